@@ -62,7 +62,7 @@ test: $(VENV)/.dev
 data: $(DATA)/msrd $(DATA)/ranklens
 
 $(DATA)/msrd $(DATA)/ranklens: | $(VENV)/.dev
-	$(BIN)/cldrank data prepare $(@F) --out $@
+	$(BIN)/python tools/prepare.py $(@F) --out $@
 
 coverage: $(VENV)/.dev
 	$(PYTEST) --cov --cov-report=term:skip-covered

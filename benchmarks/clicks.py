@@ -4,7 +4,7 @@
 
 Prints one JSON line a log. `ratio` is our time over that of the SQL, the best of three rounds each (goal: 2 at 10^8
 rows), `cpu_ratio` the same in processor time, the median of rounds, which depends less on what else runs, `peak_gib`
-the peak resident memory of a process that does nothing else (goal: below 4). Numba is imported before.
+the peak resident memory of a process that does nothing else (goal: below 4).
 
 `sorted` lies session by session, each document always at one position; `shuffled` is the same in random order;
 `stochastic` lies session by session, documents at several positions; `both` is that in random order; in `repeated`,
@@ -64,7 +64,6 @@ def sql_seconds(path: Path) -> tuple[float, float]:
 
 OURS = """
 import json, pathlib, sys, time
-import cldrank.clicks.log.engines.repeats  # Numba
 from cldrank.clicks.aggregate import aggregate
 aggregate(sys.argv[2])  # imports and first use
 start, used = time.perf_counter(), time.process_time()

@@ -32,10 +32,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 import cldrank as cr
+from cldrank import catalogue
 from cldrank.clicks.aggregate import aggregate
 from cldrank.clicks.days import DayFolder
 from cldrank.clicks.simulate import PositionBased, Simulation
-from cldrank.data import catalogue
 
 DEPTH = 10
 FIRST = date(2026, 10, 19)

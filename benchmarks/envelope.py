@@ -32,11 +32,11 @@ import cldrank as cr
 from cldrank.clicks.candidates import Candidates
 from cldrank.clicks.simulate import ClickModel, PositionBased, Simulation, TrustBiased
 from cldrank.clicks.table import ClickTable
-from cldrank.clicks.units import clicked_more_than
 from cldrank.deconvolution import RateCounts
 from cldrank.errors import UnidentifiableError
 from cldrank.propensity import ClickThrough, Envelope, Propensities, Randomised
-from cldrank.propensity.checks.raising import held_to_clicks
+from cldrank.propensity.curve_checks import held_to_clicks
+from cldrank.propensity.envelope import clicked_more_than
 
 Floats = NDArray[np.float64]
 

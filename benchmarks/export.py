@@ -35,7 +35,7 @@ from cldrank.errors import CldrankWarning, MissingDependencyError
 from cldrank.estimators import Oracle
 from cldrank.export import ExportFormat, ExportRequest, Parity, export_formats
 from cldrank.export.format import InexpressibleError
-from cldrank.export.shipping import replayed
+from cldrank.export.replay import NamedTable
 from cldrank.models import MLP, Linear, Run, Trees
 from cldrank.rankers import Ranker
 from cldrank.scaling import MinMax, SignedLog, Standard
@@ -91,13 +91,14 @@ def written(ranker: Ranker, form: ExportFormat, test: RankingDataset, approximat
     """The cell of a ranker in a format."""
     request = ExportRequest(approximate=approximate)
     try:
-        exported = form.write(ranker, request)
+        exported = form.export(ranker, request)
     except InexpressibleError as error:
         if approximate:
             return {"outcome": "refused", "reason": str(error)}
         return {"reason": str(error)} | written(ranker, form, test, approximate=True)
     own = ranker.predict(test)
-    parity = Parity.of(own, replayed(ranker, form, request, exported, test), test.offsets, exported.shift)
+    scores = form.replay(exported.files, NamedTable(exported.names, test.features), request)
+    parity = Parity.of(own, scores, test.offsets, exported.shift)
     sizes = np.diff(test.offsets)
     return {
         "outcome": "approximate" if exported.losses else "exact",

@@ -15,12 +15,11 @@ import json
 import numpy as np
 
 import cldrank as cr
-from cldrank import segments
+from cldrank import catalogue, segments
 from cldrank.clicks.simulate import PositionBased, Simulation, TopK
-from cldrank.data import catalogue
 from cldrank.estimators import CLD, CLDPair, Method, SVMRank
 from cldrank.estimators.registry import configured
-from cldrank.tuning.judging import HeldOutClicks, Judge, Labels, mean_of
+from cldrank.tuning.judges import HeldOutClicks, Judge, Labels, mean_of
 
 CUTOFF, ETA, NOISE, SESSIONS, HELD_OUT = 5, 1.0, 0.1, 10**5, 0.2
 TRIED: dict[str, tuple[type[Method], str, float, tuple[float, ...]]] = {

@@ -39,13 +39,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 import cldrank as cr
+from cldrank import catalogue
 from cldrank.clicks.simulate import NeighbourSwaps, PositionBased, Simulation, TopK
-from cldrank.data import catalogue, synthetic
+from cldrank.data import synthetic
 from cldrank.deconvolution import most_likely_mass, posterior_mass
 from cldrank.errors import CldrankWarning, UnidentifiableError
 from cldrank.judgements import judge_documents
-from cldrank.judgements.posterior import RelevancePosterior
-from cldrank.judgements.sightings import Sightings
+from cldrank.judgements.relevance_posterior import ClickCounts, RelevancePosterior
 from cldrank.measures import mean_interval
 from cldrank.propensity import AffineClicks, AllPairs, Propensities, TrustBias
 
@@ -261,12 +261,12 @@ def tried(world: World, sizes: Sizes) -> Iterator[tuple[dict[str, Any], dict[str
         for sessions in sizes:
             log = world.log(AffineClicks.from_propensities(true), POLICIES["swaps"], sessions)
             model = RelevancePosterior(log, true)
-            table = model.seen.click_probability(log, true, model.grid)
-            likelihood = model.seen.likelihood(np.arange(len(model.seen.number)), table)
-            rows, kind, query = model.seen.rows, model.seen.kind, log.candidates.row_queries
+            table = model.counts.click_probability(log, true, model.grid)
+            likelihood = model.counts.likelihood(np.arange(len(model.counts.size)), table)
+            rows, kind, query = model.counts.rows, model.counts.group, log.candidates.row_queries
             result = {}
             for name, (home, known, steps) in PRIORS.items():
-                posterior = by_prior(likelihood, model.seen.number, shares(model.seen, home), known, steps)
+                posterior = by_prior(likelihood, model.counts.size, shares(model.counts, home), known, steps)
                 estimate = np.full(log.candidates.n_rows, np.nan)
                 estimate[rows] = (posterior @ model.grid)[kind]
                 low, high = (end[kind] for end in model.interval(posterior, 0.9))
@@ -288,15 +288,15 @@ def by_prior(likelihood: Floats, number: Any, home: Floats, known: float, steps:
     return posterior_mass(likelihood, home @ np.array(priors))
 
 
-def shares(seen: Sightings, home: str) -> Floats:
+def shares(counts: ClickCounts, home: str) -> Floats:
     """(kinds, priors) how much of each prior is in that of a kind of documents."""
-    shown = (seen.clicked + seen.missed).toarray()
+    shown = (counts.clicked + counts.missed).toarray()
     each, places = np.arange(shown.shape[1]), shown / shown.sum(axis=1, keepdims=True)
     if home == "mixture":
         return np.asarray(places)
     chosen = {
         "one for all": np.zeros(len(shown)),
-        "most frequent": seen.home,
+        "most frequent": counts.main_slot,
         "highest": (shown > 0).argmax(axis=1),
         "mean": np.rint(places @ each),
     }[home]

@@ -1,10 +1,10 @@
-"""Fits from a Parquet data set five times larger than the memory that the process may take.
+"""Fits to a data set whose features are five times larger than the memory that the process may take.
 
     python benchmarks/larger_than_memory.py [--limit 1024] [--times 5] [--width 136] [--model linear|trees|mlp]
 
 Writes a data set of random float32 features, which no codec makes smaller, and cells of clicks on it; then fits IPS and
-CLD to the cells in a process of its own under `RLIMIT_DATA`, which counts all private writable memory (heap,
-stacks and anonymous mappings, `VmData` in /proc), touched or not. What the page cache keeps of files does not count.
+(linear) CLD to the cells in a process of its own under `RLIMIT_DATA`, which counts all private writable memory (heap,
+stacks and anonymous mappings, `VmData` in /proc), touched or not. Features that are mapped from a file do not count.
 The same fits with the features in memory, in another process without a limit, say how far the rankers are apart.
 
 Prints one JSON line a process and one that compares them: `times` is the decoded features over the limit, `peak_*` in
@@ -62,7 +62,7 @@ def write(folder: Path, queries: int, width: int, parts: int, group: int, seed: 
     pq.write_table(pa.table({name: np.concatenate(column) for name, column in cells.items()}), folder / "cells.pq")
 
 
-def fit(folder: Path, model: str, stream: bool, limit: int | None, out: Path) -> dict[str, Any]:
+def fit(folder: Path, model: str, limit: int | None, out: Path) -> dict[str, Any]:
     """Fit both methods, as the process that this runs in may."""
     if limit is not None:
         import resource
@@ -75,16 +75,14 @@ def fit(folder: Path, model: str, stream: bool, limit: int | None, out: Path) ->
 
     started = {"start": peak.so_far()}
     begun = time.perf_counter()
-    data = cr.load(str(folder / "part-*.parquet"), stream=stream, cache=False)
-    if limit is not None and not data.on_disk:
-        raise SystemExit("the features were loaded")
+    data = cr.load(str(folder / "part-*.parquet"), cache=False)
     started["load"] = peak.so_far()
     clicks = cr.ClickTable.read(folder / "cells.pq", data)
     seconds = {"load": time.perf_counter() - begun}
     started["clicks"] = peak.so_far()
     rho = cr.Propensities.power(1.0, SHOWN)
     chosen: Any = {"linear": cr.Linear(), "trees": cr.Trees(rounds=5), "mlp": cr.MLP(epochs=2)}[model]
-    methods: list[Any] = [cr.IPS, cr.CLD if model == "linear" else cr.CLDPair]
+    methods: list[Any] = [cr.IPS, cr.CLD] if model == "linear" else [cr.IPS]
     found: dict[str, Any] = {}
     for method in methods:
         begun = time.perf_counter()
@@ -97,7 +95,6 @@ def fit(folder: Path, model: str, stream: bool, limit: int | None, out: Path) ->
         "rows": data.n_rows,
         "features": data.n_features,
         "gib": round(data.features.nbytes / 2**30, 2),
-        "on_disk": data.on_disk,
         "limit_mib": limit,
         "times": None if limit is None else round(data.features.nbytes / (limit << 20), 2),
         "seconds": {name: round(value, 1) for name, value in seconds.items()},
@@ -150,9 +147,9 @@ def compare(arguments: argparse.Namespace, folder: Path) -> None:
     if not (folder / "cells.pq").exists():
         write(folder, queries, arguments.width, arguments.parts, arguments.group)
     given = ["--folder", str(folder), "--model", arguments.model]
-    files = [folder / "streamed.npz", folder / "whole.npz"]
-    streamed = in_process(*given, "--out", str(files[0]), "--stream", "--limit", str(arguments.limit))
-    print(json.dumps(streamed), flush=True)
+    files = [folder / "mapped.npz", folder / "whole.npz"]
+    mapped = in_process(*given, "--out", str(files[0]), "--limit", str(arguments.limit))
+    print(json.dumps(mapped), flush=True)
     if arguments.alone:
         return
     print(json.dumps(in_process(*given, "--out", str(files[1]))), flush=True)
@@ -160,7 +157,7 @@ def compare(arguments: argparse.Namespace, folder: Path) -> None:
 
     one, two = (np.load(file) for file in files)
     apart = {name: float(np.abs(one[name] - two[name]).max() / np.abs(two[name]).max()) for name in one.files}
-    print(json.dumps({"model": arguments.model, "times": streamed["times"], "difference": apart}), flush=True)
+    print(json.dumps({"model": arguments.model, "times": mapped["times"], "difference": apart}), flush=True)
 
 
 def main() -> None:
@@ -173,11 +170,10 @@ def main() -> None:
     parser.add_argument("--model", choices=("linear", "trees", "mlp"), default="linear")
     parser.add_argument("--folder", type=Path, help="where the data are, or are written; by default temporary")
     parser.add_argument("--alone", action="store_true", help="leave out the fit in memory")
-    parser.add_argument("--stream", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--out", type=Path, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.out is not None:  # a process of its own
-        print(json.dumps(fit(arguments.folder, arguments.model, arguments.stream, arguments.limit, arguments.out)))
+        print(json.dumps(fit(arguments.folder, arguments.model, arguments.limit, arguments.out)))
         return
     arguments.limit = arguments.limit or 1024
     if arguments.folder is not None:

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import cldrank as cr
+from cldrank import catalogue
 from cldrank.clicks.simulate import PositionBased, Simulation, TopK
-from cldrank.data import catalogue
 from cldrank.estimators.evidence import needed
 
 MODELS: dict[str, Any] = {

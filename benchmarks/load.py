@@ -59,7 +59,7 @@ def peak_over_array(path: Path, small: Path) -> float:
     """Growth of resident memory at its peak while loading, over the bytes of the features, in a separate process."""
     script = f"""
 import pathlib
-from cldrank.data.formats.letor import read_letor
+from cldrank.data.letor import read_letor
 def resident(what):  # not getrusage: its peak is inherited from the parent process
     status = pathlib.Path("/proc/self/status").read_text()
     return int(next(line for line in status.splitlines() if line.startswith(what)).split()[1]) * 1024
@@ -87,7 +87,7 @@ def main() -> None:
 def measure(path: Path, small: Path) -> dict[str, Any]:
     from sklearn.datasets import load_svmlight_file
 
-    from cldrank.data.formats.letor import read_letor
+    from cldrank.data.letor import read_letor
     from cldrank.data.loading import load
 
     cold, _ = timed(lambda: read_letor([small]))  # compiles the parser, or loads it compiled

@@ -33,10 +33,9 @@ from torch.nn.functional import logsigmoid
 from torch.utils.data import DataLoader, Dataset
 
 import cldrank as cr
-from cldrank import losses
+from cldrank import catalogue, losses
 from cldrank import scaling as scalings
 from cldrank.clicks.simulate import PositionBased, Simulation, TopK
-from cldrank.data import catalogue
 from cldrank.data.dataset import RankingDataset
 from cldrank.estimators.observing import observe
 from cldrank.models import MLP, Run

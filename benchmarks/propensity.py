@@ -59,15 +59,14 @@ from cldrank.propensity import (
     Propensities,
     Randomised,
     RegressionEM,
-    Swap,
     TrustBias,
     check_attraction,
 )
-from cldrank.propensity.chart import save_chart
-from cldrank.propensity.counts import Weighting
+from cldrank.propensity.cells import Weighting
+from cldrank.propensity.curve_document import save_chart
 from cldrank.propensity.estimator import CurveEstimator
-from cldrank.propensity.harvesting.harvest import Harvesting
-from cldrank.propensity.modelled.training import NETWORK
+from cldrank.propensity.harvesting import Harvesting
+from cldrank.propensity.modelled_relevance import NETWORK
 
 DEPTH = 6
 GRADES = [0.4, 0.2, 0.1, 0.2, 0.1]
@@ -204,8 +203,8 @@ def designs(world: World, model: ClickModel, sessions: float, seed: int) -> dict
 METHODS: Mapping[tuple[str, str], CurveEstimator] = {
     ("shuffled", "Randomised"): Randomised(),
     ("30% shuffled", "Logged"): Logged(),
-    ("first swaps", "Swap, first"): Swap("first"),
-    ("neighbour swaps", "Swap, neighbours"): Swap("neighbours"),
+    ("first swaps", "Pivot"): Pivot(),
+    ("neighbour swaps", "Adjacent chain"): AdjacentChain(),
     ("two rankers", "Pivot"): Pivot(depth=4),
     ("two rankers", "AdjacentChain"): AdjacentChain(),
     ("two rankers", "AllPairs"): AllPairs(),
@@ -491,7 +490,7 @@ def single() -> None:
         say(study="single", method="AllPairs", refusal=str(refusal))
     methods: list[RegressionEM | DualLearning] = [RegressionEM(), RegressionEM(model=cr.Linear(l2=1e-3))]
     network = replace(NETWORK, epochs=12)
-    methods += [RegressionEM(model=network, refits=3), DualLearning(model=network, refits=3)]
+    methods += [DualLearning(model=network, refits=3)]
     fits: dict[str, Callable[[], Propensities]] = {"ClickThrough()": lambda: ClickThrough().fit(clicks)}
     for method in methods:
         fits[repr(method)] = partial(replace(method, warn=False, refuse_above=2.0).fit, clicks, data)

@@ -23,8 +23,8 @@ from multiprocessing import get_context
 from typing import Any
 
 import cldrank as cr
+from cldrank import catalogue
 from cldrank.clicks.simulate import PositionBased, Simulation, TopK
-from cldrank.data import catalogue
 from cldrank.errors import CldrankWarning
 from cldrank.estimators import CLD, IPS, PIJD, CLDPair, HeckmanRank, Naive, Oracle, RankAgg, SVMRank
 from cldrank.estimators.evidence import needed

@@ -28,9 +28,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 import cldrank as cr
-from cldrank import segments
+from cldrank import catalogue, segments
 from cldrank.clicks.simulate import PositionBased, Simulation
-from cldrank.data import catalogue
 from cldrank.estimators import IPS, Method, Naive, Oracle, SVMRank
 from cldrank.estimators.evidence import needed
 from cldrank.safety import Safe, UnsafeError

@@ -22,13 +22,13 @@ import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from cldrank.clicks.log.engines.starting_spark import spark_session
 from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
 from cldrank.data.loading import load
@@ -38,7 +38,8 @@ from cldrank.models import Linear
 from cldrank.models.linear.points import _Work
 from cldrank.propensity import Propensities
 from cldrank.spark import SparkDataset
-from cldrank.spark.rows import SparkRows
+from cldrank.spark.spark_features import SparkRows
+from cldrank.tables.spark_engine import spark_session
 
 CANDIDATES = 100
 
@@ -110,13 +111,21 @@ def pass_seconds(data: RankingDataset, clicks: ClickTable, rho: Propensities) ->
     return float(np.median(times[1:]))
 
 
+def mapped(path: str) -> RankingDataset:
+    """The data with features that are mapped from a file, however small."""
+    from cldrank.data import new_array
+
+    with mock.patch.object(new_array, "machine_memory", return_value=0):
+        return load(path, cache=False)
+
+
 def measured(session: Any, rows: int, width: int, shown: int, folder: Path) -> dict[str, Any]:
     """A fit of one size, here and on Spark."""
     data, clicks, rho, path = make(rows, width, shown, folder)
     start = time.perf_counter()
     near = CLD().fit(data, clicks, rho)
     local = time.perf_counter() - start
-    on_disk = load(path, stream=True)
+    on_disk = mapped(path)
     there = ClickTable.from_arrays(
         on_disk, row=clicks.row, position=clicks.position, impressions=clicks.impressions, clicks=clicks.clicks
     )
@@ -237,7 +246,8 @@ def main() -> None:
     )
     sizes = [(count, max(widths), min(shown)) for count in rows]
     sizes += [(max(rows), width, min(shown)) for width in widths[:-1]] + [(max(rows), max(widths), max(shown))]
-    with spark_session(given.master) as session, tempfile.TemporaryDirectory() as folder:
+    session = spark_session(given.master)
+    with tempfile.TemporaryDirectory() as folder:
         if given.kill:
             print(json.dumps({"benchmark": "scale, an executor killed", **killed(session, Path(folder))}), flush=True)
             return

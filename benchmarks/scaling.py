@@ -47,7 +47,8 @@ from cldrank.estimators.evidence import needed
 from cldrank.measures import mean_interval
 from cldrank.models import MLP, Linear, Run
 from cldrank.propensity import Propensities
-from cldrank.workers import Workers, available_cores
+from cldrank.runs import Processes
+from cldrank.workers import available_cores
 
 MEASURES = ("nDCG@3", "AP")
 COLUMNS = (*MEASURES, "spoiled")
@@ -279,10 +280,10 @@ def main() -> None:
     ]
     tasks = [task for task in every if task.key not in done]
     threads = max(1, available_cores() // chosen.jobs)
-    with Workers(fitted, chosen.jobs, threads) as workers:
-        for finished in workers.run(tasks, group=lambda task: task.scene):
+    with Processes(fitted, chosen.jobs, threads) as processes:
+        for finished in processes.run(tasks, group=lambda task: task.scene):
             if finished.result is None:
-                sys.exit(f"{finished.task.key}: {finished.death}")
+                sys.exit(f"{finished.item.key}: {finished.death}")
             lines.append(finished.result)
             text = json.dumps(finished.result)
             print(text, flush=True)

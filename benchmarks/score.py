@@ -116,7 +116,7 @@ def scored(ranker: Path, source: Path, out: Path) -> dict[str, Any]:
 
 def bare_read(path: Path) -> float:
     """The seconds that it takes to read a file, and do nothing with it."""
-    from cldrank.data.streaming import open_stream
+    from cldrank.data.letor import letor_for_ranker
 
     begun = time.perf_counter()
     if path.suffix == ".parquet":
@@ -125,7 +125,7 @@ def bare_read(path: Path) -> float:
         for _ in pq.ParquetFile(path).iter_batches(batch_size=1 << 14):
             pass
     else:
-        for _ in open_stream(path, NAMES).blocks():
+        for _ in letor_for_ranker([path], NAMES).batches():
             pass
     return time.perf_counter() - begun
 

@@ -132,7 +132,7 @@ def server(*command: str | Path) -> Iterator[tuple[str, int]]:
 
 def serve_empty() -> None:
     """Endpoints that parse and do nothing, on the server that the service runs on."""
-    import orjson
+    import msgspec
     import pyarrow as pa
     import uvicorn
 
@@ -144,7 +144,7 @@ def serve_empty() -> None:
         if request.headers["content-type"] == TYPES["arrow"]:
             pa.ipc.open_stream(content).read_all()
         else:
-            orjson.loads(content)
+            msgspec.json.decode(content)
         return nothing
 
     @app.post("/default")

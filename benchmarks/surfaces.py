@@ -21,9 +21,9 @@ from typing import Any
 import numpy as np
 
 import cldrank as cr
+from cldrank import catalogue
 from cldrank.clicks.simulate import FirstSwaps, PositionBased, Simulation
 from cldrank.clicks.table import ClickTable
-from cldrank.data import catalogue
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import CldrankWarning
 from cldrank.estimators import SVMRank

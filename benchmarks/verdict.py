@@ -33,7 +33,7 @@ from cldrank.data import RankingDataset, synthetic  # noqa: E402
 from cldrank.estimators import Oracle, SVMRank  # noqa: E402
 from cldrank.models import Linear, Trees  # noqa: E402
 from cldrank.rankers.trees import TreeRanker  # noqa: E402
-from cldrank.workers import Workers  # noqa: E402
+from cldrank.runs import Processes  # noqa: E402
 
 FEATURES = 40  # of those that rankers know, for the model of the unseen: those that the strong one uses most
 NAMES = [pair.name for pair in PAIRS]
@@ -124,10 +124,10 @@ def run(options: argparse.Namespace) -> None:
         truth = truth_of(world, queries, logging)
         say({"world": world, "queries": queries, "logging": logging, "truth": truth})
     tasks = [(setting, options.first + log) for setting in settings for log in range(options.logs)]
-    with Workers(judged, options.jobs, 1) as workers:
-        for finished in workers.run(tasks):
+    with Processes(judged, options.jobs, 1) as processes:
+        for finished in processes.run(tasks):
             if finished.result is None:
-                sys.exit(f"{finished.task}: {finished.death}")
+                sys.exit(f"{finished.item}: {finished.death}")
             say(finished.result)
 
 

@@ -44,17 +44,17 @@ def test_a_number_comes_back_as_a_float() -> None:
     assert type(check_number("x", np.float32(0.5))) is float
     assert type(check_whole("x", np.int64(5))) is int
     for wrong in (True, "3", NAN, INF, None, 10**400, -1):
-        with pytest.raises(UsageError, match="^x must be a number of at least 0, not "):
+        with pytest.raises(UsageError, match="^`x` must be a number of at least 0, not "):
             check_number("x", wrong, least=0)
     for wrong in (True, "3", NAN, 3.0, None, 4):
-        with pytest.raises(UsageError, match="^x must be a whole number of at least 0 and up to 3, or None, not "):
+        with pytest.raises(UsageError, match="^`x` must be a whole number of at least 0 and up to 3, or None, not "):
             check_whole("x", wrong, least=0, most=3, optional=True)
 
 
 def test_a_choice_is_one_of_its_words_and_nothing_equal_to_it() -> None:
     check_choice("x", 1, (1, 2))
     for wrong in (True, 1.0, "1", None, [1]):
-        with pytest.raises(UsageError, match="^x must be 1 or 2, not "):
+        with pytest.raises(UsageError, match="^`x` must be 1 or 2, not "):
             check_choice("x", wrong, (1, 2))
 
 
@@ -62,7 +62,7 @@ def test_a_flag_is_true_or_false() -> None:
     for good in (True, False, np.False_):
         check_flag("x", good)
     for wrong in (0, 1, None, "no"):
-        with pytest.raises(UsageError, match="^x must be True or False, not "):
+        with pytest.raises(UsageError, match="^`x` must be True or False, not "):
             check_flag("x", wrong)
 
 

@@ -19,7 +19,7 @@ import pytest
 
 from cldrank import files
 from cldrank.errors import CldrankError
-from cldrank.files import check_writable, recover_folder, replacing, replacing_folder, scratch, sweep
+from cldrank.files import check_writable, holding, recover_folder, replacing, replacing_folder, scratch, sweep
 
 
 def names(folder: Path) -> list[str]:
@@ -237,6 +237,21 @@ def test_a_folder_that_was_moved_away_comes_back(tmp_path: Path) -> None:
     assert (tmp_path / "ranker" / "content").read_text() == "one"  # a run that fails brings it back too
     save(tmp_path / "ranker", "two")
     assert names(tmp_path) == ["ranker"]
+
+
+def test_a_folder_that_a_living_writer_has_moved_away_is_left_to_it(tmp_path: Path) -> None:
+    save(tmp_path / "ranker", "one")
+    (tmp_path / "ranker").rename(tmp_path / ".ranker.abcdefgh.old")  # between its two renames
+    (tmp_path / ".ranker.abcdefgh.part").mkdir()
+    with holding(tmp_path / ".ranker.abcdefgh.part"):
+        recover_folder(tmp_path / "ranker")
+        assert not (tmp_path / "ranker").exists()  # restored, it would be in the way of the new one
+        (tmp_path / "ranker").mkdir()
+        recover_folder(tmp_path / "ranker")
+        assert (tmp_path / ".ranker.abcdefgh.old" / "content").read_text() == "one"
+        (tmp_path / "ranker").rmdir()
+    recover_folder(tmp_path / "ranker")
+    assert (tmp_path / "ranker" / "content").read_text() == "one"
 
 
 # -- what killed processes leave, and what live ones write ------------------------------------------------------------

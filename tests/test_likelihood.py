@@ -147,9 +147,9 @@ def test_torch_gives_the_same() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((1.0,), "gamma must be a number above -1 and below 1"),
-        ((float("nan"),), "gamma must be"),
-        ((0.1, 0.0, True), "sigma must be a number above 1e-100"),
+        ((1.0,), "`gamma` must be a number above -1 and below 1"),
+        ((float("nan"),), "`gamma` must be"),
+        ((0.1, 0.0, True), "`sigma` must be a number above 1e-100"),
         ((0.1, 2.0), "the paper's form has no sigma"),
     ],
 )

@@ -5,8 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cldrank.errors import UsageError
-from cldrank.optimise import Derivatives, Solution, Vector, adam, ascent, inverse, newton
+from cldrank.optimise import Derivatives, Solution, Vector, ascent, inverse, newton
 
 
 def quadratic(matrix: Any, top: Any) -> Any:
@@ -131,14 +130,6 @@ def test_inverse_of_a_singular_matrix_is_that_of_what_is_not() -> None:
     matrix = root @ root.T
     found = inverse(matrix)
     np.testing.assert_allclose(matrix @ found @ matrix, matrix, atol=1e-12)
-
-
-def test_adam_gets_near_the_top_of_noisy_gradients() -> None:
-    random = np.random.default_rng(0)
-    gradients = [lambda x, noise=noise: 2.0 - x + noise for noise in random.normal(size=2000)]
-    assert adam(gradients, np.zeros(1), learning_rate=0.05, total=2000)[0] == pytest.approx(2, abs=0.1)
-    with pytest.raises(UsageError, match="learning_rate"):
-        adam([], np.zeros(1), learning_rate=0, total=1)
 
 
 def test_a_solution_prints_without_its_matrices() -> None:

@@ -13,7 +13,7 @@ from sklearn.base import clone
 
 from cldrank.arguments import Bounds, shortened
 from cldrank.errors import UsageError
-from cldrank.models import MLP, SGD, Linear, Run
+from cldrank.models import MLP, Linear, Run
 from cldrank.parameters import Value, check_all, described, learned, parameter, parameters, value
 
 
@@ -91,11 +91,9 @@ def test_a_value_does_not_change_with_the_list_it_was_made_of() -> None:
 
 @pytest.mark.parametrize(("name", "bad"), [(name, one) for name, all_ in BAD.items() for one in all_])
 def test_what_does_not_fit_is_refused_by_name(name: str, bad: Any) -> None:
-    with pytest.raises(UsageError, match=f"^{name} must be ") as caught:
+    with pytest.raises(UsageError, match=f"^`{name}` must be ") as caught:
         Every(**{name: bad})
     assert str(caught.value).endswith(f", not {shortened(bad)}.")
-    assert caught.value.said("shell").startswith(f"--{name} must be ")
-    assert "None" not in caught.value.said("shell").partition(", not ")[0]  # the shell cannot say it
     assert not parameters(Every)[name].accepts(bad)
 
 
@@ -119,7 +117,7 @@ def test_what_does_not_fit_is_refused_by_name(name: str, bad: Any) -> None:
 def test_the_refusal_says_what_it_must_be(name: str, words: str) -> None:
     with pytest.raises(UsageError) as caught:
         make(**{name: b"odd"})
-    assert str(caught.value) == f"{name} must be {words}, not b'odd'."
+    assert str(caught.value) == f"`{name}` must be {words}, not b'odd'."
 
 
 def test_a_long_value_is_cut_in_the_refusal() -> None:
@@ -144,9 +142,6 @@ def test_parameters_are_listed_as_they_were_declared() -> None:
     assert found["optional"].kinds == (int,)
     assert found["optional"].optional
     assert not found["number"].optional
-    assert found["mixed"].choices == ("auto",)
-    assert found["word"].choices == ("a", "b")
-    assert found["number"].choices == ()
     assert found["number"].default == 0.5
     assert not found["hook"].option
     assert found["path"].option
@@ -163,7 +158,7 @@ def test_a_subclass_has_the_parameters_of_its_base_and_may_change_them() -> None
 
     assert list(parameters(More)) == ["size", "extra"]
     assert Other().size == 5
-    with pytest.raises(UsageError, match="size must be a whole number of at least 5, not 1"):
+    with pytest.raises(UsageError, match="`size` must be a whole number of at least 5, not 1"):
         Other(size=1)
 
 
@@ -176,7 +171,7 @@ def test_what_a_fit_leaves_is_no_parameter() -> None:
     method = Method(alpha=-1)  # a method is checked when it is fitted, as scikit-learn wants it
     assert list(parameters(Method)) == ["alpha"]
     assert not hasattr(method, "found_")
-    with pytest.raises(UsageError, match="alpha must be a number of at least 0, not -1"):
+    with pytest.raises(UsageError, match="`alpha` must be a number of at least 0, not -1"):
         check_all(method)
     with pytest.raises(TypeError):
         Method(1.0)  # type: ignore[call-arg]
@@ -205,7 +200,7 @@ def test_values_are_frozen_and_keyword_only() -> None:
 
 def test_replace_checks_anew() -> None:
     assert dataclasses.replace(Every(), whole=9).whole == 9
-    with pytest.raises(UsageError, match="whole must be"):
+    with pytest.raises(UsageError, match="`whole` must be"):
         dataclasses.replace(Every(), whole=-9)
 
 
@@ -228,7 +223,7 @@ def test_the_repr_hides_what_does_not_decide() -> None:
     assert repr(Every(anything=NAN)) == "Every(anything=nan)"
 
 
-@pytest.mark.parametrize("made", [Every(number=0.25), Linear(solver=SGD(epochs=2)), MLP(hidden=(3,)), Run(seed=2)])
+@pytest.mark.parametrize("made", [Every(number=0.25), Linear(l2=0.25), MLP(hidden=(3,)), Run(seed=2)])
 def test_values_have_the_habits_of_scikit_learn(made: Any) -> None:
     assert clone(made) is made
     assert type(made)(**made.get_params()) == made

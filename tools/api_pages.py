@@ -110,7 +110,7 @@ def write_signature(
     if kind == "class" and "\nParameters\n" in (what.__doc__ or ""):
         return f"(*, {', '.join(f'{name}={one.default!r}' for name, one in parameters(what).items())})", None
     if kind == "exception":
-        return "", None  # nobody but cldrank makes one
+        return signature and "", None  # nobody but cldrank makes one; Sphinx takes no answer where it found none
     if signature is None or not callable(what):
         return signature, returned
     written = inspect.signature(what)

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from cldrank.data import catalogue
-from cldrank.data.catalogue import DataSource
+from cldrank import catalogue
+from cldrank.catalogue import DataSource
 
 _INTRODUCTION = [
     "# Data sets",
     "",
-    "The data sets that cldrank knows by name. `cldrank data list` lists them, `cldrank data info NAME` describes one,",
+    "The data sets that cldrank knows by name. `cldrank data list` lists them, `cldrank data list NAME` describes one,",
     "and `cldrank data fetch NAME` downloads those that a program may download; the others are placed by hand, as",
-    "described below. Where a set is published in another form than cldrank reads, `fetch` also makes the files, and",
-    "`cldrank data prepare NAME --from FOLDER` makes them from files that you have. Both print licence and citation.",
+    "described below. Where a set is published in another form than cldrank reads, `python tools/prepare.py NAME` in a",
+    "checkout of cldrank makes the files, from a download or `--from FOLDER`. Both print licence and citation.",
     "",
     "| name | what | queries | rows | features | grades | licence | how to get it |",
     "|---|---|---:|---:|---:|---|---|---|",
@@ -27,7 +27,7 @@ _REFERENCES = [
     "the first one is used:",
     "",
     "```python",
-    ">>> from cldrank.data import catalogue",
+    ">>> from cldrank import catalogue",
     '>>> catalogue.parse_reference("mq2008:fold2/train").fold',
     "'fold2'",
     '>>> catalogue.get("msrd").references',
@@ -38,8 +38,7 @@ _REFERENCES = [
 
 _NOTES = {
     "msrd": """
-`cldrank data fetch msrd` does all of it, into the cache; so does `cldrank data prepare msrd --from FOLDER --out msrd`
-with files that you already have. It takes 9 to 13 seconds on one core.
+Making it takes 9 to 13 seconds on one core.
 
 The set is Metarank's, under CC BY-SA 4.0. What is downloaded is the adaptation that Elastic publishes for its notebook
 on learning to rank (its notice says CC BY). Of its 384,755 judgements, 374 are of movies that it does not hold; they
@@ -49,7 +48,7 @@ Each of title, overview, tags, genres, director, actors, characters, and all of 
 many of the query's terms it covers, sums, extremes and moments of their counts, TF-IDF, BM25 (k₁ = 1.2, b = 0.75), and
 language models with Dirichlet (μ = 500) and Jelinek–Mercer smoothing (λ = 0.1). Twelve more are about the query, the
 movie, and how alike query and title are. The formulas are in
-[`matching.py`](../../src/cldrank/data/prepare/matching.py) and [`msrd.py`](../../src/cldrank/data/prepare/msrd.py).
+[`text_features.py`](../../tools/public_sets/text_features.py) and [`msrd.py`](../../tools/public_sets/msrd.py).
 
 All results in these pages were computed with Parquet files that an older script made. What `prepare` makes of the
 published files is equal to them: the same queries, documents, labels, order and splits, and all 53,813,340 features
@@ -58,16 +57,13 @@ bit by bit (one machine, NumPy 2; where its logarithm rounds otherwise, the last
 <!-- skip: next "needs the published files" -->
 
 ```sh
-CLDRANK_DATA=… CLDRANK_PUBLISHED=… pytest tests/data/prepare/test_msrd.py -m data
+CLDRANK_DATA=… CLDRANK_PUBLISHED=… pytest tests/tools/test_msrd.py -m data
 ```
 
 `CLDRANK_DATA` names the folder with the older `msrd/train.parquet` …, `CLDRANK_PUBLISHED` one with
 `msrd/movies-corpus.jsonl.gz` ….
 """,
     "ranklens": """
-`cldrank data fetch ranklens` does all of it, into the cache; so does
-`cldrank data prepare ranklens --from FOLDER --out ranklens` with a file that you already have.
-
 Metarank publishes the set twice: as lists and metadata (metarank/ranklens), and as events (metarank/metarank), which
 `prepare` reads: a list per `ranking`, in the order of its items; a click per `interaction`; a movie per `item`. Lists
 are numbered by time, people as they appear; genres, tags and actors are joined by `|`.
@@ -76,13 +72,13 @@ The file is kept in Git LFS. Its size and SHA-256 are on record, but it could no
 developed, so this has **not** been compared on the published file. What was compared: the tables that the results in
 these pages use, written as events in disorder, come back from `prepare` equal in every value; and the list and the
 movie that Metarank's README quotes are in them. With the file,
-`CLDRANK_DATA=… CLDRANK_PUBLISHED=… pytest tests/data/prepare/test_ranklens.py -m data` compares all of it.
+`CLDRANK_DATA=… CLDRANK_PUBLISHED=… pytest tests/tools/test_ranklens.py -m data` compares all of it.
 """,
     "baidu-ultr": """
 <!-- skip: next "needs the published files" -->
 
 ```sh
-cldrank data prepare baidu-ultr --from parts --out baidu
+python tools/prepare.py baidu-ultr --from parts --out baidu
 cldrank clicks aggregate baidu/log.parquet --features baidu/features.parquet --out cells.parquet
 ```
 
@@ -108,7 +104,7 @@ reader is tested on made-up files in the form that
 
 def _row(source: DataSource) -> str:
     shape, grades = source.shape, source.grades
-    way = "fetch" if not source.gated else "by hand, then prepare" if source.prepared else "by hand"
+    way = "`tools/prepare.py`" if source.prepared else "by hand" if source.gated else "fetch"
     if source.acceptance:
         way += ", after accepting the licence"
     cells = [

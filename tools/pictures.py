@@ -15,8 +15,8 @@ from pathlib import Path
 
 from markupsafe import Markup
 
-from cldrank.drawing.looks import IN_DARK, THEMES
-from cldrank.drawing.svg import element, text_at
+from cldrank.documents.figure import IN_DARK, THEMES
+from cldrank.documents.svg import element, text_at
 
 DOCS = Path(__file__).parents[1] / "docs"
 
@@ -105,7 +105,7 @@ def envelope() -> str:
     from cldrank import Propensities, RankingDataset
     from cldrank.clicks.simulate import PositionBased, Simulation
     from cldrank.propensity import ClickThrough, Envelope
-    from cldrank.propensity.chart import chart
+    from cldrank.propensity.curve_document import curve_figure
 
     random = np.random.default_rng(0)
     labels = random.choice(5, 30_000, p=(0.5, 0.25, 0.13, 0.08, 0.04))
@@ -118,7 +118,7 @@ def envelope() -> str:
         "click-through rates": ClickThrough().fit(clicks),
         "assumed: 1/k²": Propensities.power(2, 8),
     }
-    return chart(curves, "One ranker that never changes, 30,000 simulated sessions").svg
+    return curve_figure(curves, "One ranker that never changes, 30,000 simulated sessions")._repr_svg_()
 
 
 PICTURES: dict[str, Callable[[], str]] = {

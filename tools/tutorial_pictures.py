@@ -18,11 +18,15 @@ sys.path[:0] = [str(ROOT / "tests" / "helpers")]
 
 from pages import PAGES, setup, teardown  # noqa: E402
 
-from cldrank.drawing.axis import Axis  # noqa: E402
-from cldrank.drawing.figure import Figure, Point, Series  # noqa: E402
-from cldrank.drawing.picture import picture  # noqa: E402
+from cldrank.documents.figure import (  # noqa: E402
+    Axis,
+    Figure,
+    Point,
+    Series,
+)
+from cldrank.documents.svg import picture  # noqa: E402
 from cldrank.measures import Interval  # noqa: E402
-from cldrank.propensity.chart import chart  # noqa: E402
+from cldrank.propensity.curve_document import curve_figure  # noqa: E402
 
 
 def rows(title: str, values: Mapping[str, Interval], references: Mapping[str, float] | None = None) -> str:
@@ -43,7 +47,9 @@ def ranklens(names: Mapping[str, Any]) -> dict[str, str]:
     """The examination curve, and what each order achieves."""
     achieved = {name: one.measures["DCG@5"].interval for name, one in names["found"].items()}
     return {
-        "ranklens-curve.svg": chart({"Randomised": names["rho"]}, "Examination by position, films in random order").svg,
+        "ranklens-curve.svg": curve_figure(
+            {"Randomised": names["rho"]}, "Examination by position, films in random order"
+        )._repr_svg_(),
         "ranklens-verdict.svg": rows("DCG@5 by the clicks on held-out lists", achieved),
     }
 

@@ -13,6 +13,8 @@ from cldrank import errors as errors
 from cldrank._version import __version__ as __version__
 
 if TYPE_CHECKING:
+    from cldrank import auditing as auditing
+    from cldrank import catalogue as catalogue
     from cldrank import clicks as clicks
     from cldrank import data as data
     from cldrank import estimators as estimators
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
     from cldrank import safety as safety
     from cldrank import scaling as scaling
     from cldrank import tuning as tuning
-    from cldrank.clicks.audit import audit as audit
+    from cldrank.auditing import audit as audit
     from cldrank.clicks.imports import import_log as import_log
     from cldrank.clicks.table import ClickTable as ClickTable
     from cldrank.data.dataset import RankingDataset as RankingDataset
@@ -51,7 +53,6 @@ if TYPE_CHECKING:
     from cldrank.export import export_ranker as export_ranker
     from cldrank.judgements import judge_documents as judge_documents
     from cldrank.models import MLP as MLP
-    from cldrank.models import SGD as SGD
     from cldrank.models import Linear as Linear
     from cldrank.models import Run as Run
     from cldrank.models import TorchModule as TorchModule
@@ -69,7 +70,7 @@ _HOMES = {
     "Propensities": "cldrank.propensity",
     "RankingDataset": "cldrank.data.dataset",
     "SparkDataset": "cldrank.spark",
-    "audit": "cldrank.clicks.audit",
+    "audit": "cldrank.auditing",
     "compare": "cldrank.evaluation",
     "evaluate": "cldrank.evaluation",
     "export_ranker": "cldrank.export",
@@ -80,10 +81,10 @@ _HOMES = {
     "load_ranker": "cldrank.rankers",
     "score": "cldrank.scoring",
     "tune": "cldrank.tuning",
-    **dict.fromkeys(("MLP", "SGD", "Linear", "Run", "TorchModule", "Trees"), "cldrank.models"),
+    **dict.fromkeys(("MLP", "Linear", "Run", "TorchModule", "Trees"), "cldrank.models"),
 }
 _ROOMS = (
-    "clicks", "data", "estimators", "evaluation", "export", "judgements", "measures", "models",
+    "auditing", "catalogue", "clicks", "data", "estimators", "evaluation", "export", "judgements", "measures", "models",
     "pipeline", "propensity", "rankers", "safety", "scaling", "tuning",
 )  # fmt: skip
 

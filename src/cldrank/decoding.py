@@ -1,13 +1,12 @@
-"""Tables of TOML: changed by `key=value`, known by a hash, turned into frozen values; what does not fit is refused."""
+"""Tables of TOML: changed by `key=value`, turned into frozen values; what does not fit is refused."""
 
 from __future__ import annotations
 
 import difflib
-import hashlib
 import json
 import math
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, TypeVar, get_args, get_origin
 
 from cldrank.arguments import one_of, shortened
@@ -110,15 +109,6 @@ def plain(value: Any) -> Any:
     return plain(value.item()) if hasattr(value, "item") else str(value)
 
 
-def hashed(configuration: str) -> str:
-    """The hash of a configuration.
-
-    >>> hashed(canonical({"seed": 0}))
-    'bd0488843468e63c62bb'
-    """
-    return hashlib.sha256(configuration.encode()).hexdigest()[:20]
-
-
 # -- decoding ----------------------------------------------------------------------------------------------------
 
 
@@ -165,6 +155,8 @@ def check_plain(table: Any, place: str = "") -> None:
     for name, value in leaves(table, place):
         if not isinstance(value, str | int | float):
             raise UsageError(f"{name} must be a text, a number, true, false or a list of these, not {value}.")
+        if isinstance(value, str) and "\0" in value:
+            raise UsageError(f"{name} must be a text without the character NUL, not {shortened(value)}.")
         if isinstance(value, float) and not math.isfinite(value):
             raise UsageError(f"{name} must be a finite number, not {value}.")
         if isinstance(value, int) and abs(value) > _LARGEST:
@@ -195,9 +187,7 @@ def check_keys(table: Mapping[str, Any], known: Iterable[str], place: str) -> No
     names = list(known)
     for key in table:
         if key not in names:
-            near = difflib.get_close_matches(key, names, n=1)
-            guess = f" Did you mean {near[0]}?" if near else ""
-            raise UsageError(f"{_joined(place, key)} is unknown.{guess} Known here: {', '.join(names)}.")
+            raise UsageError(f"{_joined(place, key)} is unknown.{guess(key, names)} Known here: {', '.join(names)}.")
 
 
 def _decoded(value: Any, known: Parameter, place: str) -> Any:
@@ -215,7 +205,7 @@ def _decoded(value: Any, known: Parameter, place: str) -> Any:
 
 def _scalar(value: Any, kind: Any, place: str) -> Any:
     if get_origin(kind) is Literal:
-        return _word(value, get_args(kind), place)
+        return decode_word(value, get_args(kind), place)
     number = isinstance(value, int | float) and not isinstance(value, bool)
     if kind is int and number and value == int(value):  # so that sessions may be written as 1e5
         if abs(value) > _LARGEST:
@@ -228,12 +218,21 @@ def _scalar(value: Any, kind: Any, place: str) -> Any:
     raise UsageError(f"{place} must be {_KINDS[kind]}, not {shortened(value)}.")
 
 
-def _word(value: Any, words: tuple[Any, ...], place: str) -> Any:
-    if value in words:
+def decode_word(value: Any, words: Sequence[str], place: str) -> str:
+    """One of some words, refused with the nearest of them if it is anything else."""
+    if isinstance(value, str) and value in words:
         return value
-    near = difflib.get_close_matches(str(value), words, n=1)
-    guess = f" Did you mean {near[0]!r}?" if near else ""
-    raise UsageError(f"{place} must be {one_of([*map(repr, words)])}, not {shortened(value)}.{guess}")
+    raise UsageError(f"{place} must be {one_of([*map(repr, words)])}, not {shortened(value)}.{guess(value, words)}")
+
+
+def guess(name: Any, known: Iterable[str]) -> str:
+    """What was probably meant, as the end of a message; empty where nothing is near.
+
+    >>> guess("gama", ["gamma", "l2"])
+    ' Did you mean gamma?'
+    """
+    near = difflib.get_close_matches(str(name), list(known), n=1)
+    return f" Did you mean {near[0]}?" if near else ""
 
 
 def _joined(place: str, key: str) -> str:

@@ -35,10 +35,6 @@ class RateCounts:
     share         (pairs,) float64, at most 1: what the rate is multiplied by for these candidates
     number        (pairs,) float64: how many candidates have them
     pair          (candidates,) int64: the pair of each candidate
-
-    >>> counts = RateCounts.of([1, 1, 3], [4, 4, 4])
-    >>> counts.clicks, counts.number, counts.pair
-    (array([1., 3.]), array([2., 1.]), array([0, 0, 1]))
     """
 
     clicks: Floats
@@ -50,8 +46,6 @@ class RateCounts:
     @classmethod
     def of(cls, clicks: ArrayLike, impressions: ArrayLike, share: ArrayLike = 1.0) -> RateCounts:
         """The distinct pairs of counts; clicks beyond one per impression do not count.
-
-        share   of each candidate, or of all: a rate p is clicked with the probability share p
 
         Very many distinct pairs are made fewer: impressions and shares are rounded to steps of 5%, and clicks with
         them, so that the rate stays as it was.
@@ -89,32 +83,19 @@ class RateCounts:
 
 @dataclass(frozen=True, eq=False)
 class RateDistribution:
-    """A distribution of click probabilities on a grid.
-
-    counts   what it was fitted to
-    rates    (grid,) rising from 0
-    mass     (grid,) of 1 in all
-    """
+    """A distribution of click probabilities, fitted to counts: (grid,) masses of 1 in all at (grid,) rising rates."""
 
     counts: RateCounts
     rates: Floats
     mass: Floats
 
     def expected(self) -> Floats:
-        """(candidates,) the posterior mean of the click probability of each, under this distribution as the prior.
-
-        >>> RateCounts.of([0] * 90 + [1] * 10, [1] * 100).fit().expected()[[0, -1]].round(2)
-        array([0.08, 0.28])
-        """
+        """(candidates,) the posterior mean of the click probability of each, under this distribution as the prior."""
         found: Floats = (self._posterior @ self.rates)[self.counts.pair]
         return found
 
     def drawn(self, random: np.random.Generator) -> Floats:
-        """(candidates,) click probabilities drawn from the posterior of each.
-
-        >>> RateCounts.of([0, 200], [200, 200]).fit().drawn(np.random.default_rng(0))
-        array([0., 1.])
-        """
+        """(candidates,) click probabilities drawn from the posterior of each."""
         return self.rates[drawn_places(self._posterior, self.counts.pair, random)]
 
     @cached_property
@@ -124,11 +105,7 @@ class RateDistribution:
 
 
 def unit_grid(size: int) -> Floats:
-    """(size,) from 0 to 1, denser towards the ends, where a binomial tells rates apart best.
-
-    >>> unit_grid(5).round(2)
-    array([0.  , 0.15, 0.5 , 0.85, 1.  ])
-    """
+    """(size,) from 0 to 1, denser towards the ends, where a binomial tells rates apart best."""
     found: Floats = np.sin(np.linspace(0, np.pi / 2, size)) ** 2
     return found
 
@@ -138,17 +115,13 @@ def most_likely_mass(
 ) -> Floats:
     """(grid,) the masses, of 1 in all, that make what was seen of candidates most likely, by EM from equal masses.
 
-    likelihood   (candidates, grid) of what was seen of each at each point of a grid, up to a factor of its own
-    number       (candidates,) how many candidates have it
-    known        (grid,) how many more candidates are known to be at each point, which keeps few candidates from
-                 deciding alone
+    likelihood   (candidates, grid) of what was seen of each, up to a factor; `number` of them have it
+    known        (grid,) how many more candidates are known to be at each point
     steps        fewer than EM needs to converge leave the masses smoother
 
     >>> likelihood = np.array([[0.9, 0.1], [0.1, 0.9]])
     >>> most_likely_mass(likelihood, np.array([3.0, 1.0])).round(2)
     array([0.81, 0.19])
-    >>> most_likely_mass(likelihood, np.array([3.0, 1.0]), known=np.array([0.0, 4.0])).round(2)
-    array([0.31, 0.69])
     """
     mass, before = np.full(likelihood.shape[1], 1 / likelihood.shape[1]), -np.inf
     for _ in range(steps):
@@ -163,13 +136,7 @@ def most_likely_mass(
 
 
 def posterior_mass(likelihood: Floats, mass: Floats) -> Floats:
-    """(candidates, grid) the posterior of each candidate, given likelihoods and the masses of its prior.
-
-    mass   (grid,) the prior of all, or (candidates, grid) of each
-
-    >>> posterior_mass(np.array([[0.5, 1.0]]), np.array([0.5, 0.5])).round(2)
-    array([[0.33, 0.67]])
-    """
+    """(candidates, grid) the posterior of each candidate, given the (grid,) prior of all or one for each."""
     joint = likelihood * mass
     found: Floats = joint / joint.sum(axis=1, keepdims=True)
     return found
@@ -178,13 +145,7 @@ def posterior_mass(likelihood: Floats, mass: Floats) -> Floats:
 def tilted_mass(mass: Floats, values: Floats, means: Floats) -> Floats:
     """(means, grid) the masses nearest to some (in relative entropy) under which the values have each of the means.
 
-    mass    (grid,) above 0
-    means   beyond the least or the largest value, that value is the mean
-
-    >>> tilted_mass(np.array([0.9, 0.1]), np.array([0.0, 1.0]), np.array([0.1, 0.5, 2.0])).round(3)
-    array([[0.9, 0.1],
-           [0.5, 0.5],
-           [0. , 1. ]])
+    For a mean beyond the least or the largest value, that value is the mean.
     """
     spread = max(float(np.ptp(values)), np.finfo(float).tiny)
     scaled = (values - values.min()) / spread
@@ -202,14 +163,7 @@ def tilted_mass(mass: Floats, values: Floats, means: Floats) -> Floats:
 
 
 def drawn_places(mass: Floats, group: NDArray[np.int64], random: np.random.Generator) -> NDArray[np.int64]:
-    """(candidates,) a place on the grid for each candidate, drawn by the masses of its group.
-
-    mass    (groups, grid) each row of 1 in all
-    group   (candidates,) which row counts
-
-    >>> drawn_places(np.array([[0.0, 1.0], [1.0, 0.0]]), np.array([0, 1, 0]), np.random.default_rng(0))
-    array([1, 0, 1])
-    """
+    """(candidates,) a place on the grid for each candidate, drawn by the (groups, grid) masses of its group."""
     chance = random.random(len(group))
     ends = np.cumsum(mass, axis=1)[:, :-1]
     places = np.empty(len(chance), dtype=np.int64)

@@ -18,7 +18,7 @@ import stat
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -31,9 +31,8 @@ try:
 except ImportError:  # Windows: nothing is locked, and so nothing left behind is removed
     fcntl = None
 
-_PART, _OLD = ".part", ".old"
 _LONGEST_STEM = 200  # bytes; most file systems take names of 255
-_TEMPORARY = re.compile(r"\.(.+)\.[a-z0-9_]{8}(\.part|\.old)", re.DOTALL)  # the middle is tempfile's
+_TEMPORARY = re.compile(r"\.(.+)\.[a-z0-9_]{8}\.(part|old)", re.DOTALL)  # the middle is tempfile's
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _FULL_IN_WORDS = ("No space left on device", "File too large", " requested and ")  # of safetensors and of numpy
 
@@ -45,7 +44,6 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     A file of that name is replaced and its permissions are kept; a symbolic link is followed. A pipe or a character
     device, such as /dev/stdout, receives the bytes.
 
-    >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     with replacing(Path(folder) / "notes.txt") as temporary:
     ...         _ = temporary.write_text("whole")
@@ -93,33 +91,31 @@ def replacing_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
     with _claimed(target, is_folder=True) as temporary, _explaining(target, temporary):
         yield temporary
         _take_permissions(temporary, target, 0o777)
-        for entry in temporary.rglob("*"):
+        for entry in (*temporary.rglob("*"), temporary):
             _settle(entry)
-        _settle(temporary)
         _take_name(temporary, target)
         _settle(target.parent)
 
 
 def recover_folder(path: str | os.PathLike[str]) -> None:
-    """Restore a folder that a killed process had moved away to replace it, and remove what that process left."""
+    """Restore a folder that a killed process had moved away to replace it, and remove what killed processes left."""
     target = Path(path)
-    for retired in _named_after(target, _OLD):
-        with _abandoned(retired.with_suffix(_PART)) as is_abandoned:
-            if not is_abandoned:
-                continue
-            if target.exists():
+    for retired in _temporaries(target.parent, target, "old"):
+        with _abandoned(retired.with_suffix(".part")) as is_abandoned:
+            if is_abandoned and target.exists():
                 _remove(retired)
-            else:
+            elif is_abandoned:
                 with suppress(OSError):  # somebody else was faster
                     retired.rename(target)
+    sweep(target.parent, target)
 
 
-def clear_abandoned(path: str | os.PathLike[str]) -> None:
-    """Remove what killed processes left of writing one file or folder, and restore that if need be."""
-    target = _followed(path)
-    recover_folder(target)
-    for junk in _named_after(target, _PART):
-        _remove_abandoned(junk)
+def sweep(folder: str | os.PathLike[str], target: Path | None = None) -> None:
+    """Remove all temporaries that killed processes left in a folder, or those of one target."""
+    for temporary in _temporaries(Path(folder), target, "part" if target else ""):
+        with _abandoned(temporary) as is_abandoned:
+            if is_abandoned:
+                _remove(temporary)
 
 
 @contextmanager
@@ -129,34 +125,26 @@ def scratch(parent: str | os.PathLike[str] | None = None, name: str = "cldrank")
     >>> with scratch() as folder:
     ...     folder.is_dir()
     True
-    >>> folder.exists()
-    False
     """
     with _claimed(Path(parent or tempfile.gettempdir()) / name, is_folder=True) as temporary:
         yield temporary
 
 
 @contextmanager
-def holding(path: str | os.PathLike[str], *, wait: bool = True) -> Iterator[bool]:
+def holding(path: str | os.PathLike[str], *, wait: bool = True, without_locks: bool = True) -> Iterator[bool]:
     """Hold the lock of a file or folder, waiting until it is free; a process that is killed releases its locks.
 
-    wait   False: do not wait, and say in the block whether it is held, that is whether nobody else has it
+    wait            False: do not wait, and say in the block whether it is held, that is whether nobody else has it
+    without_locks   what is said where the system has no locks
     """
     if fcntl is None:
-        yield True
+        yield without_locks
         return
-    handle = os.open(path, os.O_RDONLY)
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     try:
-        yield _lock(handle, wait=wait, where_none=True)
+        yield _lock(handle, wait, without_locks)
     finally:
         os.close(handle)
-
-
-def sweep(folder: str | os.PathLike[str]) -> None:
-    """Remove all temporaries that killed processes left in a folder."""
-    for entry in _entries(Path(folder)):
-        if _TEMPORARY.fullmatch(entry.name):
-            _remove_abandoned(entry)
 
 
 def check_writable(path: Path) -> None:
@@ -165,12 +153,12 @@ def check_writable(path: Path) -> None:
         raise UsageError(f"{path}: the folder {path.parent} does not exist; create it first.")
     if path.is_dir():
         raise UsageError(f"{path} is a folder; name a file to write.")
-    if path.exists() and not path.is_file() and not _is_stream(path):
+    is_stream = _is_stream(path)
+    if path.exists() and not path.is_file() and not is_stream:
         raise UsageError(f"{path} is neither a file, a pipe nor a character device; name a file to write.")
-    if path.exists() and not os.access(path, os.W_OK):
-        raise CldrankError(f"{path} cannot be written: the file is write-protected.")
-    if not _is_stream(path) and not os.access(_followed(path).parent, os.W_OK):
-        raise CldrankError(f"{path} cannot be written: the folder {path.parent} is write-protected.")
+    for place in [path] * path.exists() + [_followed(path).parent] * (not is_stream):
+        if not os.access(place, os.W_OK):
+            raise CldrankError(f"{path} cannot be written: {place} is write-protected.")
 
 
 def make_folder(path: str | os.PathLike[str]) -> Path:
@@ -183,9 +171,6 @@ def make_folder(path: str | os.PathLike[str]) -> Path:
     except OSError as error:
         raise CldrankError(f"{target} cannot be made: {error.strerror}.") from None
     return target
-
-
-# -- targets -------------------------------------------------------------------------------------------------------
 
 
 def _followed(path: str | os.PathLike[str]) -> Path:
@@ -219,9 +204,8 @@ def _take_permissions(temporary: Path, target: Path, default: int) -> None:
         os.umask(mask)
         temporary.chmod(default & ~mask)
         return
-    if hasattr(os, "chown"):
-        with suppress(OSError):  # only an administrator may give files away
-            os.chown(temporary, replaced.st_uid, replaced.st_gid)
+    with suppress(OSError, AttributeError):  # only an administrator may give files away; Windows has no owners
+        os.chown(temporary, replaced.st_uid, replaced.st_gid)
     temporary.chmod(stat.S_IMODE(replaced.st_mode))
 
 
@@ -249,8 +233,7 @@ def _explaining(target: Path, temporary: Path) -> Iterator[None]:
 @contextmanager
 def _claimed(target: Path, *, is_folder: bool) -> Iterator[Path]:
     """A locked temporary beside the target, removed at the end if it is still there."""
-    for junk in _named_after(target, _PART):
-        _remove_abandoned(junk)
+    sweep(target.parent, target)
     try:
         handle, temporary = _made(target, is_folder)
     except OSError as error:
@@ -265,31 +248,31 @@ def _claimed(target: Path, *, is_folder: bool) -> Iterator[Path]:
 
 def _made(target: Path, is_folder: bool) -> tuple[int, Path]:
     """A new temporary and the handle that holds its lock, -1 on systems without locks."""
-    make = tempfile.mkdtemp if is_folder else _make_file
+    named: dict[str, Any] = {"prefix": f".{_stem(target)}.", "suffix": ".part", "dir": target.parent}
     while True:
-        temporary = Path(make(prefix=f".{_stem(target)}.", suffix=_PART, dir=target.parent))
+        handle, path = (-1, tempfile.mkdtemp(**named)) if is_folder else tempfile.mkstemp(**named)
         if fcntl is None:
-            return -1, temporary
+            if handle >= 0:
+                os.close(handle)  # Windows renames no file that is open
+            return -1, Path(path)
         try:
-            handle = os.open(temporary, os.O_RDONLY)
+            handle = os.open(path, os.O_RDONLY) if is_folder else handle
         except FileNotFoundError:
             continue  # another process removed it as abandoned, before it was locked
         _lock(handle, wait=True)
-        if temporary.exists():
-            return handle, temporary
+        if Path(path).exists():
+            return handle, Path(path)
         os.close(handle)
 
 
-def _make_file(prefix: str, suffix: str, dir: Path) -> str:  # noqa: A002  as tempfile has it
-    handle, name = tempfile.mkstemp(prefix=prefix, suffix=suffix, dir=dir)
-    os.close(handle)
-    return name
-
-
-def _named_after(target: Path, suffix: str) -> list[Path]:
-    """The temporaries of a target."""
-    named = {entry: _TEMPORARY.fullmatch(entry.name) for entry in _entries(target.parent)}
-    return [entry for entry, match in named.items() if match and match.groups() == (_stem(target), suffix)]
+def _temporaries(folder: Path, target: Path | None, suffix: str) -> list[Path]:
+    """The temporaries in a folder, or those of one target."""
+    try:
+        named = [(entry, _TEMPORARY.fullmatch(entry.name)) for entry in folder.iterdir()]
+    except OSError:
+        return []
+    wanted = None if target is None else (_stem(target), suffix)
+    return [entry for entry, match in named if match and (wanted is None or match.groups() == wanted)]
 
 
 def _stem(target: Path) -> str:
@@ -300,58 +283,34 @@ def _stem(target: Path) -> str:
     return f"{name[:40]}-{hashlib.sha256(os.fsencode(name)).hexdigest()[:16]}"
 
 
-def _entries(folder: Path) -> list[Path]:
-    try:
-        return list(folder.iterdir())
-    except OSError:
-        return []
-
-
-def _remove_abandoned(temporary: Path) -> None:
-    with _abandoned(temporary) as is_abandoned:
-        if is_abandoned:
-            _remove(temporary)
-
-
 @contextmanager
 def _abandoned(temporary: Path) -> Iterator[bool]:
     """Whether the writer of a temporary is no longer alive; the block holds its lock."""
-    try:
-        handle = os.open(temporary, os.O_RDONLY | os.O_NONBLOCK) if fcntl is not None else -1
-    except FileNotFoundError:
-        yield True
-        return
-    except OSError:
-        yield False
-        return
-    try:
-        yield _lock(handle, wait=False)
-    finally:
-        if handle >= 0:
-            os.close(handle)
+    with ExitStack() as stack:
+        try:
+            is_abandoned = stack.enter_context(holding(temporary, wait=False, without_locks=False))
+        except OSError as error:
+            is_abandoned = isinstance(error, FileNotFoundError)
+        yield is_abandoned
 
 
-def _lock(handle: int, *, wait: bool, where_none: bool = False) -> bool:
-    """Whether it is locked now; `where_none` is the answer on systems that have no locks."""
+def _lock(handle: int, wait: bool, without_locks: bool = False) -> bool:
+    """Whether it is locked now."""
     if fcntl is None:
-        return where_none
+        return without_locks
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-    except BlockingIOError:  # held by another process
-        return False
-    except OSError:  # a file system without locks
-        return where_none
+    except OSError as error:  # held by another process, or a file system without locks
+        return without_locks and not isinstance(error, BlockingIOError)
     return True
 
 
 def _remove(path: Path) -> None:
-    if path.is_dir() and not path.is_symlink():
-        with suppress(OSError):
-            path.chmod(0o700)  # a write-protected folder that was replaced
+    is_folder = path.is_dir() and not path.is_symlink()
+    with suppress(OSError):
+        path.chmod(0o700) if is_folder else path.unlink()  # a replaced folder may be write-protected
+    if is_folder:
         shutil.rmtree(path, ignore_errors=True)
-    else:
-        with suppress(OSError):
-            path.unlink()
 
 
 def _settle(path: Path) -> None:
@@ -370,14 +329,25 @@ def _settle(path: Path) -> None:
 
 
 def _take_name(temporary: Path, target: Path) -> None:
-    """Rename a folder, in place of one that may be there."""
+    """Rename a folder, in place of one that may be there.
+
+    Where names cannot be swapped and a process is killed between the two renames, `recover_folder` restores the folder.
+    """
     try:
         temporary.rename(target)  # nothing is there, or an empty folder
     except OSError:
         if not target.is_dir():
             raise
-        if not _exchanged(temporary, target):
-            _exchange_in_steps(temporary, target)
+        if _exchanged(temporary, target):
+            return
+        retired = temporary.with_suffix(".old")
+        target.rename(retired)
+        try:
+            temporary.rename(target)
+        except OSError:
+            retired.rename(target)
+            raise
+        shutil.rmtree(retired, ignore_errors=True)
 
 
 def _exchanged(one: Path, two: Path) -> bool:
@@ -387,18 +357,4 @@ def _exchanged(one: Path, two: Path) -> bool:
     here, swap = -100, 2  # AT_FDCWD; RENAME_EXCHANGE, and RENAME_SWAP on macOS
     if hasattr(library, "renameat2"):
         return bool(library.renameat2(here, names[0], here, names[1], swap) == 0)
-    if hasattr(library, "renamex_np"):
-        return bool(library.renamex_np(*names, swap) == 0)
-    return False
-
-
-def _exchange_in_steps(temporary: Path, target: Path) -> None:
-    """Replace a folder where names cannot be swapped; if killed between the steps, `recover_folder` restores it."""
-    retired = temporary.with_suffix(_OLD)
-    target.rename(retired)
-    try:
-        temporary.rename(target)
-    except OSError:
-        retired.rename(target)
-        raise
-    shutil.rmtree(retired, ignore_errors=True)
+    return hasattr(library, "renamex_np") and bool(library.renamex_np(*names, swap) == 0)

@@ -3,16 +3,10 @@
     shown:       -(r̄ - x·β)² + log Φ((x·ω + γ (r̄ - x·β)) / √(1 - γ²))        `shown`
     not shown:   log Φ(-x·ω)                                                  `unshown`
 
-    target       r̄, clicks over impressions and propensity
-    score        x·β, the relevance that the model predicts
-    selection    x·ω, the tendency to be shown
-    γ            the correlation of the noise in selection and in relevance
-    σ            the size of the noise in relevance; 1 in the paper's form above
+The target r̄ is clicks over impressions and propensity, the score x·β the predicted relevance, the selection x·ω the
+tendency to be shown. In terms of the residual e and the index z, with a = atanh γ:
 
-In terms of the residual e and the index z, with a = atanh γ:
-
-    e = (target - score) / σ
-    z = (selection + γ e) / √(1 - γ²) = selection cosh a + e sinh a
+    e = (target - score) / σ,    z = (selection + γ e) / √(1 - γ²) = selection cosh a + e sinh a
 
 Arrays may be numpy's or torch's: the result is of the same kind, on the same device.
 """
@@ -26,7 +20,7 @@ from typing import Any, NamedTuple
 from array_api_compat import array_namespace, is_numpy_namespace
 
 from cldrank.arguments import check_number
-from cldrank.errors import UsageError, setting
+from cldrank.errors import UsageError
 
 Array = Any  # a numpy array or a torch tensor, float64
 
@@ -45,11 +39,7 @@ class LogCdf(NamedTuple):
 def log_cdf(z: Array) -> LogCdf:
     """The logarithm of Φ with its slope, the inverse Mills ratio, and its curvature; accurate for any finite z.
 
-        m(z) = sqrt(2/π) / erfcx(-z/√2);    far to the left, m (z + m) = 1 - 1/z² + 6/z⁴ - 50/z⁶ + 518/z⁸ - …
-
-    >>> import numpy as np
-    >>> log_cdf(np.array([0.0, -1e6]))
-    LogCdf(value=array([-6.931e-01, -5.0e+11]), slope=array([7.978e-01, 1.0e+06]), curvature=array([0.6366, 1. ]))
+    m(z) = sqrt(2/π) / erfcx(-z/√2);    far to the left, m (z + m) = 1 - 1/z² + 6/z⁴ - 50/z⁶ + 518/z⁸ - …
     """
     xp = array_namespace(z)
     special = _special(xp)
@@ -67,9 +57,6 @@ class Form:
     sigma      σ, the size of the noise in relevance; always 1 in the paper's form
     gaussian   False: the paper's -e², a Gaussian of variance ½ beside a Φ that assumes 1;
                True: the type-II Tobit likelihood, -e²/2 - log σ - log √(2π), which integrates to one
-
-    >>> Form(0.6).tilt
-    (1.25, 0.75)
     """
 
     gamma: float
@@ -80,7 +67,7 @@ class Form:
         check_number("gamma", self.gamma, above=-1, below=1)
         check_number("sigma", self.sigma, above=1e-100, below=1e100)  # so that its square is a number too
         if not self.gaussian and self.sigma != 1:
-            raise UsageError("the paper's form has no sigma; {} needs the Tobit form.", setting("sigma", self.sigma))
+            raise UsageError(f"the paper's form has no sigma; `sigma={self.sigma!r}` needs the Tobit form.")
 
     @property
     def tilt(self) -> tuple[float, float]:
@@ -136,12 +123,7 @@ def shown(score: Array, selection: Array, target: Array, form: Form) -> ShownLik
 
 
 def unshown(selection: Array) -> LogCdf:
-    """The log-likelihood of candidates that were not shown, log Φ(-selection), with its derivatives by the selection.
-
-    >>> import numpy as np
-    >>> unshown(np.array([-3.0]))
-    LogCdf(value=array([-0.00135081]), slope=array([-0.00443784]), curvature=array([0.01333]))
-    """
+    """The log-likelihood of candidates that were not shown, log Φ(-selection), with its derivatives by it."""
     index = log_cdf(-selection)
     return LogCdf(index.value, -index.slope, index.curvature)
 
@@ -164,11 +146,7 @@ class Nuisance(NamedTuple):
 def shown_nuisance(score: Array, selection: Array, target: Array, form: Form) -> Nuisance:
     """The derivatives of `shown` by log σ and atanh γ, which all rows share; the paper's form has no σ.
 
-        ∂e/∂log σ = -e,    ∂z/∂a = selection sinh a + e cosh a,    ∂²z/∂a² = z
-
-    >>> import numpy as np
-    >>> shown_nuisance(np.array([0.0]), np.array([0.0]), np.array([1.0]), Form(0.0, gaussian=True)).gradient.T
-    array([[0.    , 0.7978]])
+    ∂e/∂log σ = -e,    ∂z/∂a = selection sinh a + e cosh a,    ∂²z/∂a² = z
     """
     xp = array_namespace(score)
     cosh, sinh = form.tilt

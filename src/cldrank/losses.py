@@ -20,11 +20,7 @@ if TYPE_CHECKING:
 def preferences(target: Tensor, weight: Tensor) -> Tensor:
     """How strongly each candidate of a list is preferred to each other.
 
-        (t_i - t_j)₊ min(w_i, w_j)
-
-    >>> import torch
-    >>> preferences(torch.tensor([[0.5, 0.2]]), torch.tensor([[10.0, 10.0]]))
-    tensor([[[0., 3.], [0., 0.]]])
+    (t_i - t_j)₊ min(w_i, w_j)
     """
     difference = (target[:, :, None] - target[:, None, :]).clamp(min=0)
     return difference * weight[:, :, None].minimum(weight[:, None, :])
@@ -33,11 +29,7 @@ def preferences(target: Tensor, weight: Tensor) -> Tensor:
 def pairwise(scores: Tensor, preference: Tensor) -> Tensor:
     """The logistic loss of the pairs of a list (BPR, RankNet).
 
-        -Σ_ij preference_ij log σ(f_i - f_j)
-
-    >>> import torch
-    >>> pairwise(torch.tensor([[1.0, 0.0]]), torch.tensor([[[0.0, 1.0], [0.0, 0.0]]]))
-    tensor([0.3133])
+    -Σ_ij preference_ij log σ(f_i - f_j)
     """
     from torch.nn.functional import logsigmoid
 
@@ -55,14 +47,10 @@ def cld_pair(
 ) -> Tensor:
     """CLD's pairwise objective: the order of relevance, and the selection that relevance and ω explain together.
 
-        Δ = f_i - f_j
-        both shown:   -preference [log σ(Δ) + C (log σ(ω_i + Δ) + log σ(ω_j + Δ))]
-        i shown, j not:   -mixed C [log σ(ω_i + Δ) + log σ(-ω_j)]
+    Δ = f_i - f_j
+    both shown:   -preference [log σ(Δ) + C (log σ(ω_i + Δ) + log σ(ω_j + Δ))]
+    i shown, j not:   -mixed C [log σ(ω_i + Δ) + log σ(-ω_j)]
 
-    >>> import torch
-    >>> one, none = torch.ones(1, 1), torch.zeros(1, 1)
-    >>> cld_pair(one, none, none, none, torch.zeros(1, 1, 1), torch.ones(1, 1, 1), 0.5)
-    tensor([0.5032])
     """
     given = scores, selection, unshown_scores, unshown_selection, preference, mixed
     lost: Tensor = _cld_pair_with_slopes().apply(*given, selection_weight)
@@ -123,13 +111,9 @@ def cld(
 ) -> Tensor:
     """CLD's pointwise likelihood, in float64; `absent` (B, U) is the weight of each candidate not shown.
 
-        shown:      weight [(r̄ - f)² - log Φ((ω + γ (r̄ - f)) / √(1 - γ²))]
-        not shown:  -absent log Φ(-ω)
+    shown:      weight [(r̄ - f)² - log Φ((ω + γ (r̄ - f)) / √(1 - γ²))]
+    not shown:  -absent log Φ(-ω)
 
-    >>> import torch
-    >>> none = torch.zeros(1, 1)
-    >>> cld(none, none, none, torch.ones(1, 1), torch.ones(1, 1), torch.ones(1, 1), 0.0)
-    tensor([2.3863], dtype=torch.float64)
     """
     from torch.special import log_ndtr
 
@@ -140,12 +124,7 @@ def cld(
 
 
 def concordance(scores: Tensor, preference: Tensor) -> tuple[Tensor, Tensor]:
-    """Per list, the total preference that the scores agree with (ties count half), and the total preference.
-
-    >>> import torch
-    >>> concordance(torch.tensor([[1.0, 0.0]]), torch.tensor([[[0.0, 3.0], [1.0, 0.0]]]))
-    (tensor([3.]), tensor([4.]))
-    """
+    """Per list, the total preference that the scores agree with (ties count half), and the total preference."""
     agrees = 0.5 * (_differences(scores, scores).sign() + 1)
     return (preference * agrees).sum((1, 2)), preference.sum((1, 2))
 

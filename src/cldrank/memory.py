@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 from contextlib import suppress
 from pathlib import Path
 
 _GROUPS = Path("/sys/fs/cgroup")
+_MMAP_THRESHOLD, _ARENA_MAX = -3, -8  # parameters of glibc's mallopt
+
+
+def return_freed_memory() -> None:
+    """From now on, let the C library return what is freed to the system at once, where it is glibc."""
+    with suppress(AttributeError, OSError, TypeError):
+        mallopt = ctypes.CDLL(None).mallopt
+        mallopt(_MMAP_THRESHOLD, 1 << 15)
+        mallopt(_ARENA_MAX, 1)
 
 
 def machine_memory(*, free: bool) -> int | None:

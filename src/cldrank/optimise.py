@@ -1,20 +1,17 @@
-"""Optimisers: a damped Newton method, and Adam for stochastic training. A `Solution` says how it ended."""
+"""A damped Newton method; a `Solution` says how it ended."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple, get_args
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cldrank.arguments import check_number
-
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
 Status = Literal["converged", "max_steps", "line_search", "non_finite", "boundary"]
-STATUSES: tuple[Status, ...] = get_args(Status)
 
 _FLAT = 1e-11  # of the largest curvature, all parameters scaled alike: anything less is rounding
 _ARMIJO = 1e-4  # of the gain that the slope promises: what a step must bring
@@ -39,9 +36,6 @@ class Derivatives(NamedTuple):
 class Solution:
     """Where an optimiser ended, and how.
 
-    parameters    the best point found
-    value         the objective there
-    n_steps       steps taken
     n_passes      evaluations of the objective, each of them one pass over the data
     status        `converged`; `max_steps`: stopped before that; `line_search`: no part of a step gained what the slope
                   promised, though the objective is finite; `non_finite`: the objective is not finite, here or nearby;
@@ -129,10 +123,7 @@ def _length(step: Vector, point: Vector) -> float:
 def _backtrack(
     evaluate: Callable[[Vector], Derivatives], point: Vector, here: Derivatives, step: Vector, promised: float
 ) -> tuple[Derivatives, float, int]:
-    """The first of whole, half, quarter … step that gains enough, that share, and how many were tried.
-
-    The share is 0 where none gains enough; then the shortest one is given.
-    """
+    """The first of whole, half, quarter … step that gains enough, that share (0 where none does), and the tries."""
     noise = 1e-13 * max(1.0, abs(here.value))  # gains below it drown in the rounding of the value
     share = 1.0
     for tried in range(1, _HALVINGS + 1):
@@ -148,9 +139,6 @@ def ascent(here: Derivatives) -> tuple[Vector, int]:
 
     Parameters are first scaled to the same curvature. There is no step along a flat direction; along one that curves
     upwards, the step is that for the same curvature downwards.
-
-    >>> ascent(Derivatives(0.0, np.array([1.0, 0.0]), np.array([[-2.0, 0.0], [0.0, 0.0]])))
-    (array([0.5, 0. ]), 1)
     """
     values, vectors, size = _decomposed(-here.hessian)
     if values is None:  # positive definite: `vectors` holds the Cholesky factor
@@ -165,11 +153,7 @@ def ascent(here: Derivatives) -> tuple[Vector, int]:
 
 
 def inverse(information: Matrix) -> Matrix:
-    """The inverse of a positive definite matrix; where it is flat, the pseudo-inverse of what is not.
-
-    >>> inverse(np.array([[2.0, 0.0], [0.0, 0.0]]))
-    array([[0.5, 0. ], [0. , 0. ]])
-    """
+    """The inverse of a positive definite matrix; where it is flat, the pseudo-inverse of what is not."""
     values, vectors, size = _decomposed(information)
     if values is None:
         from scipy.linalg import cho_solve
@@ -194,29 +178,3 @@ def _decomposed(matrix: Matrix) -> tuple[Vector | None, Matrix, Vector]:
         pass
     values, vectors = np.linalg.eigh(scaled)
     return values, vectors, size
-
-
-def adam(
-    gradients: Iterable[Callable[[Vector], Vector]],
-    start: Vector,
-    *,
-    learning_rate: float,
-    total: int,
-    momentum: tuple[float, float] = (0.9, 0.999),
-) -> Vector:
-    """Climb along gradients of batches by Adam (Kingma and Ba 2015), the rate falling linearly to 0 over `total` steps.
-
-    >>> adam([lambda x: 3.0 - x] * 500, np.zeros(1), learning_rate=0.1, total=500)
-    array([3.])
-    """
-    check_number("learning_rate", learning_rate, above=0)
-    point, mean, square = start.copy(), np.zeros_like(start), np.zeros_like(start)
-    first, second = momentum
-    for step, gradient_at in enumerate(gradients):
-        gradient = gradient_at(point)
-        mean += (1 - first) * (gradient - mean)
-        square += (1 - second) * (gradient**2 - square)
-        unbiased = mean / (1 - first ** (step + 1))
-        spread = np.sqrt(square / (1 - second ** (step + 1))) + 1e-8
-        point += learning_rate * max(0.0, 1 - step / total) * unbiased / spread
-    return point

@@ -1,34 +1,22 @@
-"""Parameters that describe themselves: the type, the bounds and one sentence of each stand where it is declared.
+"""Parameters that describe themselves: keyword-only dataclass fields with a type, bounds and one sentence.
 
-A value or a method declares its parameters as keyword-only dataclass fields. Checks, options of the command line,
-spaces to tune over, the list at the end of the class's docstring and tables of the docs all come from that declaration.
+Checks, options of the command line, spaces to tune over and the list in the class's docstring all come from there.
 """
 
 from __future__ import annotations
 
-import math
 import textwrap
 import types
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import MISSING, Field, dataclass, field, fields
 from functools import cache
 from inspect import cleandoc
 from os import PathLike
 from typing import Any, Literal, TypeVar, Union, dataclass_transform, get_args, get_origin, get_type_hints
 
-from cldrank.arguments import (
-    NO_BOUNDS,
-    Bounds,
-    is_of_kind,
-    metavar_of,
-    one_of,
-    requirements_of,
-    shortened,
-    shortened_text,
-    typed_requirements_of,
-    value_of_text,
-)
-from cldrank.errors import Spelling, UsageError, setting
+from cldrank.arguments import NO_BOUNDS, Bounds, is_of_kind, one_of, requirements, shortened, shortened_text
+from cldrank.errors import UsageError
 
 _KEY = "cldrank"
 _LEFT = "cldrank, learned"  # the key of what a fit leaves
@@ -40,13 +28,10 @@ Kind = TypeVar("Kind", bound=type)
 class Parameter:
     """A parameter as it was declared.
 
-    name       as Python spells it
-    kind       its type
-    default    what it is unless somebody says otherwise
-    about      one sentence for help and docs, without a full stop
-    bounds     of a number, or of each number in a tuple
-    option     whether the command line offers it
-    tried      the values that tuning tries, as a text: 0.05..0.3, 1e-3..1e-2:log, or 0.0,0.2,0.5; empty for none
+    about     one sentence for help and docs, without a full stop
+    bounds    of a number, or of each number in a tuple
+    option    whether the command line offers it
+    tried     the values that tuning tries, as a text: 0.05:0.3, 1e-3:1e-2:log, or 0.0,0.2,0.5; empty for none
     """
 
     name: str
@@ -69,18 +54,9 @@ class Parameter:
         return type(None) in get_args(self.kind)
 
     @property
-    def choices(self) -> tuple[Any, ...]:
-        """The words that it may be, if it may be any."""
-        return tuple(word for one in self.kinds if get_origin(one) is Literal for word in get_args(one))
-
-    @property
     def requirement(self) -> str:
-        """What it must be, in words.
-
-        >>> Parameter("clip", float | None, None, "least propensity", Bounds(above=0, most=1)).requirement
-        'a number above 0 and up to 1, or None'
-        """
-        words = one_of([words for one in self.kinds for words in requirements_of(one, self.bounds)])
+        """What it must be, in words, such as `a number above 0 and up to 1, or None`."""
+        words = one_of([words for one in self.kinds for words in requirements(one, self.bounds)])
         return f"{words}, or None" if self.optional else words
 
     def accepts(self, value: Any) -> bool:
@@ -91,22 +67,9 @@ class Parameter:
 
     def check(self, value: Any, typed: str | None = None) -> None:
         """Refuse a value that it does not accept; `typed` is how it was written on a command line."""
-        if self.accepts(value):
-            return
-        shell = [words for one in self.kinds for words in typed_requirements_of(one, self.bounds)]
-        shell += ["none"] * self._none_is_a_choice
-        given = shortened(value)
-        raise UsageError(
-            "{} must be {}, not {}.",
-            setting(self.name),
-            Spelling(self.requirement, one_of(shell)),
-            given if typed is None else Spelling(given, shortened_text(typed)),
-        )
-
-    @property
-    def _none_is_a_choice(self) -> bool:
-        """Whether `none` says something on a command line that leaving the option out does not."""
-        return self.optional and self.default is not None
+        if not self.accepts(value):
+            given = shortened(value) if typed is None else shortened_text(typed)
+            raise UsageError(f"`{self.name}` must be {self.requirement}, not {given}.")
 
     def parse(self, text: str) -> Any:
         """The value that a text stands for, as on a command line; commas separate the parts of a list.
@@ -114,56 +77,76 @@ class Parameter:
         >>> gamma = Parameter("gamma", float | Literal["profile"], 0.1, "correlation", Bounds(above=-1, below=1))
         >>> gamma.parse("0.3"), gamma.parse("profile")
         (0.3, 'profile')
-        >>> gamma.parse("2")
-        Traceback (most recent call last):
-        cldrank.errors.UsageError: gamma must be a number above -1 and below 1, or 'profile', not 2.0.
         """
         if self.optional and str not in self.kinds and text.lower() == "none":
             return None
         value: Any = text
-        words_first = sorted(self.kinds, key=lambda kind: str(get_origin(kind)) != str(Literal))
-        for one in words_first:
-            try:
-                value = value_of_text(one, text)
+        for kind in sorted(self.kinds, key=_is_no_choice):  # words come first
+            with suppress(ValueError):
+                value = _parsed(kind, text)
                 break
-            except ValueError:
-                continue
         self.check(value, text)
         return value
 
     @property
     def metavar(self) -> str:
-        """What stands for its value in a help text.
-
-        >>> Parameter("gamma", float | Literal["profile"], 0.1, "correlation").metavar
-        'NUMBER|profile'
-        """
+        """What stands for its value in a help text, such as `NUMBER|profile`."""
         if any(get_origin(one) is PathLike for one in self.kinds):
             return "PATH"
-        return "|".join([*filter(None, map(metavar_of, self.kinds)), *["none"] * self._none_is_a_choice])
+        none = ["none"] if self.optional and self.default is not None else []  # where it is not the same as no option
+        return "|".join([*filter(None, map(_metavar, self.kinds)), *none])
+
+
+def _is_no_choice(kind: Any) -> bool:
+    origin: Any = get_origin(kind)
+    return origin is not Literal
+
+
+def _parsed(kind: Any, text: str) -> Any:
+    """A text as a value of a type; ValueError where it is not one."""
+    origin = get_origin(kind)
+    if origin is Literal and text in get_args(kind):
+        return text
+    if origin in (tuple, Sequence):
+        parts = [part.strip() for part in text.split(",")] if text.strip() else []
+        if "" not in parts:
+            return tuple(_parsed(get_args(kind)[0], part) for part in parts)
+    if kind is bool and text.lower() in ("true", "false"):
+        return text.lower() == "true"
+    if kind in (int, float):
+        return kind(text)
+    if kind is str or (isinstance(origin or kind, type) and issubclass(origin or kind, PathLike)):
+        return text
+    raise ValueError(text)
+
+
+def _metavar(kind: Any) -> str:
+    """What stands for a value of a type in a help text; nothing for what only Python can make."""
+    if get_origin(kind) is Literal:
+        return "|".join(map(str, get_args(kind)))
+    if get_origin(kind) in (tuple, Sequence):
+        return "NAME,…" if get_args(kind)[0] is str else f"{_metavar(get_args(kind)[0])},…"
+    return {float: "NUMBER", int: "INTEGER", str: "TEXT"}.get(kind, "")
 
 
 def parameter(
     *,
     default: Any,
     about: str,
-    least: float | None = None,
-    above: float | None = None,
-    most: float | None = None,
-    below: float | None = None,
     option: bool = True,
     tried: str = "",
     compare: bool = True,
     kw_only: bool = True,
+    **bounds: float | None,
 ) -> Any:
-    """Declare a parameter of a class made with `described` or `value`.
+    """Declare a parameter of a class made with `described` or `value`; `bounds` are those of `Bounds`.
 
     option     False keeps it from the command line
     tried      what `cldrank tune` tries unless it is told otherwise
     compare    False for what does not decide the result, such as a function that is called back
     """
-    held = (about, Bounds(least, above, most, below), option, tried)
-    return field(default=default, metadata={_KEY: held}, compare=compare, kw_only=kw_only)
+    metadata = {_KEY: (about, Bounds(**bounds), option, tried)}
+    return field(default=default, metadata=metadata, compare=compare, kw_only=kw_only)
 
 
 def learned(*, about: str, init: Literal[False] = False) -> Any:
@@ -208,10 +191,7 @@ def _list(title: str, rows: Mapping[str, str]) -> str:
 
 
 class Value:
-    """What frozen values share: checks, scikit-learn's `get_params`, and a repr of what differs from the defaults.
-
-    A value is never copied: scikit-learn's `clone` takes it as it is, and `set_params` of its owner replaces it.
-    """
+    """What frozen values share: checks, scikit-learn's habits, and a repr of what differs from the defaults."""
 
     def __post_init__(self) -> None:
         check_all(self)
@@ -225,17 +205,14 @@ class Value:
         return {one.name: getattr(self, one.name) for one in parameters(type(self)).values()}
 
     def __sklearn_clone__(self) -> Any:
-        return self
+        return self  # frozen
 
     def __repr__(self) -> str:
         return _written(self, [entry for entry in fields(self) if entry.compare])  # type: ignore[arg-type]
 
 
 class Learner:
-    """What methods share: scikit-learn's protocol of an estimator, and a repr of what differs from the defaults.
-
-    `clone`, `GridSearchCV` and the like take a method as one of their own; scikit-learn is imported when it asks.
-    """
+    """What methods share: scikit-learn's protocol of an estimator, and a repr of what differs from the defaults."""
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """The parameters by name, in alphabetical order; with those of the model and the run as `model__l2`."""
@@ -263,13 +240,13 @@ def parameters(kind: type) -> Mapping[str, Parameter]:
 @cache
 def _declared(kind: Any) -> Mapping[str, Parameter]:
     hints = get_type_hints(kind)
-    found = {}
+    declared = {}
     for entry in fields(kind):
         if entry.init and _KEY in entry.metadata:
-            about, bounds, option, tried = entry.metadata[_KEY]
             default = None if entry.default is MISSING else entry.default
-            found[entry.name] = Parameter(entry.name, hints[entry.name], default, about, bounds, option, tried)
-    return found
+            about, *rest = entry.metadata[_KEY]
+            declared[entry.name] = Parameter(entry.name, hints[entry.name], default, about, *rest)
+    return declared
 
 
 def check_all(owner: Any) -> None:
@@ -280,12 +257,6 @@ def check_all(owner: Any) -> None:
 
 def _written(owner: Any, entries: Iterable[Field[Any]]) -> str:
     """A call that makes it again, with those of these fields that differ from their defaults."""
-    values = ((entry.name, getattr(owner, entry.name), entry.default) for entry in entries)
-    changed = (f"{name}={value!r}" for name, value, default in values if not _same(value, default))
+    values = ((entry.name, repr(getattr(owner, entry.name)), repr(entry.default)) for entry in entries)
+    changed = (f"{name}={value}" for name, value, default in values if value != default)
     return f"{type(owner).__name__}({', '.join(changed)})"
-
-
-def _same(one: Any, other: Any) -> bool:
-    if isinstance(one, float) and isinstance(other, float) and math.isnan(one) and math.isnan(other):
-        return True
-    return one is other or (type(one) is type(other) and one == other)

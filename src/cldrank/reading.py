@@ -52,15 +52,7 @@ def read_json(path: str | os.PathLike[str], what: str) -> Any:
 
 
 def reason(error: BaseException) -> str:
-    r"""The first line of an error's message, without a full stop; bytes of the file that are no text are shown as �.
-
-    >>> reason(ValueError("no.\nMore on that"))
-    'no'
-    >>> reason(ValueError("got \x1b[2J"))
-    'got �[2J'
-    """
-    text = str(error).strip() or type(error).__name__
-    line = "".join(
-        one if one.isprintable() else "\N{REPLACEMENT CHARACTER}" for one in text.splitlines()[0].rstrip(".")
-    )
-    return line if len(line) <= _LONGEST_REASON else line[: _LONGEST_REASON - 1] + "…"
+    """The first line of an error's message, without a full stop; bytes of the file that are no text are shown as �."""
+    line, *_ = (str(error).strip() or type(error).__name__).splitlines()
+    shown = "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in line.rstrip("."))
+    return shown if len(shown) <= _LONGEST_REASON else shown[: _LONGEST_REASON - 1] + "…"

@@ -1,25 +1,25 @@
 """Feature scaling: learned from training data only, a pure function from then on, and saved with the ranker.
 
 Features are float32 everywhere; wider numbers are rounded to it first. All arithmetic is in float64, over blocks of
-rows, so that an array mapped from disk is never copied whole. Every rule keeps the order of a feature's values, accepts
-values that did not occur in training, gives only finite numbers, and gives 0 for a feature constant in training.
-
-A rule has a text form that parses back, for the command line and files: `standard`, `standard:clip=none`.
+rows, so that an array mapped from disk is never copied whole; tensors on a device are learned from and scaled there.
+Every rule keeps the order of a feature's values, accepts values that did not occur in training, gives only finite
+numbers, and gives 0 for a feature constant in training.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from array_api_compat import is_torch_array
 from numpy.typing import ArrayLike, NDArray
 
 from cldrank.arguments import check_whole, shortened
-from cldrank.errors import DataError, Spelling, UsageError, setting
-from cldrank.feature_blocks import Moments, RemoteFeatures, as_float32, as_table, float_blocks, row_blocks
+from cldrank.errors import DataError, UsageError
+from cldrank.feature_blocks import Moments, RemoteFeatures, as_float32, as_table, float_blocks, library_of, row_blocks
 from cldrank.parameters import check_all, documented, parameter, parameters
 
 __all__ = ["MinMax", "Quantile", "Scaling", "ScalingRule", "SignedLog", "Standard", "Unscaled", "fit", "rule_of"]
@@ -32,7 +32,7 @@ Parameters = dict[str, NDArray[Any]]
 
 @dataclass(frozen=True)
 class ScalingRule(ABC):
-    """How to scale features, with its options; `learn` finds its parameters, `apply` uses them."""
+    """How to scale features, with its option; its text form parses back, for the command line and files."""
 
     name: ClassVar[str]
 
@@ -41,17 +41,13 @@ class ScalingRule(ABC):
 
     @property
     def text(self) -> str:
-        """The text that stands for it, with the options that differ from the defaults.
+        """The text that stands for it, with the option if that differs from the default.
 
         >>> Standard().text, Standard(clip=3).text, MinMax(clip=False).text
         ('standard', 'standard:clip=3', 'minmax:clip=false')
         """
-        changed = {
-            one.name: str(getattr(self, one.name)).lower()
-            for one in parameters(type(self)).values()
-            if getattr(self, one.name) != one.default
-        }
-        return ":".join([self.name, *[",".join(f"{name}={value}" for name, value in changed.items())] * bool(changed)])
+        values = [(one, getattr(self, one.name)) for one in parameters(type(self)).values()]
+        return self.name + "".join(f":{one.name}={value}".lower() for one, value in values if value != one.default)
 
     @staticmethod
     def of_text(text: str) -> ScalingRule | None:
@@ -60,52 +56,44 @@ class ScalingRule(ABC):
         >>> ScalingRule.of_text("standard:clip=none"), ScalingRule.of_text("median")
         (Standard(clip=None), None)
         """
-        name, colon, options = text.partition(":")
-        if name not in RULES:
-            return None
-        given: dict[str, Any] = {}
-        for entry in options.split(",") if colon else ():
-            option, value = _option(text, entry)
-            if option in given:
-                raise UsageError("{} names {} twice.", setting("scaling", text), option)
-            given[option] = value
-        return RULES[name](**given)
+        name, colon, option = text.partition(":")
+        if name not in RULES or not colon:
+            return RULES[name]() if name in RULES else None
+        option, _, value = (part.strip() for part in option.partition("="))
+        known = parameters(RULES[name])
+        if option not in known:
+            usual = [f"{name}:{one.name}={str(one.default).lower()}" for one in known.values()]
+            raise UsageError(f"`scaling={text!r}`: {name} has no such option; write {' or '.join([name, *usual])}.")
+        try:
+            return RULES[name](**{option: known[option].parse(value)})
+        except UsageError as error:
+            words = str(error).replace("`", "")  # the option of the rule, not that of a method
+            raise UsageError(f"`scaling={text!r}`: {words}") from None
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """The smallest and the largest value that can come out."""
+        return -np.inf, np.inf
 
     @abstractmethod
-    def learn(self, features: Any, block_rows: int | None) -> Parameters:
-        """The parameters for a table of features."""
+    def _learn(self, features: Any) -> Parameters:
+        """The parameters for a table of features: an array, a tensor or remote ones."""
 
-    @abstractmethod
-    def apply(self, block: NDArray[np.float64], parameters: Parameters) -> NDArray[np.float64]:
-        """The scaled block; may overwrite the one given."""
-
-    @abstractmethod
-    def check(self, parameters: Parameters, n_features: int) -> None:
-        """Refuse parameters that `learn` cannot have made."""
-
-
-@dataclass(frozen=True)
-class _Affine(ScalingRule):
-    """clip((g(x) - center) * factor, low, high), with factor 0 for a constant feature."""
-
-    def before(self, block: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _before(self, block: Any) -> Any:
         """The transformation g, which comes first."""
         return block
 
-    @property
-    @abstractmethod
-    def bounds(self) -> tuple[float, float]:
-        """The smallest and the largest value that can come out."""
-
-    def apply(self, block: NDArray[np.float64], parameters: Parameters) -> NDArray[np.float64]:
-        block = self.before(block)
+    def _apply(self, block: Any, parameters: Any) -> Any:
+        """clip((g(x) - center) * factor, low, high), with factor 0 for a constant feature; may overwrite the block."""
+        block = self._before(block)
         block -= parameters["center"]
         block *= parameters["factor"]
-        low, high = self.bounds
-        return np.clip(block, max(low, -_LARGEST), min(high, _LARGEST), out=block)  # float32 holds what comes out
+        low, high = self.bounds  # float32 holds what comes out
+        return library_of(block).clip(block, max(low, -_LARGEST), min(high, _LARGEST), out=block)
 
-    def check(self, parameters: Parameters, n_features: int) -> None:
-        _expect(parameters, {"center": np.float64, "factor": np.float64})
+    def _check(self, parameters: Parameters, n_features: int) -> None:
+        """Refuse parameters that `_learn` cannot have made."""
+        _check_arrays(parameters, center=np.float64, factor=np.float64)
         for name, values in parameters.items():
             if values.shape != (n_features,):
                 raise DataError(f"{name} of the scaling has shape {values.shape} for {n_features} features.")
@@ -115,17 +103,14 @@ class _Affine(ScalingRule):
 
 @documented
 @dataclass(frozen=True)
-class Standard(_Affine):
+class Standard(ScalingRule):
     """Mean 0 and standard deviation 1, with values clipped at `clip` standard deviations, or not at all with None.
 
-    Without clipping a ranker is an affine function of its features up to its first layer, which every search engine can
-    express; a value far outside of what training saw then counts in full. Only float32's largest number bounds it.
+    Without clipping, every search engine can express the scaling, but a value far outside of what training saw counts
+    in full.
 
-    >>> train, unseen = [[0.0], [2.0], [4.0]], [[1.0], [2.0], [100.0]]
-    >>> fit(Standard(clip=1), train).transform(unseen).ravel()
+    >>> fit(Standard(clip=1), [[0.0], [2.0], [4.0]]).transform([[1.0], [2.0], [100.0]]).ravel()
     array([-0.612,  0. ,  1. ], dtype=float32)
-    >>> fit(Standard(clip=None), train).transform(unseen).ravel()
-    array([-0.612,  0. ,  60.01 ], dtype=float32)
     """
 
     name = "standard"
@@ -138,9 +123,8 @@ class Standard(_Affine):
         """Minus and plus `clip`."""
         return (-np.inf, np.inf) if self.clip is None else (-self.clip, self.clip)
 
-    def learn(self, features: Any, block_rows: int | None) -> Parameters:
-        """Mean, and one over the standard deviation."""
-        moments = Moments.of(features, self.before, block_rows)
+    def _learn(self, features: Any) -> Parameters:
+        moments = Moments.of(features, self._before)
         moving = moments.low < moments.high  # the deviation of a constant may round to something above 0
         deviation = np.sqrt(moments.squares / moments.rows, where=moving, out=np.ones_like(moments.squares))
         return {"center": moments.mean, "factor": np.where(moving, 1 / deviation, 0.0)}
@@ -157,21 +141,19 @@ class SignedLog(Standard):
 
     name = "log"
 
-    def before(self, block: NDArray[np.float64]) -> NDArray[np.float64]:
-        """sign(x) log(1 + |x|)."""
-        magnitude = np.abs(block)
-        return np.copysign(np.log1p(magnitude, out=magnitude), block, out=magnitude)
+    def _before(self, block: Any) -> Any:
+        xp = library_of(block)
+        magnitude = xp.abs(block)
+        return xp.copysign(xp.log1p(magnitude, out=magnitude), block, out=magnitude)
 
 
 @documented
 @dataclass(frozen=True)
-class MinMax(_Affine):
+class MinMax(ScalingRule):
     """The range in training becomes 0 … 1; values beyond it are clipped, or not with `clip=False`.
 
     >>> fit("minmax", [[2.0], [6.0]]).transform([[3.0], [6.0], [9.0]]).ravel()
     array([0.25, 1. , 1. ], dtype=float32)
-    >>> fit(MinMax(clip=False), [[2.0], [6.0]]).transform([[3.0], [6.0], [9.0]]).ravel()
-    array([0.25, 1. , 1.75], dtype=float32)
     """
 
     name = "minmax"
@@ -182,9 +164,8 @@ class MinMax(_Affine):
         """0 and 1, if it clips."""
         return (0.0, 1.0) if self.clip else (-np.inf, np.inf)
 
-    def learn(self, features: Any, block_rows: int | None) -> Parameters:
-        """The smallest value, and one over the range."""
-        moments = Moments.of(features, self.before, block_rows)
+    def _learn(self, features: Any) -> Parameters:
+        moments = Moments.of(features, self._before)
         low, span = moments.low, moments.high - moments.low
         return {"center": low, "factor": np.divide(1.0, span, where=span > 0, out=np.zeros_like(span))}
 
@@ -203,25 +184,20 @@ class Quantile(ScalingRule):
     name = "quantile"
     knots: int = parameter(default=1000, about="values of a feature that are exact", least=2, kw_only=False)
 
-    def learn(self, features: Any, block_rows: int | None) -> Parameters:
+    def _learn(self, features: Any) -> Parameters:
         """Knots and their levels, feature after feature; those of feature i are at offsets[i] … offsets[i+1]-1."""
         if isinstance(features, RemoteFeatures):
             raise UsageError(
                 "a quantile scaling sorts whole columns, which these features do not allow, as they are not on this "
-                "machine; choose {}, which also tames long tails.",
-                setting("scaling", "log"),
+                "machine; choose `scaling='log'`, which also tames long tails."
             )
-        del block_rows  # a sort needs whole columns: bounded by _SORT_VALUES, or one column where that is more
         rows, width = features.shape
         ranks = np.unique(np.rint(np.linspace(0, rows - 1, self.knots)).astype(np.int64))
-        group = max(1, _SORT_VALUES // rows)
+        group = max(1, _SORT_VALUES // rows)  # a sort needs whole columns
         knots, levels = [], []
         for first in range(0, width, group):
-            columns = np.array(as_float32(features[:, first : first + group], column=first).T, order="C")
-            columns.sort(axis=1)
-            for column in columns:
-                values = np.unique(column[ranks])
-                ties = np.searchsorted(column, values, "left") + np.searchsorted(column, values, "right") - 1
+            for column in _sorted_columns(features, first, first + group):
+                values, ties = _with_ties(column, ranks)
                 knots.append(values)
                 levels.append(ties / max(2 * (rows - 1), 1) if len(values) > 1 else np.zeros(1))
         return {
@@ -231,18 +207,18 @@ class Quantile(ScalingRule):
             "offsets": np.cumsum([0, *map(len, knots)], dtype=np.int64),
         }
 
-    def apply(self, block: NDArray[np.float64], parameters: Parameters) -> NDArray[np.float64]:
-        """Linear interpolation between the knots, one feature at a time."""
-        columns = np.array(block.T, order="C")
-        offsets = parameters["offsets"]
+    def _apply(self, block: Any, parameters: Any) -> Any:
+        is_array = isinstance(block, np.ndarray)
+        columns = np.array(block.T, order="C") if is_array else block.T.contiguous()
+        interpolate = np.interp if is_array else _interpolated
+        offsets = parameters["offsets"].tolist()
         for index, column in enumerate(columns):
             own = slice(offsets[index], offsets[index + 1])
-            columns[index] = np.interp(column, parameters["knots"][own], parameters["levels"][own])
+            columns[index] = interpolate(column, parameters["knots"][own], parameters["levels"][own])
         return columns.T
 
-    def check(self, parameters: Parameters, n_features: int) -> None:
-        """Refuse knots that do not rise, levels that fall or leave 0 … 1, offsets that do not fit."""
-        _expect(parameters, {"knots": np.float64, "levels": np.float64, "offsets": np.int64})
+    def _check(self, parameters: Parameters, n_features: int) -> None:
+        _check_arrays(parameters, knots=np.float64, levels=np.float64, offsets=np.int64)
         knots, levels, offsets = (parameters[name] for name in ("knots", "levels", "offsets"))
         fits = offsets.shape == (n_features + 1,) and knots.shape == levels.shape == (offsets[-1],)
         if not fits or offsets[0] != 0 or (np.diff(offsets) < 1).any():
@@ -255,6 +231,33 @@ class Quantile(ScalingRule):
             raise DataError("a level of the quantile scaling lies outside 0 … 1.")
 
 
+def _sorted_columns(features: Any, first: int, stop: int) -> Any:
+    if not isinstance(features, np.ndarray):
+        return features[:, first:stop].T.contiguous().sort(dim=1).values
+    columns = np.array(as_float32(features[:, first:stop], column=first).T, order="C")
+    columns.sort(axis=1)
+    return columns
+
+
+def _with_ties(column: Any, ranks: NDArray[np.int64]) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+    """The distinct values of a sorted column at some ranks, with twice their mean rank."""
+    xp = library_of(column)
+    values = xp.unique(column[ranks])
+    ties = xp.searchsorted(column, values, side="left") + xp.searchsorted(column, values, side="right") - 1
+    return (values, ties) if xp is np else (values.cpu().numpy(), ties.cpu().numpy())
+
+
+def _interpolated(values: Any, knots: Any, levels: Any) -> Any:
+    """`np.interp` of tensors, by the same formula."""
+    if len(knots) == 1:
+        return levels
+    xp = library_of(knots)
+    values = values.clamp(knots[0], knots[-1])
+    at = (xp.searchsorted(knots, values, right=True) - 1).clamp_(max=len(knots) - 2)
+    slope = levels.diff() / knots.diff()
+    return xp.where(values == knots[-1], levels[-1], slope[at] * (values - knots[at]) + levels[at])
+
+
 @dataclass(frozen=True)
 class Unscaled(ScalingRule):
     """Features as they are.
@@ -265,22 +268,19 @@ class Unscaled(ScalingRule):
 
     name = "none"
 
-    def learn(self, features: Any, block_rows: int | None) -> Parameters:
-        """Nothing, but values that are not finite are still refused."""
-        if not isinstance(features, RemoteFeatures):  # which are checked where they are
-            for _ in float_blocks(features, block_rows):
-                pass
+    def _learn(self, features: Any) -> Parameters:
+        if isinstance(features, np.ndarray):  # others were checked where they are
+            for _ in float_blocks(features):
+                pass  # refuses what is not finite
         return {}
 
-    def apply(self, block: NDArray[np.float64], parameters: Parameters) -> NDArray[np.float64]:
-        """The block itself."""
+    def _apply(self, block: Any, parameters: Any) -> Any:
         del parameters
         return block
 
-    def check(self, parameters: Parameters, n_features: int) -> None:
-        """Refuse any parameter."""
+    def _check(self, parameters: Parameters, n_features: int) -> None:
         del n_features
-        _expect(parameters, {})
+        _check_arrays(parameters)
 
 
 RULES: dict[str, type[ScalingRule]] = {rule.name: rule for rule in (Standard, MinMax, SignedLog, Quantile, Unscaled)}
@@ -292,47 +292,25 @@ def rule_of(scaling: str | ScalingRule | None) -> ScalingRule:
     >>> rule_of("standard"), rule_of("log:clip=none")
     (Standard(clip=5.0), SignedLog(clip=None))
     """
-    if scaling is None:
-        return Unscaled()
-    if isinstance(scaling, ScalingRule):
-        return scaling
-    rule = ScalingRule.of_text(scaling) if isinstance(scaling, str) else None
-    if rule is not None:
+    rule = ScalingRule.of_text(scaling) if isinstance(scaling, str) else Unscaled() if scaling is None else scaling
+    if isinstance(rule, ScalingRule):
         return rule
     known = ", ".join(map(repr, RULES))
     raise UsageError(f"scaling {scaling!r} is not known; choose {known} or None, or a rule such as Standard(clip=3).")
 
 
-def _option(text: str, entry: str) -> tuple[str, Any]:
-    """The name and the value of one option of a rule's text."""
-    rule = text.partition(":")[0]
-    known = parameters(RULES[rule])
-    name, equals, value = (part.strip() for part in entry.partition("="))
-    if not equals or name not in known:
-        usual = ", ".join(f"{one.name}={str(one.default).lower()}" for one in known.values())
-        knows = f"the options of {rule} are, with their defaults, {rule}:{usual}" if known else f"{rule} has no options"
-        raise UsageError("{}: {}.", setting("scaling", text), knows)
-    try:
-        return name, known[name].parse(value)
-    except UsageError as error:
-        words = Spelling(error.said("python"), error.said("shell").removeprefix("--"))
-        raise UsageError("{}: {}", setting("scaling", text), words) from None
-
-
-def fit(
-    scaling: str | ScalingRule | None, features: ArrayLike | RemoteFeatures, *, block_rows: int | None = None
-) -> Scaling:
-    """Learn a scaling from the features of the training data.
+def fit(scaling: str | ScalingRule | None, features: ArrayLike | RemoteFeatures) -> Scaling:
+    """Learn a scaling from the features of the training data: an array, or a tensor of finite numbers on a device.
 
     >>> fit("standard", [[1.0, 7.0], [3.0, 7.0]]).transform([[3.0, 7.0], [1e30, 8.0]])
     array([[1., 0.], [5., 0.]], dtype=float32)
     """
     rule = rule_of(scaling)
-    table = as_table(features)
+    table = _as_table(features)
     rows, width = table.shape
     if not rows * width:
         raise DataError(f"a scaling cannot be learned from a table of {rows} rows × {width} features.")
-    return Scaling(rule, table.shape[1], rule.learn(table, block_rows))
+    return Scaling(rule, width, rule._learn(table))
 
 
 @dataclass(frozen=True, eq=False)
@@ -349,7 +327,7 @@ class Scaling:
     parameters: Parameters
 
     def __post_init__(self) -> None:
-        self.rule.check(self.parameters, self.n_features)
+        self.rule._check(self.parameters, self.n_features)
         frozen = {name: values.copy() for name, values in self.parameters.items()}
         for values in frozen.values():
             values.flags.writeable = False
@@ -358,27 +336,32 @@ class Scaling:
     def __repr__(self) -> str:
         return f"Scaling({self.rule}, {self.n_features} features)"
 
-    def transform(self, features: ArrayLike, *, block_rows: int | None = None) -> NDArray[np.float32]:
-        """The scaled features, float32, in a new array."""
-        table = as_table(features)
-        result = np.empty(table.shape, dtype=np.float32)
-        for rows, block in self.blocks(table, block_rows=block_rows):
-            result[rows] = block
-        return result
+    def transform(self, features: ArrayLike, out: Any = None) -> Any:
+        """The scaled features, float32, in a new array (a tensor of a tensor) or in `out`, which may be `features`."""
+        table = _as_table(features)
+        if out is None:
+            out = np.empty(table.shape, np.float32) if isinstance(table, np.ndarray) else table.new_empty(table.shape)
+        for rows, block in self.blocks(table):
+            out[rows] = block
+        return out
 
     def blocks(
         self, features: ArrayLike, *, block_rows: int | None = None, names: Sequence[str] = ()
-    ) -> Iterator[tuple[slice, NDArray[np.float32]]]:
-        """The scaled features block after block, each with the rows it holds: for tables too large to scale at once.
-
-        names   of the features, for messages
-        """
-        table = as_table(features)
+    ) -> Iterator[tuple[slice, Any]]:
+        """The scaled features block after block, each with its rows; `names` are those of features, for messages."""
+        table = _as_table(features)
         if table.shape[1] != self.n_features:
             raise DataError(f"the scaling was learned from {self.n_features} features, not {table.shape[1]}.")
+        own: Any = self.parameters
+        is_array = isinstance(table, np.ndarray | RemoteFeatures)  # the latter refuse to give rows
+        if not is_array:
+            own = {name: library_of(table).tensor(values, device=table.device) for name, values in own.items()}
         for start, stop in row_blocks(table, block_rows):
-            block = as_float32(table[start:stop], row=start, names=names).astype(np.float64)
-            yield slice(start, stop), self.rule.apply(block, self.parameters).astype(np.float32, order="C")
+            if is_array:
+                block = as_float32(table[start:stop], row=start, names=names).astype(np.float64)
+                yield slice(start, stop), self.rule._apply(block, own).astype(np.float32, order="C")
+            else:
+                yield slice(start, stop), self.rule._apply(table[start:stop].double(), own)
 
     def to_state(self) -> tuple[dict[str, Any], Parameters]:
         """The scaling as a configuration that JSON can hold, and named arrays."""
@@ -388,22 +371,18 @@ class Scaling:
     @classmethod
     def from_state(cls, config: Any, parameters: Parameters) -> Self:
         """The scaling that `to_state` described; anything else is refused."""
-        if not isinstance(config, Mapping) or not {"method", "options", "n_features"} <= config.keys():
-            raise DataError("the scaling needs the entries 'method', 'options' and 'n_features'.")
-        name, options, n_features = config["method"], config["options"], config["n_features"]
-        if not isinstance(name, str) or name not in RULES:
-            raise DataError(f"there is no scaling {shortened(name)}; there are {', '.join(RULES)}.")
-        if not isinstance(options, Mapping):
-            raise DataError(f"options of the scaling must be a table, not {shortened(options)}.")
         try:
-            check_whole("n_features", n_features, least=1)
-            rule = RULES[name](**options)
-        except (TypeError, UsageError) as error:
-            raise DataError(f"the scaling cannot be made from {shortened(dict(config))}: {error}") from None
-        return cls(rule, n_features, parameters)
+            rule = RULES[config["method"]](**config["options"])
+            return cls(rule, check_whole("n_features", config["n_features"], least=1), parameters)
+        except (KeyError, TypeError, UsageError) as error:
+            raise DataError(f"a scaling cannot be made from {shortened(config)}: {error!r}.") from None
 
 
-def _expect(parameters: Parameters, dtypes: Mapping[str, type[np.generic]]) -> None:
+def _as_table(features: Any) -> Any:
+    return features if is_torch_array(features) else as_table(features)
+
+
+def _check_arrays(parameters: Parameters, **dtypes: type[np.generic]) -> None:
     if parameters.keys() != dtypes.keys():
         raise DataError(f"the scaling has the arrays {sorted(parameters)}; it needs {sorted(dtypes)}.")
     for name, dtype in dtypes.items():

@@ -22,11 +22,7 @@ _LOW_63_BITS = (1 << 63) - 1
 
 
 def from_lengths(lengths: ArrayT) -> ArrayT:
-    """Offsets of segments with the given lengths.
-
-    >>> from_lengths(np.array([2, 3]))
-    array([0, 2, 5])
-    """
+    """Offsets of segments with the given lengths."""
     xp = array_namespace(lengths)
     start = xp.zeros(1, dtype=xp.int64, device=device(lengths))
     offsets: ArrayT = xp.concat([start, xp.cumulative_sum(lengths, axis=0, dtype=xp.int64)])
@@ -34,11 +30,7 @@ def from_lengths(lengths: ArrayT) -> ArrayT:
 
 
 def segment_of_rows(offsets: ArrayT) -> ArrayT:
-    """The segment that each row belongs to.
-
-    >>> segment_of_rows(np.array([0, 2, 5]))
-    array([0, 0, 1, 1, 1])
-    """
+    """The segment that each row belongs to."""
     xp = array_namespace(offsets)
     segments: ArrayT = xp.repeat(_counting(len(offsets) - 1, offsets), offsets[1:] - offsets[:-1])
     return segments
@@ -56,11 +48,7 @@ def rows_of_segments(offsets: ArrayT, segments: ArrayT) -> ArrayT:
 
 
 def split_segments(count: int, fractions: float | Sequence[float], seed: int) -> list[NDArray[np.int64]]:
-    """A random partition of `count` segments in the given fractions; a single fraction gives two parts.
-
-    >>> [part.tolist() for part in split_segments(5, [0.6, 0.4], seed=0)]
-    [[2, 3, 4], [0, 1]]
-    """
+    """A random partition of `count` segments in the given fractions; a single fraction gives two parts."""
     shares = [fractions, 1 - fractions] if isinstance(fractions, int | float) else list(fractions)
     if min(shares, default=-1) < 0 or not np.isclose(sum(shares), 1):
         raise DataError(f"fractions of a split must be at least 0 and sum to 1, not {shares}.")
@@ -70,11 +58,7 @@ def split_segments(count: int, fractions: float | Sequence[float], seed: int) ->
 
 
 def first_rows_of_segments(offsets: ArrayT, count: int) -> tuple[ArrayT, ArrayT]:
-    """The first `count` rows of each segment, or all of a shorter one, and the offsets of these rows.
-
-    >>> first_rows_of_segments(np.array([0, 1, 5]), 2)
-    (array([0, 1, 2]), array([0, 1, 3]))
-    """
+    """The first `count` rows of each segment, or all of a shorter one, and the offsets of these rows."""
     xp = array_namespace(offsets)
     lengths = xp.clip(offsets[1:] - offsets[:-1], 0, count)
     shorter = from_lengths(lengths)
@@ -82,11 +66,7 @@ def first_rows_of_segments(offsets: ArrayT, count: int) -> tuple[ArrayT, ArrayT]
 
 
 def places_in_segments(offsets: ArrayT) -> ArrayT:
-    """The place of each row in its segment, counted from 1.
-
-    >>> places_in_segments(np.array([0, 2, 5]))
-    array([1, 2, 1, 2, 3])
-    """
+    """The place of each row in its segment, counted from 1."""
     xp = array_namespace(offsets)
     before = xp.repeat(offsets[:-1], offsets[1:] - offsets[:-1])
     places: ArrayT = _counting(len(before), offsets) - before + 1
@@ -94,29 +74,17 @@ def places_in_segments(offsets: ArrayT) -> ArrayT:
 
 
 def sums_of_segments(values: Array, offsets: Array) -> Array:
-    """The sum of each segment, in float64; 0 for an empty one.
-
-    >>> sums_of_segments(np.array([1, 2, 3, 4, 5]), np.array([0, 2, 2, 5]))
-    array([ 3.,  0., 12.])
-    """
+    """The sum of each segment, in float64; 0 for an empty one."""
     return _reduced(values, offsets, "sum")
 
 
 def maxima_of_segments(values: Array, offsets: Array) -> Array:
-    """The largest value of each segment, in float64; 0 for a segment that is empty or has nothing above 0.
-
-    >>> maxima_of_segments(np.array([1, 7, 3, -4]), np.array([0, 3, 3, 4]))
-    array([7., 0., 0.])
-    """
+    """The largest value of each segment, in float64; 0 for a segment that is empty or has nothing above 0."""
     return _reduced(values, offsets, "max")
 
 
 def running_sums(values: Array, offsets: Array) -> Array:
-    """The sum of each row and the rows before it in its segment, in float64; exact for whole numbers.
-
-    >>> running_sums(np.array([1, 2, 3, 4]), np.array([0, 2, 4]))
-    array([1., 3., 3., 7.])
-    """
+    """The sum of each row and the rows before it in its segment, in float64; exact for whole numbers."""
     xp = array_namespace(values, offsets)
     values = xp.asarray(values, dtype=xp.float64)
     lengths = offsets[1:] - offsets[:-1]
@@ -130,9 +98,7 @@ def running_sums(values: Array, offsets: Array) -> Array:
 
 
 def descending_order(values: Array, offsets: Array, first: int = 0) -> Array:
-    """The rows of each segment, largest value first; ties are broken by `tie_breakers`.
-
-    first   the number of the first segment, where these are some of many
+    """The rows of each segment, largest value first, ties by `tie_breakers`; segments are numbered from `first`.
 
     >>> descending_order(np.array([0.3, 0.7, 5.0, 6.0, 4.0]), np.array([0, 2, 5]))
     array([1, 0, 3, 2, 4])
@@ -155,11 +121,7 @@ def descending_order(values: Array, offsets: Array, first: int = 0) -> Array:
 
 
 def descending_ranks(values: Array, offsets: Array, first: int = 0) -> Array:
-    """The rank of each row in its segment by descending value, counted from 1, ties as in `descending_order`.
-
-    >>> descending_ranks(np.array([0.3, 0.7, 5.0, 6.0, 4.0]), np.array([0, 2, 5]))
-    array([2, 1, 2, 1, 3])
-    """
+    """The rank of each row in its segment by descending value, counted from 1, ties as in `descending_order`."""
     xp = array_namespace(values, offsets)
     order = descending_order(values, offsets, first)
     ranks = xp.empty_like(order)
@@ -168,17 +130,12 @@ def descending_ranks(values: Array, offsets: Array, first: int = 0) -> Array:
 
 
 def descending_values(values: Array, offsets: Array) -> Array:
-    """The values of each segment, largest first, in float64.
-
-    >>> descending_values(np.array([0, 2, 0, 1, 2]), np.array([0, 2, 5]))
-    array([2., 0., 2., 1., 0.])
-    """
+    """The values of each segment, largest first, in float64."""
     xp = array_namespace(values, offsets)
     values = xp.asarray(values, dtype=xp.float64)
     keys, lossless = _packed(values, offsets)
-    if not lossless:
-        return values[_lexsort([-values, segment_of_rows(offsets)])]
-    return _unpacked(xp.sort(keys, stable=False), offsets)
+    order = xp.argsort(keys, stable=False) if lossless else _lexsort([-values, segment_of_rows(offsets)])
+    return values[order] + 0.0  # minus zero is zero
 
 
 def tie_breakers(rows: Array, offsets: Array, first: int = 0) -> Array:
@@ -186,9 +143,6 @@ def tie_breakers(rows: Array, offsets: Array, first: int = 0) -> Array:
 
     It is the splitmix64 of both, so it differs between any two rows, and it does not depend on labels or scores:
     sorting by it breaks ties without favour.
-
-    >>> tie_breakers(np.array([0, 1, 2]), np.array([0, 2, 3])).argsort()
-    array([0, 2, 1])
     """
     segment = segment_of_rows(offsets)[rows]
     mixed = ((segment + first << 32) + (rows - offsets[segment]) + 1) * _signed(0x9E3779B97F4A7C15)
@@ -241,34 +195,12 @@ def _packed(values: Array, offsets: Array) -> tuple[Array, bool]:
     Sorting one int64 is several times faster than sorting by two keys.
     """
     bits = max(len(offsets) - 2, 0).bit_length()
-    image = _as_integers(-values)
+    pattern = (-values).view(array_namespace(values).int64)
+    sign = pattern >> 63  # 0, or -1 for a negative number
+    image = ((pattern & _LOW_63_BITS) ^ sign) - sign  # the magnitude's bits with the sign: minus zero is zero
     high = image >> (bits + 1)
     lossless = bool(((high << (bits + 1)) == image).all())
     return (segment_of_rows(offsets) << (63 - bits)) + (high + (1 << (62 - bits))), lossless
-
-
-def _unpacked(keys: Array, offsets: Array) -> Array:
-    """The values of packed keys that lost nothing."""
-    bits = max(len(offsets) - 2, 0).bit_length()
-    high = (keys & ((1 << (63 - bits)) - 1)) - (1 << (62 - bits))
-    return 0.0 - _as_floats(high << (bits + 1))
-
-
-def _as_integers(values: Array) -> Array:
-    """Whole numbers in the order of the float64 values: the bits of the magnitude, with the sign.
-
-    Minus zero is zero; a short fraction leaves zeros in the low bits, whatever the sign.
-    """
-    bits = values.view(array_namespace(values).int64)
-    sign = bits >> 63  # 0, or -1 for a negative value
-    return ((bits & _LOW_63_BITS) ^ sign) - sign
-
-
-def _as_floats(integers: Array) -> Array:
-    """The values that `_as_integers` was given."""
-    sign = integers >> 63
-    bits = ((integers ^ sign) - sign) | (sign << 63)
-    return bits.view(array_namespace(integers).float64)
 
 
 def _shifted(number: Array, by: int) -> Array:

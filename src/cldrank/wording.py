@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+_LONGEST = 200  # letters of a word in a list
+
 
 def listed(words: Iterable[object], last: str = "and") -> str:
     """A list in words.
@@ -16,39 +18,27 @@ def listed(words: Iterable[object], last: str = "and") -> str:
 
 
 def some(words: Iterable[object], most: int = 6) -> str:
-    """The first few of many, and how many more there are.
+    """The first few of many, and how many more there are; a very long word is cut.
 
     >>> some(["a", "b", "c"], most=2), some([1, 2])
     ('a, b and 1 more', '1, 2')
     """
-    texts = [str(word) for word in words]
+    texts = [text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…" for text in map(str, words)]
     return ", ".join(texts[:most]) + (f" and {len(texts) - most:,} more" if len(texts) > most else "")
 
 
 def count(number: int, word: str, plural: str | None = None) -> str:
-    """How many of something there are.
-
-    >>> count(1, "query", "queries"), count(2000, "row")
-    ('1 query', '2,000 rows')
-    """
+    """How many of something there are, such as `2,000 rows`."""
     return f"{number:,} {word if number == 1 else plural or word + 's'}"
 
 
 def kind_of(value: object) -> str:
-    """The type of a value, with its article.
-
-    >>> kind_of([]), kind_of(3), kind_of(None)
-    ('a list', 'an int', 'None')
-    """
+    """The type of a value, with its article: a list, an int, None."""
     return "None" if value is None else with_article(type(value).__name__)
 
 
 def with_article(name: str) -> str:
-    """A class with its article, as it is spoken.
-
-    >>> with_article("MLP"), with_article("Linear"), with_article("AffineClicks"), with_article("SVMRank")
-    ('an MLP', 'a Linear', 'an AffineClicks', 'an SVMRank')
-    """
+    """A class with its article, as it is spoken: an MLP, a Linear, an SVMRank."""
     spelled = name[:2].isupper() and name[0] in "FHLMNRSX"  # an M, an S
     return f"{'an' if spelled or name[:1] in 'AEIOaeio' else 'a'} {name}"
 
@@ -56,19 +46,15 @@ def with_article(name: str) -> str:
 def positions(numbers: Sequence[int], most: int = 3) -> str:
     """Positions in words, counted from 1; of many, the first few.
 
-    >>> positions([4]), positions([2, 3]), positions([2, 3, 4, 5]), positions([4, 5, 6, 9, 10])
-    ('position 4', 'positions 2 and 3', 'positions 2, 3, 4 and 5', 'positions 4, 5, 6 and 2 more')
+    >>> positions([2, 3, 4, 5]), positions([4, 5, 6, 9, 10])
+    ('positions 2, 3, 4 and 5', 'positions 4, 5, 6 and 2 more')
     """
     word = "position" if len(numbers) == 1 else "positions"
     return f"{word} {listed(numbers) if len(numbers) <= most + 1 else some(numbers, most)}"
 
 
 def duration(seconds: float) -> str:
-    """A length of time.
-
-    >>> duration(0.034), duration(12.34), duration(100), duration(7260)
-    ('0.03 s', '12.3 s', '1 min 40 s', '2 h 1 min')
-    """
+    """A length of time: 0.03 s, 12.3 s, 1 min 40 s, 2 h 1 min."""
     if round(seconds, 1) < 60:
         return f"{seconds:.2f} s" if seconds < 1 else f"{seconds:.1f} s"
     minutes, rest = divmod(round(seconds), 60)

@@ -98,4 +98,4 @@ def letor(folder: Path) -> Path:
 @pytest.fixture
 def in_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """Units of experiments are computed in this process."""
-    monkeypatch.setattr("cldrank.experiment.runner.Workers", small_experiment.Here)
+    monkeypatch.setattr("cldrank.experiment.units.Processes", small_experiment.Here)

@@ -44,10 +44,8 @@ class TestColumns:
     @pytest.mark.parametrize(
         "command",
         [
-            ("clicks", "audit", "log.parquet"),
             ("clicks", "aggregate", "log.parquet", "--out", "new.parquet"),
             ("propensity", "estimate", "log.parquet", "--out", "rho.json"),
-            ("pipeline", "new", "log.parquet"),
         ],
     )
     def test_where_column_is_for_the_log_features_are_converted(
@@ -59,6 +57,12 @@ class TestColumns:
         assert run("data", "convert", odd, "--column", "query_id=qid", "--out", "new-features.parquet").code == 0
         assert "no column" not in run(*command, "--features", "new-features.parquet").err
 
+    def test_the_audit_takes_columns_of_both(self, run: Run, odd: Path) -> None:
+        audit = ("clicks", "audit", "log.parquet", "--features", odd)
+        ran = run(*audit)
+        assert (ran.code, "--column query_id=" in ran.err) == (1, True), ran
+        assert "no column" not in run(*audit, "--column", "query_id=qid").err
+
     def test_where_it_is_for_features_it_is_named(self, run: Run, log: Path, odd: Path) -> None:
         ran = run("train", "naive", "--features", odd, "--clicks", log, "--out", "ranker")
         assert (ran.code, "Name the right one with --column query_id=…." in ran.err) == (1, True), ran
@@ -67,14 +71,14 @@ class TestColumns:
     def test_a_pipeline_has_settings(self, run: Run, folder: Path) -> None:
         (folder / "p.toml").write_text('log.files = "log.parquet"\nfeatures.files = "odd.parquet"\n')
         ran = run("pipeline", "run", "p.toml")
-        assert (ran.code, 'Name the right one with query = "…" in [features].' in ran.err) == (1, True), ran
+        assert (ran.code, "query_id" in ran.err, "columns" in ran.err) == (1, True, True), ran
         (folder / "p.toml").write_text('log.files = "odd.parquet"\nfeatures.files = "train.parquet"\n')
         ran = run("pipeline", "run", "p.toml")
-        assert (ran.code, 'Name the right one with session_id = "NAME" in [log.columns].' in ran.err) == (1, True), ran
+        assert (ran.code, "session_id" in ran.err) == (1, True), ran
 
     def test_columns_of_the_log(self, run: Run, odd: Path) -> None:
         ran = run("clicks", "aggregate", odd, "--out", "new.parquet")
-        assert (ran.code, "Name the right one with --column session_id=NAME." in ran.err) == (1, True), ran
+        assert (ran.code, "column session_id=" in ran.err) == (1, True), ran
 
 
 class TestRejects:
@@ -83,7 +87,7 @@ class TestRejects:
         ran = run("train", "naive", "--features", "train.parquet", "--clicks", log, "--out", "ranker")
         assert ran.code == 1
         assert "15.0% of 180 rows had to be set aside, more than the 5.0% allowed" in ran.err
-        assert "with `cldrank clicks aggregate LOG --max-rejected 0.15 --out cells.parquet`." in ran.err
+        assert "`cldrank clicks aggregate --max-rejected 0.15`" in ran.err
         said = ("--features", "train.parquet", "--max-rejected", "0.15", "--out", "new.parquet")
         assert run("clicks", "aggregate", log, *said).code == 0
 
@@ -140,7 +144,7 @@ class TestNext:
         ]
         columns = ("session_id", "query_id", "item", "position", "clicked")
         pq.write_table(pa.table(dict(zip(columns, zip(*pages, strict=True), strict=True))), folder / "log.parquet")
-        said = ("log.parquet", "--column", "doc_id=item", "--first-position", "0")
+        said = ("log.parquet", "--log-column", "doc_id=item", "--first-position", "0")
         ran = run("propensity", "estimate", *said, "--out", "rho.json")
         assert ran.code == 0, ran.err
         line = next(line for line in ran.err.splitlines() if line.startswith("next: "))
@@ -163,7 +167,7 @@ class TestNext:
         ran = run("train", "cld-pair", *said)
         offered = "needs torch: pip install 'cldrank[neural]', or choose boosted trees: --model trees."
         assert (ran.code, offered in ran.err) == (1, True), ran
-        with pytest.raises(cr.errors.MissingDependencyError, match=r"boosted trees: model=Trees\(\)"):
+        with pytest.raises(cr.errors.MissingDependencyError, match=r"boosted trees: `model='trees'`"):
             cr.CLDPair().check()
         monkeypatch.setattr(models, "find_spec", lambda _: None)
         assert "pip install 'cldrank[neural]'." in run("train", "cld-pair", *said).err
@@ -179,7 +183,7 @@ class TestNext:
         ran = run("propensity", "estimate", *said, "--method", "regression-em", "--out", "rho.json")
         way = "with `cldrank data convert FILE --missing 0 --out NEW.parquet`."
         assert (ran.code, way in ran.err) == (1, True), ran
-        ran = run("propensity", "compare", *said, "--json")
+        ran = run("propensity", "estimate", *said, "--method", "all", "--out", "rho.json", "--json")
         assert ran.code == 0, ran.err
         assert way in ran.json["refusals"]["regression-em"]
 
@@ -194,4 +198,4 @@ class TestNext:
         data_without.save(folder / "bare.parquet")
         (folder / "scores.txt").write_text("1\n" * 480)
         ran = run("evaluate", "scores.txt", "--features", "bare.parquet")
-        assert (ran.code, "or judge by clicks: --clicks … --propensity …." in ran.err) == (1, True), ran
+        assert (ran.code, "or judge by --clicks and --propensity." in ran.err) == (1, True), ran

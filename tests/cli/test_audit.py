@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from audit_logs import Logs
+from audit_logs import DAY, START, Logs, days
 from pyarrow.csv import read_csv
 
-from cldrank.clicks.audit import audit
+from cldrank.auditing import audit
 
 Run = Callable[..., Any]
 
@@ -25,11 +25,12 @@ def made(folder: Path) -> Logs:
 
 def test_json_and_page(made: Logs, run: Run, folder: Path) -> None:
     path = made.add(300, made.shuffled, who=lambda page: page % 30).write()
-    ran = run("clicks", "audit", path, "--column", "user_id=who", "--html", "audit.html", "--json")
+    ran = run("clicks", "audit", path, "--log-column", "user_id=who", "--html", "audit.html", "--json")
     assert ran.code == 0
     result = ran.json
-    assert result == json.loads(json.dumps(audit(path, columns={"user_id": "who"}).said("shell").as_dict()))
-    assert result["log"]["actors"]["kind"] == "user"
+    same = json.loads(json.dumps(audit(path, columns={"user_id": "who"}).as_dict()))
+    assert {**result, "verdict": None} == {**same, "verdict": None}  # which is worded for the shell
+    assert result["log"]["bots"]["kind"] == "user"
     assert result["totals"]["impressions"] == 1500
     assert (folder / "audit.html").read_text(encoding="utf-8").startswith("<!doctype html>")
 
@@ -49,7 +50,7 @@ def test_the_terminal(made: Logs, run: Run) -> None:
     out = run("clicks", "audit", path).out
     assert "1,500 impressions" in out
     assert "in common" in out
-    assert audit(path).said("shell").verdict.sentence in out
+    assert audit(path).verdict.sentence in out
     assert str(audit(path)).count("\n") > 20
 
 
@@ -62,14 +63,39 @@ def test_features_may_be_missing_where_only_candidates_are_asked_for(made: Logs,
     assert ran.json["queries"]["candidates"] == 140
 
 
+def test_columns_of_features_and_of_the_log_have_options_of_their_own(made: Logs, run: Run, folder: Path) -> None:
+    path = made.add(300, made.shuffled, who=lambda page: page % 30).write()
+    rows = ["q,sku,price", *(f"{query},d{item},1" for query in range(10) for item in range(14))]
+    (folder / "features.csv").write_text("\n".join(rows))
+    named = ("--column", "query_id=q", "--column", "doc_id=sku", "--log-column", "user_id=who")
+    ran = run("clicks", "audit", path, "--features", "features.csv", *named, "--json")
+    assert ran.json["queries"]["candidates"] == 140
+    assert ran.json["log"]["bots"]["kind"] == "user"
+    refused = run("clicks", "audit", path, "--features", "features.csv", "--column", "user_id=who")
+    assert (refused.code, "user_id" in refused.err) == (2, True)
+
+
+def test_bots_and_users_can_be_left_out(made: Logs, run: Run, folder: Path) -> None:
+    made.add(400, made.shuffled, user_id=lambda page: f"u{page % 100}")
+    path = made.add(200, made.shuffled, boost=0.0, user_id="crawler").write()
+    out = run("clicks", "audit", path).out
+    assert "--exclude-bots" in out
+    (folder / "users.txt").write_text("crawler\n")
+    for given in (("--exclude-bots",), ("--exclude-users", "users.txt")):
+        found = run("clicks", "audit", path, *given, "--json").json
+        assert found["totals"]["impressions"] == 2000
+        assert sum(found["account"]["rejected"].values()) == 1000
+        assert found["log"]["bots"]["suspicious"] == 0
+
+
 def test_advice_is_spelled_for_the_shell(made: Logs, run: Run) -> None:
     made.add(20, made.fixed)
     for row in made.rows:
         row["position"] -= 1
     out = run("clicks", "audit", made.write()).out
     assert "--first-position 0" in out
-    assert "--features FILE" in out
-    assert "--column timestamp=NAME" in out
+    assert "Give the candidates with --features," in out
+    assert "--log-column timestamp=NAME" in out
     assert "first_position=0" not in out
 
 
@@ -78,3 +104,26 @@ def test_one_query(made: Logs, run: Run) -> None:
     made.rows = [{key: row[key] for key in row if key != "query_id"} for row in made.rows]
     ran = run("clicks", "audit", made.write(), "--one-query", "--json")
     assert ran.json["queries"]["searched"] == 1
+
+
+def test_a_handful_of_pages_is_too_small(made: Logs, run: Run) -> None:
+    ran = run("clicks", "audit", made.add(20, made.shuffled).write())
+    assert ran.code == 3
+    assert "20 pages" in ran.out
+    assert "too few" in ran.out
+
+
+def test_a_day_without_clicks_blocks(made: Logs, run: Run) -> None:
+    made.add(500, made.shuffled, timestamp=days(1, 100))
+    for row in made.rows:
+        row["clicked"] = row["clicked"] and row["timestamp"] // DAY != START // DAY + 4
+    ran = run("clicks", "audit", made.write())
+    assert ran.code == 3
+    assert "On 2023-11-19 0 clicks in 500 impressions" in ran.out
+
+
+def test_control_characters_of_the_log_are_shown(made: Logs, run: Run) -> None:
+    made.add(60, made.shuffled, surface="\x1b[31mweb").add(60, made.shuffled, surface="app")
+    out = run("clicks", "audit", made.write()).out
+    assert "\x1b" not in out
+    assert r"\x1b[31mweb" in out

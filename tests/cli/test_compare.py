@@ -140,7 +140,7 @@ def test_queries_trained_on_are_left_out_and_said_to_be(run: Run, folder: Path) 
     run("train", "cld", *LOG, "--out", "all")
     refused = run("evaluate", "all", *LOG)
     assert refused.code == 1
-    assert "train with --hold-out 0.2" in refused.err
+    assert "train --hold-out 0.2" in refused.err
 
 
 @pytest.mark.filterwarnings("always")

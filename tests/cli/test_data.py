@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import gzip
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,8 +8,7 @@ import numpy as np
 import pytest
 
 import cldrank as cr
-from cldrank.data import download
-from cldrank.data.catalogue import DataSource
+from cldrank.catalogue import DataSource, download
 
 Run = Callable[..., Any]
 
@@ -36,7 +34,7 @@ def test_missing_values_are_filled_or_kept(run: Run, folder: Path) -> None:
     (folder / "holes.txt").write_text("1 qid:1 1:nan 2:3\n0 qid:1 1:2 2:3\n")
     refused = run("data", "show", "holes.txt")
     assert refused.code == 1
-    assert "--missing 0, or keep it for trees with --missing keep" in refused.err
+    assert "--missing 0.0, or keep it for trees with --missing keep" in refused.err
     assert run("data", "show", "holes.txt", "--missing", "-1.5", "--json").json["missing"] == {}
     kept = run("data", "show", "holes.txt", "--missing", "keep")
     assert "missing values: f1 (50.0%)" in kept.out
@@ -68,8 +66,8 @@ def test_list_and_info(run: Run) -> None:
     names = [source["key"] for source in run("data", "list", "--json").json]
     assert {"web10k", "web30k", "yahoo", "istella-s", "mq2007", "mq2008", "msrd", "ranklens"} <= set(names)
     assert "mq2008" in run("data", "list").out
-    assert "15,211 rows" in run("data", "info", "mq2008").out
-    assert run("data", "info", "mq2008", "--json").json["key"] == "mq2008"
+    assert "15,211 rows" in run("data", "list", "mq2008").out
+    assert run("data", "list", "mq2008", "--json").json["key"] == "mq2008"
 
 
 def test_fetching_a_gated_set_says_how_to_place_it(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -79,61 +77,33 @@ def test_fetching_a_gated_set_says_how_to_place_it(run: Run, monkeypatch: pytest
     assert "Webscope" in refused.err
 
 
+def test_fetching_a_set_that_must_be_made_names_the_tool(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CLDRANK_DATA", raising=False)
+    refused = run("data", "fetch", "msrd")
+    assert refused.code == 1
+    assert "python tools/prepare.py msrd" in refused.err
+
+
 def test_fetching_shows_progress_and_where_the_set_is(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fetch(
-        source: DataSource, *, progress: download.Progress, making: download.Progress, **chosen: bool
-    ) -> download.Fetched:
-        assert chosen == {"accept_licence": False, "force": True}
+    def fetch(source: DataSource, *, progress: download.Progress, **chosen: bool) -> download.Fetched:
+        assert chosen == {"accept_licence": True, "force": True}
         for done in (0, 50, 100):
             progress(source.downloads[0].name, done, 100)
-        making("computing features", 1, 2)
-        making("writing", 2, 2)
-        return download.Fetched(Path("/cache/msrd"), fresh=True)
+        return download.Fetched(Path("/cache/istella-s"), fresh=True)
 
     monkeypatch.setattr(download, "fetch", fetch)
-    fetched = run("data", "fetch", "msrd", "--force")
-    assert fetched.out == "msrd is now in /cache/msrd\n"
-    for told in ("movies-corpus.jsonl.gz", "writing", "CC BY-SA 4.0", "Metarank. MSRD"):
+    command = ("data", "fetch", "istella-s", "--accept-licence", "--force")
+    fetched = run(*command)
+    assert fetched.out == "istella-s is now in /cache/istella-s\n"
+    for told in ("istella-s-letor.tar.gz", "Istella LETOR Licence", "Cite: "):
         assert told in fetched.err
-    assert run("data", "fetch", "msrd", "--force", "--json").json == {
-        "name": "msrd",
-        "folder": "/cache/msrd",
-        "fresh": True,
-    }
-
-
-EVENTS = """{"event": "item", "item": "7", "timestamp": "1636907100000", "fields": [{"name": "title", "value": "Heat"}]}
-{"event": "ranking", "id": "r", "timestamp": "1636993834000", "user": "u", "items": [{"id": "7"}, {"id": "9"}]}
-{"event": "interaction", "ranking": "r", "item": "9", "type": "click", "timestamp": "1636993839000", "user": "u"}
-"""
-
-
-@pytest.mark.filterwarnings("always:.* is not the file on record")
-def test_preparing(run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("CLDRANK_DATA", raising=False)
-    (folder / "published").mkdir()
-    (folder / "published" / "events.jsonl.gz").write_bytes(gzip.compress(EVENTS.encode()))
-    made = run("data", "prepare", "ranklens", "--from", "published", "--out", "lens")
-    assert made.code == 0
-    assert made.out.splitlines() == ["ranklens is now in lens", "lists: 1, rows: 2, clicks: 1, items: 1"]
-    for told in ("is not the file on record", "CC BY-SA 4.0", "Metarank. RankLens"):
-        assert told in made.err
-    told = run("data", "prepare", "ranklens", "--from", "published", "--json").json
-    assert told["rows"] == 2
-    refused = run("data", "prepare", "mq2008", "--from", "published")
-    assert refused.code == 2
-    assert "mq2008 is read as published" in refused.err
-    assert "/100" not in refused.err  # no bar of something that never began
-
-
-def test_preparing_without_files_downloads_them(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fetch(source: DataSource, *, force: bool, out: Path, **_: object) -> download.Fetched:
-        assert (source.key, force, out) == ("msrd", True, Path("movies"))
-        return download.Fetched(out, fresh=True)
-
-    monkeypatch.setattr(download, "fetch", fetch)
-    assert run("data", "prepare", "msrd", "--out", "movies").out == "msrd is now in movies\n"
+    assert run(*command, "--json").json == {"name": "istella-s", "folder": "/cache/istella-s", "fresh": True}
 
 
 def test_cache(run: Run) -> None:
     assert set(run("data", "cache", "--clear", "--json").json) == {"folder", "entries", "bytes", "removed"}
+
+
+def test_a_role_that_is_named_twice_is_refused(run: Run) -> None:
+    ran = run("data", "show", "train.parquet", "--column", "query_id=a", "--column", "query_id=b")
+    assert (ran.code, "query_id" in ran.err, "a and b" in ran.err) == (2, True, True), ran.err

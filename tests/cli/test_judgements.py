@@ -70,7 +70,7 @@ def test_a_raw_log_is_read_as_well(run: Run, folder: Path) -> None:
 def test_query_texts_from_a_file(run: Run, folder: Path) -> None:
     lines = "".join(f"{query},query {query}\n" for query in range(60))
     (folder / "texts.csv").write_text("query_id,query_text\n" + lines)
-    done = run("judgements", "cells.parquet", *KNOWN, "-o", "out.csv", "--to", "quepid", "--query-text", "texts.csv")
+    done = run("judgements", "cells.parquet", *KNOWN, "-o", "out.csv", "--to", "quepid", "--query-texts", "texts.csv")
     assert done.code == 0, done.err
     assert "searches by text" not in done.err
     with Path("out.csv").open(newline="") as file:
@@ -121,7 +121,7 @@ def test_a_raw_log_is_judged_by_the_curve_of_each_segment(run: Run) -> None:
     assert done.code == 0, done.err
     assert pq.read_table("out.parquet")["examinations"].to_pylist() == [60, 20 + 40 / 4]
     lacking = run("judgements", "log.csv", "-p", "rho.json", "-o", "none.parquet")
-    assert "the clicks have no segments; count the log with --segment COLUMN" in " ".join(lacking.err.split())
+    assert "clicks aggregate --segment COLUMN" in " ".join(lacking.err.split())
 
 
 @pytest.mark.parametrize(
@@ -129,19 +129,19 @@ def test_a_raw_log_is_judged_by_the_curve_of_each_segment(run: Run) -> None:
     [
         (("--to", "xml"), "--to must be"),
         (("--rating", "stars", "--to", "quepid"), "--rating must be"),
-        (("--to", "trec", "--rating", "relevance"), "leave --rating relevance out"),
+        (("--to", "trec", "--rating", "relevance"), "whole numbers"),
         (("--grades", "0.5,x"), "--grades '0.5,x' are not numbers"),
-        (("--grades", "0.5,0.2"), "rise between 0 and 1, such as 0.05,0.2,0.5"),
+        (("--grades", "0.5,0.2"), "rise between 0 and 1"),
         (("--fill", "ranker"), "name these with --features"),
         (("--sure", "2"), "--sure must be"),
         (("--confidence", "2"), "--confidence must be"),
         (("--envelope", "x"), "--envelope must be"),
-        (("--query-text", "none.csv", "--to", "quepid"), "none.csv"),
+        (("--query-texts", "none.csv", "--to", "quepid"), "none.csv"),
         (("--out", "cells.parquet"), "is an input"),
         (("--out", "out.json"), "out.json ends in .json, but --to parquet writes another format; write --to workbench"),
         (("--out", "out.csv", "--to", "trec"), "write --to quepid, or give the file another name"),
         (("--sure", "1e-6"), "--sure 1e-06 leaves no judgement; the narrowest interval is"),
-        (("--segment", "device"), "is for raw logs; cells know their segments"),
+        (("--segment", "device"), "holds cells already"),
         (("-p", "power:1", "-p", "none.json"), "none.json"),
     ],
 )

@@ -17,6 +17,7 @@ from cldrank.models import Run as RunSettings
 from cldrank.parameters import parameters
 
 Run = Callable[..., Any]
+SCALINGS = "--scaling must be 'standard', 'minmax', 'log', 'quantile' or a ScalingRule, or None"
 FROM = ("-f", "train.parquet", "-c", "cells.parquet", "-p", "power:1.0")
 COMBINATIONS = [(name, model) for name, kind in methods().items() for model in usable_models(kind)]
 SMALL: dict[str, Any] = {"hidden": (8, 4), "epochs": 2, "batch_queries": 16}
@@ -46,22 +47,17 @@ def one_line(ran: Any) -> str:
 
 
 class TestHelp:
-    @pytest.mark.parametrize("command", ["train", "tune"])
     @pytest.mark.parametrize(("name", "model"), COMBINATIONS)
-    def test_it_names_what_has_an_effect_and_nothing_of_others(
-        self, run: Run, command: str, name: str, model: str
-    ) -> None:
+    def test_it_names_what_has_an_effect_and_nothing_of_others(self, run: Run, name: str, model: str) -> None:
         kind, fitted = methods()[name], usable_models(methods()[name])[model]
-        shown = run(command, name, "--model", model, "--help")
+        shown = run("train", name, "--model", model, "--help")
         assert shown.code == 0, shown.err
         assert kind.label in shown.out
         assert " ".join(kind.sentence.split()[:6]) in " ".join(shown.out.split())
         every = {*parameters(RunSettings), *(own for one in methods().values() for own in parameters(one))}
         every |= {own for _, one in models_of_all().items() for own in parameters(one)}
         own = settings_of(kind, fitted)
-        unused = unused_settings(kind, fitted) | (
-            {"checkpoint", "resume", "tensorboard", "warm_start"} if command == "tune" else set()
-        )
+        unused = unused_settings(kind, fitted)
         expected = {setting for setting, one in own.items() if one.option and setting not in unused}
         found = {setting for setting in every if spelled(setting) in offered(shown.out)} - {"model", "run"}
         assert found == expected
@@ -148,37 +144,41 @@ class TestValues:
     @pytest.mark.parametrize(
         ("method", "typed", "message"),
         [
-            ("cld", ("--gamma", "2"), "--gamma must be a number above -1 and below 1, or profile, not 2."),
-            ("cld", ("--gamma", "profil"), "--gamma must be a number above -1 and below 1, or profile, not profil."),
-            ("cld", ("--gamma", "nan"), "--gamma must be a number above -1 and below 1, or profile, not nan."),
-            ("cld", ("--gamma", ""), "--gamma must be a number above -1 and below 1, or profile, not ''."),
+            ("cld", ("--gamma", "2"), "--gamma must be a number above -1 and below 1, or 'profile', not 2."),
+            ("cld", ("--gamma", "profil"), "--gamma must be a number above -1 and below 1, or 'profile', not profil."),
+            ("cld", ("--gamma", "nan"), "--gamma must be a number above -1 and below 1, or 'profile', not nan."),
+            ("cld", ("--gamma", ""), "--gamma must be a number above -1 and below 1, or 'profile', not ''."),
             ("cld", ("--l2", "inf"), "--l2 must be a number of at least 0, not inf."),
             ("cld", ("--seed", "1.5"), "--seed must be a whole number of at least 0, not 1.5."),
             ("cld", ("--seed", "none"), "--seed must be a whole number of at least 0, not none."),
-            ("cld", ("--clip", "0"), "--clip must be a number above 0 and up to 1, not 0."),
-            ("cld", ("--scaling", "std"), "--scaling must be standard, minmax, log, quantile or none, not std."),
+            ("cld", ("--clip", "0"), "--clip must be a number above 0 and up to 1, or None, not 0."),
+            ("cld", ("--scaling", "std"), f"{SCALINGS}, not std."),
             (
                 "cld",
                 ("--scaling", "std:clip=1"),
-                "--scaling must be standard, minmax, log, quantile or none, not std:clip=1.",
+                f"{SCALINGS}, not std:clip=1.",
             ),
             ("cld", ("--scaling", "minmax:clip=2"), "--scaling minmax:clip=2: clip must be True or False, not 2."),
             (
                 "cld",
                 ("--scaling", "quantile:clip=9"),
-                "--scaling quantile:clip=9: the options of quantile are, with their defaults, quantile:knots=1000.",
+                "--scaling quantile:clip=9: quantile has no such option; write quantile or quantile:knots=1000.",
             ),
-            ("cld", ("--target", "Clicks"), "--target must be ips, clipped, posterior, mixed or clicks, not Clicks."),
-            ("cld", ("--relevance-features", ","), "--relevance-features must be names, separated by commas, not ,."),
+            (
+                "cld",
+                ("--target", "Clicks"),
+                "--target must be 'ips', 'clipped', 'posterior', 'mixed' or 'clicks', not Clicks.",
+            ),
+            ("cld", ("--relevance-features", ","), "--relevance-features must be a list of names, or None, not ,."),
             (
                 "rankagg",
                 ("--weights", "1,-1"),
-                "--weights must be numbers of at least 0, separated by commas, not 1,-1.",
+                "--weights must be a list of numbers of at least 0, not 1,-1.",
             ),
             (
                 "rankagg",
                 ("--hidden", "8;4"),
-                "--hidden must be whole numbers of at least 1, separated by commas, not 8;4.",
+                "--hidden must be a list of whole numbers of at least 1, not 8;4.",
             ),
         ],
     )
@@ -209,8 +209,6 @@ class TestValues:
                 message = one_line(run(*call))
                 assert message.startswith(f"error: {spelled(setting)} must be "), message
                 assert message.endswith(", not ~.")
-                assert "None" not in message
-                assert "'" not in message
 
 
 class TestCalls:
@@ -221,7 +219,7 @@ class TestCalls:
             (["CLD"], "there is no method 'CLD'. Did you mean cld?"),
             (["cld_pair"], "there is no method 'cld_pair'. Did you mean cld-pair?"),
             (["boosting"], "there is no method 'boosting'. The methods are naive, "),
-            (["--features", "train.parquet", "cld"], "name the method first: `cldrank COMMAND METHOD --features …`."),
+            (["--features", "train.parquet", "cld"], "name the method first: `cldrank train METHOD --features …`."),
             (["cld", *FROM, "--epochs", "3"], "--epochs is not for a linear model; choose --model mlp."),
             (["cld", *FROM, "--model", "mlp", "--cluster", "query"], "--cluster is not for a network; choose --model"),
             (["cld", *FROM, "--model", "trees"], "CLD can be fitted with linear or mlp, not with 'trees'."),
@@ -229,9 +227,8 @@ class TestCalls:
             (["oracle", *FROM[:4]], "oracle learns from labels, not from clicks; leave -c out."),
         ],
     )
-    @pytest.mark.parametrize("command", ["train", "tune"])
-    def test_what_does_not_exist_is_explained(self, run: Run, command: str, call: list[str], message: str) -> None:
-        assert one_line(run(command, *call, "-o", "x")).startswith(f"error: {message.replace('COMMAND', command)}")
+    def test_what_does_not_exist_is_explained(self, run: Run, call: list[str], message: str) -> None:
+        assert one_line(run("train", *call, "-o", "x")).startswith(f"error: {message}")
 
     def test_an_option_that_nothing_has(self, run: Run) -> None:
         ran = run("train", "cld", *FROM, "--gama", "0.1", "-o", "x")
@@ -243,7 +240,3 @@ class TestCalls:
     def test_an_option_without_its_value_points_to_its_own_help(self, run: Run) -> None:
         ran = run("train", "cld", *FROM, "--gamma")
         assert (ran.code, ran.err.splitlines()[-1]) == (2, "Try `cldrank train cld --help`.")
-
-    def test_tune_has_no_use_for_what_belongs_to_one_fit(self, run: Run) -> None:
-        refused = run("tune", "cld-pair", *FROM, "--checkpoint", "x", "-o", "x")
-        assert one_line(refused) == "error: cld-pair has no use for --checkpoint; leave it out."

@@ -27,21 +27,19 @@ CALLS: dict[str, tuple[list[str], list[str]]] = {
     "data make": (["web10k-like", "-n", "2"], []),
     "clicks aggregate": (["log.csv", "-f", "train.parquet"], ["log.csv", "train.parquet"]),
     "clicks import": (["--from", "yandex", "log.csv"], ["log.csv"]),
-    "data prepare": (["baidu-ultr", "--from", "train.parquet"], ["train.parquet"]),
     "judgements": (
         ["cells.parquet", "-f", "train.parquet", "-p", "power:1", "--to", "parquet"],
         ["train.parquet", "cells.parquet"],
     ),
     "pipeline new": (["log.csv", "-f", "train.parquet"], ["log.csv", "train.parquet"]),
     "propensity estimate": (["log.csv", "-f", "train.parquet"], ["log.csv", "train.parquet"]),
-    "propensity compare": (["log.csv", "-f", "train.parquet"], ["log.csv", "train.parquet"]),
     "simulate": (["train.parquet", "--production", "scores.txt"], ["train.parquet", "scores.txt"]),
     "train cld": (
         ["-f", "train.parquet", "-c", "cells.parquet", "-p", "power:1"],
         ["train.parquet", "cells.parquet"],
     ),
-    "tune cld": (
-        ["-f", "train.parquet", "-c", "cells.parquet", "-p", "power:1"],
+    "tune": (
+        ["cld", "-f", "train.parquet", "-c", "cells.parquet", "-p", "power:1"],
         ["train.parquet", "cells.parquet"],
     ),
     "experiment run": (["table1"], ["train.parquet"]),
@@ -85,7 +83,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 def test_every_command_that_writes_is_tried() -> None:
-    of_methods = {f"{command} {method}" for command in ("train", "tune") for method in methods()}
+    of_methods = {f"train {method}" for method in methods()}
     assert of_methods <= with_out()  # one stands for all: they share what comes before and after a fit
     assert with_out() - of_methods == {name for name in CALLS if name not in of_methods}
 
@@ -114,7 +112,7 @@ def test_a_place_where_nothing_can_be_written_is_told_at_once(
 
     monkeypatch.setattr("cldrank.data.loading.load", nothing)
     monkeypatch.setattr("cldrank.data.synthetic.make", nothing)
-    monkeypatch.setattr("cldrank.experiment.records.load_results", nothing)
+    monkeypatch.setattr("cldrank.experiment.results.load_results", nothing)
     (scene / "results.parquet").unlink()
     ran = run(*command.split(), *CALLS[command][0], "--out", "log.csv/x.parquet")
     assert ran.code == 2, ran

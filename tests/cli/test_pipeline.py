@@ -9,7 +9,7 @@ import pytest
 from small_pipeline import write_definition, write_without_clicks, write_world
 
 from cldrank.cli.pipeline import _exit_code
-from cldrank.pipeline import RunRecord, StepRecord
+from cldrank.pipeline import RunRecord, TaskRecord
 
 Run = Callable[..., Any]
 
@@ -34,7 +34,6 @@ def test_from_a_log_to_a_shipped_ranker(run: Run, scene: Path) -> None:
     (scene / "pipeline.toml").unlink()
     made = run("pipeline", "new", "log.parquet", "-f", "train.parquet")
     assert made.code == 0, made.err
-    assert "propensities can be estimated by all-pairs" in made.err
     ran = run("pipeline", "run")
     assert ran.code == 0, ran.err
     assert "the ranker is shipped, in shipped/" in ran.out
@@ -109,7 +108,7 @@ def test_a_verdict_that_stops_has_the_code_of_compare(run: Run, scene: Path) -> 
     ],
 )
 def test_codes_of_gates(step: str, word: str, code: int) -> None:
-    steps = (StepRecord("import", "not needed"), StepRecord(step, "stopped", stop=word))
+    steps = (TaskRecord("import", "not needed"), TaskRecord(step, "done", stop=word))
     assert _exit_code(RunRecord("r", "p", "now", "stopped", stopped_by=word, steps=steps)) == code
 
 
@@ -148,11 +147,18 @@ def test_wrong_calls(run: Run, scene: Path) -> None:
     assert "pipeline.toml: verdict.quik is unknown. Did you mean quick?" in ended.err
 
 
+def test_a_path_that_cannot_be_one_is_a_wrong_call(run: Run, scene: Path) -> None:
+    write_definition(scene, [("quick = true", 'quick = true\nagainst = "\\u0000"')])
+    ended = run("pipeline", "run", "--json")
+    assert line(ended)["exit_code"] == 2
+    assert "verdict.against" in ended.err
+
+
 def test_ctrl_c_says_how_to_go_on(run: Run, scene: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def stop(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("cldrank.pipeline.steps.training.TrainStep.run", stop)
+    monkeypatch.setattr("cldrank.pipeline.steps._trained", stop)
     ended = run("pipeline", "run", "--json")
     assert line(ended)["status"] == "interrupted"
     assert ended.code == 130
@@ -163,7 +169,7 @@ def test_a_signal_to_end_has_its_line(run: Run, scene: Path, monkeypatch: pytest
     def stop(*_: object) -> None:
         raise SystemExit(143)  # as the handler of SIGTERM does
 
-    monkeypatch.setattr("cldrank.pipeline.steps.training.TrainStep.run", stop)
+    monkeypatch.setattr("cldrank.pipeline.steps._trained", stop)
     ended = run("pipeline", "run", "--json")
     assert line(ended)["status"] == "interrupted"
     assert ended.code == 143

@@ -82,7 +82,7 @@ class TestTraining:
         done = run("train", "ips", *FROM, "--safe", "--safe-margin", "0", "-o", "ranker")
         assert done.code == 1
         said = " ".join(done.err.split())
-        assert "Keep production; more clicks, production's score as a feature (--production-feature NAME)" in said
+        assert "Keep production; more clicks, production's score as a feature (--production-feature)" in said
         assert not Path("ranker").exists()
 
     @pytest.mark.filterwarnings("always")
@@ -110,9 +110,9 @@ class TestRefused:
                 "--safe-margin must be a number of at least 0 and below 1, not 1",
                 ("ips", *FROM, "--safe", "--safe-margin=1"),
             ),
-            ("Oracle learns from labels, and --safe judges by clicks", ("oracle", *FROM[:2], "--safe")),
+            ("Oracle learns from labels, and safe training judges by clicks", ("oracle", *FROM[:2], "--safe")),
             ("naive needs the propensities of positions to judge by held-out clicks", ("naive", *FROM[:4], "--safe")),
-            ("--production-feature 'bm25' is not a feature", ("ips", *FROM, "--safe", "--production-feature", "bm25")),
+            ("--production-feature bm25 is not a feature", ("ips", *FROM, "--safe", "--production-feature", "bm25")),
         ],
     )
     def test_options(self, run: Run, message: str, call: tuple[str, ...]) -> None:

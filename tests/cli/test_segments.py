@@ -53,7 +53,7 @@ def test_a_verdict(run: Run, clicks: cr.ClickTable) -> None:
 @pytest.mark.parametrize(
     ("cells", "curve", "complaint"),
     [
-        ("cells.parquet", "rho.json", "the clicks have no segments; count the log with --segment COLUMN"),
+        ("cells.parquet", "rho.json", "clicks aggregate --segment COLUMN"),
         ("split.parquet", "phone=power:1", "have a segment 'desktop', and there is no curve for it, only for phone"),
         ("split.parquet", "phone=power:1,phone=power:2", "is not one curve for each segment"),
         ("split.parquet", "phone=", "is not one curve for each segment"),

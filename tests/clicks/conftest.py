@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from cldrank.clicks.log.engines import connected
+from cldrank.tables import connect
 
 # On a few rows, compiling and planning cost more than they save: these settings take a third of the time.
 _JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
@@ -20,16 +20,17 @@ _SPARK = {
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[Any]:
-    """One real Spark session for all tests, as an Ibis connection."""
+    """One real Spark session for all tests, as an engine."""
     pytest.importorskip("pyspark")
     with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
         patch.setenv("JDK_JAVA_OPTIONS", _JAVA)
         warnings.simplefilter("ignore")  # Spark's start leaves sockets to the garbage collector
-        with connected("spark", master="local[2]", memory_limit="2GB") as engine:
+        engine: Any
+        with connect("spark", master="local[2]", memory_limit="2GB") as engine:
             for name, value in _SPARK.items():
-                engine.connection._session.conf.set(name, value)
-            yield engine.connection
-            engine.connection._session.stop()
+                engine.session.conf.set(name, value)
+            yield engine
+            engine.session.stop()
 
 
 @pytest.fixture(params=["duckdb", "spark"])

@@ -7,7 +7,7 @@ from click_tables import DATA
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cldrank.clicks.candidates import UNKNOWN_DOCUMENT, UNKNOWN_QUERY, Candidates, check_same, ids_of
+from cldrank.clicks.candidates import UNKNOWN_DOCUMENT, UNKNOWN_QUERY, Candidates, ids_of
 from cldrank.errors import DataError
 
 
@@ -53,11 +53,6 @@ class TestParts:
         one = Candidates.seen(np.array([1]), np.array([7]))
         two = Candidates.seen(np.array(["1"]), np.array(["x"]))
         assert Candidates.joined([one, two]).doc_ids.tolist() == ["7", "x"]
-
-    def test_of_another_dataset(self) -> None:
-        check_same(Candidates.of(DATA), DATA)
-        with pytest.raises(DataError, match="are not those of"):
-            check_same(Candidates.of(DATA[:2]), DATA)
 
 
 class TestIds:

@@ -29,7 +29,7 @@ def test_the_order_of_merging_does_not_matter() -> None:
 
 
 def test_with_and_without_segments() -> None:
-    with pytest.raises(DataError, match="table 1 has segments, table 2 has none; count both with segment, or"):
+    with pytest.raises(DataError, match="table 2 .*`segment=False`, table 1 .*`segment=True`"):
         table(1, "phone").merge(table(1))
     nothing = table(1).where(table(1).clicks > 9)
     assert nothing.merge(table(1, "phone")).segment_names == ("phone",)
@@ -37,10 +37,10 @@ def test_with_and_without_segments() -> None:
 
 
 def test_tables_that_were_counted_in_another_way_are_refused() -> None:
-    with pytest.raises(DataError, match="table 2 counts every click, table 1 one click per impression"):
+    with pytest.raises(DataError, match="table 2 .*`every_click=True`, table 1 .*`every_click=False`"):
         table(1).merge(replace(table(1), every_click=True))
     wide, narrow, unknown = (replace(table(1), layout=one) for one in ({"grid_columns": 4}, {"grid_columns": 3}, {}))
-    with pytest.raises(DataError, match=r"table 3 was read with grid_columns=3, table 2 with grid_columns=4.*"):
+    with pytest.raises(DataError, match="table 3 .*`grid_columns=3`, table 2 .*`grid_columns=4`"):
         ClickTable.merged([unknown, wide, narrow])
     assert ClickTable.merged([unknown, wide]).layout == {"grid_columns": 4}
 

@@ -91,10 +91,10 @@ class TestOnEachEngine:
     def test_columns_that_hold_no_segments(self, tmp_path: Path, engine: Any) -> None:
         rows: list[tuple[Device, Row]] = [(f"{at}", (at, "q", "a", 1, 0)) for at in range(101)]
         path = write(tmp_path / "log.parquet", rows)
-        with pytest.raises(DataError, match=r"segment names a column that has more than 100 values"):
+        with pytest.raises(DataError, match=r"more than 100 values"):
             aggregate(path, engine=engine, segment="device")
         assert aggregate(write(path, rows[:100]), engine=engine, segment="device").clicks.n_segments == 100
-        with pytest.raises(FormatError, match=r"no column 'divice' \(for segment\); the log has session_id"):
+        with pytest.raises(FormatError, match=r"no column 'divice' \(for segment\); there are session_id"):
             aggregate(path, engine=engine, segment="divice")
 
 

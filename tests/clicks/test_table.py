@@ -142,7 +142,7 @@ class TestPartsAndSums:
         assert first.query_impressions.tolist() == [5, 0, 0]  # of the second query no page is left
         assert first.every_click
         for depth in (0, 1.5, True, None):
-            with pytest.raises(UsageError, match="depth must be a whole number of at least 1"):
+            with pytest.raises(UsageError, match="`depth` must be a whole number of at least 1"):
                 table.first(depth)  # type: ignore[arg-type]
 
     def test_tables_without_a_dataset_merge_by_id(self, tmp_path: Path) -> None:
@@ -162,7 +162,7 @@ class TestPartsAndSums:
     def test_what_does_not_belong_together(self) -> None:
         table = ClickTable.from_arrays(DATA[2], position=[1], impressions=[1], clicks=[0])
         every = ClickTable.from_arrays(DATA[2], position=[1], impressions=[1], clicks=[2], every_click=True)
-        with pytest.raises(DataError, match="counts every click"):
+        with pytest.raises(DataError, match="every_click"):
             table.merge(every)
         with pytest.raises(DataError, match="1 queries and 1 candidates that are not those of"):
             table.check_same(DATA)

@@ -87,13 +87,13 @@ class TestHeldOut:
     @pytest.mark.parametrize(
         ("arguments", "message"),
         [
-            ((0,), "share must be a number above 0 and below 1, not 0"),
-            ((1,), "share must be a number above 0 and below 1, not 1"),
-            ((float("nan"),), "share must be"),
-            (("half",), "share must be"),
-            ((0.5, -1), "seed must be a whole number"),
-            ((0.5, 2**64), "seed must be a whole number"),
-            ((0.5, 1.5), "seed must be a whole number"),
+            ((0,), "`share` must be a number above 0 and below 1, not 0"),
+            ((1,), "`share` must be a number above 0 and below 1, not 1"),
+            ((float("nan"),), "`share` must be"),
+            (("half",), "`share` must be"),
+            ((0.5, -1), "`seed` must be a whole number"),
+            ((0.5, 2**64), "`seed` must be a whole number"),
+            ((0.5, 1.5), "`seed` must be a whole number"),
         ],
     )
     def test_refusals(self, arguments: tuple[Any, ...], message: str) -> None:

@@ -11,7 +11,7 @@ import pytest
 from pyarrow import csv
 
 from cldrank import RankingDataset
-from cldrank.data.formats.letor import read_letor
+from cldrank.data.letor import read_letor
 from cldrank.data.scores import load_scores
 from cldrank.errors import CldrankError, DataError, FormatError, UsageError
 
@@ -65,20 +65,17 @@ def test_csv_as_parquet(tmp_path: Path) -> None:
     assert load_scores(tmp_path / "s.csv", data).tolist() == [1, 2e-300, 3, 4, 5.5, -6]
     csv.write_csv(pa.table({"query_id": [1, 1, 1, 2, 2, 2], "score": np.arange(6.0)}), tmp_path / "s.csv")
     assert load_scores(tmp_path / "s.csv", data).tolist() == [0, 1, 2, 3, 4, 5]  # in the order of the file
-    (tmp_path / "s.csv").write_text("1\n2\n3\n4\n5\n6\n")
-    assert load_scores(tmp_path / "s.csv", data).tolist() == [1, 2, 3, 4, 5, 6]
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("query_id,doc_id,score,rank\n1,a,1,1\n2,a,2,1\n", "no score for query 1, document b. A file that .* --top"),
         ("query_id,doc_id,score\n1,a,1\n2,a,2\n", "no score for query 1, document b.$"),
-        ("query_id,score,rank\n1,1,1\n2,2,1\n", "has 2 scores for 3 rows. A file that .* --top"),
-        ("query_id,doc_id,score\n1,a,x\n", "s.csv: not a CSV file of scores"),
-        ("query_id,doc_id,score\n1,a\n", "s.csv: not a CSV file of scores"),
+        ("query_id,score,rank\n1,1,1\n2,2,1\n", "has 2 scores for 3 rows"),
+        ("query_id,doc_id,score\n1,a,x\n", "s.csv: column 'score' is 'x'"),
+        ("query_id,doc_id,score\n1,a\n", "s.csv: not a CSV file"),
         ("query_id,score\n1,1\n1,\n2,1\n", "score 2 is nan"),
-        ("query_id,mark\n1,1\n", "'query_id,mark' is not a number; a score file has"),
+        ("query_id,mark\n1,1\n", "there is no column 'score'"),
     ],
 )
 def test_bad_csv(tmp_path: Path, data: RankingDataset, text: str, message: str) -> None:
@@ -175,13 +172,13 @@ class Unpickled:
 @pytest.mark.parametrize(
     ("columns", "message"),
     [
-        ([("score", [1.0] * 3), ("score", [2.0] * 3)], "column 'score' appears more than once"),
+        ([("score", [1.0] * 3), ("score", [2.0] * 3)], "2 times"),
         ([("score", [[1.0]] * 3)], "column 'score' holds list<.*, not numbers"),
-        ([("score", [1.0, None, 2.0])], "column 'score' is null in row 1"),
+        ([("score", [1.0, None, 2.0])], "score 2 is nan"),
         ([("score", [1.0] * 3), ("query_id", [1, 1, None]), ("doc_id", ["a"] * 3)], "'query_id' is null in row 2"),
         ([("score", [1.0] * 3), ("query_id", [1, 1, 2]), ("doc_id", [["a"]] * 3)], "'doc_id' holds list<.*; ids are"),
         ([("score", [1.0] * 3), ("query_id", [1, 1, 2]), ("doc_id", [1.0] * 3)], "'doc_id' holds double; ids are"),
-        ([("score", [1.0] * 3), ("query_id", [1] * 3), ("query_id", [1] * 3), ("doc_id", ["a"] * 3)], "more than once"),
+        ([("score", [1.0] * 3), ("query_id", [1] * 3), ("query_id", [1] * 3), ("doc_id", ["a"] * 3)], "2 times"),
     ],
 )
 def test_odd_tables(tmp_path: Path, data: RankingDataset, columns: list[tuple[str, Any]], message: str) -> None:

@@ -201,10 +201,10 @@ def test_yahoo_like_values_lie_between_0_and_1_with_many_zeros_in_correlated_fam
     ("kind", "options", "message"),
     [
         ("web30k-like", {}, "no synthetic kind 'web30k-like'; the kinds are web10k-like, yahoo-like"),
-        ("yahoo-like", {"queries": 0}, "queries must be a whole number of at least 1, not 0"),
-        ("yahoo-like", {"queries": 2.5}, "queries must be a whole number of at least 1, not 2.5"),
-        ("yahoo-like", {"seed": -1}, "seed must be a whole number of at least 0, not -1"),
-        ("yahoo-like", {"block_queries": 0}, "block_queries must be a whole number of at least 1, not 0"),
+        ("yahoo-like", {"queries": 0}, "`queries` must be a whole number of at least 1, not 0"),
+        ("yahoo-like", {"queries": 2.5}, "`queries` must be a whole number of at least 1, not 2.5"),
+        ("yahoo-like", {"seed": -1}, "`seed` must be a whole number of at least 0, not -1"),
+        ("yahoo-like", {"block_queries": 0}, "`block_queries` must be a whole number of at least 1, not 0"),
     ],
 )
 def test_refuses(kind: str, options: dict[str, Any], message: str) -> None:

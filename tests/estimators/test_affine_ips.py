@@ -60,7 +60,7 @@ def test_it_beats_ips_where_people_trust_positions() -> None:
     gains, pairwise = [], []
     for seed in range(3):
         train, clicks, test = trusting(seed)
-        trust, rho = TrustBias().fit(clicks), Propensities.power(1, 5)
+        trust, rho = TrustBias().fit(clicks), Propensities.power(1, 5).trusted()
         gains.append(
             _ap(AffineIPS().fit(train, clicks, trust), test) - _ap(IPS(envelope="off").fit(train, clicks, rho), test)
         )
@@ -76,19 +76,17 @@ def test_all_pairs_takes_trust_for_a_steeper_curve() -> None:
     steep = AllPairs().fit(clicks)
     assert (steep.values[1:] < Propensities.power(1, 5).values[1:]).all()
     assert _ap(AffineIPS().fit(train, clicks, TrustBias().fit(clicks)), test) > _ap(
-        IPS(envelope="off").fit(train, clicks, Propensities.power(1, 5)), test
+        IPS(envelope="off").fit(train, clicks, Propensities.power(1, 5).trusted()), test
     )
 
 
 def test_what_it_needs_is_said() -> None:
     given = scene(3)
-    with pytest.raises(
-        UsageError, match=r"Affine-IPS needs AffineClicks, .*: estimate them by propensity.TrustBias\(\)"
-    ):
+    with pytest.raises(UsageError, match=r"Affine-IPS needs AffineClicks, .*: estimate them by .*TrustBias"):
         AffineIPS().fit(given.data, given.clicks)
     with pytest.raises(DataError, match="no slope for position 3"):
         AffineIPS().fit(given.data, given.clicks, AffineClicks(np.ones(2), np.zeros(2)))
-    with pytest.raises(UsageError, match="clip must be a number above 0"):
+    with pytest.raises(UsageError, match="`clip` must be a number above 0"):
         AffineIPS(clip=2).fit(*given)
     assert "AffineClicks(slope 1, 0.5" in AffineIPS().fit(*given).summary()
 

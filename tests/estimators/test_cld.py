@@ -19,11 +19,10 @@ from cldrank.errors import CldrankWarning, ConvergenceWarning, DataError, UsageE
 from cldrank.estimators import CLD, IPS
 from cldrank.estimators.registry import configured
 from cldrank.likelihood import log_cdf
-from cldrank.models import MLP, SGD, Linear, Run
+from cldrank.models import MLP, Linear, Run
 from cldrank.models.linear import rows as rows_module
 from cldrank.propensity import Propensities
 from cldrank.rankers import LinearRanker
-from cldrank.segments import descending_ranks
 
 Floats = NDArray[np.float64]
 
@@ -226,17 +225,6 @@ def test_clustered_errors_are_those_of_whole_queries() -> None:
 # -- γ ---------------------------------------------------------------------------------------------------------------
 
 
-def test_a_path_over_gamma_equals_single_fits() -> None:
-    given = scene(7)
-    path = CLD().gamma_path(*given, gammas=[-0.2, 0.0, 0.3])
-    for point in path:
-        alone = CLD(gamma=point.gamma).fit(*given)
-        np.testing.assert_allclose(point.coefficients, alone.coef_, rtol=1e-8, atol=1e-8)
-        np.testing.assert_allclose(point.ranker.predict(given.data), alone.predict(given.data), rtol=1e-8, atol=1e-8)
-        assert point.log_likelihood == pytest.approx(alone.log_likelihood_)
-        assert point.ranker.provenance.parameters["gamma"] == point.gamma
-
-
 def test_estimating_gamma_without_features_of_its_own_is_warned_of() -> None:
     given = scene(8)
     with warnings.catch_warnings():
@@ -381,46 +369,26 @@ def test_torch_gives_the_same() -> None:
     np.testing.assert_allclose(found.standard_errors_, expected.standard_errors_, rtol=1e-8)
 
 
-# -- stochastic training ---------------------------------------------------------------------------------------------
-
-
-def test_stochastic_training_ranks_as_newton_does() -> None:
-    given = scene(15, queries=200)
-    newton = CLD().fit(*given)
-    sgd = CLD(model=Linear(solver=SGD(epochs=60, learning_rate=0.05))).fit(*given)
-    assert sgd.status_ == "converged"
-    assert np.corrcoef(newton.predict(given.data), sgd.predict(given.data))[0, 1] > 0.999
-    offsets = given.data.offsets
-    ranks = [descending_ranks(model.predict(given.data), offsets) for model in (newton, sgd)]
-    assert np.mean(ranks[0] == ranks[1]) > 0.9
-    again = CLD(model=Linear(solver=SGD(epochs=60, learning_rate=0.05))).fit(*given)
-    np.testing.assert_array_equal(again.coef_, sgd.coef_)
-    with pytest.warns(ConvergenceWarning, match="raise epochs or learning_rate"):
-        CLD(model=Linear(solver=SGD(epochs=1))).fit(*given)
-
-
 # -- what it refuses -------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"gamma": 1}, "gamma must be a number above -1 and below 1, or 'profile', not 1"),
-        ({"gamma": "best"}, "gamma must be a number above -1 and below 1, or 'profile', not 'best'"),
-        ({"target": "labels"}, "target must be 'ips', 'clipped', 'posterior', 'mixed' or 'clicks'"),
-        ({"likelihood": "logit"}, "likelihood must be 'paper' or 'tobit'"),
+        ({"gamma": 1}, "`gamma` must be a number above -1 and below 1, or 'profile', not 1"),
+        ({"gamma": "best"}, "`gamma` must be a number above -1 and below 1, or 'profile', not 'best'"),
+        ({"target": "labels"}, "`target` must be 'ips', 'clipped', 'posterior', 'mixed' or 'clicks'"),
+        ({"likelihood": "logit"}, "`likelihood` must be 'paper' or 'tobit'"),
         ({"sigma": "estimate"}, "only with likelihood='tobit'"),
         ({"sigma": 2.0}, "the paper's form has no sigma"),
-        ({"solver": "lbfgs"}, "solver must be 'newton' or a SGD|solver must be 'newton' or an SGD"),
-        ({"solver": SGD(), "gamma": "profile"}, "SGD takes gamma and sigma as given"),
-        ({"cluster": "session"}, "cluster must be 'query', or None, not 'session'"),
-        ({"selection_features": ["f9"]}, "selection_features names f9, which the data do not have"),
-        ({"relevance_features": "f1"}, r"relevance_features must be a list of names, or None, not 'f1'"),
-        ({"relevance_features": []}, "relevance_features names nothing"),
-        ({"clip": 0}, "clip must be a number above 0"),
-        ({"max_steps": 0}, "max_steps must be a whole number of at least 1"),
-        ({"tolerance": -1}, "tolerance must be a number above 0"),
-        ({"block_rows": 1.5}, "block_rows must be a whole number"),
+        ({"cluster": "session"}, "`cluster` must be 'query', or None, not 'session'"),
+        ({"selection_features": ["f9"]}, "`selection_features` names f9, which the data do not have"),
+        ({"relevance_features": "f1"}, r"`relevance_features` must be a list of names, or None, not 'f1'"),
+        ({"relevance_features": []}, "`relevance_features` names nothing"),
+        ({"clip": 0}, "`clip` must be a number above 0"),
+        ({"max_steps": 0}, "`max_steps` must be a whole number of at least 1"),
+        ({"tolerance": -1}, "`tolerance` must be a number above 0"),
+        ({"block_rows": 1.5}, "`block_rows` must be a whole number"),
     ],
 )
 def test_parameters_that_make_no_sense_are_refused(parameters: Any, message: str) -> None:
@@ -430,9 +398,9 @@ def test_parameters_that_make_no_sense_are_refused(parameters: Any, message: str
 
 def test_clicks_and_propensities_that_do_not_fit_are_refused() -> None:
     given = scene(0)
-    with pytest.raises(UsageError, match="CLD learns from a ClickTable, not from nothing"):
+    with pytest.raises(UsageError, match="CLD needs `clicks`, .*not None"):
         CLD().fit(given.data)
-    with pytest.raises(UsageError, match="CLD needs the Propensities of positions, not none"):
+    with pytest.raises(UsageError, match="CLD needs `propensities` .*not None"):
         CLD().fit(given.data, given.clicks)
     with pytest.raises(DataError, match="no propensity for position 3"):
         CLD().fit(given.data, given.clicks, Propensities.power(1, 2))
@@ -486,23 +454,17 @@ def test_unshown_that_are_drawn_stand_for_all_and_lists_that_are_cut_count_them_
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"target": "clicks"}, "target='clicks' is for a linear model"),
-        ({"likelihood": "tobit"}, "likelihood='tobit' and sigma are for a linear model"),
-        ({"solver": SGD()}, "solver is not for a network; choose model='linear'"),
-        ({"cluster": "query"}, "cluster is not for a network; choose model='linear'"),
-        ({"fit_intercept": False}, "fit_intercept is not for a network; choose model='linear'"),
-        ({"relevance_features": ["f1"]}, "relevance_features is for a linear model; a network sees all features"),
-        ({"selection_features": ["f1"]}, "selection_features is for a linear model; a network sees all features"),
-        ({"gamma": "profile"}, "gamma='profile' is for a linear model; give gamma beside a network"),
-        ({"gamma": 1.0}, "gamma must be a number above -1 and below 1, or 'profile', not 1"),
-        ({"unshown_ratio": -1}, "unshown_ratio must be a number of at least 0, not -1"),
+        ({"target": "clicks"}, "`target='clicks'` is for a linear model"),
+        ({"likelihood": "tobit"}, "`likelihood='tobit'` and `sigma` are for a linear model"),
+        ({"cluster": "query"}, "`cluster` is not for a network; choose `model='linear'`"),
+        ({"fit_intercept": False}, "`fit_intercept` is not for a network; choose `model='linear'`"),
+        ({"relevance_features": ["f1"]}, "`relevance_features` is for a linear model; a network sees all features"),
+        ({"selection_features": ["f1"]}, "`selection_features` is for a linear model; a network sees all features"),
+        ({"gamma": "profile"}, "`gamma='profile'` is for a linear model; give `gamma` beside a network"),
+        ({"gamma": 1.0}, "`gamma` must be a number above -1 and below 1, or 'profile', not 1"),
+        ({"unshown_ratio": -1}, "`unshown_ratio` must be a number of at least 0, not -1"),
     ],
 )
 def test_choices_that_a_network_does_not_have_are_refused(parameters: Any, message: str) -> None:
     with pytest.raises(UsageError, match=message):
         cld(model=MLP(hidden=(4,)), **parameters).fit(*scene(0))
-
-
-def test_a_network_has_no_path_of_gammas() -> None:
-    with pytest.raises(UsageError, match="gamma_path needs a linear model"):
-        CLD(model=MLP()).gamma_path(*scene(0))

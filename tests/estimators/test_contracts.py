@@ -178,7 +178,7 @@ def test_parameters_can_be_read_and_set_also_those_within(kind: Kind, model: Any
     for name, home in {"l2": "model", "seed": "run"}.items():
         with pytest.raises(UsageError, match=f"has no parameter {name}; it belongs to the {home}: {home}__{name}."):
             method.set_params(**{name: 1})
-    with pytest.raises(UsageError, match="l2 must be a number of at least 0, not -1"):
+    with pytest.raises(UsageError, match="`l2` must be a number of at least 0, not -1"):
         method.set_params(model__l2=-1)
     assert method.get_params()["model__l2"] == 0.5
     method.set_params(run__resume=True, run__checkpoint="state")  # in any order: a value is checked as a whole
@@ -305,9 +305,9 @@ def test_what_is_needed_must_be_given(kind: Kind, model: type[Model]) -> None:
         with pytest.raises(DataError, match=f"has no labels, and {re.escape(kind.label)} learns from labels"):
             method.fit(example(labels=None))
         return
-    with pytest.raises(UsageError, match=f"^{re.escape(kind.label)} learns from a ClickTable, not from nothing"):
+    with pytest.raises(UsageError, match=f"^{re.escape(kind.label)} needs `clicks`, .*not None"):
         method.fit(data)
-    with pytest.raises(UsageError, match="learns from a ClickTable, not from a str"):
+    with pytest.raises(UsageError, match="needs `clicks`, .*not a str"):
         method.fit(data, "clicks.parquet")  # type: ignore[arg-type]
     with pytest.raises(DataError, match="not those of"):
         method.fit(data[1:], clicked(data), RHO if method.required in ("propensities", "trust") else None)
@@ -323,15 +323,13 @@ def test_what_is_needed_must_be_given(kind: Kind, model: type[Model]) -> None:
 def test_what_is_not_needed_is_refused_by_name(kind: Kind, model: type[Model]) -> None:
     method, data = made(kind, model), example()
     if method.required == "labels":
-        with pytest.raises(UsageError, match=f"^{re.escape(kind.label)} .*; leave clicks out") as caught:
+        with pytest.raises(UsageError, match=f"^{re.escape(kind.label)} .*; leave `clicks` out"):
             method.fit(data, clicked(data))
-        assert "--clicks" in caught.value.said("shell")
-        with pytest.raises(UsageError, match="leave propensities out"):
+        with pytest.raises(UsageError, match="leave `propensities` out"):
             method.fit(data, propensities=RHO)
     if method.required == "clicks":
-        with pytest.raises(UsageError, match=f"^{re.escape(kind.label)} .*; leave propensities out") as caught:
+        with pytest.raises(UsageError, match=f"^{re.escape(kind.label)} .*; leave `propensities` out"):
             method.fit(data, clicked(data), RHO)
-        assert "--propensity" in caught.value.said("shell")
     assert not hasattr(method, "ranker_")
 
 
@@ -408,8 +406,8 @@ def wrong_values(one: Parameter) -> list[Any]:
         found += [] if one.bounds.below is None else [one.bounds.below]
     else:
         found += [3, 1.5, np.nan] if bool not in kinds else [0, 1, "yes"]
-    if any(get_origin(kind) is Literal for kind in kinds):
-        found += [one.choices[0].upper(), list(one.choices)]
+    choices = [word for kind in kinds if get_origin(kind) is Literal for word in get_args(kind)]
+    found += [choices[0].upper(), choices] if choices else []
     return found
 
 
@@ -419,7 +417,7 @@ def test_parameters_of_a_wrong_kind_are_refused_by_name(kind: Kind) -> None:
     for one in parameters(kind).values():
         for wrong in wrong_values(one):
             method = kind(**{one.name: wrong})  # scikit-learn wants checks in fit, and only there
-            with pytest.raises(UsageError, match=f"^{one.name} must be "):
+            with pytest.raises(UsageError, match=f"^`{one.name}` must be "):
                 method.fit(data, *needed(kind.needs, clicked(data), RHO))
 
 
@@ -427,7 +425,7 @@ def test_parameters_of_a_wrong_kind_are_refused_by_name(kind: Kind) -> None:
 def test_parameters_of_models_and_runs_are_refused_by_name(owner: Any) -> None:
     for one in parameters(owner).values():
         for wrong in wrong_values(one):
-            with pytest.raises(UsageError, match=f"^{one.name} must be "):
+            with pytest.raises(UsageError, match=f"^`{one.name}` must be "):
                 owner(**{one.name: wrong})
 
 
@@ -435,7 +433,7 @@ def test_parameters_of_models_and_runs_are_refused_by_name(owner: Any) -> None:
 def test_a_model_that_the_method_cannot_use_is_refused(kind: Kind) -> None:
     for name, model in models().items():
         if name not in usable_models(kind):
-            with pytest.raises(UsageError, match="model must be an? |cannot be fitted with"):
+            with pytest.raises(UsageError, match="`model` must be an? |cannot be fitted with"):
                 learn(kind(model=model()), example(20))
 
 

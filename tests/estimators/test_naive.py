@@ -25,7 +25,7 @@ def test_it_regresses_each_impression_s_click_on_the_features() -> None:
 
 
 def test_propensities_are_refused() -> None:
-    with pytest.raises(UsageError, match="Naive does not use propensities; leave propensities out"):
+    with pytest.raises(UsageError, match="Naive does not use propensities; leave `propensities` out"):
         Naive().fit(*scene(1))
 
 
@@ -40,7 +40,7 @@ def test_summary_and_clustered_errors() -> None:
 
 def test_what_cannot_be_learned_from_is_refused() -> None:
     given = scene(3)
-    with pytest.raises(UsageError, match="Naive learns from a ClickTable"):
+    with pytest.raises(UsageError, match="Naive needs `clicks`"):
         Naive().fit(given.data)
     with pytest.raises(DataError, match="not those of"):
         Naive().fit(given.data[1:], given.clicks)

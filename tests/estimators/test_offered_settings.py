@@ -61,7 +61,7 @@ def test_what_a_run_offers_is_used_or_refused(kind: type[Method], model: str, tm
             continue
         settings = {"model": model, **quick, name: another(one, tmp_path)}
         if name in unused:
-            with pytest.raises(UsageError, match=f"{name}, as it fits"):
+            with pytest.raises(UsageError, match=f"`{name}`, as it fits"):
                 fitted(configured(kind, settings))
         else:
             assert fitted(configured(kind, settings)).status_ in ("converged", "completed", "early_stopped")

@@ -38,7 +38,8 @@ def labels_of(data: RankingDataset) -> NDArray[np.float64]:
 
 
 def scaled_features(data: RankingDataset, method: Any) -> NDArray[np.float64]:
-    return scaling.fit(method, data.features).transform(data.features).astype(np.float64)
+    scaled: NDArray[np.float64] = scaling.fit(method, data.features).transform(data.features).astype(np.float64)
+    return scaled
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -149,9 +150,9 @@ def test_repeating_all_rows_changes_nothing() -> None:
 def test_clicks_and_propensities_are_refused() -> None:
     data = example(rows=8)
     clicks = ClickTable.from_arrays(data, position=np.arange(8) % 8 + 1, impressions=[9] * 8, clicks=[1] * 8)
-    with pytest.raises(UsageError, match="Oracle learns from labels; leave clicks out"):
+    with pytest.raises(UsageError, match="Oracle learns from labels; leave `clicks` out"):
         Oracle().fit(data, clicks)
-    with pytest.raises(UsageError, match="Oracle learns from labels; leave propensities out"):
+    with pytest.raises(UsageError, match="Oracle learns from labels; leave `propensities` out"):
         Oracle().fit(data, propensities=Propensities.power(1, 3))
 
 

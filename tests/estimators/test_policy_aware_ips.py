@@ -107,7 +107,7 @@ def test_what_it_needs_is_said() -> None:
     data = RankingDataset.from_arrays(np.arange(3.0)[:, None], [7, 7, 7])
     table = ClickTable.from_arrays(data, position=[1, 2, 0], impressions=[5, 5, 0], clicks=[2, 1, 0])
     rho = Propensities.power(1, 2)
-    with pytest.raises(UsageError, match="Policy-aware-IPS needs the Propensities of positions"):
+    with pytest.raises(UsageError, match="Policy-aware-IPS needs `propensities`"):
         PolicyAwareIPS().fit(data, table)
     with pytest.raises(DataError, match=r"display has shape \(3,\)"):
         table.with_display([1, 1, 1])
@@ -115,7 +115,7 @@ def test_what_it_needs_is_said() -> None:
         table.with_display([[1, 1], [0, 1], [0, 0]])
     with pytest.raises(DataError, match="row 1 was shown at position 2, where display says it cannot be"):
         table.with_display([[1, 0], [0, 0], [0, 0]])
-    with pytest.raises(UsageError, match="clip must be"):
+    with pytest.raises(UsageError, match="`clip` must be"):
         PolicyAwareIPS(clip=0).fit(data, table, rho)
     model = PolicyAwareIPS().fit(data, table.with_display([[1, 0], [0, 1], [0, 0]]), rho)
     assert model.n_left_out_ == 1

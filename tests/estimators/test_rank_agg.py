@@ -76,18 +76,18 @@ def test_ctrl_c_leaves_a_ranker_that_says_so() -> None:
 def test_weights_are_two_numbers_of_at_least_0(weights: Any) -> None:
     with pytest.raises(
         UsageError,
-        match="weights must be (two numbers, for IPS and Heckman.rank|a list of numbers of at least 0, not )",
+        match="`weights` must be (two numbers, for IPS and Heckman.rank|a list of numbers of at least 0, not )",
     ):
         RankAgg(weights=weights).fit(*GIVEN)
 
 
 def test_clicks_and_propensities_are_needed() -> None:
     given = scene(5)
-    with pytest.raises(UsageError, match="RankAgg learns from a ClickTable"):
+    with pytest.raises(UsageError, match="RankAgg needs `clicks`"):
         RankAgg(model=Linear()).fit(given.data)
-    with pytest.raises(UsageError, match="RankAgg needs the Propensities of positions, not none"):
+    with pytest.raises(UsageError, match="RankAgg needs `propensities` .*not None"):
         RankAgg(model=Linear()).fit(given.data, given.clicks)
     with pytest.raises(DataError, match="no propensity for position 3"):
         RankAgg(model=Linear()).fit(given.data, given.clicks, Propensities.power(1, 2))
-    with pytest.raises(UsageError, match="model must be a model such as Linear"):
+    with pytest.raises(UsageError, match="`model` must be a model such as Linear"):
         RankAgg(model="linear").fit(*given)  # type: ignore[arg-type]

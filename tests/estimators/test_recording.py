@@ -47,8 +47,7 @@ def test_queries_without_impressions_are_not_learned_from() -> None:
     shown = np.arange(50) % 3 > 0
     rho = cr.Propensities.power(1, 4)
     learned = [cr.IPS().fit(data, some, rho), cr.CLDPair(model=cr.MLP(hidden=(2,), epochs=1)).fit(data, some, rho)]
-    path = cr.CLD().gamma_path(data, some, rho, gammas=[0.1])
-    for ranker in (*(method.ranker_ for method in learned), learned[1].fit_.ranker, path[0].ranker):
+    for ranker in (*(method.ranker_ for method in learned), learned[1].fit_.ranker):
         np.testing.assert_array_equal(ranker.saw(data.query_ids), shown)
     assert cr.Oracle().fit(data).ranker_.saw(data.query_ids).all()  # type: ignore[union-attr]
 

@@ -7,7 +7,7 @@ import pytest
 from cldrank.errors import UsageError
 from cldrank.estimators import CLD, IPS, CLDPair, HeckmanRank, Method, Oracle, RankAgg, method_named, methods, registry
 from cldrank.estimators.registry import configured, default_model, settings_of, usable_models
-from cldrank.models import MLP, SGD, Linear, Run, models
+from cldrank.models import MLP, Linear, Run, models
 from cldrank.models.fit import Context, Fit
 from cldrank.models.model import ScaledModel
 from cldrank.models.targets import Targets
@@ -55,50 +55,47 @@ def test_without_a_model_settings_are_those_of_the_default() -> None:
 
 
 def test_a_model_may_be_given_whole_and_changed() -> None:
-    model = Linear(solver=SGD(epochs=5))
+    model = Linear(max_steps=5)
     found = configured(CLD, {"model": model, "l2": 0.5})
-    assert found.model == Linear(solver=SGD(epochs=5), l2=0.5)
-    assert model == Linear(solver=SGD(epochs=5))
+    assert found.model == Linear(max_steps=5, l2=0.5)
+    assert model == Linear(max_steps=5)
 
 
 @pytest.mark.parametrize(
-    ("kind", "settings", "python", "shell"),
+    ("kind", "settings", "words"),
     [
-        (IPS, {"model": "forest"}, "IPS can be fitted with linear, mlp or trees, not with 'forest'.", None),
-        (HeckmanRank, {"model": "mlp"}, "Heckman^rank can be fitted with linear, not with 'mlp'.", None),
-        (IPS, {"model": ["linear"]}, "IPS can be fitted with linear, mlp or trees, not with ['linear'].", None),
+        (IPS, {"model": "forest"}, "IPS can be fitted with linear, mlp or trees, not with 'forest'."),
+        (HeckmanRank, {"model": "mlp"}, "Heckman^rank can be fitted with linear, not with 'mlp'."),
+        (IPS, {"model": ["linear"]}, "IPS can be fitted with linear, mlp or trees, not with ['linear']."),
         (
             IPS,
             {"epochs": 3},
-            "epochs is not for a linear model; choose model='mlp'.",
-            "--epochs is not for a linear model; choose --model mlp.",
+            "`epochs` is not for a linear model; choose `model='mlp'`.",
         ),
         (
             IPS,
             {"model": "mlp", "fit_intercept": False},
-            "fit_intercept is not for a network; choose model='linear'.",
-            "--fit-intercept is not for a network; choose --model linear.",
+            "`fit_intercept` is not for a network; choose `model='linear'`.",
         ),
-        (HeckmanRank, {"epochs": 3}, "Heckman^rank has no parameter epochs.", None),
-        (CLD, {"gama": 0.1}, "CLD has no parameter gama. Did you mean gamma?", None),
-        (CLD, {"sed": 1}, "CLD has no parameter sed. Did you mean seed?", None),
-        (CLD, {"model": "mlp", "epoch": 1}, "CLD has no parameter epoch. Did you mean epochs?", None),
-        (Oracle, {"zzzz": 1}, "Oracle has no parameter zzzz. It has l2, scaling, ", None),
-        (Oracle, {"{braces}": 1}, "Oracle has no parameter {braces}. It has l2, ", None),
-        (Oracle, {"run": Run()}, "Oracle has no parameter run.", None),
+        (HeckmanRank, {"epochs": 3}, "Heckman^rank has no parameter epochs."),
+        (CLD, {"gama": 0.1}, "CLD has no parameter gama. Did you mean gamma?"),
+        (CLD, {"sed": 1}, "CLD has no parameter sed. Did you mean seed?"),
+        (CLD, {"model": "mlp", "epoch": 1}, "CLD has no parameter epoch. Did you mean epochs?"),
+        (Oracle, {"zzzz": 1}, "Oracle has no parameter zzzz. It has l2, scaling, "),
+        (Oracle, {"{braces}": 1}, "Oracle has no parameter {braces}. It has l2, "),
+        (Oracle, {"run": Run()}, "Oracle has no parameter run."),
     ],
 )
-def test_what_does_not_fit_is_refused(kind: type[Method], settings: Any, python: str, shell: str | None) -> None:
+def test_what_does_not_fit_is_refused(kind: type[Method], settings: Any, words: str) -> None:
     with pytest.raises(UsageError) as caught:
         configured(kind, settings)
-    assert str(caught.value).startswith(python)
-    assert caught.value.said("shell").startswith(shell or python)
+    assert str(caught.value).startswith(words)
 
 
 def test_values_are_checked_by_their_owner() -> None:
-    with pytest.raises(UsageError, match="l2 must be a number of at least 0, not -1"):
+    with pytest.raises(UsageError, match="`l2` must be a number of at least 0, not -1"):
         configured(IPS, {"l2": -1})
-    with pytest.raises(UsageError, match="seed must be a whole number of at least 0, not 'x'"):
+    with pytest.raises(UsageError, match="`seed` must be a whole number of at least 0, not 'x'"):
         configured(IPS, {"seed": "x"})
 
 
@@ -123,5 +120,5 @@ def test_a_new_model_works_with_every_method_that_can_use_it(monkeypatch: pytest
     usable = {kind.name for kind in methods().values() if "stump" in usable_models(kind)}
     assert usable == {kind.name for kind in methods().values() if kind.way == "fit_targets"} > {"ips", "naive"}
     assert configured(IPS, {"model": "stump", "depth": 3, "l2": 0.5}).model == Stump(depth=3, l2=0.5)
-    with pytest.raises(UsageError, match="depth is not for a linear model; choose model='stump'"):
+    with pytest.raises(UsageError, match="`depth` is not for a linear model; choose `model='stump'`"):
         configured(IPS, {"depth": 3})

@@ -135,7 +135,8 @@ FREE = Linear(l2=0)
 
 def standardised() -> Floats:
     features = GIVEN.data.features
-    return scaling.fit("standard", features).transform(features).astype(np.float64)
+    scaled: Floats = scaling.fit("standard", features).transform(features).astype(np.float64)
+    return scaled
 
 
 def regression(estimate: Estimate) -> Floats:

@@ -94,7 +94,7 @@ class TestSample:
         assert SVMRank(fraction=1, max_pairs=1).fit(example()).n_pairs_ == 1
 
     def test_no_pair_is_told(self) -> None:
-        with pytest.raises(DataError, match="the 6 rows that fraction=0.01 draws by rows .* fraction, or sample"):
+        with pytest.raises(DataError, match="the 6 rows that `fraction=0.01` draws by rows .* fraction, or `sample"):
             SVMRank(sample="rows").fit(example(queries=600, size=1))
         with pytest.raises(DataError, match="draws by queries .* hold no two of one query .* choose a larger fraction"):
             SVMRank().fit(example(queries=600, size=1))
@@ -111,14 +111,14 @@ class TestSample:
 @pytest.mark.parametrize(
     ("parameters", "complaint"),
     [
-        ({"fraction": 0}, "fraction must be a number above 0 and up to 1, not 0"),
-        ({"fraction": 1.5}, "fraction must be"),
-        ({"fraction": "all"}, "fraction must be"),
-        ({"C": 0}, "C must be a number above 0, not 0"),
-        ({"C": np.inf}, "C must be"),
-        ({"max_pairs": 0}, "max_pairs must be a whole number of at least 1"),
-        ({"seed": -1}, "seed must be a whole number of at least 0"),
-        ({"sample": "documents"}, "sample must be 'queries' or 'rows', not 'documents'"),
+        ({"fraction": 0}, "`fraction` must be a number above 0 and up to 1, not 0"),
+        ({"fraction": 1.5}, "`fraction` must be"),
+        ({"fraction": "all"}, "`fraction` must be"),
+        ({"C": 0}, "`C` must be a number above 0, not 0"),
+        ({"C": np.inf}, "`C` must be"),
+        ({"max_pairs": 0}, "`max_pairs` must be a whole number of at least 1"),
+        ({"seed": -1}, "`seed` must be a whole number of at least 0"),
+        ({"sample": "documents"}, "`sample` must be 'queries' or 'rows', not 'documents'"),
     ],
 )
 def test_impossible_parameters_are_refused(parameters: dict[str, Any], complaint: str) -> None:

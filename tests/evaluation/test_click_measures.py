@@ -67,7 +67,7 @@ def test_names(given: Any, names: list[str]) -> None:
         ("nDCG(gain=linear)@3", r"nDCG\(gain=linear\)@3 cannot be estimated"),
         ("Clicks@6", "Clicks@6: the log says nothing of positions beyond 5; choose a cutoff from 1 to 5"),
         ("nDCG@10", "nDCG@10: the log says nothing of positions beyond 5"),
-        ("Clicks@0", "cutoff must be a whole number of at least 1, not 0"),
+        ("Clicks@0", "`cutoff` must be a whole number of at least 1, not 0"),
         ("nDGC@3", "no measure"),
         ("", "no measure is named"),
         ([], "no measure is named"),
@@ -81,7 +81,7 @@ def test_refusals(given: Any, message: str) -> None:
 
 
 def test_a_measure_is_one_of_four() -> None:
-    with pytest.raises(UsageError, match="kind must be"):
+    with pytest.raises(UsageError, match="`kind` must be"):
         ClickMeasure("dcg", 3)
-    with pytest.raises(UsageError, match="cutoff must be"):
+    with pytest.raises(UsageError, match="`cutoff` must be"):
         ClickMeasure("DCG", 0)

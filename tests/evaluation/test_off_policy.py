@@ -195,7 +195,7 @@ class TestContract:
 
     @pytest.mark.parametrize("clip", [0, -1, 1.5, "x"])
     def test_clip_is_a_share(self, name: str, clip: Any) -> None:
-        with pytest.raises(UsageError, match="clip must be"):
+        with pytest.raises(UsageError, match="`clip` must be"):
             ESTIMATORS[name](clip)
 
     def test_relevance_is_a_number_for_every_candidate(self, name: str) -> None:

@@ -143,7 +143,7 @@ class TestVerdicts:
 
     def test_one_curve_for_all_is_warned_of(self) -> None:
         with pytest.warns(CldrankWarning, match="a verdict from clicks is given one curve for all segments"):
-            ClickJudge.of(LOGS["phone"].data(), TABLE, Propensities.power(0.5, 4))
+            ClickJudge.of(LOGS["phone"].data(), TABLE, Propensities.power(0.5, 4).trusted())
 
 
 class TestIdealOrder:

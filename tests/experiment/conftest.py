@@ -20,4 +20,4 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def in_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """Units are computed in this process."""
-    monkeypatch.setattr("cldrank.experiment.runner.Workers", small_experiment.Here)
+    monkeypatch.setattr("cldrank.experiment.units.Processes", small_experiment.Here)

@@ -87,17 +87,17 @@ def test_lists_are_in_the_order_of_positions() -> None:
 
 def test_mistakes() -> None:
     data, clicks, rho = scene(eta=1.0)
-    with pytest.raises(UsageError, match="debias must be 'position'.* not 'ips'"):
+    with pytest.raises(UsageError, match="`debias` must be 'position'.* not 'ips'"):
         XGBoostRanker(debias="ips").fit(data, clicks)  # type: ignore[arg-type]
-    with pytest.raises(UsageError, match="LightGBM learns from a ClickTable"):
+    with pytest.raises(UsageError, match="LightGBM needs `clicks`.* not None"):
         LightGBMRanker().fit(data)
-    with pytest.raises(UsageError, match="LightGBM needs the Propensities"):
+    with pytest.raises(UsageError, match="LightGBM .*`propensities`"):
         LightGBMRanker(debias="ips").fit(data, clicks)
     for peer in (XGBoostRanker(), XGBoostRanker(debias="position"), LightGBMRanker(debias="position")):
-        with pytest.raises(UsageError, match="does not use propensities; leave propensities out"):
+        with pytest.raises(UsageError, match="does not use.*`propensities`"):
             peer.fit(data, clicks, rho)
     nothing = ClickTable.from_arrays(data, row=[0], position=[1], impressions=[3], clicks=[0])
-    with pytest.raises(DataError, match="has no clicks; XGBoost cannot learn"):
+    with pytest.raises(DataError, match="no clicks.*XGBoost"):
         XGBoostRanker().fit(data, nothing)
 
 

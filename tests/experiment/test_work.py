@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 import math
 from pathlib import Path
 from typing import Any
@@ -12,16 +11,15 @@ from cldrank.data.loading import load
 from cldrank.estimators import CLD, SVMRank
 from cldrank.evaluation import evaluate
 from cldrank.experiment.definition import read
-from cldrank.experiment.plan import units
-from cldrank.experiment.work import UnitOutcome, UnitTask, execute
+from cldrank.experiment.units import units
 from cldrank.models import Run
 from cldrank.propensity import Propensities
+from cldrank.runs import Outcome
 
 
-def outcomes(*changes: str, **options: Any) -> dict[tuple[str, int], UnitOutcome]:
+def outcomes(*changes: str, **options: Any) -> dict[tuple[str, int], Outcome]:
     found = units([read("small.toml", changes=changes, **options)])
-    tasks = {unit.place[-2:]: UnitTask(unit.key, unit.group, unit.fold, unit.configuration) for unit in found}
-    return {place: execute(task) for place, task in tasks.items()}
+    return {unit.place[-2:]: unit.task().function(Path()) for unit in found}
 
 
 def test_a_unit_is_what_one_would_do_by_hand(folder: Path) -> None:
@@ -32,22 +30,23 @@ def test_a_unit_is_what_one_would_do_by_hand(folder: Path) -> None:
     expected = evaluate(model, test, ["nDCG@3", "AP"])
     found = outcomes("simulation.assumed_eta=0.5")["CLD", 1]
     assert found.error == ""
-    assert dict(found.values) == {"nDCG@3": expected["nDCG@3"], "AP": expected["AP"]}
-    assert found.seconds > 0
-    assert found.peak_mib > 10
-    assert not found.synthetic
+    assert found.facts["values"] == {"nDCG@3": expected["nDCG@3"], "AP": expected["AP"]}
+    assert found.facts["seconds"] > 0
+    assert not found.facts["synthetic"]
 
 
 def test_the_same_unit_gives_the_same_values(folder: Path) -> None:
     first, second = outcomes(), outcomes()
-    assert {key: one.values for key, one in first.items()} == {key: one.values for key, one in second.items()}
-    assert first["CLD", 0].values != first["CLD", 1].values
+    assert {key: one.facts["values"] for key, one in first.items()} == {
+        key: one.facts["values"] for key, one in second.items()
+    }
+    assert first["CLD", 0].facts["values"] != first["CLD", 1].facts["values"]
 
 
 def test_a_users_class_takes_part(folder: Path) -> None:
     found = outcomes(methods=["own_rankers:ByFirst"])["ByFirst", 0]
     test = load("test.txt")
-    assert found.values["AP"] == evaluate(test.features[:, 0], test, "AP")["AP"]
+    assert found.facts["values"]["AP"] == evaluate(test.features[:, 0], test, "AP")["AP"]
 
 
 @pytest.mark.parametrize("method", ["affine-ips", "policy-aware-ips"])
@@ -55,13 +54,13 @@ def test_where_nobody_trusts_and_pages_never_vary_they_are_ips(folder: Path, met
     methods = f"{{Other={{use='{method}', model='linear'}}, IPS={{model='linear'}}}}"
     found = outcomes("seeds=1", f"methods={methods}", methods=["Other", "IPS"])
     assert found["Other", 0].error == found["IPS", 0].error == ""
-    assert found["Other", 0].values == pytest.approx(dict(found["IPS", 0].values), abs=1e-9)
+    assert found["Other", 0].facts["values"] == pytest.approx(found["IPS", 0].facts["values"], abs=1e-9)
 
 
 def test_errors_are_outcomes(folder: Path) -> None:
     broken = outcomes(methods=["own_rankers:Broken"])["Broken", 0]
     assert broken.error == f"RuntimeError: it does not work (own_rankers.py:{line_of('it does not work')})"
-    assert not broken.values
+    assert "values" not in broken.facts
     ours = outcomes("simulation.relevant_from=9")["CLD", 0]
     assert ours.error.startswith("DataError: no label reaches 9")
 
@@ -73,25 +72,8 @@ def line_of(text: str) -> int:
 
 def test_warnings_are_kept_once(folder: Path) -> None:
     found = outcomes(methods=["own_rankers:Warning_"])["Warning_", 0]
-    assert found.warnings == ("UserWarning: mind the step",)
-    assert not math.isnan(found.values["AP"])
-
-
-def test_tuning_chooses_by_held_out_clicks(folder: Path) -> None:
-    (folder / "small.toml").write_text(
-        (folder / "small.toml").read_text()
-        + '\n[methods.Mine]\nuse = "own_rankers:ByFirst"\n[methods.Mine.tune]\nsign = [-1.0, 1.0]\n'
-    )
-    unit = next(unit for unit in units([read("small.toml", methods=["Mine"])]))
-    from cldrank.decoding import canonical
-    from cldrank.experiment.plan import tuning_of
-
-    text = canonical(tuning_of(json.loads(unit.configuration)))
-    found = execute(UnitTask("tuning", unit.group, unit.fold, text, tunes=True))
-    assert (found.error, found.tuned) == ("", {"sign": 1.0})
-    worse = execute(UnitTask(unit.key, unit.group, unit.fold, unit.configuration, tuned={"sign": -1.0}))
-    better = execute(UnitTask(unit.key, unit.group, unit.fold, unit.configuration, tuned=found.tuned))
-    assert worse.values["AP"] < better.values["AP"]
+    assert found.facts["warnings"] == ["UserWarning: mind the step"]
+    assert not math.isnan(found.facts["values"]["AP"])
 
 
 @pytest.mark.parametrize(
@@ -100,9 +82,9 @@ def test_tuning_chooses_by_held_out_clicks(folder: Path) -> None:
 )
 def test_peers_take_part(folder: Path, peer: str, debias: str) -> None:
     pytest.importorskip(peer)
-    label = read("small.toml", methods=[peer]).methods[0].label
+    label = "Peer"
     corrected = f", debias='{debias}'" if debias else ""
     changes = ["seeds=1", f"methods={{{label}={{use='{peer}', trees=20, threads=1{corrected}}}}}"]
     found = outcomes(*changes, methods=[label])[label, 0]
     assert found.error == ""
-    assert found.values["AP"] > 0.6
+    assert found.facts["values"]["AP"] > 0.6

@@ -1,27 +1,84 @@
 from __future__ import annotations
 
+from dataclasses import replace
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import dense_trees
 import made_rankers as made
+import numpy as np
 import pytest
 
+from cldrank import scaling
 from cldrank.errors import UsageError
-from cldrank.export import ExportRequest
-from cldrank.export.format import version_parts
-from cldrank.export.registry import format_named
+from cldrank.export import ExportRequest, export_formats, export_ranker
+from cldrank.export.format import InexpressibleError, format_named, version_parts
+from cldrank.rankers import LinearRanker, TreeRanker
+
+SOLR = format_named("solr")
+
+
+def named(*names: str, **request: Any) -> tuple[str, ...]:
+    """What Solr calls features of these names."""
+    parts: dict[str, Any] = {
+        "scaling": scaling.fit(None, np.ones((1, len(names)))),
+        "coefficients": np.ones(len(names)),
+    }
+    return SOLR.export(LinearRanker(feature_names=names, **parts), ExportRequest(**request)).names
 
 
 class TestNames:
     def test_features_keep_their_order_and_take_the_engines_names(self) -> None:
-        request = ExportRequest(renamed={"pagerank": "pr", "clicks": "ctr"})
-        assert request.names(made.linear()) == ("bm25", "pr", "länge", "ctr")
+        assert named("b", "a", "c", renamed={"a": "pr"}) == ("b", "pr", "c")
+
+    def test_one_rule_makes_names_that_every_engine_takes(self) -> None:
+        assert named("title bm25", "class", "sum", "1", "größe", "") == (
+            "title_bm25",
+            "feature_class",
+            "feature_sum",
+            "feature_1",
+            "gr__e",
+            "feature_",
+        )
+        assert named("ok", "a", renamed={"a": "lambda"}) == ("ok", "feature_lambda")
+
+    def test_names_that_would_become_the_same_stay_apart_whatever_their_order(self) -> None:
+        one, other = named("a b", "a.b"), named("a.b", "a b")
+        assert len(set(one)) == 2
+        assert one == other[::-1]
+        assert named("a b", "a_b")[1] == "a_b"  # what needed no change is not changed
+
+    def test_formats_of_one_file_keep_all_names(self) -> None:
+        for name in ("json", "onnx"):
+            assert format_named(name).export(made.linear(), ExportRequest()).names == made.NAMES
 
     def test_a_feature_that_the_ranker_lacks_is_refused(self) -> None:
-        with pytest.raises(UsageError, match="'idf', which is not a feature") as caught:
-            ExportRequest(renamed={"idf": "x"}).names(made.linear())
-        assert caught.value.said("shell").startswith("--rename names")
+        with pytest.raises(UsageError, match="`renamed` names 'idf', which is not a feature"):
+            named("a", renamed={"idf": "x"})
 
     def test_two_features_of_one_name_are_refused(self) -> None:
-        with pytest.raises(UsageError, match="two features would be called 'bm25'"):
-            ExportRequest(renamed={"clicks": "bm25"}).names(made.linear())
+        with pytest.raises(UsageError, match="two features would be called 'a'"):
+            named("a", "b", renamed={"b": "a"})
+
+    @pytest.mark.parametrize("to", [name for name, form in export_formats().items() if not form.one_file])
+    def test_a_readme_escapes_what_data_brought(self, to: str) -> None:
+        evil = "<script>|`x` [a](http://b)"
+        origin = replace(made.ORIGIN, data=evil)
+        booster = dense_trees.stump(0.5)
+        ranker = TreeRanker(content=booster.content, feature_names=(evil,), provenance=origin)
+        text = format_named(to).export(ranker, ExportRequest()).files["README.md"].decode()
+        assert "<script>" not in text.replace("\\<script", "")
+        assert "](http://b)" not in text.replace("\\](", "")
+        assert "| `_script___x___a__http___b_` |" in text
+
+
+class TestModelNames:
+    @pytest.mark.parametrize("to", export_formats())
+    def test_a_name_that_is_too_long_is_refused(self, to: str, tmp_path: Path) -> None:
+        with pytest.raises(UsageError, match="`name`"):
+            export_ranker(dense_trees.stump(0.5), to, tmp_path / "out", name="a" * 500)
+        assert not (tmp_path / "out").exists()
 
 
 class TestVersions:
@@ -32,15 +89,34 @@ class TestVersions:
     def test_without_one_the_newest_is_meant(self) -> None:
         assert ExportRequest().at_least("999")
 
+    @pytest.mark.parametrize(("to", "version"), [("opensearch", "0.0"), ("solr", "6.3"), ("vespa", "7.9")])
+    def test_those_before_the_first_are_refused(self, to: str, version: str, tmp_path: Path) -> None:
+        with pytest.raises(UsageError, match=f"`version='{version}'` is too old"):
+            export_ranker(dense_trees.stump(0.5), to, tmp_path / "out", version=version)
+
     @pytest.mark.parametrize("text", ["new", "3.x", "", "3..1", "-1"])
     def test_what_is_not_a_version_is_refused(self, text: str) -> None:
         with pytest.raises(UsageError) as caught:
             version_parts(text)
-        assert f"--for must be a version such as 3.6, not {text!r}" in caught.value.said("shell")
+        assert f"`version` must be a version such as 3.6, not {text!r}" in str(caught.value)
 
 
 def test_an_unknown_format_is_refused_with_those_that_there_are() -> None:
-    with pytest.raises(UsageError, match=r"to takes .*json.*not 'pmml'"):
+    with pytest.raises(UsageError, match=r"`to` takes .*json.*not 'pmml'"):
         format_named("pmml")
     with pytest.raises(UsageError, match=r"not 'Solr'. Did you mean solr\?"):
         format_named("Solr")
+
+
+def test_a_format_that_cannot_load_a_ranker_names_those_that_can() -> None:
+    with pytest.raises(InexpressibleError, match=r"NetworkRanker.*export it to JSON, ONNX Runtime or Vespa, or train"):
+        SOLR.export(made.network("relu"), ExportRequest())
+    with pytest.raises(InexpressibleError, match="BordaRanker.*; train such a ranker"):
+        SOLR.export(made.borda(), ExportRequest())
+
+
+def test_every_format_has_a_file_and_a_replay_of_its_name() -> None:
+    for name, form in export_formats().items():
+        assert form.name == name == type(form).__module__.rpartition(".")[2]
+        assert form.label
+        assert hasattr(import_module(f"cldrank.export.replay.{name}"), "scores")

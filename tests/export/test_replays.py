@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 import cldrank.export.replay as room
-from cldrank.export import export_formats
 
 REPLAYS = sorted(Path(room.__path__[0]).glob("*.py"))
 
@@ -28,11 +27,3 @@ def imported(path: Path) -> set[str]:
 def test_a_replay_imports_no_other_part_of_cldrank_than_its_errors(path: Path) -> None:
     own = {name for name in imported(path) if name.split(".")[0] == "cldrank"}
     assert all(name.startswith("cldrank.export.replay") or name == "cldrank.errors" for name in own)
-
-
-def test_every_format_describes_itself_in_one_place() -> None:
-    for name, one in export_formats().items():
-        assert one.name == name
-        assert one.label
-        assert one.sentence[0].islower() or one.sentence[:2].isupper()
-        assert not one.sentence.endswith(".")

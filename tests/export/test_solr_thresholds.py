@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from cldrank.export.solr import _solr_thresholds, _written_thresholds
+from cldrank.export.formats.solr import _solr_thresholds, _written_thresholds
 
 SLACK = np.float32(1e-6)
 

@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
 from cldrank.data.dataset import RankingDataset
+from cldrank.export import ExportFormat, ExportRequest, Parity
 from cldrank.export.forms import tree_forms
-from cldrank.rankers import TreeRanker
+from cldrank.export.replay import NamedTable
+from cldrank.rankers import Ranker, TreeRanker
 
 SIZE = 9  # candidates per query
+ENGINE_NAMES = ("bm25", "pagerank", "l_nge", "clicks")  # what engines call the features of `made_rankers`
+
+
+def compared(form: ExportFormat, ranker: Ranker, rows: NDArray[np.float32], **request: Any) -> Parity:
+    """What the replay of an export makes of some rows, against the ranker."""
+    data, asked = queries_of(rows, ranker.feature_names), ExportRequest(**request)
+    exported = form.export(ranker, asked)
+    scores = form.replay(exported.files, NamedTable(exported.names, data.features), asked)
+    return Parity.of(ranker.predict(data), scores, data.offsets, exported.shift)
 
 
 def tricky(features: NDArray[np.float32], seed: int = 0) -> NDArray[np.float32]:

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.parquet as pq
 from harness import Commands
 
@@ -124,14 +123,9 @@ def checkpoint(path: Path) -> State:
     return _digest(*(name.encode() + value.tobytes() for name, value in sorted(load_file(path).items())))
 
 
-def rounds(path: Path) -> State:
-    """The trees of a checkpoint."""
-    return _digest(json.loads(path.read_text())["trees"].encode()) if path.exists() else None
-
-
 def results(path: Path) -> State:
     """The values of an experiment's units."""
-    from cldrank.experiment.records import load_results
+    from cldrank.experiment.results import load_results
 
     if not [*path.glob("results/*.parquet"), *path.glob("results.parquet")]:
         return None
@@ -157,9 +151,6 @@ SCENARIOS = {
         "clicks import --from yandex yandex-{v}.tsv --out out.parquet --rejects rejects.parquet",
         {"out.parquet": rows, "rejects.parquet": rows},
     ),
-    "data prepare": Scenario(
-        "data prepare baidu-ultr --from baidu-{v}.parquet --out prepared", {"prepared": whole_folder}
-    ),
     "judgements": Scenario(
         "judgements cells-{v}.parquet -f train.parquet -p power:1 --to trec --fill ranker-0 --out out.qrels",
         {"out.qrels": text, "out.qrels.filled.csv": text},
@@ -175,8 +166,8 @@ SCENARIOS = {
         grows=True,
     ),
     "train trees": Scenario(
-        f"train cld-pair {_DATA} --model trees --rounds 3 --min-weight 0.1 --checkpoint rounds-{{v}}.json --out ranker",
-        {"ranker": ranker, "rounds-1.json": rounds},
+        f"train cld-pair {_DATA} --model trees --rounds 3 --min-weight 0.1 --checkpoint rounds-{{v}} --out ranker",
+        {"ranker": ranker, "rounds-1": checkpoint},
         grows=True,
     ),
     "score": Scenario("score ranker-{v} -f train.parquet --out out.parquet", {"out.parquet": parquet}),
@@ -207,7 +198,6 @@ def prepare(folder: Path, commands: Commands) -> None:
         letor = "".join(f"{row % 3} qid:{row // 4} 1:{row + version} 2:0.5\n" for row in range(40))
         (folder / f"letor-{version}.txt").write_text(letor)
         (folder / f"yandex-{version}.tsv").write_text(_yandex(version))
-        pq.write_table(_baidu(version), folder / f"baidu-{version}.parquet")
         (folder / f"v{version}" / "days").mkdir(parents=True)  # the name of its folder is noted with a log
         (folder / f"v{version}" / f"day-{version}.csv").write_text(
             _of_days(range(10 + version, 13 + 2 * version), version)
@@ -233,20 +223,6 @@ def _yandex(version: int) -> str:
     pages = [(page, [str(100 + (page + place) % 7) for place in range(5)]) for page in range(20 + version)]
     lines = [f"{page}\t0\tQ\t{page % 3}\t1\t" + "\t".join(urls) + f"\n{page}\t4\tC\t{urls[1]}" for page, urls in pages]
     return "\n".join([*lines, "7\t9\tX\t1"]) + "\n"
-
-
-def _baidu(version: int) -> pa.Table:
-    shown = [(page, place) for page in range(20 + version) for place in range(4)]
-    return pa.table(
-        {
-            "query_no": [page for page, _ in shown],
-            "query_md5": [f"q{page % 5}" for page, _ in shown],
-            "url_md5": [f"u{(page + place) % 9}" for page, place in shown],
-            "position": [place + 1 for _, place in shown],
-            "click": [int((page + place) % 3 == 0) for page, place in shown],
-            "query_document_embedding": [[float(page), float(place), 1.0] for page, place in shown],
-        }
-    )
 
 
 def copied(scene: Path, place: Path) -> Path:

@@ -79,7 +79,6 @@ def test_a_kill_between_the_two_renames_loses_nothing(bench: Benches) -> None:
         *(
             pytest.param(name, marks=SLOW)
             for name in (
-                "data prepare",
                 "clicks import",
                 "propensity estimate",
                 "score",
@@ -109,7 +108,7 @@ def test_several_days_change_together_or_not_at_all(name: str, bench: Benches) -
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["days added", "days replaced", "days forgotten", "clicks import", "data prepare"])
+@pytest.mark.parametrize("name", ["days added", "days replaced", "days forgotten", "clicks import"])
 def test_a_kill_at_any_call(name: str, bench: Benches) -> None:
     disturbed = bench(name)
     assert failures(disturbed, [*disturbed.points(), *random_kills(1, 20, longest=1.0), *full_disks()]) == []

@@ -42,7 +42,6 @@ def serve() -> None:
 def _import_all() -> None:
     """Import what commands import late, and start no thread: a forked child would miss it."""
     import duckdb
-    import ibis
     import numba
     import optuna
     import pyarrow.dataset
@@ -52,10 +51,10 @@ def _import_all() -> None:
 
     import cldrank.cli
     import cldrank.estimators
-    import cldrank.experiment.runner
-    import cldrank.tuning.search
+    import cldrank.experiment.units
+    import cldrank.tuning.study
 
-    del duckdb, ibis, numba, optuna, pyarrow, scipy, sklearn, torch, cldrank
+    del duckdb, numba, optuna, pyarrow, scipy, sklearn, torch, cldrank
 
 
 def _listen(heard: int, output: bytearray) -> None:

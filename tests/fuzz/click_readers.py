@@ -85,7 +85,7 @@ def _seed_cells(folder: Path) -> None:
 
 
 def _load_cells(path: Path) -> None:
-    from cldrank.clicks.cell_file import is_cells, load_cells
+    from cldrank.clicks.cells_file import is_cells, load_cells
 
     if not is_cells(path):
         return

@@ -33,9 +33,9 @@ def _seed_propensities(folder: Path) -> None:
 
 
 def _read_segments(path: Path) -> None:
-    from cldrank.propensity.storage import load_estimate
+    from cldrank.propensity.curve_files import load_curve
 
-    found = load_estimate(path)
+    found = load_curve(path)
     content = json.loads(path.read_text())
     if not isinstance(found, SegmentPropensities):
         if content.get("format") == "cldrank-segment-propensities":
@@ -47,7 +47,7 @@ def _read_segments(path: Path) -> None:
         same(rho.values, told / told[0], f"propensities of {name}, relative to the first")
         if not np.isfinite(rho.values).all() or (rho.values <= 0).any():
             raise WrongError(f"propensities {rho.values}")
-    str(found), repr(found), found._repr_svg_(), found._repr_html_()
+    str(found), repr(found), found.plot(), found._repr_html_()
     again = path.parent / "again.json"
     found.save(again)
     for name, rho in SegmentPropensities.load(again).items():
@@ -68,7 +68,7 @@ def _read_propensities(path: Path) -> None:
     draws = rho.draws(5, seed=0)
     if draws.shape != (5, len(rho)) or not (rho.replicates is None or (np.isfinite(draws) & (draws > 0)).all()):
         raise WrongError(f"draws {draws}")
-    str(rho), repr(rho), rho._repr_svg_()
+    str(rho), repr(rho), rho.plot()
 
 
 def _read_affine(path: Path) -> None:

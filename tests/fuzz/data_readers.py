@@ -14,7 +14,7 @@ from mutation import Random, mutate_bytes, mutate_text
 from reader import Case, Reader, WrongError, parquet_of, same, small_data
 
 import cldrank as cr
-from cldrank.data.formats.lines import csv_header
+from cldrank.tables.sources import csv_header
 
 
 def _seed_letor(folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""Readers of experiments, of tuning spaces and of results."""
+"""Readers of experiments and of results."""
 
 from __future__ import annotations
 
@@ -18,26 +18,24 @@ _EXPERIMENT: dict[str, Any] = {
     "measures": ["nDCG@3", "AP"],
     "production": {"fraction": 0.2},
     "simulation": {"sessions": 2000, "depth": 3, "eta": 1.0, "noise": 0.1},
-    "varies": {"simulation.eta": [0.5, 1.0]},
+    "vary": {"simulation.eta": [0.5, 1.0]},
     "methods": {"Naive": {"use": "cldrank:Naive"}, "CLD": {"gamma": 0.1, "l2": 1e-3}},
 }
-_SPACE: dict[str, Any] = {"l2": {"low": 1e-3, "high": 1e-2, "log": True}, "gamma": [0.1, 0.2]}
 
 
 def _seed_toml(folder: Path) -> None:
     (folder / "small.toml").write_text(as_toml(_EXPERIMENT))
-    (folder / "space.toml").write_text(as_toml(_SPACE))
 
 
 def _case_toml(seeds: Path, place: Path, random: Random) -> Path:
-    name, tree = ("small.toml", _EXPERIMENT) if random.random() < 0.8 else ("space.toml", _SPACE)
+    name = "small.toml"
     kind = random.random()
     if kind < 0.1:
         return bytes_of(name)(seeds, place, random)
     if kind < 0.3:
         content = mutate_text((seeds / name).read_text(), random, ' \n=,[]{}"')
     else:
-        content = as_toml(mutate_tree(tree, random))
+        content = as_toml(mutate_tree(_EXPERIMENT, random))
     if random.random() < 0.02:
         content += "odd = " + "[" * 5000
     (place / name).write_text(content, errors="surrogatepass")
@@ -45,12 +43,6 @@ def _case_toml(seeds: Path, place: Path, random: Random) -> Path:
 
 
 def _read_toml(path: Path) -> None:
-    if path.name == "space.toml":
-        from cldrank.tuning.space import read_space
-
-        for values in read_space(path).values():
-            repr(values)
-        return
     from cldrank.experiment.definition import read
 
     experiment = read(path)
@@ -61,7 +53,7 @@ def _read_toml(path: Path) -> None:
 
 
 def _seed_results(folder: Path) -> None:
-    from cldrank.experiment.records import SCHEMA
+    from cldrank.experiment.results import SCHEMA
 
     plain: dict[str, Any] = dict.fromkeys(SCHEMA.names, "")
     rows = [
@@ -69,7 +61,7 @@ def _seed_results(folder: Path) -> None:
         | {
             "experiment": "small", "unit": f"u{method}{seed}", "data": "small", "fold": "", "setting": "{}",
             "method": method, "seed": seed, "measure": "nDCG@3", "value": 0.5 + 0.01 * seed, "status": "ok",
-            "error": None, "warnings": "[]", "seconds": 1.0, "peak_mib": 100.0, "synthetic": False,
+            "error": None, "warnings": "[]", "seconds": 1.0, "synthetic": False,
             "configuration": "{}", "versions": "{}", "finished": None,
         }
         for method in ("Naive", "CLD")
@@ -79,14 +71,9 @@ def _seed_results(folder: Path) -> None:
 
 
 def _read_results(path: Path) -> None:
-    from cldrank.experiment import records, results
-    from cldrank.report import save_report
+    from cldrank.experiment.results import load_results
 
-    table = records.load_results(path)
-    for entry in results.summary(table):
-        if entry.interval is not None and not math.isfinite(entry.interval.low):
-            raise WrongError(f"an interval of {entry}")
-    save_report(path, path.parent / "report.html")
+    load_results(path)
 
 
 EXPERIMENT_READERS = {

@@ -1,4 +1,4 @@
-"""Click logs in odd layouts: nested, lists of results, pages, grids, dwell times, time zones; and folders of days."""
+"""Click logs in odd layouts: nested, lists of results, pages, grids, time zones; and folders of days."""
 
 from __future__ import annotations
 
@@ -23,9 +23,8 @@ _LAYOUTS: dict[str, dict[str, Any]] = {
     },
     "lists": {},
     "results": {"columns": {"doc_id": "results.id", "clicked": "results.hit"}},
-    "pages": {"columns": {"page": "number"}, "page_size": 2, "paging": "restarts"},
+    "pages": {"columns": {"page": "number"}, "page_size": 2},
     "grid": {"columns": {"row": "line", "column": "slot"}, "grid_columns": 2},
-    "dwell": {"satisfied": 30.0},
     "zones": {"days": True, "time_zone": "Europe/Berlin"},
     "times": {"by_time": True, "segment": "device"},
 }
@@ -51,8 +50,6 @@ def _rows(layout: str) -> list[dict[str, Any]]:
             case "grid":
                 del row["position"]
                 row |= {"line": 1 + (place - 1) // 2, "slot": 1 + (place - 1) % 2}
-            case "dwell":
-                row["dwell"] = 15.5 * place if clicked else None
             case "zones":
                 row["timestamp"] = f"2026-03-{28 + page % 3} 0{place}:30:00"
             case _:

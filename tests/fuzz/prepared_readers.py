@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -127,7 +128,8 @@ def _broken_table(place: Path, random: Random) -> Path:
 
 
 def _read_prepared(path: Path) -> None:
-    from cldrank.data.prepare import prepare
+    sys.path.append(str(Path(__file__).parents[2] / "tools"))  # the runs of this folder are processes of their own
+    from prepare import prepare
 
     out = path.parent / "prepared"
     emptied(out)

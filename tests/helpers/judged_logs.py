@@ -15,7 +15,7 @@ from cldrank.evaluation.deciding import decide
 from cldrank.evaluation.estimating import ClickEstimator
 from cldrank.evaluation.off_policy import ESTIMATORS, PolicyAware, off_policy
 from cldrank.propensity import Propensities
-from cldrank.tuning.judging import HeldOutClicks, mean_of
+from cldrank.tuning.judges import HeldOutClicks, mean_of
 
 LOGGING = ("one", "swaps", "two")
 PROPENSITIES = ("true", "estimated", "assumed", "steep", "flat")

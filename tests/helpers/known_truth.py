@@ -20,7 +20,7 @@ from cldrank.evaluation.estimating import ClickEstimator
 from cldrank.evaluation.logged import LoggedClicks
 from cldrank.evaluation.off_policy import Affine
 from cldrank.evaluation.orders import PRODUCTION, order_of
-from cldrank.propensity import AllPairs, Propensities, Swap
+from cldrank.propensity import AllPairs, Pivot, Propensities
 
 Floats = NDArray[np.float64]
 DEPTH, ETA, NOISE = 5, 1.0, 0.1
@@ -146,7 +146,7 @@ class KnownWorld:
         if logging == "one":
             sessions = EXPERIMENT * clicks.query_impressions.sum()
             clicks = self._simulated("production", FirstSwaps(SWAPPED), max(round(sessions), 1), 10**6 + seed)
-        return Swap("first").fit(clicks)
+        return Pivot().fit(clicks)
 
     def _simulated(self, ranker: str, policy: Policy, sessions: float, seed: int) -> ClickTable:
         simulation = Simulation(self.data, self.scores[ranker], MODEL, policy, DEPTH, relevant_from=self.threshold)

@@ -158,7 +158,7 @@ class Vespa:
                 if name.endswith(f"{query['ranking']}.profile")
             }
             models = {name: text for name, text in self.files.items() if name.startswith("models/")}
-            scores = list(vespa.scores({**names, **models}, table_of(features), rounds_splits=True))
+            scores = list(vespa.scores({**names, **models}, table_of(features), version=None))
         hits = []
         for product, score in sorted(zip(products, scores, strict=True), key=lambda entry: -entry[1]):
             fields: Answer = {"id": product, "title": PRODUCTS[product]["title"]}

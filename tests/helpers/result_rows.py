@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from cldrank.experiment.records import SCHEMA
+from cldrank.experiment.results import SCHEMA
 
 NOON = datetime.datetime(2026, 1, 1, 12, tzinfo=datetime.UTC)
 
@@ -30,7 +30,6 @@ def row(method: str, seed: int, value: float, **changes: Any) -> dict[str, Any]:
         "error": "it broke" if failed else "",
         "warnings": "[]",
         "seconds": 2.0,
-        "peak_mib": 100.0 + seed,
         "configuration": "{}",
         "data_fingerprint": "abc",
         "versions": "{}",

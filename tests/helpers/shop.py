@@ -21,7 +21,7 @@ import numpy as np
 import pyarrow
 import pyarrow.parquet
 
-from cldrank.export.replay.table import NamedTable
+from cldrank.export.replay import NamedTable
 
 Product = Mapping[str, Any]
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from cldrank.workers import Finished
+from cldrank.runs import Finished
 
 MODULE = '''
 """Rankers of a user's own."""
@@ -113,7 +113,7 @@ def make(folder: Path) -> None:
 
 
 class Here:
-    """Stands in for `Workers`: does the tasks in this process, which need not start another and import everything."""
+    """Stands in for `Processes`: does the tasks in this process, which need not start another and import everything."""
 
     def __init__(self, work: Callable[[Any], Any], *_: int) -> None:
         self.work = work

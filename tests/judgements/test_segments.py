@@ -11,7 +11,7 @@ from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import CldrankWarning, DataError
 from cldrank.judgements import judge_documents
-from cldrank.judgements.sightings import Sightings
+from cldrank.judgements.relevance_posterior import ClickCounts
 from cldrank.propensity import Propensities, SegmentPropensities
 
 CURVES = SegmentPropensities.of({"phone": Propensities.power(2, 4), "desktop": Propensities.power(0.3, 4)})
@@ -105,9 +105,9 @@ def test_home_is_a_position_of_one_surface() -> None:
     """Shown most at position 1 of phones; more often at position 2, but on no surface as often."""
     cells = {"row": [0, 0, 0], "position": [2, 1, 2], "impressions": [40, 50, 40], "clicks": [1, 1, 1]}
     log = table(cells, ["phone", "phone", "desktop"])
-    seen = Sightings.of(log)
-    assert len(seen.cell) == 3
-    home = seen.cell[seen.home[0]]
+    counts = ClickCounts.of(log)
+    assert len(counts.slot_cell) == 3
+    home = counts.slot_cell[counts.main_slot[0]]
     assert (log.position[home], log.segment_names[log.segment[home]]) == (1, "phone")
 
 

@@ -94,7 +94,7 @@ def test_what_is_no_number_is_refused() -> None:
 
 
 def test_unknown_handling_of_empty_queries_is_refused() -> None:
-    with pytest.raises(UsageError, match="empty must be 'zero' or 'skip', not 'drop'"):
+    with pytest.raises(UsageError, match="`empty` must be 'zero' or 'skip', not 'drop'"):
         measures.compute("AP", [1.0], [1], [0, 1], empty="drop")  # type: ignore[arg-type]
 
 

@@ -129,14 +129,14 @@ def test_bad_values_are_refused(values: Any, message: str) -> None:
 @pytest.mark.parametrize("confidence", [0, 1, 90, -0.1, float("nan")])
 def test_confidence_lies_between_zero_and_one(confidence: float) -> None:
     for function in (mean_interval, bootstrap_interval):
-        with pytest.raises(UsageError, match="confidence must be a number above 0 and below 1"):
+        with pytest.raises(UsageError, match="`confidence` must be a number above 0 and below 1"):
             function([0.1, 0.2], confidence)
 
 
 def test_counts_must_be_positive() -> None:
-    with pytest.raises(UsageError, match="replicates must be a whole number of at least 1"):
+    with pytest.raises(UsageError, match="`replicates` must be a whole number of at least 1"):
         bootstrap_interval([0.1, 0.2], replicates=0)
-    with pytest.raises(UsageError, match="permutations must be a whole number of at least 1"):
+    with pytest.raises(UsageError, match="`permutations` must be a whole number of at least 1"):
         paired_comparison([0.1, 0.2], [0.2, 0.2], permutations=0)
 
 

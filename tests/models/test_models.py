@@ -9,7 +9,7 @@ import pytest
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import MissingDependencyError, UsageError
 from cldrank.estimators import Naive, Oracle, SVMRank
-from cldrank.models import MLP, SGD, Linear, Model, TorchModule, models
+from cldrank.models import MLP, Linear, Model, TorchModule, models
 from cldrank.models.model import can
 
 DATA = RankingDataset.from_arrays(np.eye(4), [1, 1, 2, 2], labels=[0, 1, 0, 1])
@@ -38,13 +38,14 @@ def test_a_model_that_implements_nothing_is_refused_by_name() -> None:
     ("method", "name"),
     [
         (Oracle(model=Linear(fit_intercept=False)), "fit_intercept"),
-        (Oracle(model=Linear(solver=SGD())), "solver"),
+        (Oracle(model=Linear(max_steps=1)), "max_steps"),
+        (Oracle(model=Linear(tolerance=0.5)), "tolerance"),
         (SVMRank(model=Linear(l2=0.5), fraction=1.0), "l2"),
         (SVMRank(model=Linear(cluster="query"), fraction=1.0), "cluster"),
     ],
 )
 def test_parameters_that_the_fit_has_no_use_for_are_refused(method: Any, name: str) -> None:
-    with pytest.raises(UsageError, match=f"{method.label} has no use for {name}, as it fits a linear model"):
+    with pytest.raises(UsageError, match=f"{method.label} has no use for `{name}`, as it fits a linear model"):
         method.fit(DATA)
 
 

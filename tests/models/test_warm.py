@@ -122,14 +122,14 @@ class TestRefusals:
     def test_what_has_no_use_for_it_says_why(self, yesterday: cr.CLD) -> None:
         run = Run(warm_start=yesterday.ranker_)
         with pytest.raises(
-            UsageError, match="IPS has no use for warm_start, as it fits a linear model: such a fit has nothing to"
+            UsageError, match="IPS has no use for `warm_start`, as it fits a linear model: such a fit has nothing to"
         ):
             cr.IPS(run=run).fit(*scene(0), RHO)
         with pytest.raises(
             UsageError, match="boosted trees: going on would add trees to those of clicks that have left"
         ):
             cr.CLDPair(model=Trees(), run=run).fit(*scene(0), RHO)
-        with pytest.raises(UsageError, match="warm_start must be"):
+        with pytest.raises(UsageError, match="`warm_start` must be"):
             Run(warm_start=3)  # type: ignore[arg-type]
 
     def test_safe_networks_begin_anew(self, yesterday: cr.CLD) -> None:

@@ -5,12 +5,14 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from small_pipeline import write_definition, write_without_clicks, write_world
 
 from cldrank.errors import FormatError
 from cldrank.pipeline import RunRecord, read_pipeline, run_pipeline
-from cldrank.pipeline.steps.auditing import stopping
+from cldrank.pipeline.steps import stopping
 
 GOOD = 5.0  # what production knows where nothing can be gained
 
@@ -20,7 +22,7 @@ def run(place: Path, *changes: tuple[str, str], **options: Any) -> RunRecord:
 
 
 def states(record: RunRecord) -> dict[str, str]:
-    return {step.name: step.state for step in record.steps if step.state != "not needed"}
+    return {name: state for name, state in record.states.items() if state != "not needed"}
 
 
 def shipped(place: Path) -> dict[str, Any]:
@@ -153,3 +155,17 @@ def test_the_verdict_against_what_is_shipped(place: Path) -> None:
     again = run(place, against)
     assert "the one that is shipped: there is nothing to compare" in again.step("verdict").decided  # type: ignore[union-attr]
     assert (again.status, again.verdict) == ("shipped", "better")
+
+
+def test_excluded_users_are_a_reason_in_the_account(place: Path) -> None:
+    table = pq.read_table(place / "log.parquet")
+    sessions = table["session_id"].to_pylist()
+    users = ["crawler" if int(session) % 50 == 0 else f"user {session}" for session in sessions]
+    pq.write_table(table.append_column("user_id", pa.array(users)), place / "log.parquet")
+    (place / "bots.txt").write_text("crawler\n")
+    record = run(place, ("features.", 'log.exclude_users = "bots.txt"\nlog.exclude_bots = true\nfeatures.'))
+    cells = record.step("aggregate")
+    assert cells is not None
+    assert cells.facts["set_aside"] == users.count("crawler")
+    assert any("user" in reason for reason in cells.facts["reasons"])
+    assert record.inputs["excluded users"].keys() == {"bots.txt"}

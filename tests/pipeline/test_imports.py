@@ -8,8 +8,6 @@ import pytest
 from small_pipeline import DEFINITION, write_world
 
 from cldrank.pipeline import RunRecord, read_pipeline, run_pipeline
-from cldrank.pipeline.looking import look
-from cldrank.pipeline.writing import write_pipeline
 
 
 def write_ubi(place: Path, days: int = 1) -> None:
@@ -57,11 +55,17 @@ def test_ubi_leads_to_the_same_cells_as_the_plain_log(ubi: Path) -> None:
     assert not run_pipeline(read_pipeline(ubi / "ubi.toml")).changed
 
 
-def test_a_new_file_for_ubi_runs_as_it_is(ubi: Path) -> None:
-    found = look([str(ubi / "queries.jsonl"), str(ubi / "events.jsonl")], [str(ubi / "train.parquet")])
-    (ubi / "new.toml").write_text(write_pipeline(found, ubi))
-    record = run_pipeline(read_pipeline(ubi / "new.toml"))
-    assert facts(record, "import")["pages"] == 3000
+def test_a_file_of_users_is_an_input_of_the_import(ubi: Path) -> None:
+    text = DEFINITION.replace('log.files = "log.parquet"', 'log.exclude_users = "bots.txt"')
+    (ubi / "ubi.toml").write_text(
+        f'log.from = "ubi"\nlog.queries = "queries.jsonl"\nlog.events = "events.jsonl"\n{text}'
+    )
+    (ubi / "bots.txt").write_text("crawler\n")
+    first = run_pipeline(read_pipeline(ubi / "ubi.toml"))
+    assert first.inputs["excluded users"].keys() == {"bots.txt"}
+    (ubi / "bots.txt").write_text("crawler\nscraper\n")
+    second = run_pipeline(read_pipeline(ubi / "ubi.toml"))
+    assert second.step("import").state == "done"  # type: ignore[union-attr]
 
 
 def test_a_window_over_imports_counts_each_page_once(ubi: Path) -> None:

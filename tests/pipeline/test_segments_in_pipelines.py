@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 from small_pipeline import write_definition
 
+from cldrank.errors import DataError
 from cldrank.pipeline import RunRecord, read_pipeline, run_pipeline
 
 
@@ -32,12 +33,33 @@ def test_one_ranker_from_the_curves_of_all_segments(devices: Path) -> None:
     found = record.step("propensities")
     assert found is not None
     assert found.facts["values"].keys() == {"desktop", "phone"}
-    curves = json.loads((devices / "runs" / "latest" / "steps" / "propensities" / "rho.json").read_text())
+    curves = json.loads((devices / "runs" / "steps" / found.folder / "rho.json").read_text())
     assert curves["segments"].keys() == {"desktop", "phone"}
 
 
 def test_curves_of_segments_can_be_assumed(devices: Path) -> None:
-    record = run(devices, 'assume = "phone=power:1.2,desktop=power:0.8"')
+    """Against what the log says, which refuses them otherwise."""
+    assumed = 'assume = "phone=power:1.2,desktop=power:0.8"'
+    with pytest.raises(DataError, match="trust_propensity"):
+        run(devices, assumed)
+    section = "\n".join(["[propensities]", 'segment = "device"', assumed, "[train]"])
+    insisting = ("quick = true", "quick = true\ntrust_propensity = true")
+    record = run_pipeline(read_pipeline(write_definition(devices, [("[train]", section), insisting])))
     found = record.step("propensities")
     assert found is not None
     assert found.facts["values"]["phone"][1] == pytest.approx(2**-1.2, abs=1e-4)
+
+
+def test_pages_of_several_surfaces_are_not_pooled_silently(devices: Path) -> None:
+    table = pq.read_table(devices / "log.parquet")
+    names = ["surface" if name == "device" else name for name in table.column_names]
+    pq.write_table(table.rename_columns(names), devices / "log.parquet")
+    pooled = run_pipeline(read_pipeline(write_definition(devices)))
+    audit = pooled.step("audit")
+    assert audit is not None
+    assert any('segment = "surface"' in warning and "phone" in warning for warning in audit.warnings)
+    section = '[propensities]\nsegment = "surface"\n[train]'
+    by_surface = run_pipeline(read_pipeline(write_definition(devices, [("[train]", section)])))
+    audit = by_surface.step("audit")
+    assert audit is not None
+    assert not any("segment" in warning for warning in audit.warnings)

@@ -37,7 +37,7 @@ def test_files(world: Any, tmp_path: Path) -> None:
     np.testing.assert_array_equal(again.covariance, found.covariance)
     assert (again.notes, again.confidence, str(again)) == (found.notes, found.confidence, str(found))
     (tmp_path / "other.json").write_text('{"format": "else"}')
-    with pytest.raises(FormatError, match="holds no slopes and bases"):
+    with pytest.raises(FormatError, match="holds no list of propensities"):
         AffineClicks.load(tmp_path / "other.json")
     with pytest.raises(UsageError, match="no such file"):
         AffineClicks.load(tmp_path / "none.json")
@@ -128,7 +128,7 @@ class TestDraws:
         assert not trust.uncertain
 
     def test_refusals(self) -> None:
-        with pytest.raises(UsageError, match="n must be a whole number"):
+        with pytest.raises(UsageError, match="`n` must be a whole number"):
             AffineClicks(np.ones(1), np.zeros(1)).draws(0, seed=0)
 
 

@@ -9,7 +9,7 @@ import cldrank as cr
 from cldrank.clicks.table import ClickTable
 from cldrank.errors import CldrankWarning
 from cldrank.propensity import AllPairs
-from cldrank.propensity.choosing import fitted_segments
+from cldrank.propensity.comparing import fitted_segments
 
 
 def on_every_position(rho: list[float], name: str, seed: int = 0) -> ClickTable:

@@ -9,7 +9,7 @@ import pytest
 
 from cldrank.clicks.simulate import FirstSwaps, NeighbourSwaps, ShuffledShare
 from cldrank.clicks.table import ClickTable
-from cldrank.propensity import AdjacentChain, AllPairs, Pivot, Randomised, Swap
+from cldrank.propensity import AdjacentChain, AllPairs, Pivot, Randomised
 from cldrank.propensity.estimator import CurveEstimator
 
 LOGS = 60
@@ -20,8 +20,8 @@ LOGS = 60
     ("design", "estimator"),
     [
         (ShuffledShare(1.0), Randomised()),
-        (FirstSwaps(0.5), Swap("first")),
-        (NeighbourSwaps(0.5), Swap("neighbours")),
+        (FirstSwaps(0.5), Pivot()),
+        (NeighbourSwaps(0.5), AdjacentChain()),
         ("two rankers", Pivot(depth=3)),
         ("two rankers", AdjacentChain()),
         ("two rankers", AllPairs()),

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from cldrank.errors import CldrankError, FormatError, UsageError
 from cldrank.propensity import AffineClicks, Propensities
-from cldrank.propensity.checks.goodness import Goodness
+from cldrank.propensity.goodness import Goodness
 
 
 @given(st.floats(0, 5), st.integers(1, 50))
@@ -54,16 +54,16 @@ def test_files(tmp_path: Path) -> None:
         (lambda: Propensities(np.array([1.0, 0.0])), "position 2 is 0.0; it must be above 0"),
         (lambda: Propensities(np.array([1.0, np.nan])), "position 2 is nan"),
         (lambda: Propensities(np.array([0.5, 1.0])), "position 2 would be examined more often than the first"),
-        (lambda: Propensities.power(-1, 5), "eta must be"),
+        (lambda: Propensities.power(-1, 5), "`eta` must be"),
         (lambda: Propensities.power(1, 0), "at least 1, not 0"),
         (lambda: Propensities.power(1, 3).at([4]), "no propensity for position 4; these go from 1 to 3"),
         (lambda: Propensities.power(1, 3).at([0]), "no propensity for position 0"),
         (lambda: Propensities.power(1, 3).at([1.5]), "whole numbers"),
-        (lambda: Propensities.power(1, 3).clip(0), "clip must be a number above 0 and up to 1"),
+        (lambda: Propensities.power(1, 3).clip(0), "`clip` must be a number above 0 and up to 1"),
         (lambda: Propensities.parse("power:steep", 3), "not a power law"),
-        (lambda: Propensities.power("steep", 3), "eta must be a number of at least 0, not 'steep'"),  # type: ignore[arg-type]
-        (lambda: Propensities.power(True, 3), "eta must be a number"),
-        (lambda: Propensities.power(1, 2.5), "k must be a whole number"),  # type: ignore[arg-type]
+        (lambda: Propensities.power("steep", 3), "`eta` must be a number of at least 0, not 'steep'"),  # type: ignore[arg-type]
+        (lambda: Propensities.power(True, 3), "`eta` must be a number"),
+        (lambda: Propensities.power(1, 2.5), "`k` must be a whole number"),  # type: ignore[arg-type]
         (lambda: Propensities.parse("absent.json", 3), "no such file of propensities"),
     ],
 )
@@ -88,7 +88,7 @@ def test_refusals(make: Any, message: str) -> None:
         ("[1, NaN]", "entry 2 of values is nan"),
         ("[1, 1e999]", "entry 2 of values is inf"),
         ("[1, -0.5]", "position 2 is -0.5"),
-        ("[1, 0.5, 1" + "0" * 400 + "]", "an integer of too many digits"),
+        ("[1, 0.5, 1" + "0" * 400 + "]", "entry 3 of values is 10000"),
     ],
 )
 def test_damaged_files(tmp_path: Path, content: str, message: str) -> None:
@@ -218,9 +218,9 @@ class TestDraws:
         assert not np.array_equal(rho.draws(20, seed=4), rho.draws(20, seed=5))
 
     def test_refusals(self) -> None:
-        with pytest.raises(UsageError, match="n must be a whole number of at least 1"):
+        with pytest.raises(UsageError, match="`n` must be a whole number of at least 1"):
             estimated().draws(0, seed=0)
-        with pytest.raises(UsageError, match="seed must be"):
+        with pytest.raises(UsageError, match="`seed` must be"):
             estimated().draws(1, seed=-1)
 
 
@@ -236,24 +236,24 @@ def test_nothing_can_be_changed() -> None:
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"low": np.ones(2)}, "low of 3 propensities has shape"),
+        ({"low": np.ones(2)}, "low has shape"),
         ({"low": np.array([1, np.nan, 1])}, "low holds nan; all entries must be finite"),
         ({"low": np.ones(3), "high": np.array([1, 0.5, 2])}, "position 2 is from 1.0 to 0.5"),
         ({"low": None}, "needs low, high and confidence"),
         ({"confidence": None}, "needs low, high and confidence"),
         ({"confidence": 2.0}, "between 0 and 1"),
-        ({"confidence": "high"}, "confidence is 'high', not a finite number"),
-        ({"covariance": np.ones((2, 2))}, "covariance of 3"),
+        ({"confidence": "high"}, "not 'high'"),
+        ({"covariance": np.ones((2, 2))}, "covariance has shape"),
         ({"covariance": -np.eye(3)}, "negative variance"),
         ({"high": np.array([1, 1, np.inf])}, "high holds inf"),
         ({"comparisons": np.array([1, -1, 1])}, "comparisons holds a negative number"),
         ({"replicates": np.ones((5, 2))}, r"replicates of 3 propensities have shape \(5, 2\)"),
         ({"replicates": np.ones((1, 3))}, "two rows or more"),
         ({"replicates": np.ones(3)}, r"have shape \(3,\)"),
-        ({"replicates": [[1, 1, 1], [1, 0.5, np.nan]]}, "replicate 2 holds nan at position 3"),
-        ({"replicates": [[1, 1, 1], [1, 0, 1]]}, "replicate 2 holds 0.0 at position 2; all must be above 0"),
-        ({"replicates": [[1, 1, 1], [-1, -1, -1]]}, "replicate 2 holds -1.0 at position 1"),
-        ({"replicates": [[1e-300, 1e300, 1], [1, 1, 1]]}, "replicate 1 .* relative to the first, 1e-300"),
+        ({"replicates": [[1, 1, 1], [1, 0.5, np.nan]]}, "replicate of position 3 is nan"),
+        ({"replicates": [[1, 1, 1], [1, 0, 1]]}, "replicate of position 2 is 0.0; it must be above 0"),
+        ({"replicates": [[1, 1, 1], [-1, -1, -1]]}, "replicate of position 1 is -1.0"),
+        ({"replicates": [[1e-300, 1e300, 1], [1, 1, 1]]}, "ratio to that of the first, 1e-300"),
         ({"replicates": "many"}, "replicates cannot be read as numbers"),
         ({"values": ["one", 2, 3]}, "propensities cannot be read as numbers"),
         ({"values": [10**400, 2, 3]}, "propensities cannot be read as numbers"),
@@ -347,7 +347,8 @@ def test_files_with_damaged_parts(tmp_path: Path, changed: dict[str, Any]) -> No
 
 def test_told_as_a_table() -> None:
     lines = str(estimated()).splitlines()
-    assert lines[1].split() == ["position", "examined", "80%", "interval", "comparisons"]
-    assert lines[3].split() == ["2", "0.5", "0.4", "–", "0.6", "500"]
-    assert "agree with the curve: 3 pairs of positions" in lines[5]
-    assert lines[6].startswith("note: position 3")
+    assert lines[2].split() == ["position", "examined", "80%", "interval", "comparisons"]
+    assert lines[5].split() == ["2", "0.5", "0.4", "–", "0.6", "500"]
+    assert lines[-2].startswith("     fit  clicks of the same candidates")
+    assert "agree with the curve: 3 pairs of positions" in lines[-2]
+    assert lines[-1].startswith("    note  position 3")

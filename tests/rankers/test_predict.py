@@ -26,8 +26,8 @@ class TestDevices:
     @pytest.mark.parametrize(
         ("make", "message"),
         [
-            (network, "device='cuda' cannot be used here; torch has cpu alone"),
-            (trees, "device='cuda' cannot be used here; XGBoost takes cpu, or cuda where there is a GPU"),
+            (network, "`device='cuda'` cannot be used here; torch has cpu alone"),
+            (trees, "`device='cuda'` cannot be used here; XGBoost takes cpu, or cuda where there is a GPU"),
         ],
     )
     def test_no_gpu(self, tmp_path: Path, make: Callable[[], Ranker], message: str) -> None:
@@ -39,7 +39,7 @@ class TestDevices:
 
     @pytest.mark.parametrize("make", [linear, borda])
     def test_linear_rankers_stay_on_the_cpu(self, make: Callable[[], Ranker]) -> None:
-        with pytest.raises(UsageError, match="device='cuda' is for networks and trees; a LinearRanker is scored on"):
+        with pytest.raises(UsageError, match="`device='cuda'` is for networks and trees; a LinearRanker is scored on"):
             make().predict(np.zeros((2, 3)), device="cuda")
         np.testing.assert_array_equal(make().predict(np.eye(3), device="cpu"), make().predict(np.eye(3)))
 

@@ -54,7 +54,7 @@ def test_a_module_s_code_is_not_saved_and_must_be_given(tmp_path: Path) -> None:
     with pytest.raises(FormatError, match="does not fit the ranker's numbers: .*Missing key"):
         load_ranker(tmp_path, module=nn.Linear(4, 1))
     for wrong in (Residual, "Residual", 3):
-        with pytest.raises(UsageError, match=r"module must be a torch module such as Residual\(…\), not "):
+        with pytest.raises(UsageError, match=r"`module` must be a torch module such as Residual\(…\), not "):
             load_ranker(tmp_path, module=wrong)
 
 

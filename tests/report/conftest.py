@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from cldrank.experiment.records import SCHEMA, load_results
+from cldrank.experiment.results import SCHEMA, load_results
 from cldrank.report.sections import Section, sections
 
 METHODS = ("Naive", "IPS", "Heckman^rank", "RankAgg", "CLD", "CLD-pair", "Oracle")
@@ -145,7 +145,6 @@ def rows(
                                 ["the fit stopped after 200 steps"] if random.random() < 0.02 else []
                             ),
                             "seconds": seconds,
-                            "peak_mib": 310 + 40 * seconds,
                             "configuration": json.dumps(configuration(method, seed, chosen, assumed)),
                             "data_fingerprint": hashlib.sha256(data.encode()).hexdigest(),
                             "versions": json.dumps(
@@ -240,7 +239,7 @@ def all_shipped(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def found(all_shipped: Path) -> dict[tuple[str, str], Section]:
     """The sections of that folder by experiment and data set."""
-    return {(section.experiment, section.data): section for section in sections(load_results(all_shipped))}
+    return {(section.units[0]["experiment"], section.data): section for section in sections(load_results(all_shipped))}
 
 
 @pytest.fixture(scope="session")

@@ -1,14 +1,11 @@
 from __future__ import annotations
 
-import json
-import re
 from pathlib import Path
 from typing import Any
 
 from cldrank.experiment.definition import SHIPPED
-from cldrank.experiment.records import load_results
-from cldrank.report.plots import figures, method_looks
-from cldrank.report.result_tables import tables
+from cldrank.experiment.results import load_results
+from cldrank.report.contents import figures, method_looks, tables
 from cldrank.report.sections import Section, sections
 
 
@@ -25,9 +22,6 @@ class TestBlocks:
         rivals = ["Naive", "CLD", "CLD-pair", "CLD-pair+", "Naive trees", "IPS trees", "CLD-pair trees"]
         assert list(section.methods) == [*rivals, "Oracle", "Oracle trees"]
         assert section.rivals == tuple(rivals)
-        assert list(section.parameters) == [timing.method for timing in section.timings] == list(section.methods)
-        assert section.sentences["CLD-pair+"].startswith("CLD-pair with its defaults: corrects both")
-        assert re.fullmatch("Naive with .*trees: treats clicks as relevance", section.sentences["Naive trees"])
 
     def test_the_key_that_varies_most_runs_across(self, found: dict[tuple[str, str], Section]) -> None:
         section = found["rq4-misspecified", "msrd"]
@@ -44,28 +38,14 @@ class TestBlocks:
         assert len(tables(section)) == 2
         assert len(figures(section, method_looks(section.methods.values()))) == 6
 
-    def test_failures_are_gathered_by_error(self, found: dict[tuple[str, str], Section]) -> None:
-        section = found["rq3-noise", "msrd"]
-        (failure,) = section.failures
-        assert (failure.method, failure.units, section.failed) == ("IPS", 6, 6)
-        assert failure.where == "click noise = 0, 0.1, 0.2, 0.3, 0.4, 0.5: seed 3"
-
     def test_a_unit_that_stands_in_several_places_took_its_time_once(self, made: Any, tmp_path: Path) -> None:
         rows = made.rows("mine", settings=[{"simulation.eta": eta} for eta in (0.0, 1.0)], methods=("Oracle",))
         for row in rows:
             row["unit"], row["seconds"] = f"seed {row['seed']}", 2.0
         (section,) = sections(load_results(made.save(rows, tmp_path)))
-        assert (section.units, section.timings[0].fits, section.seconds) == (10, 5, 10.0)
+        assert (len(section.units), len(section.fits)) == (10, 5)
 
     def test_names_stay_apart(self, made: Any, tmp_path: Path) -> None:
         rows = [row for data in ("a b", "a-b", "ø", "å") for row in made.rows("mine", data=data)]
         names = [section.name for section in sections(load_results(made.save(rows, tmp_path)))]
         assert len(set(names)) == 4
-
-    def test_parameters_that_tuning_chose_are_listed(self, made: Any, tmp_path: Path) -> None:
-        rows = made.rows("mine", methods=("CLD",), seeds=range(2))
-        for row in rows:
-            told = json.loads(row["configuration"])
-            row["configuration"] = json.dumps({**told, "tuned": {"gamma": 0.1 + 0.1 * row["seed"]}})
-        (section,) = sections(load_results(made.save(rows, tmp_path)))
-        assert section.parameters == {"CLD": "cldrank.estimators:CLD, gamma = 0.1 or 0.2, l2 = 0.003"}

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from cldrank.measures import Interval
-from cldrank.safety.sequence import BlendTrial, confidences, most_gained, safe_trials
+from cldrank.safety.safe import BlendTrial, confidences, safe_trials
 
 
 def trial(share: float, low: float, estimate: float = 0.0, strict: float = -1.0) -> BlendTrial:
@@ -43,7 +43,3 @@ def test_the_two_ways_share_the_chance_of_an_error() -> None:
 @pytest.mark.parametrize("low", [np.nan, -np.inf])
 def test_what_cannot_be_estimated_is_not_safe(low: float) -> None:
     assert safe_trials([trial(0.0, low, strict=low)], 0.01) == []
-
-
-def test_of_equal_gains_the_one_nearer_to_production() -> None:
-    assert most_gained([trial(0.0, 0.0, 0.1), trial(0.1, 0.0, 0.3), trial(0.2, 0.0, 0.3)]).share == 0.1

@@ -13,9 +13,7 @@ from fastapi import FastAPI
 from cldrank.rankers import Ranker
 from cldrank.service.app import make_app
 from cldrank.service.metrics import ServiceMetrics
-from cldrank.service.served import ServedRanker
-from cldrank.service.settings import ServiceSettings
-from cldrank.service.swapping import RankerInUse, ReloaderHere
+from cldrank.service.serving import ServiceSettings
 
 TOKEN = "0123456789abcdef"  # noqa: S105
 
@@ -49,12 +47,9 @@ def client(tmp_path: Path) -> Iterator[Callable[..., AppClient]]:
     opened: list[AppClient] = []
 
     def make(ranker: Ranker | None = None, **settings: Any) -> AppClient:
-        served = ServedRanker(ranker or made_rankers.linear())
-        in_use = RankerInUse(served, ServiceMetrics())
-        served.ranker.save(tmp_path / "ranker")
-        reloader = ReloaderHere(tmp_path / "ranker", in_use)
-        chosen = ServiceSettings(**{"token": TOKEN, **settings})
-        opened.append(AppClient(make_app(in_use, chosen, reloader), in_use.metrics))
+        (ranker or made_rankers.linear()).save(tmp_path / "ranker")
+        app = make_app(tmp_path / "ranker", ServiceSettings(**{"token": TOKEN, **settings}))
+        opened.append(AppClient(app, app.state.in_use.metrics))
         return opened[-1]
 
     yield make

@@ -125,6 +125,7 @@ def test_rankers_are_swapped_under_load_and_no_request_is_dropped(start: Callabl
         expected = {OLD_NAME: client.post("/rank", json=BODY).json()}
         NEW.save(service.folder)
         assert client.post("/reload").status_code == 200
+        service.until(lambda: service.metric(serving(NEW_NAME)) == workers)
         expected[NEW_NAME] = client.post("/rank", json=BODY).json()
     assert expected.keys() == {answer["ranker"]["fingerprint"] for answer in expected.values()}
     stop, answers = threading.Event(), list[Any]()
@@ -136,8 +137,8 @@ def test_rankers_are_swapped_under_load_and_no_request_is_dropped(start: Callabl
             (OLD, NEW)[number % 2].save(service.folder)
             swapped, name = client.post("/reload").json(), (OLD_NAME, NEW_NAME)[number % 2]
             assert swapped["ranker"]["fingerprint"] == name
-            # all workers have swapped by the time that the reload is answered
-            assert service.metric(f'cldrank_ranker_workers{{fingerprint="{name}",kind="linear"}}') == workers
+            # the worker that was asked has swapped, the others follow
+            service.until(lambda: service.metric(serving(name)) == workers)  # noqa: B023
             for _ in range(4 * workers):
                 assert service.ranked_by() == name
     stop.set()
@@ -147,58 +148,41 @@ def test_rankers_are_swapped_under_load_and_no_request_is_dropped(start: Callabl
     assert all(status == 200 for status, _ in answers), next(one for one in answers if one[0] != 200)
     assert all(answer == expected[answer["ranker"]["fingerprint"]] for _, answer in answers)
     assert len({answer["ranker"]["fingerprint"] for _, answer in answers}) == 2
-    assert service.metric('cldrank_reloads_total{outcome="swapped"}') == 7
+    assert service.metric('cldrank_reloads_total{outcome="swapped"}') >= 7
+
+
+def serving(fingerprint: str) -> str:
+    """The metric that counts the workers that serve a ranker."""
+    return f'cldrank_ranker_workers{{fingerprint="{fingerprint}",kind="linear"}}'
 
 
 def workers_of(service: Service) -> list[int]:
     """The processes of the two workers; there is a third child, which tracks resources."""
     children = Path(f"/proc/{service.process.pid}/task/{service.process.pid}/children").read_text().split()
-    workers = [int(one) for one in children if "spawn_main" in Path(f"/proc/{one}/cmdline").read_text()]
-    assert len(workers) == 2
-    return workers
+    return [int(one) for one in children if "spawn_main" in Path(f"/proc/{one}/cmdline").read_text()]
 
 
-def test_two_workers_swap_together_and_are_replaced(start: Callable[..., Service]) -> None:
+def test_workers_watch_the_folder_and_are_replaced(start: Callable[..., Service]) -> None:
     service = start("--workers", "2")
-    own = f'cldrank_ranker_workers{{fingerprint="{OLD_NAME}",kind="linear"}}'
-    new = own.replace(OLD_NAME, NEW_NAME)
-    service.until(lambda: service.metric(own) == 2)
-    NEW.save(service.folder)
-    service.process.send_signal(signal.SIGHUP)
-    service.until(lambda: service.metric(new) == 2)
-    assert service.metric(own) == 0
-
-    for ranker, name, then in ((OLD, own, signal.SIGCONT), (NEW, new, signal.SIGKILL)):
-        paused, answers = workers_of(service)[0], list[int]()
-        os.kill(paused, signal.SIGSTOP)
-        ranker.save(service.folder)
-        with service.client() as client:
-            asking = threading.Thread(target=lambda: answers.append(client.post("/reload").status_code))  # noqa: B023
-            asking.start()
-            service.until(lambda: service.metric(name) == 1)  # noqa: B023
-            assert not answers  # one worker has yet to swap
-            os.kill(paused, then)
-            asking.join(20)
-        assert answers == [200]  # who has died is not waited for
-        service.until(lambda: service.metric(name) == 2)  # noqa: B023
+    service.until(lambda: service.metric(serving(OLD_NAME)) == 2)
+    NEW.save(service.folder)  # nobody is told
+    service.until(lambda: service.metric(serving(NEW_NAME)) == 2)
+    assert service.metric(serving(OLD_NAME)) == 0
 
     (service.folder / "weights.safetensors").write_bytes(b"broken")
-    service.process.send_signal(signal.SIGHUP)
-    service.until(lambda: any("reload refused" in line for line in service.lines))
+    service.until(lambda: service.metric('cldrank_reloads_total{outcome="refused"}') == 2)
     with service.client() as client:
         refused = client.post("/reload")
     assert refused.status_code == 409
     assert "weights.safetensors" in refused.json()["error"]
     assert {service.ranked_by() for _ in range(10)} == {NEW_NAME}
-    service.until(lambda: service.metric('cldrank_reloads_total{outcome="refused"}') == 2)
 
-    os.kill(
-        workers_of(service)[0], signal.SIGKILL
-    )  # its place is taken, with the ranker in use, though the folder is broken
-    service.until(lambda: sum("starting another" in line for line in service.lines) == 2)
-    service.until(lambda: service.metric(new) == 2)
+    killed = workers_of(service)[0]
+    os.kill(killed, signal.SIGKILL)  # its place is taken, with the ranker in use, though the folder is broken
+    service.until(lambda: Path(f"/proc/{killed}").exists() is False and len(workers_of(service)) == 2)
+    service.until(lambda: service.metric(serving(NEW_NAME)) == 2)
     assert {service.ranked_by() for _ in range(10)} == {NEW_NAME}
-    assert service.metric('cldrank_reloads_total{outcome="swapped"}') == 3  # what the dead have counted stays counted
+    assert service.metric('cldrank_reloads_total{outcome="swapped"}') == 2  # what the dead have counted stays counted
     assert service.stop() == 0
 
 
@@ -262,16 +246,12 @@ def test_a_second_interrupt_does_not_wait(start: Callable[..., Service], workers
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_a_request_that_outlasts_the_stop_is_told(start: Callable[..., Service], workers: int) -> None:
+def test_a_request_that_outlasts_the_stop_does_not_hold_it_up(start: Callable[..., Service], workers: int) -> None:
     service = start("--workers", str(workers), "--stop-timeout", "1", "--body-timeout", "60")
     with closing(begun(service, b"x" * 100)) as connection, connection.makefile("rb") as answer:
         assert service.ranked_by() == OLD_NAME
-        service.process.send_signal(signal.SIGTERM)
-        whole = answer.read()
-    assert whole.startswith(b"HTTP/1.1 503 ")
-    assert b"connection: close" in whole
-    assert whole.endswith(b'{"error":"the service is stopping."}')
-    assert service.process.wait(30) == 0
+        assert service.stop() == 0
+        assert answer.read().startswith(b"HTTP/1.1 503 ")
     assert not any("Traceback" in line for line in service.lines)
 
 
@@ -286,12 +266,13 @@ def test_a_hangup_during_the_start_is_heard_after_it(start: Callable[..., Servic
     service.until(blocked)
     service.process.send_signal(signal.SIGHUP)
     service.begun()
-    service.until(lambda: service.metric('cldrank_reloads_total{outcome="swapped"}') == 1)
+    service.until(lambda: service.metric('cldrank_reloads_total{outcome="swapped"}') == workers)
     assert service.stop() == 0
 
 
 def test_a_supervisor_that_is_killed_takes_its_workers_along(start: Callable[..., Service]) -> None:
     service = start("--workers", "2")
+    service.until(lambda: service.metric(serving(OLD_NAME)) == 2)
     children = Path(f"/proc/{service.process.pid}/task/{service.process.pid}/children").read_text().split()
     service.process.kill()
     assert len(children) >= 2

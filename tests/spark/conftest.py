@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from worlds import World, world
 
-from cldrank.clicks.log.engines.starting_spark import spark_session
-from cldrank.spark import features
+from cldrank.spark import spark_features
+from cldrank.tables.spark_engine import spark_session
 
 _SETTINGS = {
     "spark.sql.shuffle.partitions": "3",
@@ -25,16 +25,16 @@ def session() -> Iterator[Any]:
     """One session for all tests."""
     pytest.importorskip("pyspark")
     with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
-        patch.setattr(features, "_MANY", 1)  # one level is quicker; two have a test of their own
+        patch.setattr(spark_features, "_MANY", 1)  # one level is quicker; two have a test of their own
         patch.setenv("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
         warnings.simplefilter("ignore")
-        with spark_session("local[2]", 2 << 30) as found:
-            before = {name: found.conf.get(name, None) for name in _SETTINGS}
-            for name, value in _SETTINGS.items():
-                found.conf.set(name, value)
-            yield found
-            for name, value in before.items():
-                found.conf.unset(name) if value is None else found.conf.set(name, value)
+        found = spark_session("local[2]", 2 << 30)
+        before = {name: found.conf.get(name, None) for name in _SETTINGS}
+        for name, value in _SETTINGS.items():
+            found.conf.set(name, value)
+        yield found
+        for name, value in before.items():
+            found.conf.unset(name) if value is None else found.conf.set(name, value)
 
 
 @pytest.fixture(scope="session")

@@ -18,7 +18,7 @@ from release.steps import Account, Release, ReleaseError, run_command
 
 ROOT = Path(__file__).parents[2]
 INFO = "cldrank-0.1.0.dist-info"
-SOURCE = {"cldrank/__init__.py": b"", "cldrank/py.typed": b"", "cldrank/report/templates/report.html": b"<p>"}
+SOURCE = {"cldrank/__init__.py": b"", "cldrank/py.typed": b"", "cldrank/documents/templates/page.html": b"<p>"}
 DESCRIBED = {f"{INFO}/{name}": b"x" for name in ("METADATA", "RECORD", "entry_points.txt", "licenses/LICENSE")}
 SDIST = {
     **{name: b"x" for name in contents.TOP_OF_SDIST if "." in name or name.isupper() or name == "Makefile"},
@@ -73,8 +73,8 @@ class TestContents:
             contents.check_wheel(wheel(tmp_path, small), SOURCE | small)
 
     def test_every_file_of_the_source_is_there_and_nothing_else(self, tmp_path: Path) -> None:
-        with pytest.raises(ReleaseError, match=r"lacks cldrank/report/templates/report.html of src/"):
-            contents.check_wheel(wheel(tmp_path, without="cldrank/report/templates/report.html"), SOURCE)
+        with pytest.raises(ReleaseError, match=r"lacks cldrank/documents/templates/page.html of src/"):
+            contents.check_wheel(wheel(tmp_path, without="cldrank/documents/templates/page.html"), SOURCE)
         with pytest.raises(ReleaseError, match=r"has notes.txt, which git does not know"):
             contents.check_wheel(wheel(tmp_path, {"notes.txt": b""}), SOURCE)
 
@@ -124,6 +124,9 @@ class TestVersion:
         (tmp_path / "src/cldrank").mkdir(parents=True)
         for name in ("src/cldrank/_version.py", "CHANGELOG.md", "CITATION.cff"):
             shutil.copyfile(ROOT / name, tmp_path / name)
+        changelog = tmp_path / "CHANGELOG.md"
+        unreleased = re.compile(r"^## Unreleased\n.*?(?=^## )", re.MULTILINE | re.DOTALL)
+        changelog.write_text(unreleased.sub("", changelog.read_text()))
         return Release(tmp_path, tmp_path)
 
     def test_this_release_agrees_with_itself(self, release: Release) -> None:

@@ -1,23 +1,26 @@
 from __future__ import annotations
 
 import fcntl
+import itertools
+import multiprocessing
 import os
-import signal
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 from scenes import scene
 
-from cldrank.errors import CldrankWarning, DataError, FormatError, UsageError
+from cldrank.data.query_hash import held_out
+from cldrank.errors import CldrankError, CldrankWarning, DataError, UsageError
 from cldrank.estimators import CLD, IPS, AffineIPS, CLDPair, Naive, Oracle, PolicyAwareIPS
+from cldrank.files import holding
 from cldrank.models import MLP, Linear, Run
 from cldrank.propensity import AffineClicks
 from cldrank.tuning import Range, search, tune
-from cldrank.tuning.judging import hold_out
+from cldrank.tuning.judges import split_clicks
 from cldrank.tuning.space import Space, applied
-from cldrank.tuning.study import uninterrupted
 
 SCENE = scene(0, queries=60)
 SMALL = CLDPair(model=MLP(hidden=(4,), epochs=2))
@@ -57,14 +60,14 @@ def test_slopes_and_bases_correct_what_trials_are_judged_by(tmp_path: Path) -> N
     data, clicks, rho = SCENE
     plain = tune(AffineIPS(), data, clicks, AffineClicks.from_propensities(rho), trials=3, folder=tmp_path)
     assert facts(plain) == facts(tune(IPS(), *SCENE, trials=3))
-    with pytest.raises(UsageError, match="other propensities"):
+    with pytest.raises(UsageError, match="differ in the propensities"):
         tune(AffineIPS(), data, clicks, AffineClicks(rho.values, np.full(3, 0.01)), trials=3, folder=tmp_path)
     with pytest.warns(CldrankWarning, match="never shown, and are left out"):  # of the last fit alone
         assert len(tune(PolicyAwareIPS(), *SCENE, trials=2).trials) == 2
 
 
 def test_no_trial_learns_from_what_it_is_judged_by() -> None:
-    learned, judge = hold_out(*SCENE, 0.25, 3)
+    learned, judge = split_clicks(*SCENE, 0.25, 3)
     queries = set(SCENE.data.row_queries[learned.row])
     held = set(judge._dataset.query_ids)
     displayed = np.flatnonzero(SCENE.clicks.query_impressions)
@@ -109,10 +112,13 @@ def test_trials_that_fail_are_counted_and_told() -> None:
         tune(SMALL, *SCENE, {"learning_rate": [1e30]}, trials=2)
 
 
-def test_late_trials_do_not_begin() -> None:
+def test_late_trials_do_not_begin(monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[tuple[int, float | None]] = []
-    tuned = tune(IPS(), *SCENE, trials=10_000, timeout=0.3, on_trial=lambda *both: told.append(both))
-    assert 1 <= len(tuned.trials) < 10_000
+    clock = SimpleNamespace(time=itertools.count().__next__)  # a second passes whenever one looks
+    monkeypatch.setattr("cldrank.tuning.search.time", clock)
+    monkeypatch.setattr("cldrank.tuning.study.time", clock)
+    tuned = tune(IPS(), *SCENE, trials=100, timeout=4, on_trial=lambda *both: told.append(both))
+    assert len(tuned.trials) == 4
     assert [number for number, _ in told] == list(range(1, len(tuned.trials) + 1))
     assert told[-1][1] == tuned.best_value
     with pytest.raises(DataError, match="no trial was completed in time"):
@@ -122,7 +128,7 @@ def test_late_trials_do_not_begin() -> None:
 def test_what_processes_are_given_and_what_they_say() -> None:
     run = Run(on_epoch=print, checkpoint="state", tensorboard="curves", seed=3)
     assert search._portable(CLDPair(run=run)).get_params(deep=False)["run"].get_params() == Run(seed=3).get_params()
-    with pytest.raises(UsageError, match="l2 must be a number"):
+    with pytest.raises(UsageError, match="`l2` must be a number"):
         tune(IPS(), *SCENE, {"l2": [-1.0]}, trials=2, jobs=2)
 
 
@@ -136,20 +142,7 @@ def test_what_a_killed_search_left_is_removed(tmp_path: Path, jobs: int) -> None
     fcntl.flock(handle, fcntl.LOCK_EX)  # as a search under way in another process
     tune(IPS(), *SCENE, trials=1, folder=tmp_path, jobs=jobs)
     os.close(handle)
-    assert {path.name for path in tmp_path.iterdir()} == {"trials", "trials.log", alive.name}
-
-
-def test_gains_that_are_damaged_or_gone_are_told_by_their_file(tmp_path: Path) -> None:
-    tune(IPS(), *SCENE, trials=2, folder=tmp_path)
-    file = tmp_path / "trials" / "00001.npy"
-    whole = file.read_bytes()
-    for content in (whole[:-3], b"", whole[:20], whole.replace(b"<f8", b"<i8"), b"\x80\x04K\x01."):
-        file.write_bytes(content)
-        with pytest.raises(FormatError, match=r"00001\.npy: .*(not|another folder)"):
-            tune(IPS(), *SCENE, trials=2, folder=tmp_path)
-    file.unlink()
-    with pytest.raises(FormatError, match=r"00001\.npy: the gains of a trial are missing"):
-        tune(IPS(), *SCENE, trials=2, folder=tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == {"trials.log", alive.name}
 
 
 def test_labels(tmp_path: Path) -> None:
@@ -157,7 +150,7 @@ def test_labels(tmp_path: Path) -> None:
     labelled = scene(5).data
     labelled = type(labelled).from_arrays(labelled.features, labelled.row_queries, random.integers(0, 2, 240))
     tuned = tune(Oracle(), labelled, labelled=labelled, trials=2)
-    assert (tuned.measure, tuned.held_out) == ("nDCG@10", 30)
+    assert (tuned.measure, tuned.validation_queries) == ("nDCG@10", 30)
     assert tune(Naive(), SCENE.data, SCENE.clicks, labelled=labelled, measure="AP", trials=1).measure == "AP"
 
 
@@ -165,7 +158,7 @@ def test_trials_judged_by_other_labels_are_not_gone_on_with(tmp_path: Path) -> N
     rows, queries = scene(5).data.features, scene(5).data.row_queries
     one, two = (type(SCENE.data).from_arrays(rows, queries, np.arange(240) % 4 == rest) for rest in (0, 1))
     tune(IPS(), *SCENE, labelled=one, trials=1, folder=tmp_path)
-    with pytest.raises(UsageError, match="holds trials with another held-out part"):
+    with pytest.raises(UsageError, match="differ in the validation"):
         tune(IPS(), *SCENE, labelled=two, trials=2, folder=tmp_path)
     assert len(tune(IPS(), *SCENE, labelled=one, trials=2, folder=tmp_path).trials) == 2
 
@@ -173,41 +166,28 @@ def test_trials_judged_by_other_labels_are_not_gone_on_with(tmp_path: Path) -> N
 def test_what_is_refused(tmp_path: Path) -> None:
     for error, message, options in (
         (UsageError, "give clicks", {"clicks": None}),
-        (UsageError, "needs the Propensities", {"propensities": None}),
-        (UsageError, "trials must be", {"trials": 0}),
-        (UsageError, "jobs must be", {"jobs": 0}),
-        (UsageError, "timeout must be", {"timeout": -1}),
-        (UsageError, "held_out must be", {"held_out": 0}),
+        (UsageError, "needs `propensities` .* not None", {"propensities": None}),
+        (UsageError, "`trials` must be", {"trials": 0}),
+        (UsageError, "`jobs` must be", {"jobs": 0}),
+        (UsageError, "`timeout` must be", {"timeout": -1}),
+        (UsageError, "`hold_out` must be", {"hold_out": 0}),
+        (UsageError, "`validation` must be", {"validation": 1}),
     ):
         given: dict[str, Any] = {"clicks": SCENE.clicks, "propensities": SCENE.propensities, "trials": 1, **options}
         with pytest.raises(error, match=message):
             tune(Naive(), SCENE.data, **given)
-    with pytest.raises(UsageError, match="IPS needs the Propensities"):
+    with pytest.raises(UsageError, match="IPS needs `propensities`"):
         tune(IPS(), SCENE.data, SCENE.clicks, AffineClicks.from_propensities(SCENE.propensities), trials=1)
     with pytest.raises(DataError, match="no slope for position 3"):
         tune(AffineIPS(), SCENE.data, SCENE.clicks, AffineClicks(np.ones(2), np.zeros(2)), trials=1)
     tune(IPS(), *SCENE, trials=1, folder=tmp_path)
     for message, changed, other in (
-        ("another method", Naive(), SCENE),
-        ("another clip", IPS(clip=0.4), SCENE),
-        ("another dataset", IPS(), scene(1, queries=60)),
+        ("differ in the method", Naive(), SCENE),
+        (r"differ in the method \(IPS\(\)\)", IPS(clip=0.4), SCENE),
+        ("differ in the dataset", IPS(), scene(1, queries=60)),
     ):
         with pytest.raises(UsageError, match=message):
             tune(changed, *other, trials=1, folder=tmp_path)
-
-
-def test_an_interruption_waits_while_files_are_locked() -> None:
-    done, before = [], signal.getsignal(signal.SIGINT)
-
-    def interrupted() -> None:
-        with uninterrupted():
-            os.kill(os.getpid(), signal.SIGINT)
-            done.append(1)
-
-    with pytest.raises(KeyboardInterrupt):
-        interrupted()
-    assert done == [1]
-    assert signal.getsignal(signal.SIGINT) is before
 
 
 def test_a_trial_that_was_interrupted_is_done_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -235,13 +215,59 @@ def test_display_probabilities_decide_what_trials_find(tmp_path: Path) -> None:
     share = np.zeros((data.n_rows, clicks.depth))
     share[clicks.row, clicks.position - 1] = 1 / clicks.depth
     tune(PolicyAwareIPS(), data, clicks, rho, {"l2": [0.001]}, trials=1, folder=tmp_path)
-    with pytest.raises(UsageError, match="holds trials with other clicks"):
+    with pytest.raises(UsageError, match="differ in the clicks"):
         tune(PolicyAwareIPS(), data, clicks.with_display(share), rho, {"l2": [0.001]}, trials=1, folder=tmp_path)
 
 
-def test_a_value_out_of_bounds_is_refused_before_any_trial() -> None:
-    with pytest.raises(UsageError, match="clip must be a number above 0 and up to 1"):
-        tune(IPS(), *SCENE, {"clip": [0.5, 7.0]}, trials=2)
+@pytest.mark.parametrize(
+    ("method", "space"), [(IPS(), {"clip": [0.5, 7.0]}), (CLD(), {"gamma": Range(0.5, 1.5)})], ids=["set", "range"]
+)
+def test_a_value_out_of_bounds_is_refused_before_any_trial(method: Any, space: Space) -> None:
+    told: list[int] = []
+    with pytest.raises(UsageError, match="`(clip|gamma)` must be"):
+        tune(method, *SCENE, space, trials=20, on_trial=lambda number, _: told.append(number))
+    assert not told
+
+
+def test_what_is_held_out_is_seen_by_nobody() -> None:
+    data, clicks, rho = SCENE
+    held = held_out(data.query_ids, 0.3)
+    tuned = tune(IPS(), *SCENE, trials=2, hold_out=0.3)
+    assert facts(tuned) == facts(tune(IPS(), data[~held], clicks[~held], rho, trials=2))
+    np.testing.assert_array_equal(tuned.estimator.ranker_.saw(data.query_ids), ~held & (clicks.query_impressions > 0))
+    assert tuned.as_dict()["hold_out"] == {"share": 0.3, "queries": held.sum(), "of_queries": 60}
+
+
+def test_one_search_at_a_time_has_a_folder(tmp_path: Path) -> None:
+    tune(IPS(), *SCENE, trials=1, folder=tmp_path)
+    with holding(tmp_path), pytest.raises(UsageError, match="another process is tuning in"):
+        tune(IPS(), *SCENE, trials=2, folder=tmp_path)
+    assert len(tune(IPS(), *SCENE, trials=2, folder=tmp_path).trials) == 2
+
+
+def test_the_folder_of_a_ranker_is_left_alone(tmp_path: Path) -> None:
+    IPS().fit(*SCENE).ranker_.save(tmp_path / "ranker")
+    before = {path.name for path in (tmp_path / "ranker").iterdir()}
+    with pytest.raises(UsageError, match="ranker holds a ranker; name another folder"):
+        tune(IPS(), *SCENE, trials=1, folder=tmp_path / "ranker")
+    assert {path.name for path in (tmp_path / "ranker").iterdir()} == before
+
+
+class Deadly(IPS):
+    """Ends a process that is not the first, with one of its parameters."""
+
+    def fit(self, *given: Any) -> Deadly:
+        if self.get_params()["model__l2"] == 0.1 and multiprocessing.parent_process():
+            os._exit(3)
+        return super().fit(*given)
+
+
+@pytest.mark.slow
+def test_a_process_that_dies_costs_its_trial_alone(tmp_path: Path) -> None:
+    given: dict[str, Any] = {"space": {"l2": [0.001, 0.01, 0.1]}, "trials": 6, "folder": tmp_path}
+    with pytest.raises(CldrankError, match=r"exited with code 3\. The finished trials are in .* continues"):
+        tune(Deadly(), *SCENE, **given, jobs=2)
+    assert [trial.number for trial in tune(Deadly(), *SCENE, **given).trials] == list(range(6))
 
 
 @pytest.mark.slow

@@ -1,10 +1,8 @@
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
-from cldrank.errors import FormatError, UsageError
+from cldrank.errors import UsageError
 from cldrank.estimators import (
     CLD,
     IPS,
@@ -25,8 +23,7 @@ from cldrank.tuning.space import (
     applied,
     check_space,
     default_space,
-    parse_range,
-    read_space,
+    parse_values,
     tunable,
     values_of,
 )
@@ -98,41 +95,29 @@ def test_rules_of_scaling_can_be_tried_as_texts() -> None:
 
 
 def test_texts() -> None:
-    assert parse_range("epochs=4..20") == ("epochs", Range(4, 20))
+    known = tunable(IPS(model=MLP()))
+    assert parse_values(known["epochs"], "4:20") == Range(4, 20)
     assert Range(4, 20).is_whole
-    assert not parse_range("gamma=0..1.0")[1].is_whole  # type: ignore[union-attr]
-    assert parse_range("clip=none,0.1") == ("clip", (None, 0.1))
-    assert parse_range("scaling=log,standard:clip=3") == ("scaling", ("log", "standard:clip=3"))
-    for text in ("l2", "l2=", "=3", "l2=1..2:cubic", "l2=2..1", "l2=0..1:log", "l2=a..b"):
+    assert not parse_values(known["dropout"], "0:0.5").is_whole  # type: ignore[union-attr]
+    assert parse_values(known["clip"], "none,0.1") == (None, 0.1)
+    assert parse_values(known["scaling"], "log,standard:clip=3") == ("log", "standard:clip=3")
+    for text in ("1:2:cubic", "2:1", "0:1:log", "a:b", "", "1,,2"):
         with pytest.raises(UsageError):
-            parse_range(text)
+            parse_values(known["l2"], text)
 
 
-def test_a_file(tmp_path: Path) -> None:
-    path = tmp_path / "space.toml"
-    path.write_text("l2 = {low = 0.1, high = 1, log = true}\nscaling = ['log', 'standard']\n")
-    assert read_space(path) == {"l2": Range(0.1, 1, log=True), "scaling": ("log", "standard")}
-    huge = "1" * 400
-    for text in (
-        "l2 = 3",
-        "l2 = {low = 1}",
-        "l2 = [",
-        "l2 = {low = 2, high = 1}",
-        f"l2 = {{low = 0, high = {huge}}}",
-        "l2 = {low = 'a', high = 'b'}",
-        "l2 = {low = 1, high = 2, log = 3}",
-        "l2 = {low = nan, high = inf}",
-        f"l2 = {huge * 20}",
-        "l2 = " + "[" * 50_000,
-    ):
-        path.write_text(text)
-        with pytest.raises(FormatError, match="space.toml"):
-            read_space(path)
-    path.write_bytes(b"\xff\xfe")
-    with pytest.raises(FormatError, match="space.toml: not a TOML file"):
-        read_space(path)
-    with pytest.raises(UsageError, match="nothing.toml: no such file"):
-        read_space(tmp_path / "nothing.toml")
+def test_ends_of_a_range_are_bound_as_values_are() -> None:
+    with pytest.raises(UsageError, match=r"`gamma` must be .* not 1\.5"):
+        check_space(CLD(), {"gamma": Range(0.5, 1.5)})
+    with pytest.raises(UsageError, match=r"`epochs` must be a whole number.* not 1\.5"):
+        check_space(IPS(model=MLP()), {"epochs": Range(1.5, 4)})
+    with pytest.raises(UsageError, match=r"`l2` must be"):
+        check_space(IPS(), {"l2": Range(-1.0, 1.0)})
+
+
+def test_a_range_of_a_parameter_that_is_not_whole_has_all_numbers() -> None:
+    assert not check_space(CLD(), {"l2": Range(0, 1)})["l2"].is_whole  # type: ignore[union-attr]
+    assert check_space(IPS(model=MLP()), {"epochs": Range(1, 4)})["epochs"].is_whole  # type: ignore[union-attr]
 
 
 def test_spaces_that_are_refused() -> None:

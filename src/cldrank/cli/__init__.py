@@ -31,7 +31,8 @@ from cldrank.cli import (
     train,
     tune,
 )
-from cldrank.cli.derived import add_command
+from cldrank.cli.derived import add_command, with_options
+from cldrank.cli.option_names import as_options, remember_command
 from cldrank.cli.options import JsonFileCommand
 from cldrank.cli.output import flush, print_error, print_warning
 from cldrank.errors import CldrankError, CldrankWarning, UsageError
@@ -88,7 +89,7 @@ app.add_typer(clicks.app, name="clicks")
 app.add_typer(propensity.app, name="propensity")
 add_command(app, simulate.simulate, simulate.derived_options)
 app.add_typer(train.app, name="train")
-app.add_typer(tune.app, name="tune")
+app.command("tune")(with_options(tune.tune))
 app.command("evaluate", cls=JsonFileCommand)(evaluate.evaluate)
 app.command("compare", cls=JsonFileCommand)(compare.compare)
 app.command("explain")(explain.explain)
@@ -105,6 +106,7 @@ def main() -> None:
     """Run the command line; every error ends in one or two lines and the right exit code."""
     arguments = [argument for argument in sys.argv[1:] if argument != "--debug"]
     debug = len(arguments) < len(sys.argv) - 1
+    remember_command(app, arguments)
     signal.signal(signal.SIGTERM, _terminate)
     warnings.showwarning = _show_warning
     try:
@@ -137,7 +139,7 @@ def _show_warning(
     """Our warnings in one line; those of other packages are for developers and stay silent."""
     del category, filename, lineno, file, line
     if isinstance(message, CldrankWarning):
-        print_warning(message.said("shell"))
+        print_warning(as_options(str(message)))
 
 
 def _terminate(number: int, frame: object) -> None:
@@ -157,9 +159,9 @@ def _explained(error: Exception) -> tuple[str, int]:
         return f"{message}\nTry `{command} --help`." if message else "", 2  # no message: its help was printed
     match error:
         case UsageError():
-            return error.said("shell"), 2
+            return as_options(str(error)), 2
         case CldrankError():
-            return error.said("shell"), 1
+            return as_options(str(error)), 1
         case OSError():
             return f"{error.filename or _nameless(error)}: {error.strerror or error}.", 1
         case MemoryError():

@@ -83,8 +83,8 @@ class Target:
     def _names_folder(self) -> bool:
         return self.add_to is not None and (self.add_to.endswith("/") or Path(self.add_to).is_dir())
 
-    def check(self) -> None:
-        """Refuse what does not fit together."""
+    def checked(self) -> Path:
+        """The file or folder to write; what does not fit together is refused."""
         if self.earlier is not None and not self._names_folder and self.earlier.suffix not in ("", ".parquet", ".pq"):
             raise UsageError(
                 f"--add-to {self.add_to}: cells are kept in a .parquet file, or in a folder of days, named as "
@@ -95,15 +95,12 @@ class Target:
         if not self.is_folder and (self.day or self.replace):
             spelled = "--day" if self.day else "--replace"
             raise UsageError(f"{spelled} is for a folder of days; name one with --add-to FOLDER/.")
-        if self.file is None and not self.is_folder:
+        target = self.out or self.earlier
+        if target is None:
             raise UsageError("name the file of cells to write with --out, or the cells to add to with --add-to.")
-        if self.file is not None:
-            check_parquet_name(self.file)
-
-    @property
-    def file(self) -> Path | None:
-        """The file of cells to write; None for a folder of days."""
-        return None if self.is_folder else self.out or self.earlier
+        if not self.is_folder:
+            check_parquet_name(target)
+        return target
 
 
 @app.command()
@@ -145,10 +142,10 @@ def aggregate(
     """
     from cldrank.clicks.aggregate import TooManyRejectsError
 
-    target.check()
+    to = target.checked()
     if rejects is not None:
         check_parquet_name(rejects)
-    options.check_outputs([target.file, rejects], [*source.log, *(features or [])])
+    options.check_outputs([None if target.is_folder else to, rejects], [*source.log, *(features or [])])
     dataset = options.load_features(features)
     counting = {
         **source.reading(),
@@ -159,7 +156,7 @@ def aggregate(
     }
     try:
         with working(f"aggregating {', '.join(source.log)} …"):
-            added = (_add_days if target.is_folder else _add)(target, source.log, dataset, counting)
+            added = (_add_days if target.is_folder else _add)(to, target, source.log, dataset, counting)
     except TooManyRejectsError as error:
         if rejects:
             save_table(error.rejects, rejects)
@@ -211,14 +208,11 @@ class Added:
             print_line(f"{self.to} is as it was")
 
 
-def _add(target: Target, log: list[str], dataset: Any, counting: dict[str, Any]) -> Added:
+def _add(out: Path, target: Target, log: list[str], dataset: Any, counting: dict[str, Any]) -> Added:
     """Count a log, and write a file of cells, perhaps with earlier cells."""
     from cldrank.clicks.aggregate import aggregate as run
     from cldrank.clicks.table import ClickTable
 
-    out = target.file
-    if out is None:
-        raise AssertionError("a folder of days is added to by days")
     if target.earlier is None:
         found = run(log, dataset, **counting)
         found.clicks.save(out)
@@ -233,16 +227,14 @@ def _add(target: Target, log: list[str], dataset: Any, counting: dict[str, Any])
     return Added(out, found, {out: cells})
 
 
-def _add_days(target: Target, log: list[str], dataset: Any, counting: dict[str, Any]) -> Added:
+def _add_days(to: Path, target: Target, log: list[str], dataset: Any, counting: dict[str, Any]) -> Added:
     """Count a log by day, and add it to a folder of days."""
     from cldrank.clicks.days import DayFolder
 
-    if target.earlier is None:
-        raise AssertionError("there is no folder to add to")
-    folder = DayFolder(target.earlier)
+    folder = DayFolder(to)
     found = folder.add(log, dataset, day=target.day, replace=target.replace, **counting)
     written = {folder.file(day): cells for day, cells in sorted(found.written.items())}
-    return Added(target.earlier, found.counted, written, tuple(map(folder.file, found.removed)))
+    return Added(to, found.counted, written, tuple(map(folder.file, found.removed)))
 
 
 @app.command()
@@ -283,7 +275,7 @@ def show(
 
     Example: `cldrank clicks show cells.parquet`
     """
-    from cldrank.clicks.cell_file import is_cells
+    from cldrank.clicks.cells_file import is_cells
     from cldrank.clicks.days import DayFolder
     from cldrank.clicks.table import ClickTable
     from cldrank.errors import DataError

@@ -22,13 +22,14 @@ from cldrank.cli.judging import (
     warn_of_scores,
 )
 from cldrank.cli.learning_task import Sources
-from cldrank.cli.output import console, new_table, print_title, say, working
+from cldrank.cli.output import console, print_line, print_title, say, working
 from cldrank.errors import CldrankWarning, warn
 from cldrank.files import save_text
 
 if TYPE_CHECKING:
-    from cldrank.evaluation import ClickComparison, RankerComparison
+    from cldrank.evaluation import ClickComparison
 
+_COLOURS = {"better": "green", "worse": "red", "no difference": "blue", "cannot tell": "yellow"}
 EXIT_CODES = {"better": 0, "worse": 3, "no difference": 4, "cannot tell": 5}  # of a verdict, for gates
 
 
@@ -46,15 +47,6 @@ class VerdictOptions(ClickJudging):
             show_default=False,
         ),
     ] = None
-    trust_propensity: Annotated[
-        bool,
-        options.spelled(
-            "--trust-propensity",
-            "Take propensities without a known uncertainty, such as power:1.0, for known. Otherwise the verdict must "
-            "hold under steeper and flatter ones as well.",
-            rich_help_panel=BY_CLICKS,
-        ),
-    ] = False
     quick: Annotated[
         bool,
         options.spelled(
@@ -75,7 +67,7 @@ class VerdictOptions(ClickJudging):
         from cldrank.arguments import check_number
 
         margin = {} if self.margin is None else {"margin": check_number("margin", self.margin, least=0)}
-        return {**super().arguments(), **margin, "trust_propensity": self.trust_propensity, "quick": self.quick}
+        return {**super().arguments(), **margin, "quick": self.quick}
 
 
 @with_options
@@ -110,7 +102,8 @@ def compare(
             options.check_outside(output, Path(one))
     inputs = [*sources.features, *(sources.clicks or ()), *(one for one in named if one != PRODUCTION)]
     options.check_outputs([verdict.html, json_file], inputs)
-    given = {**measuring.by_clicks(), **verdict.arguments()} if sources.clicks else measuring.by_labels()
+    by_clicks = {**verdict.arguments(), "trust_propensity": sources.trust_propensity}
+    given = {**measuring.by_clicks(), **by_clicks} if sources.clicks else measuring.by_labels()
     found = JudgedData.read(named, sources, reading, log)
     if sources.clicks:
         warn_of_scores(named, verdict)
@@ -122,7 +115,6 @@ def compare(
 def _by_clicks(
     named: tuple[str, str], found: JudgedData, given: dict[str, Any], html: Path | None, as_json: str | None
 ) -> None:
-    from cldrank.cli.verdict_output import print_click_comparison
     from cldrank.evaluation import compare as run
 
     new, old = found.rankers
@@ -134,7 +126,7 @@ def _by_clicks(
         save_text(html, result.to_html())
         say(f"wrote {html}")
     if deliver(result.as_dict(), as_json):
-        print_click_comparison(result)
+        _print_verdict(result)
     code = EXIT_CODES[result.verdict.decision]
     if code:
         raise typer.Exit(code)
@@ -146,12 +138,8 @@ def _warn_of_margin(result: ClickComparison) -> None:
     if margin > abs(first.old.interval.estimate):
         warn(
             CldrankWarning(
-                "--margin {:.4g} is more than the {} of {} itself, {:.4g}; it is a difference in {}, not in percent.",
-                margin,
-                first.measure,
-                result.old,
-                first.old.interval.estimate,
-                first.measure,
+                f"--margin {margin:.4g} is more than the {first.measure} of {result.old} itself, "
+                f"{first.old.interval.estimate:.4g}; it is a difference in {first.measure}, not in percent.",
             )
         )
 
@@ -162,22 +150,28 @@ def _by_labels(named: tuple[str, str], found: JudgedData, given: dict[str, Any],
     first, second = found.rankers
     result = run(first, second, found.dataset, **given)
     if deliver({"first": named[0], "second": named[1], **result.as_dict()}, as_json):
-        _print(result, named, given["confidence"], found.dataset.n_queries)
+        from cldrank.documents import render_terminal
+        from cldrank.evaluation.result_documents import comparison_document
+
+        render_terminal(comparison_document(result, named), console)
 
 
-def _print(result: RankerComparison, named: tuple[str, str], confidence: float, queries: int) -> None:
-    from cldrank.evaluation import data_label
+def _print_verdict(result: ClickComparison) -> None:
+    """What the verdict rests on, then the verdict, and what would settle it."""
+    from cldrank.documents import render_terminal
+    from cldrank.evaluation.result_documents import terminal_verdict_document
+    from cldrank.evaluation.settling import say_way
+    from cldrank.evaluation.verdict_words import sentence, settling_verb
 
-    print_title(f"{named[0]} against {named[1]} on {data_label(result.data, result.synthetic)}, {queries:,} queries")
-    table = new_table("measure", "first", "second", "difference", f"{confidence:.0%} interval", "p", "won/tied/lost")
-    for name, found in result.items():
-        table.add_row(
-            name,
-            f"{result.first[name]:.4f}",
-            f"{result.second[name]:.4f}",
-            f"{found.difference:+.4f}",
-            f"{found.interval.low:+.4f} … {found.interval.high:+.4f}",
-            f"{found.p_value:.2g}",
-            f"{found.wins:,}/{found.ties:,}/{found.losses:,}",
-        )
-    console.print(table)
+    render_terminal(terminal_verdict_document(result), console)
+    verdict, verb = result.verdict, settling_verb(result)
+    console.print(
+        f"\nVerdict: {verdict.words}", markup=False, style=f"bold {_COLOURS[verdict.decision]}", soft_wrap=True
+    )
+    print_line(sentence(verdict.reason))
+    if result.settling:
+        print_title(f"\nWhat would {verb} it")
+    for way in result.settling:
+        print_line(f"  {say_way(way, verb)}")
+        if way.pages is not None:
+            console.print(f"    {sentence(way.about)}.", markup=False, style="dim", soft_wrap=True)

@@ -1,9 +1,8 @@
-"""`cldrank data`: look at, convert, make, fetch and prepare ranking data."""
+"""`cldrank data`: look at, convert, make and fetch ranking data."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -26,21 +25,33 @@ from cldrank.wording import some
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-    from cldrank.data.catalogue import DataSource
+    from cldrank.catalogue import DataSource
     from cldrank.data.dataset import RankingDataset
-    from cldrank.data.download import Fetched
 
 Report = Callable[[str, int, int], None]
 
-app = typer.Typer(no_args_is_help=True, help="Look at, convert, make, fetch and prepare ranking data.")
+app = typer.Typer(no_args_is_help=True, help="Look at, convert, make and fetch ranking data.")
 
 
 @app.command("list")
-def list_known(as_json: options.Json = False) -> None:
-    """List the public data sets that cldrank knows, and which of them are on this machine."""
-    from cldrank.data import catalogue
+def list_known(
+    name: Annotated[str | None, typer.Argument(help="A set to describe: shape, licence, how to get it.")] = None,
+    as_json: options.Json = False,
+) -> None:
+    """List the public data sets that cldrank knows, and which of them are on this machine; or describe one.
 
-    sources = [catalogue.get(name) for name in catalogue.names()]
+    Example: `cldrank data list msrd`
+    """
+    from cldrank import catalogue
+
+    if name is not None:
+        source = catalogue.get(name)
+        if as_json:
+            print_json(source.as_dict())
+        else:
+            console.print(source.describe(), markup=False)
+        return
+    sources = [catalogue.get(key) for key in catalogue.names()]
     if as_json:
         print_json([source.as_dict() for source in sources])
         return
@@ -48,22 +59,10 @@ def list_known(as_json: options.Json = False) -> None:
     for source in sources:
         counts = (source.shape.queries, source.shape.rows, source.shape.features)
         shown = ["–" if count is None else f"{count:,}" for count in counts]
-        way = "fetch" if not source.gated else "by hand, prepare" if source.prepared else "by hand"
+        way = "tools/prepare.py" if source.prepared else "by hand" if source.gated else "fetch"
         table.add_row(source.key, *shown, way, "yes" if source.find() else "no")
     console.print(table)
-    console.print("`cldrank data info NAME` describes one and says how to get it.", style="dim")
-
-
-@app.command()
-def info(name: Annotated[str, typer.Argument(show_default=False)], as_json: options.Json = False) -> None:
-    """Describe one data set: shape, licence, citation, where it is, how to get it."""
-    from cldrank.data import catalogue
-
-    source = catalogue.get(name)
-    if as_json:
-        print_json(source.as_dict())
-    else:
-        console.print(source.describe(), markup=False)
+    console.print("`cldrank data list NAME` describes one and says how to get it.", style="dim")
 
 
 @app.command()
@@ -75,77 +74,21 @@ def fetch(
     force: Annotated[bool, options.spelled("--force", "Download it again even if it is present.")] = False,
     as_json: options.Json = False,
 ) -> None:
-    """Download a data set, verify it, and unpack or prepare it. If that needs a login, print how to place it by hand.
+    """Download a data set, verify it and unpack it. If that needs a login, or a tool, print what to do instead.
 
-    Example: `cldrank data fetch msrd`, after which `msrd:train` is a name that every command knows.
+    Example: `cldrank data fetch istella-s --accept-licence`, after which every command knows `istella-s:train`.
     """
-    from cldrank.data import catalogue
+    from cldrank import catalogue
+    from cldrank.catalogue import download
 
     source = catalogue.get(name)
-    fetched = _fetch(source, accept_licence=accept_licence, force=force)
+    with download_bar() as bar:
+        fetched = download.fetch(source, accept_licence=accept_licence, force=force, progress=_files_reporter(bar))
     if as_json:
         print_json({"name": source.key, "folder": str(fetched.folder), "fresh": fetched.fresh})
         return
     console.print(f"{source.key} is {'now' if fetched.fresh else 'already'} in {fetched.folder}", markup=False)
     _say_terms(source)
-
-
-@app.command()
-def prepare(
-    name: Annotated[str, typer.Argument(show_default=False)],
-    published: Annotated[
-        list[Path] | None,
-        options.spelled(
-            "--from PATH",
-            "The published files, or a folder of them; repeat it for several. By default they are downloaded.",
-            show_default=False,
-        ),
-    ] = None,
-    out: Annotated[
-        Path | None,
-        options.spelled("--out -o FOLDER", "The folder to write; by default the cache, where `NAME:SPLIT` finds it."),
-    ] = None,
-    as_json: options.Json = False,
-) -> None:
-    """Make the files that cldrank reads from those that a publisher offers, for sets that are published in other forms.
-
-    Example: `cldrank data prepare msrd --from downloads --out msrd`
-    """
-    from cldrank.data import catalogue
-    from cldrank.data.prepare import PreparedSet
-    from cldrank.data.prepare import prepare as prepare_files
-
-    source = catalogue.get(name)
-    if published:
-        with progress_bar() as bar:
-            made = prepare_files(source, published, out, _steps_reporter(bar))
-    else:
-        made = PreparedSet(_fetch(source, force=True, out=out).folder, {})
-    if as_json:
-        print_json({"name": source.key, "folder": str(made.folder), **made.counts})
-        return
-    counted = ", ".join(f"{what}: {number:,}" for what, number in made.counts.items() if number)
-    console.print(f"{source.key} is now in {made.folder}", markup=False)
-    if counted:
-        console.print(counted, markup=False)
-    _say_terms(source)
-
-
-def _fetch(source: DataSource, **chosen: Any) -> Fetched:
-    """Download a set, with a bar of bytes for each file, and then one of steps where files are made of them."""
-    from cldrank.data import download
-
-    with ExitStack() as shown:
-        files = _files_reporter(shown.enter_context(download_bar()))
-        steps: list[Report] = []
-
-        def making(what: str, done: int, total: int) -> None:
-            if not steps:
-                shown.close()  # one bar at a time
-                steps.append(_steps_reporter(shown.enter_context(progress_bar())))
-            steps[0](what, done, total)
-
-        return download.fetch(source, **chosen, progress=files, making=making)
 
 
 def _files_reporter(bar: Progress) -> Report:
@@ -156,18 +99,6 @@ def _files_reporter(bar: Progress) -> Report:
         if file not in tasks:
             tasks[file] = bar.add_task(file)
         bar.update(tasks[file], completed=done, total=total)
-
-    return report
-
-
-def _steps_reporter(bar: Progress) -> Report:
-    """A function that moves one bar and says what is being done."""
-    tasks: list[Any] = []
-
-    def report(what: str, done: int, total: int) -> None:
-        if not tasks:
-            tasks.append(bar.add_task(what))
-        bar.update(tasks[0], description=what, completed=done, total=total)
 
     return report
 
@@ -226,7 +157,7 @@ def convert(
 
     Example: `cldrank data convert train.txt.gz --out train.parquet`
     """
-    from cldrank.data.formats.parquet import save_parquet
+    from cldrank.data.table_rows import save_parquet
 
     check_parquet_name(out)
     options.check_outputs([out], source)
@@ -260,7 +191,7 @@ def make(
     Blocks stream to disk, so the set may be larger than memory. Example: `cldrank data make web10k-like -n 500`
     """
     from cldrank.data import synthetic
-    from cldrank.data.formats.parquet import save_parquet
+    from cldrank.data.table_rows import save_parquet
 
     target = out or Path(f"{kind}-{queries}-{seed}{f'-skip{skip}' if skip else ''}.parquet")
     check_parquet_name(target)
@@ -288,11 +219,11 @@ def cache(
     as_json: options.Json = False,
 ) -> None:
     """Show how much the cache of loaded files takes, or clear it."""
-    from cldrank.data import cache as loads
-    from cldrank.data.folders import cache_folder
+    from cldrank.catalogue.folders import cache_folder
+    from cldrank.data import store
 
-    removed = loads.clear() if clear else 0
-    entries, size = loads.usage()
+    removed = store.clear() if clear else 0
+    entries, size = store.usage()
     if as_json:
         print_json({"folder": str(cache_folder()), "entries": entries, "bytes": size, "removed": removed})
     else:

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, get_type_
 import typer
 from typer.core import TyperCommand
 
-from cldrank.errors import UsageError, setting
+from cldrank.cli.option_names import dashed
+from cldrank.errors import UsageError
 from cldrank.wording import listed
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ def option_of(
     one: Parameter, panel: str | None = None, owners: Iterable[str] = (), metavar: str | None = None
 ) -> Option:
     """The option of a parameter; `owners` names the classes that have it, where not all do."""
-    spelled = f"--{one.name.replace('_', '-')}"
+    spelled = dashed(one.name)
     whose = ", ".join(f"`{owner}`" for owner in owners)
     about = f"{whose}: {one.about}" if whose else f"{one.about[0].upper()}{one.about[1:]}"
     described: dict[str, Any] = {
@@ -109,7 +110,7 @@ def built(kinds: Mapping[str, type], name: str, values: Mapping[str, Any], said:
     own = parameters(kinds[name])
     for key, (_, owners) in owned(kinds).items():
         if key not in own and values.get(key) is not None:
-            raise no_option(said or name, setting(key).shell, owners)
+            raise no_option(said or name, dashed(key), owners)
     return kinds[name](**parsed(own, values))
 
 

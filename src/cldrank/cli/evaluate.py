@@ -20,7 +20,7 @@ from cldrank.cli.judging import (
     warn_of_scores,
 )
 from cldrank.cli.learning_task import Sources
-from cldrank.cli.output import console, new_table, print_title, save_table, say, working
+from cldrank.cli.output import console, save_table, say, working
 from cldrank.errors import UsageError
 
 if TYPE_CHECKING:
@@ -81,20 +81,23 @@ def evaluate(
 
 
 def _by_clicks(ranker: str, found: JudgedData, given: dict[str, Any], as_json: str | None) -> None:
-    from cldrank.cli.verdict_output import print_click_evaluation
+    from cldrank.documents import render_terminal
     from cldrank.evaluation import evaluate as run
+    from cldrank.evaluation.result_documents import click_evaluation_document
 
     with working("judging by clicks …"):
         (model,) = found.rankers
         result = run(model, found.dataset, name=ranker, **found.evidence(), **given)
     if deliver(result.as_dict(), as_json):
-        print_click_evaluation(result)
+        render_terminal(click_evaluation_document(result), console)
 
 
 def _by_labels(
     ranker: str, found: JudgedData, given: dict[str, Any], per_query: Path | None, record: bool, as_json: str | None
 ) -> None:
+    from cldrank.documents import render_terminal
     from cldrank.evaluation import evaluate as run
+    from cldrank.evaluation.result_documents import evaluation_document
 
     (model,) = found.rankers
     result = run(model, found.dataset, **given)
@@ -105,26 +108,11 @@ def _by_labels(
 
         record_evaluation(model, result, ranker)
     if deliver({"ranker": ranker, **result.as_dict()}, as_json):
-        print_evaluation(result, ranker)
+        render_terminal(evaluation_document(result, ranker), console)
         if per_query:
             say(f"values of every query: {per_query}")
         if record:
             say(f"recorded in {Path(ranker) / 'README.md'}")
-
-
-def print_evaluation(result: Evaluation, ranker: str) -> None:
-    """The table of one evaluation."""
-    from cldrank.evaluation import data_label
-
-    title = f"{ranker} on {data_label(result.data, result.synthetic)}, {result.queries:,} queries"
-    shown = next(iter(result.intervals.values()), None)
-    print_title(title)
-    table = new_table("measure", "mean", f"{shown.confidence:.0%} interval" if shown else "interval")
-    for measure in result.per_query:
-        interval = result.intervals.get(measure)
-        bounds = f"{interval.low:.4f} … {interval.high:.4f}" if interval else "–"
-        table.add_row(str(measure), f"{result[measure]:.4f}", bounds)
-    console.print(table)
 
 
 def _check_recordable(path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pkgutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,11 +14,14 @@ from cldrank.cli import options
 from cldrank.cli.derived import with_options
 from cldrank.cli.output import console, print_json, print_line, say, working
 from cldrank.errors import UsageError
-from cldrank.wording import count
+from cldrank.wording import count, listed
 
 if TYPE_CHECKING:
     from cldrank.export import Shipment
     from cldrank.rankers import Ranker
+
+# formats by their files, so that `--help` need not import them
+_FORMATS = [module.name for module in pkgutil.iter_modules([str(Path(__file__).parents[1] / "export" / "formats")])]
 
 
 @dataclass(frozen=True)
@@ -62,15 +66,9 @@ def export(
     ranker: Annotated[Path, typer.Argument(help="The folder of a saved ranker.", show_default=False)],
     to: Annotated[
         str,
-        options.spelled(
-            "--to FORMAT",
-            "onnx, opensearch, elasticsearch, solr, vespa, or json for plain numbers.",
-            show_default=False,
-        ),
+        options.spelled("--to FORMAT", f"{listed(_FORMATS, 'or')}.", show_default=False),
     ],
-    out: Annotated[
-        Path, options.spelled("--out -o PATH", "The file (onnx, json) or the folder to write.", show_default=False)
-    ],
+    out: Annotated[Path, options.spelled("--out -o PATH", "The file or the folder to write.", show_default=False)],
     *,
     shipping: Shipping,
     reading: options.Reading,
@@ -81,7 +79,7 @@ def export(
     Example: `cldrank export ranker/ --to opensearch --for 3.6 --check test.parquet --out ltr/`
     """
     from cldrank.export import export_ranker
-    from cldrank.export.registry import format_named
+    from cldrank.export.format import format_named
     from cldrank.rankers import load_ranker
 
     options.check_outside(out, ranker)

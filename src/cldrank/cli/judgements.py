@@ -6,11 +6,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_args
 
-from cldrank.cli import options
+import typer
+
+from cldrank.cli import log_options, options
 from cldrank.cli.derived import with_options
 from cldrank.cli.learning_task import Sources
 from cldrank.cli.output import console, new_table, print_json, print_line, say, working
-from cldrank.cli.propensity_methods import LogSource
 from cldrank.errors import UsageError
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 _BY_ID = (
     "queries are named by their ids, and {} searches by text; if the ids are not the texts, name a file with the "
-    "columns query_id and query_text: --query-text FILE."
+    "columns query_id and query_text: --query-texts FILE."
 )
 _ENDINGS = {".json": "workbench", ".csv": "quepid", ".parquet": "parquet"}
 _TOOLS = {"workbench": "the Workbench", "quepid": "Quepid"}
@@ -35,14 +36,6 @@ class Judging:
             "--features -f FILE",
             "All candidates of each query: Parquet, CSV or LETOR files, a folder, or a data set such as `msrd:test`. "
             "Those never shown are unknown.",
-            show_default=False,
-        ),
-    ] = None
-    segment: Annotated[
-        str | None,
-        options.spelled(
-            "--segment COLUMN",
-            "The device, layout or surface, in a raw log, where -p has a curve for each; cells know their segments.",
             show_default=False,
         ),
     ] = None
@@ -68,8 +61,8 @@ class Judging:
     def arguments(self) -> dict[str, Any]:
         """As `judge_documents` takes them, checked before anything is read."""
         from cldrank.arguments import check_choice, check_number
-        from cldrank.judgements.judging import checked_grades
-        from cldrank.propensity.checks.raising import EnvelopeUse
+        from cldrank.judgements.document_judgements import checked_grades
+        from cldrank.propensity.curve_checks import EnvelopeUse
 
         if self.fill is not None and not self.features:
             raise UsageError("--fill scores documents by their features; name these with --features.")
@@ -81,15 +74,15 @@ class Judging:
             "seed": self.seed,
         }
 
-    def read(self, source: LogSource) -> tuple[ClickTable, Any]:
+    def read(self, sources: Sources, log: log_options.LogReading) -> tuple[ClickTable, Any]:
         """The clicks and, where documents are to be filled in, the scores of a ranker."""
         from cldrank.rankers import load_ranker
 
         if self.fill is None or not self.features:
-            return source.table(options.load_features(self.features), self.segment), None
+            return sources.clicks_on(options.load_features(self.features), log), None
         ranker = load_ranker(self.fill)
         dataset = options.load_for_ranker(ranker, self.fill, options.Reading(), self.features)
-        return source.table(dataset, self.segment), ranker.predict(dataset)
+        return sources.clicks_on(dataset, log), ranker.predict(dataset)
 
 
 @dataclass(frozen=True)
@@ -120,10 +113,10 @@ class Delivery:
             show_default=False,
         ),
     ] = None
-    query_text: Annotated[
+    query_texts: Annotated[
         Path | None,
         options.spelled(
-            "--query-text FILE",
+            "--query-texts FILE",
             "The texts of queries, CSV or Parquet with query_id and query_text, for tools that search by text.",
             show_default=False,
         ),
@@ -139,7 +132,7 @@ class Delivery:
 
         if self.sure is not None:
             check_number("sure", self.sure, above=0, most=1)
-        texts = None if self.query_text is None else read_query_texts(self.query_text)
+        texts = None if self.query_texts is None else read_query_texts(self.query_texts)
         found: dict[str, Any] = {"to": self.to, "rating": self.rating, "query_texts": texts}
         check_delivery(**found)
         usual = _ENDINGS.get(out.suffix, self.to)
@@ -153,7 +146,10 @@ class Delivery:
 
 @with_options
 def judgements(
-    source: LogSource,
+    clicks: Annotated[
+        list[str],
+        typer.Argument(metavar="LOG...", help="A file of cells, a folder of days, or raw logs.", show_default=False),
+    ],
     propensity: Annotated[
         str,
         options.spelled(
@@ -166,6 +162,10 @@ def judgements(
     out: Annotated[Path, options.spelled("--out -o FILE", "The file to write.", show_default=False)],
     judging: Judging,
     delivery: Delivery,
+    log: log_options.LogReading,
+    trust_propensity: Annotated[
+        bool, options.spelled("--trust-propensity", "Use --propensity even where the log's own pages show another.")
+    ] = False,
     as_json: options.Json = False,
 ) -> None:
     """Judge documents by clicks, for tools that measure relevance: corrected for position, with an interval.
@@ -175,25 +175,31 @@ def judgements(
 
     Example: `cldrank judgements log/ -f candidates.parquet -p rho.json --to workbench --out judgements.json`
     """
-    from cldrank.judgements import write_judgements
+    from cldrank.judgements import judge_documents, write_judgements
 
-    features, sure = judging.features or [], delivery.sure
+    sources = Sources(
+        features=judging.features or [], clicks=clicks, propensity=propensity, trust_propensity=trust_propensity
+    )
     asked, wanted = judging.arguments(), delivery.arguments(out)
-    others = [one for one in (judging.fill, delivery.query_text) if one is not None]
-    options.check_outputs([out], [*source.log, *features, *others])
-    table, scores = judging.read(source)
-    curve = Sources(features=features, propensity=propensity).curve_for(table)
-    found = _judged(table, curve, fill=scores, **asked)
-    kept = found if sure is None else _sure(found, sure)
+    others = [path for path in (judging.fill, delivery.query_texts) if path is not None]
+    options.check_outputs([out], [*clicks, *sources.features, *others])
+    table, scores = judging.read(sources, log)
+    curve: Any = sources.curve_for(table)  # never None: the option must be given
+    with working("judging …"):
+        judged = judge_documents(table, curve, fill=scores, **asked)
+    kept = judged if delivery.sure is None else _sure(judged, delivery.sure)
     done = write_judgements(kept, out, **wanted)
-    wide = len(found) - len(kept)
+    too_wide = len(judged) - len(kept)
     if as_json:
-        print_json({**asdict(done), "too_wide": wide, **_facts(found)})
+        grades = {str(grade): rows for grade, rows in _by_grade(judged).items()}
+        print_json({**asdict(done), "too_wide": too_wide, "grades": grades, "thresholds": judged.thresholds})
         return
-    _print(found, done, wide, sure)
-    if done.format in _TOOLS and delivery.query_text is None:
+    _print(judged, done)
+    if delivery.sure is not None:
+        print_line(f"left out since their interval is wider than {delivery.sure:g}: {too_wide:,}.")
+    if done.format in _TOOLS and delivery.query_texts is None:
         say(_BY_ID.format(_TOOLS[done.format]))
-    if not features:
+    if not sources.features:
         say("without --features, the documents are those of the log, and none is unknown.")
 
 
@@ -204,37 +210,23 @@ def _numbers(text: str) -> list[float]:
         raise UsageError(f"--grades {text!r} are not numbers with commas between them, such as 0.05,0.2,0.5.") from None
 
 
-def _judged(table: ClickTable, curve: Any, **asked: Any) -> Judgements:
-    from cldrank.judgements import judge_documents
-
-    with working("judging …"):
-        return judge_documents(table, curve, **asked)
-
-
-def _sure(found: Judgements, width: float) -> Judgements:
-    kept = found.sure(width)
+def _sure(judged: Judgements, width: float) -> Judgements:
+    kept = judged.sure(width)
     if not kept.known.any():
-        narrowest = float((found.high - found.low)[found.known].min())
+        narrowest = float((judged.high - judged.low)[judged.known].min())
         raise UsageError(f"--sure {width:g} leaves no judgement; the narrowest interval is {narrowest:.2g} wide.")
     return kept
 
 
-def _facts(found: Judgements) -> dict[str, Any]:
-    return {"grades": {str(grade): rows for grade, rows in _by_grade(found).items()}, "thresholds": found.thresholds}
+def _by_grade(judged: Judgements) -> dict[int, int]:
+    return {grade: int((judged.grade == grade).sum()) for grade in range(len(judged.thresholds) + 1)}
 
 
-def _by_grade(found: Judgements) -> dict[int, int]:
-    return {grade: int((found.grade == grade).sum()) for grade in range(len(found.thresholds) + 1)}
-
-
-def _print(found: Judgements, done: WrittenJudgements, wide: int, sure: float | None) -> None:
-    ends = (0.0, *found.thresholds, 1.0)
+def _print(judged: Judgements, done: WrittenJudgements) -> None:
+    ends = (0.0, *judged.thresholds, 1.0)
     table = new_table("grade", "relevance", "judgements", "within one grade")
-    for grade, rows in _by_grade(found).items():
-        at = found.grade == grade
-        alone = f"{found.one_grade[at].mean():.0%}" if rows else "–"
-        table.add_row(str(grade), f"{ends[grade]:g} … {ends[grade + 1]:g}", f"{rows:,}", alone)
+    for grade, rows in _by_grade(judged).items():
+        share = f"{judged.one_grade[judged.grade == grade].mean():.0%}" if rows else "–"
+        table.add_row(str(grade), f"{ends[grade]:g} … {ends[grade + 1]:g}", f"{rows:,}", share)
     console.print(table)
     print_line(f"{done.path}: {done}.")
-    if sure is not None:
-        print_line(f"left out since their interval is wider than {sure:g}: {wide:,}.")

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cldrank.cli import log_options, options
 from cldrank.cli.learning_task import Sources
+from cldrank.cli.option_names import dashed
 from cldrank.cli.output import print_json, save_as_json, say
-from cldrank.errors import CldrankWarning, UsageError, setting, warn
+from cldrank.errors import CldrankWarning, UsageError, warn
 from cldrank.files import recover_folder
 from cldrank.wording import listed
 
@@ -142,9 +143,9 @@ def check_sources(named: tuple[str, ...], sources: Sources, log: log_options.Log
     if PRODUCTION in named:
         folder = f" (the folder is ./{PRODUCTION})" if Path(PRODUCTION).exists() else ""
         raise UsageError(f"{PRODUCTION} is the order of a log; name the log with --clicks{folder}.")
-    own = {"propensity": sources.propensity, "depth": sources.depth}
+    own = {name: getattr(sources, name) for name in ("propensity", "trust_propensity", "depth")}
     every = {**own, **vars(log), **only_clicks}
-    given = [setting(name).shell for name, value in every.items() if value is not None and value is not False]
+    given = [dashed(name) for name, value in every.items() if value is not None and value is not False]
     if given:
         verb = "is" if len(given) == 1 else "are"
         raise UsageError(f"{listed(given)} {verb} of use with clicks alone; name these with --clicks.")
@@ -152,13 +153,15 @@ def check_sources(named: tuple[str, ...], sources: Sources, log: log_options.Log
 
 def warn_of_scores(named: tuple[str, ...], judging: ClickJudging) -> None:
     """Files of scores may come from rankers that were trained on the very clicks that judge them."""
-    text = (
-        "{} does not say which queries its ranker was trained on, so none is left out, and if it was trained on these "
-        "clicks, it looks better than it is. Name its folder instead; --allow-trained accepts this."
-    )
     for name in dict.fromkeys(named):
         if name != PRODUCTION and Path(name).is_file() and not judging.allow_trained:
-            warn(CldrankWarning(text, name))
+            warn(
+                CldrankWarning(
+                    f"{name} does not say which queries its ranker was trained on, so none is left out, and if it was "
+                    "trained on these clicks, it looks better than it is. Name its folder instead; --allow-trained "
+                    "accepts this."
+                )
+            )
 
 
 def deliver(result: dict[str, Any], named: str | None) -> bool:
@@ -175,6 +178,7 @@ def deliver(result: dict[str, Any], named: str | None) -> bool:
 def _loaded(named: tuple[str, ...], sources: Sources, reading: options.Reading) -> tuple[Any, ...]:
     """The candidates, then what each name means: a ranker, which must know the features, scores in a file, or a log."""
     from cldrank.data.scores import load_scores
+    from cldrank.propensity.curve_files import is_curve_file
     from cldrank.rankers import load_ranker
 
     paths = {name: Path(name) for name in named if name != PRODUCTION}
@@ -188,6 +192,8 @@ def _loaded(named: tuple[str, ...], sources: Sources, reading: options.Reading) 
             )
         if path.is_dir():
             rankers[name] = load_ranker(path)
+        elif is_curve_file(path):
+            raise UsageError(f"{name} is a file of propensities, not a ranker; name it with --propensity.")
     dataset: RankingDataset | None = None
     for name, ranker in rankers.items():
         if dataset is None:

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cldrank.cli import log_options, options
+from cldrank.cli.option_names import columns_by, dashed
 from cldrank.cli.output import working
-from cldrank.errors import UsageError, advising_columns, setting
+from cldrank.errors import UsageError
 
 if TYPE_CHECKING:
     from cldrank.clicks.table import ClickTable
@@ -38,6 +39,13 @@ class Sources:
             show_default=False,
         ),
     ] = None
+    trust_propensity: Annotated[
+        bool,
+        options.spelled(
+            "--trust-propensity",
+            "Use --propensity even where this log's own pages show another curve; a verdict takes it for known.",
+        ),
+    ] = False
     depth: Annotated[
         int | None,
         options.spelled("--depth POSITION", "Treat every page as if it ended here.", min=1, show_default=False),
@@ -49,7 +57,7 @@ class Sources:
 
         named = self.clicks or []
         engine = {} if session is None else {"engine": spark_engine(session)}
-        with working("reading clicks …"), advising_columns(lambda option: f"--log{option[1:]}"):
+        with working("reading clicks …"), columns_by("--log-column"):
             table = ClickTable.read(named[0] if len(named) == 1 else named, dataset, **log.chosen(), **engine)
         if self.depth is None:
             return table
@@ -62,7 +70,7 @@ class Sources:
     def curve_for(self, table: ClickTable) -> Curve | None:
         """The propensities (or slopes and bases) of the positions of clicks; None where none are named."""
         from cldrank.propensity import SegmentPropensities
-        from cldrank.propensity.storage import parse_curve
+        from cldrank.propensity.curve_files import parse_curve
 
         if self.propensity is None:
             return None
@@ -72,7 +80,7 @@ class Sources:
                 f"{self.propensity} reaches down to position {len(found)}, the clicks to {table.depth}; "
                 f"--depth {len(found)} treats pages as if they ended there."
             )
-        return found
+        return found.trusted() if self.trust_propensity else found
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,7 +131,7 @@ class LearningTask(Sources):
 
         if not self.clicks:
             raise UsageError(f"{self.method.name} learns from labels, which are not read on Spark.")
-        dataset = SparkDataset.read(session, self.features, **self.reading.spark_columns())
+        dataset = SparkDataset.read(session, self.features, self.reading.spark_columns())
         table = self.clicks_on(None, self.log, session)
         with working("joining clicks with features …"):
             found, known = dataset.shown(table)
@@ -148,20 +156,20 @@ class LearningTask(Sources):
         named = {"features": self.features, "column": self.reading.column, "groups": self.reading.groups}
         named |= {"clicks": self.clicks, "log_column": self.log.log_column}
         for name, values in named.items():
-            words += [word for value in values or () for word in (setting(name).shell, str(value))]
+            words += [word for value in values or () for word in (dashed(name), str(value))]
         given = {"n_features": self.reading.n_features, "missing": self.reading.missing, "depth": self.depth}
         given |= {name: getattr(self.log, name) for name in ("first_position", "segment", "last", "until")}
         for name, value in given.items():
-            words += [] if value is None else [setting(name).shell, str(value)]
+            words += [] if value is None else [dashed(name), str(value)]
         words += ["--one-query"] if self.log.one_query else []
         return f"judge the ranker on them with `{shlex.join([*words, '--propensity', self.propensity or 'FILE'])}`"
 
 
 def spark_engine(session: Any) -> Any:
     """A Spark session as an engine that counts logs."""
-    import ibis
+    from cldrank.tables.spark_engine import Spark
 
-    return ibis.pyspark.connect(session)
+    return Spark(session)
 
 
 def corrects_if_asked(kind: type[Method]) -> bool:

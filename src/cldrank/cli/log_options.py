@@ -9,9 +9,9 @@ from typing import Annotated, Any
 import typer
 
 from cldrank.cli.options import named_columns, of_reading
-from cldrank.errors import UsageError, setting
+from cldrank.errors import UsageError
 
-_NOT_LAYOUT = ("log", "column", "log_column", "engine", "master", "memory_limit", "last", "until", "segment")
+_NOT_LAYOUT = ("log", "log_column", "engine", "master", "memory_limit", "last", "until", "segment")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,42 +39,35 @@ class LogStart:
 
 
 @dataclass(frozen=True, kw_only=True)
-class LogShape(LogStart):
-    """All that can be said about how a raw log is laid out: the fields of `cldrank.clicks.log.LogLayout`."""
+class LogEngine:
+    """Where a log is read."""
 
-    by_time: Annotated[
-        bool,
-        of_reading(
-            "--by-time", "If a session sees a page of the same query at another time, count it as another page."
-        ),
-    ] = False
-    page_size: Annotated[
-        int | None,
-        of_reading("--page-size INTEGER", "Logs with a `page` column: results per page. [default: found]", min=1),
-    ] = None
-    paging: Annotated[
-        str | None,
-        of_reading("--paging restarts|continues", "Whether positions start again on each `page`. [default: found]"),
-    ] = None
-    first_page: Annotated[
-        int | None,
-        of_reading("--first-page 0|1", "Logs with a `page` column: the first page. [default: found]", min=0, max=1),
-    ] = None
-    grid_columns: Annotated[
-        int | None,
-        of_reading(
-            "--grid-columns INTEGER", "Logs with `row` and `column`: columns of the grid. [default: found]", min=1
-        ),
-    ] = None
-    satisfied: Annotated[
-        float | None,
-        of_reading("--satisfied SECONDS", "Count a click only if its `dwell` time is at least this, or unknown."),
-    ] = None
-    dwell_unit: Annotated[str | None, of_reading("--dwell-unit s|ms", "The unit of `dwell` times. [default: s]")] = None
+    engine: Annotated[
+        str,
+        of_reading("--engine duckdb|spark", "The engine that counts; duckdb runs in this process. [default: duckdb]"),
+    ] = "duckdb"
+    master: Annotated[str, of_reading("--master URL", "Spark: where it runs. [default: local[*]]")] = "local[*]"
+    memory_limit: Annotated[
+        str,
+        of_reading("--memory-limit SIZE", "DuckDB: spill to disk beyond this; Spark: driver memory. [default: 3GB]"),
+    ] = "3GB"
+
+
+@dataclass(frozen=True, kw_only=True)
+class RowOptions:
+    """What holds for the rows of a raw log and the records of an import alike."""
+
     time_zone: Annotated[
         str | None,
         of_reading("--time-zone NAME", "Of times that name none, such as Europe/Berlin. [default: UTC]"),
     ] = None
+    exclude_users: Annotated[
+        str | None, of_reading("--exclude-users FILE", "Set aside the rows of these users: a file with an id per line.")
+    ] = None
+    exclude_bots: Annotated[
+        bool,
+        of_reading("--exclude-bots", "Set aside the rows of users (or sessions) that do not look like people."),
+    ] = False
 
 
 _Last = Annotated[str | None, of_reading("--last DAYS", "Of a folder of days, only the last: 28d, say, or 4w.")]
@@ -95,8 +88,8 @@ class Window:
 
 
 @dataclass(frozen=True, kw_only=True)
-class LogOptions(LogShape):
-    """A log, or cells, and how to read it."""
+class LogSource(LogStart, LogEngine):
+    """A log, or cells, and where to read it."""
 
     log: Annotated[
         list[str],
@@ -104,30 +97,21 @@ class LogOptions(LogShape):
             help="Log files, folders or patterns: Parquet, CSV, JSON Lines.", metavar="LOG...", show_default=False
         ),
     ]
-    column: Annotated[
+    log_column: Annotated[
         list[str] | None,
         of_reading(
-            "--column ROLE=NAME",
+            "--log-column ROLE=NAME",
             "Which column of the log holds `session_id`, `query_id`, `doc_id`, `position`, `clicked` (or lists: "
             "`documents`, `clicked_positions`, `clicked_documents`), `timestamp`, `user_id`, `ranker_id`, `surface`, "
-            "`propensity`, `dwell`, if it has another name; and which hold `page`, or `row` and `column`, if any. A "
+            "`propensity`, if it has another name; and which hold `page`, or `row` and `column`, if any. A "
             "field inside of a column by its path: doc_id=event.object.id.",
         ),
     ] = None
-    engine: Annotated[
-        str,
-        of_reading("--engine duckdb|spark", "The engine that counts; duckdb runs in this process. [default: duckdb]"),
-    ] = "duckdb"
-    master: Annotated[str, of_reading("--master URL", "Spark: where it runs. [default: local[*]]")] = "local[*]"
-    memory_limit: Annotated[
-        str,
-        of_reading("--memory-limit SIZE", "DuckDB: spill to disk beyond this; Spark: driver memory. [default: 3GB]"),
-    ] = "3GB"
 
     @property
     def columns(self) -> dict[str, str] | None:
         """The columns that have other names."""
-        return log_columns(self.column, "--column")
+        return log_columns(self.log_column, "--log-column")
 
     def typed(self) -> str | None:
         """The same as options of commands that read features too, each behind a space; None where they lack some."""
@@ -135,7 +119,8 @@ class LogOptions(LogShape):
         given = {name: value for name, value in self.layout().items() if name != "columns"}
         if not set(given) <= {entry.name for entry in fields(LogStart)}:
             return None
-        options = [setting(name, None if value is True else value).shell for name, value in given.items()]
+        spelled = {name: f"--{name.replace('_', '-')}" for name in given}
+        options = [spelled[name] if value is True else f"{spelled[name]} {value}" for name, value in given.items()]
         return "".join(f" {option}" for option in [*named, *options])
 
     def reading(self) -> dict[str, Any]:
@@ -146,6 +131,30 @@ class LogOptions(LogShape):
             "memory_limit": self.memory_limit,
             **self.layout(),
         }
+
+
+@dataclass(frozen=True, kw_only=True)
+class LogOptions(LogSource, RowOptions):
+    """A log of any layout: all that can be said of it, the fields of `cldrank.clicks.log.LogLayout`."""
+
+    by_time: Annotated[
+        bool,
+        of_reading(
+            "--by-time", "If a session sees a page of the same query at another time, count it as another page."
+        ),
+    ] = False
+    page_size: Annotated[
+        int | None,
+        of_reading("--page-size INTEGER", "Logs whose positions start again on each `page`: results per page.", min=1),
+    ] = None
+    first_page: Annotated[
+        int | None,
+        of_reading("--first-page 0|1", "Logs with a `page` column: the first page. [default: 1]", min=0, max=1),
+    ] = None
+    grid_columns: Annotated[
+        int | None,
+        of_reading("--grid-columns INTEGER", "Logs with `row` and `column`: columns of the grid.", min=1),
+    ] = None
 
 
 @dataclass(frozen=True, kw_only=True)

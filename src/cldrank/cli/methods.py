@@ -21,14 +21,12 @@ if TYPE_CHECKING:
     from cldrank.parameters import Parameter
 
 _SHORT = {"-c": "clicks", "-p": "propensity"}
-_OF_ONE_FIT = ("checkpoint", "resume", "tensorboard", "warm_start")
 
 
 class MethodCommands(TyperGroup):
     """A command with one sub-command per method, each made when it is called for."""
 
     action: ClassVar[Callable[..., None]]
-    judges: ClassVar[bool] = False
     may_judge: ClassVar[bool] = False
 
     def list_commands(self, ctx: Any) -> list[str]:
@@ -76,13 +74,12 @@ class MethodCommand(TyperCommand):
             raise
 
 
-def group(action: Callable[..., None], *, judges: bool = False, may_judge: bool = False) -> typer.Typer:
+def group(action: Callable[..., None], *, may_judge: bool = False) -> typer.Typer:
     """An app with one command per method, which calls `action(chosen, …)`.
 
-    judges      whether it fits many times and judges each fit by clicks
     may_judge   whether it judges by clicks if asked to, so that methods without a curve may be given one
     """
-    own = {"action": staticmethod(action), "judges": judges, "may_judge": may_judge}
+    own = {"action": staticmethod(action), "may_judge": may_judge}
     kind = type("Commands", (MethodCommands,), own)
     app = typer.Typer(
         cls=kind,
@@ -106,7 +103,7 @@ def _named_model(arguments: list[str]) -> str | None:
 
 
 def _command(commands: type[MethodCommands], kind: type[Method], model: str | None) -> TyperCommand:
-    settings = _settings(kind, model, commands.judges)
+    settings = _settings(kind, model)
     own = [
         one for name, one in inspect.signature(commands.action, eval_str=True).parameters.items() if name != "chosen"
     ]
@@ -118,7 +115,7 @@ def _command(commands: type[MethodCommands], kind: type[Method], model: str | No
         commands.action(_chosen(kind, settings, values), **rest)
 
     ordered = [
-        *_evidence(kind, commands.judges or commands.may_judge),
+        *_evidence(kind, commands.may_judge),
         _model_option(kind),
         *own,
         *derived,
@@ -145,7 +142,7 @@ def _evidence(kind: type[Method], judges: bool) -> list[Option]:
     if not uses_clicks(kind.needs):
         return [one for one in every if one.name == "features"]
     curve = judges or uses_curve(kind.needs) or corrects_if_asked(kind)
-    return [one for one in every if curve or one.name != "propensity"]
+    return [one for one in every if curve or one.name not in ("propensity", "trust_propensity")]
 
 
 def _reading(kind: type[Method]) -> list[Option]:
@@ -168,14 +165,14 @@ def _model_option(kind: type[Method]) -> Option:
 Settings = Mapping[str, tuple["Parameter", str]]
 
 
-def _settings(kind: type[Method], model: str | None, judges: bool) -> Settings:
+def _settings(kind: type[Method], model: str | None) -> Settings:
     """What can be set of the method, the model and the run, by name, each with the title of its panel."""
     from cldrank.estimators.registry import configured, unused_settings
     from cldrank.models import Run
     from cldrank.parameters import parameters
 
     fitted = type(configured(kind, {"model": model}).model)
-    unused = {"model", "run", *unused_settings(kind, fitted), *(_OF_ONE_FIT if judges else ())}
+    unused = {"model", "run", *unused_settings(kind, fitted)}
     found: dict[str, tuple[Parameter, str]] = {}
     for owner, panel in ((kind, "Method"), (fitted, f"Model: {fitted.name}"), (Run, "Run")):
         for name, one in parameters(owner).items():

@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from cldrank.cli.output import console, say, working
-from cldrank.errors import CldrankError, DataError, FormatError, UsageError, advising_columns, setting
+from cldrank.cli.option_names import CONVERTED, columns_by
+from cldrank.cli.output import console, working
+from cldrank.errors import CldrankError, DataError, FormatError, UsageError
 from cldrank.files import check_writable
+from cldrank.wording import some
 
 if TYPE_CHECKING:
     from cldrank.data.dataset import RankingDataset
@@ -167,7 +169,7 @@ class Layout:
         list[str] | None,
         of_reading(
             "--column ROLE=NAME",
-            "Parquet: which column is `query_id`, `doc_id`, `label` or `features` (one of lists, or several: a,b,c).",
+            "Tables: which column is `query_id`, `doc_id`, `label` or `features` (one of lists, or several: a,b,c).",
         ),
     ] = None
     groups: Annotated[
@@ -188,42 +190,35 @@ class Layout:
 
     def chosen(self) -> dict[str, Any]:
         """The arguments for functions that read features."""
-        from cldrank.clicks.log import ROLES
-        from cldrank.data.formats.parquet_columns import ARGUMENTS
-
-        columns = named_columns(self.column, "--column") or {}
-        for role in columns:
-            if role in ROLES and role not in ARGUMENTS:
-                raise UsageError(f"--column is for features here; for columns of the log, write --log-column {role}=…")
-            if role not in ARGUMENTS:
-                raise UsageError(f"--column has the role {role!r}; the roles are {', '.join(ARGUMENTS)}.")
-        named = {ARGUMENTS[role]: name for role, name in columns.items()}
-        return {**named, "groups": self.groups, "n_features": self.n_features, "missing": self._missing()}
+        columns = named_columns(self.column, "--column")
+        known = ("query_id", "doc_id", "label", "features")
+        for role in columns or ():
+            if role not in known:
+                raise UsageError(
+                    f"--column has the role {role!r}; the roles of features are {', '.join(known)}. Columns of a log "
+                    "are named with --log-column."
+                )
+        options = {"groups": self.groups, "n_features": self.n_features, "missing": self._missing()}
+        return {"columns": columns, **options}
 
     def spark_columns(self) -> dict[str, Any]:
-        """The arguments of `SparkDataset` that say which column holds what."""
+        """The columns of `SparkDataset` by role."""
         given = self.chosen()
         for name in ("groups", "n_features", "missing"):
             if given.pop(name) is not None:
-                raise UsageError("{} is for files that are read here, not by Spark.", setting(name))
-        if getattr(self, "stream", None) is not None:
-            raise UsageError("--stream and --no-stream are for files that are read here, not by Spark.")
-        if given.pop("label", None) is not None:
+                raise UsageError(f"`{name}` is for files that are read here, not by Spark.")
+        columns: dict[str, Any] = dict(given["columns"] or {})
+        if "label" in columns:
             raise UsageError("labels are not read on Spark; leave --column label=… out.")
-        given.pop("zero_based", None)
-        return {"document" if name == "doc" else name: value for name, value in given.items()}
+        return columns
 
-    def load(self, sources: list[str], *, cache: bool = False, stream: bool | None = None) -> RankingDataset:
+    def load(self, sources: list[str], *, cache: bool = False) -> RankingDataset:
         """The dataset that the sources hold."""
         from cldrank.data.loading import load
 
         arguments = self.chosen()
-        with working(f"reading {', '.join(sources)} …"):
-            dataset = load(sources, **arguments, cache=cache, stream=stream)
-        if dataset.on_disk and stream is None:
-            size = f"{dataset.features.nbytes / 2**30:,.1f} GiB"
-            say(f"the features stay on disk: in memory they would take {size}, more than half of what is free")
-        return dataset
+        with working(f"reading {some(sources)} …"):
+            return load(sources, **arguments, cache=cache)
 
     def _missing(self) -> Any:
         """A number to fill in, or a word for `load` to judge."""
@@ -238,21 +233,10 @@ class Reading(Layout):
     """How to read feature files."""
 
     cache: Annotated[bool, of_reading("--cache/--no-cache", "Keep large files memory-mapped in the cache.")] = True
-    stream: Annotated[
-        bool | None,
-        of_reading(
-            "--stream/--no-stream",
-            "Parquet: leave features on disk, read as needed; by default, if they would fill half of the free memory.",
-        ),
-    ] = None
 
-    def load(self, sources: list[str], *, cache: bool | None = None, stream: bool | None = None) -> RankingDataset:
+    def load(self, sources: list[str], *, cache: bool | None = None) -> RankingDataset:
         """The dataset that the sources hold."""
-        return super().load(
-            sources,
-            cache=self.cache if cache is None else cache,
-            stream=self.stream if stream is None else stream,
-        )
+        return super().load(sources, cache=self.cache if cache is None else cache)
 
 
 def place(engine: str, master: str) -> AbstractContextManager[Any]:
@@ -264,26 +248,23 @@ def place(engine: str, master: str) -> AbstractContextManager[Any]:
         if master != "local[*]":
             raise UsageError("--master says where Spark runs; say --engine spark, too.")
         return nullcontext()
-    from cldrank.clicks.log.engines.starting_spark import spark_session
+    from cldrank.tables.spark_engine import spark_session
 
-    return spark_session(master)
+    return nullcontext(spark_session(master))
 
 
 def load_for_ranker(ranker: Ranker, folder: Path, reading: Reading, sources: list[str]) -> RankingDataset:
     """Candidates with the features of a ranker, in its order; others are refused."""
-    from cldrank.data.formats import feature_format
-    from cldrank.data.loading import source_files
+    from cldrank.data.loading import feature_files
 
     names, dataset = ranker.feature_names, reading.load(sources)
     own = dataset.feature_names
     if own != names and names[0] == "f1" and own == names[: len(own)] and reading.n_features is None:
-        if feature_format(source_files(sources)[0]) == "letor":  # whose rows may leave out the last features
+        if feature_files(sources)[0].format == "letor":  # whose rows may leave out the last features
             dataset = replace(reading, n_features=len(names)).load(sources)
     elif own != names and sorted(own) == sorted(names):
         places = [own.index(name) for name in names]
-        table: Any = dataset.features
-        features = table.of_columns(places) if dataset.on_disk else table[:, places]
-        dataset = replace(dataset, features=features, feature_names=names)
+        dataset = dataset.with_features(places)
     check_ranker_features(ranker, folder, dataset, sources)
     return dataset
 
@@ -295,8 +276,7 @@ def check_ranker_features(ranker: Ranker, folder: Path, dataset: RankingDataset,
     try:
         check_features(ranker.feature_names, dataset.feature_names, of_file=True)
     except DataError as error:
-        message = f"does not suit the ranker in {folder}: {error.said('shell')}"
-        raise FormatError(message, path=", ".join(sources)) from None
+        raise FormatError(f"does not suit the ranker in {folder}: {error}", path=some(sources)) from None
 
 
 def load_features(features: list[str] | None) -> RankingDataset | None:
@@ -307,7 +287,7 @@ def load_features(features: list[str] | None) -> RankingDataset | None:
 
 def renaming_columns() -> AbstractContextManager[None]:
     """For features in commands without options for their columns: errors advise to write them to another file."""
-    return advising_columns(lambda option: f"`cldrank data convert FILE {option} --out NEW.parquet`")
+    return columns_by("--column", CONVERTED)
 
 
 def named_columns(options: list[str] | None, name_of_option: str) -> dict[str, str | list[str]] | None:
@@ -319,5 +299,7 @@ def named_columns(options: list[str] | None, name_of_option: str) -> dict[str, s
         role, equals, name = option.partition("=")
         if not equals or not role or not name:
             raise UsageError(f"{name_of_option} {option!r} is not of the form ROLE=NAME, such as query_id=qid.")
+        if role in columns:
+            raise UsageError(f"{name_of_option} names two columns for {role}, {columns[role]} and {name}; name one.")
         columns[role] = name.split(",") if "," in name else name
     return columns

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
+from rich.segment import Segment
 
 from cldrank.errors import UsageError
 from cldrank.files import replacing, save_text
@@ -19,18 +21,35 @@ if TYPE_CHECKING:
     from rich.progress import Progress
     from rich.table import Table
 
-Rows = Sequence[tuple[str, Sequence[str]]]  # a name, and what stands beside it
+_LONGEST = 2000  # letters of a message
+_COMMANDS = re.compile("[\x7f-\x9f]")  # the controls that JSON may hold as they are
+
+
+class SafeConsole(Console):
+    r"""A console that writes control characters of data out, so that no text can command the terminal.
+
+    >>> SafeConsole(width=40).print("\x1b[31mred")
+    \x1b[31mred
+    """
+
+    def render(self, *given: Any, **options: Any) -> Iterator[Segment]:
+        """The pieces of what is printed; cursor movements of progress bars are pieces of their own."""
+        from cldrank.documents.document import visible
+
+        for piece in super().render(*given, **options):
+            yield piece if piece.control else Segment(visible(piece.text), piece.style)
+
 
 # highlight=False: numbers keep their plain colour; emoji=False: `mq2008:train:` is not a tram; soft_wrap: a message is
 # one line however narrow the terminal
-console = Console(highlight=False, emoji=False)
-messages = Console(stderr=True, highlight=False, emoji=False, soft_wrap=True)
+console = SafeConsole(highlight=False, emoji=False)
+messages = SafeConsole(stderr=True, highlight=False, emoji=False, soft_wrap=True)
 
 
 def print_error(text: str) -> None:
-    """One or two lines on standard error."""
+    """One or two lines on standard error; a path or a name that is longer than any message is cut."""
     messages.print("[bold red]error:[/]", end=" ")
-    messages.print(text, markup=False)
+    messages.print(text if len(text) <= _LONGEST else f"{text[:_LONGEST]} …", markup=False)
 
 
 def print_warning(text: str) -> None:
@@ -58,7 +77,8 @@ def save_as_json(value: Any, path: Path) -> None:
 def _as_json(value: Any, indent: int | None = 2) -> str:
     from cldrank.decoding import plain
 
-    return json.dumps(plain(value), indent=indent, ensure_ascii=False, allow_nan=False) + "\n"
+    text = json.dumps(plain(value), indent=indent, ensure_ascii=False, allow_nan=False)
+    return _COMMANDS.sub(lambda match: f"\\u{ord(match[0]):04x}", text) + "\n"
 
 
 def print_title(text: str) -> None:
@@ -96,9 +116,11 @@ def new_table(*columns: str) -> Table:
     from rich.table import Table
     from rich.text import Text
 
+    from cldrank.documents.document import visible
+
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
     for index, column in enumerate(columns):  # folded, not cut: two names must stay different
-        table.add_column(Text(column), justify="left" if index == 0 else "right", overflow="fold")
+        table.add_column(Text(visible(column)), justify="left" if index == 0 else "right", overflow="fold")
     return table
 
 
@@ -106,7 +128,9 @@ def add_row(table: Table, *cells: str, style: str = "") -> None:
     """A row of texts as they are: [these] are letters, not a style."""
     from rich.text import Text
 
-    table.add_row(*map(Text, cells), style=style)
+    from cldrank.documents.document import visible
+
+    table.add_row(*(Text(visible(cell)) for cell in cells), style=style)
 
 
 def fits(table: Table) -> bool:
@@ -114,25 +138,13 @@ def fits(table: Table) -> bool:
     return console.measure(table, options=console.options.update(width=10_000)).maximum <= console.width
 
 
-def print_wide(head: str, rows: Rows, columns: Sequence[str], bold: Container[str] = ()) -> None:
-    """A table with a line per name; columns that do not fit beside the others follow in further tables."""
-    start = 0
-    while start < len(columns):
-        for end in range(len(columns), start, -1):
-            table = new_table(head, *columns[start:end])
-            for name, cells in rows:
-                add_row(table, name, *cells[start:end], style="bold" if name in bold else "")
-            if fits(table):
-                break
-        console.print(table)
-        start = end
-
-
 @contextmanager
 def working(text: str) -> Iterator[Callable[[str], None]]:
     """Show that something is going on, if a terminal is there; a function to say what comes next."""
-    with messages.status(text) as status:
-        yield status.update
+    from rich.text import Text
+
+    with messages.status(Text(text)) as status:
+        yield lambda words: status.update(Text(words))
 
 
 def progress_bar() -> Progress:

@@ -16,14 +16,11 @@ from cldrank.cli.clicks_audit import BLOCKED
 from cldrank.cli.compare import EXIT_CODES
 from cldrank.cli.log_options import log_columns
 from cldrank.cli.output import (
-    add_row,
     console,
     messages,
-    new_table,
     print_error,
     print_json,
     print_line,
-    print_title,
     print_warning,
     say,
     working,
@@ -33,13 +30,11 @@ from cldrank.files import save_text
 from cldrank.wording import duration
 
 if TYPE_CHECKING:
-    from cldrank.pipeline import PipelineDefinition, RunRecord, StepRecord
+    from cldrank.pipeline import PipelineDefinition, RunRecord, TaskRecord
 
 _INTERRUPTED = 130
 _WRONG_CALL = 2
 _UNSAFE = EXIT_CODES["cannot tell"]  # nothing that was learned is shown to be safe
-_COLOURS = {"done": "green", "reused": "cyan", "stopped": "yellow", "failed": "red"}
-_STATUS_COLOURS = {"shipped": "green", "stopped": "yellow", "failed": "red"}
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -113,20 +108,24 @@ def show(
     """
     from dataclasses import asdict
 
-    from cldrank.pipeline.page import render_run
-    from cldrank.pipeline.records import RECORD, RunRecord
+    from cldrank.documents import render_terminal
+    from cldrank.pipeline.definition import read_pipeline
+    from cldrank.pipeline.run_page import render_run, run_document
+    from cldrank.pipeline.running import RECORD, RunRecord, find_run
 
     if named is not None and named.endswith(".toml"):
         file, named = Path(named), None
-    folder = Path(named) if named and (Path(named) / RECORD).is_file() else _named_run(file, named)
+    is_folder = named is not None and (Path(named) / RECORD).is_file()
+    folder = Path(str(named)) if is_folder else find_run(read_pipeline(file), named)
     options.check_outputs([html], [folder / RECORD])
     record = RunRecord.load(folder)
     if html:
-        save_text(html, render_run(record, folder.resolve().as_uri()))
+        save_text(html, render_run(record, folder.resolve().parent.as_uri()))
     if as_json:
         print_json({"folder": str(folder), **asdict(record)})
     elif not html:
-        _print_run(record, folder)
+        render_terminal(run_document(record), console)
+        print_line(f"everything about it: {folder}")
     if html:
         say(f"wrote {html}")
 
@@ -142,27 +141,31 @@ def new(
         list[str] | None,
         options.spelled(
             "--column ROLE=NAME",
+            "Which column of the features is `query_id`, `doc_id` and so on, if its name does not say so; repeatable.",
+            show_default=False,
+        ),
+    ] = None,
+    log_column: Annotated[
+        list[str] | None,
+        options.spelled(
+            "--log-column ROLE=NAME",
             "Which column of the log is `session_id`, `query_id` and so on, if its name does not say so; repeatable.",
             show_default=False,
         ),
     ] = None,
     out: Annotated[Path, options.spelled("--out -o FILE", "The file to write.")] = Path("pipeline.toml"),
 ) -> None:
-    """Look at a log and its features, and write a commented pipeline file that runs as it is.
+    """Write a commented pipeline file with this log, these features and columns, and every other key at its default.
 
     Example: `cldrank pipeline new logs/ --features train.parquet`
     """
-    from cldrank.pipeline.looking import look
-    from cldrank.pipeline.writing import write_pipeline
+    from cldrank.pipeline.template import pipeline_template
 
     if out.exists():
-        raise UsageError(f"{out} is there already; name another file with --out, or move it away.")
+        raise UsageError(f"{out} is there already; name another file with `out`, or move it away.")
     options.check_outputs([out], [*log, *features])
-    with working(f"looking at {', '.join(log)} …"), options.renaming_columns():
-        found = look(log, features, log_columns(column, "--column"))
-    save_text(out, write_pipeline(found, out.parent))
-    for line in found.remarks:
-        say(line)
+    columns, feature_columns = log_columns(log_column, "--log-column"), options.named_columns(column, "--column")
+    save_text(out, pipeline_template(log, features, out.parent, columns, feature_columns))
     print_line(f"wrote {out}; look through it, then run `cldrank pipeline run {shlex.quote(str(out))}`")
 
 
@@ -194,18 +197,17 @@ def _lined(as_json: bool, pipeline: PipelineDefinition | None = None) -> Iterato
         record = _newest(pipeline)
         begun = pipeline is not None and record is not None and record != before
         code = _code_of(error, in_definition=pipeline is None, begun=begun)
-        text = error.said("shell") if isinstance(error, CldrankError) else str(error)
         if as_json and begun:
             _print_line(pipeline, record, code)  # type: ignore[arg-type]
         elif as_json:
             stopped = isinstance(error, KeyboardInterrupt | SystemExit)
-            status, reason = ("interrupted", "it was stopped.") if stopped else ("failed", text)
+            status, reason = ("interrupted", "it was stopped.") if stopped else ("failed", str(error))
             print_json({"status": status, "exit_code": code, "run": None, "reason": reason}, one_line=True)
         if isinstance(error, KeyboardInterrupt | SystemExit):
             print_error("stopped; finished steps are kept, and the same command goes on from there.")
             raise typer.Exit(code) from None
         if isinstance(error, CldrankError):
-            raise (UsageError if code == _WRONG_CALL else CldrankError)("{}", text) from error
+            raise (UsageError if code == _WRONG_CALL else CldrankError)(str(error)) from error
         raise
 
 
@@ -230,7 +232,7 @@ def _newest(pipeline: PipelineDefinition | None) -> RunRecord | None:
     return every[-1][1] if every else None
 
 
-def _report(step: StepRecord) -> None:
+def _report(step: TaskRecord) -> None:
     """A line about a step that is done, on standard error."""
     state = "reused" if step.state == "reused" else duration(step.seconds)
     messages.print(f"{step.name:<13} {state:>11}  {step.decided}", markup=False, style="dim" * (step.state == "reused"))
@@ -264,30 +266,3 @@ def _print_end(pipeline: PipelineDefinition, record: RunRecord) -> None:
     else:
         print_line(f"nothing has changed; what is shipped, in {place}/, stays")
     print_line(f"the run, in {duration(record.seconds)}: {folder / 'run.html'}")
-
-
-# -- showing -------------------------------------------------------------------------------------------------------
-
-
-def _named_run(file: Path, named: str | None) -> Path:
-    from cldrank.pipeline.definition import read_pipeline
-    from cldrank.pipeline.running import find_run
-
-    return find_run(read_pipeline(file), named)
-
-
-def _print_run(record: RunRecord, folder: Path) -> None:
-    print_title(f"{record.pipeline}, run {record.name}: {record.status}{f', {record.reason}' if record.reason else ''}")
-    if record.override:
-        print_line(f"shipped against the verdict: {record.override}")
-    table = new_table("step", "state", "time", "decided")
-    table.columns[-1].justify = "left"
-    for step in record.steps:
-        took = duration(step.seconds) if step.state in ("done", "reused", "stopped") else ""
-        add_row(table, step.name, step.state, took, step.decided, style=_COLOURS.get(step.state, "dim"))
-    console.print(table)
-    for step in record.steps:
-        for text in step.warnings:
-            console.print(f"[yellow]{step.name}:[/]", end=" ")
-            print_line(text)
-    print_line(f"everything about it: {folder}")

@@ -3,35 +3,32 @@
 from __future__ import annotations
 
 import shlex
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cldrank.cli import options
-from cldrank.cli.derived import Option, add_command, choice, option_of, options_of, owned, parsed
-from cldrank.cli.output import console, print_json, print_line, print_title, say
-from cldrank.cli.propensity_methods import AUTO, Estimation, LogSource, Smoothing, compared
-from cldrank.cli.propensity_output import (
-    as_dict,
-    choice_as_dict,
-    comparison_as_dict,
-    print_comparison,
-    print_found,
-    print_segments,
-    say_choice,
-)
-from cldrank.errors import UnidentifiableError, UsageError
-from cldrank.files import save_json
+from cldrank.cli import log_options, options
+from cldrank.cli.derived import Option, add_command, built, choice, option_of, options_of, owned, parsed
+from cldrank.cli.option_names import as_options
+from cldrank.cli.output import console, print_json, print_line, print_title, say, working
+from cldrank.cli.propensity_output import as_dict, comparison_as_dict, segments_as_dict
+from cldrank.errors import DataError, UnidentifiableError, UsageError
+from cldrank.files import replacing
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from cldrank.clicks.table import ClickTable
+    from cldrank.data.dataset import RankingDataset
+    from cldrank.documents import Document
     from cldrank.parameters import Parameter
     from cldrank.propensity import AffineClicks, Propensities
-    from cldrank.propensity.checks.agreement import EstimatorComparison
-    from cldrank.propensity.choosing import ChosenMethod
-    from cldrank.propensity.segmented import EstimatedSegments
 
+AUTO, ALL = "auto", "all"
 Candidates = Annotated[
     list[str] | None,
     options.spelled(
@@ -41,7 +38,6 @@ Candidates = Annotated[
 ]
 Chart = Annotated[Path | None, options.spelled("--plot FILE", "Draw the curves into this SVG file.")]
 
-
 app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode="markdown",
@@ -49,12 +45,64 @@ app = typer.Typer(
 )
 
 
+class Smoothing(StrEnum):
+    """What a curve can be smoothed to."""
+
+    monotone = "monotone"
+    power = "power"
+
+
+@dataclass(frozen=True, kw_only=True)
+class EstimationLog(log_options.LogReading):
+    """Cells, a folder of days, or a log with the usual columns."""
+
+    log: Annotated[
+        list[str],
+        typer.Argument(
+            help="Files of cells, a folder of days, or logs with the usual columns.",
+            metavar="LOG...",
+            show_default=False,
+        ),
+    ]
+
+    def table(self, dataset: RankingDataset | None) -> ClickTable:
+        """The cells of all files."""
+        from cldrank.clicks.cells_file import load_cells
+        from cldrank.clicks.table import ClickTable
+
+        with working(f"reading {', '.join(self.log)} …"):
+            if len(self.log) > 1 and not self.chosen() and self.holds_cells():
+                table = load_cells(self.log, dataset)
+            else:
+                table = ClickTable.read(self.log[0] if len(self.log) == 1 else self.log, dataset, **self.chosen())
+        if table.n_cells and not table.clicks.any():
+            raise UnidentifiableError("nothing was clicked in this log, and only clicks show what was examined.")
+        return table
+
+    def holds_cells(self) -> bool:
+        """Whether the files hold cells already, which do not know with which probability results were shown."""
+        from cldrank.clicks.cells_file import is_cells
+        from cldrank.clicks.days import DayFolder
+        from cldrank.tables import named_paths
+
+        return DayFolder.is_one(self.log[0]) or all(is_cells(path) for path in named_paths(self.log, "log"))
+
+    def given_log(self, estimator: Any, table: ClickTable) -> Any:
+        """The estimator with the probabilities of display, if it needs them and the log has them."""
+        from cldrank.propensity import logged_probability
+
+        if estimator.needs != "log" or self.holds_cells():
+            return estimator
+        return estimator.given_log(logged_probability(self.log, table, **self.layout()))
+
+
 def _method() -> Parameter:
-    """--method: one of the estimators, or what suits the log."""
+    """--method: one of the estimators, what suits the log, or all of them."""
     from cldrank.propensity import estimators
 
-    known = {name: one.sentence for name, one in estimators().items()}
-    return choice("method", {AUTO: "The most reliable that the log allows", **known}, default=AUTO)
+    known = {name: kind.sentence for name, kind in estimators().items()}
+    every = {AUTO: "The most reliable that the log allows", ALL: "Every method that applies, side by side"}
+    return choice("method", {**every, **known}, default=AUTO)
 
 
 def _options_of_estimate() -> list[Option]:
@@ -64,38 +112,21 @@ def _options_of_estimate() -> list[Option]:
     return [option_of(_method(), metavar="METHOD"), *options_of(estimators(), panel_of_some="Options of some methods")]
 
 
-def _options_of_compare() -> list[Option]:
-    """The options that all estimators have."""
-    from cldrank.propensity import PropensityEstimator
-
-    return options_of({"": PropensityEstimator})
-
-
-def _given(settings: dict[str, Any]) -> dict[str, Any]:
-    """The parameters of estimators that were given."""
-    from cldrank.propensity import estimators
-
-    return parsed({name: one.parameter for name, one in owned(estimators()).items()}, settings)
-
-
 def estimate(
-    source: LogSource,
+    source: EstimationLog,
     out: Annotated[
-        Path, options.spelled("--out -o FILE", "The JSON file to write, for `--propensity`.", show_default=False)
-    ],
+        Path | None,
+        options.spelled(
+            "--out -o FILE",
+            "The JSON file to write, for `--propensity`; with `--method all`, of the comparison.",
+            show_default=False,
+        ),
+    ] = None,
     method: str | None = None,
     smooth: Annotated[
         Smoothing | None, options.spelled("--smooth", "To the nearest curve that falls, or that is a power law.")
     ] = None,
     clip: Annotated[float | None, options.spelled("--clip", "Raise smaller propensities to this.")] = None,
-    segment: Annotated[
-        str | None,
-        options.spelled(
-            "--segment COLUMN",
-            "Estimate each value of this column of the log by itself, such as devices, the weak ones drawn "
-            "towards the mean. Cells that have segments are always estimated so.",
-        ),
-    ] = None,
     plot: Chart = None,
     features: Candidates = None,
     as_json: options.Json = False,
@@ -103,97 +134,167 @@ def estimate(
 ) -> None:
     """Estimate propensities with an interval for every position, and write them for `cldrank train`.
 
-    Reads logs as `cldrank clicks aggregate` does, files of cells, or a folder of days. Where the log cannot support an
-    estimate, it says why, and what data would be needed; then the exit code is 1, and nothing is written.
+    Reads cells that `cldrank clicks aggregate` wrote, a folder of days, or a log with the usual columns. Cells that
+    have segments are estimated segment by segment, the weak ones drawn towards the mean. Where the log cannot support
+    an estimate, it says why, and what data would be needed; then the exit code is 1, and nothing is written.
 
     Example: `cldrank propensity estimate logs/ --out rho.json --plot rho.svg`
+
+    With `--method all`, every method that applies is tried, side by side, and the others say why they do not.
+
+    Example: `cldrank propensity estimate logs/ --method all --plot curves.svg`
     """
-    from cldrank.propensity.affine_clicks import curve_of
+    from cldrank.propensity import estimators
+    from cldrank.propensity.comparing import choose_method, fitted_curve, fitted_segments
+    from cldrank.propensity.curve_document import curve_document
+    from cldrank.propensity.curve_files import curve_content
 
-    _check_files([out, plot], plot, source, features)
-    task = Estimation(AUTO if method is None else _method().parse(method), _given(settings), smooth, clip)
+    _check_chart(plot)
+    options.check_outputs([out, plot], [*source.log, *(features or [])])
+    wanted = AUTO if method is None else _method().parse(method)
+    if out is None and wanted != ALL:
+        raise UsageError("name the file to write with `out`; `method=all` needs none.")
+    given = parsed({name: one.parameter for name, one in owned(estimators()).items()}, settings)
     dataset = options.load_features(features)
-    task.check(source, dataset, segment)
-    table = source.table(dataset, segment)
-    if table.n_segments > 1 or segment is not None:
-        curves, chosen = task.of_segments(table)
-        _write_segments(curves, chosen, out, plot, as_json)
-        if not as_json:
-            depth = len(curves.pooled) if len(curves.pooled) < table.depth else None
-            _say_next(chosen, source, features, f"{out}", depth, segment)
-        return
-    found, chosen = task.of(table, source, dataset)
-    found.save(out)
-    if plot:
-        curve_of(found).plot(plot)
-    if as_json:
-        print_json({**choice_as_dict(chosen), **as_dict(found), "out": str(out), "plot": plot and str(plot)})
-        return
-    say_choice(chosen)
-    print_found(found)
-    print_line(f"wrote {out}{f' and {plot}' if plot else ''}")
-    _say_next(chosen, source, features, f"{out}", len(found) if len(found) < table.depth else None)
-
-
-def _write_segments(
-    found: EstimatedSegments, chosen: ChosenMethod, out: Path, plot: Path | None, as_json: bool
-) -> None:
-    """Write the curves of all segments into one file, and say what they are."""
-    from cldrank.propensity.chart import save_chart
-
-    found.save(out)
-    if plot:
-        save_chart({**found, "mean": found.pooled}, plot)
-    if as_json:
-        segments = {name: as_dict(rho) for name, rho in found.items()}
-        written = {"mean": as_dict(found.pooled), "out": str(out), "plot": plot and str(plot)}
-        refusals = {name: refusal.said("shell") for name, refusal in found.refusals.items()}
-        print_json({**choice_as_dict(chosen), "segments": segments, "refusals": refusals, **written})
-        return
-    say_choice(chosen)
-    print_segments(found)
-    print_line(f"wrote {out}{f' and {plot}' if plot else ''}")
-
-
-def compare(
-    source: LogSource,
-    out: Annotated[Path | None, options.spelled("--out -o FILE", "Write the comparison to this JSON file.")] = None,
-    plot: Chart = None,
-    features: Candidates = None,
-    as_json: options.Json = False,
-    **settings: Any,
-) -> None:
-    """Estimate by all methods that apply, side by side, and say why the others do not.
-
-    Example: `cldrank propensity compare logs/ --plot curves.svg`
-    """
-    from cldrank.propensity.checks.refusal import quoted
-
-    _check_files([out, plot], plot, source, features)
-    dataset = options.load_features(features)
+    _check_early(wanted, given, source, dataset, smooth)
     table = source.table(dataset)
-    given = _given(settings)
-    found = compared(given, table, source, dataset)
-    if not found.estimates:
-        raise UnidentifiableError(
-            "nothing can be estimated from this log: {}", quoted(next(iter(found.refusals.values())))
-        )
-    content = comparison_as_dict(found)
-    if out:
-        save_json(out, content, indent=1)
-    if plot:
-        found.plot(plot)
+    if wanted == ALL:
+        _all(source, table, dataset, given, out, plot, as_json)
+        return
+    segmented = table.n_segments > 1 or source.segment is not None
+    if segmented and given.get("depth") is not None:
+        table = table.first(_depth(given["depth"], table))
+    best = choose_method(table, given.get("depth")) if wanted == AUTO else None
+    name = wanted if best is None else best.estimator
+    estimator = built(estimators(), name, given).quiet()
+    curve: Any
+    with working(f"estimating by {name} …"):
+        if segmented:
+            curve = fitted_segments(estimator, table, smooth=smooth, clip=clip)
+        else:
+            curve = fitted_curve(source.given_log(estimator, table), table, dataset, smooth=smooth, clip=clip)
+    _write(out, curve_content(curve), plot, {**curve, "mean": curve.pooled} if segmented else {name: curve})
+    if as_json:
+        told = {"method": name, "chosen_because": best and best.reason}
+        content = segments_as_dict(curve) if segmented else as_dict(curve)
+        print_json({**told, **content, "out": str(out), "plot": plot and str(plot)})
+        return
+    if best is not None:
+        say(f"{name} was chosen: {best.reason}.")
+    _print(curve_document(curve))
+    print_line(f"wrote {out}{f' and {plot}' if plot else ''}")
+    reach = len(curve.pooled if segmented else curve)
+    _say_next(name, source, features, f"{out}", reach if reach < table.depth else None)
+
+
+def _check_early(
+    wanted: str,
+    given: Mapping[str, Any],
+    source: EstimationLog,
+    dataset: RankingDataset | None,
+    smooth: Smoothing | None,
+) -> None:
+    """Refuse what cannot work, before the log is read."""
+    from cldrank.propensity import BySegment, estimators
+
+    if wanted in (AUTO, ALL):
+        return
+    estimator = built(estimators(), wanted, given)
+    if source.segment is not None:
+        BySegment(estimator)  # which it refuses
+    elif estimator.needs != "log" or source.holds_cells():
+        missing = estimator.missing(dataset)
+        if missing is not None:
+            raise UsageError(f"{wanted}: {missing}.")
+    if estimator.affine and smooth is not None:
+        raise UsageError(f"{wanted} finds slopes and bases, which `smooth` is not for.")
+
+
+def _depth(depth: int, table: ClickTable) -> int:
+    if depth > table.depth:
+        raise UsageError(f"`depth={depth}` is too deep: nothing was shown below position {table.depth}.")
+    return depth
+
+
+def _print(document: Document) -> None:
+    """Print a document, its notices in the words of the shell."""
+    from cldrank.documents import Notice, render_terminal
+
+    blocks = [
+        replace(block, text=as_options(block.text))
+        if isinstance(block, Notice) and isinstance(block.text, str)
+        else block
+        for block in document.blocks
+    ]
+    render_terminal(replace(document, blocks=blocks), console)
+
+
+def _write(
+    out: Path | None, content: Any, plot: Path | None, curves: Mapping[str, Propensities | AffineClicks]
+) -> None:
+    """Write the file and the picture: both, or none of them."""
+    import json
+
+    from cldrank.documents import picture
+    from cldrank.propensity.affine_clicks import curve_of
+    from cldrank.propensity.curve_document import curve_figure
+
+    texts: dict[Path, str] = {}
+    if out is not None:
+        texts[out] = json.dumps(content, indent=1, allow_nan=False) + "\n"
+    if plot is not None:
+        texts[plot] = picture([curve_figure({name: curve_of(curve) for name, curve in curves.items()})])
+    with ExitStack() as both:  # all temporaries are whole before the first of them takes its name
+        temporaries = {both.enter_context(replacing(path)): text for path, text in texts.items()}
+        for temporary, text in temporaries.items():
+            temporary.write_text(text, encoding="utf-8")
+
+
+def _all(
+    source: EstimationLog,
+    table: ClickTable,
+    dataset: RankingDataset | None,
+    given: Mapping[str, Any],
+    out: Path | None,
+    plot: Path | None,
+    as_json: bool,
+) -> None:
+    """Estimate by every method that applies, and say how well they agree."""
+    from cldrank.propensity import compare_estimators, estimators
+    from cldrank.propensity.comparing import choose_method
+
+    every, lost = {}, {}
+    for name, kind in estimators().items():
+        own = {key: value for key, value in given.items() if key in owned({name: kind})}
+        try:
+            every[name] = source.given_log(built({name: kind}, name, own), table)
+        except DataError as error:  # a log without probabilities
+            lost[name] = str(error)
+    with working("estimating by every method …"):
+        comparison = compare_estimators(table, every, dataset)
+    comparison = replace(comparison, refusals={**comparison.refusals, **lost})
+    if not comparison.estimates:
+        name, reason = next(iter(comparison.refusals.items()))
+        raise UnidentifiableError(f"nothing can be estimated from this log; {name}: {reason}")
+    content = comparison_as_dict(comparison)
+    _write(out, content, plot, comparison.estimates)
     if as_json:
         print_json({**content, "out": out and str(out), "plot": plot and str(plot)})
         return
-    print_comparison(found)
-    _say_best(found, table, given.get("depth"))
+    _print(comparison.document())
+    try:
+        best = choose_method(table, given.get("depth"))
+        say(f"`cldrank propensity estimate` chooses {best.estimator}: {best.reason}.")
+    except UnidentifiableError:
+        if "click-through" in comparison.estimates and set(comparison.estimates) <= {"click-through", "envelope"}:
+            say("click-through is the only curve left, and it counts relevance as examination: do not train with it.")
+        if "envelope" in comparison.estimates:
+            say("envelope is a lower bound; where an assumed curve lies below it, `cldrank train` raises the curve.")
     if out or plot:
-        console.print(f"wrote {' and '.join(str(path) for path in (out, plot) if path)}", markup=False)
+        print_line(f"wrote {' and '.join(str(path) for path in (out, plot) if path)}")
 
 
 add_command(app, estimate, _options_of_estimate)
-add_command(app, compare, _options_of_compare)
 
 
 @app.command()
@@ -221,7 +322,7 @@ def show(
     Example: `cldrank propensity show rho.json --truth phone=phone.parquet.json --plot devices.svg`
     """
     from cldrank.propensity.affine_clicks import curve_of
-    from cldrank.propensity.chart import save_chart
+    from cldrank.propensity.curve_document import curve_document, save_chart
 
     _check_chart(plot)
     options.check_outputs([plot], files)
@@ -236,7 +337,7 @@ def show(
         return
     for name, entry in found.items():
         print_title(name)
-        print_found(entry)
+        _print(curve_document(entry))
     if plot:
         console.print(f"wrote {plot}", markup=False)
 
@@ -257,65 +358,35 @@ def _true_curves(given: list[str], curves: dict[str, Propensities]) -> dict[str,
 def _named_curves(file: str, *, alone: bool) -> dict[str, Propensities | AffineClicks]:
     """The curve of a file, or those of its segments, each under a name; `alone`, segments have names of their own."""
     from cldrank.propensity import SegmentPropensities
-    from cldrank.propensity.storage import load_estimate
+    from cldrank.propensity.curve_files import load_curve
 
-    found = load_estimate(file)
+    found = load_curve(file)
     if isinstance(found, SegmentPropensities):
         return {name if alone else f"{file}, {name}": rho for name, rho in found.items()}
     return {file: found}
 
 
-# -- what to do next, and where ------------------------------------------------------------------------------------
+# -- what to do next ------------------------------------------------------------------------------------------------
 
 
-def _say_next(
-    chosen: ChosenMethod,
-    source: LogSource,
-    features: list[str] | None,
-    out: str,
-    depth: int | None,
-    segment: str | None = None,
-) -> None:
+def _say_next(method: str, source: EstimationLog, features: list[str] | None, out: str, depth: int | None) -> None:
     """The command that uses what was written; `depth`, if it reaches less far than the log."""
-    use = "affine-ips" if chosen.affine else "cld"
-    if chosen.name == "envelope":
+    from cldrank.propensity import estimators
+
+    if method == "envelope":
         say("next: assume a curve (`cldrank train … --propensity power:1.0`), which is raised to this bound.")
         return
-    wanted = " ".join(f"--features {shlex.quote(path)}" for path in features or ["FEATURES"])
-    clicks, typed = " ".join(f"--clicks {shlex.quote(path)}" for path in source.log), source.typed()
-    if typed is None:
-        say("next: aggregate the log with the same options (`cldrank clicks aggregate … --out cells.parquet`), then")
-        clicks = "--clicks cells.parquet"
-    else:
-        clicks += typed + ("" if segment is None else f" --segment {shlex.quote(segment)}")
-    clicks += "".join(f" --{name} {value}" for name, value in source.window().items())
-    cut = "" if depth is None else f" --depth {depth}"
-    say(
-        f"next: cldrank train {use} {wanted} {clicks} --propensity {shlex.quote(out)}{cut} --hold-out 0.2 --out ranker/"
-    )
+    use = "affine-ips" if estimators()[method].affine else "cld"
+    words = [f"--features {shlex.quote(path)}" for path in features or ["FEATURES"]]
+    words += [f"--clicks {shlex.quote(path)}" for path in source.log]
+    words += [f"--log-column {shlex.quote(column)}" for column in source.log_column or ()]
+    named = {"first-position": source.first_position, "segment": source.segment, **source.window()}
+    words += [f"--{name} {shlex.quote(str(value))}" for name, value in named.items() if value is not None]
+    words += ["--one-query"] if source.one_query else []
+    words += [f"--propensity {shlex.quote(out)}"] + ([] if depth is None else [f"--depth {depth}"])
+    say(f"next: cldrank train {use} {' '.join(words)} --hold-out 0.2 --out ranker/")
     if depth is not None:
         say(f"Positions below {depth} have no propensity; --depth {depth} treats pages as if they ended there.")
-
-
-def _say_best(found: EstimatorComparison, table: ClickTable, depth: int | None) -> None:
-    """Which of them `estimate` would choose."""
-    from cldrank.propensity.choosing import choose_method
-
-    try:
-        best = choose_method(table, depth)
-    except UnidentifiableError:
-        if "click-through" in found.estimates and set(found.estimates) <= {"click-through", "envelope"}:
-            say("click-through is the only curve left, and it counts relevance as examination: do not train with it.")
-        if "envelope" in found.estimates:
-            say("envelope is a lower bound; where an assumed curve lies below it, `cldrank train` raises the curve.")
-        return
-    if best.name in found.estimates:
-        say(f"`cldrank propensity estimate` chooses {best.name}: {best.reason}.")
-
-
-def _check_files(outputs: list[Path | None], plot: Path | None, source: LogSource, features: list[str] | None) -> None:
-    _check_chart(plot)
-    options.check_outputs(outputs, [*source.log, *(features or [])])
 
 
 def _check_chart(path: Path | None) -> None:

@@ -110,7 +110,7 @@ def _score_on_spark(
     columns, loaded = reading.spark_columns(), load_ranker(ranker)
     columns.setdefault("features", list(loaded.feature_names))
     with messages.status("scoring …"):
-        scores = SparkDataset.read(session, features, **columns).scored(loaded, top=top)
+        scores = SparkDataset.read(session, features, columns).scored(loaded, top=top)
         with replacing_folder(out) as folder, explained():
             scores.write.mode("overwrite").option("compression", "zstd").parquet(str(folder.absolute()))
             rows = session.read.parquet(str(folder.absolute())).count()

@@ -36,13 +36,12 @@ def serve(
 ) -> None:
     """Serve a ranker over HTTP: `POST /rank` puts candidates in order; `/docs` explains the rest.
 
-    SIGHUP, or `POST /reload` with a token, swaps in the ranker that now lies in the folder without dropping a request;
-    a broken one is refused. SIGTERM and Ctrl-C answer what is in flight, then end.
+    When another ranker is saved to the folder, it takes over within a second, without dropping a request; a broken one
+    is refused. SIGTERM and Ctrl-C answer what is in flight, then end.
 
     Example: `cldrank serve ranker/ --port 8000 --workers 2`
     """
-    from cldrank.service.serving import read_token, serve_ranker
-    from cldrank.service.settings import MEBIBYTE, ServiceSettings
+    from cldrank.service.serving import MEBIBYTE, ServiceSettings, read_token, serve_ranker
     from cldrank.wording import count
 
     settings = ServiceSettings(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,7 +10,7 @@ import typer
 from cldrank.cli import options
 from cldrank.cli.derived import Option, built, choice, option_of, options_of
 from cldrank.cli.output import console, counting, new_table, print_json, print_title, say, working
-from cldrank.errors import UsageError, setting
+from cldrank.errors import UsageError
 from cldrank.files import recover_folder
 from cldrank.wording import some
 
@@ -19,19 +18,12 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from cldrank.clicks.simulate import Simulation
-    from cldrank.clicks.simulate.described import Ingredient
+    from cldrank.clicks.simulate.click_models import SimulationPart
     from cldrank.data.dataset import RankingDataset
     from cldrank.parameters import Parameter
 
 _PRODUCTION = "The production ranker"
 _PANELS = {"model": "Who clicks", "policy": "What is shown"}
-
-
-class Sample(StrEnum):
-    """How the labels of the production ranker are drawn."""
-
-    queries = "queries"
-    rows = "rows"
 
 
 def simulate(
@@ -81,12 +73,6 @@ def simulate(
     fraction: Annotated[
         float | None, typer.Option(help="svm: of the labelled rows. [default: 0.01]", rich_help_panel=_PRODUCTION)
     ] = None,
-    sample: Annotated[
-        Sample | None,
-        typer.Option(
-            help="svm: draw the fraction as whole queries (the default) or as single rows.", rich_help_panel=_PRODUCTION
-        ),
-    ] = None,
     save_production: Annotated[
         Path | None,
         typer.Option(metavar="FOLDER", help="svm: save the production ranker.", rich_help_panel=_PRODUCTION),
@@ -119,10 +105,12 @@ def simulate(
     if save_production is not None:
         options.check_ranker_folder(save_production)
     who, what = _chosen("model", model, settings), _chosen("policy", policy, settings)
-    training = {"fraction": fraction, "sample": sample and str(sample), "save_production": save_production}
-    _check_production(production, training)
+    _check_production(production, fraction, save_production)
     dataset = reading.load(features)
-    scores, origin = _production(production, dataset, training, seed)
+    if production == "svm":
+        scores, origin = _trained(dataset, fraction, save_production, seed)
+    else:
+        scores, origin = _production(production, dataset)
     simulation = Simulation(dataset, scores, who, what, depth, relevant_from, origin)
     result = _run(simulation, count, seed, out, log, marked)
     if as_json:
@@ -134,23 +122,23 @@ def simulate(
 # -- click models and policies -------------------------------------------------------------------------------------
 
 
-def _ingredients() -> dict[str, dict[str, type[Ingredient]]]:
-    """What a simulation is made of, by the option that chooses it: click models and policies by name."""
-    from cldrank.clicks.simulate.models import MODELS
+def _parts() -> dict[str, dict[str, type[SimulationPart]]]:
+    """Click models and policies by name, each behind the option that chooses it."""
+    from cldrank.clicks.simulate.click_models import MODELS
     from cldrank.clicks.simulate.policies import POLICIES
 
     return {"model": {one.name: one for one in MODELS}, "policy": {one.name: one for one in POLICIES}}
 
 
 def _choice(name: str) -> Parameter:
-    kinds = _ingredients()[name]
+    kinds = _parts()[name]
     return choice(name, {word: kind.about for word, kind in kinds.items()}, default=next(iter(kinds)))
 
 
 def derived_options() -> list[Option]:
     """--model and --policy, with an option for each of their parameters."""
     found = []
-    for name, kinds in _ingredients().items():
+    for name, kinds in _parts().items():
         panel = _PANELS[name]
         found += [option_of(_choice(name), panel, metavar=name.upper()), *options_of(kinds, panel)]
     return found
@@ -160,7 +148,7 @@ def _chosen(name: str, word: str | None, settings: dict[str, Any]) -> Any:
     """The click model or the policy that was chosen, with the parameters that were given."""
     one = _choice(name)
     kind = one.default if word is None else one.parse(word)
-    return built(_ingredients()[name], kind, settings, said=setting(name, kind).shell)
+    return built(_parts()[name], kind, settings, said=f"--{name} {kind}")
 
 
 # -- drawing and showing -------------------------------------------------------------------------------------------
@@ -194,7 +182,7 @@ def _run(
     """Draw and save; what came of it, for JSON."""
     import numpy as np
 
-    from cldrank.clicks.simulate import save_truth, truth_of
+    from cldrank.clicks.simulate.truth import save_truth, truth_of
 
     result: dict[str, Any] = {}
     truth = truth_of(simulation, sessions, seed, by_session=log is not None)
@@ -260,12 +248,12 @@ def _origin(simulation: Simulation) -> str:
     return f"{origin['kind']} {origin['source']}"
 
 
-def _check_production(production: str, training: dict[str, Any]) -> None:
+def _check_production(production: str, fraction: float | None, save_production: Path | None) -> None:
     if production == "svm":
         return
-    useless = [key for key, value in training.items() if value is not None]
-    if useless:
-        raise UsageError(f"{setting(useless[0]).shell} is for --production svm; {production} is used as it is.")
+    for option, value in (("--fraction", fraction), ("--save-production", save_production)):
+        if value is not None:
+            raise UsageError(f"{option} is for --production svm; {production} is used as it is.")
     if not production.startswith("column:") and not Path(production).exists():
         raise UsageError(
             f"--production {production}: there is no such ranker folder or score file; "
@@ -273,12 +261,8 @@ def _check_production(production: str, training: dict[str, Any]) -> None:
         )
 
 
-def _production(
-    production: str, dataset: RankingDataset, training: dict[str, Any], seed: int
-) -> tuple[NDArray[Any], dict[str, Any]]:
+def _production(production: str, dataset: RankingDataset) -> tuple[NDArray[Any], dict[str, Any]]:
     """The score of each row, and where it comes from."""
-    if production == "svm":
-        return _trained(dataset, training, seed)
     kind, _, name = production.partition(":")
     if kind == "column":
         if name not in dataset.feature_names:
@@ -297,18 +281,21 @@ def _production(
     return load_scores(production, dataset), {"kind": "scores", "source": production}
 
 
-def _trained(dataset: RankingDataset, training: dict[str, Any], seed: int) -> tuple[NDArray[Any], dict[str, Any]]:
+def _trained(
+    dataset: RankingDataset, fraction: float | None, save_production: Path | None, seed: int
+) -> tuple[NDArray[Any], dict[str, Any]]:
+    """The scores of an SVM-rank trained on a fraction of the labels, and what it was trained on."""
     from cldrank.estimators.svm_rank import SVMRank
     from cldrank.models import Run
 
-    chosen = {key: training[key] for key in ("fraction", "sample") if training[key] is not None}
+    chosen: dict[str, Any] = {} if fraction is None else {"fraction": fraction}
     with working("training the production ranker …"):
-        machine = SVMRank(run=Run(seed=seed), **chosen).fit(dataset)
-    if training["save_production"] is not None:
-        machine.ranker_.save(training["save_production"])
-        say(f"the production ranker: {training['save_production']}")
-    origin = {"kind": "svm", "rows": machine.n_rows_, "pairs": machine.n_pairs_}
-    return machine.predict(dataset), {**origin, **machine.ranker_.provenance.parameters}
+        method = SVMRank(run=Run(seed=seed), **chosen).fit(dataset)
+    if save_production is not None:
+        method.ranker_.save(save_production)
+        say(f"the production ranker: {save_production}")
+    origin = {"kind": "svm", "rows": method.n_rows_, "pairs": method.n_pairs_}
+    return method.predict(dataset), {**origin, **method.ranker_.provenance.parameters}
 
 
 def _number(text: str) -> float:

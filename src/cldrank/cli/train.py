@@ -16,6 +16,7 @@ import typer
 
 from cldrank.cli import methods, options
 from cldrank.cli.learning_task import LearningTask
+from cldrank.cli.option_names import as_options
 from cldrank.cli.output import console, counting, print_error, print_json, print_line, print_warning, say, working
 from cldrank.errors import CldrankError, CldrankWarning, UsageError, hearing_warnings
 from cldrank.wording import count, some
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from cldrank.safety import Safe
 
 _INTERRUPTED = 130
-_UNDECIDING = ("out", "summary", "as_json", "checkpoint", "resume", "tensorboard", "cache")
+_UNDECIDING = ("out", "summary", "as_json", "checkpoint", "resume", "tensorboard", "cache", "jobs")
 _NO_COMPARISON = (
     "note: {} chooses the {}; each method has its own targets, so it does not compare methods. "
     "`cldrank tune METHOD --trials 1` judges all by the same held-out clicks, `cldrank evaluate` by labels."
@@ -39,8 +40,7 @@ HoldOut = Annotated[
     float | None,
     options.spelled(
         "--hold-out SHARE",
-        "Keep this share of the queries out of training, to judge the ranker on them. A hash of its id decides about a "
-        "query, so that the same ones are held out next time.",
+        "Keep this share of the queries, by hashes of their ids, out of training, to judge the ranker on them.",
         show_default=False,
     ),
 ]
@@ -121,9 +121,9 @@ def train(
         dataset, held, warned = _learn(chosen, kept, hold_out, session, bar=not as_json and _leads())
     if not _leads():
         return
-    said = [one.said("shell") for one in heard]
+    said = [as_options(str(one)) for one in heard]
     ranker = (kept or method).ranker_
-    origin = ranker.provenance.documented(said, command=_command(context), held_out=hold_out)
+    origin = ranker.provenance.documented(said, command=command_words(context), held_out=hold_out)
     ranker.with_provenance(origin).save(out)
     facts = {**_facts(method, dataset), "hold_out": None if held is None else held.as_dict()}
     facts["safety"] = None if kept is None else asdict(kept.safety_)
@@ -202,7 +202,7 @@ def _fit(method: Method | Safe, dataset: RankingDataset, table: Any, rho: Any) -
 
 def _said(caught: list[warnings.WarningMessage]) -> list[str]:
     """Our own warnings, as the shell says them."""
-    return [one.message.said("shell") for one in caught if isinstance(one.message, CldrankWarning)]
+    return [as_options(str(one.message)) for one in caught if isinstance(one.message, CldrankWarning)]
 
 
 @contextmanager
@@ -246,7 +246,7 @@ def _together() -> Iterator[None]:
 # -- what the ranker remembers -------------------------------------------------------------------------------------
 
 
-def _command(context: typer.Context) -> str:
+def command_words(context: typer.Context) -> str:
     """The command that trains the same ranker, in long options; those that do not decide what it is are left out."""
     words = ["cldrank", *context.command_path.split()[1:]]
     if "RANK" in os.environ:
@@ -255,6 +255,9 @@ def _command(context: typer.Context) -> str:
         given = context.params.get(one.name or "")
         source = context.get_parameter_source(one.name or "")
         if source is None or source.name != "COMMANDLINE" or one.name in _UNDECIDING:
+            continue
+        if one.param_type_name == "argument":
+            words.append(str(given))
             continue
         name = next(spelled for spelled in one.opts if spelled.startswith("--"))
         if isinstance(given, bool):

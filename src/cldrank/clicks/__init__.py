@@ -1,11 +1,10 @@
-"""Click logs: their aggregation to cells, their audit, and their simulation."""
+"""Click logs: their aggregation to cells, and their simulation."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from cldrank.clicks import aggregate as aggregate
-    from cldrank.clicks import audit as audit
     from cldrank.clicks import imports as imports
     from cldrank.clicks import simulate as simulate
     from cldrank.clicks.days import DayFolder as DayFolder
@@ -13,9 +12,9 @@ if TYPE_CHECKING:
     from cldrank.clicks.table import ClickTable as ClickTable
 
 _HOMES = {"ClickTable": "table", "DayFolder": "days", "LogLayout": "log.layout"}
-_ROOMS = ("aggregate", "audit", "imports", "simulate")
+_ROOMS = ("aggregate", "imports", "simulate")
 
-__all__ = ["ClickTable", "DayFolder", "LogLayout", "aggregate", "audit", "imports", "simulate"]
+__all__ = ["ClickTable", "DayFolder", "LogLayout", "aggregate", "imports", "simulate"]
 
 
 def __getattr__(name: str) -> Any:

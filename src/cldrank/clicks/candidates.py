@@ -13,7 +13,6 @@ from cldrank import segments
 from cldrank._typing import IntArray
 from cldrank.data import checks
 from cldrank.data.dataset import RankingDataset
-from cldrank.data.grouping import gather_queries
 from cldrank.errors import DataError
 
 if TYPE_CHECKING:
@@ -56,6 +55,8 @@ class Candidates:
         keys = np.unique(query_codes * max(len(unique_documents), 1) + document_codes)
         query, document = np.divmod(keys, max(len(unique_documents), 1))
         starts = np.flatnonzero(np.diff(query, prepend=-1))
+        from cldrank.data.rows import gather_queries
+
         ids, offsets, _ = gather_queries(starts, unique_queries[query[starts]], len(keys))
         return cls(offsets, ids, unique_documents[document])
 
@@ -85,23 +86,24 @@ class Candidates:
         pairs = [(self.offsets, other.offsets), (self.query_ids, other.query_ids), (self.doc_ids, other.doc_ids)]
         return all(one is two or np.array_equal(one, two) for one, two in pairs)
 
-    def find(self, query_ids: NDArray[Any], doc_ids: NDArray[Any]) -> IntArray:
-        """The row of each (query, document); UNKNOWN_QUERY or UNKNOWN_DOCUMENT where it is not a candidate.
+    def ids_at(self, rows: IntArray) -> tuple[NDArray[Any], NDArray[Any]]:
+        """The query and document id of some rows."""
+        return self.query_ids[self.row_queries[rows]], self.doc_ids[rows]
 
-        Queries are looked at some at a time, so that what is needed beside the candidates does not grow with them.
-        """
+    def find(self, query_ids: NDArray[Any], doc_ids: NDArray[Any]) -> IntArray:
+        """The row of each (query, document); UNKNOWN_QUERY or UNKNOWN_DOCUMENT where it is not a candidate."""
         queries = self.find_queries(query_ids)
-        found = np.where(queries < 0, UNKNOWN_QUERY, UNKNOWN_DOCUMENT)
+        rows = np.where(queries < 0, UNKNOWN_QUERY, UNKNOWN_DOCUMENT)
         by_query = np.argsort(queries, kind="stable")
         rising, first = queries[by_query], 0
-        while first < self.n_queries:
+        while first < self.n_queries:  # some queries at a time: memory does not grow with all of them
             last = int(np.searchsorted(self.offsets, self.offsets[first] + _ROWS_AT_A_TIME))
             last = min(max(last, first + 1), self.n_queries)
             asked = by_query[np.searchsorted(rising, first) : np.searchsorted(rising, last)]
             if len(asked):
-                found[asked] = self._find_among(first, last, queries[asked], doc_ids[asked])
+                rows[asked] = self._find_among(first, last, queries[asked], doc_ids[asked])
             first = last
-        return found
+        return rows
 
     def _find_among(self, first: int, last: int, queries: IntArray, doc_ids: NDArray[Any]) -> IntArray:
         """The same for pairs of the queries first … last-1, whose places are known."""
@@ -124,30 +126,30 @@ class Candidates:
         place = np.minimum(np.searchsorted(ids, wanted, sorter=order), len(ids) - 1)
         return np.where(ids[order[place]] == wanted, order[place], UNKNOWN_QUERY)
 
-    def strangers(self, query_ids: NDArray[Any], doc_ids: NDArray[Any], rows: IntArray) -> str:
-        """Why none of the rows that were found is known, with an id of either side; nothing if some are.
+    def mismatch(self, query_ids: NDArray[Any], doc_ids: NDArray[Any], rows: IntArray) -> str:
+        """Why none of the rows that `find` gave is known, with an id of either side; nothing if some are.
 
         >>> mine = Candidates.seen(np.array(["term 0"]), np.array([1]))
         >>> query, document = np.array(["TERM 81"]), np.array([1])
-        >>> mine.strangers(query, document, mine.find(query, document))
+        >>> mine.mismatch(query, document, mine.find(query, document))
         "no query of the log is in the features: the log has 'TERM 81', the features have 'term 0'"
         """
         if not len(rows) or not self.n_rows or (rows >= 0).any():
             return ""
-        known = np.flatnonzero(rows == UNKNOWN_DOCUMENT)
-        which = known if len(known) else np.arange(len(rows))
+        of_known = np.flatnonzero(rows == UNKNOWN_DOCUMENT)
+        which = of_known if len(of_known) else np.arange(len(rows))
         first = which[np.lexsort((doc_ids[which], query_ids[which]))[0]]  # engines count cells in any order
-        if not len(known):
-            what, theirs, own = "no query of the log is in the features", query_ids[first], self.query_ids[0]
-        else:
+        what, theirs, own = "no query of the log is in the features:", query_ids[first], self.query_ids[0]
+        if len(of_known):
             query = int(self.find_queries(query_ids[[first]])[0])
-            what = "no document of the log is among the candidates of its query in the features"
-            what += f"; of query {query_ids[first].item()!r}"
+            what = (
+                "no document of the log is among the candidates of its query in the features; of query "
+                f"{query_ids[first].item()!r},"
+            )
             theirs, own = doc_ids[first], self.doc_ids[self.offsets[query]]
-        texts = [isinstance(one, str) for one in (theirs, own)]
-        kinds = [" (text)" if one else " (a number)" for one in texts] if texts[0] != texts[1] else ["", ""]
-        joint = "," if len(known) else ":"
-        return f"{what}{joint} the log has {theirs.item()!r}{kinds[0]}, the features have {own.item()!r}{kinds[1]}"
+        kinds = ["(text)" if isinstance(value, str) else "(a number)" for value in (theirs, own)]
+        kinds = ["", ""] if kinds[0] == kinds[1] else [f" {kind}" for kind in kinds]
+        return f"{what} the log has {theirs.item()!r}{kinds[0]}, the features have {own.item()!r}{kinds[1]}"
 
     def select(self, queries: IntArray) -> tuple[Candidates, IntArray]:
         """The candidates of some queries, and the rows that they had."""
@@ -159,31 +161,18 @@ class Candidates:
     def joined(cls, many: Iterable[Candidates]) -> Candidates:
         """All candidates of several, those of the first one first within each query, new queries last."""
         every = list(many)
-        queries = _of_one_kind([one.query_ids[one.row_queries] for one in every])
-        documents = _of_one_kind([one.doc_ids for one in every])
+        queries = _of_one_kind([part.query_ids[part.row_queries] for part in every])
+        documents = _of_one_kind([part.doc_ids for part in every])
         codes, unique = _codes(documents)
         first = np.sort(np.unique(_codes(queries)[0] * max(len(unique), 1) + codes, return_index=True)[1])
+        from cldrank.data.rows import gather_queries
+
         ids, offsets, order = gather_queries(np.arange(len(first)), queries[first], len(first))
         return cls(offsets, ids, documents[first] if order is None else documents[first[order]])
 
 
-def check_same(candidates: Candidates, dataset: RankingDataset) -> None:
-    """Refuse clicks that belong to another dataset."""
-    if candidates.equals(Candidates.of(dataset)):
-        return
-    raise DataError(
-        f"the clicks are of {candidates.n_queries:,} queries and {candidates.n_rows:,} candidates that are not those "
-        f"of {dataset!r}; read or slice both alike."
-    )
-
-
 def ids_of(column: pa.ChunkedArray, what: str) -> NDArray[Any]:
-    """The ids that a column of an Arrow table holds, without nulls: int64 where all fit, else text.
-
-    >>> import pyarrow as pa
-    >>> ids_of(pa.chunked_array([pa.array([7, 2**63], pa.uint64())]), "doc_id")
-    array(['7', '9223372036854775808'], dtype='<U19')
-    """
+    """The ids that a column of an Arrow table holds, without nulls: int64 where all fit, else text."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -196,6 +185,9 @@ def ids_of(column: pa.ChunkedArray, what: str) -> NDArray[Any]:
             values = column.cast(pa.float64()).to_numpy()
             if ((np.abs(values) < 1 << 62) & (values == np.rint(values))).all():
                 return np.array(values, dtype=np.int64)
+        if pa.types.is_decimal(column.type) and column.type.scale == 0:
+            low, high = (pc.min(column).as_py(), pc.max(column).as_py())
+            column = column.cast(pa.int64() if low >= -(1 << 63) and high < 1 << 63 else pa.string())
         if pa.types.is_integer(column.type) and (pc.max(column).as_py() or 0) < 1 << 63:
             return np.array(column.cast(pa.int64()).to_numpy())
         text = column.cast(pa.string())
@@ -213,9 +205,9 @@ def _codes(values: NDArray[Any]) -> tuple[IntArray, NDArray[Any]]:
 
 def _of_one_kind(many: list[NDArray[Any]]) -> NDArray[Any]:
     """Ids one after the other: as numbers if all are, else as text."""
-    flat = [checks.flat_ids(one, "ids") for one in many]
-    kinds = {one.dtype.kind for one in flat if len(one)}
-    return np.concatenate(flat if len(kinds) < 2 else [one.astype(np.str_) for one in flat])
+    flat = [checks.flat_ids(ids, "ids") for ids in many]
+    kinds = {ids.dtype.kind for ids in flat if len(ids)}
+    return np.concatenate(flat if len(kinds) < 2 else [ids.astype(np.str_) for ids in flat])
 
 
 def _alike(one: NDArray[Any], two: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:

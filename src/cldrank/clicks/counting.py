@@ -1,38 +1,28 @@
-"""Counting a log in its engine: cells of the rows that are kept, and the rows set aside.
+"""Counting a plain log: the cells of the rows that are kept, and the rows set aside.
 
-First all rows are grouped into cells. Then pages, the rows of one session and query, are checked: rows are wrong if a
-document repeats on its page. A page is suspect unless that is ruled out, and it may be suspected without cause. Counts
-add up, so only the rows of suspect pages and rows with missing keys have to be looked at one by one:
-
-    cells = cells of all rows - cells of odd rows + cells of the odd rows that are kept
-
-Of a log with segments, cells and pages are those of each segment.
+All rows are grouped into cells once. Rows are wrong if their document repeats on its page (the rows of one session and
+query), which few pages do: only the rows of those pages are judged one by one, and the cells corrected by what is set
+aside. Of a log with segments or days, cells and pages are those of each segment and day.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cldrank.clicks.log.engines import Engine
-from cldrank.clicks.log.layout import mapping
-from cldrank.clicks.log.roles import DAY, KEYS, SEGMENT
-from cldrank.clicks.log.schema import Log
-from cldrank.clicks.log.values import DEEPEST, MARKS
-from cldrank.errors import DataError, Spelling, UsageError, setting
+from cldrank.clicks.log.layout import KEYS, OPTIONAL, SEGMENT
+from cldrank.clicks.log.plain_log import Log
+from cldrank.errors import DataError
+from cldrank.tables import Relation
 
-if TYPE_CHECKING:
-    import ibis.expr.types as ir
-
-_CELL = ("query_id", "doc_id", "position")
 MOST_SEGMENTS = 100
-_MASK_BITS = 62  # of a 64-bit integer, clear of its sign
-_MASK_WORDS = 4  # with more moving documents per query, grouping by document is cheaper
+_REJECTED = f"{', '.join(KEYS)}, position, clicks"
+_MANY_ROWS = 1_000_000  # fewer are grouped at once
+_HASHES_AT_A_TIME = 100_000_000  # 800 MB
+_BATCH = 1 << 17
 
 
 @dataclass(frozen=True)
@@ -50,283 +40,147 @@ class Counted:
     from_0: int
 
 
-@dataclass(frozen=True)
-class _Suspects:
-    """Pages to be looked at row by row, their number, and how many rows lack a session, or maybe another id."""
+def count_cells(log: Log, every_click: bool = False, by_day: bool = False) -> Counted:
+    """Count the rows of a log.
 
-    pages: ir.Table
-    n: int
-    lacking: int
-
-
-def by_view(log: Log) -> Log:
-    """The log with a session per view, for logs that keep one session_id while a page is shown again."""
-    if "timestamp" not in log.optional:
-        raise UsageError(
-            "{} separates views by time, but the log has no timestamp; map one with {}.",
-            Spelling("by_time=True", "--by-time"),
-            mapping("timestamp"),
+    every_click   count each of several clicks on one result, instead of one
+    by_day        count the days of the timestamp apart
+    """
+    table = log.table
+    clicks = "clicks" if every_click else "least(clicks, 1)"
+    apart = [*([SEGMENT] if log.has(SEGMENT) else []), *(["day"] if by_day else [])]
+    day = ", CAST(timestamp AS DATE) AS day" if by_day else ""
+    rows = f"(SELECT * EXCLUDE (clicks), {clicks} AS clicks{day} FROM {table})"
+    cell = ", ".join(["query_id", "doc_id", "position", *apart])
+    grouped = log.engine.arrow(
+        f"SELECT {cell}, count(*) AS logged, count(*) FILTER (WHERE reason IS NULL) AS impressions, "
+        f"CAST(coalesce(sum(clicks) FILTER (WHERE reason IS NULL), 0) AS BIGINT) AS clicks FROM {rows} GROUP BY {cell}"
+    )
+    if SEGMENT in apart and len(pc.unique(grouped[SEGMENT])) > MOST_SEGMENTS:
+        raise DataError(
+            f"`segment` names a column that has more than {MOST_SEGMENTS} values; segments are few, such as devices or "
+            "surfaces."
         )
-    rows = log.rows
-    moment = rows.timestamp.cast("string").fill_null("")
-    views = rows.mutate(session_id=rows.session_id.cast("string") + "@" + moment)
-    return replace(log.with_times(), rows=views)
-
-
-def count_cells(log: Log, engine: Engine, every_click: bool, held: ExitStack) -> Counted:
-    """Count the rows of a log; `held` keeps tables in the engine until the caller is done."""
-    rows = log.rows
-    if not every_click and not log.once:
-        rows = rows.mutate(clicks=(rows.clicks > 0).cast("int64"))
-    grouped = held.enter_context(_cells(rows).cache())
-    _check_segments(grouped)
-    every = grouped.to_pyarrow()
-    total = pc.sum(every["impressions"]).as_py() or 0
-    parts = [every]
+    total, kept = (int(pc.sum(grouped[name]).as_py() or 0) for name in ("logged", "impressions"))
     rejects = []
-    suspects = _suspect_pages(rows, grouped, engine, held)
-    if suspects.lacking or _has_bad_keys(every):
-        bad = _with_reason(rows.filter(~has_good_keys(rows)))
-        parts.append(_negated(_cells(bad).to_pyarrow()))
-        rejects.append(bad.to_pyarrow())
-    if suspects.n:
-        pages = rows.filter(has_good_keys(rows)).semi_join(suspects.pages, _of_page(rows))
-        judged = held.enter_context(_judged(pages, log.optional, every_click).cache())
-        parts.append(_negated(_cells(judged.mutate(clicks=judged.own_clicks)).to_pyarrow()))
-        parts.append(_cells(judged.filter(judged.reason.isnull())).to_pyarrow())
-        set_aside = judged.filter(judged.reason.notnull())
-        rejects.append(set_aside.select("reason", *KEYS, "position", clicks="own_clicks").to_pyarrow())
-    top = _at(every, 0), _at(every, 1), _at(every, 2)
-    if log.phantoms is not None:
-        phantoms = log.phantoms.to_pyarrow()
-        total += len(phantoms)
-        rejects.append(phantoms)
-    if log.phantoms is not None and log.by_clicks:
-        top = pc.sum(pc.equal(phantoms["position"], 0)).as_py() or 0, _at(every, 1, "clicks"), _at(every, 2, "clicks")
-    return Counted(_added(parts), total, rejects, top, _pages_from_0(rows) if _at(every, 0) else 0)
+    if kept < total:
+        rejects.append(log.engine.arrow(f"SELECT reason, {_REJECTED} FROM {rows} WHERE reason IS NOT NULL"))
+    top = tuple(_at(grouped, place, "logged") for place in range(3))
+    if log.by_clicks:
+        never_shown = sum(pc.sum(pc.equal(part["position"], 0)).as_py() or 0 for part in rejects)
+        top = never_shown, _at(grouped, 1, "clicks"), _at(grouped, 2, "clicks")
+    cells = grouped.drop_columns("logged").filter(pc.greater(grouped["impressions"], 0))
+    kept_rows = f"(SELECT * FROM {rows} WHERE reason IS NULL)"
+    repeated = _repeated_documents(log, kept_rows, cells, apart)
+    if repeated is not None:
+        judged = _judged_pages(log, kept_rows, repeated, apart, every_click)
+        rejects.append(log.engine.arrow(f"SELECT reason, {_REJECTED} FROM {judged} WHERE reason IS NOT NULL"))
+        corrections = log.engine.arrow(
+            f"SELECT {cell}, -count(*) FILTER (WHERE reason IS NOT NULL) AS impressions, CAST(sum(CASE WHEN reason IS "
+            f"NULL THEN counted ELSE 0 END - clicks) AS BIGINT) AS clicks FROM {judged} GROUP BY {cell}"
+        )
+        cells = _added(cells, corrections)
+    from_0 = 0
+    if _at(grouped, 0, "logged"):
+        both = f"SELECT 1 FROM {table} WHERE position IN (0, 1) GROUP BY session_id, query_id"
+        from_0 = log.engine.row(f"SELECT count(*) AS n FROM ({both} HAVING count(DISTINCT position) = 2)")["n"]
+    return Counted(cells, total, rejects, (top[0], top[1], top[2]), int(from_0))
 
 
-def _pages_from_0(rows: ir.Table) -> int:
-    """How many pages show a result at position 0 and another at position 1."""
-    upper = rows.filter(rows.position.isin([0, 1]))
-    pages = upper.group_by(_of_page(rows)).aggregate(places=upper.position.nunique())
-    return int(pages.filter(pages.places == 2).count().to_pyarrow().as_py())
+# -- rows that repeat others -------------------------------------------------------------------------------------------
 
 
-def _cells(rows: ir.Table) -> ir.Table:
-    return rows.group_by(_apart(rows, *_CELL)).aggregate(impressions=rows.count(), clicks=rows.clicks.sum())
+def _judged_pages(log: Log, rows: str, repeated: Relation, apart: list[str], every_click: bool) -> Relation:
+    """The rows of pages that repeat a document, with the reason to set one aside; `counted` is what its clicks count.
 
-
-def _apart(rows: ir.Table, *keys: str) -> list[str]:
-    """Keys, and the segment and the day where rows have them: these are counted apart."""
-    return [*keys, *(name for name in (SEGMENT, DAY) if name in rows.columns)]
-
-
-def _of_page(rows: ir.Table) -> list[str]:
-    """What rows of one page have in common."""
-    return _apart(rows, "session_id", "query_id")
-
-
-def _check_segments(cells: ir.Table) -> None:
-    """Refuse a column with so many values that it cannot hold segments."""
-    if SEGMENT in cells.columns:
-        found = cells.select(SEGMENT).distinct().limit(MOST_SEGMENTS + 1).to_pyarrow()
-        if len(found) > MOST_SEGMENTS:
-            raise DataError(
-                "{} names a column that has more than {} values; segments are few, such as devices or surfaces.",
-                setting("segment"),
-                MOST_SEGMENTS,
-            )
-
-
-def has_good_keys(rows: ir.Table) -> ir.BooleanValue:
-    """Whether a row names a session, a query, a document and a possible position."""
-    return (
-        rows.session_id.notnull()
-        & rows.query_id.notnull()
-        & rows.doc_id.notnull()
-        & rows.position.fill_null(0).between(1, DEEPEST)
-    )
-
-
-def _has_bad_keys(cells: pa.Table) -> bool:
-    nulls = any(cells[key].null_count for key in _CELL)
-    extremes = pc.min_max(cells["position"]).as_py()
-    return nulls or (len(cells) > 0 and not 1 <= extremes["min"] <= extremes["max"] <= DEEPEST)
-
-
-def _suspect_pages(rows: ir.Table, cells: ir.Table, engine: Engine, held: ExitStack) -> _Suspects:
-    """Pages that may show a document twice: first by what the engine can prove, else by grouping."""
-    known = cells.aggregate(rows=cells.impressions.sum(), cells=cells.count())
-    documents = cells.select(*_apart(cells, "query_id", "doc_id")).distinct().count()
-    every = one_row(known.mutate(documents=documents.as_scalar()))
-    if every["documents"] == every["cells"] and engine.rises(rows, "session_id", "position"):
-        return _Suspects(rows, 0, 0)  # no page repeats a position, and no document has two
-    found = engine.repeated(rows, _apart(rows, *KEYS), every["rows"] or 0)
-    if found is None:
-        return _by_grouping(rows, cells, held)
-    repeated, lacking = found
-    pages = held.enter_context(repeated.select(*_of_page(rows)).distinct().cache())
-    return _Suspects(pages, pages.count().to_pyarrow().as_py(), lacking)
-
-
-def _by_grouping(rows: ir.Table, cells: ir.Table, held: ExitStack) -> _Suspects:
-    """Pages that repeat a position, or a document that the log has at several positions."""
-    moving = held.enter_context(_moving_documents(cells).cache())
-    most = moving.place.max().to_pyarrow().as_py()
-    words = 0 if most is None else most // _MASK_BITS + 1
-    suspects = _pages_with_repeated_bits(rows, moving, words if words <= _MASK_WORDS else 0)
-    if words > _MASK_WORDS:
-        own, keys = _apart(rows, "query_id", "doc_id"), _apart(rows, *KEYS)
-        several = rows.semi_join(moving, own).group_by(keys).aggregate(size=lambda t: t.count())
-        twice = several.filter(several["size"] > 1).select(*_of_page(rows), "size")
-        suspects = suspects.union(twice.filter(twice.session_id.notnull()), distinct=True)
-    suspects = held.enter_context(suspects.cache())
-    orphan = suspects.session_id.isnull()
-    counted = suspects.aggregate(orphans=suspects["size"].sum(where=orphan), pages=suspects.count(where=~orphan))
-    found = count_row(counted)
-    pages = suspects.filter(~orphan).select(*_of_page(rows))
-    return _Suspects(pages, found["pages"], found["orphans"])
-
-
-def _pages_with_repeated_bits(rows: ir.Table, moving: ir.Table, words: int) -> ir.Table:
-    """Pages in which fewer bits are set than there are rows, and all rows without a session as one page.
-
-    There is a bit for each position and, in `words` more integers, one for each moving document of the query.
+    Of rows with the same document at the same position, the first clicked one is kept: `repeated row` (a copy in every
+    column) and `second view` (at another time, or with other clicks) are the others. Of a document at two positions,
+    the upper one is kept: `document twice`. Without times, a page with any such row counts as viewed twice.
     """
-    import ibis
-
-    if words:
-        rows = rows.left_join(moving, _apart(rows, "query_id", "doc_id"))
-        rows = rows.select(*_of_page(rows), "position", "place")
-    zero, one = (ibis.literal(value, "int64") for value in (0, 1))
-    position = ibis.greatest(rows.position.fill_null(0), 0).cast("int64")
-    found = {"size": rows.count(), "positions": bit_or(one << (position % _MASK_BITS))}
-    for word in range(words):
-        mine = rows.place.fill_null(-1) // _MASK_BITS == word
-        found[f"word_{word}"] = bit_or(mine.ifelse(one << (rows.place % _MASK_BITS), zero))
-    if words:
-        found["moving"] = rows.place.count()
-    pages = rows.group_by(_of_page(rows)).aggregate(**found)
-    suspect = pages.session_id.isnull() | (bit_count(pages.positions) != pages["size"])
-    if words:
-        suspect |= sum(bit_count(pages[f"word_{word}"]) for word in range(words)) != pages.moving
-    return pages.filter(suspect).select(*_of_page(pages), "size")
-
-
-def _moving_documents(cells: ir.Table) -> ir.Table:
-    """Documents that the log has at several positions of a segment, numbered within their query."""
-    import ibis
-
-    counted = cells.group_by(_apart(cells, "query_id", "doc_id")).aggregate(positions=cells.count())
-    moving = counted.filter((counted.positions > 1) & counted.query_id.notnull() & counted.doc_id.notnull())
-    number = ibis.row_number().over(group_by=_apart(cells, "query_id"), order_by="doc_id")
-    return moving.select(*_apart(cells, "query_id", "doc_id"), place=number.cast("int64"))
-
-
-def _with_reason(rows: ir.Table) -> ir.Table:
-    """Rows with bad keys, and what is wrong with them."""
-    import ibis
-
-    lost = rows.position.fill_null(0) < 1
-    unnamed = rows.session_id.isnull() | rows.query_id.isnull() | rows.doc_id.isnull()
-    reason = ibis.cases(
-        (unnamed, "null key"),
-        *((rows.position == mark, reason) for mark, reason in MARKS.items()),
-        (rows.position > DEEPEST, "not a number"),
-        (lost & (rows.clicks > 0), "click never shown"),
-        (rows.position.isnull(), "null key"),
-        else_="position below 1",
-    )
-    return rows.select(*_apart(rows, "session_id", *_CELL), "clicks", reason=reason)
+    page, document = ["session_id", "query_id", *apart], [*KEYS, *apart]
+    optional = [name for name in OPTIONAL if log.has(name)]
+    here = f"PARTITION BY {', '.join([*document, 'position'])}"
+    ordered = f"({here} ORDER BY {', '.join(['clicks DESC', *optional])})"
+    timed = log.has("timestamp")
+    uppermost = f"min(position) OVER (PARTITION BY {', '.join([*document, 'timestamp'])})" if timed else "position - 1"
+    other_view = "is_other" if timed else f"max(is_other) OVER (PARTITION BY {', '.join(page)})"
+    counted = "CASE WHEN is_copy = 1 THEN 0 ELSE clicks END" if timed else "clicks"
+    return log.engine.hold(f"""
+        WITH numbered AS (
+            SELECT *, row_number() OVER {ordered} AS number,
+                rank() OVER {ordered} AS place,
+                min(position) OVER (PARTITION BY {", ".join(document)}) AS top, {uppermost} AS uppermost
+            FROM {rows} SEMI JOIN {repeated} USING ({", ".join(page)})
+        ),
+        compared AS (
+            SELECT *, CASE WHEN number > place THEN 1 ELSE 0 END AS is_copy,
+                CASE WHEN number > 1 AND number = place THEN 1 ELSE 0 END AS is_other
+            FROM numbered
+        ),
+        viewed AS (SELECT *, {other_view} AS other_view, {counted} AS own FROM compared)
+        SELECT {", ".join([*document, "position", "clicks"])}, CASE
+                WHEN position > top AND position > uppermost THEN 'document twice'
+                WHEN position > top THEN 'second view'
+                WHEN number > 1 AND other_view = 1 THEN 'second view'
+                WHEN number > 1 THEN 'repeated row' END AS reason,
+            {f"sum(own) OVER ({here})" if every_click else "own"} AS counted
+        FROM viewed""")
 
 
-def _judged(rows: ir.Table, optional: Sequence[str], every_click: bool) -> ir.Table:
-    """Rows of suspect pages; `reason` is null for those kept, `clicks` is what counts, `own_clicks` was logged.
+def _repeated_documents(log: Log, rows: str, cells: pa.Table, apart: list[str]) -> Relation | None:
+    """The documents that a page has more than once; None if there are none."""
+    keys, n = [*KEYS, *apart], int(pc.sum(cells["impressions"]).as_py() or 0)
+    if n == len(cells) == 0 or _rises(log, rows, cells, apart):
+        return None
+    among = rows
+    if log.engine.name == "duckdb" and n >= _MANY_ROWS:
+        doubtful = _repeated_hashes(log, rows, keys, n)
+        if not len(doubtful):
+            return None
+        held = log.engine.open(pa.table({"hashed": doubtful}))
+        among = f"(SELECT * FROM {rows} WHERE hash({', '.join(keys)}) IN (SELECT hashed FROM {held}))"
+    repeated = log.engine.hold(f"SELECT {', '.join(keys)} FROM {among} GROUP BY {', '.join(keys)} HAVING count(*) > 1")
+    return repeated if log.engine.row(f"SELECT count(*) AS n FROM {repeated}")["n"] else None
 
-    Of rows with the same document at the same position, the first clicked one is kept; of a document shown twice, the
-    upper one. A row that equals another in every column is a copy of it; one that differs in time or clicks belongs to
-    a second view. Without times, a page with any such row counts as viewed twice.
+
+def _rises(log: Log, rows: str, cells: pa.Table, apart: list[str]) -> bool:
+    """Whether the log is sorted by session and position, and no document has two: then no page repeats any.
+
+    Whatever the order in which the engine reads rows, no session and position occurs twice if each step grows.
     """
-    import ibis
-
-    keys = _apart(rows, *KEYS)
-    comparable = [name for name in optional if not rows[name].type().is_nested()]
-    same = ibis.window(group_by=[*keys, "position"], order_by=[ibis.desc("clicks"), *comparable])
-    number = ibis.row_number().over(same)
-    rows = rows.mutate(
-        copy=number > ibis.rank().over(same),  # equal rows have the rank of the first of them
-        repeated=number > 0,
-        lower=rows.position > rows.position.min().over(ibis.window(group_by=keys)),
-    )
-    differs = rows.repeated & ~rows.copy
-    first = "document twice"
-    clicks = rows.clicks
-    if "timestamp" in optional:
-        uppermost = rows.position.min().over(ibis.window(group_by=[*keys, "timestamp"]))
-        first = (rows.position > uppermost).ifelse("document twice", "second view")
-        clicks = rows.copy.ifelse(0, clicks)
-    else:
-        differs = differs.cast("int64").max().over(ibis.window(group_by=_of_page(rows))) > 0
-    if every_click:
-        clicks = clicks.sum().over(ibis.window(group_by=[*keys, "position"]))
-    reason = ibis.cases((rows.lower, first), (rows.repeated & differs, "second view"), (rows.repeated, "repeated row"))
-    return rows.select(*keys, "position", reason=reason, own_clicks=rows.clicks, clicks=clicks)
+    if log.engine.name != "duckdb" or len(cells.group_by(["query_id", "doc_id", *apart]).aggregate([])) < len(cells):
+        return False
+    steps = "SELECT session_id, position, lag(session_id) OVER () AS s, lag(position) OVER () AS p FROM"
+    grows = "bool_and(coalesce(s IS NULL OR session_id > s OR (session_id = s AND position > p), FALSE)) AS grows"
+    for part in (f"(SELECT * FROM {rows} LIMIT {_BATCH})", rows):  # most logs that are not sorted show it at once
+        if not log.engine.row(f"SELECT {grows} FROM ({steps} {part})")["grows"]:
+            return False
+    return True
 
 
-def _elsewhere(values: int) -> int:
-    raise AssertionError(f"this function runs in engines only; it was called on {values}")
+def _repeated_hashes(log: Log, rows: str, keys: list[str], n: int) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:
+    """Hashes of keys that occur more than once: to sort numbers takes a fraction of grouping 10^8 keys."""
+    parts = -(-n // _HASHES_AT_A_TIME)
+    repeated = []
+    for part in range(parts):
+        query = f"SELECT hash({', '.join(keys)}) AS hashed FROM {rows}"
+        if parts > 1:
+            query = f"SELECT hashed FROM ({query}) WHERE hashed % {parts} = {part}"
+        batches = [batch.column(0).to_numpy() for batch in log.engine.batches(query, _BATCH)]
+        hashes = np.concatenate([np.empty(0, np.uint64), *batches])
+        hashes.sort()
+        repeated.append(np.unique(hashes[1:][hashes[1:] == hashes[:-1]]))
+    return np.concatenate(repeated)
 
 
-def bit_or(values: ir.IntegerColumn) -> ir.IntegerScalar:
-    """The bitwise or of a group: engines have it, but Ibis knows it for few of them."""
-    import ibis
-
-    return ibis.udf.agg.builtin(_elsewhere, name="bit_or", signature=(("int64",), "int64"))(values)
-
-
-def bit_count(values: ir.IntegerColumn) -> ir.IntegerColumn:
-    """How many bits are set."""
-    import ibis
-
-    return ibis.udf.scalar.builtin(_elsewhere, name="bit_count", signature=(("int64",), "int64"))(values)
+def _added(cells: pa.Table, corrections: pa.Table) -> pa.Table:
+    """Cells with corrections added; those without impressions are left out."""
+    both = pa.concat_tables([cells, corrections.cast(cells.schema)])
+    counts = ("impressions", "clicks")
+    keys = [name for name in cells.column_names if name not in counts]
+    both = both.group_by(keys).aggregate([(name, "sum") for name in counts]).rename_columns([*keys, *counts])
+    return both.filter(pc.greater(both["impressions"], 0))
 
 
-# -- in memory ---------------------------------------------------------------------------------------------------------
-
-
-def one_row(table: ir.Table) -> dict[str, Any]:
-    """The values of a table with one row."""
-    found: dict[str, Any] = table.to_pyarrow().to_pylist()[0]
-    return found
-
-
-def count_row(table: ir.Table) -> dict[str, int]:
-    """The counts of a table with one row; a sum over nothing is 0."""
-    return {name: int(value or 0) for name, value in one_row(table).items()}
-
-
-def _negated(cells: pa.Table) -> pa.Table:
-    for name in ("impressions", "clicks"):
-        cells = cells.set_column(cells.column_names.index(name), name, pc.negate(cells[name].cast(pa.int64())))
-    return cells
-
-
-def _added(parts: list[pa.Table]) -> pa.Table:
-    """One table of cells from several, with the counts of equal cells added; cells with bad keys cancel out."""
-    counts = {name: pa.int64() for name in ("position", "impressions", "clicks")}
-    typed = [
-        part.cast(pa.schema([(name, counts.get(name, part.schema.field(name).type)) for name in part.column_names]))
-        for part in parts
-    ]
-    cells = pa.concat_tables(typed, promote_options="permissive")
-    if len(parts) > 1:
-        keys = [name for name in cells.column_names if name not in ("impressions", "clicks")]
-        cells = cells.group_by(keys).aggregate([("impressions", "sum"), ("clicks", "sum")])
-        cells = cells.rename_columns([*keys, "impressions", "clicks"])
-    return cells.filter(pc.greater(cells["impressions"], 0))
-
-
-def _at(cells: pa.Table, position: int, what: str = "impressions") -> int:
-    found = cells.filter(pc.equal(cells["position"], position))
-    return int(pc.sum(found[what]).as_py() or 0)
+def _at(cells: pa.Table, position: int, what: str) -> int:
+    return int(pc.sum(cells.filter(pc.equal(cells["position"], position))[what]).as_py() or 0)

@@ -1,11 +1,7 @@
-"""A folder of days: the cells of each day in a file of its own, and a window over them.
+"""A folder of days: the cells of each day in a file of its own, such as 2026-11-14.parquet, and a window over them.
 
-    cells/2026-11-14.parquet    the cells of that day, with the fingerprints of the log files that they come from
-    cells/2026-11-15.parquet
-
-A log file counts once, by its content: named again, it is left out before anything is counted. New files are added to
-their days. A file that was counted and has other content now is refused, unless its days are to be rebuilt. Whatever
-is changed is changed as a whole: a killed process leaves the folder as it was.
+A log file counts once, by its content. A file that was counted and has other content now is refused, unless its days
+are to be rebuilt. Whatever is changed is changed as a whole: a killed process leaves the folder as it was.
 """
 
 from __future__ import annotations
@@ -21,11 +17,13 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeGuard
 
-from cldrank.clicks.cell_kind import CellKind, joined_kind
-from cldrank.clicks.log.paths import AGAIN, LogFile, Paths, frame_of, in_both, names_of
-from cldrank.clicks.table import ClickTable
-from cldrank.errors import CldrankWarning, DataError, Spelling, UsageError, setting, warn
-from cldrank.files import clear_abandoned, holding, make_folder, recover_folder, replacing_folder
+from cldrank.clicks.cells_file import describe_cells, is_cells, load_cells
+from cldrank.clicks.log.log_files import LogFile, in_both, names_of
+from cldrank.clicks.table import ClickTable, joined_settings
+from cldrank.errors import CldrankWarning, DataError, UsageError, warn
+from cldrank.files import holding, make_folder, recover_folder, replacing_folder
+from cldrank.tables import is_frame
+from cldrank.tables.frames import frame_name, is_lazy
 from cldrank.wording import count
 
 if TYPE_CHECKING:
@@ -34,7 +32,6 @@ if TYPE_CHECKING:
 
 _NAME = re.compile(r"(\d{4}-\d{2}-\d{2})\.parquet")
 _SPAN = re.compile(r"([1-9]\d{0,4})([dw])")
-_REPLACE = Spelling("replace=True", "--replace")
 _MOST_NAMED = 5  # days, in a message
 
 
@@ -79,8 +76,6 @@ class DayFolder:
     @classmethod
     def is_one(cls, path: Any) -> TypeGuard[str | PathLike[str]]:
         """Whether a path is a folder with files of days that hold cells."""
-        from cldrank.clicks.cell_file import is_cells
-
         if not isinstance(path, str | PathLike) or not str(path):
             return False
         return any(is_cells(file) for file in list(cls(path).files().values())[:1])
@@ -91,7 +86,7 @@ class DayFolder:
         if not self.path.is_dir():
             return {}
         named = ((_NAME.fullmatch(file.name), file) for file in sorted(self.path.iterdir()))
-        return {as_day(found[1]): file for found, file in named if found}
+        return {as_day(match[1]): file for match, file in named if match}
 
     # -- reading -------------------------------------------------------------------------------------------------
 
@@ -106,16 +101,11 @@ class DayFolder:
         last    how long the window is, such as "28d" or "4w"; None for all days
         until   its last day; None for the newest one there is
         """
-        from cldrank.clicks.cell_file import load_cells
-
         return load_cells([self.files()[day] for day in self.window(last, until)], dataset, known_only=True)
 
     def window(self, last: str | None = None, until: date | str | None = None) -> list[date]:
         """The days of a window that there are, the first one first, with a warning about those that are missing."""
-        there = list(self.files())
-        self._check_there()
-        if not there:
-            raise DataError(f"{self.path} holds no days; add some with `cldrank clicks aggregate LOG --add-to`.")
+        there = self._days()
         end = there[-1] if until is None else as_day(until)
         start = there[0] if last is None else _first_day(end, last)
         chosen = [day for day in there if start <= day <= end]
@@ -127,19 +117,16 @@ class DayFolder:
         if number := length - len(chosen):
             first = ", ".join(map(str, islice(missing, _MOST_NAMED)))  # a wrong date may be millennia away
             more = f" and {number - _MOST_NAMED:,} more" if number > _MOST_NAMED else ""
-            warn(
-                CldrankWarning(
-                    f"{self.path}: of the {count(length, 'day')} from {start} to {end}, {number:,} "
-                    f"{'is' if number == 1 else 'are'} missing: {first}{more}."
-                )
-            )
+            are = "is" if number == 1 else "are"
+            days = f"of the {count(length, 'day')} from {start} to {end}, {number:,} {are} missing"
+            warn(CldrankWarning(f"{self.path}: {days}: {first}{more}."))
         return chosen
 
     # -- writing -------------------------------------------------------------------------------------------------
 
     def add(
         self,
-        paths: Paths,
+        paths: Any,
         dataset: RankingDataset | None = None,
         *,
         day: date | str | None = None,
@@ -157,30 +144,32 @@ class DayFolder:
         from cldrank.clicks.aggregate import aggregate
 
         if again and replace:
-            raise UsageError("{} and {} exclude each other.", setting("again"), setting("replace"))
+            raise UsageError("`again` and `replace` exclude each other.")
+        if is_frame(paths) and not again and is_lazy(paths):
+            raise UsageError(
+                f"{frame_name(paths)} is yet to be computed, so whether it was counted before cannot be known; compute "
+                "it first, or set `again` if it is new."
+            )
         self._check()
-        _check_known(paths, again)
         described = self._described()
-        earlier = {day: sources for day, (_, sources) in described.items()}
-        known = [one for sources in earlier.values() for one in sources]
+        known = [] if replace else [source for _, sources in described.values() for source in sources]
         days = True if day is None else as_day(day)
-        options |= {"again": again, "counted": () if replace else known, "days": days}
-        counted = aggregate(paths, dataset, **options)
-        rebuilt = self._rebuilt(earlier, counted.clicks.sources, counted.days) if replace else set()
+        counted = aggregate(paths, dataset, **options, again=again, counted=known, days=days)
+        rebuilt = self._rebuilt(counted.clicks.sources, counted.days) if replace else set()
         removed = tuple(sorted(rebuilt - counted.days.keys()))
         if counted.days:
-            kept = [(str(self.file(one)), kind) for one, (kind, _) in described.items() if one not in rebuilt]
+            kept = [(str(self.file(day)), settings) for day, (settings, _) in described.items() if day not in rebuilt]
             try:
-                joined_kind([*kept, ("the log", counted.clicks.kind)])
+                joined_settings([*kept, ("the log", counted.clicks.settings)])
             except DataError as error:
-                raise DataError(f"{error.message} To count a day again, use {{}}.", *error.words, _REPLACE) from None
+                raise DataError(f"{error} To count a day again, use `replace`.") from None
         make_folder(self.path)
         with holding(self.path.resolve().parent):
             if self._described() != described:
                 raise DataError(f"{self.path} was changed by another process while the log was counted; run it again.")
             cells = dict(counted.days)
-            for one in cells.keys() & earlier.keys() if not replace else ():
-                cells[one] = ClickTable.merged([ClickTable.read(self.file(one)), cells[one]], again=again)
+            for day in () if replace else cells.keys() & described.keys():
+                cells[day] = ClickTable.merged([load_cells(self.file(day)), cells[day]], again=again)
             self._save(cells, removed)
         return DaysAdded(counted, cells, removed)
 
@@ -194,12 +183,8 @@ class DayFolder:
     def forget(self, keep: str) -> list[date]:
         """Delete the days before the last ones, such as "90d", counted back from the newest day; gives those."""
         self._check()
-        self._check_there()
-        there = list(self.files())
-        if not there:
-            raise DataError(f"{self.path} holds no days; there is nothing to forget.")
-        start = _first_day(there[-1], keep)
-        old = [day for day in there if day < start]
+        there = self._days()
+        old = [day for day in there if day < _first_day(there[-1], keep)]
         with holding(self.path.resolve().parent):
             self._save({}, old)
         return old
@@ -208,35 +193,31 @@ class DayFolder:
         """The log files that went into each day."""
         return {day: sources for day, (_, sources) in self._described().items()}
 
-    def _described(self) -> dict[date, tuple[CellKind, tuple[LogFile, ...]]]:
+    def _described(self) -> dict[date, tuple[dict[str, int], tuple[LogFile, ...]]]:
         """How each day was counted, and from which log files."""
-        from cldrank.clicks.cell_file import describe_cells
-
         return {day: describe_cells(file) for day, file in self.files().items()}
 
-    def _rebuilt(
-        self, earlier: Mapping[date, Sequence[LogFile]], named: Sequence[LogFile], days: Mapping[date, ClickTable]
-    ) -> set[date]:
+    def _rebuilt(self, named: Sequence[LogFile], days: Mapping[date, ClickTable]) -> set[date]:
         """The days that hold any of the named files, or will; refused if such a day holds another file as well."""
-        found = set()
-        for day, sources in earlier.items():
-            again = [one for one in sources if in_both(named, [one]) or any(new.is_changed(one) for new in named)]
+        rebuilt = set()
+        for day, sources in self.sources().items():
+            again = {
+                source for source in sources if in_both(named, [source]) or any(n.is_changed(source) for n in named)
+            }
             if not again and day not in days:
                 continue
-            found.add(day)
-            others = [one for one in sources if one not in again]
+            rebuilt.add(day)
+            others = [source for source in sources if source not in again]
             if others:
                 raise DataError(
-                    "{} also holds {}, which would be lost; name all files of that day, or delete {} first.",
-                    self.file(day),
-                    names_of(others),
-                    self.file(day),
+                    f"{self.file(day)} also holds {names_of(others)}, which would be lost; name all files of that day, "
+                    f"or delete {self.file(day)} first."
                 )
-        return found
+        return rebuilt
 
     def _save(self, cells: Mapping[date, ClickTable], removed: Sequence[date] = ()) -> None:
         """Write some days: all of them, or none; and clear away what a killed process left."""
-        clear_abandoned(self.path)
+        recover_folder(os.path.realpath(self.path))
         if len(cells) + len(removed) < 2:
             for day, table in cells.items():
                 table.save(self.file(day))
@@ -246,31 +227,35 @@ class DayFolder:
         with replacing_folder(self.path) as temporary:
             for day, file in self.files().items():
                 if day not in cells and day not in removed:
-                    _link(file, temporary / file.name)
+                    try:
+                        os.link(file, temporary / file.name)
+                    except OSError:  # the file system has no links
+                        shutil.copy2(file, temporary / file.name)
             for day, table in cells.items():
                 table.save(temporary / self.file(day).name)
 
     def _check(self) -> None:
         """Refuse a folder with anything else in it: files that are written here replace what was there."""
-        from cldrank.clicks.cell_file import is_cells
-
         self._recover()
         if self.path.exists() and not self.path.is_dir():
             raise UsageError(f"{self.path} is a file; name a folder of days.")
-        foreign = [file.name for file in self.path.iterdir()] if self.path.is_dir() else []
-        foreign = sorted(name for name in foreign if not _NAME.fullmatch(name) and not name.startswith("."))
+        names = sorted(file.name for file in self.path.iterdir()) if self.path.is_dir() else []
+        foreign = [name for name in names if not _NAME.fullmatch(name) and not name.startswith(".")]
+        foreign += [file.name for file in self.files().values() if not is_cells(file)]
         if foreign:
             raise UsageError(
-                f"{self.path} holds {foreign[0]!r}; a folder of days holds files such as 2026-11-15.parquet and "
-                "nothing else. Name another folder."
+                f"{self.path} holds {foreign[0]!r}; a folder of days holds files of cells such as 2026-11-15.parquet "
+                "and nothing else. Name another folder."
             )
-        for file in self.files().values():
-            if not is_cells(file):
-                raise UsageError(f"{file} does not hold cells, so {self.path} is not a folder of days; name another.")
 
-    def _check_there(self) -> None:
+    def _days(self) -> list[date]:
+        """The days that there are, the first one first; at least one."""
+        there = list(self.files())
         if not self.path.exists():
             raise UsageError(f"{self.path}: no such folder of days.")
+        if not there:
+            raise DataError(f"{self.path} holds no days; add some with `cldrank clicks aggregate LOG --add-to`.")
+        return there
 
     def _recover(self) -> None:
         """Bring back a folder that a process was replacing when it was killed."""
@@ -282,26 +267,8 @@ class DayFolder:
         return self.path / f"{day.isoformat()}.parquet"
 
 
-def _check_known(paths: Paths, again: bool) -> None:
-    """Refuse a frame that could not be told from others, so that each call would count it once more."""
-    from cldrank.data.frames import is_lazy
-
-    frame = frame_of(paths)
-    if frame is not None and not again and is_lazy(frame.frame):
-        raise UsageError(
-            "{} is yet to be computed, so whether it was counted before cannot be known; compute it first, or set {} "
-            "if it is new.",
-            frame,
-            AGAIN,
-        )
-
-
 def as_day(value: date | str) -> date:
-    """A day from a text such as 2026-11-15, or from a time of that day.
-
-    >>> as_day("2026-11-15"), as_day(datetime(2026, 11, 15, 23, 59))
-    (datetime.date(2026, 11, 15), datetime.date(2026, 11, 15))
-    """
+    """A day from a text such as 2026-11-15, or from a time of that day."""
     try:
         if isinstance(value, datetime):  # which is a date too, but neither written nor compared like one
             return date(value.year, value.month, value.day)  # a missing one of pandas has no year
@@ -311,15 +278,11 @@ def as_day(value: date | str) -> date:
 
 
 def n_days(span: str) -> int:
-    """The length of a window in days.
-
-    >>> n_days("28d"), n_days("4w")
-    (28, 28)
-    """
-    found = _SPAN.fullmatch(span) if isinstance(span, str) else None
-    if not found:
+    """The length of a window in days."""
+    match = _SPAN.fullmatch(span) if isinstance(span, str) else None
+    if not match:
         raise UsageError(f"a window is a number of days or weeks, such as 28d or 4w, not {span!r}.")
-    return int(found[1]) * (7 if found[2] == "w" else 1)
+    return int(match[1]) * (7 if match[2] == "w" else 1)
 
 
 def _first_day(end: date, span: str) -> date:
@@ -331,17 +294,6 @@ def refuse_window(path: Any, last: str | None, until: date | str | None) -> None
     """Refuse a window over anything but a folder of days."""
     if last is not None or until is not None:
         raise UsageError(
-            "{} and {} choose from a folder of days, which {} is not; make one with {}.",
-            setting("last"),
-            setting("until"),
-            path,
-            Spelling("DayFolder.add", "`cldrank clicks aggregate LOG --add-to FOLDER/`"),
+            f"`last` and `until` choose from a folder of days, which {path} is not; make one with `cldrank clicks "
+            "aggregate LOG --add-to FOLDER/`."
         )
-
-
-def _link(file: Path, target: Path) -> None:
-    """The same file under another name; a copy where the file system has no links."""
-    try:
-        os.link(file, target)
-    except OSError:
-        shutil.copy2(file, target)

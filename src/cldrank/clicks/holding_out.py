@@ -8,7 +8,7 @@ from typing import Any
 from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
 from cldrank.data.query_hash import held_out
-from cldrank.errors import UsageError, setting
+from cldrank.errors import UsageError
 from cldrank.wording import count
 
 
@@ -24,13 +24,13 @@ class HeldOut:
     @classmethod
     def of(cls, dataset: RankingDataset, clicks: ClickTable | None, share: float) -> HeldOut:
         """By the hashes of the queries; refused where one side has nothing left."""
-        held, given = held_out(dataset.query_ids, share), setting("hold_out", share)
+        held = held_out(dataset.query_ids, share)
         used = held if clicks is None else held[dataset.row_queries[clicks.row]]
         some = "query" if clicks is None else "query with impressions"
         if not used.any():
-            raise UsageError("{} holds out no {} to judge the ranker on; choose a larger share.", given, some)
+            raise UsageError(f"`hold_out={share}` holds out no {some} to judge the ranker on; choose a larger share.")
         if used.all():
-            raise UsageError("{} leaves no {} to train on; choose a smaller share.", given, some)
+            raise UsageError(f"`hold_out={share}` leaves no {some} to train on; choose a smaller share.")
         return cls(share, int(held.sum()), len(held), (dataset[~held], None if clicks is None else clicks[~held]))
 
     def __str__(self) -> str:

@@ -2,29 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cldrank import segments
 from cldrank._typing import IntArray
-from cldrank.arguments import check_whole
-from cldrank.clicks.candidates import Candidates, check_same
-from cldrank.clicks.cell_arrays import display_table, merged_cells, most_impressions, named_segments, segment_codes
-from cldrank.clicks.cell_kind import CellKind
-from cldrank.clicks.log.layout import refuse_for_cells
-from cldrank.clicks.log.paths import LogFile, Paths, existing
-from cldrank.clicks.log.values import DEEPEST
+from cldrank.arguments import check_whole, shortened
+from cldrank.clicks.candidates import Candidates
+from cldrank.clicks.log.layout import DEEPEST, NO_SEGMENT, SEGMENT, refuse_for_cells
+from cldrank.clicks.log.log_files import LogFile, in_both, names_of
 from cldrank.data.checks import LARGEST, whole_numbers
 from cldrank.data.dataset import RankingDataset
-from cldrank.errors import CldrankWarning, DataError, Spelling, UsageError, warn
+from cldrank.errors import CldrankWarning, DataError, UsageError, warn
+from cldrank.tables import is_frame
+from cldrank.tables.frames import frame_name
 from cldrank.wording import count
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_CELLS = ("row", "segment", "position", "impressions", "clicks")
+_ROUNDING = 1e-6  # by which display probabilities may add up to more than 1
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -42,7 +47,7 @@ class ClickTable:
                   `with_display`; None where it is not known
     segment       (cells,) int64: the device, layout or other surface that each cell was shown on, as a code
     segment_names   what the codes stand for, in order; a log without segments has one, which has no name
-    layout        what was found out about the log and decides its positions, such as {"grid_columns": 4}
+    layout        what was said about the log and decides its positions, such as {"grid_columns": 4}
 
     A candidate may have cells at several positions; one without any was never shown. Cells are sorted by row, segment
     and position, no two alike; nothing can be changed.
@@ -77,25 +82,23 @@ class ClickTable:
         if not self.every_click and (clicks > impressions).any():
             cell = int(np.flatnonzero(clicks > impressions)[0])
             raise DataError(
-                "row {} at position {} has {} clicks in {} impressions; an impression is clicked at most once, unless "
-                "{} counts every click.",
-                *(values[cell] for values in (row, position, clicks, impressions)),
-                Spelling("every_click=True", "--every-click"),
+                f"row {row[cell]} at position {position[cell]} has {clicks[cell]} clicks in {impressions[cell]} "
+                "impressions; an impression is clicked at most once, unless `every_click` counts every click."
             )
         for what, values in (("impressions", impressions), ("clicks", clicks)):
             if values.sum(dtype=np.float64) > LARGEST:
                 raise DataError(f"the {what} add up to more than 2^62; no log is that large, so some are wrong.")
-        segment, names = segment_codes(self.segment, tuple(self.segment_names), len(row))
-        merged = merged_cells(row, segment, position, impressions, clicks, len(names))
-        for key, value in zip(("row", "segment", "position", "impressions", "clicks"), merged, strict=True):
+        segment, names = _segment_codes(self.segment, tuple(self.segment_names), len(row))
+        merged = _merged_cells(row, segment, position, impressions, clicks, len(names))
+        if len(names) == 1:
+            merged[1] = _one_segment(len(merged[0]))
+        for key, value in zip(_CELLS, merged, strict=True):
             value.flags.writeable = False
             object.__setattr__(self, key, value)
-        if len(names) == 1:
-            object.__setattr__(self, "segment", segment_codes(None, names, self.n_cells)[0])
         object.__setattr__(self, "segment_names", names)
-        if self.display is not None and len(names) > 1:
-            raise DataError("display probabilities are those of one policy, and the cells are of several segments.")
         if self.display is not None:
+            if len(names) > 1:
+                raise DataError("display probabilities are those of one policy, and the cells are of several segments.")
             object.__setattr__(self, "display", self._checked(self.display))
 
     # -- making one ----------------------------------------------------------------------------------------------
@@ -127,28 +130,42 @@ class ClickTable:
                 f"position has {len(positions):,} entries for {dataset.n_rows:,} rows; it needs one entry per row "
                 "(0 = not shown), or row= to say which rows the entries belong to."
             )
-        rows = np.arange(dataset.n_rows) if row is None else whole_numbers(row, "row", 0)
-        counts = [whole_numbers(impressions, "impressions", 0), whole_numbers(clicks, "clicks", 0)]
-        entries: dict[str, Any] = {"row": rows, "impressions": counts[0], "clicks": counts[1]}
+        entries: dict[str, Any] = {
+            "row": np.arange(dataset.n_rows) if row is None else whole_numbers(row, "row", 0),
+            "impressions": whole_numbers(impressions, "impressions", 0),
+            "clicks": whole_numbers(clicks, "clicks", 0),
+        }
         entries |= {} if segment is None else {"segment": np.asarray(segment)}
+        shown = positions > 0
         for what, values in entries.items():
             if len(values) != len(positions):
                 raise DataError(f"{what} has {len(values):,} entries, position {len(positions):,}.")
-        shown = positions > 0
-        for what, values in zip(("impressions", "clicks"), counts, strict=True):
-            if values[~shown].any():
+            if what in ("impressions", "clicks") and values[~shown].any():
                 place = int(np.flatnonzero(~shown & (values > 0))[0])
                 raise DataError(f"entry {place} has {what} but position 0, which means not shown.")
-        cells = rows[shown], positions[shown], counts[0][shown], counts[1][shown]
-        if segment is None:
-            return cls(Candidates.of(dataset), *cells, every_click)
-        named, names = named_segments(np.asarray(segment)[shown])
-        return cls(Candidates.of(dataset), *cells, every_click, segment=named, segment_names=names)
+        cells = {what: values[shown] for what, values in entries.items()}
+        if segment is not None:
+            cells["segment"], cells["segment_names"] = _named_segments(cells["segment"])
+        return cls(Candidates.of(dataset), position=positions[shown], every_click=every_click, **cells)
+
+    @classmethod
+    def from_cells(cls, cells: pa.Table, candidates: Candidates, row: IntArray, **facts: Any) -> ClickTable:
+        """A table from cells in Arrow, given the candidate of each; those below 0 are left out."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        known = row >= 0
+        facts |= {name: np.asarray(cells[name].to_numpy())[known] for name in _CELLS[2:]}
+        if SEGMENT in cells.column_names and len(cells):
+            encoded = pc.fill_null(cells[SEGMENT].cast(pa.string()), NO_SEGMENT).combine_chunks().dictionary_encode()
+            facts["segment"] = encoded.indices.to_numpy().astype(np.int64)[known]
+            facts["segment_names"] = tuple(encoded.dictionary.to_pylist())
+        return cls(candidates, row[known], **facts)
 
     @classmethod
     def read(
         cls,
-        path: Paths,
+        path: Any,
         dataset: RankingDataset | None = None,
         engine: Any = "duckdb",
         columns: Mapping[str, str] | None = None,
@@ -165,7 +182,7 @@ class ClickTable:
 
         last, until   of a folder of days (see `cldrank.clicks.days`): the window, such as "28d", and its last day
         """
-        from cldrank.clicks.cell_file import is_cells, load_cells
+        from cldrank.clicks.cells_file import is_cells, load_cells
         from cldrank.clicks.days import DayFolder, refuse_window
 
         if DayFolder.is_one(path):
@@ -173,19 +190,18 @@ class ClickTable:
             return DayFolder(path).read(dataset, last=last, until=until)
         refuse_window(path, last, until)
         if is_cells(path):
-            refuse_for_cells(existing(path)[0], columns or options)
+            refuse_for_cells(frame_name(path) if is_frame(path) else path, columns or options)
             return load_cells(path, dataset)
         from cldrank.clicks.aggregate import aggregate
 
-        done = aggregate(path, dataset, engine=engine, columns=columns, **options)
-        if done.account.n_rejected:
-            warn(CldrankWarning(f"of the log, {done.account}"))
-        clicks: ClickTable = done.clicks
-        return clicks
+        counted = aggregate(path, dataset, engine=engine, columns=columns, **options)
+        if counted.account.n_rejected:
+            warn(CldrankWarning(f"of the log, {counted.account}"))
+        return counted.clicks
 
     def save(self, path: str | PathLike[str]) -> None:
         """Save the cells to a Parquet file: query_id, doc_id, position, impressions, clicks; segment, if they have."""
-        from cldrank.clicks.cell_file import save_cells
+        from cldrank.clicks.cells_file import save_cells
 
         if self.display is not None:
             raise UsageError("a file of cells does not hold display probabilities; save with_display(None) instead.")
@@ -230,12 +246,12 @@ class ClickTable:
     @property
     def row_impressions(self) -> IntArray:
         """For each candidate, how often it was shown, at any position."""
-        return self._by_row(self.impressions)
+        return _sums(self.row, self.impressions, self.candidates.n_rows)
 
     @property
     def row_clicks(self) -> IntArray:
         """For each candidate, its clicks at any position."""
-        return self._by_row(self.clicks)
+        return _sums(self.row, self.clicks, self.candidates.n_rows)
 
     @property
     def query_impressions(self) -> IntArray:
@@ -243,17 +259,19 @@ class ClickTable:
 
         That is the most impressions at any one position or, of several segments, the sum of theirs.
         """
-        most = np.zeros(self.n_queries, dtype=np.int64)
         if not self.n_cells:
-            return most
-        segment, pages = most_impressions(self.segment_query, self.position, self.impressions)
-        np.add.at(most, segment // self.n_segments, pages)
-        return most
+            return np.zeros(self.n_queries, dtype=np.int64)
+        span = self.depth + 1
+        places, inverse = np.unique(self.segment_query * span + self.position, return_inverse=True)
+        starts = np.flatnonzero(np.diff(places // span, prepend=-1))
+        most = np.maximum.reduceat(_sums(inverse, self.impressions, len(places)), starts)
+        return _sums(places[starts] // span // self.n_segments, most, self.n_queries)
 
     @property
-    def kind(self) -> CellKind:
-        """How it was counted, which tables to be merged must have in common."""
-        return CellKind(self.every_click, self.has_segments if self.n_cells else None, self.layout)
+    def settings(self) -> dict[str, int]:
+        """How it was counted, which tables to be merged must have in common; without cells, segments fit any."""
+        segment = {"segment": self.has_segments} if self.n_cells else {}
+        return {"every_click": self.every_click, **segment, **self.layout}
 
     # -- segments ------------------------------------------------------------------------------------------------
 
@@ -288,14 +306,7 @@ class ClickTable:
         return replace(self, segment=None, segment_names=(name,))  # type: ignore[arg-type]
 
     def by_segment(self) -> dict[str, ClickTable]:
-        """The cells of each segment that has any, as tables of their own, by name.
-
-        >>> data = RankingDataset.from_arrays([[1], [2]], [7, 7])
-        >>> shown = {"row": [0, 0], "position": [1, 2], "impressions": [5, 1], "clicks": [3, 0]}
-        >>> table = ClickTable.from_arrays(data, **shown, segment=["phone", "desktop"])
-        >>> table.by_segment()["phone"]
-        ClickTable(1 query, 2 candidates, 1 shown at positions 1…1; 1 cell, 5 impressions, 3 clicks; segment phone)
-        """
+        """The cells of each segment that has any, as tables of their own, by name."""
         names = {int(code): self.segment_names[code] for code in np.unique(self.segment)}
         return {name: self.where(self.segment == code).as_segment(name) for code, name in names.items()}
 
@@ -303,7 +314,11 @@ class ClickTable:
 
     def check_same(self, dataset: RankingDataset) -> None:
         """Raise DataError unless the candidates are the rows of this dataset."""
-        check_same(self.candidates, dataset)
+        if not self.candidates.equals(Candidates.of(dataset)):
+            raise DataError(
+                f"the clicks are of {self.n_queries:,} queries and {self.candidates.n_rows:,} candidates that are not "
+                f"those of {dataset!r}; read or slice both alike."
+            )
 
     def __len__(self) -> int:
         return self.n_queries
@@ -329,83 +344,230 @@ class ClickTable:
     # -- parts and sums ------------------------------------------------------------------------------------------
 
     def __getitem__(self, queries: int | slice | ArrayLike) -> ClickTable:
-        """The cells of some queries, chosen as in a `RankingDataset`, so that both stay aligned."""
-        chosen: IntArray = np.atleast_1d(
-            np.arange(self.n_queries)[np.asarray(queries) if not isinstance(queries, slice) else queries]
-        )
+        """The cells of some queries, each once, chosen as in a `RankingDataset`, so that both stay aligned."""
+        index = queries if isinstance(queries, slice) else np.asarray(queries)
+        if isinstance(index, np.ndarray) and index.dtype == bool and index.shape != (self.n_queries,):
+            raise UsageError(
+                f"the mask has shape {index.shape}; it needs True or False for each of {self.n_queries:,} queries."
+            )
+        chosen: IntArray = np.atleast_1d(np.arange(self.n_queries)[index])
+        if len(np.unique(chosen)) < len(chosen):
+            repeated = np.sort(chosen)[:-1][np.diff(np.sort(chosen)) == 0][0]
+            raise UsageError(f"query {repeated} is chosen more than once; its clicks cannot count twice.")
         candidates, rows = self.candidates.select(chosen)
         place = np.full(self.candidates.n_rows, -1, dtype=np.int64)
         place[rows] = np.arange(len(rows))
         kept = place[self.row] >= 0
-        return ClickTable(
-            candidates,
-            place[self.row[kept]],
-            self.position[kept],
-            self.impressions[kept],
-            self.clicks[kept],
-            self.every_click,
-            self.sources,
-            None if self.display is None else self.display[rows],
-            self.segment[kept],
-            self.segment_names,
-            self.layout,
-        )
+        cells = {name: getattr(self, name)[kept] for name in _CELLS[1:]}
+        display = None if self.display is None else self.display[rows]
+        return replace(self, candidates=candidates, row=place[self.row[kept]], display=display, **cells)
 
     def split(self, fractions: float | Sequence[float], *, seed: int) -> list[ClickTable]:
         """Split at random by query: the same parts as `RankingDataset.split` with the same fractions and seed."""
         return [self[queries] for queries in segments.split_segments(self.n_queries, fractions, seed)]
 
     def first(self, depth: int) -> ClickTable:
-        """The log of pages that end after `depth` positions: what was shown only below them counts as not shown.
-
-        >>> data = RankingDataset.from_arrays([[1], [2], [3]], [7, 7, 7])
-        >>> ClickTable.from_arrays(data, position=[2, 1, 3], impressions=[10] * 3, clicks=[1, 4, 2]).first(2)
-        ClickTable(1 query, 3 candidates, 2 shown at positions 1…2; 2 cells, 20 impressions, 5 clicks)
-        """
+        """The log of pages that end after `depth` positions: what was shown only below them counts as not shown."""
         check_whole("depth", depth, least=1)
         cut = None if self.display is None else self.display[:, :depth]
         return replace(self.where(self.position <= depth), display=cut)
 
     def where(self, kept: NDArray[np.bool_]) -> ClickTable:
-        """Only the cells that a mask with one entry per cell keeps; all candidates stay.
-
-        >>> data = RankingDataset.from_arrays([[1], [2]], [7, 7])
-        >>> table = ClickTable.from_arrays(data, position=[2, 1], impressions=[10, 10], clicks=[1, 4])
-        >>> table.where(table.clicks > 1)
-        ClickTable(1 query, 2 candidates, 1 shown at positions 1…1; 1 cell, 10 impressions, 4 clicks)
-        """
+        """Only the cells that a mask with one entry per cell keeps; all candidates stay."""
         mask = np.asarray(kept)
         if mask.dtype != bool or mask.shape != (self.n_cells,):
             raise UsageError(f"the mask needs True or False for each of {self.n_cells:,} cells.")
-        return replace(
-            self,
-            row=self.row[mask],
-            position=self.position[mask],
-            impressions=self.impressions[mask],
-            clicks=self.clicks[mask],
-            segment=self.segment[mask],
-        )
+        return replace(self, **{name: getattr(self, name)[mask] for name in _CELLS})
 
     def merge(self, other: ClickTable, *, again: bool = False) -> ClickTable:
         """Both logs together: counts of equal cells are added. Candidates that only one of them has are kept.
 
         Tables with a source and cells in common are refused, since the source would count twice, unless `again` asks
-        for that. Without cells in common, as in two parts of a split, nothing can count twice. Tables with
-        display probabilities are merged only if they agree on them. Cells of different segments stay apart.
+        for that. Tables with display probabilities are merged only if they agree on them. Cells of different segments
+        stay apart.
         """
         return ClickTable.merged([self, other], again=again)
 
     @classmethod
     def merged(cls, tables: Sequence[ClickTable], *, again: bool = False) -> ClickTable:
         """Any number of logs together, as `merge` adds two; one pass over all cells, however many tables there are."""
-        from cldrank.clicks.merging import merged_tables
-
-        return merged_tables(tables, again)
+        if not tables:
+            raise UsageError("there are no tables to merge.")
+        settings = joined_settings((f"table {number}", table.settings) for number, table in enumerate(tables, 1))
+        layout = {name: value for name, value in settings.items() if name not in ("every_click", "segment")}
+        first, *others = tables
+        candidates = first.candidates
+        if not all(candidates.equals(other.candidates) for other in others):
+            candidates = Candidates.joined(table.candidates for table in tables)
+        _check_same_display(tables)
+        names, codes = _joined_segments(tables)
+        rows = [
+            table.row if table.candidates.equals(candidates) else candidates.find(*table.candidates.ids_at(table.row))
+            for table in tables
+        ]
+        keys = [
+            (row * len(names) + segment) * (DEEPEST + 1) + table.position
+            for table, row, segment in zip(tables, rows, codes, strict=True)
+        ]
+        sources = _joined_sources([table.sources for table in tables], keys, again=again)
+        counts = {
+            name: np.concatenate([getattr(table, name) for table in tables])
+            for name in ("position", "impressions", "clicks")
+        }
+        cells: dict[str, Any] = {
+            **counts,
+            "row": np.concatenate(rows),
+            "segment": np.concatenate(codes),
+            "segment_names": names,
+        }
+        return replace(first, candidates=candidates, sources=sources, layout=layout, **cells)
 
     def _checked(self, probabilities: ArrayLike) -> NDArray[np.float64]:
-        return display_table(probabilities, self.candidates.n_rows, self.row, self.position)
+        return _display_table(probabilities, self.candidates.n_rows, self.row, self.position)
 
-    def _by_row(self, values: IntArray) -> IntArray:
-        totals = np.zeros(self.candidates.n_rows, dtype=np.int64)
-        np.add.at(totals, self.row, values)
-        return totals
+
+# -- sums of tables ----------------------------------------------------------------------------------------------------
+
+
+def joined_settings(named: Iterable[tuple[str, Mapping[str, int]]]) -> dict[str, int]:
+    """How cells were counted that are to be added up, each called by a name; those that differ are refused.
+
+    >>> joined_settings([("the log", {"grid_columns": 3}), ("2026-11-14.parquet", {"grid_columns": 4})])
+    Traceback (most recent call last):
+    cldrank.errors.DataError: 2026-11-14.parquet was counted with `grid_columns=4`, the log with `grid_columns=3`; ...
+    """
+    known: dict[str, tuple[str, int]] = {}
+    for name, settings in named:
+        for setting, value in settings.items():
+            there, other = known.setdefault(setting, (name, value))
+            if value != other:
+                raise DataError(
+                    f"{name} was counted with `{setting}={value}`, {there} with `{setting}={other}`; only cells that "
+                    "were counted alike can be added up, so count one of the logs again."
+                )
+    return {setting: value for setting, (_, value) in known.items()}
+
+
+def _joined_sources(sources: Sequence[tuple[LogFile, ...]], keys: Sequence[IntArray], *, again: bool) -> Any:
+    """The sources of tables, each once; tables with a source and cells in common are refused, unless `again`."""
+    joined: list[LogFile] = []
+    for place, own in enumerate(sources):
+        common = in_both(joined, own)
+        if common and not again:
+            earlier = [keys[at] for at in range(place) if in_both(sources[at], own)]
+            if any(np.isin(keys[place], other).any() for other in earlier):
+                raise DataError(
+                    f"{names_of(common)} went into both and would be counted twice; add only what is new, or set "
+                    "`again` if intended."
+                )
+        joined += [source for source in own if source not in common]
+    return tuple(joined)
+
+
+def _joined_segments(tables: Sequence[ClickTable]) -> tuple[tuple[str, ...], list[IntArray]]:
+    """The segments that any of the tables has, and of each table the codes of its cells among them."""
+    named = [table for table in tables if table.n_cells] or list(tables)
+    names = tuple(sorted({name for table in named for name in table.segment_names if name})) or ("",)
+    return names, [
+        np.array([names.index(name) if name in names else 0 for name in table.segment_names])[table.segment]
+        for table in tables
+    ]
+
+
+def _check_same_display(tables: Sequence[ClickTable]) -> None:
+    """Refuse to add up logs of policies that differ, or might."""
+    first, *others = tables
+    for other in others:
+        if first.display is None and other.display is None:
+            continue
+        if (
+            first.display is None
+            or other.display is None
+            or not first.candidates.equals(other.candidates)
+            or not np.array_equal(first.display, other.display)
+        ):
+            raise DataError(
+                "the tables differ in their display probabilities; merge them without, and set those of the merged log "
+                "with with_display."
+            )
+
+
+# -- arrays of cells ---------------------------------------------------------------------------------------------------
+
+
+def _sums(group: IntArray, values: IntArray, groups: int) -> IntArray:
+    totals = np.zeros(groups, dtype=np.int64)
+    np.add.at(totals, group, values)
+    return totals
+
+
+def _merged_cells(
+    row: IntArray, segment: IntArray, position: IntArray, impressions: IntArray, clicks: IntArray, segments: int
+) -> list[IntArray]:
+    """The cells sorted by row, segment and position, with equal ones added up and empty ones dropped."""
+    kept = (impressions > 0) | (clicks > 0)
+    row, segment, position, impressions, clicks = (
+        values[kept] for values in (row, segment, position, impressions, clicks)
+    )
+    key = (row * segments + segment) * (position.max(initial=0) + 1) + position
+    if not (np.diff(key) > 0).all():
+        order = np.argsort(key, kind="stable")
+        starts = np.flatnonzero(np.diff(key[order], prepend=-1))
+        row, segment, position = (values[order][starts] for values in (row, segment, position))
+        impressions, clicks = (np.add.reduceat(values[order], starts) for values in (impressions, clicks))
+    return [np.array(values) for values in (row, segment, position, impressions, clicks)]
+
+
+def _one_segment(cells: int) -> IntArray:
+    """The code of each cell of a log with one segment, which costs no memory."""
+    return np.broadcast_to(np.zeros(1, dtype=np.int64), cells)
+
+
+def _segment_codes(given: Any, names: tuple[str, ...], cells: int) -> tuple[IntArray, tuple[str, ...]]:
+    """The segment of each cell as a code, and the names of segments in order."""
+    if not names or len(set(names)) < len(names) or not all(isinstance(name, str) for name in names):
+        raise DataError(f"segment_names must be different texts, one for each segment, not {shortened(names)}.")
+    if len(names) > 1 and "" in names:
+        raise DataError("some cells have segments and others have none; give all of them one.")
+    ordered = tuple(sorted(names))
+    codes = _one_segment(cells) if given is None else whole_numbers(given, "segment", 0)
+    if len(codes) != cells:
+        raise DataError(f"segment has {len(codes):,} entries for {cells:,} cells.")
+    if codes.max(initial=0) >= len(names):
+        raise DataError(f"a cell names segment {codes.max()}, but there are {len(names)} names of segments.")
+    return np.array([ordered.index(name) for name in names], dtype=np.int64)[codes], ordered
+
+
+def _named_segments(values: Any) -> tuple[IntArray, tuple[str, ...]]:
+    """Codes and names of the segments that values name; without a value, `NO_SEGMENT`."""
+    texts = [NO_SEGMENT if value is None or value == "" or value != value else str(value) for value in values]
+    names, codes = np.unique(np.array(texts, dtype=np.str_), return_inverse=True)
+    return codes.astype(np.int64), tuple(names.tolist()) or ("",)
+
+
+def _display_table(probabilities: Any, rows: int, row: IntArray, position: IntArray) -> NDArray[np.float64]:
+    """P(shown at a position) of each of `rows` candidates; the cells at `row` and `position` must not contradict it."""
+    try:
+        table = np.array(probabilities, dtype=np.float64)
+    except (ValueError, TypeError):
+        raise DataError("display must be a table of numbers, one row per candidate.") from None
+    depth = int(position.max(initial=0))
+    if table.ndim != 2 or len(table) != rows or table.shape[1] < depth:
+        raise DataError(
+            f"display has shape {table.shape}; it needs one row for each of {rows:,} candidates and one column per "
+            f"position, at least {depth}."
+        )
+    with np.errstate(invalid="ignore"):  # inf - inf
+        good = (np.isfinite(table) & (table >= 0)).all(axis=1) & (table.sum(axis=1) <= 1 + _ROUNDING)
+    if not good.all():
+        at = int(np.flatnonzero(~good)[0])
+        raise DataError(
+            f"row {at} of display, {shortened(table[at].tolist())}, does not hold probabilities that add up to at "
+            "most 1."
+        )
+    impossible = np.flatnonzero(table[row, position - 1] == 0)
+    if len(impossible):
+        cell = impossible[0]
+        raise DataError(f"row {row[cell]} was shown at position {position[cell]}, where display says it cannot be.")
+    table.flags.writeable = False
+    return table

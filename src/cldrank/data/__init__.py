@@ -1,10 +1,10 @@
-"""Ranking data: `RankingDataset`, how to load and save one, the catalogue of public sets, and synthetic ones."""
+"""Ranking data: `RankingDataset`, how to load and save one, and synthetic sets."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from cldrank.data import catalogue, synthetic
+    from cldrank.data import synthetic
     from cldrank.data.dataset import RankingDataset
     from cldrank.data.loading import load
     from cldrank.data.query_hash import held_out
@@ -12,14 +12,13 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "RankingDataset": "dataset",
-    "catalogue": "",
     "held_out": "query_hash",
     "load": "loading",
     "load_scores": "scores",
     "synthetic": "",
 }
 
-__all__ = ["RankingDataset", "catalogue", "held_out", "load", "load_scores", "synthetic"]
+__all__ = ["RankingDataset", "held_out", "load", "load_scores", "synthetic"]
 
 
 def __getattr__(name: str) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,20 +13,16 @@ from numpy.typing import ArrayLike, NDArray
 from cldrank import segments
 from cldrank._typing import FloatArray, IntArray
 from cldrank.arguments import check_number, shortened
-from cldrank.data.parquet_features import ParquetFeatures
-from cldrank.errors import DataError, FormatError, Spelling, UsageError, setting
-from cldrank.memory import machine_memory
+from cldrank.errors import DataError, FormatError, UsageError
 from cldrank.reading import reason
 from cldrank.wording import some
 
-# How much memory a small file may claim: this much, or this many times its own size.
-FREE_BYTES = 1 << 28
-MOST_TIMES = 512
+MOST_TIMES = 512  # the memory that a file may claim, over its own size
 LARGEST = 1 << 62  # of whole numbers, and of all impressions or clicks together: sums stay clear of overflow
 Missing = float | Literal["keep"] | None  # what to do with missing values: fill in, keep, refuse
 KEEP: Literal["keep"] = "keep"
-
-NAME_BYTES = 100  # of a feature's name, as Python holds it
+BLOCK_VALUES = 1 << 21  # of a block of rows: 8 MiB of float32
+_CHECKED_ROWS = 1 << 20  # whose document ids are compared at a time
 
 
 def check_file(path: Path) -> None:
@@ -35,39 +31,6 @@ def check_file(path: Path) -> None:
         raise UsageError(f"{path}: no such file.")
     if path.is_dir():
         raise UsageError(f"{path} is a folder; name the file to read, or several.")
-
-
-def check_room(path: Path | str, rows: int, width: int) -> None:
-    """Refuse a table of features, with their names, that this machine cannot hold."""
-    needed = 4 * rows * width + NAME_BYTES * width
-    free = machine_memory(free=True)
-    if free is not None and needed > free:
-        raise FormatError(
-            f"a table of about {rows:,} × {width:,} numbers ({needed / 2**30:,.1f} GiB) does not fit into the "
-            "memory of this machine; read the data in parts, or choose features.",
-            path=path,
-        )
-
-
-def check_lengths(count: int, longest: int, total: int) -> None:
-    """Refuse an id so long that an array of all ids, as wide as the longest, would fill the memory."""
-    if 4 * count * longest > max(FREE_BYTES, MOST_TIMES * total):
-        raise DataError(
-            f"an id has {longest:,} characters, where the mean is {total / count:,.0f}; that is too long for an id."
-        )
-
-
-def check_texts(texts: Sequence[str]) -> None:
-    """Refuse ids that a numpy array could not hold unchanged."""
-    check_lengths(len(texts), max(map(len, texts), default=0), sum(map(len, texts)))
-    for text in texts:
-        if text.endswith("\0"):
-            raise ends_in_nul(f"the id {text!r}")
-
-
-def ends_in_nul(what: str) -> DataError:
-    """The error for text that a numpy array would silently shorten."""
-    return DataError(f"{what} ends in a NUL character, which cannot be kept; remove it.")
 
 
 @contextmanager
@@ -79,15 +42,13 @@ def about(*paths: Path | str) -> Iterator[None]:
     except FormatError:
         raise  # names its file already
     except DataError as error:
-        raise FormatError(error.message, *error.words, path=path) from None
+        raise FormatError(str(error), path=path) from None
     except MemoryError as error:
         raise FormatError("there is not enough memory to load it; read it in parts.", path=path) from error
 
 
 def matrix(features: Any) -> NDArray[np.float32]:
-    """Features as a row-major float32 table; those on disk stay there."""
-    if isinstance(features, ParquetFeatures):
-        return cast("NDArray[np.float32]", features)  # where it is read by slices, it is like an array
+    """Features as a row-major float32 table."""
     try:
         with np.errstate(over="ignore"):  # what overflows becomes infinite, and is refused as such
             values = np.asarray(features)
@@ -242,7 +203,9 @@ def _object_ids(ids: NDArray[Any], what: str) -> NDArray[Any]:
         if isinstance(value, float | np.floating):
             _check_exact(np.array([value]), what)
     texts = [str(value) for value in ids]
-    check_texts(texts)
+    for text in texts:
+        if text.endswith("\0"):
+            raise DataError(f"the id {text!r} ends in a NUL character, which cannot be kept; remove it.")
     return np.array(texts, dtype=np.str_)
 
 
@@ -262,29 +225,45 @@ def unique_query_ids(values: ArrayLike, queries: int) -> NDArray[Any]:
     return ids
 
 
-def unique_doc_ids(values: ArrayLike, offsets: IntArray, first_row: int = 0) -> NDArray[Any]:
-    """One id per row, none twice within a query; rows count from `first_row`."""
+def unique_doc_ids(values: ArrayLike, offsets: IntArray) -> NDArray[Any]:
+    """One id per row, none twice within a query."""
     ids = flat_ids(values, "doc_ids")
     if len(ids) != offsets[-1]:
         raise DataError(f"doc_ids has {len(ids):,} entries for {offsets[-1]:,} rows; it needs one entry per row.")
-    import pyarrow as pa
-
-    rows = first_repeated(pa.array(ids), offsets)
+    rows = first_repeated(ids, offsets)
     if rows is not None:
-        document, (one, two) = ids[rows[0]].item(), (first_row + row for row in rows)
-        raise DataError(f"document {document!r} appears more than once in one query (rows {one} and {two}).")
+        document = ids[rows[0]].item()
+        raise DataError(f"document {document!r} appears more than once in one query (rows {rows[0]} and {rows[1]}).")
     return ids
 
 
-def first_repeated(ids: Any, offsets: IntArray) -> tuple[int, int] | None:
-    """The first two rows of a query with the same id, of an Arrow array; None where no query repeats one."""
-    codes = ids.dictionary_encode().indices.to_numpy().astype(np.int64)
-    keys = segments.segment_of_rows(offsets) * (codes.max(initial=0) + 1) + codes
-    unique, first, counts = np.unique(keys, return_index=True, return_counts=True)
-    if len(unique) == len(keys):
-        return None
-    rows = np.flatnonzero(keys == keys[first[counts > 1][0]])
-    return int(rows[0]), int(rows[1])
+def first_repeated(ids: NDArray[Any], offsets: IntArray) -> tuple[int, int] | None:
+    """The first two rows of a query with the same id; None where no query repeats one. Some queries at a time.
+
+    >>> first_repeated(np.array([0, 1, 1]), np.array([0, 1, 3]))
+    (1, 2)
+    """
+    query, queries = 0, len(offsets) - 1
+    while query < queries:
+        stop = max(query + 1, int(np.searchsorted(offsets, offsets[query] + _CHECKED_ROWS, side="right")) - 1)
+        start = int(offsets[query])
+        codes = _codes(ids[start : offsets[stop]])
+        keys = segments.segment_of_rows(offsets[query : stop + 1] - start) * (codes.max(initial=0) + 1) + codes
+        unique, first, counts = np.unique(keys, return_index=True, return_counts=True)
+        if len(unique) < len(keys):
+            rows = start + np.flatnonzero(keys == keys[first[counts > 1].min()])
+            return int(rows[0]), int(rows[1])
+        query = stop
+    return None
+
+
+def _codes(ids: NDArray[Any]) -> IntArray:
+    """Small whole numbers for ids, the same for equal ones."""
+    if ids.dtype.kind != "U":
+        return np.unique(ids, return_inverse=True)[1]
+    import pyarrow as pa
+
+    return np.asarray(pa.array(ids).dictionary_encode().indices, dtype=np.int64)
 
 
 def unique_names(names: Sequence[str], width: int) -> tuple[str, ...]:
@@ -308,9 +287,7 @@ def check_missing(missing: Any) -> None:
     if missing is None or missing == KEEP:
         return
     if isinstance(missing, str):
-        raise UsageError(
-            "{} must be a number to fill in, or {!r}, not {}.", setting("missing"), KEEP, shortened(missing)
-        )
+        raise UsageError(f"`missing` must be a number to fill in, or {KEEP!r}, not {shortened(missing)}.")
     check_number("missing", missing)
 
 
@@ -328,43 +305,41 @@ def has_missing(features: FloatArray) -> bool:
     >>> has_missing(np.array([[0.0, np.nan]])), has_missing(np.array([[0.0, 1.0]]))
     (True, False)
     """
-    if np.isfinite(features.sum(dtype=np.float64)):  # one NaN or infinity would show in the sum
-        return False
-    return bool(np.isnan(features).any())
-
-
-def check_finite(
-    features: FloatArray,
-    names: Sequence[str],
-    *,
-    queries: tuple[IntArray, NDArray[Any]] | None = None,
-    keep: bool = False,
-    first_row: int = 0,
-) -> None:
-    """Refuse infinity and, unless they are kept, missing values, naming the first; rows count from `first_row`.
-
-    queries   their offsets and ids, if they are known: then the query is named as well
-    """
-    if np.isfinite(features.sum(dtype=np.float64)):  # one NaN or infinity would show in the sum
-        return
-    wrong = np.isinf(features) if keep else ~np.isfinite(features)
-    if not wrong.any():
-        return
-    row, column = (int(found[0]) for found in np.nonzero(wrong))
-    where = "counted from 0" if queries is None else f"query {first_of(wrong, *queries)[2]}"
-    value, what = features[row, column], "feature {!r} of row {} ({}) is {}; features must be finite"
-    place = names[column], first_row + row, where, value
-    if np.isinf(value):
-        raise DataError(
-            f"{what}, and infinity is not a missing value: put a number in its place, or drop the row.", *place
-        )
-    remedy = Spelling("missing=0.0", "--missing 0"), setting("missing", KEEP)
-    raise DataError(
-        f"{what}: fill in missing values with {{}}, keep them for trees with {{}}, or drop those rows.", *place, *remedy
+    return any(
+        not np.isfinite(block.sum(dtype=np.float64)) and bool(np.isnan(block).any()) for _, block in _blocks(features)
     )
 
 
-def first_of(wrong: NDArray[np.bool_], offsets: IntArray, query_ids: NDArray[Any]) -> tuple[int, int, Any]:
-    """Row, column and query of the first value that is marked."""
-    row, column = (int(found[0]) for found in np.nonzero(wrong))
-    return row, column, query_ids[np.searchsorted(offsets, row, side="right") - 1]
+def first_bad_value(features: FloatArray, *, keep: bool = False) -> tuple[int, int] | None:
+    """Row and column of the first value that is infinite or, unless missing values are kept, NaN.
+
+    >>> first_bad_value(np.array([[0.0, np.nan]])), first_bad_value(np.array([[0.0, np.nan]]), keep=True)
+    ((0, 1), None)
+    """
+    for start, block in _blocks(features):
+        if np.isfinite(block.sum(dtype=np.float64)):  # one NaN or infinity would show in the sum
+            continue
+        wrong = np.isinf(block) if keep else ~np.isfinite(block)
+        if wrong.any():
+            row, column = (int(places[0]) for places in np.nonzero(wrong))
+            return start + row, column
+    return None
+
+
+def bad_value_message(feature: str, row: int, where: str, value: float, user: str = "", instead: str = "") -> str:
+    """What is wrong with a value that is not finite, and what to do; `user` cannot use missing values."""
+    what = f"feature {feature!r} of row {row} ({where}) is"
+    if user and np.isnan(value):
+        how = f"fill in missing values on loading with `missing=0`{instead}"
+        return f"{what} missing, and {user} cannot use that; {how}."
+    what = f"{what} {value}; features must be finite"
+    if np.isinf(value):
+        return f"{what}, and infinity is not a missing value: put a number in its place, or drop the row."
+    remedies = "fill in missing values with `missing=0.0`, keep them for trees with `missing=keep`, or drop those rows"
+    return f"{what}: {remedies}."
+
+
+def _blocks(features: FloatArray) -> Iterator[tuple[int, FloatArray]]:
+    """Blocks of rows, each with its first row: an array that is mapped from a file is never looked at as a whole."""
+    rows = max(1, BLOCK_VALUES // max(1, features[:1].size))
+    return ((start, features[start : start + rows]) for start in range(0, len(features), rows))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from os import PathLike
 from typing import Any, Self
@@ -16,21 +16,18 @@ from cldrank._typing import IntArray
 from cldrank.data import checks
 from cldrank.data.checks import Missing
 from cldrank.data.fingerprint import fingerprint_of
-from cldrank.data.grouping import check_joinable
-from cldrank.data.parquet_features import BLOCK_VALUES
-from cldrank.errors import DataError, MissingValueError, Spelling, UsageError
+from cldrank.data.new_array import NewArray, chosen_rows
+from cldrank.errors import DataError, MissingValueError, UsageError
 from cldrank.feature_blocks import RemoteFeatures
 from cldrank.wording import some
-
-_FILLED = Spelling("missing=0.0", "--missing 0")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class RankingDataset:
     """Queries with their candidates: features, and, where known, labels and ids. Nothing in it can be changed.
 
-    features        (rows, features) float32, row-major; the rows of a query lie together. Where they stay on disk, a
-                    `ParquetFeatures`, which is read by slices like an array
+    features        (rows, features) float32, row-major; the rows of a query lie together. Large ones are memory-mapped
+                    from a file: read them by slices
     offsets         (queries + 1,) int64; rows offsets[i] … offsets[i+1]-1 belong to query i
     labels          (rows,) float32, or None
     query_ids       (queries,) int64 or text
@@ -38,9 +35,9 @@ class RankingDataset:
     feature_names   one name per feature
     name            what to call the data in reports
     synthetic       True for generated data, whose results must always be labelled as such
-    source_rows     (rows,) the place of each row in the file it came from, where reading had to regroup them; or None
-    has_missing     whether a feature is missing somewhere, as NaN; one that is made with False refuses NaN. With
-                    features on disk, whether one may be, until `check_complete` or `in_memory` has looked at them all
+    source_rows     (rows,) the place of each row in the file or frame it came from, where reading had to regroup them;
+                    or None
+    has_missing     whether a feature is missing somewhere, as NaN; one that is made with False refuses NaN
 
     >>> data = RankingDataset.from_arrays([[1, 2], [3, 4], [5, 6]], [7, 7, 8], labels=[0, 1, 2])
     >>> data
@@ -76,11 +73,13 @@ class RankingDataset:
             "doc_ids": None if self.doc_ids is None else checks.unique_doc_ids(self.doc_ids, offsets),
             "feature_names": names,
             "source_rows": None if self.source_rows is None else checks.source_rows(self.source_rows, rows),
-            "has_missing": self.has_missing,
+            "has_missing": self.has_missing and checks.has_missing(features),
         }
-        if isinstance(features, np.ndarray):  # one on disk checks what it reads
-            checks.check_finite(features, names, queries=(offsets, query_ids), keep=self.has_missing)
-            clean["has_missing"] = self.has_missing and checks.has_missing(features)
+        bad = checks.first_bad_value(features, keep=self.has_missing)
+        if bad is not None:
+            row, column = bad
+            query = query_ids[np.searchsorted(offsets, row, side="right") - 1]
+            raise DataError(checks.bad_value_message(names[column], row, f"query {query}", features[row, column]))
         for key, value in clean.items():
             object.__setattr__(self, key, _frozen(value))
 
@@ -141,7 +140,7 @@ class RankingDataset:
 
     def save(self, path: str | PathLike[str]) -> None:
         """Save all of it as a Parquet file, which `cldrank.load` reads back equal."""
-        from cldrank.data.formats.parquet import save_parquet
+        from cldrank.data.table_rows import save_parquet
 
         save_parquet(self.blocks(), path)
 
@@ -156,14 +155,17 @@ class RankingDataset:
         if not datasets:
             raise DataError("there is nothing to concatenate: the list of datasets is empty.")
         first = datasets[0]
-        check_joinable(datasets)
+        _check_joinable(datasets)
 
         def joined(attribute: str) -> Any:
             parts = [getattr(dataset, attribute) for dataset in datasets]
             return None if parts[0] is None else np.concatenate(parts)
 
+        features = NewArray("features", np.float32, width=first.n_features)
+        for part in (part for dataset in datasets for part in dataset.blocks()):
+            features.append(part.features)
         return cls(
-            features=joined("features"),
+            features=features.finish(),
             offsets=segments.from_lengths(np.concatenate([dataset.sizes for dataset in datasets])),
             labels=joined("labels"),
             query_ids=joined("query_ids"),
@@ -174,36 +176,18 @@ class RankingDataset:
             has_missing=any(dataset.has_missing for dataset in datasets),
         )
 
-    @property
-    def on_disk(self) -> bool:
-        """Whether the features stay on disk."""
-        return not isinstance(self.features, np.ndarray)
-
-    def in_memory(self) -> RankingDataset:
-        """The same data with features in memory, if there is room for them."""
-        if not self.on_disk:
-            return self
-        checks.check_room(self.name or "the data", *self.features.shape)
-        features = self.features[:]
-        missing = self.has_missing and checks.has_missing(features)
-        return self._trusted(**{**self.__dict__, "features": features, "has_missing": missing})
-
-    def blocks(self, block_values: int = BLOCK_VALUES) -> Iterator[RankingDataset]:
-        """Its queries in parts of about `block_values` values, with features in memory; one, if they are there already.
+    def blocks(self, block_values: int = 1 << 24) -> Iterator[RankingDataset]:
+        """Its queries in parts of about `block_values` feature values, which share memory with this dataset.
 
         >>> data = RankingDataset.from_arrays([[1.0], [2.0]], [7, 8])
-        >>> [part.n_rows for part in data.blocks()]
-        [2]
+        >>> [part.n_rows for part in data.blocks(block_values=1)]
+        [1, 1]
         """
-        if not self.on_disk:
-            yield self
-            return
         query, rows = 0, max(1, block_values // max(1, self.n_features))
         while query < self.n_queries:
             reached = int(np.searchsorted(self.offsets, self.offsets[query] + rows, side="right")) - 1
             stop = max(query + 1, reached)
-            part = self._span(query, stop).in_memory()
-            yield self._trusted(**{**part.__dict__, "has_missing": self.has_missing})  # whether any part has some
+            yield self._trusted(**{**self._span(query, stop).__dict__, "has_missing": self.has_missing})
             query = stop
 
     # -- looking at it -------------------------------------------------------------------------------------------
@@ -223,8 +207,7 @@ class RankingDataset:
         names = self.feature_names
         if name not in names:
             raise UsageError(f"there is no feature {name!r}; the features are {some(names)}.")
-        at = names.index(name)
-        return np.concatenate([block.features[:, at] for block in self.blocks()])
+        return np.ascontiguousarray(self.features[:, names.index(name)])
 
     @property
     def n_queries(self) -> int:
@@ -278,14 +261,15 @@ class RankingDataset:
     def __repr__(self) -> str:
         from cldrank.data.dataset_view import dataset_line
 
-        return dataset_line(self)
+        title = " ".join([*filter(None, [self.name]), *["(synthetic)" if self.name else "synthetic"] * self.synthetic])
+        return f"RankingDataset({title and f'{title}: '}{dataset_line(self)})"
 
     def _repr_html_(self) -> str:
         from cldrank.data.dataset_view import dataset_view
 
         return dataset_view(self)
 
-    def check_complete(self, user: object, *, trees: bool = False, filled: Spelling = _FILLED) -> None:
+    def check_complete(self, user: object, *, trees: bool = False) -> None:
         """Refuse missing values on behalf of `user`, who has no use for them, naming the first.
 
         trees   whether trees, which can use them, would do in its place
@@ -295,36 +279,30 @@ class RankingDataset:
         ...
         cldrank.errors.MissingValueError: feature 'f1' of row 1 (query 7) is missing, and a scaling cannot use that; ...
         """
-        place = self._first_missing() if self.has_missing else None
-        if place is not None:
-            row, column, query = place
-            instead = Spelling(", or fit trees: model=Trees()", ", or fit trees: --model trees") if trees else ""
-            raise MissingValueError(
-                "feature {!r} of row {} (query {}) is missing, and {} cannot use that; fill in missing values on "
-                "loading with {}{}.",
-                self.feature_names[column],
-                row,
-                query,
-                user,
-                filled,
-                instead,
-            )
+        bad = checks.first_bad_value(self.features) if self.has_missing else None
+        if bad is not None:
+            instead = ", or fit trees: `model=trees`" if trees else ""
+            place = self.feature_names[bad[1]], bad[0], f"query {self._query_of(bad[0])}"
+            raise MissingValueError(checks.bad_value_message(*place, np.nan, str(user), instead))
 
-    def _first_missing(self) -> tuple[int, int, Any] | None:
-        """Row, column and query of the first missing value."""
-        start = 0
-        for part in self.blocks():
-            missing = np.isnan(part.features)
-            if missing.any():
-                row, column, query = checks.first_of(missing, part.offsets, part.query_ids)
-                return start + row, column, query
-            start += part.n_rows
-        object.__setattr__(self, "has_missing", False)  # where features are on disk, this is the first look at them all
-        return None
+    def _query_of(self, row: int) -> Any:
+        return self.query_ids[np.searchsorted(self.offsets, row, side="right") - 1]
 
     def renamed(self, name: str) -> RankingDataset:
         """The same data under another name."""
         return self._trusted(**{**self.__dict__, "name": name})
+
+    def with_features(self, places: Sequence[int]) -> RankingDataset:
+        """The same data with some of the features, in the order of their places.
+
+        >>> RankingDataset.from_arrays([[1, 2, 3]], [7]).with_features([2, 0]).feature_names
+        ('f3', 'f1')
+        """
+        features = NewArray("features", np.float32, width=len(places))
+        for part in self.blocks():
+            features.append(part.features[:, list(places)])
+        names = tuple(self.feature_names[place] for place in places)
+        return replace(self, features=features.finish(), feature_names=names)
 
     # -- taking parts of it --------------------------------------------------------------------------------------
 
@@ -371,11 +349,10 @@ class RankingDataset:
         if len(np.unique(query_ids)) < len(query_ids):
             raise DataError("a query is chosen twice; choose each at most once.")
         features: Any = self.features
-        if self.on_disk:
-            chosen = np.arange(self.n_queries)[queries]
-            features = features.spans(self.offsets[chosen], self.offsets[chosen + 1])
+        if isinstance(features, RemoteFeatures):
+            features = features.spans(self.offsets[:-1][queries], self.offsets[1:][queries])
         else:
-            features = features[rows]
+            features = chosen_rows(features, rows)
         return self._trusted(
             features=features,
             offsets=segments.from_lengths(self.sizes[queries]),
@@ -386,7 +363,7 @@ class RankingDataset:
             name=self.name,
             synthetic=self.synthetic,
             source_rows=None if self.source_rows is None else self.source_rows[rows],
-            has_missing=self.has_missing and (self.on_disk or checks.has_missing(features)),
+            has_missing=self.has_missing and checks.has_missing(features),
         )
 
     @classmethod
@@ -403,3 +380,20 @@ def _frozen(value: Any) -> Any:
         value = value.view()
         value.flags.writeable = False
     return value
+
+
+def _check_joinable(datasets: Sequence[RankingDataset]) -> None:
+    """Refuse datasets whose features differ, or of which some alone have labels or document ids."""
+    first = datasets[0].feature_names
+    for index, other in enumerate(datasets[1:], start=2):
+        own = other.feature_names
+        if own != first:
+            pairs = zip(own, first, strict=False)
+            unlike = f"{len(own)} instead of {len(first)}"
+            unlike = next((f"{one!r} instead of {two!r}" for one, two in pairs if one != two), unlike)
+            raise DataError(
+                f"dataset {index} has other features than the first ({unlike}); only equal features can be joined."
+            )
+    for attribute in ("labels", "doc_ids"):
+        if len({getattr(dataset, attribute) is not None for dataset in datasets}) > 1:
+            raise DataError(f"some of the datasets have {attribute} and some have none; they cannot be joined.")

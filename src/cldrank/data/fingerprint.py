@@ -9,14 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cldrank.data.parquet_features import ParquetFeatures
 from cldrank.workers import ahead, available_cores, fair_threads
 
 _BLOCK = 1 << 20  # values, of whose digests a fingerprint is made: what is memory-mapped is never read as a whole
 
 
-def fingerprint_of(parts: dict[str, NDArray[Any] | Sequence[str] | ParquetFeatures | None]) -> str:
-    """The fingerprint of named arrays of numbers or texts, in memory or on disk; None is a part of its own.
+def fingerprint_of(parts: dict[str, NDArray[Any] | Sequence[str] | None]) -> str:
+    """The fingerprint of named arrays of numbers or texts; None is a part of its own.
 
     Equal values have equal fingerprints: the width of texts, the sign of a zero and the bits of a NaN do not count.
 
@@ -27,7 +26,7 @@ def fingerprint_of(parts: dict[str, NDArray[Any] | Sequence[str] | ParquetFeatur
     """
     digest = hashlib.sha256()
     for name, values in parts.items():
-        array: Any = values if values is None or isinstance(values, ParquetFeatures) else np.asarray(values)
+        array: Any = None if values is None else np.asarray(values)
         if array is not None and not array.size and array.dtype.kind != "U":
             array = array.astype(np.float32)  # of no values, the type means nothing
         shape = None if array is None else array.shape

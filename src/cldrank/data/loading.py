@@ -2,61 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from cldrank.arguments import check_flag
-from cldrank.data import catalogue
-from cldrank.data.cache import cached, stored
+from cldrank import catalogue
 from cldrank.data.checks import Missing, check_missing
 from cldrank.data.dataset import RankingDataset
-from cldrank.data.formats import FeatureFormat, feature_format, is_csv_name, is_letor_name, is_parquet
-from cldrank.data.formats.letor_groups import group_candidates
-from cldrank.data.formats.parquet_columns import ARGUMENTS, ColumnNames
-from cldrank.errors import CldrankWarning, DataError, Spelling, UsageError, warn
-from cldrank.memory import machine_memory
+from cldrank.data.store import stored
+from cldrank.errors import DataError, UsageError
+from cldrank.reading import reading
+from cldrank.tables import TableFile, is_frame, named_paths, table_files
+from cldrank.tables.sources import Format, format_of
 from cldrank.wording import kind_of
 
 Source = str | PathLike[str]
 
-_WORTH_CACHING = 8 << 20  # bytes; smaller files are read again as quickly
+_WORTH_KEEPING = 8 << 20  # bytes; smaller files are read again as quickly
+_FORMATS: tuple[Format, ...] = ("parquet", "csv", "letor")  # of features, the first that a folder has is taken
 
 
 def load(
     source: Source | Sequence[Source] | Any,
     *,
-    query: str | None = None,
-    doc: str | None = None,
-    label: str | None = None,
-    features: str | Sequence[str] | None = None,
+    columns: Mapping[str, str | Sequence[str]] | None = None,
     groups: Source | Sequence[Source] | None = None,
     n_features: int | None = None,
     zero_based: bool | None = None,
     missing: Missing = None,
     name: str = "",
     cache: bool = True,
-    stream: bool | None = None,
 ) -> RankingDataset:
     r"""Load ranking data: a Parquet, CSV or LETOR / SVMlight file, several of them, a folder, a name, or a DataFrame.
 
-    source       a path, a folder of parts, a pattern such as `part-*.txt`, a list of any of these, a data set of
-                 the catalogue such as `msrd:train` or `mq2008:fold1/test`, or a frame: pandas, Polars, Arrow, or
+    source       a path, a folder of parts, a pattern such as `days/*/part-*.txt`, a list of any of these, a data set
+                 of the catalogue such as `msrd:train` or `mq2008:fold1/test`, or a frame: pandas, Polars, Arrow, or
                  another that narwhals knows
-    query        tables and frames: the column of query ids, `query_id` if not given
-    doc, label   the same for document ids and labels, `doc_id` and `label` where there are such columns
-    features     columns of numbers, or one column of lists; by default the list column `features`, or else every
-                 column without another role
-    groups       LETOR: files with the number of rows of each query, for rows without `qid:` (see `read_letor`)
+    columns      tables and frames: the columns of `query_id`, `doc_id` and `label`, where their names differ, and of
+                 `features`, which are columns of numbers, or one column of lists; by default the list column
+                 `features`, or else every column without another role
+    groups       LETOR: files with the number of rows of each query, one per line, for rows without `qid:`
     n_features   LETOR: the number of features, if rows may leave out the last ones
-    zero_based   LETOR: whether feature ids start at 0; inferred if not given
+    zero_based   LETOR: whether feature ids start at 0; by default they do if an id 0 occurs
     missing      the value to fill in where one is missing, or "keep" for models that can use that; by default a missing
                  value is refused
     cache        keep large files memory-mapped in the user's cache, so that the next load is immediate
-    stream       Parquet: whether features stay on disk and are read as they are needed; by default, where they would
-                 take more than half of the memory that is free and are not in the cache
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -65,190 +56,96 @@ def load(
     ...     load(path)
     RankingDataset(train: 2 queries, 3 rows, 1 feature, labels 0…2)
 
-    Row i of a frame is row i of the dataset, so the rows of a query must lie together there. In a file they may be
-    scattered: `source_rows` says where each lay.
+    The rows of a query need not lie together in a file or frame: they are brought together, and `source_rows` says
+    where each lay. Features that would take more than half of the free memory are memory-mapped from a file.
     """
-    columns = columns_by_role(query, doc, label, features)
-    if stream is not None:
-        check_flag("stream", stream)
-    if not isinstance(source, str | PathLike | Sequence):
-        from cldrank.data.frames import is_frame, read_frame
-
-        if is_frame(source):
-            _refuse_text_options(groups, n_features, zero_based)
-            if stream:
-                raise UsageError("stream=True is for Parquet files; a frame is in memory already.")
-            return read_frame(source, columns=columns, missing=missing, name=name)
-    paths = source_files(source)
     check_missing(missing)
+    if is_frame(source):
+        return _loaded_frame(source, columns, missing, name, (groups, n_features, zero_based))
+    files = feature_files(source)
     group_paths = group_paths_of(groups)
-    read = _reader(paths, columns, group_paths, n_features, zero_based, missing, name)
-    options = {"columns": columns, "n_features": n_features, "zero_based": zero_based, "missing": missing, "name": name}
-    cacheable = cache and sum(path.stat().st_size for path in paths) >= _WORTH_CACHING
-    sources = [*paths, *(group_paths or groups_beside(paths))]
-    dataset = stored(sources, options) if cacheable and not stream else None
-    if dataset is None and _stays_on_disk(paths, columns, stream):
-        dataset = _streamed(paths, columns, missing, name, asked=bool(stream))
-    if dataset is None:
-        dataset = cached(read, sources, options) if cacheable else read()
-    return dataset if dataset.name else dataset.renamed(_name_of(_listed(source)))
+    check_format_options(files, columns, group_paths, n_features, zero_based)
+
+    def read(folder: Path | None) -> RankingDataset:
+        if files[0].format == "letor":
+            from cldrank.data.letor import read_letor
+
+            options: dict[str, Any] = {"groups": group_paths, "n_features": n_features, "zero_based": zero_based}
+            return read_letor([file.path for file in files], **options, missing=missing, name=name, folder=folder)
+        from cldrank.data.rows import dataset_of
+        from cldrank.data.table_rows import TableSource, file_part
+
+        return dataset_of(TableSource(list(map(file_part, files)), columns, missing), name=name, folder=folder)
+
+    paths = [file.path for file in files]
+    if cache and sum(path.stat().st_size for path in paths) >= _WORTH_KEEPING:
+        options = {"columns": columns, "n_features": n_features, "zero_based": zero_based, "missing": missing}
+        dataset = stored(read, [*paths, *(group_paths or [])], {**options, "name": name})
+    else:
+        dataset = read(None)
+    return dataset if dataset.name else dataset.renamed(_name_of(source))
 
 
-def columns_by_role(
-    query: str | None, doc: str | None, label: str | None, features: str | Sequence[str] | None
-) -> ColumnNames | None:
-    """The names of columns by role, as `read_parquet` takes them; None where none is named.
+def _loaded_frame(frame: Any, columns: Any, missing: Missing, name: str, text_options: Sequence[Any]) -> RankingDataset:
+    from cldrank.data.rows import dataset_of
+    from cldrank.data.table_rows import TableSource, frame_part
 
-    >>> columns_by_role("qid", None, None, ["bm25", "length"])
-    {'query_id': 'qid', 'features': ['bm25', 'length']}
-    """
-    named = dict(zip(ARGUMENTS, (query, doc, label, features), strict=True))
-    return {role: name for role, name in named.items() if name is not None} or None
+    _refuse_text_options(*text_options)
+    return dataset_of(TableSource([frame_part(frame)], columns, missing), name=name)
 
 
-def source_files(source: Source | Sequence[Source]) -> list[Path]:
-    """The files that a source of `load` stands for, at least one."""
+def feature_files(source: Source | Sequence[Source]) -> list[TableFile]:
+    """The files that a source of `load` stands for, at least one; of a folder, those of one format."""
     if not isinstance(source, str | PathLike | Sequence):
         raise UsageError(
             f"a source is a path, the name of a data set, or a DataFrame, not {kind_of(source)}; "
             "RankingDataset.from_arrays takes arrays."
         )
-    for one in _listed(source):
-        if not isinstance(one, str | PathLike):
-            raise UsageError(f"a list of sources holds paths and names, not {kind_of(one)}; concatenate frames first.")
-    paths = [path for one in _listed(source) for path in _expanded(one)]
-    if not paths:
-        raise UsageError("there is nothing to load: no file was named.")
-    return paths
+    files: list[TableFile] = []
+    for path in named_paths(source, "feature file"):
+        if path.is_dir():
+            below = table_files(path, _FORMATS, what="feature file", skip_others=True)
+            chosen = next(form for form in _FORMATS if any(file.format == form for file in below))
+            files += [file for file in below if file.format == chosen]
+        else:
+            files.append(TableFile(path, path.parent, feature_format(path)))
+    return files
 
 
-def format_of_files(
-    paths: Sequence[Path],
-    columns: ColumnNames | None,
+def feature_format(path: Path) -> Format:
+    """The format of a file of candidates: by its name or else by its first bytes; what is neither is LETOR text."""
+    try:
+        return format_of(path, ("parquet", "csv"))
+    except DataError:
+        if not path.is_file():  # a pipe can be read only once
+            return "letor"
+    with reading(path, "a readable file"), path.open("rb") as file:
+        return "parquet" if file.read(4) == b"PAR1" else "letor"
+
+
+def check_format_options(
+    files: Sequence[TableFile],
+    columns: Mapping[str, Any] | None,
     groups: Sequence[Path] | None,
     n_features: int | None,
     zero_based: bool | None,
-) -> FeatureFormat:
-    """The format of files; refused where they are mixed, or an option is for another format."""
-    formats = {feature_format(path): path for path in paths}
+) -> None:
+    """Refuse files of several formats, and options that are for another format."""
+    formats = {file.format: file.path for file in files}
     if len(formats) > 1:
         one, two = list(formats.values())[:2]
         raise UsageError(f"{one} and {two} are of different formats; load them separately.")
-    found = next(iter(formats))
-    if found != "letor":
+    if "letor" not in formats:
         _refuse_text_options(groups, n_features, zero_based)
-    elif columns is not None:
-        option = Spelling(f"{ARGUMENTS[next(iter(columns))]} names a column, and columns are", "--column is")
-        raise UsageError("{} for Parquet and CSV files; a LETOR row has no column names.", option)
-    return found
+    elif columns:
+        raise UsageError("`columns` is for tables with named columns; a LETOR row has no column names.")
 
 
 def _refuse_text_options(groups: Any, n_features: int | None, zero_based: bool | None) -> None:
-    if groups is not None or n_features is not None or zero_based is not None:
-        options = Spelling("groups, n_features and zero_based", "--groups and --n-features")
-        raise UsageError("{} are for LETOR files, not for tables with named columns.", options)
-
-
-def _listed(source: Source | Sequence[Source]) -> list[Source]:
-    return [source] if isinstance(source, str | PathLike) else list(source)
-
-
-def _reader(
-    paths: Sequence[Path],
-    columns: ColumnNames | None,
-    groups: Sequence[Path] | None,
-    n_features: int | None,
-    zero_based: bool | None,
-    missing: Missing,
-    name: str,
-) -> Callable[[], RankingDataset]:
-    """The function that reads these files, which must all be of one format."""
-    found = format_of_files(paths, columns, groups, n_features, zero_based)
-    if found == "parquet":
-        from cldrank.data.formats.parquet import read_parquet
-
-        return partial(read_parquet, paths, columns=columns, missing=missing, name=name)
-    if found == "csv":
-        from cldrank.data.formats.csv import read_csv
-
-        return partial(read_csv, paths, columns=columns, missing=missing, name=name)
-    from cldrank.data.formats.letor import read_letor
-
-    return partial(
-        read_letor, paths, groups=groups, n_features=n_features, zero_based=zero_based, missing=missing, name=name
-    )
-
-
-def _stays_on_disk(paths: Sequence[Path], columns: ColumnNames | None, stream: bool | None) -> bool:
-    """Whether the features of some files are not to be loaded: as it is said, or because they would take too much."""
-    parquet = feature_format(paths[0]) == "parquet"
-    if stream and not parquet:
-        raise UsageError(
-            "{} is for Parquet files, and {} is text; convert it first: `cldrank data convert {} --out FILE.parquet`.",
-            Spelling("stream=True", "--stream"),
-            paths[0],
-            paths[0],
-        )
-    if stream is not None or not parquet:
-        return bool(stream)
-    return _share_of_memory(paths, columns) > 0.5
-
-
-def _share_of_memory(paths: Sequence[Path], columns: ColumnNames | None) -> float:
-    """The features of Parquet files as a share of the memory that is free; 0 where that is not known."""
-    from cldrank.data.formats.parquet_on_disk import decoded_bytes
-
-    free = machine_memory(free=True)
-    return 0.0 if free is None else decoded_bytes(paths, columns) / max(free, 1)
-
-
-def _streamed(
-    paths: Sequence[Path], columns: ColumnNames | None, missing: Missing, name: str, *, asked: bool
-) -> RankingDataset | None:
-    """The data with features on disk; None where that was not asked for, cannot be, and memory will do."""
-    from cldrank.data.formats.parquet_on_disk import ScatteredRowsError, open_parquet
-
-    try:
-        return open_parquet(paths, columns=columns, missing=missing, name=name)
-    except ScatteredRowsError as error:
-        if asked or _share_of_memory(paths, columns) > 1:
-            raise
-        warn(
-            CldrankWarning(
-                "the features of {} take more than half of the free memory, but cannot stay on disk, as the rows of "
-                "query {!r} do not lie together; they are loaded into memory. Sort the rows by query, or say {}.",
-                error.path,
-                error.query,
-                Spelling("stream=False", "--no-stream"),
-            )
-        )
-        return None
-
-
-def _expanded(source: Source) -> list[Path]:
-    """The files that a source stands for."""
-    path = Path(source)
-    if path.is_dir():
-        parts = sorted(part for part in path.iterdir() if part.is_file() and not part.name.startswith((".", "_")))
-        tables = [part for part in parts if is_parquet(part)] or [part for part in parts if is_csv_name(part)]
-        parts = tables or [part for part in parts if is_letor_name(part)]
-        if not parts:
-            raise DataError(
-                f"{path}: the folder holds no .parquet, .csv, .tsv, .txt, .letor, .libsvm, .svm or .dat file."
-            )
-        return parts
-    if path.exists():
-        return [path]
-    if isinstance(source, str) and catalogue.is_reference(source):
-        return catalogue.resolve(source)
-    if any(letter in path.name for letter in "*?["):
-        parts = sorted(path.parent.glob(path.name))
-        if not parts:
-            raise UsageError(f"{path}: no file matches this pattern.")
-        return parts
-    raise UsageError(
-        f"{path}: no such file. Name a file, a folder, a pattern, or a data set as `cldrank data list` shows them."
-    )
+    given = {"groups": groups, "n_features": n_features, "zero_based": zero_based}
+    for name, value in given.items():
+        if value is not None:
+            raise UsageError(f"`{name}` is for LETOR files, not for tables with named columns.")
 
 
 def group_paths_of(groups: Source | Sequence[Source] | None) -> list[Path] | None:
@@ -262,14 +159,11 @@ def group_paths_of(groups: Source | Sequence[Source] | None) -> list[Path] | Non
     return paths
 
 
-def groups_beside(paths: Sequence[Path]) -> list[Path]:
-    """The group files that the LETOR reader would find by itself."""
-    return [beside for path in paths for beside in group_candidates(path) if beside.exists()]
-
-
-def _name_of(sources: Sequence[Source]) -> str:
+def _name_of(source: Source | Sequence[Source]) -> str:
     """What to call the data: a catalogue name as it is, a file by its name without suffixes."""
+    named = [source] if isinstance(source, str | PathLike) else source
     names = [
-        one if isinstance(one, str) and catalogue.is_reference(one) else Path(one).name.split(".")[0] for one in sources
+        entry if isinstance(entry, str) and catalogue.is_reference(entry) else Path(entry).name.split(".")[0]
+        for entry in named
     ]
     return " + ".join(dict.fromkeys(names))

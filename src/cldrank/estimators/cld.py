@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cldrank.clicks.table import ClickTable
-from cldrank.data.dataset import RankingDataset
-from cldrank.errors import DataError, UsageError, setting
+from cldrank.errors import DataError, UsageError
 from cldrank.estimators.evidence import Evidence, chosen_features
 from cldrank.estimators.method import Method, Result, clipping, features_seen, raising
 from cldrank.estimators.observing import Target, observe
 from cldrank.models import Linear
-from cldrank.models.linear.points import GammaFit
 from cldrank.models.targets import PointSelection
 from cldrank.parameters import described, learned, parameter
-from cldrank.propensity import Propensities, SegmentPropensities
-from cldrank.propensity.checks.raising import EnvelopeUse
+from cldrank.propensity.curve_checks import EnvelopeUse
 
 
 @described
@@ -32,6 +28,7 @@ class CLD(Method):
     intercepts bear no penalty. Candidates are ranked by x·β. With a network in place of x·β this is CLD-N; selection
     stays linear.
 
+    >>> from cldrank import ClickTable, Propensities, RankingDataset
     >>> data = RankingDataset.from_arrays([[3, 1], [2, 0], [1, 2], [0, 0]] * 2, [7] * 4 + [8] * 4)
     >>> clicks = ClickTable.from_arrays(
     ...     data, position=[1, 2, 0, 0] * 2, impressions=[9, 9, 0, 0] * 2, clicks=[4, 2, 0, 0, 5, 1, 0, 0]
@@ -53,7 +50,7 @@ class CLD(Method):
         about="correlation of the noise of selection and of relevance; profile estimates it",
         above=-1,
         below=1,
-        tried="0.05..0.3",
+        tried="0.05:0.3",
     )
     target: Target = parameter(
         default="mixed",
@@ -85,32 +82,16 @@ class CLD(Method):
         found = self.model.fit_points(self._problem(evidence), self._context(evidence.data))
         return Result(found, {} if self.gamma == "profile" else {"gamma_": float(self.gamma)})
 
-    def gamma_path(
-        self,
-        dataset: RankingDataset,
-        clicks: ClickTable,
-        propensities: Propensities | SegmentPropensities,
-        gammas: Iterable[float] = (0.0, 0.05, 0.1, 0.2, 0.3, 0.5),
-    ) -> list[GammaFit]:
-        """How fit and ranking depend on γ: one fit for each, each begun where the one before ended."""
-        self.check()
-        if not isinstance(self.model, Linear):
-            raise UsageError("gamma_path needs a linear model.")
-        evidence = self._collected(dataset, clicks, propensities)
-        path = self.model.gamma_path(self._problem(evidence), self._context(evidence.data), gammas)
-        return [one._replace(ranker=one.ranker.with_queries(evidence.learned_queries)) for one in path]
-
     def _problem(self, evidence: Evidence) -> PointSelection:
         data, clicks = evidence.data, evidence.clicks
         if self.target == "clicks" and not isinstance(self.model, Linear):
             raise UsageError(
-                "{} is for a linear model; a network learns from all impressions of a candidate together.",
-                setting("target", "clicks"),
+                "`target='clicks'` is for a linear model; a network learns from all impressions of a candidate "
+                "together."
             )
         if self.target == "clicks" and (clicks.clicks > clicks.impressions).any():
             raise DataError(
-                "{} needs at most one click per impression; count first clicks, or use 'ips'.",
-                setting("target", "clicks"),
+                "`target='clicks'` needs at most one click per impression; count first clicks, or use 'ips'."
             )
         return PointSelection(
             observed=observe(data, clicks, evidence.propensities, self.target),

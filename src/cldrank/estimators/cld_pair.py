@@ -12,7 +12,7 @@ from cldrank.estimators.relevance import Estimate, target_choice
 from cldrank.models import MLP, Model
 from cldrank.models.targets import PairSelection
 from cldrank.parameters import described, learned, parameter
-from cldrank.propensity.checks.raising import EnvelopeUse
+from cldrank.propensity.curve_checks import EnvelopeUse
 
 
 @described
@@ -50,7 +50,7 @@ class CLDPair(Method):
 
     model: Model = parameter(default=MLP(), about="what is fitted", option=False)
     selection_weight: float = parameter(
-        default=0.05, about="C, the weight of selection; the paper has 1", least=0, tried="0.02..1.0:log"
+        default=0.05, about="C, the weight of selection; the paper has 1", least=0, tried="0.02:1.0:log"
     )
     unshown_ratio: float = parameter(
         default=1.0, about="pairs with an unshown candidate for each pair of two shown ones", least=0

@@ -15,19 +15,13 @@ from cldrank._typing import IntArray
 from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
 from cldrank.data.query_hash import Hashes, hashes_of
-from cldrank.errors import CldrankWarning, DataError, Spelling, UsageError, setting, warn
+from cldrank.errors import CldrankWarning, DataError, UsageError, warn
 from cldrank.estimators.needs import Needs, uses_clicks, uses_curve
 from cldrank.propensity import AffineClicks, Propensities, SegmentPropensities
-from cldrank.propensity.checks.raising import EnvelopeUse, held_to_clicks, segments_held_to_clicks
-from cldrank.propensity.checks.refuted import warn_if_refuted
+from cldrank.propensity.curve_checks import EnvelopeUse, check_own_pages, held_to_clicks
 from cldrank.propensity.segment_propensities import Curve
 from cldrank.spark import SparkDataset
 from cldrank.wording import kind_of, some
-
-_READ = Spelling("ClickTable.read(path, dataset)", "--clicks FILE")
-_KNOWN = Spelling("Propensities.power(eta, k)", "--propensity power:1.0, or what `cldrank propensity estimate` wrote")
-_EACH = Spelling("propensity.BySegment(AllPairs()).fit(clicks)", "`cldrank propensity estimate` on these cells")
-_TRUST = Spelling("propensity.TrustBias().fit(clicks)", "`cldrank propensity estimate --method trust-bias`")
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,7 +107,7 @@ def _on_spark(user: str, needs: Needs, dataset: SparkDataset, clicks: Any) -> tu
     if needs == "labels":
         raise UsageError(f"{user} learns from labels, which are not read on Spark; load the data here: cldrank.load.")
     if not isinstance(clicks, ClickTable):
-        raise UsageError("{} learns from a ClickTable; give one: {}.", user, _READ)
+        raise _no_clicks(clicks, user)
     return dataset.shown(clicks)
 
 
@@ -129,8 +123,7 @@ def needed(needs: Needs, clicks: Any, propensities: Any) -> tuple[Any, Any]:
 def _refuse(why: str, user: str, **given: object) -> None:
     for name, value in given.items():
         if value is not None:
-            option = "propensity" if name == "propensities" else name
-            raise UsageError("{} {}; leave {} out.", user, why, Spelling(name, setting(option).shell))
+            raise UsageError(f"{user} {why}; leave `{name}` out.")
 
 
 def check_dataset(dataset: Any, user: str) -> RankingDataset:
@@ -138,11 +131,10 @@ def check_dataset(dataset: Any, user: str) -> RankingDataset:
     if isinstance(dataset, list) and dataset and all(isinstance(one, RankingDataset) for one in dataset):
         raise UsageError(
             f"{user} learns from one RankingDataset, not from a list of queries, which is what scikit-learn splits one "
-            "into; search with cldrank.tune, or over queries: GridSearchCV(cldrank.tuning.PerQuery(method, dataset, "
-            "clicks, propensities), …).fit(np.arange(len(dataset)))."
+            "into; search with cldrank.tune."
         )
     if not isinstance(dataset, RankingDataset):
-        from cldrank.data.frames import is_frame
+        from cldrank.tables import is_frame
 
         raise UsageError(
             f"{user} learns from a RankingDataset, not from {kind_of(dataset)}; make one with "
@@ -165,8 +157,7 @@ def check_labels(dataset: RankingDataset, user: str) -> None:
 def check_clicks(clicks: Any, dataset: RankingDataset, user: str) -> ClickTable:
     """Refuse what is not a click table of this dataset with anything in it."""
     if not isinstance(clicks, ClickTable):
-        given = "nothing" if clicks is None else kind_of(clicks)
-        raise UsageError("{} learns from a ClickTable, not from {}; give one: {}.", user, given, _READ)
+        raise _no_clicks(clicks, user)
     clicks.check_same(dataset)
     if not clicks.n_cells:
         raise DataError(f"{clicks!r} has no impressions; {user} needs candidates that were shown.")
@@ -177,6 +168,10 @@ def check_clicks(clicks: Any, dataset: RankingDataset, user: str) -> ClickTable:
     return clicks
 
 
+def _no_clicks(given: Any, user: str) -> UsageError:
+    return UsageError(f"{user} needs `clicks`, a table such as ClickTable.read(path, dataset), not {kind_of(given)}.")
+
+
 def check_propensities(
     propensities: Any, clicks: ClickTable, user: str, clip: float | None, envelope: EnvelopeUse = "off"
 ) -> Propensities | SegmentPropensities:
@@ -185,23 +180,20 @@ def check_propensities(
     Those of segments must have a curve for each segment of the table; one curve may be that of all of them.
     """
     if not isinstance(propensities, Propensities | SegmentPropensities):
-        given = "none" if propensities is None else kind_of(propensities)
         is_path = isinstance(propensities, str | PathLike)
-        known = f"Propensities.load({str(propensities)!r})" if is_path else _KNOWN
-        raise UsageError("{} needs the Propensities of positions, not {}; give them: {}.", user, given, known)
+        known = f"Propensities.load({str(propensities)!r})" if is_path else "Propensities.power(1, k)"
+        raise UsageError(f"{user} needs `propensities` of positions, such as {known}, not {kind_of(propensities)}.")
     if propensities.bound:
         raise UsageError(
-            "{} needs the curve itself, and these propensities are a lower bound; assume a curve, {} say: it is raised "
-            "to the bound where it lies below.",
-            user,
-            Spelling("Propensities.power(1, k)", "--propensity power:1.0"),
+            f"{user} needs the curve itself, and these propensities are a lower bound; assume a curve, such as "
+            "power:1.0: it is raised to the bound where it lies below."
         )
     if isinstance(propensities, SegmentPropensities):
         propensities.per_cell(clicks)
-        curves = propensities if clip is None else propensities.clip(float(clip))
-        return segments_held_to_clicks(curves, clicks, envelope)
-    propensities.at(np.array([clicks.depth]))
-    _warn_of_one_curve(clicks, user)
+    else:
+        propensities.at(np.array([clicks.depth]))
+        _warn_of_one_curve(clicks, user)
+    check_own_pages(propensities, clicks)
     used = propensities if clip is None else propensities.clip(float(clip))
     return held_to_clicks(used, clicks, envelope)
 
@@ -211,11 +203,8 @@ def _warn_of_one_curve(clicks: ClickTable, user: str) -> None:
     if clicks.n_segments > 1:
         warn(
             CldrankWarning(
-                "{} is given one curve for all segments ({}), but surfaces are seldom examined alike; give each its "
-                "own: {}.",
-                user,
-                some(clicks.segment_names),
-                _EACH,
+                f"{user} is given one curve for all segments ({some(clicks.segment_names)}), but surfaces are "
+                "seldom examined alike; estimate one for each (BySegment, or `cldrank propensity estimate`)."
             )
         )
 
@@ -224,20 +213,16 @@ def check_affine(given: Any, clicks: ClickTable, user: str, clip: float | None) 
     """Slope and base of each position, clipped if asked to; propensities are slopes without a base."""
     if isinstance(given, SegmentPropensities):
         raise UsageError(
-            "{} needs slope and base of each position, the same in all segments, and cannot use one curve for each; "
-            "give one, or train {}, say, which does.",
-            user,
-            Spelling("IPS or CLD", "ips or cld"),
+            f"{user} needs slope and base of each position, the same in all segments, and cannot use one curve for "
+            "each; give one, or train ips or cld, say, which do."
         )
     if isinstance(given, Propensities):
-        warn_if_refuted(given, clicks)
-        given = AffineClicks.from_propensities(given)
+        check_own_pages(given, clicks)
+        given = AffineClicks.from_propensities(held_to_clicks(given, clicks, "off"))
     if not isinstance(given, AffineClicks):
         raise UsageError(
-            "{} needs AffineClicks, slope and base of each position: estimate them by {}; or give Propensities, if "
-            "nobody trusts a position.",
-            user,
-            _TRUST,
+            f"{user} needs AffineClicks, slope and base of each position: estimate them by trust-bias "
+            "(propensity.TrustBias); or give Propensities, if nobody trusts a position."
         )
     given.at(np.array([clicks.depth]))
     _warn_of_one_curve(clicks, user)
@@ -252,5 +237,5 @@ def chosen_features(names: Sequence[str] | None, dataset: RankingDataset, parame
     unknown = [str(name) for name in names if name not in known]
     if unknown or not len(names):
         what = f"{some(unknown)}, which the data do not have" if unknown else "nothing"
-        raise UsageError("{} names {}; the features are {}.", setting(parameter), what, some(dataset.feature_names))
+        raise UsageError(f"`{parameter}` names {what}; the features are {some(dataset.feature_names)}.")
     return np.unique([known[name] for name in names])

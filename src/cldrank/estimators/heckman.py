@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from cldrank.errors import Spelling, UsageError, setting
+from cldrank.errors import UsageError
 from cldrank.estimators.evidence import Evidence, chosen_features
 from cldrank.estimators.method import Method, Result, clipping, features_seen, raising
 from cldrank.estimators.needs import Needs
@@ -18,10 +18,9 @@ from cldrank.models.linear.ordered import Entries
 from cldrank.models.linear.stages import TwoStageProblem
 from cldrank.models.targets import Observations
 from cldrank.parameters import described, learned, parameter
-from cldrank.propensity.checks.raising import EnvelopeUse
+from cldrank.propensity.curve_checks import EnvelopeUse
 
 Weighting = Literal["impressions", "candidates"]
-_CORRECTING = Spelling("position_correction=True", "--position-correction")
 
 
 @described
@@ -106,7 +105,7 @@ class HeckmanRank(TwoStageMethod):
     def _learn(self, evidence: Evidence) -> Result:
         for name, usual in (("clip", None), ("envelope", "raise")) if not self.position_correction else ():
             if getattr(self, name) != usual:
-                raise UsageError("{} is for the propensities; it needs {}.", setting(name), _CORRECTING)
+                raise UsageError(f"`{name}` is for the propensities; it needs `position_correction=True`.")
         observed = observe(evidence.data, evidence.clicks, evidence.propensities if self.position_correction else None)
         problem = self._problem(evidence, observed, shown_entries(observed, self.weighting))
         found = self.model.fit_stages(problem, self._context(evidence.data))

@@ -8,7 +8,7 @@ from cldrank.estimators.observing import observe
 from cldrank.estimators.relevance import Estimate, target_choice
 from cldrank.models.targets import Targets
 from cldrank.parameters import described
-from cldrank.propensity.checks.raising import EnvelopeUse
+from cldrank.propensity.curve_checks import EnvelopeUse
 
 
 @described

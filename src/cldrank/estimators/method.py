@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from cldrank.arguments import shortened
 from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
-from cldrank.errors import CldrankWarning, ConvergenceWarning, Spelling, UsageError, hearing_warnings, warn
+from cldrank.errors import CldrankWarning, ConvergenceWarning, UsageError, hearing_warnings, warn
 from cldrank.estimators.evidence import Evidence, collect
 from cldrank.estimators.needs import Needs
 from cldrank.estimators.recording import clicks_record, curve_record, fit_record, method_record
@@ -55,6 +55,7 @@ class Method(Learner, ABC):
     learns      what it learns, in words
     way         the way to fit that a model must implement: `fit_targets`, `fit_points`, `fit_pairs` or `fit_stages`
     unused      parameters of the model that the method has no use for, beyond those that its way to fit does not use
+    blends      whether its ranker can be one of a weighted sum of rankers
 
     Methods keep scikit-learn's habits: `clone`, `get_params` and `set_params` work, and what a fit leaves ends in an
     underscore.
@@ -74,6 +75,7 @@ class Method(Learner, ABC):
     learns: ClassVar[str] = "clicks over propensity"
     way: ClassVar[str] = "fit_targets"
     unused: ClassVar[tuple[str, ...]] = ()
+    blends: ClassVar[bool] = True
 
     model: Model = parameter(default=Linear(), about="what is fitted", option=False)
     run: Run = parameter(default=Run(), about="where and how it is fitted", option=False)
@@ -147,15 +149,9 @@ class Method(Learner, ABC):
     def _chance(self, known: FitRecord) -> CldrankWarning:
         """The warning that what was learned may be worthless."""
         return CldrankWarning(
-            "{} with {} ranks the {:,} queries held out no better than chance: its concordance with {} there is "
-            "{:.4f}, and 0.5 is chance. Measure it on labels with {} before you use it; more data, or other settings, "
-            "may help.",
-            self.label,
-            self.model.label,
-            known.held_queries,
-            known.held_target,
-            known.concordance,
-            Spelling("evaluate()", "`cldrank evaluate`"),
+            f"{self.label} with {self.model.label} ranks the {known.held_queries:,} queries held out no better than "
+            f"chance: its concordance with {known.held_target} there is {known.concordance:.4f}, and 0.5 is chance. "
+            "Measure it on labels (evaluate) before you use it; more data, or other settings, may help."
         )
 
     def _collected(self, dataset: Any, clicks: Any, propensities: Any) -> Evidence:
@@ -185,7 +181,9 @@ class Method(Learner, ABC):
         if not isinstance(given, Model):
             kind = models().get(given) if isinstance(given, str) else given
             hint = f"; write model={kind.__name__}()" if isinstance(kind, type) and issubclass(kind, Model) else ""
-            raise UsageError(f"model must be a model such as Linear(), MLP() or Trees(), not {shortened(given)}{hint}.")
+            raise UsageError(
+                f"`model` must be a model such as Linear(), MLP() or Trees(), not {shortened(given)}{hint}."
+            )
 
     def fit_evidence(self, evidence: Evidence) -> Self:
         """Learn from what has been checked already."""
@@ -211,9 +209,8 @@ class Method(Learner, ABC):
         """Refuse a model that needs the features on this machine, for features on Spark."""
         if self.way not in self.model.remote_ways:
             raise UsageError(
-                "{} with {} cannot learn from features on Spark; linear models can, but for CLD-pair.",
-                self.label,
-                self.model.label,
+                f"{self.label} with {self.model.label} cannot learn from features on Spark; linear models can, "
+                "but for CLD-pair."
             )
 
     @abstractmethod
@@ -250,10 +247,9 @@ class Method(Learner, ABC):
         """How well it ranks held-out queries, from 0 to 1: by clicks, as `tune` judges, or by labels (nDCG@10).
 
         By clicks it is the share of the preferences in them, corrected by the propensities, that its scores agree
-        with. Queries that it was fitted to flatter it. For model selection by scikit-learn see
-        `cldrank.tuning.PerQuery`.
+        with. Queries that it was fitted to flatter it.
         """
-        from cldrank.tuning.judging import held_out_score
+        from cldrank.tuning.judges import held_out_score
 
         self._check_fitted()
         return held_out_score(self, dataset, clicks, propensities)
@@ -270,11 +266,6 @@ class Method(Learner, ABC):
         """The package that a fit imports beyond cldrank's own."""
         needed = self.model.package(self.way)
         return None if needed is None else needed[0]
-
-    @property
-    def pace(self) -> float:
-        """Seconds per million feature values, on one core: for a first guess at the time that a fit takes."""
-        return self.model.pace
 
     def set_params(self, **given: Any) -> Self:
         """Set parameters, also those of the model and the run: `set_params(model__epochs=20, run__seed=1)`."""
@@ -299,11 +290,11 @@ class Method(Learner, ABC):
         return self
 
     def _repr_html_(self) -> str:
-        from cldrank.drawing.notebook import ViewTable, notebook_view
+        from cldrank.documents import Document, Table, render_notebook
 
         rows = [(name, repr(value)) for name, value in self.get_params().items() if not isinstance(value, Value)]
-        table = ViewTable(("parameter", "value"), rows, {"parameter": False, "value": True})
-        return notebook_view(repr(self), about=f"{self.label} {self.sentence}.", tables=[table])
+        table = Table(("parameter", "value"), rows, text=("value",))
+        return render_notebook(Document(repr(self), [table], f"{self.label} {self.sentence}."))
 
     def _facts(self) -> Facts:
         """What the summary says about the method, beyond its fit."""

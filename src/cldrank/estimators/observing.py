@@ -13,7 +13,7 @@ from cldrank.data.dataset import RankingDataset
 from cldrank.estimators.relevance import Estimate, estimated_relevance
 from cldrank.models.targets import Observations
 from cldrank.propensity import Propensities, SegmentPropensities
-from cldrank.propensity.pooled_cells import cells_together
+from cldrank.propensity.cells import cells_together
 from cldrank.propensity.segment_propensities import Curve, slopes_and_bases
 
 Target = Estimate | Literal["clicks"]

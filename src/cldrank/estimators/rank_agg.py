@@ -8,7 +8,7 @@ from typing import Self
 
 import numpy as np
 
-from cldrank.errors import UsageError, setting
+from cldrank.errors import UsageError
 from cldrank.estimators.evidence import Evidence
 from cldrank.estimators.heckman import HeckmanRank
 from cldrank.estimators.ips import IPS
@@ -18,7 +18,7 @@ from cldrank.models import MLP, Linear, Model, Run
 from cldrank.models.fit import FitSummary
 from cldrank.models.model import ScaledModel
 from cldrank.parameters import described, learned, parameter
-from cldrank.propensity.checks.raising import EnvelopeUse
+from cldrank.propensity.curve_checks import EnvelopeUse
 from cldrank.rankers import BordaRanker
 
 
@@ -47,6 +47,7 @@ class RankAgg(Method):
     sentence = "joins the rankings of IPS and Heckman^rank by votes"
     order = 30
     corrects = ("position", "selection")
+    blends = False  # votes depend on the other candidates of a query
 
     model: Model = parameter(default=MLP(), about="what is fitted", option=False)
     weights: Sequence[float] = parameter(default=(1.0, 1.0), about="votes of IPS and of Heckman^rank", least=0)
@@ -88,9 +89,7 @@ class RankAgg(Method):
     def _votes(self, n_rows: int) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
         votes = np.asarray(self.weights, dtype=np.float64)
         if votes.shape != (2,) or not votes.any():
-            raise UsageError("{} must be two numbers, for IPS and Heckman^rank, not both 0.", setting("weights"))
+            raise UsageError("`weights` must be two numbers, for IPS and Heckman^rank, not both 0.")
         if votes.max() > np.finfo(np.float64).max / (2 * n_rows):
-            raise UsageError(
-                "{} are so large that scores would be infinite; only their ratio counts.", setting("weights")
-            )
+            raise UsageError("`weights` are so large that scores would be infinite; only their ratio counts.")
         return votes

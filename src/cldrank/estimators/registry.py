@@ -9,7 +9,7 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
-from cldrank.errors import Spelling, UsageError
+from cldrank.errors import UsageError
 from cldrank.estimators.method import Method
 from cldrank.models import Model, Run, models
 from cldrank.models.model import can
@@ -71,7 +71,7 @@ def unused_settings(kind: type[Method], model: type[Model]) -> set[str]:
     """The parameters of model and run that have no effect on a method with this model, so that nobody offers them.
 
     >>> sorted(unused_settings(method_named("cld-pair"), models()["linear"]))
-    ['block_rows', 'cluster', 'fit_intercept', 'max_steps', 'solver', 'tolerance']
+    ['block_rows', 'cluster', 'fit_intercept', 'max_steps', 'tolerance']
     """
     return {*kind.unused, *model.unused.get(kind.way, ())}
 
@@ -110,7 +110,7 @@ def _model(kind: type[Method], name: Any) -> Model:
         return name or default_model(kind)
     usable = usable_models(kind)
     if not isinstance(name, str) or name not in usable:
-        raise UsageError("{} can be fitted with {}, not with {}.", kind.label, listed(usable, "or"), repr(name))
+        raise UsageError(f"{kind.label} can be fitted with {listed(usable, 'or')}, not with {name!r}.")
     return usable[name]()
 
 
@@ -120,9 +120,7 @@ def _owner(kind: type[Method], model: Model, name: str) -> str:
             return owner
     others = [other for other, one in usable_models(kind).items() if name in parameters(one)]
     if others:
-        choice = Spelling(f"model={others[0]!r}", f"--model {others[0]}")
-        option = Spelling(name, f"--{name.replace('_', '-')}")
-        raise UsageError("{} is not for {}; choose {}.", option, model.label, choice)
+        raise UsageError(f"`{name}` is not for {model.label}; choose `model={others[0]!r}`.")
     known = settings_of(kind, type(model))
     near = difflib.get_close_matches(name, known, n=1)
     guess = f" Did you mean {near[0]}?" if near else f" It has {', '.join(known)}."

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from cldrank.clicks.table import ClickTable
 from cldrank.parameters import parameter
 from cldrank.propensity import Propensities, SegmentPropensities
-from cldrank.propensity.pooled_cells import PooledCells
+from cldrank.propensity.cells import PooledCells
 
 Estimate = Literal["ips", "clipped", "posterior", "mixed"]
 Floats = NDArray[np.float64]

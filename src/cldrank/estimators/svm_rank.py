@@ -11,7 +11,7 @@ from cldrank import scaling as scalings
 from cldrank import segments
 from cldrank._typing import IntArray
 from cldrank.data.dataset import RankingDataset
-from cldrank.errors import DataError, Spelling, setting
+from cldrank.errors import DataError
 from cldrank.estimators.evidence import Evidence
 from cldrank.estimators.method import Method, Result
 from cldrank.models import Linear
@@ -60,14 +60,10 @@ class SVMRank(Method):
         rows, offsets = self._sampled(data, random)
         better, worse = label_pairs(evidence.labels[rows], offsets, self.max_pairs, random)
         if not len(better):
+            otherwise = "" if self.sample == "queries" else ", or `sample='queries'`"
             raise DataError(
-                "the {} rows that {} draws by {} from {} hold no two of one query with different labels; choose a "
-                "larger fraction{}.",
-                f"{len(rows):,}",
-                setting("fraction", self.fraction),
-                self.sample,
-                repr(data),
-                "" if self.sample == "queries" else Spelling(", or sample='queries'", ", or --sample queries"),
+                f"the {len(rows):,} rows that `fraction={self.fraction!r}` draws by {self.sample} from "
+                f"{data!r} hold no two of one query with different labels; choose a larger fraction{otherwise}."
             )
         scaled = scaling.transform(data.features[rows]).astype(np.float64)
         coefficients = separated(scaled[better] - scaled[worse], float(self.C))

@@ -14,7 +14,7 @@ from cldrank._typing import IntArray
 from cldrank.arguments import check_number, check_whole
 from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
-from cldrank.errors import CldrankError, CldrankWarning, DataError, Spelling, UsageError, warn
+from cldrank.errors import CldrankError, CldrankWarning, DataError, UsageError, warn
 from cldrank.estimators.evidence import check_affine, check_clicks, check_propensities
 from cldrank.evaluation.click_measures import ClickMeasure, default_measures, parse_click_measures
 from cldrank.evaluation.click_results import ClickComparison, ClickEvaluation, MeasuredPair, SensitivityCheck
@@ -122,7 +122,8 @@ class ClickJudge:
         """Compare two rankers; see `cldrank.compare`.
 
         margin             the smallest difference that matters, in units of the first measure; 1% of old's by default
-        trust_propensity   whether a curve without a known uncertainty counts as known, rather than assumed
+        trust_propensity   whether a curve without a known uncertainty counts as known, rather than assumed; and is
+                           used even where the log's own pages show another
         quick              whether to try only those other assumptions that the verdict needs, rather than all
         """
         wanted = self.measures(measures)
@@ -195,10 +196,9 @@ def _check_log(log: LoggedClicks, left_out: int) -> None:
     """Refuse a log that says nothing about the variation between queries; warn where relevance has no limit."""
     if not log.data.n_queries:
         raise DataError(
-            "all {:,} queries of the log were trained on, and a ranker is judged on queries that it has not seen: {}, "
-            "or give a log of other queries.",
-            left_out,
-            Spelling("train on those that cldrank.held_out() leaves", "train with --hold-out 0.2"),
+            f"all {left_out:,} queries of the log were trained on, and a ranker is judged on queries that it has not "
+            "seen: hold some out of training (`cldrank train --hold-out 0.2`, or cldrank.held_out), or give a log of "
+            "other queries."
         )
     clicked = np.unique(log.queries[log.clicks.row[log.clicks.clicks > 0]])
     if len(clicked) < _FEWEST_CLICKED:
@@ -210,9 +210,8 @@ def _check_log(log: LoggedClicks, left_out: int) -> None:
     if log.clicks.every_click:
         warn(
             CldrankWarning(
-                "the log counts every click, so a result may have more than one per impression; nDCG and the bounds "
-                "of the unseen take one to be the most. Aggregate it without {}.",
-                Spelling("every_click=True", "--every-click"),
+                "the log counts every click, so a result may have more than one per impression; nDCG and the "
+                "bounds of the unseen take one to be the most. Aggregate it without `every_click=True`."
             )
         )
 
@@ -230,6 +229,8 @@ def compare_by_clicks(
 ) -> ClickComparison:
     """Compare two rankers by clicks; `options` are those of `ClickJudge.of` and of `ClickJudge.compare`."""
     own: dict[str, Any] = {name: options.pop(name) for name in _OF_JUDGE if name in options}
+    if options.get("trust_propensity"):
+        propensities = propensities.trusted()
     judge, notes = _judge((new, old), dataset, clicks, propensities, allow_trained, own)
     found = judge.compare(new, old, measures, **options)
     return replace(found, notes=(*notes, *found.notes))

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from cldrank.arguments import shortened
 from cldrank.data.dataset import RankingDataset
-from cldrank.errors import DataError, Spelling, UsageError
+from cldrank.errors import DataError, UsageError
 from cldrank.measures import (
     Comparison,
     Empty,
@@ -94,9 +94,10 @@ class Evaluation(_ByMeasure[float]):
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        from cldrank.evaluation.result_view import evaluation_view
+        from cldrank.documents import render_notebook
+        from cldrank.evaluation.result_documents import evaluation_document
 
-        return evaluation_view(self)
+        return render_notebook(evaluation_document(self))
 
     def as_dict(self) -> dict[str, Any]:
         """Everything but the values of single queries, ready for JSON."""
@@ -170,9 +171,10 @@ class RankerComparison(_ByMeasure[Comparison]):
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        from cldrank.evaluation.result_view import comparison_view
+        from cldrank.documents import render_notebook
+        from cldrank.evaluation.result_documents import comparison_document
 
-        return comparison_view(self)
+        return render_notebook(comparison_document(self))
 
     def as_dict(self) -> dict[str, Any]:
         """Everything but the values of single queries, ready for JSON."""
@@ -257,12 +259,12 @@ def _per_query(
         raise UsageError(
             f"measures are taken on a RankingDataset, not on {shortened(dataset)}; load one with load(path)."
         )
-    named = Spelling(repr(dataset), f"the data {dataset.name!r}" if dataset.name else "the data")
     if dataset.labels is None:
-        by_clicks = Spelling("clicks=…, propensities=…", "--clicks … --propensity …")
-        raise DataError("{} has no labels; measures need them. Add some, or judge by clicks: {}.", named, by_clicks)
+        raise DataError(
+            f"{dataset!r} has no labels; measures need them. Add some, or judge by `clicks` and `propensities`."
+        )
     if dataset.n_queries == 0:
-        raise DataError("{} has no queries; there is nothing to measure.", named)
+        raise DataError(f"{dataset!r} has no queries; there is nothing to measure.")
     return compute(measures, scores_of(model, dataset), dataset.labels, dataset.offsets, empty=empty)
 
 

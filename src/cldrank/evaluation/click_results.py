@@ -326,14 +326,16 @@ class ClickComparison(Mapping[str, MeasuredPair]):
 
     def to_html(self) -> str:
         """One page that needs no other file."""
-        from cldrank.evaluation.verdict_page import render_verdict
+        from cldrank.documents import render_html
+        from cldrank.evaluation.result_documents import verdict_document
 
-        return render_verdict(self)
+        return render_html(verdict_document(self))
 
     def _repr_html_(self) -> str:
-        from cldrank.evaluation.result_view import verdict_view
+        from cldrank.documents import render_notebook
+        from cldrank.evaluation.result_documents import brief_verdict_document
 
-        return verdict_view(self)
+        return render_notebook(brief_verdict_document(self))
 
 
 @dataclass(frozen=True, repr=False)
@@ -370,9 +372,10 @@ class ClickEvaluation(Mapping[str, float]):
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        from cldrank.evaluation.result_view import click_evaluation_view
+        from cldrank.documents import render_notebook
+        from cldrank.evaluation.result_documents import click_evaluation_document
 
-        return click_evaluation_view(self)
+        return render_notebook(click_evaluation_document(self))
 
     def as_dict(self) -> dict[str, Any]:
         """Everything as plain values, for JSON."""

@@ -13,7 +13,7 @@ from cldrank import segments
 from cldrank._typing import IntArray
 from cldrank.deconvolution import RateDistribution, drawn_places, tilted_mass
 from cldrank.evaluation.logged import LoggedClicks
-from cldrank.propensity.pooled_cells import PooledCells
+from cldrank.propensity.cells import PooledCells
 
 Floats = NDArray[np.float64]
 _DRAWS = 20

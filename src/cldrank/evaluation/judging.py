@@ -132,8 +132,8 @@ def _scores_in(model: Any, dataset: RankingDataset) -> Any:
     """The scores in a frame, found by its columns; anything else as it is."""
     if isinstance(model, str | np.ndarray | Sequence) or hasattr(model, "predict") or hasattr(model, "ranker_"):
         return model
-    from cldrank.data.frames import is_frame
     from cldrank.data.scores import load_scores
+    from cldrank.tables import is_frame
 
     return load_scores(model, dataset) if is_frame(model) and isinstance(dataset, RankingDataset) else model
 

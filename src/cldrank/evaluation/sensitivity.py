@@ -20,7 +20,7 @@ from cldrank.evaluation.off_policy import Affine
 from cldrank.evaluation.orders import RankOrder, ScoreOrder
 from cldrank.evaluation.relevance_learners import CLDPairRelevance, CLDRelevance, RelevanceLearner
 from cldrank.propensity import AffineClicks, Propensities, SegmentPropensities
-from cldrank.propensity.checks.raising import proven_bound
+from cldrank.propensity.curve_checks import proven_bound
 from cldrank.propensity.segment_propensities import Curve
 
 Floats = NDArray[np.float64]

@@ -118,7 +118,7 @@ def _with_ranks(data: RankingDataset, orders: Sequence[ScoreOrder], depth: int) 
         columns += [discounts, np.where(order.ranks <= depth, discounts, 0.0)]
     if not columns:
         return data
-    features = np.concatenate([data.in_memory().features, np.stack(columns, axis=1).astype(np.float32)], axis=1)
+    features = np.concatenate([data.features, np.stack(columns, axis=1).astype(np.float32)], axis=1)
     return replace(data, features=features, feature_names=tuple(map(str, range(features.shape[1]))))
 
 
@@ -133,7 +133,7 @@ def _complete(data: RankingDataset) -> RankingDataset:
     """The data with missing values filled in by the mean of their feature."""
     if not data.has_missing:
         return data
-    features = np.array(data.in_memory().features)
+    features = np.array(data.features)
     missing = np.isnan(features)
     counts = np.maximum((~missing).sum(axis=0), 1)
     means = np.where(missing, 0.0, features).sum(axis=0) / counts

@@ -23,36 +23,17 @@ import itertools
 import json
 import math
 import tomllib
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
 from cldrank.arguments import shortened
-from cldrank.decoding import (
-    change,
-    check_keys,
-    check_plain,
-    decode,
-    decode_text,
-    dotted,
-    merged,
-    nested,
-)
+from cldrank.decoding import change, check_keys, check_plain, decode, decode_text, dotted, merged, nested
 from cldrank.errors import CldrankError, FormatError, UsageError
-from cldrank.experiment.entries import (
-    MOST_COMBINATIONS,
-    Data,
-    LoopSettings,
-    MethodEntry,
-    ProductionSettings,
-    SimulationSettings,
-    TuningSettings,
-    method_entries,
-    seeds_of,
-    varied_values,
-)
+from cldrank.experiment.makers import check_use
+from cldrank.parameters import Value, parameter, value
 from cldrank.reading import reading
 from cldrank.wording import listed
 
@@ -60,11 +41,74 @@ SHIPPED = (
     "table1", "rq1-cutoff", "rq1-position", "rq2-sessions", "rq3-noise", "rq4-misspecified", "rq5-models", "rq6-robust",
     "loop",
 )  # fmt: skip
+MOST_COMBINATIONS = 100_000  # units of one run: each is planned, kept in a file and read again
+_VARIABLE = ("production", "simulation", "methods")
+_LAST_SEED = (1 << 32) - 1
 
-_SECTIONS = (
-    "title", "data", "seeds", "measures", "device", "production", "simulation", "loop", "tuning", "methods",
-    "vary",
-)  # fmt: skip
+
+# -- sections ------------------------------------------------------------------------------------------------------
+
+
+@value
+class Data(Value):
+    """The data: a set of the catalogue, a synthetic kind, or files in place of a name."""
+
+    name: str = parameter(default="", about="`msrd`, …, `web10k-like`, …, or a folder with train and test files")
+    folds: tuple[str, ...] = parameter(default=(), about="some folds; none named: those that are customary for the set")
+    train: tuple[str, ...] = parameter(default=(), about="files, folders or patterns to train on")
+    test: tuple[str, ...] = parameter(default=(), about="the same to test on")
+    queries: int = parameter(default=1000, least=1, most=1_000_000, about="queries to train on, of a synthetic set")
+    test_queries: int = parameter(default=500, least=1, most=1_000_000, about="queries to test on, of a synthetic set")
+    seed: int = parameter(default=0, least=0, about="the seed of a synthetic set")
+
+
+@value
+class ProductionSettings(Value):
+    """The ranker whose pages people saw: SVMRank, trained on a fraction of the labels that each seed draws anew."""
+
+    fraction: float = parameter(default=0.01, above=0, most=1, about="the share of the labels")
+    C: float = parameter(default=0.01, above=0, about="as in SVMRank")
+    sample: str = parameter(default="queries", about="what the share is drawn from")
+    max_pairs: int = parameter(default=20_000, least=1, about="as in SVMRank")
+
+
+@value
+class SimulationSettings(Value):
+    """Position-based clicks on the production ranker's top results."""
+
+    sessions: int = parameter(default=100_000, least=1, about="how many pages are shown")
+    depth: int = parameter(default=5, least=1, about="results per page, K")
+    eta: float = parameter(default=1.0, least=0, about="severity of position bias")
+    noise: float = parameter(default=0.1, least=0, most=1, about="probability of a click on an irrelevant result")
+    relevant_from: float | None = parameter(default=None, about="lowest relevant label; 3 if labels reach it, else 1")
+    assumed_eta: float | None = parameter(default=None, least=0, about="the eta that methods assume; the true one")
+
+
+@value
+class LoopSettings(Value):
+    """Deploy, log, retrain: each round simulates sessions with the ranker of the round before, and trains on all."""
+
+    rounds: int = parameter(default=10, least=1, most=100, about="how many; it is measured after each")
+
+
+_SECTIONS: dict[str, type[Value]] = {
+    "data": Data,
+    "production": ProductionSettings,
+    "simulation": SimulationSettings,
+    "loop": LoopSettings,
+}
+
+
+@dataclass(frozen=True)
+class MethodEntry:
+    """A method that takes part: a label, a registered name or `module:Class`, and parameters."""
+
+    label: str
+    use: str
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+
+
+# -- the whole -----------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -85,7 +129,6 @@ class Experiment:
     production: ProductionSettings
     simulation: SimulationSettings
     loop: LoopSettings | None
-    tuning: TuningSettings
     methods: tuple[MethodEntry, ...]
     vary: Mapping[str, tuple[Any, ...]]
     seeds: Sequence[int]
@@ -103,50 +146,45 @@ class Experiment:
 
     def check_size(self, folds: int = 1) -> None:
         """Refuse more units than can be planned, before any is made."""
-        counts = {
-            "folds": folds,
-            "settings": math.prod(map(len, self.vary.values())),
-            "methods": len(self.methods),
-            "seeds": len(self.seeds),
-        }
-        total = math.prod(counts.values())
+        total = folds * math.prod(map(len, self.vary.values())) * len(self.methods) * len(self.seeds)
         if total > MOST_COMBINATIONS:
-            several = listed(f"{count:,} {name}" for name, count in counts.items() if count > 1)
             raise UsageError(
-                f"{several} make {total:,} units; one run has at most {MOST_COMBINATIONS:,}. Take fewer seeds or "
-                "values, or split the seeds over several runs (seeds = [0, 1, 2]) with the same --out."
+                f"settings, methods, seeds and folds make {total:,} units; one run has at most {MOST_COMBINATIONS:,}. "
+                "Take fewer seeds or values, or split the seeds over several runs (seeds = [0, 1, 2]) with the same "
+                "`out`."
             )
 
     def _setting(self, chosen: dict[str, Any]) -> Setting:
         table = {key: value for key, value in self.table.items() if key != "vary"}
-        for key, value in chosen.items():
-            table = merged(table, nested(key, value))
-        experiment = _decoded(table, self.name, self.source)
-        decoded = {key: _looked_up(experiment, key, value) for key, value in chosen.items()}
+        for key in chosen:
+            table = merged(table, nested(key, chosen[key]))
+        experiment = replace(_experiment(table, self.name, self.source), seeds=self.seeds)
+        decoded = {}
+        for key, given in chosen.items():  # as it is after decoding: 1 for eta is 1.0
+            section, _, name = key.partition(".")
+            decoded[key] = given if section == "methods" else getattr(getattr(experiment, section), name)
         return Setting(json.dumps(decoded, sort_keys=True), experiment)
 
     def restricted(self, wanted: Sequence[str]) -> Experiment:
-        """Only the methods named, by label or registered name; `module:Class` adds one to those the file has."""
-        if not wanted:
-            return self
-        from cldrank.experiment.makers import check_use
-
-        added = [name for name in wanted if ":" in name]
+        """Only the methods named, by label or else by registered name; `module:Class` adds a class of one's own."""
+        entries = self.table["methods"]
+        own = {name.rpartition(":")[2]: {"use": name} for name in wanted if ":" in name}
         named = [name for name in wanted if ":" not in name]
-        methods = [_named(self, name) for name in named] if named else list(self.methods)
-        for name in dict.fromkeys(added):
-            check_use(name, "--method")
-            methods.append(MethodEntry(name.rpartition(":")[2], name))
-        described: dict[str, Any] = {}
-        for method in methods:
-            entry = {"use": method.use, **method.parameters, **({"tune": method.tune} if method.tune else {})}
-            if described.setdefault(method.label, entry) != entry:
+        labels = {method.use.casefold(): method.label for method in reversed(self.methods)}
+        labels |= {method.label.casefold(): method.label for method in self.methods}
+        for name in named:
+            if name.casefold() not in labels:
                 raise UsageError(
-                    f"two methods would be called {method.label}; give yours another label in an experiment file: "
-                    f'Mine = {{ use = "{method.use}" }}.'
+                    f"{self.name} has no method {name!r}; it has {listed(entries)}. A class of your own is named "
+                    "module:Class; an experiment file may name others."
                 )
-        unique = {method.label: method for method in methods}
-        return replace(self, methods=tuple(unique.values()), table={**self.table, "methods": described})
+        if not own.keys().isdisjoint(entries):
+            raise UsageError(
+                f"there is a method {listed(own)} already; give yours another label in an experiment file."
+            )
+        chosen = {labels[name.casefold()]: entries[labels[name.casefold()]] for name in named} if named else entries
+        described = {**chosen, **own}
+        return replace(self, methods=_methods(described), table={**self.table, "methods": described})
 
 
 @dataclass(frozen=True)
@@ -155,6 +193,11 @@ class Setting:
 
     varied: str
     experiment: Experiment
+
+
+def shipped() -> list[Experiment]:
+    """The experiments that come with the package, in the paper's order."""
+    return [read(name) for name in SHIPPED]
 
 
 def read(
@@ -172,156 +215,135 @@ def read(
     seeds     how many seeds
     methods   see `Experiment.restricted`
     """
-    name, text, place = _found(source)
+    name, text, place = _located(source)
     with reading(place, "a TOML file"):
         table = tomllib.loads(text)
     try:
-        return _made(_changed(table, data, changes, seeds), name, place, methods)
-    except FormatError as error:
-        if (data is None and seeds is None and not changes) or not _is_sound(table, name, place):
-            raise
-        raise UsageError(str(error)) from None  # the file is fine: it is the call that is wrong
+        return _checked(_experiment(_changed(table, data, changes, seeds), name, place).restricted(methods))
+    except CldrankError as error:
+        if data is not None or changes or seeds is not None or methods:
+            raise UsageError(f"{place}: {error}") from None
+        raise FormatError(str(error), path=place) from None
+
+
+def _located(source: str | Path) -> tuple[str, str, str]:
+    """Name, text and place of an experiment."""
+    path = Path(source)
+    if str(source) in SHIPPED:
+        file = resources.files("cldrank.experiment").joinpath("shipped", f"{source}.toml")
+        return str(source), file.read_text(encoding="utf-8"), f"{source}.toml"
+    try:
+        is_file = path.is_file()
+    except (OSError, ValueError):  # it cannot be the name of a file
+        is_file = False
+    if is_file:
+        with reading(path, "a text file in UTF-8"):
+            return path.stem, path.read_text(encoding="utf-8"), str(path)
+    raise UsageError(f"{shortened(str(source))}: there is no such experiment or file; shipped are {listed(SHIPPED)}.")
 
 
 def _changed(
     table: Mapping[str, Any], data: str | None, changes: Sequence[str], seeds: int | None
 ) -> Mapping[str, Any]:
     table = dict(table)
+    if isinstance(table.get("data"), str):
+        table["data"] = {"name": table["data"]}
     if data is not None:
         old = table.get("data", {})
-        kept = old if isinstance(old, Mapping) else {}
-        table["data"] = {key: kept[key] for key in ("queries", "test_queries", "seed") if key in kept} | {"name": data}
+        kept = {key: old[key] for key in ("queries", "test_queries", "seed") if key in old}
+        table["data"] = {**kept, "name": data}
     if seeds is not None:
         table["seeds"] = seeds
     check_plain(table)
     varied = {key for key, _ in dotted(table.get("vary", {}))}
     for text in changes:
         made = change(text)
-        _check_not_varied(made, varied, text)
-        if isinstance(table.get("data"), str) and isinstance(made.get("data"), Mapping):
-            table["data"] = {"name": table["data"]}
+        for key, _ in dotted(made):
+            if key in varied:
+                raise UsageError(f"{shortened(text)}: {key} varies here; write vary.{key}=[…] for other values.")
         table = merged(table, made)
     return table
 
 
-def _made(table: Mapping[str, Any], name: str, place: str, methods: Sequence[str] = ()) -> Experiment:
-    experiment = _decoded(table, name, place).restricted(methods)
-    try:
-        experiment.check_size()
-        labels = [method.label for method in experiment.methods]
-        for key in experiment.vary:
-            if key.startswith("methods.") and not any(key.startswith(f"methods.{label}.") for label in labels):
-                raise UsageError(f"vary.{key}: there is no such method here; there are {listed(labels)}.")
-        settings = [setting.varied for setting in experiment.settings()]  # wrong values are refused now
-        if len(set(settings)) < len(settings):
-            twice = next(one for one in settings if settings.count(one) > 1)
-            raise UsageError(f"vary gives the same setting twice: {twice}.")
-    except FormatError:
-        raise
-    except UsageError as error:
-        raise FormatError(str(error), path=place) from None
+def _checked(experiment: Experiment) -> Experiment:
+    """The experiment, with every setting made once, so that wrong values are refused now."""
+    experiment.check_size()
+    labels = [method.label for method in experiment.methods]
+    for key in experiment.vary:
+        if key.startswith("methods.") and not any(key.startswith(f"methods.{label}.") for label in labels):
+            raise UsageError(f"vary.{key}: there is no such method here; there are {listed(labels)}.")
+    settings = [setting.varied for setting in experiment.settings()]
+    twice = next((setting for setting in settings if settings.count(setting) > 1), None)
+    if twice is not None:
+        raise UsageError(f"vary gives the same setting twice: {twice}.")
     return replace(experiment, seeds=tuple(experiment.seeds))
-
-
-def _is_sound(table: Mapping[str, Any], name: str, place: str) -> bool:
-    """Whether a file is a valid experiment by itself."""
-    try:
-        _made(_changed(table, None, (), None), name, place)
-    except CldrankError:
-        return False
-    return True
-
-
-def shipped() -> list[Experiment]:
-    """The experiments that come with the package, in the paper's order."""
-    return [read(name) for name in SHIPPED]
-
-
-def _found(source: str | Path) -> tuple[str, str, str]:
-    """Name, text and place of an experiment."""
-    path = Path(source)
-    try:
-        is_file = path.is_file()
-    except (OSError, ValueError):  # it cannot be the name of a file
-        is_file = False
-    if str(source) in SHIPPED:
-        file = resources.files("cldrank.experiment").joinpath("shipped", f"{source}.toml")
-        return str(source), file.read_text(encoding="utf-8"), f"{source}.toml"
-    if is_file:
-        with reading(path, "a text file in UTF-8"):
-            return path.stem, path.read_text(encoding="utf-8"), str(path)
-    named = str(source) if len(str(source)) < 200 else shortened(str(source))
-    raise UsageError(f"{named}: there is no such experiment or file; shipped are {', '.join(SHIPPED)}, and all.")
-
-
-def _decoded(table: Mapping[str, Any], name: str, place: str) -> Experiment:
-    try:
-        return _experiment(table, name, place)
-    except FormatError:
-        raise
-    except CldrankError as error:
-        raise FormatError(str(error), path=place) from None
 
 
 def _experiment(table: Mapping[str, Any], name: str, place: str) -> Experiment:
     from cldrank.measures import parse_all
 
-    check_keys(table, _SECTIONS, "")
+    check_keys(table, ("title", "seeds", "measures", "device", "methods", "vary", *_SECTIONS), "")
     if "data" not in table:
         raise UsageError('data is missing; name a data set: data = "msrd".')
-    data = {"name": table["data"]} if isinstance(table["data"], str) else table["data"]
+    given = {**table, "data": {"name": table["data"]} if isinstance(table["data"], str) else table["data"]}
+    sections: dict[str, Any] = {
+        key: decode(kind, given.get(key, {}), key) if key in given or key != "loop" else None
+        for key, kind in _SECTIONS.items()
+    }
     measures = table.get("measures", ["nDCG@1", "nDCG@3", "AP"])
-    if not (isinstance(measures, str) or _is_list_of_texts(measures)) or not measures:
+    texts = [measures] if isinstance(measures, str) else measures
+    if not isinstance(texts, list) or not texts or not all(isinstance(text, str) for text in texts):
         raise UsageError(f'measures must be a list such as ["nDCG@3", "AP"], not {shortened(measures)}.')
-    loop = decode(LoopSettings, table["loop"], "loop") if "loop" in table else None
+    loop = sections["loop"]
     rounds = {} if loop is None else {"loop.rounds": tuple(range(1, loop.rounds + 1))}
     return Experiment(
         name=name,
         title=decode_text(table.get("title", name), "title"),
-        data=decode(Data, data, "data"),
-        production=decode(ProductionSettings, table.get("production", {}), "production"),
-        simulation=decode(SimulationSettings, table.get("simulation", {}), "simulation"),
-        loop=loop,
-        tuning=decode(TuningSettings, table.get("tuning", {}), "tuning"),
-        methods=method_entries(table.get("methods", {})),
-        vary=varied_values(table.get("vary", {})) | rounds,
-        seeds=seeds_of(table.get("seeds", 5)),
-        measures=tuple(str(measure) for measure in parse_all(measures)),
+        **sections,
+        methods=_methods(table.get("methods", {})),
+        vary=_vary(table.get("vary", {})) | rounds,
+        seeds=_seeds(table.get("seeds", 5)),
+        measures=tuple(str(measure) for measure in parse_all(texts)),
         device=decode_text(table["device"], "device") if "device" in table else None,
         table=table,
         source=place,
     )
 
 
-def _is_list_of_texts(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(entry, str) for entry in value)
+def _methods(table: Any) -> tuple[MethodEntry, ...]:
+    if not isinstance(table, Mapping) or not table:
+        raise UsageError("methods is missing; name at least one: [methods] and a line such as CLD = { gamma = 0.1 }.")
+    return tuple(_method(label, entry) for label, entry in table.items())
 
 
-def _named(experiment: Experiment, name: str) -> MethodEntry:
-    from cldrank.experiment.makers import find, named
+def _method(label: str, entry: Any) -> MethodEntry:
+    place = f"methods.{label}"
+    if not isinstance(entry, Mapping):
+        raise UsageError(f'{place} must be a table such as {{ use = "cld", gamma = 0.1 }}, not {shortened(entry)}.')
+    use = decode_text(entry.get("use", label.lower()), f"{place}.use")
+    check_use(use, place)
+    return MethodEntry(label, use, {key: entry[key] for key in entry if key != "use"})
 
-    by_label = {method.label.casefold(): method for method in experiment.methods}
-    by_use = {method.use.casefold(): method for method in reversed(experiment.methods)}  # the first of each
-    known = {**by_use, **by_label}.get(name.casefold())
-    if known is not None:
-        return known
-    kind = find(name)
-    if kind is not None:
-        return MethodEntry(kind.label, kind.name)
-    labels = ", ".join(method.label for method in experiment.methods)
+
+def _vary(table: Any) -> dict[str, tuple[Any, ...]]:
+    """The values of `[vary]`, by dotted key."""
+    if not isinstance(table, Mapping):
+        raise UsageError(f"vary must be a table of keys and their values, not {shortened(table)}.")
+    for key, values in dotted(table):
+        if key.partition(".")[0] not in _VARIABLE:
+            raise UsageError(f"vary.{key}: only keys of {listed(_VARIABLE)} can vary, such as simulation.noise.")
+        if not isinstance(values, list) or not values:
+            raise UsageError(f"vary.{key} must be a list of values, not {shortened(values)}.")
+    return {key: tuple(values) for key, values in dotted(table)}
+
+
+def _seeds(given: Any) -> Sequence[int]:
+    """The seeds; a number of them is a range, not yet written out, as `check_size` may refuse it."""
+    if type(given) is int and 1 <= given <= _LAST_SEED + 1:  # true and false are not numbers
+        return range(given)
+    if isinstance(given, list) and given and all(type(seed) is int and 0 <= seed <= _LAST_SEED for seed in given):
+        return tuple(dict.fromkeys(given))
     raise UsageError(
-        f"{experiment.name} has no method {name!r}; it has {labels}. There are also {', '.join(named())}; a class "
-        "of your own is named module:Class."
+        f"seeds must be a number of seeds (at least 1), or a list of seeds from 0 to {_LAST_SEED}, not "
+        f"{shortened(given)}."
     )
-
-
-def _check_not_varied(made: Mapping[str, Any], varied: Collection[str], text: str) -> None:
-    for key, _ in dotted(made):
-        if key in varied:
-            raise UsageError(f"{shortened(text)}: {key} varies here; write vary.{key}=[…] for other values.")
-
-
-def _looked_up(experiment: Experiment, key: str, value: Any) -> Any:
-    """The value that a key has after decoding: 1 for eta is 1.0."""
-    section, _, name = key.partition(".")
-    return value if section == "methods" else getattr(getattr(experiment, section), name)

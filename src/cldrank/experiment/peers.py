@@ -36,10 +36,7 @@ GRADES = 30  # LightGBM's labels are whole numbers below 31
 
 
 class GradedLists(NamedTuple):
-    """Rows for a peer: features, grades and positions of each; `sizes` and `weights` of each list, `rows` of each row.
-
-    A row has the weight of its list, corrected for its position if the peer is to be given the correction.
-    """
+    """Features, grades and positions of each row; `sizes` and `weights` of each list, `rows` the weight of each row."""
 
     features: NDArray[np.float32]
     grades: IntArray
@@ -67,14 +64,10 @@ def lists_of(dataset: RankingDataset, clicks: ClickTable) -> GradedLists:
     rates = np.minimum(clicks.clicks[order] / shown, 1.0)
     present, sizes = np.unique(query, return_counts=True)
     pages = clicks.query_impressions[present].astype(np.float64)
-    return GradedLists(
-        dataset.features[row],
-        np.rint(rates * GRADES).astype(np.int64),
-        clicks.position[order],
-        sizes,
-        pages / pages.mean(),
-        np.repeat(pages / pages.mean(), sizes),
-    )
+    weights = pages / pages.mean()
+    grades = np.rint(rates * GRADES).astype(np.int64)
+    rows = np.repeat(weights, sizes)
+    return GradedLists(dataset.features[row], grades, clicks.position[order], sizes, weights, rows)
 
 
 @described
@@ -86,7 +79,6 @@ class Peer(Learner, ABC):
     sentence: ClassVar[str]
     package: ClassVar[str]
     fits: ClassVar[str] = "trees"
-    pace: ClassVar[float] = 0.5
     uses_device: ClassVar[bool] = False
 
     debias: str | None = parameter(default=None, about="what corrects position bias")
@@ -128,8 +120,7 @@ class Peer(Learner, ABC):
         return np.asarray(self._scores(features), dtype=np.float64)
 
     @abstractmethod
-    def _boosted(self, lists: GradedLists) -> Any:
-        """The trees."""
+    def _boosted(self, lists: GradedLists) -> Any: ...
 
     def _scores(self, features: NDArray[np.float32]) -> Any:
         return self.booster_.predict(features)
@@ -185,13 +176,9 @@ class LightGBMRanker(Peer):
     def _boosted(self, lists: GradedLists) -> Any:
         import lightgbm
 
+        position = lists.position - 1 if self.debias == "position" else None
         data = lightgbm.Dataset(
-            lists.features,
-            label=lists.grades,
-            weight=lists.rows,
-            group=lists.sizes,
-            position=lists.position - 1 if self.debias == "position" else None,
-            free_raw_data=True,
+            lists.features, label=lists.grades, weight=lists.rows, group=lists.sizes, position=position
         )
         parameters: dict[str, Any] = {
             "objective": "lambdarank",

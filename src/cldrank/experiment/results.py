@@ -1,23 +1,82 @@
-"""What the table of results says: means over seeds with their intervals, and two methods compared."""
+"""The table of results, one row per finished unit and measure, and what it says: means over seeds, methods compared."""
 
 from __future__ import annotations
 
 import json
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from os import PathLike
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from cldrank.errors import DataError, UsageError
 from cldrank.experiment.makers import Identity, identify
-from cldrank.experiment.records import judged
+from cldrank.files import replacing
 from cldrank.measures import Interval, mean_interval, parse
+from cldrank.reading import reading
 from cldrank.wording import listed
 
 CONFIDENCE = 0.9
+PLACE = ("experiment", "data", "fold", "setting", "method", "seed")
+SCHEMA = pa.schema(
+    {
+        "experiment": pa.string(),
+        "unit": pa.string(),
+        "data": pa.string(),
+        "synthetic": pa.bool_(),
+        "fold": pa.string(),
+        "setting": pa.string(),
+        "method": pa.string(),
+        "seed": pa.int64(),
+        "measure": pa.string(),
+        "value": pa.float64(),
+        "status": pa.string(),
+        "error": pa.string(),
+        "warnings": pa.string(),
+        "seconds": pa.float64(),
+        "configuration": pa.string(),
+        "data_fingerprint": pa.string(),
+        "versions": pa.string(),
+        "commit": pa.string(),
+        "command": pa.string(),
+        "finished": pa.timestamp("us", tz="UTC"),
+    }
+)
+_RESULTS = "results.parquet"
+_JSON = {"setting": dict, "configuration": dict, "warnings": list, "versions": dict}  # columns of JSON
+
+
+def save_results(folder: Path, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Write all results of a folder to its `results.parquet`, if there are any."""
+    if rows:
+        with replacing(folder / _RESULTS) as temporary:
+            pq.write_table(pa.Table.from_pylist(list(rows), schema=SCHEMA), temporary, write_page_checksum=True)
+
+
+def load_results(folder: str | PathLike[str]) -> pa.Table:
+    """All results in the folder of an experiment, or in a single `.parquet` file, sorted by place."""
+    path = Path(folder) / _RESULTS if Path(folder).is_dir() else Path(folder)
+    if not path.is_file():
+        raise (DataError if Path(folder).is_dir() else UsageError)(
+            f"{folder}: there are no results here; `cldrank experiment run` writes them."
+        )
+    with reading(path, "a table of results"):
+        table = pq.read_table(path, columns=SCHEMA.names, page_checksum_verification=True).cast(SCHEMA)
+        for name, kind in _JSON.items():
+            for text in table[name].unique().to_pylist():
+                if not isinstance(json.loads(text), kind):
+                    raise ValueError(f"{name} is {text}")
+        for measure in table["measure"].unique().to_pylist():
+            parse(measure)
+    return table
+
+
+# -- means over seeds ----------------------------------------------------------------------------------------------
 
 
 class Cell(NamedTuple):
@@ -48,7 +107,6 @@ class Summary:
     behind      its mean difference from the best over the seeds of both, with the bounds of that interval; NaN if it
                 sees labels, or with fewer than two such seeds
     seconds     the mean time of a fit
-    peak_mib    the most memory that a fit took
     """
 
     experiment: str
@@ -70,7 +128,6 @@ class Summary:
     behind_low: float
     behind_high: float
     seconds: float
-    peak_mib: float
 
     @property
     def varied(self) -> dict[str, Any]:
@@ -80,26 +137,8 @@ class Summary:
 
     @property
     def interval(self) -> Interval | None:
-        """The mean with its interval, if there is one.
-
-        >>> row = Summary(
-        ...     "table1", "msrd", False, "{}", "CLD", "AP", mean=0.5, low=0.4, high=0.6, seeds=5, failed=0, gap=0.9,
-        ...     sees_labels=False, best=False, tied=True, behind=-0.01, behind_low=-0.03, behind_high=0.01,
-        ...     seconds=1.0, peak_mib=300.0,
-        ... )
-        >>> print(row.interval, row.distance)
-        0.500 ± 0.100 -0.010 ± 0.020
-        """
-        if math.isnan(self.low):
-            return None
-        return Interval(self.mean, self.low, self.high, CONFIDENCE, self.seeds)
-
-    @property
-    def distance(self) -> Interval | None:
-        """Its difference from the best with its interval, if there is one."""
-        if math.isnan(self.behind):
-            return None
-        return Interval(self.behind, self.behind_low, self.behind_high, CONFIDENCE, self.seeds)
+        """The mean with its interval, if there is one."""
+        return None if math.isnan(self.low) else Interval(self.mean, self.low, self.high, CONFIDENCE, self.seeds)
 
     def as_dict(self) -> dict[str, Any]:
         """All of it, ready for JSON."""
@@ -109,12 +148,12 @@ class Summary:
 def per_seed(table: pa.Table) -> dict[Cell, dict[int, float]]:
     """The value of each seed; folds are averaged, and a seed counts only when all its folds have finished."""
     folds: dict[tuple[str, str], set[str]] = defaultdict(set)
-    values: dict[Cell, dict[int, dict[str, float]]] = defaultdict(lambda: defaultdict(dict))
-    for row in _rows(table):
-        folds[row["experiment"], row["data"]].add(row["fold"])
-        seeds = values[_cell(row)]
-        if row["status"] == "ok":
-            seeds[row["seed"]][row["fold"]] = row["value"]
+    values: dict[Cell, dict[int, dict[str, float]]] = {}
+    for cell, rows in _by_cell(table).items():
+        folds[cell.experiment, cell.data] |= {row["fold"] for row in rows}
+        values[cell] = defaultdict(dict)
+        for row in filter(_is_done, rows):
+            values[cell][row["seed"]][row["fold"]] = row["value"]
     return {
         cell: {
             seed: math.fsum(by_fold.values()) / len(by_fold)
@@ -127,17 +166,13 @@ def per_seed(table: pa.Table) -> dict[Cell, dict[int, float]]:
 
 def summary(table: pa.Table) -> list[Summary]:
     """Every method in every setting by every measure, in the order of experiment, data, setting, measure, method."""
-    by_seed = per_seed(table)
-    facts, known = _facts(table), _identities(table)
-    groups: dict[tuple[str, str, str, str], list[Cell]] = defaultdict(list)
-    for cell in by_seed:
-        groups[cell.experiment, cell.data, cell.setting, cell.measure].append(cell)
+    by_seed, rows, known = per_seed(table), _by_cell(table), _identities(table)
     measures = list(dict.fromkeys(table["measure"].to_pylist()))
-    found: list[Summary] = []
-    for group in sorted(groups, key=lambda key: (key[0], key[1], setting_order(key[2]), measures.index(key[3]))):
-        cells = sorted(groups[group], key=lambda cell: known[cell].order)
-        found += _summarise({cell: by_seed[cell] for cell in cells}, facts, known)
-    return found
+    groups: dict[tuple[str, str, str, str], dict[Cell, dict[int, float]]] = defaultdict(dict)
+    for cell in sorted(by_seed, key=lambda cell: known[cell].order):
+        groups[cell.experiment, cell.data, cell.setting, cell.measure][cell] = by_seed[cell]
+    order = sorted(groups, key=lambda key: (key[0], key[1], setting_order(key[2]), measures.index(key[3])))
+    return [found for group in order for found in _summarise(groups[group], rows, known)]
 
 
 def setting_order(setting: str) -> list[Any]:
@@ -146,73 +181,58 @@ def setting_order(setting: str) -> list[Any]:
     >>> sorted(['{"simulation.depth": 10}', '{"simulation.depth": 2}'], key=setting_order)
     ['{"simulation.depth": 2}', '{"simulation.depth": 10}']
     """
-    values = sorted(json.loads(setting).items())
     return [
-        (key, 0, value, "")
-        if isinstance(value, int | float)
-        else (key, 1, 0, value if isinstance(value, str) else json.dumps(value))
-        for key, value in values
+        (key, 0, value, "") if isinstance(value, int | float) else (key, 1, 0, json.dumps(value))
+        for key, value in sorted(json.loads(setting).items())
     ]
 
 
 def _summarise(
-    by_seed: Mapping[Cell, Mapping[int, float]], facts: Mapping[Cell, dict[str, Any]], known: Mapping[Cell, Identity]
+    by_seed: Mapping[Cell, Mapping[int, float]],
+    rows: Mapping[Cell, Sequence[Mapping[str, Any]]],
+    known: Mapping[Cell, Identity],
 ) -> list[Summary]:
     """The methods of one setting by one measure."""
     higher = parse(next(iter(by_seed)).measure).higher_is_better
     means = {cell: math.fsum(seeds.values()) / len(seeds) if seeds else math.nan for cell, seeds in by_seed.items()}
-    named = {cell.method.casefold(): cell for cell in by_seed}
-    floor, width = _gap(named.get("naive"), named.get("oracle"), by_seed, means, higher)
+    floor, width = _gap(by_seed, means, higher)
     rivals = [cell for cell in by_seed if not known[cell].sees_labels and len(by_seed[cell]) > 1]
     best = max(rivals, key=lambda cell: means[cell] if higher else -means[cell], default=None)
-    return [
-        Summary(
-            **cell._asdict(),
-            mean=means[cell],
-            **_bounds(seeds),
-            seeds=len(seeds),
-            gap=(means[cell] - floor) / width,
-            sees_labels=known[cell].sees_labels,
-            **_distance(cell, best if cell in rivals else None, by_seed, means),
-            **facts[cell],
+    found = []
+    for cell, seeds in by_seed.items():
+        mean = mean_interval(list(seeds.values()), CONFIDENCE) if len(seeds) > 1 else None
+        behind = _difference(seeds, by_seed[best]) if best is not None and cell in rivals else None
+        done = [row["seconds"] for row in filter(_is_done, rows[cell])]
+        found.append(
+            Summary(
+                **cell._asdict(),
+                synthetic=rows[cell][0]["synthetic"],
+                mean=means[cell],
+                low=mean.low if mean else math.nan,
+                high=mean.high if mean else math.nan,
+                seeds=len(seeds),
+                failed=len(rows[cell]) - len(done),
+                gap=(means[cell] - floor) / width,
+                sees_labels=known[cell].sees_labels,
+                best=best is not None and cell in rivals and means[cell] == means[best],
+                tied=best is not None and cell in rivals and _tied(seeds, by_seed[best]),
+                behind=behind.estimate if behind else math.nan,
+                behind_low=behind.low if behind else math.nan,
+                behind_high=behind.high if behind else math.nan,
+                seconds=math.fsum(done) / len(done) if done else math.nan,
+            )
         )
-        for cell, seeds in by_seed.items()
-    ]
+    return found
 
 
-def _distance(
-    cell: Cell, best: Cell | None, by_seed: Mapping[Cell, Mapping[int, float]], means: Mapping[Cell, float]
-) -> dict[str, Any]:
-    """How far a cell is behind the best, and whether that can be told from chance."""
-    found = _difference(by_seed[cell], by_seed[best]) if best is not None else None
-    return {
-        "best": best is not None and means[cell] == means[best],
-        "tied": best is not None and _tied(by_seed[cell], by_seed[best]),
-        "behind": math.nan if found is None else found.estimate,
-        "behind_low": math.nan if found is None else found.low,
-        "behind_high": math.nan if found is None else found.high,
-    }
-
-
-def _gap(
-    naive: Cell | None,
-    oracle: Cell | None,
-    by_seed: Mapping[Cell, Mapping[int, float]],
-    means: Mapping[Cell, float],
-    higher: bool,
-) -> tuple[float, float]:
+def _gap(by_seed: Mapping[Cell, Mapping[int, float]], means: Mapping[Cell, float], higher: bool) -> tuple[float, float]:
     """Where the gap between Naive and Oracle begins, and how wide it is; NaN if there is no clear one."""
+    named = {cell.method.casefold(): cell for cell in by_seed}
+    naive, oracle = named.get("naive"), named.get("oracle")
     if naive is None or oracle is None or _tied(by_seed[naive], by_seed[oracle]):
         return math.nan, math.nan
     width = means[oracle] - means[naive]
     return means[naive], width if width and (width > 0) == higher else math.nan
-
-
-def _bounds(seeds: Mapping[int, float]) -> dict[str, Any]:
-    if len(seeds) < 2:
-        return {"low": math.nan, "high": math.nan}
-    interval = mean_interval(list(seeds.values()), CONFIDENCE)
-    return {"low": interval.low, "high": interval.high}
 
 
 def _difference(mine: Mapping[int, float], others: Mapping[int, float]) -> Interval | None:
@@ -226,44 +246,21 @@ def _tied(mine: Mapping[int, float], best: Mapping[int, float]) -> bool:
     return mine == best or (found is not None and found.low <= 0 <= found.high)
 
 
-def _facts(table: pa.Table) -> dict[Cell, dict[str, Any]]:
-    """Synthetic or not, failures, time and memory of each cell."""
-    gathered: dict[Cell, list[dict[str, Any]]] = defaultdict(list)
-    for row in _rows(table):
-        gathered[_cell(row)].append(row)
-    return {
-        cell: {
-            "synthetic": rows[0]["synthetic"],
-            "failed": sum(row["status"] != "ok" for row in rows),
-            "seconds": _mean(row["seconds"] for row in rows if row["status"] == "ok"),
-            "peak_mib": max((row["peak_mib"] for row in rows if row["status"] == "ok"), default=math.nan),
-        }
-        for cell, rows in gathered.items()
-    }
+def _is_done(row: Mapping[str, Any]) -> bool:
+    return row["status"] == "ok" and row["value"] is not None and math.isfinite(row["value"])
 
 
 def _identities(table: pa.Table) -> dict[Cell, Identity]:
     """Who the method of each cell is, by the configuration of one of its units."""
-    texts = {_cell(row): row["configuration"] for row in table.select([*Cell._fields, "configuration"]).to_pylist()}
-    return {cell: identify(cell.method, json.loads(text)) for cell, text in texts.items()}
+    cells = _by_cell(table).items()
+    return {cell: identify(cell.method, json.loads(rows[-1]["configuration"])) for cell, rows in cells}
 
 
-def _mean(values: Iterable[float]) -> float:
-    numbers = list(values)
-    return math.fsum(numbers) / len(numbers) if numbers else math.nan
-
-
-def _rows(table: pa.Table) -> list[dict[str, Any]]:
-    wanted = [
-        "experiment", "data", "synthetic", "fold", "setting", "method", "seed", "measure", "value", "status", "seconds",
-        "peak_mib",
-    ]  # fmt: skip
-    rows: list[dict[str, Any]] = judged(table).select(wanted).to_pylist()
+def _by_cell(table: pa.Table) -> dict[Cell, list[dict[str, Any]]]:
+    rows: dict[Cell, list[dict[str, Any]]] = defaultdict(list)
+    for row in table.to_pylist():
+        rows[Cell(*(row[key] for key in Cell._fields))].append(row)
     return rows
-
-
-def _cell(row: Mapping[str, Any]) -> Cell:
-    return Cell(*(row[key] for key in Cell._fields))
 
 
 # -- two methods compared ----------------------------------------------------------------------------------------
@@ -292,19 +289,20 @@ class Contrast:
 def contrasts(table: pa.Table, first: str, second: str) -> list[Contrast]:
     """Compare two methods over the seeds that both finished, per setting."""
     by_seed = per_seed(table)
-    known = {cell.method: one for cell, one in _identities(table).items()}
-    labels = sorted(known, key=lambda label: known[label].order)
-    first, second = (_known_label(label, labels) for label in (first, second))
+    labels = {cell.method.casefold(): cell.method for cell in by_seed}
+    for label in (first, second):
+        if label.casefold() not in labels:
+            raise UsageError(f"there are no results of {label!r}; there are results of {listed(labels.values())}.")
+    first, second = labels[first.casefold()], labels[second.casefold()]
     found = []
     for cell, mine in by_seed.items():
         theirs = by_seed.get(cell._replace(method=second), {})
         common = sorted(mine.keys() & theirs.keys())
         if cell.method == first and len(common) > 1:
-            pairs = [(mine[seed], theirs[seed]) for seed in common]
-            found.append(_contrast(cell, pairs))
+            found.append(_contrast(cell, [(mine[seed], theirs[seed]) for seed in common]))
     if not found:
         raise DataError(f"{first} and {second} do not have two seeds of one setting in common; run more seeds.")
-    return sorted(found, key=lambda one: (one.experiment, one.data, setting_order(one.setting)))
+    return sorted(found, key=lambda contrast: (contrast.experiment, contrast.data, setting_order(contrast.setting)))
 
 
 def _contrast(cell: Cell, pairs: Sequence[tuple[float, float]]) -> Contrast:
@@ -320,10 +318,3 @@ def _contrast(cell: Cell, pairs: Sequence[tuple[float, float]]) -> Contrast:
     first, second = (math.fsum(side) / len(pairs) for side in zip(*pairs, strict=True))
     wins = sum(sign * difference > 0 for difference in differences)
     return Contrast(cell.experiment, cell.data, cell.setting, cell.measure, first, second, interval, p_value, wins)
-
-
-def _known_label(label: str, labels: Sequence[str]) -> str:
-    for known in labels:
-        if known.casefold() == label.casefold():
-            return known
-    raise UsageError(f"there are no results of {label!r}; there are results of {listed(labels)}.")

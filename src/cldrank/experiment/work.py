@@ -12,10 +12,11 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from cldrank.decoding import canonical
-from cldrank.errors import CldrankError
+from cldrank.decoding import canonical, plain
+from cldrank.errors import CldrankError, DataError
 from cldrank.experiment.datasets import Fold
 from cldrank.experiment.makers import import_what_is_needed, make_method
+from cldrank.runs import Outcome
 from cldrank.safety import UnsafeError
 
 if TYPE_CHECKING:
@@ -25,73 +26,18 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class UnitTask:
-    """What a process has to do: a unit, or the tuning that comes before some.
+class FitWork:
+    """What a process has to know of a unit.
 
-    tuned   the parameters that tuning chose
-    tunes   whether it is the tuning
+    configuration   all that decides the result, as canonical JSON
+    device          where it is done, if its method has a choice
+    origin          what the record says about where the result comes from
     """
 
-    key: str
-    group: str
     fold: Fold
     configuration: str
     device: str | None = None
-    tuned: Mapping[str, Any] = field(default_factory=dict)
-    tunes: bool = False
-
-    @property
-    def in_loop(self) -> bool:
-        """Whether it is a round of a loop."""
-        return "loop" in json.loads(self.configuration)
-
-    def make(self, tuned: Mapping[str, Any]) -> Any:
-        """The estimator, with parameters from tuning."""
-        method = json.loads(self.configuration)["method"]
-        where = {} if self.device is None else {"device": self.device}
-        return make_method(method["class"], {**method["parameters"], **where, **tuned})
-
-
-@dataclass(frozen=True)
-class UnitOutcome:
-    """The outcome: values by measure, or what tuning chose, or an error."""
-
-    values: Mapping[str, float] = field(default_factory=dict)
-    tuned: Mapping[str, Any] = field(default_factory=dict)
-    error: str = ""
-    warnings: tuple[str, ...] = ()
-    seconds: float = 0.0
-    peak_mib: float = float("nan")
-    synthetic: bool = False
-
-
-def execute(task: UnitTask) -> UnitOutcome:
-    """Do a task; whatever goes wrong is part of the outcome."""
-    try:
-        return _tune(task) if task.tunes else _fit(task)
-    except CldrankError as error:
-        return UnitOutcome(error=f"{type(error).__name__}: {error}", synthetic=task.fold.made is not None)
-    except Exception as error:
-        place = traceback.extract_tb(error.__traceback__)[-1]
-        text = f"{type(error).__name__}: {error} ({Path(place.filename).name}:{place.lineno})"
-        return UnitOutcome(error=text, synthetic=task.fold.made is not None)
-
-
-def _fit(task: UnitTask) -> UnitOutcome:
-    from cldrank.evaluation import evaluate
-
-    described = json.loads(task.configuration)
-    train, test = _load(task.fold)
-    learned = _round(task.fold, task.configuration, task.device) if "loop" in described else _learned(task, described)
-    result = evaluate(learned.model, test, described["measures"], replicates=1)
-    return UnitOutcome(
-        values={measure: result[measure] for measure in described["measures"]},
-        tuned=task.tuned,
-        warnings=learned.warnings,
-        seconds=learned.seconds,
-        peak_mib=learned.peak_mib,
-        synthetic=train.synthetic or test.synthetic,
-    )
+    origin: Mapping[str, str] = field(default_factory=dict)
 
 
 class Learned(NamedTuple):
@@ -101,49 +47,68 @@ class Learned(NamedTuple):
     clicks: Any
     warnings: tuple[str, ...]
     seconds: float
-    peak_mib: float
 
 
-def _learned(task: UnitTask, described: Mapping[str, Any]) -> Learned:
-    train, _ = _load(task.fold)
-    clicks, propensities = _observed(task, described)
+def fit_unit(work: FitWork, folder: Path) -> Outcome:
+    """Fit a method and measure it; whatever goes wrong is part of the outcome."""
+    del folder  # all there is goes into the record
+    facts = {"origin": dict(work.origin), "synthetic": work.fold.made is not None}
+    try:
+        return Outcome(facts={**facts, **_measured(work)})
+    except CldrankError as error:
+        return Outcome(error=f"{type(error).__name__}: {error}", facts=facts)
+    except Exception as error:
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        text = f"{type(error).__name__}: {error} ({Path(place.filename).name}:{place.lineno})"
+        return Outcome(error=text, facts=facts)
+
+
+def _measured(work: FitWork) -> dict[str, Any]:
+    from cldrank.evaluation import evaluate
+
+    described = json.loads(work.configuration)
+    train, test = _load(work.fold)
+    learned = _round(work.fold, work.configuration, work.device) if "loop" in described else _learned(work)
+    result = evaluate(learned.model, test, described["measures"], replicates=1)
+    values = plain({measure: result[measure] for measure in described["measures"]})
+    for measure, value in values.items():
+        if value is None:
+            raise DataError(f"{measure} is {result[measure]}, although the fit succeeded.")
+    return {
+        "values": values,
+        "warnings": list(learned.warnings),
+        "seconds": learned.seconds,
+        "synthetic": train.synthetic or test.synthetic,
+    }
+
+
+def _learned(work: FitWork) -> Learned:
+    described = json.loads(work.configuration)
+    train, _ = _load(work.fold)
+    clicks, propensities = _observed(work, described)
     method = described["method"]
-    model = task.make(task.tuned)
+    where = {} if work.device is None else {"device": work.device}
+    model = make_method(method["class"], {**method["parameters"], **where})
     refused: tuple[str, ...] = ()
     import_what_is_needed(method["class"], method["parameters"])  # so that imports do not count as time of the fit
-    _forget_peak()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         start = time.perf_counter()
         try:
             model.fit(train, clicks, propensities)
         except UnsafeError as error:
-            model, refused = _deployed(task, described), (f"{type(error).__name__}: {error}",)
+            model, refused = _deployed(work, described), (f"{type(error).__name__}: {error}",)
         seconds = time.perf_counter() - start
     texts = dict.fromkeys(f"{warning.category.__name__}: {warning.message}" for warning in caught)
-    return Learned(model, clicks, (*texts, *refused), seconds, _peak())
+    return Learned(model, clicks, (*texts, *refused), seconds)
 
 
-def _deployed(task: UnitTask, described: Mapping[str, Any]) -> Any:
+def _deployed(work: FitWork, described: Mapping[str, Any]) -> Any:
     """The ranker whose pages people saw last, which stays where no other is safe."""
     rounds = described.get("loop", {"rounds": 1})["rounds"]
     if rounds == 1:
-        return _production(task.fold, canonical(described["production"]), described["seed"])
-    return _round(task.fold, canonical({**described, "loop": {"rounds": rounds - 1}}), task.device).model
-
-
-def _tune(task: UnitTask) -> UnitOutcome:
-    from cldrank.tuning import grid
-
-    described = json.loads(task.configuration)
-    train, _ = _load(task.fold)
-    clicks, propensities = _observed(task, described)
-    how = described["tuning"]
-    rho = propensities or _propensities(described["simulation"]["eta"], clicks)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        trials = grid(task.make, how["grid"], train, clicks, rho, held_out=how["held_out"])
-    return UnitOutcome(tuned=trials[0].parameters)
+        return _production(work.fold, canonical(described["production"]), described["seed"])
+    return _round(work.fold, canonical({**described, "loop": {"rounds": rounds - 1}}), work.device).model
 
 
 # -- what units share --------------------------------------------------------------------------------------------
@@ -182,11 +147,11 @@ def _drawn(fold: Fold, scores: Any, simulation: Mapping[str, Any], seed: int) ->
     ).draw(simulation["sessions"], seed=seed)
 
 
-def _observed(task: UnitTask, described: Mapping[str, Any]) -> tuple[Any, Any]:
+def _observed(work: FitWork, described: Mapping[str, Any]) -> tuple[Any, Any]:
     """The clicks and the propensities that a method sees, or None."""
     if "simulation" not in described:
         return None, None
-    clicks = _log(task.fold, described, task.device)
+    clicks = _log(work.fold, described, work.device)
     if "propensities" not in described:
         return clicks, None
     return clicks, _propensities(described["propensities"]["eta"], clicks)
@@ -209,7 +174,7 @@ def _log(fold: Fold, described: Mapping[str, Any], device: str | None) -> ClickT
 @lru_cache(maxsize=4)
 def _round(fold: Fold, configuration: str, device: str | None) -> Learned:
     """A round of a loop. Its unit computes it, the next round begins with it; if it is not at hand, it is made anew."""
-    return _learned(UnitTask("", "", fold, configuration, device), json.loads(configuration))
+    return _learned(FitWork(fold, configuration, device))
 
 
 def _seed_of_round(seed: int, number: int) -> int:
@@ -222,32 +187,4 @@ def _seed_of_round(seed: int, number: int) -> int:
 def _propensities(eta: float, clicks: ClickTable) -> Propensities:
     from cldrank.propensity import Propensities
 
-    return Propensities.power(eta, max(clicks.depth, 1))
-
-
-# -- memory ------------------------------------------------------------------------------------------------------
-
-
-def _forget_peak() -> None:
-    """Measure the peak of this process's memory anew from now on, where the system can."""
-    try:
-        Path("/proc/self/clear_refs").write_text("5")
-    except OSError:
-        return
-
-
-def _peak() -> float:
-    """The peak of this process's memory in MiB: since `_forget_peak` on Linux, else since it started."""
-    try:
-        status = Path("/proc/self/status").read_text()
-        return next(int(line.split()[1]) / 1024 for line in status.splitlines() if line.startswith("VmHWM"))
-    except (OSError, StopIteration):
-        pass
-    try:
-        import resource
-    except ImportError:  # on Windows
-        return float("nan")
-    import sys
-
-    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return most / (1 << 20) if sys.platform == "darwin" else most / 1024
+    return Propensities.power(eta, max(clicks.depth, 1)).trusted()  # a wrong eta may be the point

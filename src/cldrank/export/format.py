@@ -1,80 +1,73 @@
-"""`ExportFormat`: what every format can do, what it is asked for, and what it gives."""
+"""`ExportFormat`: what every format declares and writes, and what all share: names, versions, refusals, READMEs."""
 
 from __future__ import annotations
 
+import difflib
+import hashlib
 import json
+import keyword
+import pkgutil
+import re
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cache
+from importlib import import_module
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cldrank.errors import Spelling, UsageError, setting
-from cldrank.export.replay.table import NamedTable
-from cldrank.rankers import Ranker
+from cldrank._version import __version__
+from cldrank.documents.text import Markdown, markdown_templates
+from cldrank.errors import UsageError
+from cldrank.export.forms import AffineForm, TreeForm, affine_form, tree_forms
+from cldrank.export.replay import NamedTable
+from cldrank.rankers import Ranker, ScalingRanker, TreeRanker
+from cldrank.wording import listed, some
 
 Files = Mapping[str, bytes]
+
+_LONGEST = 100  # letters of a model's name, which is part of the names of files
+_DEEPEST = 400  # splits above a leaf: readers of JSON follow nested objects by recursion
+_NOTEWORTHY = 1e-6  # a smaller constant is what rounding leaves
+# words of Python and of Vespa's ranking expressions (RankingExpressionParser.jj)
+RESERVED = frozenset(
+    """
+    TODO abs acos argmax argmin asin atan atan2 avg bit case ceil cell_cast cell_order concat cos cosh cosine_similarity
+    count default diag elu erf euclidean_distance exp expand f fabs false filter_subspaces floor fmod hamming if in
+    isNan join l1_normalize l2_normalize ldexp log log10 map map_subspaces matmul max median merge min pow prod random
+    range reduce relu rename round sigmoid sign sin sinh softmax sqrt square sum switch tan tanh tensor top true
+    unpack_bits xw_plus_b
+    """.split()  # noqa: SIM905
+) | frozenset(keyword.kwlist)
+UNMATCHED = {
+    "": "",
+    "zero": "a feature whose query does not match counts 0, as it must have in the training data",
+    "missing": "a feature whose query does not match is missing, and goes where each split sends missing values",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
 class ExportRequest:
-    """What to write.
-
-    name         what the engine is to call the model
-    version      of the engine that will load it; None for the newest that the format knows
-    renamed      what the engine calls a feature, where it has another name there
-    approximate  write what the format cannot say exactly as nearly as it can, instead of refusing it
-    """
+    """What to write: the arguments of `export_ranker` of these names."""
 
     name: str = "cldrank"
     version: str | None = None
     renamed: Mapping[str, str] = field(default_factory=dict)
     approximate: bool = False
 
-    def __post_init__(self) -> None:
-        if not self.name.strip() or not self.name.isprintable():
-            raise UsageError("{} must be a text to call the model by, not {!r}.", setting("name"), self.name)
-
-    def names(self, ranker: Ranker) -> tuple[str, ...]:
-        """What the engine calls the ranker's features, in the ranker's order.
-
-        >>> from cldrank import scaling
-        >>> from cldrank.rankers import LinearRanker
-        >>> one = LinearRanker(feature_names="ab", scaling=scaling.fit(None, [[1, 1]]), coefficients=[1, 2])
-        >>> ExportRequest(renamed={"a": "title_bm25"}).names(one)
-        ('title_bm25', 'b')
-        """
-        for name in self.renamed:
-            if name not in ranker.feature_names:
-                raise UsageError(
-                    "{} names {!r}, which is not a feature of the ranker.", Spelling("renamed", "--rename"), name
-                )
-        found = tuple(self.renamed.get(name, name) for name in ranker.feature_names)
-        if len(set(found)) < len(found):
-            repeated = next(name for name in found if found.count(name) > 1)
-            raise UsageError("two features would be called {!r}; give each a name of its own.", repeated)
-        return found
-
     def at_least(self, version: str) -> bool:
-        """Whether the engine is this version or newer.
-
-        >>> ExportRequest(version="2.19").at_least("3.6"), ExportRequest().at_least("3.6")
-        (False, True)
-        """
+        """Whether the engine is this version or newer; without a version, it is the newest."""
         return self.version is None or version_parts(self.version) >= version_parts(version)
 
 
 def version_parts(version: str) -> tuple[int, ...]:
-    """The numbers of a version.
-
-    >>> version_parts("3.6.0") >= version_parts("3.6")
-    True
-    """
+    """The numbers of a version."""
     parts = version.split(".")
     if not all(part.isascii() and part.isdecimal() for part in parts):
-        raise UsageError("{} must be a version such as 3.6, not {!r}.", Spelling("version", "--for"), version)
+        raise UsageError(f"`version` must be a version such as 3.6, not {version!r}.")
     return tuple(map(int, parts))
 
 
@@ -83,23 +76,26 @@ class Exported:
     """What a format makes of a ranker.
 
     files       their content by name; a format of one file has one, called "model"
+    names       what the engine calls the features, in the ranker's order
+    to_fill     the files that users complete, and that the next export keeps: the features that each must define
+    unmatched   what a feature that does not match is to the model: "zero" or "missing"
     shift       what to add to the engine's score to get the ranker's: an intercept that the format cannot hold
     losses      what is only approximate, in words; empty where the format says all that the ranker says
-    to_fill     the files with definitions of features, which users complete, and the names that each must define;
-                the next export keeps them
-    unmatched   what a feature that does not match is to the model: "zero" or "missing"
     notes       what whoever loads it must know
+    readme      what the template of its README needs besides
 
     >>> Exported(files={"model": b"{}"}, notes=("it has no features",)).losses
     ()
     """
 
     files: Files
+    names: tuple[str, ...] = ()
     to_fill: Mapping[str, Sequence[str]] = field(default_factory=dict)
     unmatched: str = ""
     shift: float = 0.0
     losses: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    readme: Mapping[str, Any] = field(default_factory=dict)
 
 
 class InexpressibleError(UsageError):
@@ -109,48 +105,189 @@ class InexpressibleError(UsageError):
 class ExportFormat(ABC):
     """A format: it writes rankers, and replays what an engine makes of the files.
 
-    name            as the command line spells it
+    name            as the command line spells it; its file in `formats/` and its replay in `replay/` are called so
     label           the engine, as its makers write it
-    sentence        one sentence about what is written
-    order           where it stands in tables
-    newest          the newest version of the engine that it was written for; "" where versions do not matter
+    takes           the kinds of rankers that it can express
+    oldest, newest  the versions of the engine that it was written for; "" where versions do not matter
+    instead         what to do for an older version
     one_file        whether it is a file rather than a folder
     takes_negative  whether its features can be negative
+    model_name      what a model may be called: a pattern, and the same in words
+    own_feature     a pattern of names that are features of the engine itself, and are left as they are
+    defines         a pattern of what defines a feature in the files that users complete
     """
 
     name: ClassVar[str]
     label: ClassVar[str]
-    sentence: ClassVar[str]
-    order: ClassVar[int] = 50
+    takes: ClassVar[tuple[type[Ranker], ...]]
+    oldest: ClassVar[str] = "0"
     newest: ClassVar[str] = ""
+    instead: ClassVar[str] = ""
     one_file: ClassVar[bool] = False
     takes_negative: ClassVar[bool] = True
+    model_name: ClassVar[tuple[str, str]] = (r"[A-Za-z0-9_][A-Za-z0-9_.-]*", "letters, digits, '_', '-' and '.'")
+    own_feature: ClassVar[str] = r"(?!)"
+    defines: ClassVar[str] = r'"(?:feature_)?name"\s*:\s*"(\w+)"'
 
     @abstractmethod
-    def write(self, ranker: Ranker, request: ExportRequest) -> Exported:
-        """The files; `InexpressibleError` where the format cannot say what the ranker computes."""
+    def write(self, ranker: Any, request: ExportRequest, names: Sequence[str]) -> Exported:
+        """The files for a ranker of a kind that it takes, whose features the engine calls `names`."""
 
-    @abstractmethod
+    def export(self, ranker: Ranker, request: ExportRequest) -> Exported:
+        """The files with their README and notes; `InexpressibleError` where the format cannot say what is computed."""
+        self._check(ranker, request)
+        names = self._names(ranker, request)
+        written = self.write(ranker, request, names)
+        notes = (*written.notes, *self._notes(ranker, request, names, written))
+        exported = replace(written, names=names, notes=notes)
+        if self.one_file:
+            return exported
+        context = {
+            "name": Markdown(request.name),
+            "engine": self.engine(request.version or self.newest),
+            "provenance": str(ranker.provenance),
+            "files": list(exported.files),
+            "notes": notes,
+            "losses": exported.losses,
+            "changed": {own: name for own, name in zip(names, ranker.feature_names, strict=True) if own != name},
+            **exported.readme,
+        }
+        return replace(exported, files={**exported.files, "README.md": rendered(f"{self.name}.md", **context)})
+
     def replay(self, files: Files, table: NamedTable, request: ExportRequest) -> NDArray[np.float64]:
         """What the engine's documentation says that it makes of the files: a score per row of the table."""
+        replay = import_module(f"cldrank.export.replay.{self.name}")
+        scores: NDArray[np.float64] = replay.scores(files, table, request.version)
+        return scores
 
     def engine(self, version: str) -> str:
-        """The engine of a version, in words."""
-        return f"{self.label} {version}".strip()
+        """The engine of a version, in words.
 
-    def defined_features(self, content: bytes) -> set[str]:
-        """The features that a completed file of definitions defines."""
-        return set(_named(json.loads(content)))
+        >>> format_named("solr").engine("9.9")
+        'Solr 9.9'
+        """
+        return f"{self.label} {version}".strip()
 
     def refuse(self, ranker: Ranker, reason: str, way_out: str) -> InexpressibleError:
         """The error for a ranker that this format cannot express."""
         return InexpressibleError(f"{self.label} cannot load this {type(ranker).__name__}: {reason}; {way_out}.")
 
+    def affine(self, ranker: ScalingRanker) -> AffineForm:
+        """The scaling of a ranker, for formats that know no quantiles."""
+        form = affine_form(ranker)
+        if form is None:
+            raise self.refuse(ranker, f"its scaling is {ranker.scaling.rule}", "retrain with scaling 'standard'")
+        return form
 
-def _named(content: Any) -> Iterator[str]:
-    """All names in a JSON document of definitions."""
-    if isinstance(content, dict):
-        yield from (content[key] for key in ("name", "feature_name") if isinstance(content.get(key), str))
-        content = list(content.values())
-    for inner in content if isinstance(content, list) else ():
-        yield from _named(inner)
+    def nested_trees(self, ranker: TreeRanker) -> list[TreeForm]:
+        """The trees of a ranker, for formats that nest their nodes."""
+        trees = tree_forms(ranker)
+        deepest = max(tree.nested(lambda _: 0, lambda _, left, right: 1 + max(left, right)) for tree in trees)
+        if deepest > _DEEPEST:
+            reason = f"a tree is {deepest} splits deep, and nested JSON is read by recursion"
+            raise self.refuse(ranker, reason, "retrain with fewer leaves")
+        return trees
+
+    def _check(self, ranker: Ranker, request: ExportRequest) -> None:
+        if not isinstance(ranker, self.takes):
+            kinds = listed([kind.kind for kind in self.takes], "or")
+            others = [other.label for other in export_formats().values() if isinstance(ranker, other.takes)]
+            way = f"export it to {listed(others, 'or')}, or " if others else ""
+            raise self.refuse(ranker, f"it takes rankers of the kind {kinds}", f"{way}train such a ranker")
+        if not request.at_least(self.oldest):
+            raise UsageError(
+                f"`version={request.version!r}` is too old: the export to {self.label} is for {self.oldest} and later"
+                f"{self.instead}."
+            )
+        pattern, words = (r".*\S.*", "printable text") if self.one_file else self.model_name
+        fits = re.fullmatch(pattern, request.name) and request.name.isprintable() and len(request.name) <= _LONGEST
+        if not fits:
+            raise UsageError(f"`name` must be {words}, at most {_LONGEST} letters, not {request.name[:_LONGEST]!r}.")
+
+    def _names(self, ranker: Ranker, request: ExportRequest) -> tuple[str, ...]:
+        """What the engine calls the ranker's features."""
+        if unknown := [name for name in request.renamed if name not in ranker.feature_names]:
+            raise UsageError(f"`renamed` names {unknown[0]!r}, which is not a feature of the ranker.")
+        called = [request.renamed.get(name, name) for name in ranker.feature_names]
+        if not self.one_file:
+            mapped = plain_names([name for name in called if not re.fullmatch(self.own_feature, name)])
+            called = [mapped.get(name, name) for name in called]
+        name, times = Counter(called).most_common(1)[0]
+        if times > 1:
+            raise UsageError(f"two features would be called {name!r}; give each a name of its own.")
+        return tuple(called)
+
+    def _notes(self, ranker: Ranker, request: ExportRequest, names: Sequence[str], written: Exported) -> Iterator[str]:
+        to_define = sum(map(len, written.to_fill.values()))
+        if written.unmatched:
+            yield UNMATCHED[written.unmatched]
+        if abs(written.shift) > _NOTEWORTHY:
+            yield f"add {written.shift:.6g} to {self.label}'s scores to get the ranker's own; the order is the same"
+        if 0 < to_define < len(names):
+            yield f"{to_define} of {len(names)} features are to be defined; the others need no definition"
+        called = [request.renamed.get(name, name) for name in ranker.feature_names]
+        if changed := [f"{own} ({name})" for own, name in zip(names, called, strict=True) if own != name]:
+            yield f"names that not every engine takes became {some(changed, most=3)}; README.md lists them all"
+
+
+@cache
+def export_formats() -> Mapping[str, ExportFormat]:
+    """All formats by name, found by their files.
+
+    >>> export_formats()["json"].label
+    'JSON'
+    """
+    from cldrank.export import formats
+
+    modules = [import_module(f"{formats.__name__}.{file.name}") for file in pkgutil.iter_modules(formats.__path__)]
+    kinds = [kind for module in modules for kind in vars(module).values() if isinstance(kind, type)]
+    return {kind.name: kind() for kind in kinds if issubclass(kind, ExportFormat) and kind is not ExportFormat}
+
+
+def format_named(name: str) -> ExportFormat:
+    """The format of a name; an unknown one is refused."""
+    known = export_formats()
+    if name not in known:
+        near = difflib.get_close_matches(name.lower(), known, n=1)
+        guess = f" Did you mean {near[0]}?" if near else ""
+        raise UsageError(f"`to` takes {listed(known, 'or')}, not {name!r}.{guess}")
+    return known[name]
+
+
+def plain_names(names: Sequence[str]) -> dict[str, str]:
+    """Names of features that every engine can take, by the name.
+
+    Whatever is no letter of ASCII, digit or _ becomes _. A name that then begins with a digit, or is a reserved word of
+    an engine, gets `feature_` in front. Names that would become the same as others get a part of their hash behind.
+
+    >>> plain_names(["title bm25", "class", "a b", "a.b", "ok"])
+    {'title bm25': 'title_bm25', 'class': 'feature_class', 'a b': 'a_b_c8687a', 'a.b': 'a_b_2e7336', 'ok': 'ok'}
+    """
+    plain = {name: re.sub(r"[^A-Za-z0-9_]", "_", name) for name in names}
+    for name, text in plain.items():
+        if not re.match(r"[A-Za-z_]", text) or text in RESERVED:
+            plain[name] = f"feature_{text}"
+    times = Counter(plain.values())
+    for name, text in plain.items():
+        if times[text] > 1 and text != name:
+            plain[name] = f"{text}_{hashlib.sha256(name.encode()).hexdigest()[:6]}"
+    return plain
+
+
+def written_json(content: Any, indent: int | None = 2) -> bytes:
+    """Readable JSON, or on one line without an indent."""
+    separators = (",", ":") if indent is None else None
+    text = json.dumps(content, indent=indent, separators=separators, ensure_ascii=False, allow_nan=False)
+    return f"{text}\n".encode()
+
+
+def placeholder_query(parameter: str, *, zero_elsewhere: bool) -> dict[str, Any]:
+    """A query that users complete, whose score is the feature; `zero_elsewhere` has 0 where it does not match."""
+    query: dict[str, Any] = {"match": {"TODO": f"{{{{{parameter}}}}}"}}
+    return {"bool": {"should": query, "filter": {"match_all": {}}}} if zero_elsewhere else query
+
+
+def rendered(template: str, **context: Any) -> bytes:
+    """A file from a template, that of all READMEs where a format has none; texts are escaped as Markdown needs it."""
+    found = markdown_templates("cldrank.export").select_template([f"{template}.jinja", "README.md.jinja"])
+    return found.render(version=__version__, **context).encode()

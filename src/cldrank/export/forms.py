@@ -1,14 +1,15 @@
-"""What rankers compute, in the forms that formats are written from."""
+"""What rankers compute, in the forms that formats are written from: linear, networks, trees, and sums of these."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cldrank.rankers import Layer, LinearRanker, NetworkRanker, ScalingRanker, TreeRanker
+from cldrank.rankers import BlendRanker, LinearRanker, Ranker, ScalingRanker, TreeRanker
 from cldrank.scaling import MinMax, SignedLog, Standard, Unscaled
 
 Vector = NDArray[np.float64]
@@ -28,13 +29,13 @@ class AffineForm:
     logarithm: bool = False
 
     @property
-    def clips(self) -> bool:
-        """Whether values are clipped."""
-        return self.low is not None
+    def changes_nothing(self) -> bool:
+        """Whether a scaled feature is the feature."""
+        return not (self.logarithm or self.center.any() or (self.factor != 1).any() or self.low is not None)
 
 
 def affine_form(ranker: ScalingRanker) -> AffineForm | None:
-    """The scaling of a ranker; None where it is not of this form (quantiles)."""
+    """The scaling of a linear ranker or of a network; None where it is not of this form (quantiles)."""
     rule, width = ranker.scaling.rule, ranker.scaling.n_features
     if isinstance(rule, Unscaled):
         return AffineForm(np.zeros(width), np.ones(width), None, None)
@@ -45,19 +46,23 @@ def affine_form(ranker: ScalingRanker) -> AffineForm | None:
     return None
 
 
-def layers_of(ranker: LinearRanker | NetworkRanker) -> tuple[Layer, ...]:
-    """The layers over the scaled features; a linear ranker is one layer."""
-    if isinstance(ranker, NetworkRanker):
-        return tuple(ranker.layers)
-    weight = ranker.coefficients.astype(np.float32)[None, :]
-    return (Layer("linear", weight, np.array([ranker.intercept], dtype=np.float32)),)
+def linear_features(ranker: LinearRanker, scaling: AffineForm) -> NDArray[np.int64]:
+    """The features that a linear ranker uses, which are those that count and are not constant."""
+    return np.flatnonzero(ranker.coefficients * scaling.factor)
+
+
+def summands(ranker: Ranker) -> list[tuple[float, Ranker]]:
+    """The rankers that a blend adds up, each with its weight; another ranker is its own only one."""
+    if not isinstance(ranker, BlendRanker):
+        return [(1.0, ranker)]
+    return list(zip(ranker.weights, ranker.members, strict=True))
 
 
 @dataclass(frozen=True, eq=False)
 class TreeForm:
     """A tree, node by node: a row goes left where its value < threshold, or where it is missing and `missing_left`.
 
-    left, right   the number of the child; -1 at a leaf
+    left, right   the number of the child, which comes after its parent; -1 at a leaf
     value         the leaf's contribution to the score, 0 at a split
     """
 
@@ -68,9 +73,13 @@ class TreeForm:
     missing_left: NDArray[np.bool_]
     value: NDArray[np.float32]
 
-    def is_leaf(self, node: int) -> bool:
-        """Whether a node is a leaf."""
-        return bool(self.left[node] < 0)
+    def nested(self, leaf: Callable[[int], Any], split: Callable[[int, Any, Any], Any]) -> Any:
+        """The root, made from the leaves up: `leaf(node)` or `split(node, left, right)` of what its children became."""
+        made: dict[int, Any] = {}
+        for node in reversed(range(len(self.left))):
+            left, right = int(self.left[node]), int(self.right[node])
+            made[node] = leaf(node) if left < 0 else split(node, made.pop(left), made.pop(right))
+        return made[0]
 
 
 def tree_forms(ranker: TreeRanker) -> list[TreeForm]:
@@ -78,21 +87,9 @@ def tree_forms(ranker: TreeRanker) -> list[TreeForm]:
     return [_tree_form(tree) for tree in ranker.trees]
 
 
-def learned_missing(ranker: TreeRanker) -> bool:
-    """Whether the trees were trained with missing values; XGBoost sends all of them right where there were none."""
-    trees = tree_forms(ranker)
-    return ranker.provenance.has_missing or any((tree.missing_left & (tree.left >= 0)).any() for tree in trees)
-
-
-def features_of(trees: list[TreeForm]) -> NDArray[np.int64]:
-    """The features that the trees split by; the first of all where they split by none, since engines want one."""
-    found = np.unique(np.concatenate([tree.feature[tree.left >= 0] for tree in trees]))
-    return found if len(found) else np.zeros(1, dtype=np.int64)
-
-
 def _tree_form(tree: dict[str, Any]) -> TreeForm:
     left = np.array(tree["left_children"], dtype=np.int64)
-    numbers = np.array(tree["split_conditions"], dtype=np.float32)  # the engine keeps the value of a leaf here
+    numbers = np.array(tree["split_conditions"], dtype=np.float32)  # XGBoost keeps the value of a leaf here
     leaf = left < 0
     return TreeForm(
         feature=np.array(tree["split_indices"], dtype=np.int64),
@@ -102,3 +99,35 @@ def _tree_form(tree: dict[str, Any]) -> TreeForm:
         missing_left=np.array(tree["default_left"], dtype=bool),
         value=np.where(leaf, numbers, np.float32(0)),
     )
+
+
+def learned_missing(ranker: TreeRanker) -> bool:
+    """Whether the trees were trained with missing values; XGBoost sends all of them right where there were none."""
+    return ranker.provenance.has_missing or any((t.missing_left & (t.left >= 0)).any() for t in tree_forms(ranker))
+
+
+def tree_features(trees: Iterable[TreeForm]) -> NDArray[np.int64]:
+    """The features that trees split by."""
+    return np.unique(np.concatenate([tree.feature[tree.left >= 0] for tree in trees]))
+
+
+def xgboost_dump(tree: TreeForm, names: Sequence[str]) -> dict[str, Any]:
+    """A tree as `Booster.dump_model` writes it, with the names of features and all digits of numbers."""
+    depth = np.zeros(len(tree.left), dtype=np.int64)
+    for node in np.flatnonzero(tree.left >= 0):
+        depth[[tree.left[node], tree.right[node]]] = depth[node] + 1
+
+    def split(node: int, left: dict[str, Any], right: dict[str, Any]) -> dict[str, Any]:
+        return {
+            "nodeid": node,
+            "depth": int(depth[node]),
+            "split": names[tree.feature[node]],
+            "split_condition": float(tree.threshold[node]),
+            "yes": left["nodeid"],
+            "no": right["nodeid"],
+            "missing": (left if tree.missing_left[node] else right)["nodeid"],
+            "children": [left, right],
+        }
+
+    dumped: dict[str, Any] = tree.nested(lambda node: {"nodeid": node, "leaf": float(tree.value[node])}, split)
+    return dumped

@@ -1,32 +1,102 @@
-"""`export_ranker`: write a ranker for an engine, and prove on features that the engine scores as the ranker does."""
+"""`export_ranker`: write a ranker for an engine, and prove on features that the engine scores as the ranker does.
+
+`export.json` in a folder says what was written, with a digest of every file, so that the next export knows what users
+have completed since, and what is theirs.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike
 
+from cldrank._typing import IntArray
+from cldrank._version import __version__
 from cldrank.data.dataset import RankingDataset
-from cldrank.errors import DataError, Spelling, UsageError, setting
-from cldrank.export.folders import RECORD, completed_files, export_record
-from cldrank.export.format import Exported, ExportFormat, ExportRequest, version_parts
-from cldrank.export.parity import Parity
-from cldrank.export.registry import format_named
-from cldrank.export.replay.table import NamedTable
+from cldrank.errors import DataError, UsageError
+from cldrank.export.format import Exported, ExportFormat, ExportRequest, format_named, version_parts
+from cldrank.export.replay import NamedTable
 from cldrank.files import replacing, replacing_folder
 from cldrank.rankers import Ranker, check_features
-from cldrank.wording import kind_of, some
+from cldrank.wording import count, kind_of, some
 
+RECORD = "export.json"
+_NOBODYS = {"__pycache__", ".DS_Store"}
 _TOLERANCE = 1e-4  # of the spread of scores: engines compute in float32, over hundreds of features or trees
 _ROUNDING = 1e-5  # of the largest score: what float32 can do to it
 _PLACEHOLDER = re.compile(rb"TODO(?!:)")  # `TODO: …` is a comment beside one
 _SAMPLE = 200_000  # about how many rows a replay looks at
+
+
+@dataclass(frozen=True)
+class Parity:
+    """Two scores of the same candidates, compared.
+
+    largest     the largest absolute difference, once a constant that the format cannot hold is added
+    scale       the largest absolute score
+    spread      from the least to the greatest score, to judge the difference by
+    swapped     pairs of candidates of one query that the two put in opposite order
+    tied        pairs that only one of the two ties
+    """
+
+    rows: int
+    queries: int
+    largest: float
+    scale: float
+    spread: float
+    swapped: int
+    tied: int
+
+    @classmethod
+    def of(cls, own: ArrayLike, engine: ArrayLike, offsets: IntArray, shift: float = 0.0) -> Parity:
+        """The ranker's scores and the engine's; `shift` is what the engine's lack.
+
+        >>> Parity.of([3.0, 2.0, 1.0, 5.0], [3.0, 1.0, 2.0, 5.5], np.array([0, 3, 4]))
+        Parity(rows=4, queries=2, largest=1.0, scale=5.0, spread=4.0, swapped=1, tied=0)
+        """
+        ours, theirs = np.asarray(own, dtype=np.float64), np.asarray(engine, dtype=np.float64)
+        swapped = tied = 0
+        for start, end in zip(offsets[:-1], offsets[1:], strict=True):
+            one, other = ours[start:end], theirs[start:end]
+            for place in range(len(one) - 1):  # one row of the table of pairs at a time: a query may be long
+                first, second = np.sign(one[place] - one[place + 1 :]), np.sign(other[place] - other[place + 1 :])
+                swapped += int(np.count_nonzero(~(first * second >= 0)))  # NaN compares with nothing
+                tied += int(np.count_nonzero((first == 0) != (second == 0)))
+        return cls(
+            rows=len(ours),
+            queries=len(offsets) - 1,
+            largest=float(np.abs(ours - (theirs + shift)).max(initial=0.0)),
+            scale=float(np.abs(ours).max(initial=0.0)),
+            spread=float(np.ptp(ours)) if len(ours) else 0.0,
+            swapped=swapped,
+            tied=tied,
+        )
+
+    @property
+    def same_order(self) -> bool:
+        """Whether every query is ranked alike."""
+        return not self.swapped and not self.tied
+
+    def __str__(self) -> str:
+        order = "no two candidates change order"
+        if not self.same_order:
+            order = f"{count(self.swapped, 'pair')} in opposite order, {count(self.tied, 'pair')} tied by only one"
+        return (
+            f"{count(self.rows, 'row')} of {count(self.queries, 'query', 'queries')}: largest difference "
+            f"{self.largest:.2g} (scores up to {self.scale:.3g}), {order}"
+        )
+
+    def as_dict(self) -> dict[str, Any]:
+        """All of it, ready for JSON."""
+        return {**asdict(self), "same_order": self.same_order}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -34,7 +104,7 @@ class Shipment:
     """What was written where, and how it compares.
 
     version  of the engine; "" where versions do not matter
-    kept     files with definitions of features that were there, edited, and so were left as they are
+    kept     files that users had completed, and that were left as they are
     to_do    how many placeholders are left in each file with definitions
     parity   the engine's scores against the ranker's on the features that were given; None without them
 
@@ -43,9 +113,8 @@ class Shipment:
     >>> from cldrank.rankers import LinearRanker
     >>> one = LinearRanker(feature_names="ab", scaling=scaling.fit(None, [[1, 2]]), coefficients=[1, 2])
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     shipped = export_ranker(one, "solr", f"{folder}/solr")
-    >>> shipped.target, sorted(shipped.exported.files), shipped.parity
-    ('Solr 10.0', ['README.md', 'features.json', 'model.json'], None)
+    ...     export_ranker(one, "solr", f"{folder}/solr").target
+    'Solr 10.0'
     """
 
     format: ExportFormat
@@ -80,7 +149,7 @@ def export_ranker(
     """Write a ranker in the form that an engine loads: a file or a folder, there whole or not at all.
 
     ranker       a ranker, or a fitted method, which has one
-    to           the format: "onnx", "opensearch", "elasticsearch", "solr", "vespa" or "json"
+    to           the format, one of `cldrank.export.export_formats()`, such as "onnx" or "opensearch"
     name         what the engine is to call the model
     version      of the engine that will load it, such as "3.6"; the newest known by default
     renamed      what the engine calls a feature, where it has another name there
@@ -102,81 +171,135 @@ def export_ranker(
     ranker = getattr(ranker, "ranker_", ranker)
     if not isinstance(ranker, Ranker):
         raise UsageError(f"a ranker or a fitted method can be exported, not {kind_of(ranker)}.")
-    found = format_named(to)
+    engine = format_named(to)
     if approximate and check is None:
-        raise UsageError(
-            "{} needs features to measure the difference on; name some with {}.",
-            setting("approximate"),
-            setting("check"),
-        )
-    if version is not None and not found.newest:
-        raise UsageError("{} is the same for all versions; leave {} out.", found.label, Spelling("version", "--for"))
+        raise UsageError("`approximate` needs features to measure the difference on; name some with `check`.")
+    if version is not None and not engine.newest:
+        raise UsageError(f"{engine.label} is the same for all versions; leave `version` out.")
     request = ExportRequest(name=name, version=version, renamed=dict(renamed or {}), approximate=approximate)
-    exported = found.write(ranker, request)
-    exported = replace(exported, notes=(*exported.notes, *_version_note(found, request), *_sign_note(found, check)))
+    exported = engine.export(ranker, request)
+    exported = replace(exported, notes=(*exported.notes, *_warnings(engine, request, check)))
     path = Path(out)
-    kept = {} if found.one_file else completed_files(path, found, request, exported)
-    parity = None if check is None else _checked_parity(ranker, found, request, exported, check)
-    if found.one_file:
+    kept = {} if engine.one_file else _completed(path, engine, request, exported)
+    parity = None if check is None else _checked(ranker, engine, request, exported, check)
+    if engine.one_file:
         with replacing(path) as temporary:
             temporary.write_bytes(exported.files["model"])
-        return Shipment(found, version or found.newest, path, exported, parity=parity)
-    files = {**exported.files, **kept, RECORD: export_record(ranker, found, request, exported, parity)}
+        return Shipment(engine, version or engine.newest, path, exported, parity=parity)
+    files = {**exported.files, **kept, RECORD: _record(ranker, engine, request, exported, parity)}
     with replacing_folder(path) as folder:
         for file, content in files.items():
             (folder / file).parent.mkdir(parents=True, exist_ok=True)
             (folder / file).write_bytes(content)
     to_do = {file: len(_PLACEHOLDER.findall(files[file])) for file in exported.to_fill}
-    return Shipment(found, version or found.newest, path, exported, tuple(kept), to_do, parity)
+    return Shipment(engine, version or engine.newest, path, exported, tuple(kept), to_do, parity)
 
 
-def _version_note(found: ExportFormat, request: ExportRequest) -> list[str]:
-    if request.version is None or version_parts(request.version) <= version_parts(f"{found.newest}.999"):
-        return []
-    return [f"{request.version} is newer than {found.label} {found.newest}, the newest that this was written for"]
+def _warnings(engine: ExportFormat, request: ExportRequest, check: RankingDataset | None) -> list[str]:
+    """What may not fit the engine: a version that is not known yet, features that it cannot compute."""
+    notes = []
+    if request.version is not None and version_parts(request.version) > version_parts(f"{engine.newest}.999"):
+        notes.append(
+            f"{request.version} is newer than {engine.label} {engine.newest}, the newest that this was written for"
+        )
+    if check is not None and not engine.takes_negative:
+        negative = np.any([(part.features < 0).any(axis=0) for part in check.blocks()], axis=0)
+        if names := [check.feature_names[place] for place in np.flatnonzero(negative)]:
+            notes.append(
+                f"a feature is the score of a query here, which cannot be negative; below 0 in these features: "
+                f"{some(names, most=3)}; train on values that the engine can compute"
+            )
+    return notes
 
 
-def _sign_note(found: ExportFormat, check: RankingDataset | None) -> list[str]:
-    """A warning of features that the engine cannot compute."""
-    if check is None or found.takes_negative:
-        return []
-    negative = np.any([(part.features < 0).any(axis=0) for part in check.blocks()], axis=0)
-    names = [check.feature_names[place] for place in np.flatnonzero(negative)]
-    if not names:
-        return []
-    return [
-        f"a feature is the score of a query here, which cannot be negative, and {some(names, most=3)} "
-        f"{'is' if len(names) == 1 else 'are'} below 0 in these features: train on values that the engine can compute"
-    ]
-
-
-def replayed(
-    ranker: Ranker, found: ExportFormat, request: ExportRequest, exported: Exported, data: RankingDataset
-) -> NDArray[np.float64]:
-    """The scores that the engine gives to the candidates of a dataset, without the shift."""
-    check_features(ranker.feature_names, data.feature_names)
-    return found.replay(exported.files, NamedTable(request.names(ranker), data.features), request)
-
-
-def _checked_parity(
-    ranker: Ranker, found: ExportFormat, request: ExportRequest, exported: Exported, data: RankingDataset
+def _checked(
+    ranker: Ranker, engine: ExportFormat, request: ExportRequest, exported: Exported, data: RankingDataset
 ) -> Parity:
-    sample = data[:: max(1, data.n_rows // _SAMPLE)].in_memory()
-    engine = replayed(ranker, found, request, exported, sample)
-    parity = Parity.of(ranker.predict(sample), engine, sample.offsets, exported.shift)
+    """How the engine scores a sample of the queries; refused where that is not as the ranker does."""
+    check_features(ranker.feature_names, data.feature_names)
+    sample = data[:: max(1, data.n_rows // _SAMPLE)]
+    scores = engine.replay(exported.files, NamedTable(exported.names, sample.features), request)
+    parity = Parity.of(ranker.predict(sample), scores, sample.offsets, exported.shift)
     if exported.losses or parity.largest <= (_TOLERANCE * parity.spread or _ROUNDING * parity.scale):
         return parity
     if not parity.largest <= _ROUNDING * parity.scale:
         raise DataError(
-            f"{found.label} would not score as the ranker does ({parity}); nothing is written. Please report it."
+            f"{engine.label} would not score as the ranker does ({parity}); nothing is written. Please report it."
         )
     if not request.approximate:
         raise DataError(
-            "the scores of this ranker lie within {:.2g} of each other, which is too close for the rounding of {} "
-            "({}); nothing is written. {} writes it all the same.",
-            parity.spread,
-            found.label,
-            parity,
-            setting("approximate", True),
+            f"the scores of this ranker lie within {parity.spread:.2g} of each other, which is too close for the "
+            f"rounding of {engine.label} ({parity}); nothing is written. `approximate=True` writes it all the same."
         )
     return parity
+
+
+# -- folders -------------------------------------------------------------------------------------------------------
+
+
+def _record(
+    ranker: Ranker, engine: ExportFormat, request: ExportRequest, exported: Exported, parity: Parity | None
+) -> bytes:
+    """The content of `export.json`."""
+    record = {
+        "format": "cldrank-exported",
+        "cldrank": __version__,
+        "to": engine.name,
+        "for": request.version or engine.newest,
+        "name": request.name,
+        "ranker": str(ranker.provenance),
+        "unmatched": exported.unmatched,
+        "losses": list(exported.losses),
+        "parity": None if parity is None else parity.as_dict(),
+        "files": {name: _digest(content) for name, content in exported.files.items()},
+    }
+    return (json.dumps(record, indent=2, ensure_ascii=False) + "\n").encode()
+
+
+def _completed(path: Path, engine: ExportFormat, request: ExportRequest, exported: Exported) -> dict[str, bytes]:
+    """The files in a folder that users have completed, and that suit the new export; anything else is refused."""
+    files = [file.relative_to(path) for file in sorted(path.rglob("*")) if not file.is_dir()]
+    names = [file.as_posix() for file in files if not _NOBODYS & set(file.parts)]
+    if not names:
+        return {}
+    try:
+        record = {"name": None, "unmatched": None, "to": "nothing", **json.loads((path / RECORD).read_bytes())}
+        digests = dict(record["files"]) if record["format"] == "cldrank-exported" else None
+    except (OSError, ValueError, LookupError, TypeError, RecursionError):
+        digests = None
+    if digests is None:
+        raise UsageError(f"{path} is not empty and holds no export of cldrank; name another folder, or empty it first.")
+    if record["to"] != engine.name:
+        raise UsageError(f"{path} holds an export for {record['to']}; name another folder.")
+    if foreign := [name for name in names if name not in digests and name != RECORD]:
+        raise UsageError(f"{path} holds {foreign[0]!r}, which no export wrote; name another folder.")
+    contents = {name: (path / name).read_bytes() for name in names if name != RECORD}
+    edited = {name: content for name, content in contents.items() if _digest(content) != digests[name]}
+    for name, content in edited.items():
+        if name not in exported.to_fill:
+            raise UsageError(f"{path / name} was edited and would be replaced; move it away, or name another folder.")
+        now = {"name": request.name, "unmatched": exported.unmatched}
+        for key, what in {
+            "name": "the model",
+            "unmatched": "a model to which a feature that does not match is",
+        }.items():
+            if record[key] != now[key]:
+                raise UsageError(
+                    f"{path / name} was completed for {what} {record[key]!r}, not {now[key]!r}; export to another "
+                    "folder, and take over what you wrote."
+                )
+        try:
+            defined = re.findall(engine.defines, content.decode())
+            _ = json.loads(content) if name.endswith(".json") else None
+        except (ValueError, RecursionError):
+            raise UsageError(f"{path / name} was edited and cannot be read any more; mend it.") from None
+        if missing := [feature for feature in exported.to_fill[name] if feature not in defined]:
+            raise UsageError(
+                f"{path / name} was edited and does not define {some(map(repr, missing))}, which this ranker uses; add "
+                "what is missing, or name another folder."
+            )
+    return edited
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()

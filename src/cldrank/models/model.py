@@ -7,7 +7,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from cldrank import scaling as scalings
-from cldrank.errors import MissingDependencyError, Spelling, UsageError, setting
+from cldrank.errors import MissingDependencyError, UsageError
 from cldrank.models.fit import Context, Fit
 from cldrank.models.run import Run
 from cldrank.parameters import Value, parameter, parameters, value
@@ -26,7 +26,6 @@ class Model(Value):
     name     on the command line and in experiment files
     label    in sentences
     needs    the package that it needs beyond cldrank's own, and the extra that brings it
-    pace     seconds per million feature values, on one core: for a first guess at the time that a fit takes
     unused   by way to fit, the parameters of model and run that it has no use for; any but the default is refused
     takes_missing   whether features may be missing
     remote_ways     the ways to fit that can do with features on a cluster
@@ -40,7 +39,6 @@ class Model(Value):
     name: ClassVar[str]
     label: ClassVar[str]
     needs: ClassVar[tuple[str, str] | None] = None
-    pace: ClassVar[float] = 0.1
     unused: ClassVar[Mapping[str, tuple[str, ...]]] = {}
     takes_missing: ClassVar[bool] = False
     remote_ways: ClassVar[tuple[str, ...]] = ()
@@ -81,20 +79,15 @@ class Model(Value):
         needed = self.package(way)
         if needed is None or find_spec(needed[0]) is not None:
             return
-        hint: Spelling | str = ""
+        hint = ""
         for kind in others:
             package = kind().package(way)
             if can(kind, way) and (package is None or find_spec(package[0]) is not None):
-                choice = f", or choose {kind.label}:"
-                hint = Spelling(f"{choice} model={kind.__name__}()", f"{choice} --model {kind.name}")
-        raise MissingDependencyError("{} needs {}: pip install 'cldrank[{}]'{}.", self.label, *needed, hint)
+                hint = f", or choose {kind.label}: `model={kind.name!r}`"
+        raise MissingDependencyError(f"{self.label} needs {needed[0]}: pip install 'cldrank[{needed[1]}]'{hint}.")
 
     def _cannot(self, context: Context) -> UsageError:
-        return UsageError(
-            "{} cannot be fitted with {}; choose another model.",
-            context.user,
-            Spelling(repr(self), f"--model {getattr(self, 'name', type(self).__name__)}"),
-        )
+        return UsageError(f"{context.user} cannot be fitted with {self!r}; choose another `model`.")
 
     def refuse_unused(self, run: Run, user: str, names: Iterable[str]) -> None:
         """Refuse parameters of model and run that a fit has no use for, unless they have their defaults."""
@@ -103,14 +96,14 @@ class Model(Value):
             owner, declared = (self, own) if name in own else (run, parameters(Run))
             if name in declared and getattr(owner, name) != declared[name].default:
                 why = self.why_cold if name == "warm_start" else ""
-                raise UsageError("{} has no use for {}, as it fits {}{}.", user, setting(name), self.label, why)
+                raise UsageError(f"{user} has no use for `{name}`, as it fits {self.label}{why}.")
 
 
 @value
 class ScaledModel(Model):
     """A model that scales features, and is kept small by a penalty."""
 
-    l2: float = parameter(default=1e-3, about="ridge penalty or weight decay", least=0, tried="1e-3..1e-2:log")
+    l2: float = parameter(default=1e-3, about="ridge penalty or weight decay", least=0, tried="1e-3:1e-2:log")
     scaling: Scaling | scalings.ScalingRule | None = parameter(
         default="standard", about="how features are scaled; options follow a colon, as in standard:clip=none"
     )

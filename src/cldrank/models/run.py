@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from os import PathLike
 from typing import Any, Literal
 
-from cldrank.errors import UsageError, setting
+from cldrank.errors import UsageError
 from cldrank.parameters import Value, parameter, value
 from cldrank.rankers import Ranker
 
@@ -92,7 +92,4 @@ class Run(Value):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.resume and self.checkpoint is None:
-            raise UsageError("{} needs the checkpoint to resume from; name it with {}.", *_RESUMING)
-
-
-_RESUMING = (setting("resume"), setting("checkpoint"))
+            raise UsageError("`resume` needs the checkpoint to resume from; name it with `checkpoint`.")

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from cldrank._typing import IntArray
 from cldrank.data.dataset import RankingDataset
 from cldrank.data.query_hash import Hashes, hashes_of
-from cldrank.errors import CldrankWarning, DataError, UsageError, setting, warn
+from cldrank.errors import CldrankWarning, DataError, UsageError, warn
 from cldrank.feature_blocks import RemoteFeatures
 from cldrank.models.fit import Context
 from cldrank.rankers import LinearRanker, NetworkRanker, Ranker, load_ranker
@@ -53,16 +53,13 @@ class WarmStart:
         earlier = load_ranker(named) if isinstance(named, str | PathLike) else named
         if not isinstance(earlier, LinearRanker | NetworkRanker):
             raise UsageError(
-                "{} can start from a linear ranker or a network, not from {}; leave {} out.",
-                context.user,
-                kind_of(earlier),
-                setting("warm_start"),
+                f"{context.user} can start from a linear ranker or a network, not from {kind_of(earlier)}; leave "
+                "`warm_start` out."
             )
         features: Any = context.data.features
         if isinstance(features, RemoteFeatures):
             raise UsageError(
-                "a fit on Spark starts afresh, as it has no rows to compare scalings by; leave {} out.",
-                setting("warm_start"),
+                "a fit on Spark starts afresh, as it has no rows to compare scalings by; leave `warm_start` out."
             )
         place = _places(earlier, context.data)
         return cls(earlier, place, *_relation(earlier, place, context.data, scaling))
@@ -140,9 +137,7 @@ def _places(earlier: Ranker, data: RankingDataset) -> IntArray:
     known = {name: place for place, name in enumerate(earlier.feature_names)}
     place = np.array([known.get(name, -1) for name in data.feature_names], dtype=np.int64)
     if (place < 0).all():
-        raise DataError(
-            "the ranker to start from knows none of the features of {!r}; leave {} out.", data, setting("warm_start")
-        )
+        raise DataError(f"the ranker to start from knows none of the features of {data!r}; leave `warm_start` out.")
     new = [name for name, at in zip(data.feature_names, place, strict=True) if at < 0]
     gone = [name for name in known if name not in set(data.feature_names)]
     if new or gone:

@@ -1,7 +1,7 @@
 """Every day, one command: from a click log to a shipped ranker, each step only if something has changed."""
 
 from cldrank.pipeline.definition import PipelineDefinition, read_pipeline
-from cldrank.pipeline.records import RunRecord, StepRecord
-from cldrank.pipeline.running import run_pipeline
+from cldrank.pipeline.running import RunRecord, run_pipeline
+from cldrank.runs import TaskRecord
 
-__all__ = ["PipelineDefinition", "RunRecord", "StepRecord", "read_pipeline", "run_pipeline"]
+__all__ = ["PipelineDefinition", "RunRecord", "TaskRecord", "read_pipeline", "run_pipeline"]

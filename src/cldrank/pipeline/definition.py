@@ -6,46 +6,155 @@ parameter of a method, can be written into a pipeline file without a word here.
 
 from __future__ import annotations
 
-import difflib
 import inspect
 import tomllib
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal
 
+from cldrank import catalogue
 from cldrank.arguments import check_whole, shortened
 from cldrank.clicks.log.layout import LogLayout
-from cldrank.decoding import check_keys, check_plain, decode, keys_of
+from cldrank.decoding import check_keys, check_plain, decode, decode_word, keys_of
 from cldrank.errors import CldrankError, FormatError, UsageError
-from cldrank.parameters import Value, parameters
-from cldrank.pipeline.sections import (
-    AuditSettings,
-    CurveSettings,
-    ExportSettings,
-    FeatureSettings,
-    FormatSettings,
-    LogSettings,
-    RunsSettings,
-    TrainSettings,
-    VerdictSettings,
-    WindowSettings,
-)
+from cldrank.evaluation.click_results import Decision
+from cldrank.parameters import Value, parameter, parameters, value
 from cldrank.reading import reading
-from cldrank.wording import listed
-
-Section = TypeVar("Section", bound=Value)
-Options = Mapping[str, Any]
 
 AS_SHIPPED = "shipped"  # of verdict.against: whatever export.folder holds
-_SECTIONS = (
-    "seed", "log", "features", "audit", "window", "propensities", "train", "verdict", "export", "runs",
-)  # fmt: skip
+USERS = "exclude_users"  # the option that names a file of users
 _NOT_LOADING = ("name", "cache")  # of `load`: they do not decide what is read
 _NOT_READING = ("again", "counted", "days", "layout", "segment", "threads")  # of `aggregate`: decided elsewhere
 _WHERE = ("engine", "master", "memory_limit")  # of `aggregate`: the result does not depend on them
 _NOT_IMPORTING = ("events", "out", "progress", "queries", "rejects", "threads")  # of `import_log`
-_NOT_TRAINING = ("checkpoint", "resume", "tensorboard", "on_epoch", "warm_start")  # of a run: a pipeline sets them
+_NOT_TRAINING = ("checkpoint", "resume", "tensorboard", "on_epoch", "warm_start")  # of a run
+
+
+# -- sections ------------------------------------------------------------------------------------------------------
+
+
+@value
+class LogSettings(Value):
+    """The click log, and what wrote it. Options of `cldrank clicks aggregate` or `import` go beside these keys."""
+
+    files: tuple[str, ...] = parameter(default=(), about="files, folders or patterns of the log")
+    from_: Literal["plain", "ubi", "metarank", "yandex"] = parameter(
+        default="plain", about="what wrote it; any other than plain is imported first"
+    )
+    queries: tuple[str, ...] = parameter(default=(), about="UBI: the files of queries, in place of `files`")
+    events: tuple[str, ...] = parameter(default=(), about="UBI: the files of events")
+
+
+@value
+class FeatureSettings(Value):
+    """The candidates of each query, with their features. How they are loaded goes beside this key: missing = 0, say."""
+
+    files: tuple[str, ...] = parameter(default=(), about="LETOR or Parquet files, a folder, a pattern, a data set")
+
+
+@value
+class AuditSettings(Value):
+    """The first gate: is the log fit to be learned from?"""
+
+    stop_at: Literal["blocking", "warning", "never"] = parameter(
+        default="blocking", about="the mildest verdict of the audit that stops the run"
+    )
+
+
+@value
+class WindowSettings(Value):
+    """Which part of the log is learned from."""
+
+    last: str = parameter(default="", about='the last days of the log, such as "28d"; empty: all of it')
+    depth: int | None = parameter(default=None, least=1, about="treat every page as if it ended at this position")
+
+
+@value
+class CurveSettings(Value):
+    """How likely each position is to be examined: estimated, assumed, or read from a file."""
+
+    method: str = parameter(
+        default="auto", about="an estimator by name; auto: the best-founded one that the log supports"
+    )
+    assume: str = parameter(default="", about='a curve to take for granted, such as "power:1.0"')
+    file: str = parameter(default="", about="a file that `cldrank propensity estimate` wrote")
+    segment: str = parameter(default="", about="a column of the log, such as device: one curve for each of its values")
+    smooth: Literal["no", "monotone", "power"] = parameter(default="no", about="to the nearest curve of this kind")
+    clip: float | None = parameter(default=None, above=0, most=1, about="raise smaller propensities to this")
+
+
+@value
+class TrainSettings(Value):
+    """What is trained. Parameters of the method, its model and its run go beside these keys."""
+
+    method: str = parameter(default="cld", about="as in `cldrank train METHOD`")
+    model: str = parameter(default="", about="the model to fit; empty: the method's own")
+    hold_out: float = parameter(default=0.2, above=0, below=1, about="the share of queries that the verdict judges by")
+    safe: bool = parameter(default=False, about="depart from production only as far as held-out clicks support")
+    safe_margin: float = parameter(
+        default=0.01, least=0, below=1, about="the share of production's DCG to lose at most"
+    )
+    production_feature: str = parameter(default="", about="the feature that is production's score, for safe")
+
+
+@value
+class VerdictSettings(Value):
+    """The second gate: is the new ranker better, by the clicks on queries that it was not trained on?"""
+
+    against: str = parameter(
+        default="production",
+        about="the order of the log itself; shipped, the ranker that is shipped; or a ranker's folder",
+    )
+    ship_if: tuple[Decision, ...] = parameter(default=("better",), about="the verdicts that let a ranker pass")
+    measures: tuple[str, ...] = parameter(default=(), about="such as DCG@5; the first decides; none: the usual ones")
+    margin: float | None = parameter(default=None, least=0, about="the smallest difference that matters")
+    confidence: float = parameter(default=0.9, above=0, below=1, about="of the intervals")
+    estimator: str = parameter(default="doubly-robust", about="how clicks become relevance")
+    trust_propensity: bool = parameter(default=False, about="take an assumed curve for known, even against the log")
+    quick: bool = parameter(default=False, about="try only those other assumptions that the verdict needs")
+
+
+@value
+class ExportSettings(Value):
+    """Where a ranker goes that passed both gates. Each format may have a table of its own."""
+
+    to: tuple[str, ...] = parameter(default=(), about="formats, as `cldrank export --to` names them")
+    folder: str = parameter(default="shipped", about="the folder that holds what is in production, replaced as a whole")
+    check: bool = parameter(default=True, about="replay each engine on the features and compare the scores")
+
+
+@value
+class FormatSettings(Value):
+    """How one format is written: the options of `cldrank export`."""
+
+    for_: str = parameter(default="", about="the version of the engine; empty: the newest")
+    name: str = parameter(default="cldrank", about="what the engine is to call the model")
+    approximate: bool = parameter(default=False, about="write what the format cannot say as nearly as it can")
+
+
+@value
+class RunsSettings(Value):
+    """Where runs are kept."""
+
+    folder: str = parameter(default="runs", about="one folder per run, and the results of steps that runs share")
+    keep: int = parameter(default=30, least=1, about="runs to keep, with the results that they refer to")
+
+
+SECTIONS: dict[str, type[Value]] = {
+    "log": LogSettings,
+    "features": FeatureSettings,
+    "audit": AuditSettings,
+    "window": WindowSettings,
+    "propensities": CurveSettings,
+    "train": TrainSettings,
+    "verdict": VerdictSettings,
+    "export": ExportSettings,
+    "runs": RunsSettings,
+}
+
+
+# -- the whole -----------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -54,34 +163,31 @@ class PipelineDefinition:
 
     source, text   the file and what it holds; paths in it are relative to its folder
     seed           of whatever draws
-    …_options      keys of a section that other functions and classes declare
+    options        by section, the keys that other functions and classes declare
     formats        for each format of an export, how it is written, and what its features are called there
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     file = Path(folder) / "pipeline.toml"
     ...     _ = file.write_text('seed = 3\nlog.files = "log.csv"\nfeatures.files = "train.txt"')
-    ...     found = read_pipeline(file)
-    >>> found.seed, found.log.files
+    ...     pipeline = read_pipeline(file)
+    >>> pipeline.seed, pipeline.log.files
     (3, ('log.csv',))
     """
 
     source: Path
     text: str
     seed: int
+    options: Mapping[str, Mapping[str, Any]]
+    formats: Mapping[str, tuple[FormatSettings, Mapping[str, str]]]
     log: LogSettings
-    log_options: Options
     features: FeatureSettings
-    feature_options: Options
     audit: AuditSettings
     window: WindowSettings
     propensities: CurveSettings
-    curve_options: Options
     train: TrainSettings
-    train_options: Options
     verdict: VerdictSettings
     export: ExportSettings
-    formats: Mapping[str, tuple[FormatSettings, Mapping[str, str]]]
     runs: RunsSettings
 
     def path(self, named: str) -> Path:
@@ -90,9 +196,16 @@ class PipelineDefinition:
 
     def paths(self, named: Collection[str]) -> list[str]:
         """Paths and patterns, seen from where the file lies; names of data sets stay as they are."""
-        from cldrank.data import catalogue
+        return [name if catalogue.is_reference(name) else str(self.path(name)) for name in named]
 
-        return [one if catalogue.is_reference(one) else str(self.path(one)) for one in named]
+    def reading_options(self, function: Callable[..., Any]) -> dict[str, Any]:
+        """Those options of the log that a function takes which reads plain logs, or imports others."""
+        from cldrank.clicks.imports import import_log
+
+        of_import = import_options()
+        names = {*_keywords(function), *vars(LogLayout())} - (set() if self.log.from_ == "plain" else set(of_import))
+        chosen = of_import if function is import_log else names
+        return {name: option for name, option in self.options["log"].items() if name in chosen}
 
 
 def read_pipeline(path: str | Path) -> PipelineDefinition:
@@ -108,221 +221,105 @@ def read_pipeline(path: str | Path) -> PipelineDefinition:
     file = Path(path)
     if not file.is_file():
         raise UsageError(f"{file}: no such file; `cldrank pipeline new LOG --features FILE` writes one.")
-    with reading(file, "a text file in UTF-8"):
-        text = file.read_text(encoding="utf-8")
     with reading(file, "a TOML file"):
+        text = file.read_text(encoding="utf-8")
         table = tomllib.loads(text)
     try:
-        return _defined(table, file, text)
+        pipeline = _decoded(table, file, text)
+        _check(pipeline)
     except FormatError:
         raise
     except CldrankError as error:
         raise FormatError(str(error), path=file) from None
+    return pipeline
 
 
-def _defined(table: Mapping[str, Any], file: Path, text: str) -> PipelineDefinition:
-    check_keys(table, _SECTIONS, "")
+def _decoded(table: Mapping[str, Any], file: Path, text: str) -> PipelineDefinition:
+    check_keys(table, ("seed", *SECTIONS), "")
     check_plain(table)
     seed = check_whole("seed", table.get("seed", 0), least=0)
-    log, log_options = _section(LogSettings, table, "log", _log_keys(table.get("log")))
-    features, feature_options = _section(FeatureSettings, table, "features", loading_options())
-    export, formats = _export(table.get("export", {}))
-    curve, curve_options = _curve(table)
-    train, train_options = _train(table, seed)
-    found = PipelineDefinition(
-        source=file,
-        text=text,
-        seed=seed,
-        log=log,
-        log_options=log_options,
-        features=features,
-        feature_options=feature_options,
-        audit=_plain_section(AuditSettings, table, "audit"),
-        window=_plain_section(WindowSettings, table, "window"),
-        propensities=curve,
-        curve_options=curve_options,
-        train=train,
-        train_options=train_options,
-        verdict=_plain_section(VerdictSettings, table, "verdict"),
-        export=export,
-        formats=formats,
-        runs=_plain_section(RunsSettings, table, "runs"),
-    )
-    _check(found)
-    return found
+    sections: dict[str, Any] = {}
+    options: dict[str, dict[str, Any]] = {}
+    for place, kind in SECTIONS.items():
+        given = table.get(place, {})
+        if not isinstance(given, Mapping):
+            raise UsageError(f"{place} must be a table, [{place}], not {shortened(given)}.")
+        own = keys_of(kind)
+        check_keys(given, dict.fromkeys([*own, *_other_keys(place, given)]), place)
+        options[place] = {key: given[key] for key in given if key not in own}
+        sections[place] = decode(kind, {key: given[key] for key in given if key in own}, place)
+    model = {"model": sections["train"].model} if sections["train"].model else {}
+    options["train"] = {"seed": seed, **model, **options["train"]}
+    for place, name in (("log", USERS), ("features", "groups")):
+        if isinstance(options[place].get(name), str):
+            options[place][name] = str(file.parent / options[place][name])
+    formats = {name: _format(name, options["export"].get(name, {})) for name in sections["export"].to}
+    return PipelineDefinition(source=file, text=text, seed=seed, options=options, formats=formats, **sections)
 
 
-# -- sections ------------------------------------------------------------------------------------------------------
-
-
-def _plain_section(kind: type[Section], table: Mapping[str, Any], place: str) -> Section:
-    return _section(kind, table, place, ())[0]
-
-
-def _section(
-    kind: type[Section], table: Mapping[str, Any], place: str, more: Collection[str]
-) -> tuple[Section, dict[str, Any]]:
-    """The value of a section, and those of its keys that something else declares."""
-    given = table.get(place, {})
-    if not isinstance(given, Mapping):
-        raise UsageError(f"{place} must be a table, [{place}], not {shortened(given)}.")
-    own = keys_of(kind)
-    check_keys(given, [*own, *(key for key in more if key not in own)], place)
-    rest = {key: value for key, value in given.items() if key not in own}
-    return decode(kind, {key: value for key, value in given.items() if key in own}, place), rest
-
-
-def _log_keys(given: Any) -> list[str]:
-    """The options of how a plain log is read and, of any other, how it is imported."""
-    found = [*log_options()]
-    imported = isinstance(given, Mapping) and given.get("from", "plain") in ("ubi", "metarank", "yandex")
-    return [*dict.fromkeys([*found, *(import_options() if imported else ())])]
-
-
-def log_options() -> dict[str, Any]:
-    """The options of how a plain log is laid out, read and counted, with their defaults."""
+def _other_keys(place: str, given: Mapping[str, Any]) -> Iterable[str]:
+    """The keys of a section that functions and classes declare."""
     from cldrank.clicks.aggregate import aggregate
-
-    every = inspect.signature(aggregate).parameters
-    counting = {name: every[name].default for name in keywords_of(aggregate) if name not in _NOT_READING}
-    return {**vars(LogLayout()), **counting}
-
-
-def loading_options() -> list[str]:
-    """The options of how features are loaded."""
     from cldrank.data.loading import load
+    from cldrank.estimators.registry import default_model, methods, settings_of, usable_models
+    from cldrank.propensity import PropensityEstimator, estimators
 
-    return [name for name in keywords_of(load) if name not in _NOT_LOADING]
+    if place == "log":
+        counting = (name for name in _keywords(aggregate) if name not in _NOT_READING)
+        is_imported = given.get("from", "plain") in ("ubi", "metarank", "yandex")
+        return [*vars(LogLayout()), *counting, *(import_options() if is_imported else ())]
+    if place == "features":
+        return [name for name in _keywords(load) if name not in _NOT_LOADING]
+    if place == "propensities":
+        known: dict[str, type[Any]] = {"auto": PropensityEstimator, **estimators()}
+        return parameters(known[decode_word(given.get("method", "auto"), list(known), "propensities.method")])
+    if place == "train":
+        kind = methods()[decode_word(given.get("method", "cld"), list(methods()), "train.method")]
+        usable = usable_models(kind)
+        named = given.get("model")
+        model = usable[decode_word(named, list(usable), "train.model")] if named else type(default_model(kind))
+        return [name for name in settings_of(kind, model) if name not in _NOT_TRAINING]
+    if place == "export":
+        to = given.get("to", ())
+        return [name for name in ([to] if isinstance(to, str) else to) if isinstance(name, str)]
+    return ()
 
 
 def import_options() -> list[str]:
     """The options of how the log of another program is imported."""
     from cldrank.clicks.imports import import_log
 
-    return [name for name in keywords_of(import_log) if name not in _NOT_IMPORTING]
+    return [name for name in _keywords(import_log) if name not in _NOT_IMPORTING]
 
 
-def reading_of(pipeline: PipelineDefinition, function: Callable[..., Any]) -> dict[str, Any]:
-    """Those options of the log that a function which reads plain logs takes."""
-    of_import = () if pipeline.log.from_ == "plain" else import_options()
-    taken = [*keywords_of(function), *vars(LogLayout())]
-    return {key: value for key, value in pipeline.log_options.items() if key in taken and key not in of_import}
-
-
-def deciding(options: Options) -> dict[str, Any]:
-    """Those options of the log that decide what is read, not where and in how much memory.
+def deciding(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Those options of the log that decide what is read, not where and in how much memory; a file is an input.
 
     >>> deciding({"engine": "spark", "first_position": 0})
     {'first_position': 0}
     """
-    return {name: value for name, value in options.items() if name not in _WHERE}
+    files = [USERS] if isinstance(options.get(USERS), str) else []
+    return {name: option for name, option in options.items() if name not in (*_WHERE, *files)}
 
 
-def keywords_of(function: Callable[..., Any]) -> list[str]:
-    """The arguments of a function that are given by name alone.
-
-    >>> keywords_of(sorted)
-    ['key', 'reverse']
-    """
+def _keywords(function: Callable[..., Any]) -> list[str]:
+    """The arguments of a function that are given by name alone."""
     every = inspect.signature(function).parameters.values()
-    return [one.name for one in every if one.kind is inspect.Parameter.KEYWORD_ONLY]
+    return [argument.name for argument in every if argument.kind is inspect.Parameter.KEYWORD_ONLY]
 
 
-def _curve(table: Mapping[str, Any]) -> tuple[CurveSettings, dict[str, Any]]:
-    """The propensities, and the parameters of their estimator, which is made once to check them."""
-    from cldrank.propensity import PropensityEstimator, estimators
+def _format(name: str, table: Any) -> tuple[FormatSettings, Mapping[str, str]]:
+    from cldrank.export.format import format_named
 
-    given = table.get("propensities", {})
-    named = given.get("method", "auto") if isinstance(given, Mapping) else "auto"
-    known: dict[str, type[Any]] = {"auto": PropensityEstimator, **estimators()}
-    kind = _one_of(known, named, "propensities.method")
-    found, more = _section(CurveSettings, table, "propensities", [*parameters(kind)])
-    chosen = [key for key in ("assume", "file") if getattr(found, key)]
-    if len(chosen) > 1 or (chosen and (more or "method" in given)):
-        raise UsageError(
-            "propensities: choose one of method (to estimate them), assume (a curve) and file; the parameters of an "
-            "estimator go with method."
-        )
-    if kind is not PropensityEstimator and kind.bound:
-        raise UsageError(f"propensities.method: {named} finds a lower bound, not a curve; choose another.")
-    for curve in found.assume.split(",") if found.assume else ():
-        _check_assumed(curve.rpartition("=")[2].strip())
-    if named != "auto":
-        _placed("propensities", lambda: kind(**more))
-    return found, more
-
-
-def _check_assumed(text: str) -> None:
-    """Refuse a curve that is not known without a file."""
-    from cldrank.propensity import Propensities
-
-    if text != "none" and not text.startswith("power:"):
-        raise UsageError(
-            f'propensities.assume must be "power:1.0", say, "none", or for segments "phone=power:1.2,desktop=power:0.8"'
-            f", not {text!r}."
-        )
-    _placed("propensities.assume", lambda: Propensities.parse(text, 1))
-
-
-def _train(table: Mapping[str, Any], seed: int) -> tuple[TrainSettings, dict[str, Any]]:
-    """What is trained, and the parameters of method, model and run; the method is made once to check them."""
-    from cldrank.estimators.needs import uses_clicks
-    from cldrank.estimators.registry import configured, default_model, methods, settings_of, usable_models
-
-    given = table.get("train", {})
-    given = given if isinstance(given, Mapping) else {}
-    kind = _one_of(methods(), given.get("method", "cld"), "train.method")
-    usable = usable_models(kind)
-    model = _one_of(usable, given["model"], "train.model") if given.get("model") else type(default_model(kind))
-    known = [name for name in settings_of(kind, model) if name not in _NOT_TRAINING]
-    found, more = _section(TrainSettings, table, "train", known)
-    settings = {"seed": seed, **({"model": found.model} if found.model else {}), **more}
-    method = _placed("train", lambda: configured(kind, settings))
-    _placed("train", method.check)
-    if not uses_clicks(method.required):
-        raise UsageError(f"train.method: {kind.name} learns from labels; a pipeline learns from clicks.")
-    if found.safe and found.warm_start and method.model.progress(method.way) is not None:
-        raise UsageError(f"train: safe = true fits {method.model.name} several times, which needs warm_start = false.")
-    if not found.safe and (found.production_feature or "safe_margin" in given):
-        raise UsageError("train: safe_margin and production_feature are for safe = true.")
-    return found, settings
-
-
-def _export(table: Any) -> tuple[ExportSettings, dict[str, tuple[FormatSettings, Mapping[str, str]]]]:
-    from cldrank.export.registry import format_named
-
+    _placed("export.to", format_named, name)
     if not isinstance(table, Mapping):
-        raise UsageError(f"export must be a table, [export], not {shortened(table)}.")
-    to = table.get("to", ())
-    named = [one for one in ([to] if isinstance(to, str) else to) if isinstance(one, str)]
-    found, tables = _section(ExportSettings, {"export": table}, "export", named)
-    formats: dict[str, tuple[FormatSettings, Mapping[str, str]]] = {}
-    for name in found.to:
-        _placed("export.to", lambda name=name: format_named(name))  # type: ignore[misc]
-        own = dict(tables.get(name, {})) if isinstance(tables.get(name, {}), Mapping) else tables[name]
-        renamed = own.pop("rename", {}) if isinstance(own, dict) else {}
-        formats[name] = decode(FormatSettings, own, f"export.{name}"), _texts(renamed, f"export.{name}.rename")
-    return found, formats
-
-
-def _one_of(known: Mapping[str, type[Any]], named: Any, place: str) -> type[Any]:
-    if isinstance(named, str) and named in known:
-        return known[named]
-    near = difflib.get_close_matches(str(named), known, n=1)
-    guess = f" Did you mean {near[0]!r}?" if near else ""
-    raise UsageError(f"{place} must be one of {', '.join(known)}, not {shortened(named)}.{guess}")
-
-
-def _placed(place: str, call: Callable[[], Any]) -> Any:
-    """What a call returns; what it refuses is said with its place."""
-    try:
-        return call()
-    except UsageError as error:
-        raise UsageError(f"{place}: {error}") from None
+        return decode(FormatSettings, table, f"export.{name}"), {}  # which refuses it
+    renamed = _texts(table.get("rename", {}), f"export.{name}.rename")
+    return decode(FormatSettings, {key: table[key] for key in table if key != "rename"}, f"export.{name}"), renamed
 
 
 def _texts(table: Any, place: str) -> dict[str, str]:
-    if not isinstance(table, Mapping) or not all(isinstance(value, str) for value in table.values()):
+    if not isinstance(table, Mapping) or not all(isinstance(name, str) for name in table.values()):
         raise UsageError(f'{place} must be a table of names, {{ f1 = "title" }}, not {shortened(table)}.')
     return dict(table)
 
@@ -330,56 +327,91 @@ def _texts(table: Any, place: str) -> dict[str, str]:
 # -- what does not fit together ------------------------------------------------------------------------------------
 
 
-def _check(found: PipelineDefinition) -> None:
+def _placed(place: str, function: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
+    """What a call returns; what it refuses is said with its place."""
+    try:
+        return function(*arguments, **named)
+    except UsageError as error:
+        raise UsageError(f"{place}: {error}") from None
+
+
+def _check(pipeline: PipelineDefinition) -> None:
     from cldrank.clicks.days import n_days
     from cldrank.evaluation.click_measures import parse_click_measures
     from cldrank.evaluation.off_policy import off_policy
 
-    if not found.features.files:
+    log, verdict = pipeline.log, pipeline.verdict
+    if log.from_ == "ubi" and (log.files or not log.queries or not log.events):
+        raise UsageError('log: from = "ubi" takes queries and events, two sets of files, and no others.')
+    if log.from_ != "ubi" and (log.queries or log.events or not log.files):
+        raise UsageError('log.files names the files of the log; queries and events are for from = "ubi".')
+    if not pipeline.features.files:
         raise UsageError('features.files is missing; name the candidates: features.files = "train.parquet".')
-    if "columns" in found.log_options:
-        _texts(found.log_options["columns"], "log.columns")
-    layout = {name: value for name, value in found.log_options.items() if name in vars(LogLayout())}
-    _placed("log", lambda: LogLayout.of(None, layout))
-    _check_log(found.log)
-    if found.window.last:
-        _placed("window.last", lambda: n_days(found.window.last))
-    if found.verdict.measures:
-        _placed("verdict.measures", lambda: parse_click_measures(list(found.verdict.measures), 1 << 30))
-    _placed("verdict.estimator", lambda: off_policy(found.verdict.estimator))
-    if "better" not in found.verdict.ship_if:
+    layout = {name: option for name, option in pipeline.options["log"].items() if name in vars(LogLayout())}
+    _texts(layout.get("columns", {}), "log.columns")
+    _placed("log", LogLayout.of, None, layout)
+    if pipeline.window.last:
+        _placed("window.last", n_days, pipeline.window.last)
+    if verdict.measures:
+        _placed("verdict.measures", parse_click_measures, list(verdict.measures), 1 << 30)
+    _placed("verdict.estimator", off_policy, verdict.estimator)
+    if "better" not in verdict.ship_if:
         raise UsageError('verdict.ship_if must let a better ranker pass: ship_if = ["better"], or more verdicts.')
-    _check_against(found)
-    if found.path(found.export.folder).resolve() == found.path(found.runs.folder).resolve():
+    _check_curve(pipeline)
+    _check_training(pipeline)
+    try:
+        _check_folders(pipeline)
+    except OSError as error:  # a name that is too long for a file, say
+        raise UsageError(f"{shortened(error.filename)}: {error.strerror}.") from None
+
+
+def _check_curve(pipeline: PipelineDefinition) -> None:
+    """One source of propensities; an estimator is made once to check its parameters."""
+    from cldrank.propensity import Propensities, estimators
+
+    chosen, options = pipeline.propensities, pipeline.options["propensities"]
+    ways = [bool(chosen.assume), bool(chosen.file), bool(options) or chosen.method != "auto"]
+    if sum(ways) > 1:
+        raise UsageError(
+            "propensities: choose one of method (to estimate them), assume (a curve) and file; the parameters of an "
+            "estimator go with method."
+        )
+    for curve in chosen.assume.split(",") if chosen.assume else ():
+        assumed = curve.rpartition("=")[2].strip()
+        if assumed != "none" and not assumed.startswith("power:"):
+            raise UsageError(f'propensities.assume must be "power:1.0", "none" or such, not {assumed!r}.')
+        _placed("propensities.assume", Propensities.parse, assumed, 1)
+    if chosen.method != "auto":
+        estimator = _placed("propensities", estimators()[chosen.method], **options)
+        if estimator.bound:
+            raise UsageError(f"propensities.method: {chosen.method} finds a lower bound, not a curve; choose another.")
+
+
+def _check_training(pipeline: PipelineDefinition) -> None:
+    """The method is made once to check its parameters."""
+    from cldrank.estimators.needs import uses_clicks
+    from cldrank.estimators.registry import configured, methods
+
+    chosen = pipeline.train
+    method = _placed("train", configured, methods()[chosen.method], dict(pipeline.options["train"]))
+    _placed("train", method.check)
+    if not uses_clicks(method.required):
+        raise UsageError(f"train.method: {chosen.method} learns from labels; a pipeline learns from clicks.")
+    if not chosen.safe and (chosen.production_feature or chosen.safe_margin != TrainSettings().safe_margin):
+        raise UsageError("train: safe_margin and production_feature are for safe = true.")
+
+
+def _check_folders(pipeline: PipelineDefinition) -> None:
+    """Refuse folders that would overwrite each other, and to compare with what a run replaces, or makes."""
+    against = pipeline.verdict.against
+    own = [pipeline.path(folder).resolve() for folder in (pipeline.export.folder, pipeline.runs.folder)]
+    if own[0] == own[1]:
         raise UsageError("export.folder and runs.folder must be two folders.")
-
-
-def _check_against(found: PipelineDefinition) -> None:
-    """Refuse to compare with what a run replaces under that name, or makes."""
-    against = found.verdict.against
     if against in ("production", AS_SHIPPED):
         return
-    place = found.path(against).resolve()
-    for key, folder in (("export.folder", found.export.folder), ("runs.folder", found.runs.folder)):
-        if place.is_relative_to(found.path(folder).resolve()):
-            raise UsageError(
-                f'verdict.against: {against!r} lies in {key}, where runs replace it; "shipped" is the ranker that is '
-                "shipped, and a copy elsewhere stays what it is."
-            )
-    if not (place / "ranker.json").is_file():
+    place = pipeline.path(against).resolve()
+    if not (place / "ranker.json").is_file() or any(place.is_relative_to(folder) for folder in own):
         raise UsageError(
-            f'verdict.against must be "production", "shipped" or the folder of a ranker; {found.path(against)} does '
-            "not hold a ranker."
+            f'verdict.against must be "production", "shipped" or the folder of a ranker outside of export.folder and '
+            f"runs.folder, not {against!r}."
         )
-
-
-def _check_log(log: LogSettings) -> None:
-    if log.from_ == "ubi":
-        wrong = [key for key, there in (("queries", log.queries), ("events", log.events)) if not there]
-        if wrong or log.files:
-            raise UsageError('log: from = "ubi" takes queries and events, two sets of files, and no others.')
-        return
-    if log.queries or log.events:
-        raise UsageError(f'log: queries and events are for from = "ubi", not for {log.from_!r}; name files.')
-    if not log.files:
-        raise UsageError(f"log.files is missing; name the {listed(['files', 'folders or patterns'], 'or')} of the log.")

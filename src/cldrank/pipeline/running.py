@@ -1,7 +1,6 @@
 """`run_pipeline`: one step after the other, each only if what decides its result has changed.
 
-    runs/2026-11-16T0912-1f3a9c/    a run: the pipeline as it was, its record, its page, links to the results of steps
-    runs/latest                     a link to the newest run
+    runs/2026-11-16T091203-482113/  a run: the pipeline as it was, its record, its page
     runs/steps/train-5d0f…/         the result of a step, which runs share
 
 A run that is killed leaves the results of the steps that it finished; the next one goes on from there.
@@ -9,34 +8,103 @@ A run that is killed leaves the results of the steps that it finished; the next 
 
 from __future__ import annotations
 
-import os
 import shutil
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, Self
 
-from cldrank.decoding import hashed
-from cldrank.environment import commit, versions
-from cldrank.errors import CldrankError, UsageError
-from cldrank.files import holding, make_folder, replacing_folder, save_text, sweep
+from cldrank.errors import CldrankError, FormatError, UsageError
+from cldrank.files import holding, make_folder, replacing_folder, save_json, save_text, sweep
+from cldrank.fingerprints import commit, versions
 from cldrank.pipeline.definition import PipelineDefinition
-from cldrank.pipeline.fingerprints import Fingerprints
-from cldrank.pipeline.records import RECORD, RunRecord, Status, StepRecord
-from cldrank.pipeline.shipped import check_place, shipped_content
-from cldrank.pipeline.step import UNFINISHED, Say, Step, Workbench
-from cldrank.pipeline.steps import STEPS
-from cldrank.pipeline.store import StepStore
+from cldrank.pipeline.shipped import check_place, is_shipped, ship, shipped_content
+from cldrank.pipeline.steps import STEPS, UNFINISHED, Say, Step, Workbench, steps_of
+from cldrank.reading import read_json
+from cldrank.runs import TaskRecord
 
-LATEST = "latest"
-_STEPS = "steps"
-_MEMORY = "fingerprints.json"
-_NEW = ".new"  # a link that is about to take its name
+RECORD = "record.json"
+_FORMAT = "cldrank-pipeline-run"
 
-Report = Callable[[StepRecord], None]
+Status = Literal["running", "shipped", "stopped", "failed", "interrupted"]
+Report = Callable[[TaskRecord], None]
+
+
+@dataclass(frozen=True)
+class RunRecord:
+    """What came of a run.
+
+    name          of its folder
+    started       in UTC
+    status        how it ended; "running" while it does, and of a run that was killed until the next one begins
+    reason        why it ended so, in a sentence
+    stopped_by    the word of the gate that stopped it, such as "blocking" or "worse"
+    override      why a ranker was shipped against the verdict, in the words of who did so; empty where nobody did
+    inputs        the hash of every file that was read, by name, for each input
+    versions      of Python and the packages
+    shipped       the key of what is shipped at its end, whoever shipped it; empty where nothing is
+    new           whether that differs from the last run that ended well
+    """
+
+    name: str
+    pipeline: str
+    started: str
+    status: Status = "running"
+    reason: str = ""
+    stopped_by: str = ""
+    override: str = ""
+    seconds: float = 0.0
+    seed: int = 0
+    command: str = ""
+    commit: str = ""
+    versions: Mapping[str, str] = field(default_factory=dict)
+    inputs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    shipped: str = ""
+    new: bool = False
+    steps: tuple[TaskRecord, ...] = ()
+
+    def with_step(self, step: TaskRecord) -> Self:
+        """The same with a step in place of what was known of it."""
+        return replace(self, steps=tuple(step if known.name == step.name else known for known in self.steps))
+
+    def step(self, name: str) -> TaskRecord | None:
+        """The step of a name."""
+        return next((step for step in self.steps if step.name == name), None)
+
+    @property
+    def states(self) -> dict[str, str]:
+        """The state of each step; one that gave a reason to stop is "stopped", whether it ran or was reused."""
+        return {step.name: "stopped" if step.stop else step.state for step in self.steps}
+
+    @property
+    def verdict(self) -> str:
+        """What the verdict decided; empty where it was not asked."""
+        verdict = self.step("verdict")
+        return "" if verdict is None else str(verdict.facts.get("decision", ""))
+
+    @property
+    def changed(self) -> bool:
+        """Whether any step had to run."""
+        return any(step.state in ("running", "done", "failed") for step in self.steps)
+
+    def save(self, folder: Path) -> None:
+        """Write it, whole or not at all."""
+        save_json(folder / RECORD, {"format": _FORMAT, **asdict(self)})
+
+    @classmethod
+    def load(cls, folder: Path) -> Self:
+        """The record of the run in a folder."""
+        path = folder / RECORD
+        content: Any = read_json(path, "JSON")
+        try:
+            if content.pop("format") != _FORMAT:
+                raise ValueError("another format")
+            return cls(**{**content, "steps": tuple(TaskRecord(**step) for step in content["steps"])})
+        except (AttributeError, KeyError, TypeError, ValueError):
+            raise FormatError("this is not the record of a pipeline's run.", path=path) from None
 
 
 def run_pipeline(
@@ -64,166 +132,125 @@ def run_pipeline(
         sweep(root)
         for folder, record in runs_in(root):
             if record.status == "running":  # and nobody holds the lock
-                _mark_killed(folder, record)
-        return _RunningPipeline.begun(pipeline, root, ship_anyway, command, say, report).ended()
+                sweep(folder)
+                _ended(record, "interrupted", "the process was killed.").save(folder)
+        return _RunningPipeline(Workbench(pipeline, root, say=say), report, command, ship_anyway).run()
 
 
 def runs_in(root: Path) -> list[tuple[Path, RunRecord]]:
     """The runs in a folder, the oldest first; what cannot be read as one is left out."""
     found = []
     for folder in root.iterdir() if root.is_dir() else ():
-        if folder.is_dir() and not folder.is_symlink() and (folder / RECORD).is_file():
-            with suppress(CldrankError):
-                record = RunRecord.load(folder)
-                found += [(folder, record)] if record.name == folder.name else []  # else it is a copy
-    return sorted(found, key=lambda one: one[1].started)
+        with suppress(CldrankError):
+            record = RunRecord.load(folder)
+            found += [(folder, record)] if record.name == folder.name else []  # else it is a copy
+    return sorted(found, key=lambda run: run[1].started)
 
 
-def _mark_killed(folder: Path, record: RunRecord) -> None:
-    """Note that a run was killed, and remove what it did not finish."""
-    for place in (folder, folder / _STEPS):
-        sweep(place)
-        for link in place.glob(f".*{_NEW}"):
-            link.unlink()
-    steps = tuple(replace(one, state="not run") if one.state == "running" else one for one in record.steps)
-    replace(record, status="interrupted", reason="the process was killed.", steps=steps).save(folder)
+def _ended(record: RunRecord, status: Status, reason: str) -> RunRecord:
+    """The record of a run that is over; the step that was under way failed, or counts as not run."""
+    state: Literal["failed", "not run"] = "failed" if status == "failed" else "not run"
+    steps = tuple(replace(step, state=state) if step.state == "running" else step for step in record.steps)
+    return replace(record, status=status, reason=reason, steps=steps)
 
 
-@dataclass
 class _RunningPipeline:
     """A run that is going on: its folder, its record, and the workbench of its steps."""
 
-    root: Path
-    folder: Path
-    record: RunRecord
-    bench: Workbench
-    store: StepStore
-    ship_anyway: str
-    report: Report
-
-    @classmethod
-    def begun(
-        cls, pipeline: PipelineDefinition, root: Path, ship_anyway: str, command: str, say: Say, report: Report
-    ) -> _RunningPipeline:
-        now = datetime.now(UTC)
-        folder = _free(root, f"{now:%Y-%m-%dT%H%M}-{hashed(pipeline.text)[:6]}")
-        steps = (StepRecord(one.name, "not run" if one.is_needed(pipeline) else "not needed") for one in STEPS)
-        record = RunRecord(
-            name=folder.name,
+    def __init__(self, bench: Workbench, report: Report, command: str, ship_anyway: str) -> None:
+        now, pipeline, needed = datetime.now(UTC), bench.pipeline, steps_of(bench.pipeline)
+        self.bench, self.report, self.ship_anyway, self.start = bench, report, ship_anyway, time.perf_counter()
+        self.record = RunRecord(
+            name=f"{now:%Y-%m-%dT%H%M%S-%f}",
             pipeline=pipeline.source.name,
             started=now.isoformat(timespec="microseconds"),
             seed=pipeline.seed,
             command=command,
             commit=commit(),
             versions=versions(),
-            steps=tuple(steps),
+            steps=tuple(TaskRecord(step.name, "not run" if step in needed else "not needed") for step in STEPS),
         )
-        with replacing_folder(folder) as temporary:
+        self.folder = bench.root / self.record.name
+        with replacing_folder(self.folder) as temporary:
             save_text(temporary / "pipeline.toml", pipeline.text)
-            record.save(temporary)
-        _point(root / LATEST, folder.name)
-        fingerprints = Fingerprints.remembered(root / _MEMORY)
-        bench = Workbench(pipeline, root / _STEPS, fingerprints, say=say)
-        return cls(root, folder, record, bench, StepStore(root / _STEPS, fingerprints), ship_anyway, report)
+            self.record.save(temporary)
 
-    def ended(self) -> RunRecord:
-        """Run all steps; the record of how it ended."""
-        start = time.perf_counter()
-        with self._recorded(start):
+    def run(self) -> RunRecord:
+        """Run all steps, up to a gate that stops; whatever ends the run is in its record."""
+        try:
             stopped = self._all_steps()
-            if stopped is None:
-                self._end("shipped", "" if self.record.changed else "nothing has changed since an earlier run.", start)
-            else:
-                self.record = replace(self.record, stopped_by=stopped.stop)
-                self._end("stopped", f"{stopped.name}: {stopped.decided}", start)
+        except Exception as error:
+            self._end("failed", str(error) if isinstance(error, CldrankError) else f"{type(error).__name__}: {error}")
+            raise
+        except BaseException:  # Ctrl-C, or the signal to end
+            self._end("interrupted", "it was stopped; the next run goes on from here.")
+            raise
+        if stopped is None:
+            self._end("shipped", "" if self.record.changed else "nothing has changed since an earlier run.")
+        else:
+            self.record = replace(self.record, stopped_by=stopped.stop)
+            self._end("stopped", f"{stopped.name}: {stopped.decided}")
         self._tidy()
         return self.record
 
-    @contextmanager
-    def _recorded(self, start: float) -> Iterator[None]:
-        """Whatever ends the run is in its record."""
-        try:
-            yield
-        except CldrankError as error:
-            self._end("failed", str(error), start)
-            raise
-        except Exception as error:
-            self._end("failed", f"{type(error).__name__}: {error}", start)
-            raise
-        except BaseException:  # Ctrl-C, or the signal to end
-            self._end("interrupted", "it was stopped; the next run goes on from here.", start)
-            raise
-        finally:
-            self.bench.fingerprints.save()
-
-    def _all_steps(self) -> StepRecord | None:
-        """Run all steps; the one that stopped, if one did."""
-        for step in STEPS:
-            if not step.is_needed(self.bench.pipeline):
-                continue
-            found = self._step(step)
-            if found.stop and not (step.name == "verdict" and self.ship_anyway):
-                return found
-            if found.stop:
+    def _all_steps(self) -> TaskRecord | None:
+        """Run all steps; the record of the one that stopped, if one did."""
+        for step in steps_of(self.bench.pipeline):
+            record = self._result(step)
+            if record.stop and not (step.name == "verdict" and self.ship_anyway):
+                return record
+            if record.stop:
                 self.bench.override = self.ship_anyway
                 self.record = replace(self.record, override=self.ship_anyway)
         return None
 
-    def _step(self, step: Step) -> StepRecord:
+    def _result(self, step: Step) -> TaskRecord:
+        """The result of a step: of an earlier run, if nothing that decides it has changed."""
         bench = self.bench
-        self._note(StepRecord(step.name, "running"))
+        self._note(TaskRecord(step.name, "running"))
         try:
-            settings, read = step.settings(bench), step.reads(bench)
-            planned = StepRecord(step.name, "running", step.key(bench.pipeline, settings, read), settings, read)
-            self._note(planned)
-            found = self.store.find(step.name, planned.key)
-            if found is None or not step.is_in_place(bench, found):
-                found = self.store.carry_out(step, planned, bench)
-                step.settle(bench, found, bench.store / found.folder)
+            task = step.describe(bench)
+            self._note(TaskRecord(step.name, "running", task.key, dict(task.parameters), dict(task.inputs)))
+            record = bench.store.find(task.name, task.key)
+            if record is None or (step.name in ("export", "card") and not is_shipped(bench.pipeline, record)):
+                record = bench.store.carry_out(task, check=lambda: bench.check_inputs(task.inputs))
+                if step.name == "card":
+                    ship(bench, record)
         except CldrankError as error:
-            self._note(StepRecord(step.name, "failed", decided=str(error)))
+            self._note(TaskRecord(step.name, "failed", decided=str(error)))
             raise
-        bench.results[step.name] = found
-        self._link(found)
-        self._note(replace(found, state="stopped", reused=found.state == "reused") if found.stop else found)
-        self.report(found)
-        return found
+        bench.results[step.name] = record
+        self._note(record)
+        self.report(record)
+        return record
 
-    def _note(self, step: StepRecord) -> None:
+    def _note(self, step: TaskRecord) -> None:
         self.record = replace(self.record.with_step(step), inputs=self.bench.inputs)
         self.record.save(self.folder)
 
-    def _link(self, step: StepRecord) -> None:
-        """A link from the run to the result of a step."""
-        links = make_folder(self.folder / _STEPS)
-        _point(links / step.name, os.path.join("..", "..", _STEPS, step.folder))  # noqa: PTH118  # a link, not a path
+    def _end(self, status: Status, reason: str) -> None:
+        from cldrank.pipeline.run_page import render_run
 
-    def _end(self, status: Status, reason: str, start: float) -> None:
-        from cldrank.pipeline.page import render_run
-
-        seconds = round(time.perf_counter() - start, 3)
-        unfinished = ("failed" if status == "failed" else "not run") if status != "shipped" else "done"
-        steps = tuple(
-            replace(one, state=unfinished) if one.state == "running" else one  # type: ignore[arg-type]
-            for one in self.record.steps
-        )
         shipped = str(shipped_content(self.bench.pipeline).get("card", ""))
-        before = [record for _, record in runs_in(self.root) if record.status == "shipped"]
-        new = bool(shipped) and (not before or before[-1].shipped != shipped)
-        known = {"shipped": shipped, "new": new, "seconds": seconds, "steps": steps}
-        self.record = replace(self.record, status=status, reason=reason, **known)  # type: ignore[arg-type]
+        before = [record.shipped for _, record in runs_in(self.bench.root) if record.status == "shipped"]
+        self.record = replace(
+            _ended(self.record, status, reason),
+            shipped=shipped,
+            new=bool(shipped) and before[-1:] != [shipped],
+            seconds=round(time.perf_counter() - self.start, 3),
+        )
         self.record.save(self.folder)
         save_text(self.folder / "run.html", render_run(self.record))
 
     def _tidy(self) -> None:
         """Remove runs beyond those to keep, and results that no run refers to."""
-        every = runs_in(self.root)
-        kept = every[-self.bench.pipeline.runs.keep :]
-        for folder, _ in every[: -self.bench.pipeline.runs.keep]:
+        every, keep = runs_in(self.bench.root), self.bench.pipeline.runs.keep
+        for folder, _ in every[:-keep]:
             shutil.rmtree(folder, ignore_errors=True)
-        used = {step.folder for _, run in kept for step in run.steps if step.key}
-        self.store.forget_others(used)
-        for file in (self.root / UNFINISHED).glob("*"):
+        steps = [step for _, run in every[-keep:] for step in run.steps if step.key]
+        used = {step.folder for step in steps} | {name for step in steps for name in step.facts.get("counts", ())}
+        self.bench.store.forget_others(used)
+        for file in (self.bench.root / UNFINISHED).glob("*"):
             if file.stem not in used:
                 file.unlink(missing_ok=True)
 
@@ -232,36 +259,13 @@ def find_run(pipeline: PipelineDefinition, named: str | None) -> Path:
     """The folder of a run, by name or path; by default the newest."""
     root = pipeline.path(pipeline.runs.folder)
     every = [folder for folder, _ in runs_in(root)]
-    if named is None:
-        if not every:
-            raise UsageError(f"{root} holds no runs yet; `cldrank pipeline run {pipeline.source}` makes one.")
-        return every[-1]
-    for folder in (Path(named), root / named):
+    if named is None and not every:
+        raise UsageError(f"{root} holds no runs yet; `cldrank pipeline run {pipeline.source}` makes one.")
+    for folder in every[-1:] if named is None else (Path(named), root / named):
         if (folder / RECORD).is_file():
             return folder
     names = ", ".join(folder.name for folder in every[-5:])
     raise UsageError(f"there is no run {named!r} in {root}; the newest are {names or 'none'}.")
-
-
-def _free(root: Path, name: str) -> Path:
-    """A folder that is not there yet; runs of the same minute are numbered."""
-    number, folder = 1, root / name
-    while folder.exists():
-        number += 1
-        folder = root / f"{name}-{number}"
-    return folder
-
-
-def _point(link: Path, target: str) -> None:
-    """Make a link lead to a target, in one step; where there are no links, the record says where things are."""
-    temporary = link.with_name(f".{link.name}{_NEW}")
-    with suppress(OSError, NotImplementedError):
-        temporary.unlink(missing_ok=True)
-        temporary.symlink_to(target, target_is_directory=True)
-        try:
-            temporary.replace(link)
-        finally:
-            temporary.unlink(missing_ok=True)
 
 
 def as_line(record: RunRecord, folder: Path, code: int) -> dict[str, Any]:
@@ -278,6 +282,6 @@ def as_line(record: RunRecord, folder: Path, code: int) -> dict[str, Any]:
         "override": record.override or None,
         "reason": record.reason,
         "seconds": record.seconds,
-        "steps": {step.name: step.state for step in record.steps},
+        "steps": record.states,
         "warnings": sum(len(step.warnings) for step in record.steps),
     }

@@ -1,33 +1,40 @@
-"""`AffineClicks`: clicks as a slope times relevance plus a base, for each position."""
+"""Trust bias: clicks as a slope times relevance plus a base at each position, given or estimated."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from os import PathLike
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from cldrank._typing import IntArray
 from cldrank.arguments import check_choice, check_number, check_whole
-from cldrank.errors import DataError, FormatError, Spelling, UsageError
-from cldrank.files import save_json
-from cldrank.propensity.parsing import as_floats, as_number, as_text, entry, numbers, symmetric, texts
-from cldrank.propensity.propensities import Propensities, keep_array, normal_draws, places_of
-from cldrank.reading import read_json
+from cldrank.clicks.table import ClickTable
+from cldrank.data.dataset import RankingDataset
+from cldrank.errors import DataError, UnidentifiableError
+from cldrank.parameters import value
+from cldrank.propensity.cells import FEWEST_TESTED, Cells, PairSums, draw_weights
+from cldrank.propensity.estimator import PropensityEstimator
+from cldrank.propensity.harvesting import require_overlap
+from cldrank.propensity.identifiability import LOST, Requirement, counts_every_click, too_few
+from cldrank.propensity.propensities import (
+    CurveBase,
+    Propensities,
+    as_floats,
+    check_confidence,
+    keep_array,
+    normal_draws,
+    places_of,
+)
 from cldrank.wording import positions
 
-if TYPE_CHECKING:
-    from cldrank.clicks.table import ClickTable
-
 Floats = NDArray[np.float64]
-FORMAT = "cldrank-affine-clicks"
 _LEAST = 0.01  # of a slope, times its estimate, in a draw
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class AffineClicks:
+class AffineClicks(CurveBase):
     """P(click at k) = slope_k * relevance + base_k (Vardasbi, Oosterhuis and de Rijke 2020).
 
     slope, base   (k,) float64: entry 0 is position 1; slopes are above 0
@@ -71,19 +78,11 @@ class AffineClicks:
             )
         keep_array(self, "slope", slope)
         keep_array(self, "base", base)
-        if self.covariance is not None:
-            covariance, size = as_floats(self.covariance, "covariance"), 2 * len(slope)
-            if covariance.shape != (size, size):
-                raise DataError(
-                    f"covariance of {len(slope)} positions has shape {covariance.shape}; it must be {(size, size)}."
-                )
-            if not np.isfinite(covariance).all() or np.diag(covariance).min() < 0:
-                raise DataError("covariance must be finite, without negative variances.")
-            keep_array(self, "covariance", covariance)
+        self._check_array("covariance", (2 * len(slope), 2 * len(slope)))
         if (self.covariance is None) != (self.confidence is None):
             raise DataError("an interval needs covariance and confidence, both.")
-        if self.confidence is not None and not 0 < as_number(self.confidence, "confidence") < 1:
-            raise DataError(f"confidence must be between 0 and 1, not {self.confidence}.")
+        if self.confidence is not None:
+            check_confidence(self.confidence)
 
     @classmethod
     def of(cls, examined: ArrayLike, relevant: ArrayLike, irrelevant: ArrayLike) -> AffineClicks:
@@ -110,38 +109,16 @@ class AffineClicks:
         more = ", …" if len(self) > 8 else ""
         return f"AffineClicks(slope {slope}{more}; base {base}{more}; {self.origin})"
 
-    def __str__(self) -> str:
-        """A table: one line per position, and what there is to know."""
-        lines = [self.origin, f"{'position':>8}  {'slope':>24}  {'base':>24}"]
-        (low, high), (below, above) = self.interval("slope"), self.interval("base")
-        for at in range(len(self)):
-            entries = (
-                _entry(values[at], lows[at], highs[at], self.confidence is not None)
-                for values, lows, highs in ((self.slope, low, high), (self.base, below, above))
-            )
-            lines.append(f"{at + 1:>8}  " + "  ".join(f"{entry:>24}" for entry in entries))
-        return "\n".join([*lines, *(f"note: {note}" for note in self.notes)])
-
-    def _repr_html_(self) -> str:
-        from cldrank.propensity.curve_view import affine_view
-
-        return affine_view(self)
-
-    @property
-    def errors(self) -> tuple[Floats, Floats]:
-        """The standard errors of slopes and bases, 0 where they were given."""
-        if self.covariance is None:
-            return np.zeros(len(self)), np.zeros(len(self))
-        found = np.sqrt(np.maximum(np.diag(self.covariance), 0.0))
-        return found[: len(self)], found[len(self) :]
-
     def interval(self, name: str) -> tuple[Floats, Floats]:
         """Low and high of "slope" or "base" at each position."""
         from scipy.special import ndtri
 
         check_choice("name", name, ("slope", "base"))
-        values, error = (self.slope, self.errors[0]) if name == "slope" else (self.base, self.errors[1])
-        half = float(ndtri((1 + (self.confidence or 0.9)) / 2)) * error
+        values = self.slope if name == "slope" else self.base
+        if self.covariance is None:
+            return values, values
+        errors = np.sqrt(np.maximum(np.diag(self.covariance), 0.0))
+        half = float(ndtri((1 + (self.confidence or 0.9)) / 2)) * np.split(errors, 2)[name == "base"]
         return values - half, values + half
 
     @property
@@ -165,13 +142,11 @@ class AffineClicks:
         drawn = np.tile(both, (n, 1)) if self.covariance is None else normal_draws(both, self.covariance, n, seed)
         return np.maximum(drawn[:, : len(self)], _LEAST * self.slope), drawn[:, len(self) :]
 
-    # -- use -----------------------------------------------------------------------------------------------------
-
     def relevance(self, rate: ArrayLike, position: ArrayLike) -> Floats:
         """(rate - base) / slope: the relevance that a click-through rate at a position implies."""
         slope, base = self.at(position)
-        found: Floats = (np.asarray(rate, dtype=np.float64) - base) / slope
-        return found
+        relevance: Floats = (np.asarray(rate, dtype=np.float64) - base) / slope
+        return relevance
 
     def at(self, position: ArrayLike) -> tuple[Floats, Floats]:
         """Slope and base of each position, counted from 1."""
@@ -192,6 +167,10 @@ class AffineClicks:
             slope, self.base - slope * level, f"{self.origin}; anchored at position 1", notes=self.notes
         )
 
+    def trusted(self) -> AffineClicks:
+        """The same: slopes and bases are not held against the log's own pages, which cannot tell them apart."""
+        return self
+
     def clip(self, minimum: float) -> AffineClicks:
         """The same with no slope below a share of the first, for less variance; those raised are certain.
 
@@ -202,8 +181,7 @@ class AffineClicks:
         raised = np.flatnonzero(self.slope < least) + 1
         if not len(raised):
             return self
-        where = positions(raised.tolist(), most=len(raised))
-        origin = f"{self.origin}; slopes clipped to {least:g} at {where}"
+        origin = f"{self.origin}; slopes clipped to {least:g} at {positions(raised.tolist(), most=len(raised))}"
         covariance = None if self.covariance is None else self.covariance.copy()
         if covariance is not None:
             covariance[raised - 1] = covariance[:, raised - 1] = 0.0
@@ -213,10 +191,9 @@ class AffineClicks:
         """How much of a difference in relevance shows at each position, relative to the first: slope_k / slope_1."""
         from scipy.special import ndtri
 
-        values = self.slope / self.slope[0]
+        values, size = self.slope / self.slope[0], len(self)
         if self.covariance is None or self.confidence is None:
             return Propensities(values, f"slopes of {self.origin}", method="AffineClicks" if values.max() > 1 else None)
-        size = len(self)
         turn = np.diag(1 / self.slope)
         turn[:, 0] -= 1 / self.slope[0]
         with np.errstate(all="ignore"):  # what is not finite is refused below
@@ -234,53 +211,164 @@ class AffineClicks:
             notes=("slopes alone: clicks that owe nothing to relevance are left out", *self.notes),
         )
 
-    # -- files ---------------------------------------------------------------------------------------------------
 
-    def save(self, path: str | PathLike[str]) -> None:
-        """Write them to a JSON file."""
-        content: dict[str, Any] = {"format": FORMAT, "slope": self.slope.tolist(), "base": self.base.tolist()}
-        content |= {"origin": self.origin, "notes": list(self.notes), "confidence": self.confidence}
-        content["covariance"] = None if self.covariance is None else self.covariance.tolist()
-        save_json(path, content, indent=1)
-
-    @classmethod
-    def load(cls, path: str | PathLike[str]) -> AffineClicks:
-        """Read what `save` wrote."""
-        file = Path(path)
-        if not file.is_file():
-            raise UsageError(f"{file}: {'a folder, not a' if file.is_dir() else 'no such'} file of affine clicks.")
-        content: Any = read_json(file, "JSON")
-        if not isinstance(content, dict) or content.get("format") != FORMAT:
-            raise FormatError(
-                "holds no slopes and bases; {} writes them, and propensities are for {}.",
-                Spelling("TrustBias().fit(clicks).save", "`cldrank propensity estimate --method trust-bias`"),
-                Spelling("Propensities.load", "--propensity"),
-                path=file,
-            )
-        try:
-            known = {name: entry(content, name, "the file") for name in ("slope", "base", "origin", "notes")}
-            slope = numbers(known["slope"], "slope")
-            covariance, confidence = (content.get(name) for name in ("covariance", "confidence"))
-            return cls(
-                slope,
-                numbers(known["base"], "base"),
-                as_text(known["origin"], "origin"),
-                None if covariance is None else symmetric(covariance, "covariance", 2 * len(slope)),
-                None if confidence is None else as_number(confidence, "confidence", 0, 1),
-                texts(known["notes"], "notes"),
-            )
-        except DataError as error:
-            raise FormatError(f"holds damaged slopes and bases: {error}", path=file) from None
-
-
-def curve_of(found: Propensities | AffineClicks) -> Propensities:
+def curve_of(curve: Propensities | AffineClicks) -> Propensities:
     """The propensities themselves, or the slopes as propensities.
 
     >>> curve_of(AffineClicks(np.array([0.4, 0.2]), np.array([0.5, 0.1])))
     Propensities(1, 0.5; slopes of given)
     """
-    return found.propensities() if isinstance(found, AffineClicks) else found
+    return curve.propensities() if isinstance(curve, AffineClicks) else curve
 
 
-def _entry(value: float, low: float, high: float, known: bool) -> str:
-    return f"{value:.4g} ({low:.3g} – {high:.3g})" if known else f"{value:.4g}"
+@value
+class TrustBias(PropensityEstimator[AffineClicks]):
+    """Slopes and bases of the affine model of trust bias (Vardasbi et al. 2020), relevance free for each candidate.
+
+        P(click at k) = slope_k γ_i + base_k,    slope_1 = 1, base_1 = 0
+
+    γ_i is the probability of a click on candidate i at position 1. Candidates shown at k and at l lie on a line,
+
+        slope_l / slope_k = (C_kl + V_l) / (V_k + C_kl),    V, C: variance and covariance of their click probabilities
+
+    both freed of the noise of the clicks, so that any number of impressions will do: where each candidate has a γ of
+    its own, plain maximum likelihood is biased unless all cells are large. All pairs of positions are joined, each by
+    its precision. It needs what harvesting needs, and candidates that differ in relevance: otherwise no slope is known.
+
+    >>> import cldrank as cr
+    >>> data = cr.RankingDataset.from_arrays([[0.0]] * 60, [0] * 60)
+    >>> shown = {"row": [*range(60)] * 2, "position": [1] * 60 + [2] * 60, "impressions": [10000] * 120}
+    >>> clicks = cr.ClickTable.from_arrays(data, **shown, clicks=[8000, 6000] * 30 + [4000, 2000] * 30)
+    >>> TrustBias().fit(clicks)
+    AffineClicks(slope 1, 1; base 0, -0.4; TrustBias, 60 candidates)
+    """
+
+    name = "trust-bias"
+    label = "Trust bias"
+    sentence = "Several rankers; a slope and a base per position, where people trust high positions"
+    affine = True
+    order = 40
+
+    def _fit(self, clicks: ClickTable, dataset: RankingDataset | None) -> AffineClicks:
+        del dataset
+        cells, lines, logs, _ = self._slopes(clicks)
+        slope = np.exp(logs)
+        shift = lines.mean_lower / slope[:, lines.lower] - lines.mean_upper / slope[:, lines.upper]
+        base = self._joined(lines, shift, cells.size) * slope
+        covariance = np.cov(np.concatenate([slope, base], axis=1)[1:], rowvar=False)
+        return AffineClicks(
+            slope[0],
+            base[0],
+            f"{type(self).__name__}, {cells.n_units:,} {cells.units}",
+            covariance,
+            self.confidence,
+            (_verdict(base[0, 1:], covariance[cells.size + 1 :, cells.size + 1 :]),),
+        )
+
+    def _required(self, clicks: ClickTable, dataset: RankingDataset | None) -> Requirement:
+        del dataset
+        return self._met("candidates of different relevance connect all positions", self._slopes(clicks)[3])
+
+    def _slopes(self, clicks: ClickTable) -> tuple[Cells, Lines, Floats, Floats]:
+        """Cells, lines, (1 + replicates, size) log slopes of the log and resampled, and (size,) their errors."""
+        if clicks.every_click and (clicks.clicks > clicks.impressions).any():
+            raise counts_every_click(self.name)
+        cells = self._cells(clicks)
+        pairs = PairSums.of(cells)
+        every, against = np.arange(len(pairs.upper)), "one that leads to the first"
+        require_overlap(self.name, against, pairs, every, cells, self.confidence)
+        weights = draw_weights(cells.n_groups, self.replicates, self.seed)
+        lines = Lines.of(cells, np.concatenate([np.ones((1, cells.n_groups)), weights]))
+        logs = self._joined(lines, lines.log_slope, cells.size)
+        errors = logs[1:].std(axis=0)
+        weak = np.flatnonzero(errors > self.refuse_above)
+        if len(weak):
+            worst = int(weak[errors[weak].argmax()])
+            raise too_few(self.name, weak + 1, worst + 1, float(errors[worst]), cells, self.confidence)
+        return cells, lines, logs, errors
+
+    def _joined(self, lines: Lines, differences: Floats, size: int) -> Floats:
+        """(logs, size) the numbers, 0 at the first position, whose differences come nearest to those of the pairs.
+
+        Each pair counts by its precision over the replicates; replicates that lack a pair in use stand at the mean.
+        """
+        known = np.isfinite(differences)
+        used = np.flatnonzero(known[0] & (known[1:].mean(axis=0) >= 1 - LOST))
+        away = np.where(known[1:], differences[1:] - differences[0], 0.0)[:, used]
+        precision = 1 / np.maximum((away**2).mean(axis=0), 1e-12)
+        design = np.zeros((len(used), size))
+        design[np.arange(len(used)), lines.lower[used]] = 1.0
+        design[np.arange(len(used)), lines.upper[used]] = -1.0
+        inner = design[:, 1:]
+        if not len(used) or np.linalg.matrix_rank(inner) < size - 1:
+            reason = "the candidates that were shown at several positions are clicked too much alike, or too seldom"
+            raise UnidentifiableError(
+                f"trust-bias cannot separate slopes from bases: {reason}. What is needed: candidates of different "
+                "relevance, at several positions each, and more pages. If clicks follow examination alone, all-pairs "
+                "needs no such difference.",
+                positions=tuple(range(1, size + 1)),
+                reason=reason,
+            )
+        weighted = inner * precision[:, None]
+        solved: Floats = np.linalg.solve(inner.T @ weighted, weighted.T @ differences[:, used].T).T
+        whole = np.atleast_1d(np.isfinite(solved).all(axis=1))
+        solved = np.where(whole[:, None], solved, solved[whole].mean(axis=0))
+        return np.concatenate([np.zeros((len(solved), 1)), solved], axis=1)
+
+
+class Lines(NamedTuple):
+    """For each pair of positions k < l, the line on which the click probabilities of their candidates lie.
+
+    upper, lower              (pairs,) k and l, from 0
+    log_slope                 (logs, pairs) log of slope_l / slope_k; NaN where none is known
+    mean_upper, mean_lower    (logs, pairs) mean click probability at k and at l
+    """
+
+    upper: IntArray
+    lower: IntArray
+    log_slope: Floats
+    mean_upper: Floats
+    mean_lower: Floats
+
+    @classmethod
+    def of(cls, cells: Cells, weights: Floats) -> Lines:
+        """The lines of several logs at once: `weights` (logs, groups) say how often each log has each group."""
+        upper, lower, sums = _moments(cells)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            total, *rest = (weights @ part for part in sums)
+            one, two, product, square_one, square_two = (part / total for part in rest)
+            shared = product - one * two
+            above, below = shared + square_one - one**2, shared + square_two - two**2
+            known = (above > 0) & (below > 0)  # else the candidates do not differ beyond the noise
+            known &= (sums[0] > 0).sum(axis=0) >= FEWEST_TESTED
+            return cls(upper, lower, np.log(np.where(known, below / above, np.nan)), one, two)
+
+
+def _moments(cells: Cells) -> tuple[IntArray, IntArray, Floats]:
+    """(6, groups, pairs) weights, and weighted sums of p_k, p_l, p_k p_l, p_k² and p_l², each without bias.
+
+    p² is estimated by c (c - 1) / (n (n - 1));  the weight of a candidate is n m / (n + m)
+    """
+    n, c = cells.impressions, cells.clicks
+    upper, lower = np.triu_indices(cells.size, 1)
+    sums = np.zeros((6, cells.n_groups, len(upper)))
+    rate = c / n
+    square = np.where(n > 1, c * (c - 1) / np.maximum(n * (n - 1), 1.0), 0.0)
+    for first, second, number in cells.pairs():
+        several = (n[first] > 1) & (n[second] > 1)
+        one, two, pair = first[several], second[several], number[several]
+        weight = n[one] * n[two] / (n[one] + n[two])
+        parts = (np.ones(len(one)), rate[one], rate[two], rate[one] * rate[two], square[one], square[two])
+        for at, values in enumerate(parts):
+            sums[at] += cells.by_group(pair, weight * values, len(upper), one)
+    return upper, lower, sums
+
+
+def _verdict(base: Floats, covariance: Floats) -> str:
+    """Whether examination alone would do, by Wald's test of base 0."""
+    from scipy.special import chdtrc
+
+    statistic = float(base @ np.linalg.pinv(np.atleast_2d(covariance), rcond=1e-10, hermitian=True) @ base)
+    chance = float(chdtrc(len(base), statistic))
+    verdict = "refuted: trust, or something like it" if chance < 0.01 else "not refuted"
+    return f"that positions differ in examination alone is {verdict} (p = {chance:.2g})"

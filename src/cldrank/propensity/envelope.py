@@ -7,17 +7,18 @@ from numpy.typing import NDArray
 
 from cldrank._typing import IntArray
 from cldrank.clicks.table import ClickTable
-from cldrank.clicks.units import FEWEST_CLICKED, clicked_more_than, draw_weights
 from cldrank.data.dataset import RankingDataset
+from cldrank.errors import UnidentifiableError
 from cldrank.parameters import parameter, value
-from cldrank.propensity.checks.refusal import clicked_too_rarely, counts_every_click
-from cldrank.propensity.counts import Cells
-from cldrank.propensity.estimator import CurveEstimator, complete
+from cldrank.propensity.cells import Cells, draw_weights
+from cldrank.propensity.estimator import CurveEstimator
+from cldrank.propensity.identifiability import Requirement, counts_every_click, way_out
 from cldrank.propensity.propensities import Propensities
-from cldrank.wording import positions
+from cldrank.wording import count, positions
 
 Floats = NDArray[np.float64]
 
+FEWEST_CLICKED = 20  # candidates at each position that a bound of the curve needs
 _MOST_OTHERS = 3  # by default; more bring the bound hardly nearer to the curve
 _ENOUGH = 200  # candidates at each of two positions that are worth asking for one click more
 _MANY = 20.0  # impressions of a candidate from which on more of them hardly add to its weight
@@ -68,52 +69,78 @@ class Envelope(CurveEstimator):
 
     def _cells(self, clicks: ClickTable) -> Cells:
         if clicks.every_click:
-            raise counts_every_click(self.spelling)
+            raise counts_every_click(self.name)
         return super()._cells(clicks)
 
-    def _check(self, clicks: ClickTable, dataset: RankingDataset | None) -> None:
+    def _required(self, clicks: ClickTable, dataset: RankingDataset | None) -> Requirement:
         del dataset
-        self._orders(self._cells(clicks))
+        cells = self._cells(clicks)
+        draws, _ = self._resampled(cells, self._orders(cells))
+        reason = (
+            "it is a lower bound of the curve if results at low positions are no more relevant than those at the "
+            "first, nearer to it where results are clicked again and again"
+        )
+        return self._met(reason, self._errors(draws[1:], cells))
 
     def _fit(self, clicks: ClickTable, dataset: RankingDataset | None) -> Propensities:
         del dataset
         cells = self._cells(clicks)
         orders = self._orders(cells)
+        rates, comparisons = self._resampled(cells, orders)
+        values, draws = rates[0], rates[1:]
+        notes = (*self._notes(values, self._errors(draws, cells), cells, None), *_loose(orders))
+        return self._curve(cells, values, draws, bound=True, comparisons=comparisons, notes=notes)
+
+    def _resampled(self, cells: Cells, orders: IntArray) -> tuple[Floats, Floats]:
+        """(1 + replicates, size) the bound and the resampled ones, NaN where there is none; effective impressions."""
         weights = draw_weights(cells.n_groups, self.replicates, self.seed)
         weights = np.concatenate([np.ones((1, cells.n_groups)), weights])
-        found, comparisons = np.empty((len(weights), cells.size)), np.empty(cells.size)
+        bounds, comparisons = np.empty((len(weights), cells.size)), np.empty(cells.size)
         for others in np.unique(orders):
             at = np.flatnonzero(orders == others)
             with np.errstate(divide="ignore", invalid="ignore"):  # at positions with too few impressions
                 before, again, behind = _tally(cells, int(others))
                 rate = (weights @ again) / (weights @ before)
-                found[:, at], comparisons[at] = rate[:, at] / rate[:, :1], behind[at]
-        values, draws = found[0], np.where(np.isfinite(found[1:]), found[1:], np.nan)
-        errors, whole = self._errors(draws, cells), complete(draws)
-        tail = (1 - self.confidence) / 2
-        return self._curve(
-            cells,
-            values,
-            tuple(np.nanquantile(draws, [tail, 1 - tail], axis=0)),
-            bound=True,
-            covariance=np.cov(np.log(whole), rowvar=False),
-            comparisons=comparisons,
-            notes=(*self._notes(values, errors, cells, None), *_loose(orders)),
-            replicates=whole,
-        )
+                bounds[:, at], comparisons[at] = rate[:, at] / rate[:, :1], behind[at]
+        bounds[1:] = np.where(np.isfinite(bounds[1:]), bounds[1:], np.nan)
+        return bounds, comparisons
 
     def _orders(self, cells: Cells) -> IntArray:
         """(size,) how many others must have clicked a result, by position; a refusal where too few results were."""
         least = self.others or 0
         counts = clicked_more_than(cells.place, cells.clicks, cells.size, least)
         if counts.min() < FEWEST_CLICKED:
-            raise clicked_too_rarely(self.spelling, counts, least + 1, FEWEST_CLICKED)
+            raise _clicked_too_rarely(counts, least + 1)
         orders = np.full(cells.size, least)
         for more in range(1, _MOST_OTHERS + 1) if self.others is None else ():
             counts = clicked_more_than(cells.place, cells.clicks, cells.size, more)
             needed = FEWEST_CLICKED if more == 1 else _ENOUGH
             orders[np.minimum(counts, counts[0]) >= needed] = more
         return orders
+
+
+def clicked_more_than(place: IntArray, clicks: Floats | IntArray, size: int, times: int) -> IntArray:
+    """(size,) how many candidates were clicked more than `times` times at each place, counted from 0.
+
+    >>> clicked_more_than(np.array([0, 0, 1]), np.array([1, 2, 5]), 3, 1)
+    array([1, 1, 0])
+    """
+    return np.bincount(place[clicks > times], minlength=size)
+
+
+def _clicked_too_rarely(counts: IntArray, clicks: int) -> UnidentifiableError:
+    """The error where too few candidates were clicked often enough; `counts` were, at each position."""
+    weak = np.flatnonzero(counts < FEWEST_CLICKED) + 1
+    depth = int(weak[0]) - 1
+    often = "at all" if clicks == 1 else f"at least {clicks} times"
+    few = f"{count(int(counts[depth]), 'candidate was', 'candidates were')} clicked at position {depth + 1} {often}"
+    return UnidentifiableError(
+        f"envelope cannot bound {positions(weak.tolist())}: {few}, and it needs {FEWEST_CLICKED}. What is needed: more "
+        f"pages of the same queries. {way_out(depth)}",
+        positions=tuple(weak.tolist()),
+        depth=depth,
+        reason=f"fewer than {FEWEST_CLICKED} candidates were clicked {often} at {positions(weak.tolist())}",
+    )
 
 
 def _loose(orders: IntArray) -> tuple[str, ...]:

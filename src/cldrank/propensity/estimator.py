@@ -1,13 +1,14 @@
-"""What estimators share: their description, one `fit`, resampling, refusals and the result.
+"""What estimators share: their description, one `fit`, resampling, requirements and the result.
 
-An estimator is described once, on its class; the command line and `compare_estimators` derive from it. `estimators`
-finds all of them, so a new one is one new file in this package.
+An estimator is described once, on its class. The command line, the audit, choosing and comparing iterate over
+`estimators`, which finds all of them, so a new one is one new file in this package.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from importlib import import_module
 from pkgutil import walk_packages
 from typing import Any, ClassVar, Generic, Literal, Self, TypeVar
@@ -17,24 +18,20 @@ from numpy.typing import NDArray
 
 from cldrank._typing import IntArray
 from cldrank.clicks.table import ClickTable
-from cldrank.clicks.units import draw_weights
 from cldrank.data.dataset import RankingDataset
-from cldrank.errors import Spelling, UsageError
+from cldrank.errors import CldrankError, MissingDependencyError, MissingValueError, UnidentifiableError, UsageError
 from cldrank.parameters import Value, parameter, value
-from cldrank.propensity.affine_clicks import AffineClicks
-from cldrank.propensity.checks.attraction import AttractionCheck, compared_by_attraction
-from cldrank.propensity.checks.goodness import goodness_of_fit
-from cldrank.propensity.checks.refusal import ALL_PAIRS, cannot_estimate, too_few
-from cldrank.propensity.counts import Cells, PairSums, Resample
+from cldrank.propensity.cells import Cells, PairSums, Resample, draw_weights
+from cldrank.propensity.goodness import MISFIT, AttractionCheck, compared_by_attraction, goodness_of_fit
+from cldrank.propensity.identifiability import Requirement, cannot_estimate, errors_of_logs, too_few, usable_positions
 from cldrank.propensity.propensities import Propensities
 
 Floats = NDArray[np.float64]
-Needs = Literal["cells", "log", "features"]
-Result_co = TypeVar("Result_co", bound=Propensities | AffineClicks, covariant=True)
+Result_co = TypeVar("Result_co", covariant=True)
+Outcome = TypeVar("Outcome")
 
-_LOST = 0.05  # the share of replicates that may be without an estimate of a position
+REFUSALS = (UnidentifiableError, MissingDependencyError, MissingValueError)
 _FEW_UNITS = 20
-_REFUTED = 0.01  # a p-value below refutes a model
 
 
 @value
@@ -49,7 +46,7 @@ class PropensityEstimator(Value, ABC, Generic[Result_co]):
     needs      "cells" alone; the raw "log", for the probabilities of display; or "features" of the candidates
     affine     whether it finds a slope and a base for each position, instead of one propensity
     bound      whether it finds a lower bound of the curve, instead of the curve
-    compared   whether `compare_estimators` includes it
+    baseline   whether it is known to be biased, and only there to be compared with
     order      its place in lists: the better founded, the earlier
     """
 
@@ -69,41 +66,76 @@ class PropensityEstimator(Value, ABC, Generic[Result_co]):
     name: ClassVar[str]
     label: ClassVar[str]
     sentence: ClassVar[str]
-    needs: ClassVar[Needs] = "cells"
+    needs: ClassVar[Literal["cells", "log", "features"]] = "cells"
     affine: ClassVar[bool] = False
     bound: ClassVar[bool] = False
-    compared: ClassVar[bool] = True
+    baseline: ClassVar[bool] = False
     order: ClassVar[int] = 50
-
-    @property
-    def spelling(self) -> Spelling:
-        """Its name in messages: the class in Python, the method in the shell."""
-        return Spelling(type(self).__name__, self.name)
 
     def fit(self, clicks: ClickTable, dataset: RankingDataset | None = None) -> Result_co:
         """Estimate from a log, or raise UnidentifiableError where the log cannot support it.
 
         dataset   the candidates with their features, for estimators that need these; the others refuse it
         """
-        self._check_given(clicks, dataset)
+        if not isinstance(clicks, ClickTable):
+            raise UsageError(f"{self.name} learns from a ClickTable, not from a {type(clicks).__name__}.")
+        missing = self.missing(dataset)
+        if missing is not None:
+            raise UsageError(f"{self.name}: {missing}.")
+        if dataset is not self.used(dataset):
+            raise UsageError(f"{self.name} does not use features; leave out `features`.")
         return self._fit(clicks, dataset)
 
-    def check(self, clicks: ClickTable, dataset: RankingDataset | None = None) -> None:
-        """Raise UnidentifiableError if the log cannot support an estimate at all; fits and resamples nothing."""
-        self._check_given(clicks, dataset)
-        self._check(clicks, dataset)
+    def requirements(self, clicks: ClickTable, dataset: RankingDataset | None = None) -> Requirement:
+        """Whether a log meets what it needs, and how precise it would be: what `fit` would do, without the rest of it.
 
-    def missing(self, dataset: RankingDataset | None) -> UsageError | None:
-        """The error that says what it needs beside cells and was not given; None where nothing is missing."""
+        Where only the upper positions can be estimated, it says how precise those would be.
+
+        >>> import cldrank as cr
+        >>> data = cr.RankingDataset.from_arrays([[0.0]] * 60, [0] * 60)
+        >>> fixed = {"position": [1] * 30 + [2] * 30, "impressions": [100] * 60, "clicks": [40] * 30 + [10] * 30}
+        >>> clicks = cr.ClickTable.from_arrays(data, **fixed)
+        >>> [name for name, kind in estimators().items() if kind().requirements(clicks).met]
+        ['envelope', 'click-through']
+        """
+        missing = self.missing(dataset)
+        if missing is not None:
+            return Requirement(self.name, False, missing)
+        requirement, refusal = self._deepest(clicks, lambda upper: upper._required(clicks, self.used(dataset)))
+        if refusal is None and requirement is not None:
+            return requirement
+        reason = getattr(refusal, "reason", "") or str(refusal).removesuffix(".")
+        errors = () if requirement is None else requirement.errors
+        size = clicks.depth if self.depth is None else self.depth
+        padded = errors and (*errors, *[None] * (size - len(errors)))
+        return Requirement(self.name, False, reason, padded, usable_positions(padded))
+
+    def fit_upper(self, clicks: ClickTable) -> Result_co | None:
+        """What it finds of as many positions from the top as it can estimate; None where it can estimate none."""
+        return self._deepest(clicks, lambda upper: upper.fit(clicks))[0]
+
+    def _deepest(
+        self, clicks: ClickTable, attempt: Callable[[Self], Outcome]
+    ) -> tuple[Outcome | None, CldrankError | None]:
+        """What an attempt makes of as many positions as it can, and why it does not make it of all."""
+        depth = clicks.depth if self.depth is None else self.depth
+        first: CldrankError | None = None
+        upper = self
+        while True:
+            try:
+                return attempt(upper), first
+            except REFUSALS as refusal:
+                first = first or refusal
+                depth = min(getattr(refusal, "depth", 0), depth - 1)
+                if depth < 2:
+                    return None, first
+                upper = replace(self, depth=depth)
+
+    def missing(self, dataset: RankingDataset | None) -> str | None:
+        """What it needs beside cells and was not given, in one sentence; None where nothing is missing."""
         if self.needs != "features" or dataset is not None:
             return None
-        return UsageError(
-            "{} needs the features of the candidates: {}. Where candidates were shown at several positions, {} does "
-            "without.",
-            self.spelling,
-            Spelling("fit(clicks, dataset)", "name them with --features"),
-            ALL_PAIRS,
-        )
+        return "it needs the features of the candidates (`features`)"
 
     def used(self, dataset: RankingDataset | None) -> RankingDataset | None:
         """The dataset if it needs one, else None: what `fit` accepts."""
@@ -118,24 +150,16 @@ class PropensityEstimator(Value, ABC, Generic[Result_co]):
         del probability
         return self
 
-    def _check_given(self, clicks: ClickTable, dataset: RankingDataset | None) -> None:
-        if not isinstance(clicks, ClickTable):
-            raise UsageError("{} learns from a ClickTable, not from a {}.", self.spelling, type(clicks).__name__)
-        missing = self.missing(dataset)
-        if missing is not None:
-            raise missing
-        if dataset is not self.used(dataset):
-            raise UsageError(
-                "{} does not use features; leave {} out.", self.spelling, Spelling("the dataset", "--features")
-            )
-
     @abstractmethod
     def _fit(self, clicks: ClickTable, dataset: RankingDataset | None) -> Result_co:
         """Estimate, given what it needs."""
 
     @abstractmethod
-    def _check(self, clicks: ClickTable, dataset: RankingDataset | None) -> None:
-        """Refuse what cannot be estimated."""
+    def _required(self, clicks: ClickTable, dataset: RankingDataset | None) -> Requirement:
+        """The requirement that is met; a refusal where it is not."""
+
+    def _met(self, reason: str, errors: Floats) -> Requirement:
+        return Requirement(self.name, True, reason, tuple(errors.tolist()), usable_positions(errors.tolist()))
 
     def _cells(self, clicks: ClickTable) -> Cells:
         return Cells.of(clicks, self.depth, self.resample, self.seed)
@@ -149,34 +173,34 @@ class CurveEstimator(PropensityEstimator[Propensities]):
 
     def _errors(self, draws: Floats, cells: Cells) -> Floats:
         """The standard error of each log propensity; a refusal where one is too large to be of use."""
-        usable = np.isfinite(draws) & (draws > 0)
-        logs = np.log(np.where(usable, draws, 1.0))
-        count = np.maximum(usable.sum(axis=0), 1)
-        mean = np.where(usable, logs, 0.0).sum(axis=0) / count
-        errors: Floats = np.sqrt(np.where(usable, (logs - mean) ** 2, 0.0).sum(axis=0) / count)
-        lost = usable.mean(axis=0) < 1 - _LOST
+        errors, lost = errors_of_logs(draws)
         weak = np.flatnonzero((errors > self.refuse_above) | lost)
         if len(weak):
             worst = int(weak[np.argmax(np.where(lost, np.inf, errors)[weak])])
             error = None if lost[worst] else float(errors[worst])
-            raise too_few(self.spelling, weak + 1, worst + 1, error, cells, self.confidence)
+            raise too_few(self.name, weak + 1, worst + 1, error, cells, self.confidence)
         return errors
 
     def _refuse_silent(self, silent: IntArray, cells: Cells, why: str, remedy: str = "more pages") -> None:
         """Refuse places (from 0) without the clicks that an estimate needs, if there are any."""
         if len(silent):
             lacking = (silent + 1).tolist()
-            raise cannot_estimate(self.spelling, why, lacking, cells.rates(), self.confidence, remedy)
+            raise cannot_estimate(self.name, why, lacking, cells.rates(), self.confidence, remedy)
 
-    def _curve(self, cells: Cells, values: Floats, interval: tuple[Floats, Floats], **parts: Any) -> Propensities:
-        """The result, with an interval that holds the estimate."""
-        name = type(self).__name__
+    def _curve(self, cells: Cells, values: Floats, draws: Floats, **parts: Any) -> Propensities:
+        """The result, with the interval and the covariance of the resampled estimates unless they are given."""
+        name, tail = type(self).__name__, (1 - self.confidence) / 2
+        low, high = parts.pop("interval", None) or np.nanquantile(draws, [tail, 1 - tail], axis=0)
+        if "covariance" not in parts:
+            # replicates that lack a position say nothing of how positions err together
+            parts["replicates"] = draws[(np.isfinite(draws) & (draws > 0)).all(axis=1)]
+            parts["covariance"] = np.cov(np.log(parts["replicates"]), rowvar=False)
         return Propensities(
             values,
             f"{name}, {cells.n_units:,} {cells.units}",
             method=name,
-            low=np.minimum(interval[0], values),
-            high=np.maximum(interval[1], values),
+            low=np.minimum(low, values),
+            high=np.maximum(high, values),
             confidence=self.confidence,
             **parts,
         )
@@ -185,10 +209,9 @@ class CurveEstimator(PropensityEstimator[Propensities]):
         self, values: Floats, errors: Floats, cells: Cells, attraction: AttractionCheck | None
     ) -> tuple[str, ...]:
         notes = [self.caution] if self.caution else []
-        if attraction is not None and attraction.p_value < _REFUTED:
+        if attraction is not None and attraction.p_value < MISFIT:
             notes.append(str(attraction))
-        above = np.flatnonzero(values > 1 + 1e-9)
-        for at in above[:3]:
+        for at in np.flatnonzero(values > 1 + 1e-9)[:3]:
             far = (np.log(values[at]) / errors[at]) if errors[at] > 0 else np.inf
             verdict = "within chance" if far < 2 else "beyond chance"
             notes.append(f"position {at + 1} is examined more often than the first ({values[at]:.3g} times), {verdict}")
@@ -220,15 +243,6 @@ class Tally:
 class SumEstimator(CurveEstimator):
     """Estimators that need sums by query only, so that a replicate is one product of matrices."""
 
-    def _fit(self, clicks: ClickTable, dataset: RankingDataset | None) -> Propensities:
-        del dataset
-        return self._estimate(self._cells(clicks))
-
-    def _check(self, clicks: ClickTable, dataset: RankingDataset | None) -> None:
-        del dataset
-        cells = self._cells(clicks)
-        self._require(self._tally(cells), cells)
-
     @abstractmethod
     def _tally(self, cells: Cells) -> Tally:
         """The sums of a log."""
@@ -241,53 +255,58 @@ class SumEstimator(CurveEstimator):
     def _require(self, tally: Tally, cells: Cells) -> None:
         """Raise UnidentifiableError where the sums cannot identify a position."""
 
-    def _estimate(self, cells: Cells, raw: Cells | None = None) -> Propensities:
-        """Estimate from cells; `raw` are the same without weights, where they have some."""
-        tally = self._tally(cells)
-        self._require(tally, cells)
-        weights = draw_weights(cells.n_groups, self.replicates, self.seed)
-        everything = np.concatenate([tally.sums.sum(axis=0)[None], weights @ tally.sums])
-        found = self._solve(everything)
-        values, draws = found[0], found[1:]
-        errors = self._errors(draws, cells)
-        attraction = compared_by_attraction(raw or cells, values, self.replicates, self.seed)
-        tail = (1 - self.confidence) / 2
-        low, high = np.nanquantile(draws, [tail, 1 - tail], axis=0)
-        whole = complete(draws)
+    @abstractmethod
+    def _grounds(self, tally: Tally) -> str:
+        """Why the sums identify all positions, in one sentence without a full stop."""
+
+    def _weighted(self, cells: Cells, clicks: ClickTable) -> Cells:
+        """The cells that sums are taken over, weighted where the estimator has weights."""
+        del clicks
+        return cells
+
+    def _required(self, clicks: ClickTable, dataset: RankingDataset | None) -> Requirement:
+        del dataset
+        cells = self._weighted(self._cells(clicks), clicks)
+        tally, _, draws, _ = self._resampled(cells)
+        return self._met(self._grounds(tally), self._errors(draws, cells))
+
+    def _fit(self, clicks: ClickTable, dataset: RankingDataset | None) -> Propensities:
+        del dataset
+        cells = self._cells(clicks)
+        weighted = self._weighted(cells, clicks)
+        tally, values, draws, weights = self._resampled(weighted)
+        errors = self._errors(draws, weighted)
+        attraction = compared_by_attraction(cells, values, self.replicates, self.seed)
         return self._curve(
-            cells,
+            weighted,
             values,
-            (low, high),
-            covariance=np.cov(np.log(whole), rowvar=False),
+            draws,
             comparisons=tally.comparisons,
             goodness=goodness_of_fit(tally.pairs, values, draws, weights),
-            notes=self._notes(values, errors, cells, attraction),
-            replicates=whole,
+            notes=self._notes(values, errors, weighted, attraction),
         )
 
-
-def complete(draws: Floats) -> Floats:
-    """The resampled estimates that have all positions; the others say nothing of how positions err together.
-
-    >>> complete(np.array([[1, 0.5], [1, np.nan], [1, 0]]))
-    array([[1. , 0.5]])
-    """
-    whole: Floats = draws[(np.isfinite(draws) & (draws > 0)).all(axis=1)]
-    return whole
+    def _resampled(self, cells: Cells) -> tuple[Tally, Floats, Floats, Floats]:
+        """The sums, (size,) estimates, (replicates, size) resampled ones, (replicates, groups) how often drawn."""
+        tally = self._tally(cells)
+        self._require(tally, cells)
+        weights = draw_weights(len(tally.sums), self.replicates, self.seed)
+        solved = self._solve(np.concatenate([tally.sums.sum(axis=0)[None], weights @ tally.sums]))
+        return tally, solved[0], solved[1:], weights
 
 
 def estimators() -> dict[str, type[PropensityEstimator[Any]]]:
     """All estimators by name, the best founded first.
 
     >>> list(estimators())[:3], estimators()["all-pairs"].__name__
-    (['randomised', 'logged', 'swap'], 'AllPairs')
+    (['randomised', 'logged', 'all-pairs'], 'AllPairs')
     """
     from cldrank import propensity
 
-    found: list[type[PropensityEstimator[Any]]] = []
+    kinds: list[type[PropensityEstimator[Any]]] = []
     for entry in walk_packages(propensity.__path__, f"{propensity.__name__}."):
         module = import_module(entry.name)
-        found += [
+        kinds += [
             kind
             for kind in vars(module).values()
             if isinstance(kind, type)
@@ -295,4 +314,17 @@ def estimators() -> dict[str, type[PropensityEstimator[Any]]]:
             and kind.__module__ == module.__name__
             and "name" in vars(kind)  # else it is what several share
         ]
-    return {kind.name: kind for kind in sorted(found, key=lambda kind: (kind.order, kind.name))}
+    return {kind.name: kind for kind in sorted(kinds, key=lambda kind: (kind.order, kind.name))}
+
+
+def comparing_estimators() -> list[type[PropensityEstimator[Any]]]:
+    """Estimators that compare positions on equal terms and find one curve from cells, the best founded first.
+
+    >>> [kind.name for kind in comparing_estimators()]
+    ['randomised', 'all-pairs', 'pivot', 'adjacent-chain']
+    """
+    return [
+        kind
+        for kind in estimators().values()
+        if kind.needs == "cells" and not (kind.affine or kind.bound or kind.baseline)
+    ]

@@ -4,30 +4,96 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cldrank.arguments import check_choice, check_number, check_whole
 from cldrank.errors import DataError, UsageError
-from cldrank.propensity.parsing import as_floats, as_number
+from cldrank.reading import reason
 from cldrank.wording import positions
 
 if TYPE_CHECKING:
     from cldrank.clicks.table import ClickTable
-    from cldrank.propensity.chart import Chart
-    from cldrank.propensity.checks.confounding import Confounding
-    from cldrank.propensity.checks.goodness import Goodness
+    from cldrank.documents import Figure
+    from cldrank.propensity.goodness import Goodness
+    from cldrank.propensity.modelled_relevance import Confounding
     from cldrank.rankers import Ranker
 
 Floats = NDArray[np.float64]
-_ARRAYS = ("low", "high", "comparisons")
 _WIDE = 1.6  # times the lower end of its interval: a larger estimate of a bound is not relied on
 
 
+class CurveBase:
+    """What every curve can do: be printed, drawn, saved and read again."""
+
+    def __str__(self) -> str:
+        from cldrank.documents import terminal_text
+        from cldrank.propensity.curve_document import curve_document
+
+        return terminal_text(curve_document(self))
+
+    def _repr_html_(self) -> str:
+        from cldrank.documents import render_notebook
+        from cldrank.propensity.curve_document import curve_document
+
+        return render_notebook(curve_document(self))
+
+    def plot(self, path: str | PathLike[str] | None = None) -> Figure | None:
+        """Draw the curve with its intervals into an SVG file; without a path, for a notebook to show.
+
+        >>> [series.name for series in Propensities.power(1, 3).plot().series]
+        ['power law, eta 1']
+        """
+        from cldrank.propensity.curve_document import curve_figure, named_curves, save_chart
+
+        if path is None:
+            return curve_figure(named_curves(self))
+        save_chart(named_curves(self), path)
+        return None
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write it to a JSON file, all but a ranker; replicates are rounded to six digits."""
+        from cldrank.files import save_json
+        from cldrank.propensity.curve_files import curve_content
+
+        save_json(path, curve_content(self), indent=1)
+
+    @classmethod
+    def load(cls, path: str | PathLike[str]) -> Self:
+        """Read what `save` wrote; `Propensities` also the truth beside a simulated log, and a JSON list of numbers.
+
+        >>> import tempfile, pathlib
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     Propensities.power(1, 2).save(pathlib.Path(folder) / "rho.json")
+        ...     Propensities.load(pathlib.Path(folder) / "rho.json").values
+        array([1. , 0.5])
+        """
+        from cldrank.propensity.curve_files import load_curve
+
+        curve: Self = load_curve(path, cls)
+        return curve
+
+    def _check_array(self, name: str, shape: tuple[int, ...], scale: float = 1.0) -> None:
+        """Keep a part as an array of a shape, over `scale`, if it is given; refuse what is not finite or negative."""
+        given = getattr(self, name)
+        if given is None:
+            return
+        array = as_floats(given, name)
+        if array.shape != shape:
+            raise DataError(f"{name} has shape {array.shape}; it must be {shape}.")
+        with np.errstate(all="ignore"):
+            array = array / scale
+        if not np.isfinite(array).all():
+            raise DataError(f"{name} holds {array[~np.isfinite(array)][0]}; all entries must be finite.")
+        if (np.diag(array) if array.ndim > 1 else array).min() < 0:
+            raise DataError(f"{name} holds a negative {'variance' if array.ndim > 1 else 'number'}.")
+        keep_array(self, name, array)
+
+
 @dataclass(frozen=True, eq=False, repr=False)
-class Propensities:
+class Propensities(CurveBase):
     """ρ_k, the probability that position k is examined, normalised to ρ_1 = 1.
 
     values        (k,) float64: entry 0 is position 1; above 0, and at most 1 unless they were estimated
@@ -47,6 +113,8 @@ class Propensities:
     notes         what to know before they are used
     replicates    (replicates, k) the resampled estimates that have all positions
     ranker        of estimators that model relevance: what scores by that model; left out of files
+
+    is_trusted    whether they are used whatever a log's own pages show, see `trusted`; left out of files
 
     An estimate may exceed 1, by chance or because people do look at the last position more often; it then says so.
 
@@ -75,21 +143,13 @@ class Propensities:
     notes: tuple[str, ...] = ()
     replicates: Floats | None = field(default=None, compare=False)
     ranker: Ranker | None = field(default=None, compare=False)
+    is_trusted: bool = field(default=False, compare=False)
 
     def __post_init__(self) -> None:
-        values = as_floats(self.values, "propensities")
-        if values.ndim != 1 or not len(values):
-            raise DataError(f"propensities are a flat array, one for each position, not one of shape {values.shape}.")
-        first = values[0]
-        with np.errstate(all="ignore"):
-            given, values = values, values / first
-            bad = ~(np.isfinite(values) & (values > 0) & np.isfinite(1 / values) & (given > 0))
-        if bad.any():
-            at = int(np.flatnonzero(bad)[0])
-            raise DataError(
-                f"the propensity of position {at + 1} is {given[at]}; it must be above 0 and finite, and so must its "
-                f"ratio to that of the first, {first}."
-            )
+        given = as_floats(self.values, "propensities")
+        if given.ndim != 1 or not len(given):
+            raise DataError(f"propensities are a flat array, one for each position, not one of shape {given.shape}.")
+        values = _relative(given[None], "the propensity")[0]
         if self.method is None:
             if values.max() > 1 + 1e-9:
                 at = int(values.argmax())
@@ -99,52 +159,24 @@ class Propensities:
                 )
             values = np.minimum(values, 1.0)
         keep_array(self, "values", values)
-        for name in _ARRAYS:
-            self._check(name, (len(values),), first if name in ("low", "high") else 1.0)
-        self._check("covariance", (len(values), len(values)))
-        self._check_replicates()
+        for name in ("low", "high", "comparisons"):
+            self._check_array(name, values.shape, 1.0 if name == "comparisons" else given[0])
+        self._check_array("covariance", (len(values), len(values)))
+        if self.replicates is not None:
+            draws = as_floats(self.replicates, "replicates")
+            if draws.ndim != 2 or len(draws) < 2 or draws.shape[1] != len(values):
+                raise DataError(
+                    f"replicates of {len(values)} propensities have shape {draws.shape}; they need two rows or more, "
+                    "and a column for each position."
+                )
+            keep_array(self, "replicates", _relative(draws, "a replicate"))
         self._check_interval()
-
-    def _check(self, name: str, shape: tuple[int, ...], scale: float = 1.0) -> None:
-        given = getattr(self, name)
-        if given is None:
-            return
-        array = as_floats(given, name)
-        if array.shape != shape:
-            raise DataError(f"{name} of {shape[0]} propensities has shape {array.shape}; it must be {shape}.")
-        with np.errstate(all="ignore"):
-            array = array / scale
-        if not np.isfinite(array).all():
-            raise DataError(f"{name} holds {array[~np.isfinite(array)][0]}; all entries must be finite.")
-        if (np.diag(array) if array.ndim > 1 else array).min() < 0:
-            raise DataError(f"{name} holds a negative {'variance' if array.ndim > 1 else 'number'}.")
-        keep_array(self, name, array)
-
-    def _check_replicates(self) -> None:
-        if self.replicates is None:
-            return
-        draws, size = as_floats(self.replicates, "replicates"), len(self.values)
-        if draws.ndim != 2 or len(draws) < 2 or draws.shape[1] != size:
-            raise DataError(
-                f"replicates of {size} propensities have shape {draws.shape}; they need two rows or more, and a column "
-                "for each position."
-            )
-        with np.errstate(all="ignore"):
-            relative = draws / draws[:, :1]
-            bad = ~(np.isfinite(relative) & (relative > 0) & np.isfinite(1 / relative) & (draws > 0))
-        if bad.any():
-            row, at = (int(place[0]) for place in np.nonzero(bad))
-            raise DataError(
-                f"replicate {row + 1} holds {draws[row, at]} at position {at + 1}; all must be above 0 and finite, "
-                f"also relative to the first, {draws[row, 0]}."
-            )
-        keep_array(self, "replicates", relative)
 
     def _check_interval(self) -> None:
         if (self.low is None) != (self.high is None) or (self.low is not None and self.confidence is None):
             raise DataError("an interval needs low, high and confidence, all three.")
-        if self.confidence is not None and not 0 < as_number(self.confidence, "confidence") < 1:
-            raise DataError(f"confidence must be between 0 and 1, not {self.confidence}.")
+        if self.confidence is not None:
+            check_confidence(self.confidence)
         if self.low is not None and self.high is not None and (self.low > self.high).any():
             at = int(np.flatnonzero(self.low > self.high)[0])
             raise DataError(f"the interval of position {at + 1} is from {self.low[at]} to {self.high[at]}.")
@@ -178,8 +210,6 @@ class Propensities:
         if text == "none":
             return cls.power(0.0, k)
         return cls.load(text)
-
-    # -- looking at them -----------------------------------------------------------------------------------------
 
     def at(self, position: ArrayLike) -> Floats:
         """The propensity of each position, counted from 1."""
@@ -229,48 +259,6 @@ class Propensities:
         if len(self.values) > 8:
             shown.append(f"… {self.values[-1]:.4g}")
         return f"Propensities({', '.join(shown)}; {self.origin})"
-
-    def __str__(self) -> str:
-        """A table: one line per position, and what there is to know."""
-        low, high, comparisons = self.low, self.high, self.comparisons
-        head = f"{'position':>8}  {'at least' if self.bound else 'examined':>8}"
-        if low is not None:
-            head += f"  {f'{100 * (self.confidence or 0):g}% interval':>18}"
-        if comparisons is not None:
-            head += f"  {'comparisons':>11}"
-        lines = [self.origin, head]
-        for at, value in enumerate(self.values):
-            line = f"{at + 1:>8}  {value:>8.4g}"
-            if low is not None and high is not None:
-                line += f"  {f'{low[at]:.4g} – {high[at]:.4g}':>18}"
-            if comparisons is not None:
-                line += f"  {comparisons[at]:>11,.0f}"
-            lines.append(line)
-        if self.goodness is not None:
-            lines.append(str(self.goodness))
-        return "\n".join([*lines, *(f"note: {note}" for note in self.notes)])
-
-    def plot(self, path: str | PathLike[str] | None = None) -> Chart | None:
-        """Draw the curve with its intervals into an SVG file; without a path, for a notebook to show.
-
-        >>> Propensities.power(1, 3).plot()
-        Chart(power law, eta 1)
-        """
-        from cldrank.propensity.chart import plot
-
-        return plot({self.method or self.origin: self}, path)
-
-    def _repr_svg_(self) -> str:
-        from cldrank.propensity.chart import chart
-
-        return chart({self.method or self.origin: self}).svg
-
-    def _repr_html_(self) -> str:
-        from cldrank.propensity.curve_view import curve_view
-
-        return curve_view(self)
-
-    # -- others made of them -------------------------------------------------------------------------------------
 
     def clip(self, minimum: float) -> Propensities:
         """The same with no value below a minimum: less variance for some bias. `origin` names those raised.
@@ -326,6 +314,14 @@ class Propensities:
             high=high,
         )
 
+    def trusted(self) -> Propensities:
+        """The same, to be used by methods and comparisons whatever the log's own pages show.
+
+        >>> Propensities.power(1, 3).trusted().is_trusted
+        True
+        """
+        return replace(self, is_trusted=True)
+
     def refuted_by(self, envelope: Propensities) -> tuple[int, ...]:
         """The positions, from 1, that lie below the interval of a lower bound; of an estimate, its whole interval."""
         if not isinstance(envelope, Propensities) or not envelope.bound:
@@ -341,34 +337,24 @@ class Propensities:
         >>> Propensities(np.array([1, 0.4, 0.5, 0.2]), method="AllPairs").smoothed("monotone").values.round(3)
         array([1.   , 0.447, 0.447, 0.2  ])
         """
-        from cldrank.propensity.smoothing import monotone, power_law
-
         check_choice("shape", shape, ("monotone", "power"))
         if self.bound:
             raise UsageError("a lower bound is not smoothed: the result would not be a bound; raise a curve to it.")
         return monotone(self) if shape == "monotone" else power_law(self)
 
-    # -- files ---------------------------------------------------------------------------------------------------
 
-    def save(self, path: str | PathLike[str]) -> None:
-        """Write them to a JSON file, all but the ranker; replicates are rounded to six digits."""
-        from cldrank.propensity.storage import save_propensities
-
-        save_propensities(self, path)
-
-    @classmethod
-    def load(cls, path: str | PathLike[str]) -> Propensities:
-        """Read what `save` wrote, or the truth beside a simulated log, or a plain list of numbers as JSON.
-
-        >>> import tempfile, pathlib
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     Propensities.power(1, 2).save(pathlib.Path(folder) / "rho.json")
-        ...     Propensities.load(pathlib.Path(folder) / "rho.json").values
-        array([1. , 0.5])
-        """
-        from cldrank.propensity.storage import load_propensities
-
-        return load_propensities(path)
+def _relative(rows: Floats, what: str) -> Floats:
+    """Each row over its first entry; refused unless all are above 0 and finite, also relative to the first."""
+    with np.errstate(all="ignore"):
+        relative = rows / rows[:, :1]
+        bad = ~(np.isfinite(relative) & (relative > 0) & np.isfinite(1 / relative) & (rows > 0))
+    if bad.any():
+        row, at = (int(place[0]) for place in np.nonzero(bad))
+        raise DataError(
+            f"{what} of position {at + 1} is {rows[row, at]}; it must be above 0 and finite, and so must its ratio to "
+            f"that of the first, {rows[row, 0]}."
+        )
+    return relative
 
 
 def places_of(position: ArrayLike, size: int, what: str) -> NDArray[np.int64]:
@@ -394,3 +380,136 @@ def keep_array(owner: object, name: str, array: Floats) -> None:
     """Set an array of a frozen owner, frozen as well."""
     array.flags.writeable = False
     object.__setattr__(owner, name, array)
+
+
+def as_floats(value: Any, name: str) -> Floats:
+    """A copy as float64, of whatever shape.
+
+    >>> as_floats([1, "a"], "low")
+    Traceback (most recent call last):
+    cldrank.errors.DataError: low cannot be read as numbers (could not convert string to float: 'a').
+    """
+    try:
+        return np.array(value, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise DataError(f"{name} cannot be read as numbers ({reason(error)}).") from None
+
+
+def check_confidence(confidence: Any) -> None:
+    """Refuse what is no confidence between 0 and 1."""
+    number = isinstance(confidence, int | float | np.number) and not isinstance(confidence, bool)
+    if not number or not 0 < confidence < 1:
+        raise DataError(f"confidence must be a number between 0 and 1, not {confidence!r}.")
+
+
+# -- smoothing -------------------------------------------------------------------------------------------------------
+
+
+def monotone(propensities: Propensities) -> Propensities:
+    """The nearest curve that never rises: isotonic regression of log ρ, weighted by 1 / variance, and at most 0.
+
+    Intervals are those of the smoothed replicates; without replicates, their ends are smoothed alike.
+
+    >>> rho = monotone(Propensities(np.array([1, 0.5, 0.6, 0.7]), method="Randomised"))
+    >>> rho.values.round(3), rho.notes
+    (array([1.   , 0.594, 0.594, 0.594]), ('smoothed to a falling curve: positions 2, 3 and 4 changed',))
+    """
+    weights = 1 / _variances(propensities)[1:]
+    values = _falling(propensities.values, weights)
+    changed = np.flatnonzero(np.abs(values - propensities.values) > 1e-9) + 1
+    parts: dict[str, Any] = {}
+    if propensities.replicates is not None:
+        replicates = np.stack([_falling(draw, weights) for draw in propensities.replicates])
+        tail = (1 - (propensities.confidence or 0.9)) / 2
+        low, high = np.quantile(replicates, [tail, 1 - tail], axis=0)
+        parts = {"covariance": np.cov(np.log(replicates), rowvar=False), "replicates": replicates}
+        parts |= {"low": np.minimum(low, values), "high": np.maximum(high, values)}
+        parts |= {"confidence": propensities.confidence or 0.9}
+    elif propensities.low is not None and propensities.high is not None:
+        low, high = (_falling(np.maximum(end, 1e-12), weights) for end in (propensities.low, propensities.high))
+        parts = {"low": np.minimum(low, values), "high": np.maximum(high, values)}
+    outcome = f"{positions(changed.tolist(), most=len(changed))} changed" if len(changed) else "nothing changed"
+    return replace(
+        propensities,
+        values=values,
+        origin=f"{propensities.origin}; monotone",
+        goodness=None if len(changed) else propensities.goodness,
+        notes=(*_kept(propensities), f"smoothed to a falling curve: {outcome}"),
+        **parts,
+    )
+
+
+def power_law(propensities: Propensities) -> Propensities:
+    """The power law k^-eta nearest to log ρ, by least squares weighted by 1 / variance.
+
+        eta = -sum_k w_k log(k) log(rho_k) / sum_k w_k log(k)^2
+
+    Its interval follows from the covariance of log ρ; so does the test of whether a power law fits at all.
+
+    >>> power_law(Propensities.power(0.8, 5)).origin
+    'power law, eta 0.8; fitted to power law, eta 0.8'
+    """
+    from scipy.special import ndtri
+
+    if len(propensities) < 2:
+        raise DataError("a power law needs at least two positions.")
+    logs, distance = np.log(propensities.values[1:]), np.log(np.arange(2, len(propensities) + 1))
+    weight = distance / _variances(propensities)[1:]
+    shares = weight / (weight @ distance)
+    eta = -float(shares @ logs)
+    curve = np.exp(-eta * np.log(np.arange(1, len(propensities) + 1)))
+    parts: dict[str, Any] = {"low": None, "high": None, "covariance": None, "replicates": None, "confidence": None}
+    outcome = f"eta {eta:.4g}"
+    if propensities.covariance is not None:
+        inner, confidence = propensities.covariance[1:, 1:], propensities.confidence or 0.9
+        error = float(np.sqrt(shares @ inner @ shares))
+        z = float(ndtri((1 + confidence) / 2))
+        p_value = _misfit(logs + eta * distance, inner, shares, distance)
+        outcome += f" ({eta - z * error:.4g} to {eta + z * error:.4g} at {confidence:.0%} confidence)"
+        if p_value is not None:
+            outcome += f"; a power law {'fits' if p_value >= 0.01 else 'does not fit'}, p = {p_value:.2g}"
+        steps = np.log(np.arange(1, len(propensities) + 1))
+        parts |= {"low": np.exp(-(eta + z * error) * steps), "high": np.exp(-(eta - z * error) * steps)}
+        parts |= {"covariance": error**2 * np.outer(steps, steps), "confidence": confidence}
+    return replace(
+        propensities,
+        values=curve,
+        origin=f"power law, eta {eta:.4g}; fitted to {propensities.origin}",
+        goodness=None,
+        notes=(*_kept(propensities), f"smoothed to a power law: {outcome}"),
+        **parts,
+    )
+
+
+def _kept(propensities: Propensities) -> tuple[str, ...]:
+    """The notes that still hold of a smoothed curve."""
+    return tuple(note for note in propensities.notes if "more often than the first" not in note)
+
+
+def _variances(propensities: Propensities) -> Floats:
+    """Of log ρ; all equal where they are unknown."""
+    if propensities.covariance is None:
+        return np.ones(len(propensities))
+    variances = np.diag(propensities.covariance)
+    bounded: Floats = np.maximum(variances, 1e-12 + 1e-6 * variances.max())
+    return bounded
+
+
+def _falling(values: Floats, weights: Floats) -> Floats:
+    from sklearn.isotonic import isotonic_regression
+
+    logs: Floats = isotonic_regression(np.log(values[1:] / values[0]), sample_weight=weights, increasing=False)
+    return np.concatenate([[1.0], np.exp(np.minimum(logs, 0.0))])
+
+
+def _misfit(residuals: Floats, covariance: Floats, shares: Floats, distance: Floats) -> float | None:
+    """The p-value of the residuals of the power law, by their own covariance; None if none are left."""
+    from scipy.special import chdtrc
+
+    free = len(residuals) - 1
+    if not free:
+        return None
+    left = np.eye(len(residuals)) - np.outer(distance, shares)
+    spread = left @ covariance @ left.T
+    statistic = float(residuals @ np.linalg.pinv(spread, rcond=1e-8, hermitian=True) @ residuals)
+    return float(chdtrc(free, statistic))

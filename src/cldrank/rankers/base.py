@@ -16,7 +16,7 @@ from cldrank._typing import IntArray
 from cldrank.data.checks import agreed_names, column_names
 from cldrank.data.dataset import RankingDataset
 from cldrank.data.query_hash import Hashes, check_hashes, hashes_of
-from cldrank.errors import DataError, Spelling, UsageError, setting
+from cldrank.errors import DataError, UsageError
 from cldrank.feature_blocks import as_table
 from cldrank.rankers.devices import is_cpu
 from cldrank.rankers.explaining import Contributions
@@ -28,7 +28,6 @@ Weights = dict[str, NDArray[Any]]
 Config = dict[str, Any]
 Scorer = Callable[[NDArray[np.float32]], NDArray[np.float64]]
 
-_CHOICE = Spelling("features=[…]", "--column features=a,b,c")
 _DEVICE_VALUES = 1 << 22  # of a block of features on a GPU
 
 
@@ -127,7 +126,8 @@ class Ranker(ABC):
         scores = self.score_rows(table, offsets, block_rows=block_rows, device=device)
         if not _may_be_frame(features):
             return scores
-        from cldrank.data.frames import as_series, is_frame
+        from cldrank.data.table_rows import as_series
+        from cldrank.tables import is_frame
 
         return as_series(features, scores) if is_frame(features) else scores
 
@@ -161,7 +161,9 @@ class Ranker(ABC):
 
     def _picked(self, frame: Any, said: Sequence[str]) -> NDArray[np.float32] | None:
         """The ranker's features from a frame, in the ranker's order; None if it names no columns."""
-        from cldrank.data.frames import frame_features, is_frame, is_lazy
+        from cldrank.data.table_rows import frame_features
+        from cldrank.tables import is_frame
+        from cldrank.tables.frames import is_lazy
 
         if not is_frame(frame):
             return None
@@ -268,9 +270,8 @@ class ScalingRanker(Ranker):
     def scorer_on(self, device: str) -> Scorer:
         """`score_scaled` on a device other than the CPU, for kinds of rankers that gain by it."""
         raise UsageError(
-            "{} is for networks and trees; {} is scored on the CPU, sooner than its features could be copied.",
-            setting("device", device),
-            kind_of(self),
+            f"`device={device!r}` is for networks and trees; {kind_of(self)} is scored on the CPU, sooner than "
+            "its features could be copied."
         )
 
     def _scorer(self, device: str | None) -> Scorer:
@@ -315,9 +316,8 @@ class UnscorableRowError(DataError):
 
     def __init__(self, row: int, score: float, first_row: int = 0) -> None:
         super().__init__(
-            "the score of row {} (counted from 0) is {}: the ranker's numbers are too large to score this row.",
-            first_row + row,
-            score,
+            f"the score of row {first_row + row} (counted from 0) is {score}: the ranker's numbers are too large to "
+            "score this row."
         )
         self.row, self.score = row, score
 
@@ -379,9 +379,9 @@ def check_features(expected: Sequence[str], found: Sequence[str], *, of_file: bo
         if len(found) == len(expected):
             counts = "other features than the ranker was trained on"
         if extra and not missing and of_file:
-            remedy = " Leave out what is not a feature: for a Parquet file, {} chooses columns."
-            raise DataError("{}: {}." + remedy, counts, ", ".join(parts), _CHOICE)
-        remedy = " Leave out what is not a feature." if extra and not missing else ""
+            remedy = " Leave out what is not a feature: `columns={'features': [a, b, c]}` chooses columns of a file."
+        else:
+            remedy = " Leave out what is not a feature." if extra and not missing else ""
         raise DataError(f"{counts}: {', '.join(parts)}.{remedy}")
     if len(found) != len(expected):
         repeated = next(name for name in found if found.count(name) > 1)

@@ -6,12 +6,11 @@ import json
 import math
 import re
 from collections.abc import Mapping, Sequence
-from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from cldrank.drawing.markdown_text import Markdown, code, code_block, escaped
+from cldrank.documents.text import Markdown, markdown_templates
 from cldrank.rankers.base import Ranker
 from cldrank.rankers.limits import known_limits
 from cldrank.rankers.linear import LinearRanker
@@ -19,9 +18,6 @@ from cldrank.rankers.provenance import CurveRecord, EvaluationRecord, FitRecord,
 from cldrank.rankers.torch_module import ModuleRanker
 from cldrank.rankers.trees import TreeRanker
 from cldrank.wording import count, positions
-
-if TYPE_CHECKING:
-    from jinja2 import Environment
 
 Rows = list[tuple[str, ...]]
 
@@ -66,30 +62,7 @@ def model_card(ranker: Ranker, notes: str = "") -> str:
         "arguments": _arguments(origin),
         "notes": Markdown((notes[found.end() :] if found else notes).strip()),
     }
-    return _environment().get_template("model_card.md.jinja").render(context)
-
-
-@cache
-def _environment() -> Environment:
-    """Templates of Markdown: every text is escaped unless a filter has made Markdown of it."""
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-
-    found = Environment(
-        autoescape=False,  # noqa: S701  # which is for HTML; `finalize` escapes for Markdown, and HTML with it
-        finalize=lambda value: value if isinstance(value, Markdown) else escaped(str(value)),
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-        loader=PackageLoader("cldrank.rankers"),
-    )
-    found.filters |= {"code": code, "block": code_block, "cells": _cells, "whole": "{:,}".format}
-    return found
-
-
-def _cells(row: Sequence[str]) -> Markdown:
-    """A row of a table."""
-    return Markdown(f"| {' | '.join(map(escaped, row))} |")
+    return markdown_templates("cldrank.rankers").get_template("model_card.md.jinja").render(context)
 
 
 # -- parts of the card ---------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cldrank.errors import MissingDependencyError, UsageError, setting
+from cldrank.errors import MissingDependencyError, UsageError
 
 if TYPE_CHECKING:
     import torch
@@ -24,15 +24,13 @@ def device_of(name: str | None) -> torch.device:
     try:
         import torch
     except ImportError:
-        raise MissingDependencyError(
-            "{} needs torch: pip install 'cldrank[neural]'.", setting("device", name)
-        ) from None
+        raise MissingDependencyError(f"`device={name!r}` needs torch: pip install 'cldrank[neural]'.") from None
     try:
         device = torch.device("cpu" if name is None else name)
         torch.zeros(1, device=device)
     except (RuntimeError, AssertionError, TypeError):
         has = "cpu and cuda" if torch.cuda.is_available() else "cpu alone"
-        raise UsageError("{} cannot be used here; torch has {}.", setting("device", name), has) from None
+        raise UsageError(f"`device={name!r}` cannot be used here; torch has {has}.") from None
     return device
 
 
@@ -52,6 +50,4 @@ def check_tree_device(device: str | None) -> None:
     except xgboost.core.XGBoostError:
         used = "cpu"
     if used == "cpu":
-        raise UsageError(
-            "{} cannot be used here; XGBoost takes cpu, or cuda where there is a GPU.", setting("device", device)
-        )
+        raise UsageError(f"`device={device!r}` cannot be used here; XGBoost takes cpu, or cuda where there is a GPU.")

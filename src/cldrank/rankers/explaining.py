@@ -152,9 +152,8 @@ def _columns(head: list[str], rows: list[list[str]], most: int) -> str:
 
 def _chart(title: str, rows: list[tuple[str, float, str]], name: str, *, in_percent: bool) -> str:
     """A line from 0 for each of the first features, with its note."""
-    from cldrank.drawing.axis import Axis
-    from cldrank.drawing.figure import Figure, Point, Series
-    from cldrank.drawing.picture import picture
+    from cldrank.documents.figure import Axis, Figure, Point, Series
+    from cldrank.documents.svg import picture
 
     rows = [row for row in rows[:_SHOWN] if row[1] > 0]
     series = tuple(

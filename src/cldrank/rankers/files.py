@@ -21,7 +21,7 @@ import numpy as np
 
 from cldrank._version import __version__
 from cldrank.data.query_hash import Hashes
-from cldrank.errors import DataError, FormatError, Spelling, UsageError
+from cldrank.errors import DataError, FormatError, UsageError
 from cldrank.files import holding, recover_folder, replacing_folder
 from cldrank.rankers.base import Config, Ranker, Weights
 from cldrank.rankers.blend import BlendRanker
@@ -143,11 +143,9 @@ def load_ranker(folder: str | PathLike[str], module: Any = None) -> Ranker:
     path = Path(folder)
     recover_folder(os.path.realpath(path))  # a ranker is saved where a link leads to
     if not path.exists():
-        writer = Spelling("save() or `cldrank train`", "`cldrank train`")
-        raise UsageError("{} does not exist; name the folder of a ranker, as {} writes it.", path, writer)
+        raise UsageError(f"{path} does not exist; name the folder of a ranker, as `cldrank train` writes it.")
     if not path.is_dir():
-        writer = Spelling("save()", "`cldrank train`")
-        raise DataError("{} is a file, not the folder of a ranker; name a folder written by {}.", path, writer)
+        raise DataError(f"{path} is a file, not the folder of a ranker, as `cldrank train` writes it.")
     description = _description(path / _DESCRIPTION)
     weights = _arrays(path / _WEIGHTS, _content(path / _WEIGHTS, description["weights_sha256"]))
     files = description.get("files_sha256", {})

@@ -10,7 +10,7 @@ from functools import cache
 from typing import Any, Self, get_args, get_type_hints
 
 from cldrank._version import __version__
-from cldrank.arguments import NO_BOUNDS, Bounds, one_of, requirements_of, shortened
+from cldrank.arguments import NO_BOUNDS, Bounds, shortened
 from cldrank.errors import DataError
 from cldrank.parameters import Parameter
 from cldrank.reading import reason
@@ -31,8 +31,7 @@ class Record:
             one, value = _declared(kind)[entry.name], getattr(self, entry.name)
             value = tuple(value) if isinstance(value, list) else value
             if not one.accepts(value):
-                words = one_of([words for own in one.kinds for words in requirements_of(own, one.bounds)])
-                raise DataError(f"{entry.name} of {self.what} must be {words}, not {shortened(value)}.")
+                raise DataError(f"{entry.name} of {self.what} must be {one.requirement}, not {shortened(value)}.")
             if isinstance(value, Mapping):
                 value = self._plain(entry.name, value)
             elif not all(map(can_be_written, _texts(value))):

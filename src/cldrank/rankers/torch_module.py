@@ -62,7 +62,7 @@ class ModuleRanker(ScalingRanker):
         import torch
 
         if not isinstance(module, torch.nn.Module):
-            raise UsageError(f"module must be a torch module such as {self.class_name}(…), not {module!r}.")
+            raise UsageError(f"`module` must be a torch module such as {self.class_name}(…), not {module!r}.")
         own = copy.deepcopy(module)
         try:
             own.load_state_dict({name: torch.from_numpy(value.copy()) for name, value in self.state.items()})

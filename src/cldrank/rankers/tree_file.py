@@ -12,6 +12,7 @@ import numpy as np
 
 from cldrank.arguments import shortened
 from cldrank.errors import DataError
+from cldrank.wording import some
 
 _ROOT = 2**31 - 1  # what the engine writes as the parent of a root
 _LARGEST = float(np.finfo(np.float32).max)
@@ -130,7 +131,7 @@ def _keys(found: Any, what: str, names: tuple[str, ...]) -> list[Any]:
     """The values of an object with just these keys."""
     if not isinstance(found, dict) or set(found) != set(names):
         keys = sorted(map(str, found)) if isinstance(found, dict) else found
-        raise DataError(f"{what} must have just {', '.join(sorted(names))}, not {shortened(keys)}.")
+        raise DataError(f"{what} must have just {some(sorted(names), 12)}, not {shortened(keys)}.")
     return [found[name] for name in names]
 
 

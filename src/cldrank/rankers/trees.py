@@ -19,7 +19,7 @@ from cldrank.rankers.explaining import Contributions, Importance
 from cldrank.rankers.provenance import Provenance
 from cldrank.rankers.tree_file import checked_trees, parsed_trees
 from cldrank.reading import reason
-from cldrank.wording import count
+from cldrank.wording import count, some
 from cldrank.workers import available_cores, fair_threads
 
 _FILE = "model.json"
@@ -139,7 +139,7 @@ class TreeRanker(Ranker):
         """The ranker with the trees of this file, which are loaded at once, so that what is wrong shows now."""
         del config
         if weights.keys() != {_FILE}:
-            raise DataError(f"a ranker of trees has {_FILE} and no arrays, not {', '.join(weights) or 'nothing'}.")
+            raise DataError(f"a ranker of trees has {_FILE} and no arrays, not {some(weights) or 'nothing'}.")
         made = cls(content=weights[_FILE].tobytes(), feature_names=feature_names, provenance=provenance)
         made.booster  # noqa: B018
         return made

@@ -1,18 +1,17 @@
-"""Reports: what came out of experiments, as a page, as tables for papers and repositories, as pictures."""
+"""Reports: what came out of experiments, as a page, as tables for repositories and spreadsheets."""
 
 from __future__ import annotations
 
+import math
 from os import PathLike
 from pathlib import Path
 
 from cldrank.errors import UsageError
-from cldrank.files import make_folder, save_text
+from cldrank.files import make_folder, replacing, save_text
 
 __all__ = ["save_report"]
 
-FORMATS = ("html", "md", "csv", "latex", "png")
-
-_ENDINGS = {"html": ".html", "md": ".md", "csv": ".csv", "latex": ".tex"}
+FORMATS = ("html", "md", "csv")
 
 
 def save_report(folder: str | PathLike[str], out: str | PathLike[str], format: str = "html") -> tuple[Path, ...]:  # noqa: A002
@@ -20,53 +19,41 @@ def save_report(folder: str | PathLike[str], out: str | PathLike[str], format: s
 
     html    one page that needs no other file
     md      tables and links to SVG pictures, which are written beside it
-    csv     the summary: a line for each method, setting and measure
-    latex   tables in the style of booktabs
-    png     one picture for each experiment and data set, in the folder `out`; needs Matplotlib
+    csv     the summary: a line for each method, setting and measure; what is not known stays empty
 
     Where `out` is a folder, the report is called `report` in it.
     """
     if format not in FORMATS:
         raise UsageError(f"a report is written as {', '.join(FORMATS)}, not {format!r}.")
-    from cldrank.experiment.records import load_results
+    from cldrank.experiment.results import load_results, summary
 
     table = load_results(folder)
+    target = Path(out)
+    target = target / f"report.{format}" if target.is_dir() else make_folder(target.parent) / target.name
     if format == "csv":
-        from cldrank.report.listing import as_csv
+        import pyarrow as pa
+        from pyarrow.csv import write_csv
 
-        return (_saved(_target(out, format), as_csv(table)),)
+        rows = [{key: _known(value) for key, value in row.as_dict().items()} for row in summary(table)]
+        with replacing(target) as temporary:
+            write_csv(pa.Table.from_pylist(rows), temporary)
+        return (target,)
+    from cldrank.documents import markdown_pictures, render_html, render_markdown
+    from cldrank.report.contents import report_document
     from cldrank.report.sections import sections
 
-    found = sections(table)
-    if format == "png":
-        from cldrank.report.plots import save_pictures
-
-        return save_pictures(found, make_folder(out))
-    target = _target(out, format)
+    document = report_document(sections(table))
     if format == "html":
-        from cldrank.report.report_page import render_report
-
-        return (_saved(target, render_report(found)),)
-    if format == "latex":
-        from cldrank.report.latex import render_latex
-
-        return (_saved(target, render_latex(found)),)
-    from cldrank.report.markdown import render_markdown, section_pictures
-
+        save_text(target, render_html(document))
+        return (target,)
     if target.exists() and not target.is_file():
         raise UsageError(f"{target} is not a file, and pictures are written beside the text; name a file to write.")
-    beside = {name: _saved(target.with_name(f"{target.stem}-{name}.svg"), svg) for name, svg in section_pictures(found)}
-    text = render_markdown(found, {name: path.name for name, path in beside.items()})
-    return (_saved(target, text), *beside.values())
+    pictures = {target.with_name(name): svg for name, svg in markdown_pictures(document, target.stem).items()}
+    for path, svg in pictures.items():
+        save_text(path, svg)
+    save_text(target, render_markdown(document, target.stem))
+    return (target, *pictures)
 
 
-def _target(out: str | PathLike[str], format: str) -> Path:  # noqa: A002
-    target = Path(out)
-    if target.is_dir():
-        return target / f"report{_ENDINGS[format]}"
-    return make_folder(target.parent) / target.name
-
-
-def _saved(target: Path, text: str) -> Path:
-    save_text(target, text)
-    return target
+def _known(value: object) -> object:
+    return None if isinstance(value, float) and math.isnan(value) else value

@@ -4,7 +4,6 @@ A blend of what a method learned and of an imitation of production is judged aga
 queries that neither was trained on. See Gupta, Oosterhuis and de Rijke (SIGIR 2023, CIKM 2024) for the idea.
 """
 
-from cldrank.safety.safe import Safe
-from cldrank.safety.sequence import BlendTrial, UnsafeError
+from cldrank.safety.safe import BlendTrial, Safe, UnsafeError
 
 __all__ = ["BlendTrial", "Safe", "UnsafeError"]

@@ -12,7 +12,7 @@ from cldrank import segments
 from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
 from cldrank.data.query_hash import held_out
-from cldrank.errors import DataError, Spelling, UsageError
+from cldrank.errors import DataError, UsageError
 from cldrank.estimators import Method
 from cldrank.estimators.svm_rank import label_pairs, separated
 from cldrank.models.fit import Context
@@ -55,20 +55,17 @@ def imitate(learned: Ranker, method: Method, dataset: RankingDataset, clicks: Cl
         return _by_model(learned, method, dataset, clicks)
     part, part_clicks = dataset[~apart], clicks[~apart]
     scaling = scalings.fit("standard", part.features)
-    rankers = [
+    rankers = (
         _by_model(learned, method, part, part_clicks),
         _by_pairs(learned, scaling, method, part, part_clicks),
-    ]
+    )
     others, others_clicks = dataset[apart], clicks[apart]
-    ranks = [segments.descending_ranks(one.predict(others), others.offsets) for one in rankers]
-    shown = [shown_alike(one, others_clicks) for one in ranks]
-    return rankers[int(np.argmax(shown))]
+    ranks = [segments.descending_ranks(ranker.predict(others), others.offsets) for ranker in rankers]
+    return rankers[int(np.argmax([shown_alike(own, others_clicks) for own in ranks]))]
 
 
 def _by_model(learned: Ranker, method: Method, dataset: RankingDataset, clicks: ClickTable) -> Ranker:
-    """The method's model, fitted to how far up candidates were shown."""
-    searched = np.flatnonzero(clicks.query_impressions > 0)
-    part, target = dataset[searched], heights(clicks[searched])
+    part, target = _shown_heights(dataset, clicks)
     rows = np.arange(part.n_rows)
     targets = Targets(rows, target, np.ones(len(rows)), np.zeros(len(rows)), part.row_queries)
     run = replace(method.run, checkpoint=None, resume=False, tensorboard=None, on_epoch=None)
@@ -80,8 +77,7 @@ def _by_pairs(
     learned: Ranker, scaling: Scaling, method: Method, dataset: RankingDataset, clicks: ClickTable
 ) -> LinearRanker:
     """A ranking SVM on pairs of candidates, the upper one first."""
-    searched = np.flatnonzero(clicks.query_impressions > 0)
-    part, target = dataset[searched], heights(clicks[searched])
+    part, target = _shown_heights(dataset, clicks)
     upper, lower = label_pairs(target, part.offsets, _PAIRS, np.random.default_rng(method.run.seed))
     if not len(upper):
         raise DataError(f"{clicks!r} has no query with two candidates in a known order, for {_USER} to learn from.")
@@ -89,22 +85,25 @@ def _by_pairs(
     return _linear(learned, scaling, separated(both[: len(upper)] - both[len(upper) :], _C))
 
 
+def _shown_heights(dataset: RankingDataset, clicks: ClickTable) -> tuple[RankingDataset, Floats]:
+    """The candidates of queries with impressions, and how far up each is shown."""
+    searched = np.flatnonzero(clicks.query_impressions > 0)
+    return dataset[searched], heights(clicks[searched])
+
+
 def feature_alone(name: str, learned: Ranker, dataset: RankingDataset) -> tuple[Ranker, Ranker]:
     """The ranker whose score is one feature, as it is; and one to blend with the learned ranker, in its scaling."""
-    one = np.zeros(dataset.n_features)
-    one[production_column(name, dataset)] = 1.0
-    plain = _linear(learned, Scaling(Unscaled(), dataset.n_features, {}), one)
-    return plain, _linear(learned, learned.scaling, one) if isinstance(learned, LinearRanker) else plain
+    coefficients = np.zeros(dataset.n_features)
+    coefficients[production_column(name, dataset)] = 1.0
+    plain = _linear(learned, Scaling(Unscaled(), dataset.n_features, {}), coefficients)
+    return plain, _linear(learned, learned.scaling, coefficients) if isinstance(learned, LinearRanker) else plain
 
 
 def production_column(name: str, dataset: RankingDataset) -> int:
     """The column of the feature that is production's score."""
     if name not in dataset.feature_names:
         raise UsageError(
-            "{} {!r} is not a feature of the data; the features are {}.",
-            Spelling("production", "--production-feature"),
-            name,
-            some(dataset.feature_names),
+            f"`production={name!r}` is not a feature of the data; the features are {some(dataset.feature_names)}."
         )
     return dataset.feature_names.index(name)
 
@@ -130,10 +129,5 @@ def shown_alike(ranks: NDArray[np.int64], clicks: ClickTable) -> float:
 
 
 def _linear(learned: Ranker, scaling: Scaling, coefficients: Floats) -> LinearRanker:
-    return LinearRanker(
-        feature_names=learned.feature_names,
-        scaling=scaling,
-        coefficients=coefficients,
-        provenance=learned.provenance,
-        trained_on=learned.trained_on,
-    )
+    parts = {name: getattr(learned, name) for name in ("feature_names", "provenance", "trained_on")}
+    return LinearRanker(scaling=scaling, coefficients=coefficients, **parts)

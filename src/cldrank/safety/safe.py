@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import takewhile
 from typing import Any, Self
 
 import numpy as np
@@ -13,28 +15,56 @@ from cldrank.arguments import check_number
 from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
 from cldrank.data.query_hash import hashes_of, held_out
-from cldrank.errors import CldrankWarning, Spelling, UsageError, setting, warn
+from cldrank.errors import CldrankWarning, DataError, UsageError, warn
 from cldrank.estimators import Method
 from cldrank.estimators.evidence import check_clicks, check_dataset, needed
 from cldrank.estimators.needs import Needs, uses_clicks, uses_curve
 from cldrank.estimators.recording import clicks_record, curve_record
 from cldrank.evaluation import ClickJudge
 from cldrank.evaluation.click_measures import ClickMeasure
+from cldrank.evaluation.orders import PRODUCTION, ScoreOrder
+from cldrank.evaluation.sensitivity import run_placebo
+from cldrank.measures import Interval
 from cldrank.propensity.segment_propensities import Curve
 from cldrank.rankers import Ranker, blended
 from cldrank.rankers.blend import check_blendable
 from cldrank.rankers.provenance import IMITATION, SafetyRecord
 from cldrank.safety.imitation import feature_alone, imitate, production_column, shown_alike, within_spread
-from cldrank.safety.sequence import SHARES, BlendTrial, UnsafeError, confidences, judge_blends, most_gained, safe_trials
 from cldrank.wording import kind_of
 
-_STEEP = (
-    " With clicks permuted within positions it seems to gain {:.4f}, which is subtracted: the curve is too steep; "
-    "estimate the propensities."
-)
-_JUDGING = 1.0  # seconds per million feature values
+_SHARES = tuple(step / 10 for step in range(11))
+_UPWARDS = 0.8  # of the chance of an error that is allowed: the way up has more to do with small gains
 _LIKE = 0.8  # of production's results, those that its score must explain
 _SEED = 1  # of the hashes that hold queries out: not those that `cldrank train --hold-out` holds out
+
+
+class UnsafeError(DataError):
+    """The clicks do not show that any ranker is safe, not even an imitation of production; production is to stay.
+
+    >>> from cldrank.errors import CldrankError
+    >>> issubclass(UnsafeError, CldrankError)
+    True
+    """
+
+
+@dataclass(frozen=True)
+class BlendTrial:
+    """A blend, judged against production.
+
+    share     of the learned ranker
+    gain      over production, less that by placebo, with the interval that counts on the way up from production
+    strict    the lower end that counts on the way down from the learned ranker, at a higher confidence
+    placebo   what it seems to gain with clicks permuted within positions, where there is nothing to gain: as much is
+              due to a curve that is too steep; at least 0
+
+    >>> BlendTrial(0.5, Interval(0.02, -0.01, 0.05, 0.92, n=500), strict=-0.02).gain.low
+    -0.01
+    """
+
+    share: float
+    gain: Interval
+    strict: float
+    placebo: float = 0.0
 
 
 @dataclass(eq=False)
@@ -76,18 +106,16 @@ class Safe:
         if not isinstance(self.method, Method):
             raise UsageError(f"Safe trains a method such as CLD(), not {kind_of(self.method)}.")
         if not uses_clicks(self.method.required):
-            label = self.method.label
-            raise UsageError("{} learns from labels, and {} judges by clicks.", label, Spelling("Safe", "--safe"))
+            raise UsageError(f"{self.method.label} learns from labels, and safe training judges by clicks.")
+        if not self.method.blends:
+            raise UsageError(f"{self.method.label} cannot be blended with production; train another method safely.")
         check_number("margin", self.margin, least=0, below=1)
         check_number("confidence", self.confidence, least=0.5, below=1)
         check_number("hold_out", self.hold_out, above=0, below=1)
 
     def fit(self, dataset: RankingDataset, clicks: ClickTable, propensities: Curve) -> Self:
         """Learn from a dataset, the clicks on it, and the propensities of positions, which judging always needs."""
-        self._check(dataset, clicks, propensities)
-        self._check_start()
-        held = held_out(dataset.query_ids, self.hold_out, _SEED)
-        self._check_sides(held, clicks)
+        held = self._judging_queries(dataset, clicks, propensities)
         usual, strict = confidences(self.confidence)
         judge = ClickJudge.of(dataset[held], clicks[held], propensities, confidence=usual)
         part, part_clicks = dataset[~held], clicks[~held]
@@ -95,17 +123,16 @@ class Safe:
         blends = self._blends(part, part_clicks)
         measure = ClickMeasure("DCG", clicks.depth)
         trials, value = judge_blends(judge, measure, blends, strict)
-        likeness = self._overlap(judge, blends[0.0])
-        self._warn_of_feature(likeness)
+        overlap = self._overlap(judge, blends[0.0])
         safe = safe_trials(trials, self.margin * value)
         if not safe:
-            raise self._unsafe(trials[0], str(measure), value, likeness)
-        chosen = most_gained(safe)
+            raise self._unsafe(trials[0], str(measure), value, overlap)
+        chosen = max(safe, key=lambda trial: (trial.gain.estimate, -trial.share))
         self.trials_ = tuple(trials)
         self.safety_ = SafetyRecord(
             share=chosen.share,
             production=IMITATION if self.production is None else self.production,
-            overlap=likeness,
+            overlap=overlap,
             measure=str(measure),
             margin=self.margin * value,
             value=value,
@@ -114,20 +141,16 @@ class Safe:
             high=chosen.gain.high,
             confidence=usual,
             queries=judge.clicks.n_queries,
-            tried={f"{one.share:g}": one.gain.low for one in trials},
+            tried={f"{trial.share:g}": trial.gain.low for trial in trials},
         )
         self.ranker_ = self._described(blends[chosen.share], dataset, clicks, propensities)
         return self
 
-    def _check_start(self) -> None:
-        """Refuse to judge by clicks that a network may know from an earlier ranker."""
-        if self.method.run.warm_start is not None and self.method.model.progress(self.method.way) is not None:
-            raise UsageError(
-                "{} with {}: a network that begins with an earlier ranker may know the clicks that judge it here; "
-                "start afresh, or train a linear model, which ends at the same optimum wherever it begins.",
-                setting("warm_start"),
-                Spelling("Safe", "--safe"),
-            )
+    def predict(self, X: RankingDataset | ArrayLike) -> NDArray[np.float64]:
+        """The scores of the ranker, one per row."""
+        if not hasattr(self, "ranker_"):
+            raise UsageError("this Safe has not learned anything yet; call fit first.")
+        return self.ranker_.predict(X)
 
     # -- what experiments ask of a method ------------------------------------------------------------------------
 
@@ -146,96 +169,82 @@ class Safe:
         """What the method imports beyond cldrank's own packages."""
         return self.method.package
 
-    @property
-    def pace(self) -> float:
-        """Seconds per million feature values: the method, an imitation of production, and a model of the unseen."""
-        return 2 * self.method.pace + _JUDGING
-
     def check(self) -> None:
         """Refuse wrong parameters, and a package that is not installed."""
         self.method.check()
 
     def get_params(self) -> dict[str, Any]:
         """The parameters of the method, and its own."""
-        own = {name: getattr(self, name) for name in ("margin", "confidence", "hold_out", "production")}
-        return {**self.method.get_params(), **{f"safe__{name}": value for name, value in own.items()}}
+        return {**self.method.get_params(), **{f"safe__{name}": value for name, value in self._own().items()}}
 
-    # -- use -----------------------------------------------------------------------------------------------------
-
-    def predict(self, X: RankingDataset | ArrayLike) -> NDArray[np.float64]:
-        """The scores of the ranker, one per row."""
-        if not hasattr(self, "ranker_"):
-            raise UsageError("this Safe has not learned anything yet; call fit first.")
-        return self.ranker_.predict(X)
+    def _own(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in ("margin", "confidence", "hold_out", "production")}
 
     # -- steps ---------------------------------------------------------------------------------------------------
 
-    def _check(self, dataset: Any, clicks: Any, propensities: Any) -> None:
-        """Refuse what cannot be judged before anything is fitted."""
-        label = self.method.label
-        check_clicks(clicks, check_dataset(dataset, label), label)
+    def _judging_queries(self, dataset: Any, clicks: Any, propensities: Any) -> NDArray[np.bool_]:
+        """The queries that judge; what cannot be judged by them is refused before anything is fitted."""
+        check_clicks(clicks, check_dataset(dataset, self.method.label), self.method.label)
         if propensities is None:
             raise UsageError(
-                "{} judges by clicks, which needs the propensities of positions, whatever the method; give them.",
-                Spelling("Safe", "--safe"),
+                "safe training judges by clicks, which needs `propensities` of positions, whatever the method."
             )
         if self.production is not None:
             production_column(self.production, dataset)
-
-    def _check_sides(self, held: NDArray[np.bool_], clicks: ClickTable) -> None:
-        searched = clicks.query_impressions > 0
+        if self.method.run.warm_start is not None and self.method.model.progress(self.method.way) is not None:
+            raise UsageError(
+                "`warm_start` with safe training: a network that begins with an earlier ranker may know the clicks "
+                "that judge it here; start afresh, or train a linear model, which ends at the same optimum wherever "
+                "it begins."
+            )
+        held, searched = held_out(dataset.query_ids, self.hold_out, _SEED), clicks.query_impressions > 0
         for side, verb in ((held, "judge by"), (~held, "learn from")):
             if not (searched & side).any():
                 raise UsageError(
-                    "of {:,} queries with impressions, {:.4g} of them to judge by, there is none to {}; a log of more "
-                    "queries is needed.",
-                    int(searched.sum()),
-                    self.hold_out,
-                    verb,
+                    f"of {int(searched.sum()):,} queries with impressions, {self.hold_out:.4g} of them to judge "
+                    f"by, there is none to {verb}; a log of more queries is needed."
                 )
+        return held
 
     def _blends(self, part: RankingDataset, clicks: ClickTable) -> dict[float, Ranker]:
         """The rankers to judge, by the share of the learned one."""
         learned = self.method.ranker_
-        check_blendable(learned)
+        check_blendable(learned)  # a torch module of the user's may be one of its own kind
         if self.production is None:
             alone = imitation = imitate(learned, self.method, part, clicks)
         else:
             alone, imitation = feature_alone(self.production, learned, part)
-        units = [1 / (within_spread(one.predict(part), part) or 1.0) for one in (imitation, learned)]
-        blends = {share: blended((imitation, learned), ((1 - share) * units[0], share * units[1])) for share in SHARES}
+        units = [1 / (within_spread(ranker.predict(part), part) or 1.0) for ranker in (imitation, learned)]
+        blends = {share: blended((imitation, learned), ((1 - share) * units[0], share * units[1])) for share in _SHARES}
         return {**blends, 0.0: alone}
 
-    @staticmethod
-    def _overlap(judge: ClickJudge, imitation: Ranker) -> float:
+    def _overlap(self, judge: ClickJudge, production: Ranker) -> float:
+        """The share of production's results that what stands for it shows, with a warning if a feature shows few."""
         log = judge.clicks.log
-        return shown_alike(segments.descending_ranks(imitation.predict(log.data), log.data.offsets), log.clicks)
-
-    def _warn_of_feature(self, likeness: float) -> None:
-        if self.production is not None and likeness < _LIKE:
+        overlap = shown_alike(segments.descending_ranks(production.predict(log.data), log.data.offsets), log.clicks)
+        if self.production is not None and overlap < _LIKE:
             warn(
                 CldrankWarning(
-                    "only {:.1%} of the results that the log shows are at the top by {!r}; is it production's score?",
-                    likeness,
-                    self.production,
+                    f"only {overlap:.1%} of the results that the log shows are at the top by {self.production!r}; "
+                    "is it production's score?"
                 )
             )
+        return overlap
 
-    def _unsafe(self, trial: BlendTrial, measure: str, value: float, likeness: float) -> UnsafeError:
+    def _unsafe(self, trial: BlendTrial, measure: str, value: float, overlap: float) -> UnsafeError:
         gain, feature = trial.gain, self.production
         who = "an imitation of production" if feature is None else f"{feature!r}, as production's score,"
-        others = "" if feature is not None else ", production's score as a feature ({})"
+        others = "" if feature is not None else ", production's score as a feature (`production`)"
+        steep = (
+            f" With clicks permuted within positions it seems to gain {trial.placebo:.4f}, which is subtracted: the "
+            "curve is too steep; estimate the propensities."
+        )
         return UnsafeError(
-            "the clicks on {:,} queries held out do not show that even {} is safe: its {} differs from production's by "
-            "{:+.4f} ({:+.4f} to {:+.4f}), and at most {:.4f} ({:.1%}) may be lost. It shows {:.1%} of production's "
-            "results.{} Keep production; more clicks{}, or a larger margin ({}) may help.",
-            gain.n,
-            who,
-            measure,
-            *(gain.estimate, gain.low, gain.high, self.margin * value, self.margin, likeness),
-            _STEEP.format(trial.placebo) if trial.placebo > self.margin * value else "",
-            Spelling(others.format("production='…'"), others.format("--production-feature NAME")),
-            Spelling("margin", "--safe-margin"),
+            f"the clicks on {gain.n:,} queries held out do not show that even {who} is safe: its {measure} differs "
+            f"from production's by {gain.estimate:+.4f} ({gain.low:+.4f} to {gain.high:+.4f}), and at most "
+            f"{self.margin * value:.4f} ({self.margin:.1%}) may be lost. It shows {overlap:.1%} of production's "
+            f"results.{steep if trial.placebo > self.margin * value else ''} Keep production; more clicks{others}, or "
+            "a larger `margin` may help."
         )
 
     def _described(self, ranker: Ranker, dataset: RankingDataset, clicks: ClickTable, curve: Curve) -> Ranker:
@@ -243,20 +252,70 @@ class Safe:
         origin = self.method.ranker_.provenance
         method = origin.method
         if method is not None:
-            more = [f"{name}={getattr(self, name)!r}" for name in ("margin", "confidence", "hold_out")]
-            more += [] if self.production is None else [f"production={self.production!r}"]
-            method = replace(method, call=f"safety.Safe({method.call}, {', '.join(more)})")
+            own = ", ".join(f"{name}={value!r}" for name, value in self._own().items() if value is not None)
+            method = replace(method, call=f"safety.Safe({method.call}, {own})")
         searched = dataset.query_ids[clicks.query_impressions > 0]
-        return ranker.with_provenance(
-            replace(
-                origin,
-                method=method,
-                rows=dataset.n_rows,
-                queries=dataset.n_queries,
-                fingerprint=dataset.fingerprint,
-                has_missing=dataset.has_missing,
-                clicks=clicks_record(clicks),
-                propensities=origin.propensities or curve_record(curve),
-                safety=self.safety_,
-            )
-        ).with_queries(np.unique(hashes_of(searched)))
+        described = replace(
+            origin,
+            method=method,
+            rows=dataset.n_rows,
+            queries=dataset.n_queries,
+            fingerprint=dataset.fingerprint,
+            has_missing=dataset.has_missing,
+            clicks=clicks_record(clicks),
+            propensities=origin.propensities or curve_record(curve),
+            safety=self.safety_,
+        )
+        return ranker.with_provenance(described).with_queries(np.unique(hashes_of(searched)))
+
+
+# -- from blends to the one that is kept ---------------------------------------------------------------------------
+
+
+def confidences(confidence: float) -> tuple[float, float]:
+    """Of two-sided intervals, on the way up and on the way down: their lower ends share the chance of an error.
+
+    >>> [round(two_sided, 9) for two_sided in confidences(0.95)]
+    [0.92, 0.98]
+    """
+    error = 2 * (1 - confidence)
+    return 1 - _UPWARDS * error, 1 - (1 - _UPWARDS) * error
+
+
+def judge_blends(
+    judge: ClickJudge, measure: ClickMeasure, blends: Mapping[float, Ranker], strict: float
+) -> tuple[list[BlendTrial], float]:
+    """The gain of each blend over production, and production's own value; `strict` is the higher confidence."""
+    production, data = judge.order(PRODUCTION, PRODUCTION), judge.clicks.log.data
+    orders = {
+        share: ScoreOrder.of(f"{share:.0%} learned", ranker.predict(data), judge.clicks.log)
+        for share, ranker in blends.items()
+    }
+    clicks, _ = judge.learned(orders[min(orders)], orders[max(orders)])
+    stricter = replace(clicks, confidence=strict)
+    trials = []
+    for share, order in orders.items():
+        gain, wider = (one.compare(measure, order, production).interval for one in (clicks, stricter))
+        permuted = run_placebo(clicks, measure, order)
+        placebo = 0.0 if permuted is None else max(permuted.gain.estimate, 0.0)
+        ends = (gain.estimate - placebo, gain.low - placebo, gain.high - placebo)
+        trials.append(BlendTrial(share, Interval(*ends, gain.confidence, gain.n), wider.low - placebo, placebo))
+    return trials, clicks.value(measure, production).value
+
+
+def safe_trials(trials: Sequence[BlendTrial], margin: float) -> list[BlendTrial]:
+    """Those that are shown to be safe: from production upwards, and from the learned ranker downwards.
+
+    On either way, a test only counts if all before it were passed, so the chance that any unsafe blend passes is that
+    of one test (fixed sequence testing); the two ways share the chance that is allowed. The way up finds how far a
+    ranker that gains little may depart; the way down, the one that gains much, whatever the imitation does.
+
+    >>> lows = {0.0: 0.0, 0.5: -0.2, 1.0: 0.0}
+    >>> trials = [BlendTrial(share, Interval(0.0, low, 0.1, 0.9, 50), low - 0.05) for share, low in lows.items()]
+    >>> [[trial.share for trial in safe_trials(trials, margin)] for margin in (0.04, 0.1)]
+    [[0.0], [0.0, 1.0]]
+    """
+    ordered = sorted(trials, key=lambda trial: trial.share)
+    upwards = list(takewhile(lambda trial: trial.gain.low >= -margin, ordered))
+    downwards = list(takewhile(lambda trial: trial.strict >= -margin, reversed(ordered)))
+    return [trial for trial in ordered if trial in upwards or trial in downwards]

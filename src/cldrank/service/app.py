@@ -1,57 +1,72 @@
-"""The app: what each path does. A body is read by hand: the parser of the framework would cost as much as ranking."""
+"""The app: what each path does."""
 
 from __future__ import annotations
 
 import asyncio
 import hmac
+import os
+import signal
 import time
-from collections.abc import MutableMapping
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Annotated, Any
 
-import orjson
-from fastapi import FastAPI, Request, Response
+import msgspec
+from fastapi import FastAPI, Query, Request, Response
+from fastapi.exceptions import RequestValidationError
 from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.exceptions import HTTPException
+from threadpoolctl import threadpool_limits
 
 from cldrank._version import __version__
 from cldrank.arguments import shortened, shortened_text
-from cldrank.service.answers import ARROW, JSON, answer_in_arrow, answer_in_json
-from cldrank.service.api_page import api_page
-from cldrank.service.arrow_requests import request_of_arrow
-from cldrank.service.bodies import answer_type, body_of, ranking_parameters
-from cldrank.service.guard import RequestGuard
-from cldrank.service.json_requests import request_of_json
-from cldrank.service.openapi import ERRORS, api_description
-from cldrank.service.request_error import RequestError
+from cldrank.service.api_description import ARROW, ERRORS, JSON, api_description, api_page
+from cldrank.service.metrics import ServiceMetrics
+from cldrank.service.requests import RequestError
 from cldrank.service.served import ServedRanker
-from cldrank.service.settings import ServiceSettings
-from cldrank.service.swapping import RankerInUse, Reloader
+from cldrank.service.serving import MEBIBYTE, ServiceSettings
+from cldrank.service.swapping import RankerInUse
 
-_IN_LOOP = 2 << 20  # bytes; a larger body is ranked in a thread, so that others need not wait for it
+_IN_LOOP = 2 * MEBIBYTE  # a larger body is ranked in a thread, so that others need not wait for it
+_CLIENT_GONE = 499  # nobody reads the answer; the metrics do
+_PATHS = ("/rank", "/ranker", "/health", "/ready", "/metrics", "/reload", "/docs", "/openapi.json")
+Message = MutableMapping[str, Any]
 
 
-def make_app(in_use: RankerInUse, settings: ServiceSettings, reloader: Reloader) -> FastAPI:
-    """The app that ranks with the ranker in use."""
-    app = FastAPI(title="cldrank", version=__version__, docs_url=None, redoc_url=None, redirect_slashes=False)
-    threads = ThreadPoolExecutor(2, thread_name_prefix="rank")
-    metrics = in_use.metrics
+def make_app(folder: Path, settings: ServiceSettings, kept: Path | None = None, parent: int | None = None) -> FastAPI:
+    """The app that ranks with the ranker in a folder, which it watches; a worker of `parent` ends with it."""
+    in_use = RankerInUse(folder, kept, settings.max_candidates)
+    large = asyncio.Semaphore(2)  # large bodies at a time
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        watching = asyncio.create_task(in_use.watch(lambda: parent is not None and os.getppid() != parent))
+        take_signals(in_use)
+        with threadpool_limits(1):  # a list is too short to share out
+            yield
+        watching.cancel()
+
+    app = FastAPI(
+        title="cldrank", version=__version__, docs_url=None, redoc_url=None, redirect_slashes=False, lifespan=lifespan
+    )
 
     @app.post("/rank", summary="Rank candidates", response_class=Response, responses=ERRORS)
-    async def rank(request: Request) -> Response:
-        """Candidates in order, best first, each with its score and rank."""
-        try:
-            answer, content_type, given = answer_type(request), request.headers.get("content-type", ""), request.scope
-            body = await body_of(request, settings)
-            start = time.perf_counter()
-            work = (body, content_type, given, in_use.served, settings, answer)
-            if len(body) <= _IN_LOOP:
-                content, candidates = _ranked(*work)
-            else:
-                content, candidates = await asyncio.get_running_loop().run_in_executor(threads, _ranked, *work)
-        except RequestError as error:
-            return _refusal(error)
-        metrics.ranked(time.perf_counter() - start, candidates)
+    async def rank(
+        request: Request, top: Annotated[int | None, Query(ge=1)] = None, query_id: str | None = None
+    ) -> Response:
+        """Candidates in order, best first, each with its score and rank. `top` and `query_id` are in a JSON body."""
+        if unknown := request.query_params.keys() - {"top", "query_id"}:
+            raise RequestError(f"the parameter {shortened(min(unknown))} is not known; `top` and `query_id` are.")
+        kind, answer = body_type(request), answer_type(request)
+        body = await body_of(request, settings)
+        start, arguments = time.perf_counter(), (in_use.served, body, kind, answer, query_id, top)
+        if len(body) <= _IN_LOOP:
+            content, candidates = _ranked(*arguments)
+        else:
+            async with large:
+                content, candidates = await asyncio.to_thread(_ranked, *arguments)
+        in_use.metrics.ranked(time.perf_counter() - start, candidates)
         return Response(content, media_type=answer)
 
     @app.get("/ranker", summary="The ranker in use", response_class=Response)
@@ -74,94 +89,189 @@ def make_app(in_use: RankerInUse, settings: ServiceSettings, reloader: Reloader)
     @app.get("/metrics", summary="Numbers for Prometheus", response_class=Response)
     async def numbers() -> Response:
         """Those of all workers together."""
-        try:
-            return Response(metrics.text(), media_type=CONTENT_TYPE_LATEST)
-        except RequestError as error:
-            return _refusal(error)
+        return Response(in_use.metrics.text(), media_type=CONTENT_TYPE_LATEST)
 
     @app.post("/reload", summary="Swap in the ranker that now lies in the folder", response_class=Response)
     async def reload(request: Request) -> Response:
         """Needs the header `Authorization: Bearer TOKEN`. A broken ranker is refused, and the one in use stays."""
-        try:
-            _check_token(request.headers.get("authorization", ""), settings.token)
-            identity = await reloader.reload(new_features=_new_features(request))
-        except RequestError as error:
-            return _refusal(error)
-        return _in_json({"status": "swapped", "ranker": identity})
+        check_token(request.headers.get("authorization", ""), settings.token)
+        return _in_json({"status": "swapped", "ranker": await in_use.reload()})
 
     @app.get("/docs", include_in_schema=False)
     async def docs() -> Response:
-        return Response(api_page(app.openapi(), in_use.served.identity["fingerprint"]), media_type="text/html")
+        return Response(api_page(app.openapi(), in_use.served), media_type="text/html")
 
     app.openapi = lambda: api_description(app, in_use.served)  # type: ignore[method-assign]
-    app.add_exception_handler(HTTPException, _explained_status)
-    app.add_exception_handler(Exception, _explained_fault)
-    app.add_middleware(RequestGuard, metrics=metrics)
+    for error, handler in _HANDLERS.items():
+        app.add_exception_handler(error, handler)
+    app.add_middleware(RequestGuard, metrics=in_use.metrics)
+    app.state.in_use = in_use
     return app
 
 
+def take_signals(in_use: RankerInUse) -> None:
+    """Reload at SIGHUP, also at one that came during the start; end at once at a second SIGINT."""
+
+    async def hang_up() -> None:
+        with suppress(RequestError):  # logged
+            await in_use.reload()
+
+    def interrupted(number: int, frame: Any) -> None:
+        signal.signal(signal.SIGINT, lambda *_: os._exit(130))
+        stop(number, frame)
+
+    stop: Any = signal.getsignal(signal.SIGINT)
+    signal.signal(signal.SIGINT, interrupted)
+    asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, lambda: asyncio.ensure_future(hang_up()))
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGHUP})
+
+
 def _ranked(
-    body: bytes,
-    content_type: str,
-    scope: MutableMapping[str, Any],
-    served: ServedRanker,
-    settings: ServiceSettings,
-    answer: str,
+    served: ServedRanker, body: bytes, kind: str, answer: str, query_id: str | None, top: int | None
 ) -> tuple[bytes, int]:
     """The answer to a body, and how many candidates it has."""
-    kind = content_type.partition(";")[0].strip().lower()
-    if kind == JSON:
-        if scope["query_string"]:
-            raise RequestError("write 'top' and 'query_id' into the JSON body, not into the address.")
-        request = request_of_json(body, served.layout, settings.max_candidates)
+    if kind == ARROW:
+        request = served.reader.read_arrow(body, query_id, top)
+    elif query_id is None and top is None:
+        request = served.reader.read_json(body)
     else:
-        query_id, top = ranking_parameters(scope["query_string"])
-        request = request_of_arrow(body, served.layout, settings.max_candidates, query_id=query_id, top=top)
-    ranked = served.rank(request)
-    return (answer_in_arrow if answer == ARROW else answer_in_json)(ranked), len(request.table)
+        raise RequestError("write `top` and `query_id` into the JSON body, not into the address.")
+    return (served.answer_in_arrow if answer == ARROW else served.answer_in_json)(request), len(request.table)
 
 
-def _check_token(given: str, token: str | None) -> None:
-    if token is None:
+# -- headers and bodies --------------------------------------------------------------------------------------------
+
+
+def body_type(request: Request) -> str:
+    """JSON or Arrow; refused if it is anything else, or compressed."""
+    given = request.headers.get("content-type", "")
+    kind = given.partition(";")[0].strip().lower()
+    if kind not in (JSON, ARROW):
         raise RequestError(
-            "this service was started without a token, so it does not reload by request; start it with --token-file, "
-            "or send SIGHUP.",
-            status=403,
+            f"the Content-Type must be {JSON} or {ARROW}, not {shortened_text(given) or 'missing'}.", 415
         )
+    if encoding := request.headers.get("content-encoding"):
+        raise RequestError(f"the body is encoded as {shortened(encoding)}; send it as it is.", 415)
+    return kind
+
+
+def answer_type(request: Request) -> str:
+    """The type that the client accepts: JSON, unless it names Arrow."""
+    accepted = request.headers.get("accept", "*/*")
+    kinds = [part.partition(";")[0].strip().lower() for part in accepted.split(",")]
+    if ARROW in kinds:
+        return ARROW
+    if {JSON, "application/*", "*/*"} & set(kinds):
+        return JSON
+    raise RequestError(f"there are answers in {JSON} and in {ARROW}, none in {shortened(accepted)}.", 406)
+
+
+async def body_of(request: Request, settings: ServiceSettings) -> bytes:
+    """The body, counted as it arrives: a chunked one does not say how long it is."""
+    too_large = RequestError(f"the body is larger than {settings.max_body:,} bytes (--max-body).", 413)
+    declared = request.headers.get("content-length", "")
+    if declared.isdecimal() and int(declared) > settings.max_body:
+        raise too_large
+    parts, size, more = [], 0, True
+    try:
+        async with asyncio.timeout(settings.body_timeout):
+            while more:
+                message = await request.receive()
+                if message["type"] == "http.disconnect":
+                    raise RequestError("the client has gone.", _CLIENT_GONE)
+                part, more = message.get("body", b""), message.get("more_body", False)
+                size += len(part)
+                if size > settings.max_body:
+                    raise too_large
+                parts.append(part)
+    except TimeoutError:
+        raise RequestError(f"the body did not arrive within {settings.body_timeout:g} seconds.", 408) from None
+    return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def check_token(given: str, token: str | None) -> None:
+    """Refuse a reload by anybody without the token."""
+    if token is None:
+        raise RequestError("start the service with --token-file to reload by request, or send SIGHUP.", 403)
     scheme, _, shown = given.partition(" ")
     if scheme.lower() != "bearer" or not hmac.compare_digest(shown.strip().encode(), token.encode()):
-        raise RequestError("the token is missing or wrong; send the header 'Authorization: Bearer TOKEN'.", status=401)
+        raise RequestError("the token is missing or wrong; send the header 'Authorization: Bearer TOKEN'.", 401)
 
 
-def _new_features(request: Request) -> bool:
-    if unknown := [name for name in request.query_params if name != "new_features"]:
-        raise RequestError(f"the parameter {shortened(unknown[0])} is not known; 'new_features' is.")
-    value = request.query_params.get("new_features", "false")
-    if value not in ("true", "false"):
-        raise RequestError(f"'new_features' must be true or false, not {shortened(value)}.")
-    return value == "true"
+class RequestGuard:
+    """Counts requests by path and status, and closes connections whose body was not read.
+
+    A client that is answered before its body was read may go on sending for ever; it is not listened to.
+    """
+
+    def __init__(self, app: Any, metrics: ServiceMetrics) -> None:
+        self._app, self._metrics = app, metrics
+
+    async def __call__(
+        self, scope: Message, receive: Callable[[], Awaitable[Message]], send: Callable[[Message], Awaitable[None]]
+    ) -> None:
+        """Pass a request on to the app."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        headers = dict(scope["headers"])
+        status, unread = 0, b"transfer-encoding" in headers or headers.get(b"content-length", b"0") != b"0"
+
+        async def reading() -> Message:
+            nonlocal unread
+            message = await receive()
+            unread = unread and message.get("more_body", False)
+            return message
+
+        async def answering(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                if unread:
+                    message["headers"] = [*message["headers"], (b"connection", b"close")]
+            await send(message)
+
+        try:
+            await self._app(scope, reading, answering)
+        except asyncio.CancelledError:  # the service has no more time to stop
+            if not status:
+                await _in_json({"error": "the service is stopping."}, 503)(scope, receive, answering)
+        finally:
+            self._metrics.answered(scope["path"] if scope["path"] in _PATHS else "other", status or 500)
 
 
 # -- answers other than rankings -----------------------------------------------------------------------------------
 
 
-def _in_json(content: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
-    return Response(orjson.dumps(content), status, headers, media_type=JSON)
+def _in_json(content: Any, status: int = 200, headers: Any = None) -> Response:
+    return Response(msgspec.json.encode(content), status, headers, media_type=JSON)
 
 
-def _refusal(error: RequestError) -> Response:
-    headers = {"WWW-Authenticate": "Bearer"} if error.status == 401 else None
-    return _in_json({"error": str(error)}, error.status, headers)
+async def _refused(_: Request, error: Any) -> Response:
+    return _in_json(
+        {"error": str(error)}, error.status, {"WWW-Authenticate": "Bearer"} if error.status == 401 else None
+    )
 
 
-async def _explained_status(request: Request, error: Exception) -> Response:
-    assert isinstance(error, HTTPException)  # noqa: S101
+async def _parameters_refused(_: Request, error: Any) -> Response:
+    first = error.errors()[0]
+    return _in_json({"error": f"{first['loc'][-1]}: {first['msg']}, not {shortened(first['input'])}."}, 422)
+
+
+async def _status_explained(request: Request, error: Any) -> Response:
     path = shortened_text(request.url.path)
     told = {404: f"there is no {path}; /docs lists what there is.", 405: f"{path} does not take {request.method}."}
-    return _in_json({"error": told.get(error.status_code, error.detail)}, error.status_code, dict(error.headers or {}))
+    return _in_json({"error": told.get(error.status_code, error.detail)}, error.status_code, error.headers)
 
 
-async def _explained_fault(request: Request, error: Exception) -> Response:
+async def _fault(_: Request, __: Any) -> Response:
     """A fault of ours: the log has the traceback, the answer does not."""
-    del request, error
     return _in_json({"error": "a fault in cldrank itself; the log of the service says more."}, 500)
+
+
+_HANDLERS: dict[type[Exception], Any] = {
+    RequestError: _refused,
+    RequestValidationError: _parameters_refused,
+    HTTPException: _status_explained,
+    Exception: _fault,
+}

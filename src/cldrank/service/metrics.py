@@ -6,11 +6,12 @@ import logging
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
-from prometheus_client.multiprocess import MultiProcessCollector
+from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
 
-from cldrank.service.request_error import RequestError
+from cldrank.service.requests import RequestError
 
 logger = logging.getLogger("cldrank.service")
 SHARED_FOLDER = "PROMETHEUS_MULTIPROC_DIR"  # where the workers keep their numbers; set before the client is imported
@@ -22,6 +23,7 @@ class ServiceMetrics:
     """Counts of requests and reloads, times and lengths of rankings, and which ranker is served."""
 
     def __init__(self) -> None:
+        _forget_the_dead()
         own = self._registry = CollectorRegistry()
         self._requests = Counter("cldrank_requests", "Requests answered", ["path", "status"], registry=own)
         self._seconds = Histogram(
@@ -72,6 +74,16 @@ class ServiceMetrics:
         except (OSError, ValueError) as error:
             logger.error("the metrics cannot be read: %s", error)
             raise RequestError("the metrics cannot be read; the log of the service says more.", status=503) from None
+
+
+def _forget_the_dead() -> None:
+    """Leave workers that were killed out of the gauges."""
+    for file in Path(os.environ.get(SHARED_FOLDER, os.devnull)).glob("gauge_live*.db"):
+        pid = int(file.stem.rpartition("_")[2])
+        try:
+            os.kill(pid, 0)
+        except ProcessLookupError:
+            mark_process_dead(pid)  # type: ignore[no-untyped-call]
 
 
 @contextmanager

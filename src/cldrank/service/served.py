@@ -1,59 +1,65 @@
-"""`ServedRanker`: a ranker that has been tried, and can answer requests."""
+"""`ServedRanker`: a ranker that has been tried, and answers requests."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from cldrank import segments
 from cldrank.errors import DataError, UsageError
 from cldrank.rankers import GroupRanker, ModuleRanker, Ranker, TreeRanker, load_ranker
 from cldrank.reading import read_json
-from cldrank.service.layout import FeatureLayout, RankRequest
-from cldrank.service.request_error import RequestError
+from cldrank.service.requests import RankRequest, RequestError, RequestReader
 
 
-@dataclass(frozen=True, eq=False)
-class Ranked:
-    """Candidates in order, best first; `ranker` says by whom."""
-
-    query_id: str | int | None
-    ranker: dict[str, str]
-    ids: list[str | int]
-    scores: NDArray[np.float64]
-
-
-@dataclass(frozen=True, eq=False)
 class ServedRanker:
-    """A ranker, the layout of its features, and what it is known by."""
+    """A ranker, the reader of its requests, and what it is known by."""
 
-    ranker: Ranker
-    layout: FeatureLayout = field(init=False)
-    identity: dict[str, str] = field(init=False)
+    def __init__(self, ranker: Ranker, max_candidates: int = 10_000) -> None:
+        self.ranker = ranker
+        self.reader = RequestReader(ranker.feature_names, ranker.takes_missing, max_candidates)
+        self.identity = {"kind": ranker.kind, "fingerprint": ranker_fingerprint(ranker)}
 
-    def __post_init__(self) -> None:
-        names = self.ranker.feature_names
-        object.__setattr__(self, "layout", FeatureLayout(names, self.ranker.takes_missing))
-        object.__setattr__(self, "identity", {"kind": self.ranker.kind, "fingerprint": ranker_fingerprint(self.ranker)})
-
-    def rank(self, request: RankRequest) -> Ranked:
-        """The candidates in order, ties broken as everywhere in cldrank, cut to the top."""
-        rows = len(request.table)
+    def rank(self, request: RankRequest) -> tuple[list[str | int], NDArray[np.float64]]:
+        """Ids and scores, best first, cut to the top; ties are broken as everywhere in cldrank."""
         try:
-            scores = self.ranker.score_rows(request.table) if rows else np.empty(0)
+            scores = self.ranker.score_rows(request.table) if len(request.table) else np.empty(0)
         except DataError as error:
             raise RequestError(str(error)) from None
         order = _descending(scores)[: request.top]
-        ids = request.ids
-        return Ranked(request.query_id, self.identity, [ids[row] for row in order.tolist()], scores[order])
+        return [request.ids[row] for row in order.tolist()], scores[order]
+
+    def answer_in_json(self, request: RankRequest) -> bytes:
+        """An object with the candidates in order."""
+        ids, scores = self.rank(request)
+        ranked = [
+            {"id": identity, "score": score, "rank": rank}
+            for rank, (identity, score) in enumerate(zip(ids, scores.tolist(), strict=True), 1)
+        ]
+        return msgspec.json.encode({"query_id": request.query_id, "ranker": self.identity, "ranked": ranked})
+
+    def answer_in_arrow(self, request: RankRequest) -> bytes:
+        """A stream with the columns id, score and rank; the metadata of its schema name query and ranker."""
+        ids, scores = self.rank(request)
+        kind = pa.string() if not ids or isinstance(ids[0], str) else pa.int64()
+        metadata = {f"ranker_{key}": value for key, value in self.identity.items()}
+        if request.query_id is not None:
+            metadata["query_id"] = str(request.query_id)
+        columns = {"id": pa.array(ids, type=kind), "score": scores, "rank": np.arange(1, len(ids) + 1)}
+        table, sink = pa.table(columns, metadata=metadata), pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, table.schema) as writer:
+            writer.write_table(table)
+        return bytes(sink.getvalue())
 
     @cached_property
     def description(self) -> dict[str, Any]:
@@ -68,7 +74,7 @@ class ServedRanker:
         }
 
 
-def load_served(folder: str | PathLike[str]) -> ServedRanker:
+def load_served(folder: str | PathLike[str], max_candidates: int = 10_000) -> ServedRanker:
     """The ranker of a folder, after it has scored a probe; refused where it cannot be served."""
     path = Path(folder)
     if (path / "ranker.json").is_file():
@@ -78,12 +84,12 @@ def load_served(folder: str | PathLike[str]) -> ServedRanker:
                 f"{path} scores with a torch module, whose code is not saved, so it cannot be served; linear rankers, "
                 "networks and trees can."
             )
-    served = ServedRanker(load_ranker(path))
+    served = ServedRanker(load_ranker(path), max_candidates)
     _use_one_thread(served.ranker)
-    width = len(served.layout.names)
+    width = len(served.ranker.feature_names)
     probe = np.stack([np.zeros(width, dtype=np.float32), np.ones(width, dtype=np.float32)])
     try:
-        served.rank(RankRequest([0, 1], probe))
+        served.ranker.score_rows(probe)
     except DataError as error:
         raise DataError(f"{path} cannot score a row of zeros and a row of ones: {error}") from None
     return served

@@ -1,22 +1,61 @@
-"""`serve_ranker`: a ranker behind an address, in one process or in several, until a signal stops it."""
+"""`serve_ranker`: a ranker behind an address, in one process or in several of uvicorn's workers, until a signal."""
 
 from __future__ import annotations
 
 import errno
 import os
+import signal
 import socket
+import tempfile
+import time
 from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
 from importlib.util import find_spec
 from os import PathLike
 from pathlib import Path
+from typing import Any
 
+from cldrank.arguments import check_number
 from cldrank.errors import CldrankError, MissingDependencyError, UsageError
-from cldrank.service.hangups import hangups_held
-from cldrank.service.settings import ServiceSettings
 
-_NEEDED = ("fastapi", "uvicorn", "orjson", "prometheus_client")
+MEBIBYTE = 1 << 20
+_NEEDED = ("fastapi", "flatbuffers", "msgspec", "prometheus_client", "uvicorn")
 _BACKLOG = 2048
+_KEEP_ALIVE = 75  # seconds; longer than proxies keep idle connections, so that it is they who close them
 _SHORTEST_TOKEN = 16
+_LOGGING = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {"line": {"format": "%(asctime)s %(levelname)s %(message)s"}},
+    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
+    "loggers": {
+        "cldrank.service": {"handlers": ["stderr"], "level": "INFO", "propagate": False},
+        "uvicorn": {"handlers": ["stderr"], "level": "WARNING", "propagate": False},
+    },
+}
+
+
+@dataclass(frozen=True)
+class ServiceSettings:
+    """What a service accepts.
+
+    max_body         largest body in bytes
+    max_candidates   most candidates of one request
+    body_timeout     seconds within which a body must have arrived
+    stop_timeout     seconds that requests in flight are given when the service is stopped
+    token            what `POST /reload` must show; without it, that path is closed
+    """
+
+    max_body: int = 32 * MEBIBYTE
+    max_candidates: int = 10_000
+    body_timeout: float = 10.0
+    stop_timeout: float = 30.0
+    token: str | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        for name in ("body_timeout", "stop_timeout"):
+            check_number(name, getattr(self, name), above=0, most=3600)
 
 
 def serve_ranker(
@@ -31,40 +70,95 @@ def serve_ranker(
     """Serve the ranker of a folder until SIGTERM or Ctrl-C; the result is the exit code, 0 or 130.
 
     port      0 takes any that is free
-    started   told the address and the ranker once requests are answered
+    started   told the address and the ranker once connections are accepted
     """
-    with hangups_held():
-        return _serve(folder, host, port, workers, settings or ServiceSettings(), started)
-
-
-def _serve(
-    folder: str | PathLike[str],
-    host: str,
-    port: int,
-    workers: int,
-    settings: ServiceSettings,
-    started: Callable[[str, str], None] | None,
-) -> int:
     for package in _NEEDED:
         if find_spec(package) is None:
             raise MissingDependencyError(f"serving needs {package}: pip install 'cldrank[serve]'.")
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})  # a reload waits until the service has started
+    from cldrank.service.metrics import SHARED_FOLDER
     from cldrank.service.served import load_served
 
-    served = load_served(folder)
-    with bound_socket(host, port) as listening:
-        address = f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}"
-
-        def ready() -> None:
-            if started is not None:
-                started(address, repr(served.ranker))
-
+    served, settings = load_served(folder), settings or ServiceSettings()
+    with bound_socket(host, port) as listening, tempfile.TemporaryDirectory(prefix="cldrank-serve-") as shared:
+        if started is not None:
+            address = f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}"
+            started(address, repr(served.ranker))
         if workers == 1:
-            from cldrank.service.one_process import serve_here
+            return _serve_here(Path(folder), settings, listening)
+        os.environ[SHARED_FOLDER] = shared
+        kept = Path(shared) / "ranker"
+        served.ranker.save(kept)
+        return _serve_in_workers(Path(folder), settings, listening, workers, kept)
 
-            return serve_here(Path(folder), served, listening, settings, ready)
-        from cldrank.service.supervisor import Supervisor
 
-        return Supervisor(Path(folder), served, listening, settings, workers).run(ready)
+def _config(app: Callable[[], Any], settings: ServiceSettings, workers: int = 1) -> Any:
+    import uvicorn
+
+    return uvicorn.Config(
+        app,
+        factory=True,
+        workers=workers,
+        ws="none",
+        log_config=_LOGGING,
+        access_log=False,
+        server_header=False,
+        timeout_keep_alive=_KEEP_ALIVE,
+        timeout_worker_healthcheck=10,  # seconds; a busy worker is not a dead one
+        timeout_graceful_shutdown=max(1, round(settings.stop_timeout)),
+    )
+
+
+def _serve_here(folder: Path, settings: ServiceSettings, listening: socket.socket) -> int:
+    import uvicorn
+
+    from cldrank.service.app import make_app
+
+    signal.signal(signal.SIGTERM, lambda *_: None)  # uvicorn raises it anew once it has stopped, and SIGINT, too
+    try:
+        uvicorn.Server(_config(partial(make_app, folder, settings), settings)).run([listening])
+    except KeyboardInterrupt:
+        return 130
+    return 0
+
+
+def _serve_in_workers(
+    folder: Path, settings: ServiceSettings, listening: socket.socket, workers: int, kept: Path
+) -> int:
+    from uvicorn.supervisors import Multiprocess
+
+    from cldrank.service.app import make_app
+
+    class Workers(Multiprocess):
+        """uvicorn's supervisor; a hangup goes on to the workers, which reload without ending."""
+
+        interrupts = 0
+
+        def init_processes(self) -> None:
+            super().init_processes()
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGHUP})
+
+        def handle_hup(self) -> None:
+            for process in self.processes:
+                if process.pid is not None:
+                    os.kill(process.pid, signal.SIGHUP)
+
+        def handle_int(self) -> None:
+            self.interrupts += 1
+            super().handle_int()
+
+        def join_all(self) -> None:
+            while any(process.process.is_alive() for process in self.processes):
+                self.handle_signals()
+                if self.interrupts > 1:  # requests in flight are not waited for
+                    for process in self.processes:
+                        process.process.kill()
+                time.sleep(0.05)
+
+    app = partial(make_app, folder, settings, kept, os.getpid())
+    supervisor = Workers(_config(app, settings, workers), [listening])
+    supervisor.run()
+    return 130 if supervisor.interrupts else 0
 
 
 def bound_socket(host: str, port: int) -> socket.socket:

@@ -54,7 +54,7 @@ def explained(expected: str = "") -> Iterator[None]:
     except Exception as error:  # Java's, as Py4J or Connect pass them on
         if not type(error).__module__.startswith(("py4j", "pyspark")):
             raise
-        raise DataError("{}", _words(str(error), expected) or f"Spark could not finish: {reason(error)}") from error
+        raise DataError(_words(str(error), expected) or f"Spark could not finish: {reason(error)}") from error
 
 
 def _words(text: str, expected: str) -> str:
@@ -109,7 +109,7 @@ def _unpacked(batches: Iterable[pa.RecordBatch]) -> Iterator[Any]:
 
 def _value(packed: bytes) -> Any:
     """What an executor sent; an error that it met is raised here."""
-    found = pickle.loads(packed)  # noqa: S301 - what `_each_partition` wrote on this cluster
-    if isinstance(found, str):
-        raise DataError("{}", found)
-    return found[0]
+    value = pickle.loads(packed)  # noqa: S301 - what `_each_partition` wrote on this cluster
+    if isinstance(value, str):
+        raise DataError(value)
+    return value[0]

@@ -1,55 +1,53 @@
-"""The trials of a tuning, kept by Optuna in a folder that several processes can share, at once or in turn."""
+"""The trials of a search in Optuna's journal: those that are finished stay, whatever ends the search."""
 
 from __future__ import annotations
 
 import json
 import os
-import signal
-import socket
-import threading
+import pickle
 import time
 import warnings
+from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
+import optuna
+from optuna.storages import JournalStorage
+from optuna.storages.journal import JournalFileBackend
+from optuna.trial import FrozenTrial, TrialState
 
-from cldrank.errors import CldrankWarning, DataError, FormatError, UsageError
+from cldrank.errors import CldrankError, CldrankWarning, DataError, FormatError, UsageError
 from cldrank.estimators import Method
 from cldrank.estimators.evidence import needed
 from cldrank.estimators.registry import unused_settings
-from cldrank.files import holding, make_folder, replacing, sweep
+from cldrank.files import holding, make_folder, scratch
 from cldrank.reading import reading
-from cldrank.tuning.judging import Judge, mean_of
+from cldrank.runs import Processes, share
+from cldrank.tuning.judges import Floats, Judge, mean_of
 from cldrank.tuning.space import Range, Values, applied, values_of
+from cldrank.tuning.trials import Trial, with_distances
+from cldrank.workers import available_cores, fair_threads
 
 if TYPE_CHECKING:
-    import optuna
-    from optuna.trial import FrozenTrial, TrialState
-
     from cldrank.clicks.table import ClickTable
     from cldrank.data.dataset import RankingDataset
     from cldrank.models import Epoch
     from cldrank.propensity.segment_propensities import Curve
 
+_NAME = "tune"
 _STARTUP = 5  # trials that run to their end before any is pruned
-_PLURAL = ("clicks", "propensities", "epochs")
+_STATES = {TrialState.COMPLETE: "completed", TrialState.PRUNED: "pruned", TrialState.FAIL: "failed"}
 Report = Callable[[int, float | None], None]
 
 
 @dataclass(frozen=True, eq=False)
 class Search:
-    """All that a process needs to do trials.
-
-    clicks     those to learn from
-    trials     how many in all
-    deadline   the time after which no trial begins, in seconds since the epoch
-    identity   what decides the outcome of a trial; all trials of a folder share it
-    """
+    """All that a process needs to do trials: `clicks` are those to learn from; none begins after `deadline`."""
 
     method: Method
     dataset: RankingDataset
@@ -57,273 +55,180 @@ class Search:
     propensities: Curve | None
     judge: Judge
     space: dict[str, Values]
-    trials: int
     seed: int
     folder: Path
     deadline: float
-    identity: dict[str, str]
 
-    def gains_file(self, number: int) -> Path:
-        """Where the gains of a trial are kept, one per query."""
-        return self.folder / "trials" / f"{number:05}.npy"
 
-    def gains(self, number: int) -> NDArray[np.float64]:
-        """The gains of a completed trial."""
-        file = self.gains_file(number)
-        if not file.exists():
-            raise FormatError("the gains of a trial are missing; tune in another folder.", path=file)
-        with reading(file, "the gains of a trial"):
-            found: NDArray[np.float64] = np.load(file, allow_pickle=False)
-        if found.dtype != np.float64 or found.shape != self.judge.weight.shape or not np.isfinite(found).all():
-            raise FormatError(
-                f"these are not the gains of a trial on {len(self.judge.weight):,} queries; tune in another folder.",
-                path=file,
-            )
-        return found
+def run_trials(search: Search, identity: dict[str, str], trials: int, jobs: int, report: Report | None) -> list[Trial]:
+    """Do the trials that the folder does not have yet; all that it has then, with how far each is behind the best."""
+    if (search.folder / "ranker.json").exists():
+        raise UsageError(f"{search.folder} holds a ranker; name another folder for the trials.")
+    with holding(make_folder(search.folder), wait=False) as is_alone, scratch(search.folder, "search") as room:
+        if not is_alone:
+            raise UsageError(f"another process is tuning in {search.folder}; wait for it, or name another folder.")
+        with _quiet():
+            _begin(search, identity)
+        study = Study(search)
+        missing = [number for number in range(trials) if number not in study.finished()]
+        for was_done in map(study.run, missing) if jobs == 1 else _together(search, missing, jobs, room):
+            if was_done and report is not None:
+                finished = study.finished().values()
+                values = [trial.value for trial in finished if trial.state == TrialState.COMPLETE]
+                report(len(finished), max(values, default=None))
+        return study.results()
+
+
+def _begin(search: Search, identity: dict[str, str]) -> None:
+    """Begin a study, or make sure that the one in the folder is of the same search."""
+    storage = _journal(search.folder)
+    study = optuna.create_study(study_name=_NAME, storage=storage, direction="maximize", load_if_exists=True)
+    known: dict[str, str] = study.user_attrs.get("identity", {})
+    others = [name for name, value in identity.items() if known.get(name) != value]
+    if others and any(map(_is_finished, study.get_trials(deepcopy=False))):
+        was = f" ({known[others[0]]})" if others[0] in ("method", "space", "seed") else ""
+        raise UsageError(
+            f"{search.folder} holds trials that differ in the {others[0]}{was}; use the same to continue, or name "
+            "another folder."
+        )
+    if others:  # no trial was finished, so that what was begun may go
+        optuna.delete_study(study_name=_NAME, storage=storage)
+        study = optuna.create_study(study_name=_NAME, storage=storage, direction="maximize")
+        study.set_user_attr("identity", identity)
+
+
+def _together(search: Search, numbers: list[int], jobs: int, room: Path) -> Iterator[bool]:
+    """Do trials in several processes; the death of one is told when the others have done theirs."""
+    shared, death = share(search, room), ""
+    with Processes(_run_shared, jobs, fair_threads(max(1, available_cores() // jobs))) as processes:
+        for done in processes.run([(shared, number) for number in numbers]):
+            if isinstance(done.result, CldrankError):
+                raise done.result
+            death = death or done.death
+            yield bool(done.result)
+    if death:
+        raise CldrankError(f"{death}. The finished trials are in {search.folder}, and the same call continues.")
+
+
+def _run_shared(item: tuple[bytes, int]) -> bool | CldrankError:
+    try:
+        return _shared_study(item[0]).run(item[1])
+    except CldrankError as error:
+        return error
+
+
+@lru_cache(maxsize=1)
+def _shared_study(search: bytes) -> Study:
+    return Study(pickle.loads(search))  # noqa: S301  # it came from the parent
 
 
 class Study:
-    """The trials of a search; it can do more of them."""
+    """The trials of a search that has begun; it can do more of them."""
 
-    def __init__(self, search: Search, worker: int = 0) -> None:
-        import optuna
-        from optuna.storages import JournalStorage
-
-        from cldrank.tuning.journal import Journal
-
-        self.search, self._worker = search, worker
-        sweep(make_folder(make_folder(search.folder) / "trials"))
-        self._file = search.folder / "trials.log"
-        journal = Journal(self._file)
-        with reading(self._file, "a log of trials"):
-            try:
-                storage = JournalStorage(journal)
-            except AssertionError as error:  # what Optuna raises for a record that it does not know
-                raise ValueError(str(error)) from None
+    def __init__(self, search: Search) -> None:
+        self._search = search
         epochs = getattr(search.method.model, "epochs", 12)
         pruner = optuna.pruners.MedianPruner(n_startup_trials=_STARTUP, n_warmup_steps=max(1, epochs // 4))
+        self._study = optuna.load_study(study_name=_NAME, storage=_journal(search.folder), pruner=pruner)
 
-        def opened() -> optuna.Study:
-            return optuna.create_study(
-                study_name="cldrank", storage=storage, direction="maximize", pruner=pruner, load_if_exists=True
-            )
+    def finished(self) -> dict[int, FrozenTrial]:
+        """The trials that were completed, pruned, or failed with an error, by number; interrupted ones do not count."""
+        trials = filter(_is_finished, self._study.get_trials(deepcopy=False))
+        return dict(sorted((trial.user_attrs["number"], trial) for trial in trials))
 
-        with self._alone(), _quiet():
-            self._study = opened()
-            if self._other() and not self._has_begun():  # left by a search that failed at once
-                optuna.delete_study(study_name="cldrank", storage=storage)
-                self._study = opened()
-            self._check_identity()
-            self._begin()
+    def results(self) -> list[Trial]:
+        """The finished trials."""
+        finished, trials = self.finished(), []
+        for number, trial in finished.items():
+            known = {name: trial.user_attrs[name] for name in ("standard_error", "note") if name in trial.user_attrs}
+            seconds = trial.duration.total_seconds() if trial.duration else 0.0
+            value = trial.value if trial.state == TrialState.COMPLETE else None  # else that of the last epoch
+            trials.append(Trial(number, trial.params, _STATES[trial.state], value, seconds=seconds, **known))
+        return with_distances(trials, lambda number: _gains_of(finished[number]), self._search.judge.weight)
 
-    # -- looking at them -----------------------------------------------------------------------------------------
-
-    def finished(self) -> list[FrozenTrial]:
-        """The trials that ended: completed, pruned, or failed with an error."""
-        return [trial for trial in self._study.get_trials(deepcopy=False) if _is_finished(trial)]
-
-    def best_value(self) -> float | None:
-        """The best value so far."""
-        return max((value for trial in self.finished() if (value := value_of(trial)) is not None), default=None)
-
-    # -- doing them ----------------------------------------------------------------------------------------------
-
-    def work(self, report: Report | None = None) -> None:
-        """Do trials until there are enough or time is up."""
-        while (trial := self._claim()) is not None:
-            self._try(trial)
-            if report is not None:
-                report(len(self.finished()), self.best_value())
-
-    def _claim(self) -> optuna.Trial | None:
-        import optuna
-
-        with self._alone(), _quiet():
-            before = self._study.get_trials(deepcopy=False)
-            taken = sum(_is_finished(trial) or _is_running(trial) for trial in before)
-            if taken >= self.search.trials or time.time() > self.search.deadline:
-                return None
-            # seeded by the number of the trial, so that an interrupted search continues as if it had not been
-            own = np.random.SeedSequence([self.search.seed, taken, self._worker]).generate_state(1)[0]
-            self._study.sampler = optuna.samplers.TPESampler(seed=int(own))
-            trial = self._study.ask()
-            trial.set_user_attr("process", _this_process())
-            for name, values in self.search.space.items():
-                _suggest(trial, name, values)
-            return trial
-
-    def _try(self, trial: optuna.Trial) -> None:
-        """Do a trial, and record its outcome."""
-        import optuna
-        from optuna.trial import TrialState
-
+    def run(self, number: int) -> bool:
+        """Do a trial, if there is time, and record its outcome; whether there was time."""
+        if time.time() > self._search.deadline:
+            return False
+        with _quiet():
+            trial = self._draw(number)
         try:
-            gains = self._known(trial)
-            if gains is None:
-                gains = self._gains(trial)
+            gains = self._gains(trial)
         except optuna.TrialPruned:
-            self._tell(trial, TrialState.PRUNED)
+            self._study.tell(trial, state=TrialState.PRUNED)
         except DataError as error:
-            self._tell(trial, TrialState.FAIL, error=str(error))
-        except BaseException:  # without an error on record, the trial does not count
-            self._tell(trial, TrialState.FAIL)
-            raise
+            trial.set_user_attr("note", str(error))
+            self._study.tell(trial, state=TrialState.FAIL)
         else:
-            with replacing(self.search.gains_file(trial.number)) as temporary, temporary.open("wb") as file:
-                np.save(file, gains)
-            found = mean_of(gains, self.search.judge.weight)
-            self._tell(trial, TrialState.COMPLETE, found.value, standard_error=found.error)
+            mean = mean_of(gains, self._search.judge.weight)
+            trial.set_user_attr("gains", b64encode(gains.tobytes()).decode())
+            trial.set_user_attr("standard_error", mean.error)
+            self._study.tell(trial, mean.value)
+        return True
 
-    def _tell(self, trial: optuna.Trial, state: TrialState, value: float | None = None, **facts: Any) -> None:
-        with uninterrupted():
-            for name, fact in facts.items():
-                trial.set_user_attr(name, fact)
-            self._study.tell(trial, value, state)
+    def _draw(self, number: int) -> optuna.Trial:
+        """A trial whose parameters its number and the trials before it decide; the first has those of the method."""
+        space = self._search.space
+        seed = np.random.SeedSequence([self._search.seed, number, 0]).generate_state(1)[0]
+        sampler: optuna.samplers.BaseSampler = optuna.samplers.TPESampler(seed=int(seed))
+        if number == 0:
+            usual = values_of(self._search.method, list(space))
+            inside = {name: value for name, value in usual.items() if value in space[name]}
+            sampler = optuna.samplers.PartialFixedSampler(inside, sampler)
+        self._study.sampler = sampler
+        trial = self._study.ask()
+        trial.set_user_attr("number", number)
+        for name, values in space.items():
+            if not isinstance(values, Range):
+                trial.suggest_categorical(name, list(values))
+            elif values.is_whole:
+                trial.suggest_int(name, int(values.low), int(values.high), log=values.log)
+            else:
+                trial.suggest_float(name, values.low, values.high, log=values.log)
+        return trial
 
-    def _known(self, trial: optuna.Trial) -> NDArray[np.float64] | None:
-        """The gains of an earlier trial with the same parameters, which would only be the same again."""
-        import optuna
-
-        for other in self.finished():
-            if other.params != trial.params:
-                continue
-            if other.state.name == "PRUNED":
+    def _gains(self, trial: optuna.Trial) -> Floats:
+        """What the method gains with the parameters of a trial; those of an earlier trial are not tried again."""
+        for earlier in self.finished().values():
+            if earlier.params == trial.params and earlier.state == TrialState.PRUNED:
                 raise optuna.TrialPruned
-            if other.state.name == "COMPLETE" and self.search.gains_file(other.number).exists():
-                return self.search.gains(other.number)
-        return None
-
-    def _gains(self, trial: optuna.Trial) -> NDArray[np.float64]:
-        search = self.search
-        model = applied(search.method, trial.params)
-        if "on_epoch" not in unused_settings(type(model), type(model.model)):
-            model.set_params(run__on_epoch=_pruning(trial))
+            if earlier.params == trial.params and earlier.state == TrialState.COMPLETE:
+                return _gains_of(earlier)
+        search, method = self._search, applied(self._search.method, trial.params)
+        if "on_epoch" not in unused_settings(type(method), type(method.model)):
+            method.set_params(run__on_epoch=_pruning(trial))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", CldrankWarning)  # the last fit, with the best parameters, warns
-            model.fit(search.dataset, *needed(model.required, search.clicks, search.propensities))
-        if getattr(model, "status_", None) == "interrupted":  # on Ctrl-C the training loop keeps what it has
+            method.fit(search.dataset, *needed(method.required, search.clicks, search.propensities))
+        if getattr(method, "status_", None) == "interrupted":  # on Ctrl-C the training loop keeps what it has
             raise KeyboardInterrupt
-        return search.judge.gains(model)
-
-    # -- beginning -----------------------------------------------------------------------------------------------
-
-    def _other(self) -> list[str]:
-        """What decides the trials of the folder and differs from this search."""
-        known = self._study.user_attrs.get("identity")
-        with reading(self._file, "a log of trials"):
-            before = self.search.identity if known is None else dict(json.loads(known))
-        return [name for name, value in self.search.identity.items() if before.get(name) != value]
-
-    def _check_identity(self) -> None:
-        if "identity" not in self._study.user_attrs:
-            self._study.set_user_attr("identity", json.dumps(self.search.identity))
-        if other := self._other():
-            what = f"{'other' if other[0] in _PLURAL else 'another'} {other[0]}"
-            raise UsageError(
-                f"{self.search.folder} holds trials with {what}; use the same to continue, or name another folder."
-            )
-
-    def _begin(self) -> None:
-        """Begin with the parameters that the method has, so that the best is never worse."""
-        if self._has_begun():
-            return
-        now = values_of(self.search.method, list(self.search.space))
-        inside = {name: value for name, value in now.items() if value in self.search.space[name]}
-        self._study.enqueue_trial(inside)
-
-    def _has_begun(self) -> bool:
-        """Whether any trial has ended, is under way, or waits."""
-        before = self._study.get_trials(deepcopy=False)
-        return any(trial.state.name == "WAITING" or _is_finished(trial) or _is_running(trial) for trial in before)
-
-    @contextmanager
-    def _alone(self) -> Iterator[None]:
-        """Keep other processes from claiming a trial meanwhile."""
-        with uninterrupted(), holding(self.search.folder / "trials"):
-            yield
+        return search.judge.gains(method)
 
 
-def value_of(trial: FrozenTrial) -> float | None:
-    """The value of a completed trial; of a pruned one, Optuna would give that of the last epoch."""
-    return trial.value if trial.state.name == "COMPLETE" else None
+def _is_finished(trial: FrozenTrial) -> bool:
+    return trial.state in _STATES and (trial.state != TrialState.FAIL or "note" in trial.user_attrs)
 
 
-def _suggest(trial: optuna.Trial, name: str, values: Values) -> None:
-    """Draw a value, which the trial keeps among its parameters."""
-    if not isinstance(values, Range):
-        trial.suggest_categorical(name, list(values))
-    elif values.is_whole:
-        trial.suggest_int(name, int(values.low), int(values.high), log=values.log)
-    else:
-        trial.suggest_float(name, values.low, values.high, log=values.log)
+def _gains_of(trial: FrozenTrial) -> Floats:
+    """The gains of a completed trial, one per query."""
+    return np.frombuffer(b64decode(trial.user_attrs["gains"]))
 
 
 def _pruning(trial: optuna.Trial) -> Callable[[Epoch], None]:
     """Stops a training that is behind the median of the others at the same epoch."""
-    import optuna
 
     def report(epoch: Epoch) -> None:
-        if epoch.validation is None:
-            return
-        with uninterrupted():
+        if epoch.validation is not None:
             trial.report(epoch.validation, epoch.number)
-        if trial.should_prune():
-            raise optuna.TrialPruned
+            if trial.should_prune():
+                raise optuna.TrialPruned
 
     return report
 
 
-def _is_finished(trial: FrozenTrial) -> bool:
-    return trial.state.name in ("COMPLETE", "PRUNED") or (trial.state.name == "FAIL" and "error" in trial.user_attrs)
-
-
-def _is_running(trial: FrozenTrial) -> bool:
-    """Whether a process is at work on it; of processes on this machine, whether it is alive is known."""
-    if trial.state.name != "RUNNING":
-        return False
-    host, _, process = trial.user_attrs.get("process", "").rpartition(":")
-    if host != socket.gethostname():
-        return True
-    try:
-        os.kill(int(process), 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
-
-
-def _this_process() -> str:
-    return f"{socket.gethostname()}:{os.getpid()}"
-
-
-@contextmanager
-def uninterrupted() -> Iterator[None]:
-    """Delay Ctrl-C and termination to the end of the block: a lock left behind would hold up all other processes."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    came: list[tuple[int, Any]] = []
-    numbers: tuple[int, ...] = (signal.SIGINT, signal.SIGTERM)
-    before = {number: signal.signal(number, lambda *both: came.append(both)) for number in numbers}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-    for number, frame in came:
-        handler = before[number]
-        if callable(handler):
-            handler(number, frame)
-        elif handler == signal.SIG_DFL:
-            signal.raise_signal(number)
-
-
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Without the log messages of Optuna."""
-    import optuna
-
+    """Without the log messages of Optuna, and its warnings of what is experimental."""
     level = optuna.logging.get_verbosity()
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     try:
@@ -332,3 +237,58 @@ def _quiet() -> Iterator[None]:
             yield
     finally:
         optuna.logging.set_verbosity(level)
+
+
+# -- the journal ---------------------------------------------------------------------------------------------------
+
+
+def _journal(folder: Path) -> JournalStorage:
+    file = folder / "trials.log"
+    with reading(file, "a log of trials"):
+        try:
+            journal = _Journal(str(file), _JournalLock(file))
+            for line in file.read_bytes().splitlines(keepends=True):
+                if line.endswith(b"\n"):  # else it is being written, or was cut short
+                    json.loads(line)
+            return JournalStorage(journal)
+        except AssertionError as error:  # what Optuna raises for a record that it does not know
+            raise ValueError(str(error)) from None
+
+
+class _Journal(JournalFileBackend):
+    def append_logs(self, logs: list[dict[str, Any]]) -> None:
+        try:
+            super().append_logs(logs)
+        except OSError as error:
+            raise CldrankError(
+                f"{self._file_path} cannot be written: {error.strerror}. The trials in it are kept; make room there, "
+                "and the same call continues with them."
+            ) from error
+
+
+class _JournalLock:
+    """A lock that ends with its process; whoever gets it removes what a crash or a full disk left of a line."""
+
+    def __init__(self, path: Path) -> None:
+        self._path, self._held = path, ExitStack()
+
+    def acquire(self) -> bool:
+        with ExitStack() as stack:
+            stack.enter_context(holding(self._path))
+            with self._path.open("rb+") as file:
+                file.seek(max(0, file.seek(0, os.SEEK_END) - 1))
+                if file.read() not in (b"", b"\n"):
+                    file.seek(0)
+                    file.truncate(self._end_of_records(file.read()))
+            self._held = stack.pop_all()
+        return True
+
+    def release(self) -> None:
+        self._held.close()
+
+    def _end_of_records(self, content: bytes) -> int:
+        end, record = content.rfind(b"\n") + 1, b'{"op_code":'
+        rest = content[end:].rstrip(b"\0")[: len(record)]  # a power failure may leave zeros
+        if not record.startswith(rest):
+            raise FormatError("not a log of trials; name another folder.", path=self._path)
+        return end

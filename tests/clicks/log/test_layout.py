@@ -9,9 +9,9 @@ from odd_logs import expected, plain_rows, read, write_json, write_parquet
 from small_logs import cells
 
 from cldrank import ClickTable
+from cldrank.auditing import audit
 from cldrank.clicks.aggregate import aggregate
-from cldrank.clicks.audit import audit
-from cldrank.clicks.log import LogLayout
+from cldrank.clicks.log.layout import LogLayout
 from cldrank.errors import UsageError
 from cldrank.propensity import logged_probability
 
@@ -43,14 +43,14 @@ def test_options_take_the_place_of_those_of_a_layout() -> None:
 
 def test_two_columns_for_the_segment(tmp_path: Path) -> None:
     path = renamed(tmp_path, device="phone", foo="x")
-    with pytest.raises(UsageError, match=r"segment='device' and columns=\{'segment': 'foo'\} both name the segment"):
+    with pytest.raises(UsageError, match=r"`segment=device` and `columns="):
         aggregate(path, segment="device", columns={**COLUMNS, "segment": "foo"}, first_position=0)
     named = {**COLUMNS, "segment": "device"}
     assert aggregate(path, segment="device", columns=named, first_position=0).clicks.segment_names == ("phone",)
 
 
 def test_an_option_that_does_not_exist(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"max_reject is not an option for reading logs; those are columns, first_pos"):
+    with pytest.raises(UsageError, match=r"`max_reject` is not an option for reading logs"):
         aggregate(renamed(tmp_path), max_reject=1)
 
 

@@ -10,7 +10,7 @@ from scipy.stats import chisquare
 
 from cldrank import segments
 from cldrank.clicks.simulate import FirstSwaps, NeighbourSwaps, PlackettLuce, ShuffledShare, TopK
-from cldrank.clicks.simulate.production import Production
+from cldrank.clicks.simulate.policies import Production
 from cldrank.errors import UsageError
 
 
@@ -57,7 +57,7 @@ class TestSwaps:
             FirstSwaps(positions=(1,))
         with pytest.raises(UsageError, match="names a position twice"):
             FirstSwaps(positions=(2, 2))
-        with pytest.raises(UsageError, match="probability must be a number of at least 0 and up to 1"):
+        with pytest.raises(UsageError, match="`probability` must be a number of at least 0 and up to 1"):
             NeighbourSwaps(1.2)
 
 
@@ -134,7 +134,7 @@ class TestPlackettLuce:
         assert (cold == [2, 1, 0]).all()
         hot = PlackettLuce(1e9).draw(ranked, np.zeros(6_000, dtype=np.int64), np.random.default_rng(0))
         assert np.bincount(hot[:, 0]) == pytest.approx(np.full(3, 2_000), abs=200)
-        with pytest.raises(UsageError, match="temperature must be a number above 0"):
+        with pytest.raises(UsageError, match="`temperature` must be a number above 0"):
             PlackettLuce(0)
 
 
@@ -157,9 +157,9 @@ class TestShuffledShare:
         assert sorted(pages[1, :3]) == [2, 3, 4]
 
     def test_parameters(self) -> None:
-        with pytest.raises(UsageError, match="share must be a number of at least 0 and up to 1"):
+        with pytest.raises(UsageError, match="`share` must be a number of at least 0 and up to 1"):
             ShuffledShare(-0.1)
-        with pytest.raises(UsageError, match="shuffle must be 'page' or 'candidates', not 'all'"):
+        with pytest.raises(UsageError, match="`shuffle` must be 'page' or 'candidates', not 'all'"):
             ShuffledShare(0.1, shuffle="all")  # type: ignore[arg-type]
         assert TopK().describe() == {"name": "top"}
         assert ShuffledShare(0.2).describe() == {"name": "shuffled", "share": 0.2, "shuffle": "page"}

@@ -17,6 +17,7 @@ from cldrank.clicks.simulate import (
     Simulation,
     TopK,
 )
+from cldrank.clicks.simulate.truth import save_truth
 from cldrank.errors import CldrankError, FormatError, UsageError
 
 
@@ -26,7 +27,7 @@ class TestTruth:
             TINY, TINY_SCORES, PositionBased(eta=2, noise=0.3), depth=3, production={"kind": "column", "source": "f1"}
         )
         told = simulate.truth_of(simulation, 1e4, 9)
-        assert simulate.save_truth(told, tmp_path / "cells.parquet") == tmp_path / "cells.parquet.json"
+        assert save_truth(told, tmp_path / "cells.parquet") == tmp_path / "cells.parquet.json"
         found = simulate.load_truth(tmp_path / "cells.parquet")
         assert found == json.loads(json.dumps(told))
         assert (found["sessions"], found["seed"], found["depth"], found["drawn"]) == (10_000, 9, 3, "counted")

@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from cldrank.export.replay import NamedTable
 from cldrank.export.replay import elasticsearch as replay
-from cldrank.export.replay.table import NamedTable
 
 
 def made_definition(*trees: list[dict[str, Any]], names: tuple[str, ...] = ("distance", "minutes")) -> dict[str, Any]:
@@ -21,7 +21,7 @@ def scored(definition: dict[str, Any], *rows: list[float], names: tuple[str, ...
 
 
 def split(**changes: Any) -> list[dict[str, Any]]:
-    root = {"node_index": 0, "decision_type": "lte", "threshold": 9069.334, "split_feature": 0, "default_left": True}
+    root = {"node_index": 0, "decision_type": "lt", "threshold": 9069.334, "split_feature": 0, "default_left": True}
     leaves: list[dict[str, Any]] = [{"node_index": 1, "leaf_value": -27.5}, {"node_index": 2, "leaf_value": [4.25]}]
     return [{**root, "left_child": 1, "right_child": 2, **changes}, *leaves]
 
@@ -33,19 +33,11 @@ class TestReplay:
         found = scored(made_definition(split(), split(split_feature=1, threshold=100)), [1, 1], [9999, 1], [1, 101])
         assert found == [-55.0, -23.25, -23.25]
 
-    @pytest.mark.parametrize(
-        ("decision", "expected"),
-        [("lt", [-27.5, 4.25, 4.25]), ("lte", [-27.5, -27.5, 4.25]), ("gt", [4.25, 4.25, -27.5])],
-    )
-    def test_left_is_where_the_decision_holds(self, decision: str, expected: list[float]) -> None:
-        assert scored(made_definition(split(decision_type=decision, threshold=2)), [1, 0], [2, 0], [3, 0]) == expected
-
-    def test_the_decision_is_lte_and_missing_values_go_right_unless_said_otherwise(self) -> None:
+    def test_missing_values_go_right_unless_said_otherwise(self) -> None:
         plain = split(threshold=2)
-        for name in ("decision_type", "default_left"):
-            del plain[0][name]
-        assert scored(made_definition(plain), [2, 0], [np.nan, 0]) == [-27.5, 4.25]
-        assert scored(made_definition(split(threshold=2)), [np.nan, 0]) == [-27.5]
+        assert scored(made_definition(plain), [1, 0], [2, 0], [np.nan, 0]) == [-27.5, 4.25, -27.5]
+        del plain[0]["default_left"]
+        assert scored(made_definition(plain), [np.nan, 0]) == [4.25]
 
     def test_values_are_compared_in_double(self) -> None:
         """0.7 as a float32 is a little less than 0.7."""
@@ -68,3 +60,5 @@ class TestReplay:
             scored(averaged, [1, 1])
         with pytest.raises(ValueError, match="node_index"):
             scored(made_definition(split()[::-1]), [1, 1])
+        with pytest.raises(ValueError, match="lte"):
+            scored(made_definition(split(decision_type="lte")), [1, 1])

@@ -59,5 +59,5 @@ def test_work_in_threads_comes_back_in_order_and_errors_come_through() -> None:
 def test_devices_that_cannot_be_are_refused() -> None:
     data = scene().data
     pytest.importorskip("torch")
-    with pytest.raises(UsageError, match="device='nowhere' cannot be used here"):
+    with pytest.raises(UsageError, match="`device='nowhere'` cannot be used here"):
         DeviceRows(data.features, nothing(data.n_rows), None, rows=np.arange(data.n_rows), device="nowhere")

@@ -24,15 +24,15 @@ FIT = """
 import json, resource, sys, threading, time
 from pathlib import Path
 
-folder, stream, limit = Path(sys.argv[1]), sys.argv[2] == "stream", int(sys.argv[3])
+folder, limit = Path(sys.argv[1]), int(sys.argv[2])
 if limit:
     resource.setrlimit(resource.RLIMIT_DATA, (limit << 20, limit << 20))
 import cldrank as cr
-from cldrank.data.formats import parquet_pieces
-from cldrank.models.linear import design
+from cldrank.data import new_array
+from cldrank.models.linear import rows
 
-parquet_pieces._PIECE_VALUES, parquet_pieces._KEPT_BYTES = 1 << 18, 1 << 22
-design._KEPT_BYTES, design._WORTH_COMPILING = 0, 1 << 62  # sizes that decide alike for few rows and for many
+new_array._KEPT_IN_MEMORY = 0
+rows._KEPT_BYTES, rows._WORTH_COMPILING = 0, 1 << 62  # sizes that decide alike for few rows and for many
 peak = 0
 
 def look():
@@ -46,11 +46,11 @@ def watch():
         time.sleep(0.002)
 
 threading.Thread(target=watch, daemon=True).start()
-data = cr.load(folder / "data.parquet", stream=stream, cache=False)
+data = cr.load(folder / "data.parquet")
 clicks = cr.ClickTable.read(folder / "cells.parquet", data)
 rho = cr.Propensities.power(1.0, 5)
-few_steps = cr.Linear(max_steps=2)
-found = [method(model=few_steps).fit(data, clicks, rho).ranker_.coefficients.tolist() for method in (cr.IPS, cr.CLD)]
+methods = cr.IPS(), cr.CLD(model=cr.Linear(max_steps=2))
+found = [method.fit(data, clicks, rho).ranker_.coefficients.tolist() for method in methods]
 look()
 print(json.dumps({"peak": peak >> 10, "found": found}))
 """
@@ -86,25 +86,30 @@ def write(folder: Path, rows: int) -> Path:
     return folder
 
 
-def run(folder: Path, how: str, limit: int = 0) -> subprocess.CompletedProcess[str]:
-    environment = {"ARROW_DEFAULT_MEMORY_POOL": "system", "OMP_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "2"}
-    command = [sys.executable, "-c", FIT, str(folder), how, str(limit)]
+def run(folder: Path, limit: int = 0) -> subprocess.CompletedProcess[str]:
+    environment = {
+        "ARROW_DEFAULT_MEMORY_POOL": "system",
+        "OMP_NUM_THREADS": "1",
+        "MALLOC_ARENA_MAX": "2",
+        "CLDRANK_CACHE": str(folder / "cache"),
+    }
+    command = [sys.executable, "-c", FIT, str(folder), str(limit)]
     return subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ, **environment})
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="the limit is one of Linux")
 def test_features_five_times_larger_than_what_is_left_of_the_memory(tmp_path: Path) -> None:
-    small = json.loads(run(write(tmp_path / "small", 2 * GROUP), "stream").stdout)["peak"]  # libraries and buffers
+    small = json.loads(run(write(tmp_path / "small", 2 * GROUP)).stdout)["peak"]  # libraries and buffers
     folder, size = write(tmp_path / "large", 10 * GROUP), 10 * GROUP * WIDTH * 4 >> 20
     limit = small + size // 5
-    streamed = run(folder, "stream", limit)
-    assert streamed.returncode == 0, streamed.stderr[-2000:]
-    assert json.loads(streamed.stdout)["peak"] <= limit
-    assert run(folder, "whole", limit).returncode != 0
-    data = cr.load(folder / "data.parquet", stream=False, cache=False)
+    mapped = run(folder, limit)
+    assert mapped.returncode == 0, mapped.stderr[-2000:]
+    assert json.loads(mapped.stdout)["peak"] <= limit
+    data = cr.load(folder / "data.parquet", cache=False)
     clicks, rho = cr.ClickTable.read(folder / "cells.parquet", data), cr.Propensities.power(1.0, SHOWN)
-    for method, found in zip((cr.IPS, cr.CLD), json.loads(streamed.stdout)["found"], strict=True):
+    methods: list[Any] = [cr.IPS(), cr.CLD(model=cr.Linear(max_steps=2))]
+    for method, found in zip(methods, json.loads(mapped.stdout)["found"], strict=True):
         with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
-            ranker: Any = method(model=cr.Linear(max_steps=2)).fit(data, clicks, rho).ranker_
+            ranker: Any = method.fit(data, clicks, rho).ranker_
         np.testing.assert_allclose(found, ranker.coefficients, rtol=1e-8, atol=1e-10)

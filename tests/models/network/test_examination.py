@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from cldrank.models.network.examination import DualLists, ExaminedPoints
+from cldrank.models.network.examination import DualLists
 from cldrank.models.network.lists import ListBatch
 
 
@@ -23,23 +23,12 @@ def linear(weight: float) -> torch.nn.Module:
     return layer
 
 
-def test_the_likelihood_by_hand() -> None:
-    task = ExaminedPoints(linear(1.0), np.array([0, 1]), 2)
-    with torch.no_grad():
-        task.networks["examination"].curve.copy_(torch.tensor([0.0, np.log(0.5) / 10]))  # type: ignore[operator]
-    lost = task.losses(torch.tensor([[0.0], [2.0]]), batch([[0, 1]], [[0.3, 0.6]], [[10.0, 5.0]]))
-    q = np.array([0.5, 0.5 / (1 + np.exp(-2))])
-    expected = -(np.array([3, 3]) * np.log(q) + np.array([7, 2]) * np.log(1 - q)).sum()
-    np.testing.assert_allclose(lost.detach().numpy(), [expected], rtol=1e-5)
-
-
 def test_padding_loses_nothing() -> None:
     features = torch.tensor([[0.3], [2.0], [0.3]])
-    for kind in (ExaminedPoints, DualLists):
-        task = kind(linear(1.0), np.array([0, 1]), 2)
-        short = task.losses(features[:2], batch([[0, 1]], [[0.3, 0.6]], [[10.0, 5.0]]))
-        padded = task.losses(features, batch([[0, 1, 0]], [[0.3, 0.6, 0.0]], [[10.0, 5.0, 0.0]]))
-        torch.testing.assert_close(short, padded)
+    task = DualLists(linear(1.0), np.array([0, 1]), 2)
+    short = task.losses(features[:2], batch([[0, 1]], [[0.3, 0.6]], [[10.0, 5.0]]))
+    padded = task.losses(features, batch([[0, 1, 0]], [[0.3, 0.6, 0.0]], [[10.0, 5.0, 0.0]]))
+    torch.testing.assert_close(short, padded)
 
 
 def test_dual_losses_by_hand() -> None:

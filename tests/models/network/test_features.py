@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cldrank import scaling
+from cldrank.feature_blocks import uploaded
 from cldrank.models.network import features
 from cldrank.models.network.features import FeatureTable, raw_on_device
-from cldrank.on_device import uploaded
 
 FEATURES = np.random.default_rng(0).lognormal(size=(50, 4)).astype(np.float32)
 ROWS = np.array([1, 2, 3, 7, 11, 12, 40, 49])

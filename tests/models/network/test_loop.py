@@ -13,11 +13,11 @@ from cldrank.errors import ConvergenceWarning, DataError
 from cldrank.estimators import CLD, IPS, CLDPair, Naive, Oracle
 from cldrank.estimators.evidence import needed
 from cldrank.estimators.observing import observe
+from cldrank.feature_blocks import uploaded
 from cldrank.models import MLP, TorchModule
 from cldrank.models.network import fitting, loop
 from cldrank.models.network.fitting import split
 from cldrank.models.network.lists import observed_lists
-from cldrank.on_device import uploaded
 
 
 def learnable(queries: int = 80, seed: int = 0) -> RankingDataset:
@@ -251,7 +251,7 @@ def test_numbers_that_are_lost_are_never_a_ranker(rate: float, validation: float
             warnings.simplefilter("always")
             wild.fit(*GIVEN)
     except DataError as error:
-        assert_that_it_says(error, "not finite in its first epoch; lower learning_rate")
+        assert_that_it_says(error, "not finite in its first epoch; lower `learning_rate`")
         assert not hasattr(wild, "ranker_")
         return
     if wild.status_ == "non_finite":

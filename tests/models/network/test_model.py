@@ -100,9 +100,9 @@ def test_parameters_that_a_user_froze_stay_as_they_are() -> None:
         (nn.Flatten(0), r"the module gives \(6,\) for 2 rows"),
         (nn.Linear(3, 1).requires_grad_(False), "no parameter that can be trained"),
         (nn.Bilinear(3, 3, 1), "the module cannot score rows of 3 features: "),
-        ("cnn", "module must be a torch module, not 'cnn'"),
-        (None, "module must be a torch module, not None"),
-        (Gated, "module must be a torch module, not <class"),
+        ("cnn", "`module` must be a torch module, not 'cnn'"),
+        (None, "`module` must be a torch module, not None"),
+        (Gated, "`module` must be a torch module, not <class"),
     ],
     ids=str,
 )
@@ -115,20 +115,20 @@ def test_a_module_that_does_not_score_rows_is_refused(kind: type[Method], own: A
 @pytest.mark.parametrize("wrong", ["mlp", nn.Linear(3, 1), MLP, None], ids=str)
 @every_method
 def test_what_is_not_a_model_is_refused(kind: Any, wrong: Any) -> None:
-    with pytest.raises(UsageError, match="model must be a model such as Linear"):
+    with pytest.raises(UsageError, match="`model` must be a model such as Linear"):
         fit(kind(model=wrong))
 
 
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"hidden": (8, 0)}, "hidden must be a list of whole numbers of at least 1, not "),
-        ({"hidden": (8, 2.0)}, "hidden must be a list of whole numbers"),
-        ({"hidden": 8}, "hidden must be a list of whole numbers of at least 1, not 8"),
-        ({"hidden": "ab"}, "hidden must be a list of whole numbers"),
-        ({"dropout": 1.0}, "dropout must be a number of at least 0 and below 1, not 1.0"),
-        ({"dropout": np.nan}, "dropout must be a number of at least 0 and below 1, not nan"),
-        ({"activation": "maxout"}, "activation must be 'elu', 'relu', .* or 'tanh', not 'maxout'"),
+        ({"hidden": (8, 0)}, "`hidden` must be a list of whole numbers of at least 1, not "),
+        ({"hidden": (8, 2.0)}, "`hidden` must be a list of whole numbers"),
+        ({"hidden": 8}, "`hidden` must be a list of whole numbers of at least 1, not 8"),
+        ({"hidden": "ab"}, "`hidden` must be a list of whole numbers"),
+        ({"dropout": 1.0}, "`dropout` must be a number of at least 0 and below 1, not 1.0"),
+        ({"dropout": np.nan}, "`dropout` must be a number of at least 0 and below 1, not nan"),
+        ({"activation": "maxout"}, "`activation` must be 'elu', 'relu', .* or 'tanh', not 'maxout'"),
     ],
 )
 def test_a_network_that_cannot_be_is_refused(wrong: dict[str, Any], message: str) -> None:
@@ -166,16 +166,16 @@ def test_dropout_keeps_the_mean_and_is_silent_when_scoring(share: float) -> None
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"epochs": 0}, "epochs must be a whole number of at least 1, not 0"),
-        ({"epochs": 2.5}, "epochs must be a whole number of at least 1, not 2.5"),
-        ({"epochs": True}, "epochs must be .*, not True"),
-        ({"seed": -1}, "seed must be a whole number of at least 0, not -1"),
-        ({"learning_rate": -1}, "learning_rate must be a number above 0, not -1"),
-        ({"learning_rate": np.nan}, "learning_rate must be a number above 0, not nan"),
-        ({"learning_rate": "fast"}, "learning_rate must be a number above 0, not 'fast'"),
-        ({"device": "abacus"}, "device='abacus' cannot be used here; torch has cpu"),
-        ({"l2": -0.1}, "l2 must be a number of at least 0, not -0.1"),
-        ({"scaling": "robust"}, "scaling must be 'standard', .*, or None, not 'robust'"),
+        ({"epochs": 0}, "`epochs` must be a whole number of at least 1, not 0"),
+        ({"epochs": 2.5}, "`epochs` must be a whole number of at least 1, not 2.5"),
+        ({"epochs": True}, "`epochs` must be .*, not True"),
+        ({"seed": -1}, "`seed` must be a whole number of at least 0, not -1"),
+        ({"learning_rate": -1}, "`learning_rate` must be a number above 0, not -1"),
+        ({"learning_rate": np.nan}, "`learning_rate` must be a number above 0, not nan"),
+        ({"learning_rate": "fast"}, "`learning_rate` must be a number above 0, not 'fast'"),
+        ({"device": "abacus"}, "`device='abacus'` cannot be used here; torch has cpu"),
+        ({"l2": -0.1}, "`l2` must be a number of at least 0, not -0.1"),
+        ({"scaling": "robust"}, "`scaling` must be 'standard', .*, or None, not 'robust'"),
     ],
 )
 @every_method
@@ -188,7 +188,7 @@ def test_parameters_that_mean_nothing_are_refused(kind: type[Method], wrong: dic
 def test_a_gpu_that_is_not_there_is_named(kind: type[Method]) -> None:
     if torch.cuda.is_available():
         pytest.skip("there is a GPU")
-    with pytest.raises(UsageError, match="device='cuda' cannot be used here; torch has cpu alone"):
+    with pytest.raises(UsageError, match="`device='cuda'` cannot be used here; torch has cpu alone"):
         fit(fresh(kind, device="cuda"))
 
 
@@ -202,7 +202,7 @@ def test_numbers_of_numpy_serve_as_parameters(kind: type[Method]) -> None:
 
 @pytest.mark.parametrize("kind", [Naive, IPS, Oracle])
 def test_clustered_errors_are_for_the_linear_model(kind: type[Method]) -> None:
-    with pytest.raises(UsageError, match="cluster is not for a network; choose model='linear'"):
+    with pytest.raises(UsageError, match="`cluster` is not for a network; choose `model='linear'`"):
         fresh(kind, cluster="query")
 
 
@@ -290,19 +290,19 @@ def test_lists_cut_too_short_to_have_a_preference_are_refused() -> None:
     [
         (
             {"batch_queries": 0},
-            "batch_queries must be a whole number of at least 1 and up to 2147483647, or None, not 0",
+            "`batch_queries` must be a whole number of at least 1 and up to 2147483647, or None, not 0",
         ),
         ({"batch_queries": 2.5}, "not 2.5"),
-        ({"batch_queries": 10**30}, "batch_queries must be a whole number of at least 1 and up to 2147483647"),
-        ({"list_size": 1}, "list_size must be a whole number of at least 2 and up to 2147483647, not 1"),
-        ({"patience": 0}, "patience must be a whole number of at least 1 and up to 2147483647, or None, not 0"),
+        ({"batch_queries": 10**30}, "`batch_queries` must be a whole number of at least 1 and up to 2147483647"),
+        ({"list_size": 1}, "`list_size` must be a whole number of at least 2 and up to 2147483647, not 1"),
+        ({"patience": 0}, "`patience` must be a whole number of at least 1 and up to 2147483647, or None, not 0"),
         ({"patience": True}, "not True"),
-        ({"patience": 2, "validation": 0.0}, "patience waits for a better epoch .* validation=0 holds none out"),
-        ({"warmup": 1.5}, "warmup must be a number of at least 0 and up to 1, not 1.5"),
-        ({"validation": 1.0}, "validation must be a number of at least 0 and up to 0.9, not 1.0"),
+        ({"patience": 2, "validation": 0.0}, "`patience` waits .* `validation=0` holds none out"),
+        ({"warmup": 1.5}, "`warmup` must be a number of at least 0 and up to 1, not 1.5"),
+        ({"validation": 1.0}, "`validation` must be a number of at least 0 and up to 0.9, not 1.0"),
         ({"validation": math.nan}, "not nan"),
-        ({"clip_norm": 0}, "clip_norm must be"),
-        ({"schedule": "step"}, "schedule must be 'cosine', 'linear' or 'constant', not 'step'"),
+        ({"clip_norm": 0}, "`clip_norm` must be"),
+        ({"schedule": "step"}, "`schedule` must be 'cosine', 'linear' or 'constant', not 'step'"),
     ],
 )
 @pytest.mark.parametrize("kind", [MLP, TorchModule])

@@ -13,7 +13,7 @@ from cldrank.models.network.networks import enough_memory
 @pytest.mark.parametrize("hidden", [(1_000_000, 1_000_000), (10**30,), (1 << 40, 2)])
 def test_a_network_that_no_machine_can_train_is_refused_before_anything_is_allocated(hidden: tuple[int, ...]) -> None:
     layers = re.escape(repr(hidden))
-    with pytest.raises(UsageError, match=rf"hidden={layers} makes a network of .* weights .* GiB .* smaller layers"):
+    with pytest.raises(UsageError, match=rf"`hidden={layers}` makes a network of .* weights .* GiB .* smaller layers"):
         small_pair(model=MLP(hidden=hidden)).fit(*GIVEN)
 
 
@@ -29,7 +29,7 @@ def test_the_weights_are_counted_as_torch_counts_them(monkeypatch: pytest.Monkey
 
 @pytest.mark.parametrize("hidden", [(0,), (-3,), (2.5,), ("8",), (True,), 8, None])
 def test_layers_that_are_none_are_refused(hidden: object) -> None:
-    with pytest.raises(UsageError, match="hidden must be a list of whole numbers of at least 1, not "):
+    with pytest.raises(UsageError, match="`hidden` must be a list of whole numbers of at least 1, not "):
         MLP(hidden=hidden)  # type: ignore[arg-type]
 
 

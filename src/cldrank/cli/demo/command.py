@@ -13,11 +13,6 @@ from cldrank.errors import MissingDependencyError, UsageError
 from cldrank.files import make_folder, save_text
 
 _MARK = ".cldrank-demo"  # says that all files here are a demo's, and of which
-_FILES = (
-    "train.parquet", "test.parquet", "cells.parquet", "later.parquet", "log", "later", "production", "rho.json",
-    "propensities.svg", "rankers", "trained.json", "opensearch", "audit.html", "verdict.html", "report.html",
-    "result.svg", "demo.toml", "experiment",
-)  # fmt: skip
 _EXTRAS = {"torch": ("PyTorch", "neural"), "xgboost": ("XGBoost", "trees")}
 
 
@@ -39,8 +34,8 @@ def demo(
 ) -> None:
     """A week's work in three minutes: log, audit, propensities, training, a verdict without labels, export, report.
 
-    All data are synthetic. Every step shows the commands that do the same. Called again, a demo that was stopped
-    continues where it was.
+    All data are synthetic. Every step shows the commands that do the same. Called again, a demo that was stopped does
+    not repeat the fits of its experiment.
     """
     from cldrank.cli.demo.steps import Steps
 
@@ -82,14 +77,10 @@ def _take_place(out: Path, wanted: dict[str, Any]) -> None:
     mark = out / _MARK
     if mark.is_file():
         if mark.read_text(encoding="utf-8") != _marked(wanted):
-            raise UsageError(f"{out} holds a demo of other settings; delete it, or name another folder with --out.")
+            raise UsageError(f"{out} holds a demo of other settings; delete it, or name another folder with `out`.")
         return
-    taken = [name for name in _FILES if (out / name).exists()]
-    if taken:
-        raise UsageError(
-            f"{out} holds {taken[0]}, which no demo has left there and which would be overwritten; name another folder "
-            "with --out."
-        )
+    if taken := sorted(path.name for path in out.iterdir()):
+        raise UsageError(f"{out} holds {taken[0]}, which no demo has left there; name another folder with `out`.")
     save_text(mark, _marked(wanted))
 
 

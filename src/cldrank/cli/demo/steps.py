@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from cldrank._version import __version__
 from cldrank.cli.demo import world
 from cldrank.cli.demo.typed import typed
-from cldrank.cli.demo.world import DECISIVE, DEPTH, DEVICES, HELD_OUT, MEASURES, NOISE, shell_word
-from cldrank.cli.output import Story, print_wide
-from cldrank.drawing.numbers import percent
-from cldrank.files import make_folder, save_json, save_text
+from cldrank.cli.demo.world import DEPTH, DEVICES, HELD_OUT, NOISE, shell_word
+from cldrank.cli.output import Story
+from cldrank.errors import CldrankError
+from cldrank.files import make_folder, save_text
 from cldrank.wording import count, listed
-
-if TYPE_CHECKING:
-    from cldrank.experiment.results import Summary
 
 Facts = dict[str, Any]
 
@@ -79,7 +73,7 @@ class Steps:
     def audit(self) -> Facts:
         """What the log can be used for."""
         command = (
-            f"clicks audit {world.logs(self.out, 'log')} --column surface=device -f {self.path('train.parquet')} "
+            f"clicks audit {world.logs(self.out, 'log')} --log-column surface=device -f {self.path('train.parquet')} "
             f"--html {self.path('audit.html')}"
         )
         self.story.step(
@@ -88,7 +82,7 @@ class Steps:
             command,
         )
         found = typed(command, doing="auditing the log")
-        top, last = found["curve"][0], found["curve"][-1]
+        top, last = found["by_position"][0], found["by_position"][-1]
         self.found(
             "audit",
             f"position bias: the click-through rate is {top['rate']:.1%} at position {top['position']} and "
@@ -129,8 +123,9 @@ class Steps:
 
     def methods(self) -> Facts:
         """All methods, measured by labels, over and over."""
-        from cldrank.experiment.records import load_results
-        from cldrank.report.narrative import what_came_out
+        from cldrank.cli.experiment import print_section
+        from cldrank.experiment.results import load_results, summary
+        from cldrank.report.findings import what_came_out
         from cldrank.report.sections import sections
 
         file, folder = self.out / "demo.toml", self.out / "experiment"
@@ -147,16 +142,13 @@ class Steps:
         )
         save_text(file, world.definition(self.out, assumed, self.seeds, self.linear))
         typed(command)
-        found = self._summary()
+        results = load_results(folder)
+        found = summary(results)
+        if any(cell.failed for cell in found):
+            raise CldrankError(f"some fits failed; `cldrank experiment report {folder}` says why.")
         if not self.story.quiet:
-            _print_results(found)
-            over = (
-                "mean over seeds ± half of its 90% interval; * best of those that see no labels, or tied with it "
-                "(paired over seeds)"
-            )
-            gap = "gap closed: the share of the gap between Naive and Oracle"
-            self.story.tell(f"{over if self.seeds > 1 else 'one seed'}; {gap}", style="dim", indent=3)
-        self.found("methods", what_came_out(sections(load_results(folder))[0]))
+            print_section(sections(results)[0])
+        self.found("methods", what_came_out(sections(results)[0]))
         return {"results": [one.as_dict() for one in found]}
 
     def training(self) -> Facts:
@@ -177,7 +169,7 @@ class Steps:
         )
         make_folder(self.out / "rankers")
         for name, command in train.items():
-            self._trained(name, command)
+            typed(command, doing=f"training {label(name)}")
         found = {
             name: typed(command, doing=f"judging {name} by held-out clicks")["measures"][_MEASURE]
             for name, command in judge.items()
@@ -310,28 +302,6 @@ class Steps:
             f"-o {self.path(f'rankers/{name}')}"
         )
 
-    def _trained(self, name: str, command: str) -> None:
-        """Train a ranker, unless a demo that was stopped has trained it from the same clicks."""
-        journal = self.out / "trained.json"
-        known = json.loads(journal.read_text(encoding="utf-8")) if journal.is_file() else {}
-        curves = (self.out / "rho.json").read_bytes()
-        key = hashlib.sha256(f"{__version__} {self.queries} {command}".encode() + curves).hexdigest()
-        if known.get(name) == key and (self.out / "rankers" / name).is_dir():
-            return
-        typed(command, doing=f"training {label(name)}")
-        save_json(journal, {**known, name: key})
-
-    def _summary(self) -> list[Summary]:
-        from cldrank.errors import CldrankError
-        from cldrank.experiment.records import load_results
-        from cldrank.experiment.results import summary
-
-        found = [one for one in summary(load_results(self.out / "experiment")) if one.experiment == "demo"]
-        failed = max(one.failed for one in found)
-        if failed:
-            raise CldrankError(f"some fits failed; `cldrank experiment report {self.out / 'experiment'}` says why.")
-        return found
-
 
 def label(name: str) -> str:
     """What a ranker is called in sentences.
@@ -365,20 +335,3 @@ def _signed(share: float) -> str:
 
 def _with_interval(found: Facts) -> str:
     return f"{found['estimate']:.2f} ({found['low']:.2f} to {found['high']:.2f})"
-
-
-def _print_results(found: list[Summary]) -> None:
-    """A line per method, with intervals and the share of the gap that it closes."""
-    cells = {(one.method, one.measure): one for one in found}
-    rows, best = [], []
-    for method in dict.fromkeys(one.method for one in found):
-        decisive = cells[method, DECISIVE]
-        texts = [_interval(cells[method, measure]) for measure in MEASURES]
-        rows.append((method, [*texts, "–" if math.isnan(decisive.gap) else percent(decisive.gap)]))
-        best += [method] if decisive.best else []
-    print_wide("method", rows, [*MEASURES, f"gap closed,\n{DECISIVE}"], bold=best)
-
-
-def _interval(one: Summary) -> str:
-    half = "" if math.isnan(one.low) else f" ± {one.mean - one.low:.3f}"
-    return f"{one.mean:.3f}{half}{'*' if one.best or one.tied else ' '}"

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from cldrank.errors import Language, worded
 from cldrank.wording import count, listed
 
 REASONS = {
     "no id": "it does not name its page",
     "not a query": "an event among the queries",
     "no text": "the query is missing or blank",
+    "excluded user": "of a user who is excluded on request",
+    "bot": "of a user who does not look like a person, excluded on request",
     "no results": "no result of this page was shown",
     "repeated": "a copy of another record",
     "second place": "the same document at another position of the same page; the uppermost counts",
@@ -34,15 +35,14 @@ RECORDS = {  # how they are counted: one, several
     "click": ("click", "clicks"),
     "other": ("other record", "other records"),
 }
-Note = tuple[str, tuple[Any, ...]]  # a message and its words
 
 
 @dataclass(frozen=True)
 class SetAside:
     """Records that were set aside for one reason, and one of them as an example.
 
-    >>> print(SetAside("click", "never shown", 3, "q1").__str__().strip())
-    3  click, never shown: a click on something that its page did not show; such as q1
+    >>> print(SetAside("click", "never shown", 3, "q1"))
+               3  click, never shown: a click on something that its page did not show; such as q1
     """
 
     record: str
@@ -84,22 +84,13 @@ class ImportReport:
     clicked: int
     clicks: int
     set_aside: tuple[SetAside, ...] = ()
-    joined: Mapping[str, float] | None = None
-    notes: tuple[Note, ...] = ()
+    joined: Mapping[str, float] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
     seconds: float = 0.0
-
-    def said(self, language: Language) -> ImportReport:
-        """The same report in the words of Python or of the shell."""
-        return replace(self, notes=tuple((worded(text, words, language), ()) for text, words in self.notes))
 
     def aside(self, record: str, reason: str | None = None) -> int:
         """How many records of a kind were set aside, for one reason or for any."""
         return sum(one.count for one in self.set_aside if one.record == record and reason in (None, one.reason))
-
-    @property
-    def remarks(self) -> tuple[str, ...]:
-        """The notes as sentences."""
-        return tuple(worded(text, words, "python") for text, words in self.notes)
 
     @property
     def returned_only(self) -> bool:
@@ -108,22 +99,14 @@ class ImportReport:
 
     def as_dict(self) -> dict[str, Any]:
         """All of it as plain values."""
-        return {
-            **asdict(replace(self, notes=())),
-            "came_in": dict(self.came_in),
-            "set_aside": [asdict(one) for one in self.set_aside],
-            "joined": dict(self.joined or {}),
-            "notes": list(self.remarks),
-            "seconds": round(self.seconds, 3),
-        }
+        return {**asdict(self), "notes": list(self.notes), "seconds": round(self.seconds, 3)}
 
     def __str__(self) -> str:
         read = listed(count(number, *RECORDS[record]) for record, number in self.came_in.items())
         aside = sum(one.count for one in self.set_aside)
         lines = [f"{read} read, {aside:,} set aside", *map(str, self.set_aside)]
-        for what, share in (self.joined or {}).items():
-            lines.append(f"{share:.1%} of {what}")
-        lines += [f"note: {remark}." for remark in self.remarks]
+        lines += [f"{share:.1%} of {what}" for what, share in self.joined.items()]
+        lines += [f"note: {note}." for note in self.notes]
         lines.append(
             f"{count(self.rows, 'row')} of {count(self.pages, 'page')} written, {self.clicked:,} of them clicked "
             f"({count(self.clicks, 'click')})"

@@ -7,39 +7,12 @@
 ClickTable(1 query, 3 candidates, 2 shown at positions 1…2; 2 cells, 2,000,000,000 impressions, ... clicks)
 """
 
-from __future__ import annotations
-
-from cldrank.clicks.simulate.models import Cascade, ClickModel, DependentClicks, PositionBased, TrustBiased
-from cldrank.clicks.simulate.policies import (
-    FirstSwaps,
-    NeighbourSwaps,
-    PlackettLuce,
-    Policy,
-    ShuffledShare,
-    TopK,
-)
-from cldrank.clicks.simulate.session_log import SavedLog, save_log
-from cldrank.clicks.simulate.simulation import Sessions, Simulation
-from cldrank.clicks.simulate.truth import load_truth, save_truth, truth_of
-from cldrank.clicks.simulate.truth import truth_path as truth_path
+from cldrank.clicks.simulate.click_models import Cascade, ClickModel, DependentClicks, PositionBased, TrustBiased
+from cldrank.clicks.simulate.policies import FirstSwaps, NeighbourSwaps, PlackettLuce, Policy, ShuffledShare, TopK
+from cldrank.clicks.simulate.simulation import Simulation
+from cldrank.clicks.simulate.truth import load_truth, truth_of
 
 __all__ = [
-    "Cascade",
-    "ClickModel",
-    "DependentClicks",
-    "FirstSwaps",
-    "NeighbourSwaps",
-    "PlackettLuce",
-    "Policy",
-    "PositionBased",
-    "SavedLog",
-    "Sessions",
-    "ShuffledShare",
-    "Simulation",
-    "TopK",
-    "TrustBiased",
-    "load_truth",
-    "save_log",
-    "save_truth",
-    "truth_of",
-]
+    "Cascade", "ClickModel", "DependentClicks", "FirstSwaps", "NeighbourSwaps", "PlackettLuce", "Policy",
+    "PositionBased", "ShuffledShare", "Simulation", "TopK", "TrustBiased", "load_truth", "truth_of",
+]  # fmt: skip

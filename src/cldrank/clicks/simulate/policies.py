@@ -1,4 +1,4 @@
-"""Logging policies: which page a session sees, given production's order.
+"""Production's order of the candidates, and logging policies: which page a session sees, given that order.
 
 A policy shows each query a few fixed *layouts*, each in some share of sessions, and draws the page of the remaining
 sessions one by one. Sessions that see the same layout can be counted together, which is what makes a simulation quick;
@@ -13,11 +13,53 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from cldrank import segments
 from cldrank._typing import IntArray
-from cldrank.clicks.simulate.described import Ingredient
-from cldrank.clicks.simulate.production import Production
-from cldrank.errors import UsageError, setting
+from cldrank.clicks.simulate.click_models import SimulationPart
+from cldrank.errors import UsageError
 from cldrank.parameters import parameter, value
+
+
+class Production:
+    """The candidates of each query in production's order; ties are broken by `segments.tie_breakers`.
+
+    scores    (rows,) float64: a higher score ranks higher
+    offsets   (queries + 1,): rows offsets[i] … offsets[i+1]-1 belong to query i
+    depth     the most results on a page
+    order     (rows,) int64: the rows in production's order, query by query
+    top       (queries, depth) int64: the row at each place from the top, -1 where the query has no more candidates
+    sizes     (queries,) the number of candidates of each query
+    lengths   (queries,) the number of results on its page
+
+    >>> production = Production(np.array([0.1, 0.9, 0.5, 0.3]), np.array([0, 3, 4]), depth=2)
+    >>> production.top
+    array([[ 1,  2], [ 3, -1]])
+    """
+
+    def __init__(self, scores: NDArray[np.float64], offsets: IntArray, depth: int) -> None:
+        self.scores, self.offsets, self.depth = scores, offsets, depth
+        self.order: IntArray = segments.descending_order(scores, offsets)
+        places, shown = segments.first_rows_of_segments(offsets, depth)
+        self.top: IntArray = np.full((len(offsets) - 1, depth), -1, dtype=np.int64)
+        self.top[segments.segment_of_rows(shown), segments.places_in_segments(shown) - 1] = self.order[places]
+        self.n_queries = len(offsets) - 1
+        self.sizes: IntArray = np.diff(offsets)
+        self.lengths: IntArray = np.diff(shown)
+        self._tails: dict[float, NDArray[np.float64]] = {}
+
+    def pages(self, queries: IntArray, places: IntArray) -> IntArray:
+        """The rows at the given places (queries, depth) of production's order, from 0; -1 where it has ended."""
+        rows: IntArray = self.top.ravel()[queries[:, None] * self.depth + places]
+        return rows
+
+    def draw(self, queries: IntArray, temperature: float, random: np.random.Generator) -> IntArray:
+        """Pages (queries, depth) drawn from the top, each next row with probability ∝ exp(score / temperature)."""
+        from cldrank.clicks.simulate.page_sampling import draw_pages, log_tails
+
+        if temperature not in self._tails:
+            self._tails[temperature] = log_tails(self.scores, temperature, self.order, self.offsets)
+        pages: IntArray = draw_pages(self._tails[temperature], self.order, self.offsets, queries, self.depth, random)
+        return pages
 
 
 class Layouts(NamedTuple):
@@ -39,17 +81,14 @@ class Layouts(NamedTuple):
         return self._replace(shares=self.shares * (1 - share), drawn=share)
 
 
-class Policy(Ingredient, ABC):
+class Policy(SimulationPart, ABC):
     """How pages are made.
 
     >>> TopK().reaches_all, PlackettLuce(temperature=0.5).reaches_all
     (False, True)
     """
 
-    @property
-    def reaches_all(self) -> bool:
-        """Whether drawn pages may show any candidate, not only production's top results."""
-        return False
+    reaches_all = False  # whether drawn pages may show any candidate, not only production's top results
 
     def layouts(self, depth: int) -> Layouts:
         """The layouts that the policy shows."""
@@ -60,7 +99,7 @@ class Policy(Ingredient, ABC):
         del production, queries, random
         raise AssertionError("this policy shows layouts only")
 
-    def drawn_chance(self, production: Production, queries: IntArray) -> NDArray[np.float64] | None:
+    def drawn_probability(self, production: Production, queries: IntArray) -> NDArray[np.float64] | None:
         """P(a row is at a position) on a drawn page, for rows that can be there; None where it is not known."""
         del production
         return np.zeros(len(queries))
@@ -128,7 +167,7 @@ class FirstSwaps(_Swaps):
     def __post_init__(self) -> None:
         super().__post_init__()
         if len(set(self.positions or ())) < len(self.positions or ()):
-            raise UsageError("{} names a position twice.", setting("positions", self.positions))
+            raise UsageError(f"`positions={self.positions}` names a position twice.")
 
     def pairs(self, depth: int) -> list[tuple[int, int]]:
         """(1, k) for each position k."""
@@ -159,7 +198,7 @@ class ShuffledShare(Policy):
     )
 
     @property
-    def reaches_all(self) -> bool:
+    def reaches_all(self) -> bool:  # type: ignore[override]
         """If all candidates are shuffled."""
         return self.shuffle == "candidates"
 
@@ -175,7 +214,7 @@ class ShuffledShare(Policy):
         keys[np.arange(production.depth) >= production.lengths[queries][:, None]] = 2.0  # empty places stay last
         return production.pages(queries, np.argsort(keys, axis=1))
 
-    def drawn_chance(self, production: Production, queries: IntArray) -> NDArray[np.float64]:
+    def drawn_probability(self, production: Production, queries: IntArray) -> NDArray[np.float64]:
         """Each result of the page, or each candidate, is as likely as any other."""
         return 1 / (production.lengths if self.shuffle == "page" else production.sizes)[queries]
 
@@ -186,20 +225,16 @@ class PlackettLuce(Policy):
 
     A low temperature keeps production's order, a high one shuffles all candidates.
 
-    >>> PlackettLuce(temperature=0.5)
-    PlackettLuce(temperature=0.5)
+    >>> PlackettLuce(temperature=0.5).layouts(3).drawn
+    1.0
     """
 
+    reaches_all = True
     name = "plackett-luce"
     about = "all pages drawn, better scores more often on top"
     temperature: float = parameter(
         default=1.0, about="exp(score / temperature); a low one keeps production's order", above=0, kw_only=False
     )
-
-    @property
-    def reaches_all(self) -> bool:
-        """Every candidate may be drawn."""
-        return True
 
     def layouts(self, depth: int) -> Layouts:
         """None are seen: all pages are drawn."""
@@ -209,7 +244,7 @@ class PlackettLuce(Policy):
         """Position by position, without replacement."""
         return production.draw(queries, self.temperature, random)
 
-    def drawn_chance(self, production: Production, queries: IntArray) -> None:
+    def drawn_probability(self, production: Production, queries: IntArray) -> None:
         """Not known in closed form: it would be a sum over all orders."""
         del production, queries
 

@@ -13,13 +13,12 @@ from numpy.typing import ArrayLike, NDArray
 from cldrank._typing import IntArray
 from cldrank.arguments import check_number, check_whole, refuse
 from cldrank.clicks.candidates import Candidates
-from cldrank.clicks.log.values import DEEPEST
-from cldrank.clicks.simulate.models import ClickModel, PositionBased
-from cldrank.clicks.simulate.policies import Layouts, Policy, TopK
-from cldrank.clicks.simulate.production import Production
+from cldrank.clicks.log.layout import DEEPEST
+from cldrank.clicks.simulate.click_models import ClickModel, PositionBased
+from cldrank.clicks.simulate.policies import Layouts, Policy, Production, TopK
 from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
-from cldrank.errors import DataError, setting
+from cldrank.errors import DataError
 from cldrank.workers import ahead
 
 if TYPE_CHECKING:
@@ -42,11 +41,6 @@ class Sessions(NamedTuple):
     layout    (sessions,) which layout of the policy was shown; one more than the last if the page was drawn
     rows      (sessions, depth) the dataset row at each position, -1 where the page has ended
     clicked   (sessions, depth)
-
-    >>> data = RankingDataset.from_arrays([[3], [2], [1]], [7, 7, 7], labels=[0, 4, 1])
-    >>> (block,) = Simulation(data, scores=data.features[:, 0], depth=2).sessions(4)
-    >>> block.first, block.rows.shape, block.clicked.dtype
-    (0, (4, 2), dtype('bool'))
     """
 
     first: int
@@ -85,19 +79,16 @@ class Simulation:
     relevant: NDArray[np.bool_] = field(init=False)
     ranking: Production = field(init=False)
     layouts: Layouts = field(init=False)
-    _relevant: NDArray[np.bool_] = field(init=False)
 
     def __post_init__(self) -> None:
         depth = check_whole("depth", self.depth, least=1, most=DEEPEST)
         scores = _scores(self.scores, self.dataset)
         threshold, relevant = _relevance(self.dataset, self.relevant_from)
         longest = min(depth, max(int(self.dataset.sizes.max(initial=1)), 1))  # no page is longer than its query
-        for name, given, kind, such in (
-            ("model", self.model, ClickModel, "a click model such as PositionBased(eta=1)"),
-            ("policy", self.policy, Policy, "a policy such as TopK()"),
-        ):
-            if not isinstance(given, kind):
-                refuse(name, given, such)
+        if not isinstance(self.model, ClickModel):
+            refuse("model", self.model, "a click model such as PositionBased(eta=1)")
+        if not isinstance(self.policy, Policy):
+            refuse("policy", self.policy, "a policy such as TopK()")
         self.model.check(depth)
         self.policy.check(depth)
         prepared = {
@@ -105,7 +96,6 @@ class Simulation:
             "scores": scores,
             "relevant_from": threshold,
             "relevant": relevant,
-            "_relevant": np.append(relevant, False),
             "ranking": Production(scores, self.dataset.offsets, longest),
             "layouts": self.policy.layouts(longest),
         }
@@ -130,17 +120,9 @@ class Simulation:
         """Whether a query may be shown in more than one way."""
         return len(self.layouts.names) > 1 or not self.counts_all
 
-    @property
-    def showable(self) -> IntArray:
-        """The rows that any session may see."""
-        if self.policy.reaches_all and not self.counts_all:
-            return np.arange(self.dataset.n_rows)
-        top: IntArray = self.ranking.top[self.ranking.top >= 0]
-        return top
-
     def relevant_on(self, rows: IntArray) -> NDArray[np.bool_]:
         """Whether the rows on some pages are relevant; where a page has ended, row -1, nothing is."""
-        on_pages: NDArray[np.bool_] = self._relevant[rows]  # its last entry stands for row -1
+        on_pages: NDArray[np.bool_] = self.relevant[rows] & (rows >= 0)
         return on_pages
 
     # -- counted -------------------------------------------------------------------------------------------------
@@ -157,7 +139,7 @@ class Simulation:
         pages = random.multinomial(total, np.full(queries, 1 / queries))
         seen = {0: pages}
         if self.varies:
-            codes, shares = self._ways()
+            codes, shares = self._layout_shares()
             seen = dict(zip(codes, random.multinomial(pages, shares[self.ranking.lengths]).T, strict=True))
         drawn = seen.pop(len(self.layouts.names), None)
         cells = [self._layout_cells(layout, shown, random) for layout, shown in sorted(seen.items())]
@@ -166,7 +148,7 @@ class Simulation:
         row, position, impressions, clicks = (np.concatenate(part) for part in zip(*cells, strict=True))
         return ClickTable(Candidates.of(self.dataset), row, position, impressions, clicks)
 
-    def _ways(self) -> tuple[list[int], NDArray[np.float64]]:
+    def _layout_shares(self) -> tuple[list[int], NDArray[np.float64]]:
         """All that a session may see, and the shares by length of the page: layouts, and one more for a drawn page.
 
         Production's order comes last, where rounding makes up for what is missing to 1: every page has it.
@@ -201,31 +183,36 @@ class Simulation:
 
         def block(first: int) -> Sessions:
             random = np.random.default_rng([seed, _BY_SESSION, first // BLOCK])
-            return self._block(first, min(BLOCK, total - first), random)
+            queries = random.integers(0, self.ranking.n_queries, min(BLOCK, total - first))
+            layout, rows = np.zeros(len(queries), dtype=np.int64), self.ranking.top[queries]
+            if self.varies:
+                layout, rows = self._varied_pages(queries, random)
+            return Sessions(first, queries, layout, rows, self.model.draw(self.relevant_on(rows), random))
 
         return ahead(block, range(0, total, BLOCK), threads=_DRAWERS, most=_DRAWERS)
 
     def save_log(self, path: str | PathLike[str], sessions: float, **options: Any) -> SavedLog:
-        """Save a raw impression log; `options` (seed, count, progress) are those of the function `save_log`."""
+        """Save a raw log, one row per impression, to a Parquet file, which is complete or not there at all.
+
+        Columns are session_id, query_id, doc_id, position and clicked; if the policy varies pages, also ranker_id
+        (which layout was shown) and, where it is known, propensity (the probability with which the policy shows this
+        document at this position). Memory does not grow with sessions. Options:
+
+        seed       the same seed gives the same log
+        count      also count the cells
+        segment    a column and its value, such as ("device", "phone"), that all rows have; the ids of sessions then
+                   begin with the value, so that logs of several segments can be read together
+        progress   gets the number of sessions that are done
+        """
         from cldrank.clicks.simulate.session_log import save_log
 
         return save_log(self, path, sessions, **options)
 
-    def _block(self, first: int, count: int, random: np.random.Generator) -> Sessions:
-        queries = random.integers(0, self.ranking.n_queries, count)
-        if self.varies:
-            layout, rows = self._varied_pages(queries, random)
-        else:
-            layout, rows = np.zeros(count, dtype=np.int64), self.ranking.top[queries]
-        return Sessions(first, queries, layout, rows, self.model.draw(self.relevant_on(rows), random))
-
     def _varied_pages(self, queries: IntArray, random: np.random.Generator) -> tuple[IntArray, IntArray]:
-        codes, shares = self._ways()
+        codes, shares = self._layout_shares()
         bounds = np.cumsum(shares[:, :-1], axis=1)[self.ranking.lengths[queries]]
         layout = np.array(codes)[(random.random(len(queries))[:, None] >= bounds).sum(axis=1)]
         drawn = layout == len(self.layouts.names)
-        if drawn.all():
-            return layout, self.policy.draw(self.ranking, queries, random)
         rows = np.empty((len(queries), self.longest_page), dtype=np.int64)
         rows[~drawn] = self.ranking.pages(queries[~drawn], self.layouts.places[layout[~drawn]])
         if drawn.any():
@@ -257,16 +244,11 @@ class Counts:
 
     def table(self) -> ClickTable:
         """The cells, with their candidates."""
-        row, position, impressions, clicks = self.cells()
-        return ClickTable(self.candidates, row, position, impressions, clicks)
+        return ClickTable(self.candidates, *self.cells())
 
 
 def whole_sessions(sessions: Any) -> int:
-    """A number of sessions; 1e5 is accepted for 100000.
-
-    >>> whole_sessions(1e5)
-    100000
-    """
+    """A number of sessions; 1e5 is accepted for 100000."""
     if isinstance(sessions, float | np.floating) and float(sessions).is_integer():
         sessions = int(sessions)
     return check_whole("sessions", sessions, least=1, most=_MOST_SESSIONS)
@@ -294,9 +276,7 @@ def _relevance(dataset: RankingDataset, relevant_from: Any) -> tuple[float, NDAr
     relevant = dataset.labels >= threshold
     if not relevant.any():
         raise DataError(
-            "no label reaches {:g}, the highest is {:g}: nothing would be relevant; choose a lower {}.",
-            threshold,
-            highest,
-            setting("relevant_from"),
+            f"no label reaches {threshold:g}, the highest is {highest:g}: nothing would be relevant; choose a lower "
+            "`relevant_from`."
         )
     return threshold, relevant

@@ -20,11 +20,7 @@ FORMAT_VERSION = 2
 
 
 def truth_path(path: str | PathLike[str]) -> Path:
-    """Where the truth about a file is: beside it, with `.json` after its name.
-
-    >>> print(truth_path("clicks/cells.parquet"))
-    clicks/cells.parquet.json
-    """
+    """Where the truth about a file is: beside it, with `.json` after its name."""
     return Path(f"{Path(path)}.json")
 
 
@@ -60,10 +56,7 @@ def truth_of(simulation: Simulation, sessions: float, seed: int, *, by_session: 
         "depth": simulation.depth,
         "model": model.describe(),
         "policy": simulation.policy.describe(),
-        "relevance": {
-            "relevant_from": simulation.relevant_from,
-            "relevant_rows": int(simulation.relevant.sum()),
-        },
+        "relevance": {"relevant_from": simulation.relevant_from, "relevant_rows": int(simulation.relevant.sum())},
         "propensities": None if propensities is None else propensities.tolist(),
         "examination": None if examination is None else examination.tolist(),
         "attraction": {"relevant": relevant.tolist(), "irrelevant": irrelevant.tolist()},
@@ -79,14 +72,7 @@ def truth_of(simulation: Simulation, sessions: float, seed: int, *, by_session: 
 
 
 def mean_examination(simulation: Simulation) -> NDArray[np.float64] | None:
-    """P(examined | shown at the position) over all sessions; None where that depends on pages that are drawn.
-
-    >>> from cldrank.clicks.simulate import Cascade
-    >>> from cldrank.data.dataset import RankingDataset
-    >>> data = RankingDataset.from_arrays([[2], [1], [2], [1]], [7, 7, 8, 8], labels=[1, 0, 0, 1])
-    >>> mean_examination(Simulation(data, data.features[:, 0], Cascade(noise=0.2)))
-    array([1. , 0.4])
-    """
+    """P(examined | shown at the position) over all sessions; None where that depends on pages that are drawn."""
     depth = simulation.longest_page
     propensities = simulation.model.propensities(depth)
     if propensities is not None:
@@ -105,30 +91,19 @@ def mean_examination(simulation: Simulation) -> NDArray[np.float64] | None:
 
 
 def save_truth(truth: dict[str, Any], path: str | PathLike[str]) -> Path | None:
-    """Save the truth beside a file of clicks and return its path; None beside a pipe or a device.
-
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     save_truth({"seed": 0}, f"{folder}/log.parquet").name
-    'log.parquet.json'
-    """
+    """Save the truth beside a file of clicks and return its path; None beside a pipe or a device."""
     if not has_truth(path):
         return None
-    target = truth_path(path)
-    save_json(target, truth)
-    return target
+    save_json(truth_path(path), truth)
+    return truth_path(path)
 
 
 def load_truth(path: str | PathLike[str]) -> dict[str, Any]:
     """The truth about a file of simulated clicks, found beside it.
 
     >>> import tempfile
-    >>> from cldrank.clicks.simulate import Simulation
-    >>> from cldrank.data.dataset import RankingDataset
-    >>> data = RankingDataset.from_arrays([[3], [2], [1]], [7, 7, 7], labels=[0, 4, 1])
-    >>> simulation = Simulation(data, scores=data.features[:, 0], depth=2)
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     _ = save_truth(truth_of(simulation, 100, seed=3), f"{folder}/log.parquet")
+    ...     _ = save_truth({"format": FORMAT, "seed": 3}, f"{folder}/log.parquet")
     ...     load_truth(f"{folder}/log.parquet")["seed"]
     3
     """

@@ -12,10 +12,10 @@ import numpy as np
 
 from cldrank import scaling as scalings
 from cldrank._typing import IntArray
-from cldrank.errors import DataError, setting
+from cldrank.errors import DataError
+from cldrank.feature_blocks import uploaded
 from cldrank.models.linear.rows import Array, Rows, View
 from cldrank.models.targets import Observations
-from cldrank.on_device import applied_on_device, learned_on_device, uploaded
 from cldrank.rankers.devices import device_of
 from cldrank.scaling import ScalingRule
 
@@ -43,7 +43,7 @@ class DeviceRows(Rows):
         self.observed, self.n_rows, self._device = observed, len(rows), device
         _check_room(features.shape, device)
         raw = uploaded(features, device)
-        self.view = View(learned_on_device(scalings.rule_of(scaling), raw), columns)
+        self.view = View(scalings.fit(scaling, raw), columns)
         table = self._table(raw, rows, columns)
         size = block_rows or max(1, _BLOCK_VALUES // self.view.width)
         spans = [(start, min(start + size, self.n_rows)) for start in range(0, self.n_rows, size)]
@@ -64,7 +64,7 @@ class DeviceRows(Rows):
         """The scaled rows and columns that take part, and ones."""
         import torch
 
-        scaled = applied_on_device(self.view.scaling, raw, out=None if raw.device.type == "cpu" else raw)
+        scaled = self.view.scaling.transform(raw, out=None if raw.device.type == "cpu" else raw)
         if len(rows) < len(scaled):
             scaled = scaled[self._array(rows)]
         if columns is not None:
@@ -95,11 +95,6 @@ def _check_room(shape: tuple[int, int], device: str) -> None:
     needed = _COPIES * 4 * shape[0] * shape[1]
     if needed > free:
         raise DataError(
-            "a fit of {:,} rows × {:,} features needs about {:.1f} GiB on {}, which has {:.1f} GiB left; leave {} out "
-            "to fit on the CPU, block by block.",
-            *shape,
-            needed / 2**30,
-            device,
-            free / 2**30,
-            setting("device"),
+            f"a fit of {shape[0]:,} rows × {shape[1]:,} features needs about {needed / 2**30:.1f} GiB on {device}, "
+            f"which has {free / 2**30:.1f} GiB left; leave `device` out to fit on the CPU, block by block."
         )

@@ -144,14 +144,12 @@ def selection_fit(
     )
 
 
-def warn_unless_converged(
-    solution: Solution, user: str, advice: str = "", remedy: str = "raise max_steps or l2"
-) -> None:
-    """Warn of a fit that did not end well, and say what to check; `remedy` is for one that was not done yet."""
+def warn_unless_converged(solution: Solution, user: str, advice: str = "") -> None:
+    """Warn of a fit that did not end well, and say what to check."""
     if solution.converged:
         return
     reasons = {
-        "max_steps": f"{user} has not converged after {solution.n_steps} steps; {remedy}",
+        "max_steps": f"{user} has not converged after {solution.n_steps} steps; raise `max_steps` or `l2`",
         "line_search": f"{user} stopped after {solution.n_steps} steps, where no step of any length came closer to the "
         "optimum; check the features for values of very different size or nearly equal columns, use a scaling, or "
         "raise l2",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
@@ -10,29 +10,16 @@ import numpy as np
 from cldrank.errors import DataError
 from cldrank.models.fit import Context
 from cldrank.models.model import ScaledModel
-from cldrank.parameters import Value, parameter, value
+from cldrank.parameters import parameter, value
 
 if TYPE_CHECKING:
     from cldrank.models.fit import LinearFit, LinearPairFit
-    from cldrank.models.linear.points import GammaFit, PointFit
+    from cldrank.models.linear.points import PointFit
     from cldrank.models.linear.stages import StagesFit, TwoStageProblem
     from cldrank.models.network.model import MLP
     from cldrank.models.targets import PairSelection, PointSelection, Targets
 
 _OF_NETWORKS = ("precision", "resident", "graph", "checkpoint", "resume", "tensorboard", "on_epoch")  # of a run
-
-
-@value
-class SGD(Value):
-    """Algorithm 1 of the paper: stochastic ascent by Adam on batches of rows.
-
-    >>> SGD(epochs=5)
-    SGD(epochs=5)
-    """
-
-    epochs: int = parameter(default=20, about="passes over the rows", least=1)
-    batch_rows: int = parameter(default=256, about="rows of a batch", least=1)
-    learning_rate: float = parameter(default=0.01, about="of Adam", above=0)
 
 
 @value
@@ -48,19 +35,16 @@ class Linear(ScaledModel):
     remote_ways = ("fit_targets", "fit_points", "fit_stages")
     why_cold = ": such a fit has nothing to start from"
     unused: ClassVar[Mapping[str, tuple[str, ...]]] = {
-        "fit_targets": ("fit_intercept", "solver", "device", "warm_start", *_OF_NETWORKS),
+        "fit_targets": ("fit_intercept", "max_steps", "tolerance", "device", "warm_start", *_OF_NETWORKS),
         "fit_points": _OF_NETWORKS,
-        "fit_pairs": ("cluster", "fit_intercept", "solver", "max_steps", "tolerance", "block_rows"),
-        "fit_stages": ("fit_intercept", "solver", "device", "warm_start", *_OF_NETWORKS),
+        "fit_pairs": ("cluster", "fit_intercept", "max_steps", "tolerance", "block_rows"),
+        "fit_stages": ("fit_intercept", "tolerance", "device", "warm_start", *_OF_NETWORKS),
     }
 
     cluster: Literal["query"] | None = parameter(
         default=None, about="standard errors robust to dependence within queries"
     )
     fit_intercept: bool = parameter(default=True, about="whether scores have an intercept", option=False)
-    solver: Literal["newton"] | SGD = parameter(
-        default="newton", about="Newton's method, or SGD for Algorithm 1 of the paper", option=False
-    )
     max_steps: int = parameter(default=50, about="most steps of Newton's method", least=1, option=False)
     tolerance: float = parameter(
         default=1e-9, about="largest relative step of a parameter at the optimum", above=0, option=False
@@ -100,12 +84,6 @@ class Linear(ScaledModel):
         from cldrank.models.linear.points import fit_likelihood
 
         return fit_likelihood(self, problem, context)
-
-    def gamma_path(self, problem: PointSelection, context: Context, gammas: Iterable[float]) -> list[GammaFit]:
-        """The same for several γ, each started where the one before ended."""
-        from cldrank.models.linear.points import gamma_path
-
-        return gamma_path(self, problem, context, gammas)
 
     def fit_pairs(self, problem: PairSelection, context: Context) -> LinearPairFit:
         """Linear relevance by pairs, trained by the loop of networks."""

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cldrank import scaling as scalings
 from cldrank._typing import IntArray
-from cldrank.errors import CldrankWarning, DataError, UsageError, setting, warn
+from cldrank.errors import CldrankWarning, DataError, UsageError, warn
 from cldrank.likelihood import Form
-from cldrank.models.fit import Context, Facts, LinearFit, linear_parts, linear_ranker
+from cldrank.models.fit import Context, Facts, LinearFit, linear_parts
 from cldrank.models.linear.design import Design
-from cldrank.models.linear.maximum import SelectionFit, fit_profile, fit_selection, selection_fit, warn_unless_converged
+from cldrank.models.linear.maximum import SelectionFit, fit_profile, fit_selection, warn_unless_converged
 from cldrank.models.linear.objective import SelectionObjective, Shared
 from cldrank.models.linear.sources import rows_of
-from cldrank.models.linear.stochastic import climb
 from cldrank.models.targets import PointSelection
 from cldrank.models.warm import WarmStart, selection_start
 from cldrank.optimise import Vector
@@ -54,56 +52,28 @@ class PointFit(LinearFit):
         return facts
 
 
-class GammaFit(NamedTuple):
-    """The fit at one γ of a sensitivity analysis."""
-
-    gamma: float
-    log_likelihood: float
-    coefficients: NDArray[np.float64]
-    ranker: LinearRanker
-    fit: SelectionFit
-
-
 def fit_likelihood(model: Linear, problem: PointSelection, context: Context) -> PointFit:
     """Maximise the likelihood, less the penalty."""
-    _check(model, problem)
+    if problem.unshown_ratio != 1.0:
+        raise UsageError(
+            "`unshown_ratio` is for networks, which draw unshown candidates; a linear model sees them all."
+        )
     work = _Work.of(model, problem, context)
     if problem.gamma == "profile":
         _warn_of_weak_identification(problem)
     with work.objective.design.rows.solving():
-        found = _solved(model, problem, work)
+        find = fit_profile if problem.gamma == "profile" else fit_selection
+        found = find(
+            work.objective,
+            work.names,
+            start=work.start,
+            max_steps=model.max_steps,
+            tolerance=model.tolerance,
+            cluster=model.cluster is not None,
+        )
     result = work.result(model, found)
-    remedy = "raise max_steps or l2" if model.solver == "newton" else "raise epochs or learning_rate"
-    warn_unless_converged(found.solution, context.user, _advice(problem, result), remedy)
+    warn_unless_converged(found.solution, context.user, _advice(problem, result))
     return result
-
-
-def _solved(model: Linear, problem: PointSelection, work: _Work) -> SelectionFit:
-    if problem.gamma == "profile":
-        return fit_profile(work.objective, work.names, work.start, **_limits(model))
-    if model.solver != "newton":
-        return _climbed(model, work)
-    return fit_selection(work.objective, work.names, start=work.start, **_limits(model))
-
-
-def gamma_path(model: Linear, problem: PointSelection, context: Context, gammas: Iterable[float]) -> list[GammaFit]:
-    """How fit and ranking depend on γ: one fit for each, each started where the one before ended."""
-    if model.solver != "newton":
-        raise UsageError("gamma_path needs solver='newton'.")
-    work = _Work.of(model, problem, context)
-    path, start = [], work.start
-    for gamma in gammas:
-        form = replace(work.form, gamma=float(gamma))
-        objective = work.objective.varied(form, work.objective.free)
-        found = fit_selection(objective, work.names, start=start, **_limits(model))
-        warn_unless_converged(found.solution, f"{context.user} with gamma={gamma:g}")
-        start = found.solution.parameters
-        coefficients = work.spread(found.coefficients)
-        parameters = {**context.provenance.parameters, "gamma": float(gamma)}
-        own = replace(context, provenance=replace(context.provenance, parameters=parameters))
-        ranker = linear_ranker(own, work.scaling, coefficients, found.intercept)
-        path.append(GammaFit(float(gamma), found.log_likelihood, coefficients, ranker, found))
-    return path
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,9 +124,7 @@ class _Work:
             return start
         if not isinstance(self.warm.ranker, LinearRanker):
             raise UsageError(
-                "{} fits a linear model, and cannot start from a network; leave {} out.",
-                self.context.user,
-                setting("warm_start"),
+                f"{self.context.user} fits a linear model, and cannot start from a network; leave `warm_start` out."
             )
         objective = self.objective
         relevance = self.warm.linear(self.warm.ranker.coefficients, self.warm.ranker.intercept)
@@ -218,15 +186,6 @@ class _Work:
         )
 
 
-def _check(model: Linear, problem: PointSelection) -> None:
-    if model.solver != "newton" and (problem.gamma == "profile" or problem.sigma == "estimate"):
-        raise UsageError("SGD takes gamma and sigma as given; estimate them with solver='newton'.")
-    if problem.unshown_ratio != 1.0:
-        raise UsageError(
-            "{} is for networks, which draw unshown candidates; a linear model sees them all.", setting("unshown_ratio")
-        )
-
-
 def _form(problem: PointSelection) -> tuple[Form, tuple[Shared, ...]]:
     """The noise at the start, and which of its parameters are free."""
     gamma = 0.0 if problem.gamma == "profile" else float(problem.gamma)
@@ -235,24 +194,6 @@ def _form(problem: PointSelection) -> tuple[Form, tuple[Shared, ...]]:
         raise UsageError("sigma can be estimated only with likelihood='tobit'; the paper's form has none.")
     sigma = 1.0 if problem.sigma == "estimate" else float(problem.sigma)
     return Form(gamma, sigma, problem.tobit), ("log_sigma",) if free else ()
-
-
-def _limits(model: Linear) -> dict[str, Any]:
-    return {"max_steps": model.max_steps, "tolerance": model.tolerance, "cluster": model.cluster is not None}
-
-
-def _climbed(model: Linear, work: _Work) -> SelectionFit:
-    if model.solver == "newton":
-        raise AssertionError("Newton's method does not climb by batches")
-    solution = climb(
-        work.objective,
-        work.start,
-        epochs=model.solver.epochs,
-        batch_rows=model.solver.batch_rows,
-        learning_rate=model.solver.learning_rate,
-        seed=work.context.run.seed,
-    )
-    return selection_fit(work.objective, work.names, solution, cluster=model.cluster is not None)
 
 
 def _advice(problem: PointSelection, found: PointFit) -> str:
@@ -270,10 +211,8 @@ def _warn_of_weak_identification(problem: PointSelection) -> None:
         return
     warn(
         CldrankWarning(
-            "{} without a feature that only selection sees: gamma rests on the shape of the noise alone and may end "
-            "anywhere. Give {} and {} that differ, or fix gamma.",
-            setting("gamma", "profile"),
-            setting("selection_features"),
-            setting("relevance_features"),
+            "`gamma='profile'` without a feature that only selection sees: gamma rests on the shape of the noise "
+            "alone and may end anywhere. Give `selection_features` and `relevance_features` that differ, or fix "
+            "gamma."
         )
     )

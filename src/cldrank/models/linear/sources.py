@@ -6,7 +6,7 @@ from typing import Any
 
 from cldrank import scaling as scalings
 from cldrank._typing import IntArray
-from cldrank.errors import UsageError, setting
+from cldrank.errors import UsageError
 from cldrank.feature_blocks import RemoteFeatures
 from cldrank.models.fit import Context
 from cldrank.models.linear.rows import LocalRows, Rows, View
@@ -34,7 +34,7 @@ def rows_of(
         columns = None
     if device is not None:
         if isinstance(features, RemoteFeatures):
-            raise UsageError("features on Spark are not copied to a GPU; leave {} out.", setting("device"))
+            raise UsageError("features on Spark are not copied to a GPU; leave `device` out.")
         from cldrank.models.linear.device_rows import DeviceRows
 
         size = context.run.block_rows

@@ -6,10 +6,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
-from torch.nn.functional import logsigmoid
 
 from cldrank.models.network.lists import ListBatch
-from cldrank.models.network.tasks import Task
+from cldrank.models.network.tasks import TrainingTask
 
 _SPEED = 10.0  # how much farther a step moves log ρ than other parameters: all steps agree on these few numbers
 _LARGEST = 20.0  # an inverse weight above it is noise
@@ -39,7 +38,7 @@ class Examination(nn.Module):
         return self.logs[self.place[entries]]
 
 
-class _Examined(Task):
+class _Examined(TrainingTask):
     """Entries of a list are cells, each with its own row of the table: target c/n, weight n."""
 
     pairwise = False
@@ -56,22 +55,6 @@ class _Examined(Task):
         """(B, S) log ρ of the cells."""
         found: Tensor = self.networks["examination"](batch.rows[:, : batch.target.shape[1]])
         return found
-
-
-class ExaminedPoints(_Examined):
-    """The likelihood that regression-EM climbs, with any model of relevance.
-
-    q = ρ_k σ(f(x) + level),    -n [c/n log q + (1 - c/n) log(1 - q)]
-    """
-
-    def losses(self, features: Tensor, batch: ListBatch) -> Tensor:
-        """Minus the log-likelihood of the cells; ρ is held to its largest value 1, at the first position."""
-        scores, _ = self.scores("relevance", features, batch)
-        first = self.networks["examination"].logs[0]  # type: ignore[index]
-        level = _SPEED * next(self.networks["level"].parameters())
-        log_q = (self.examined(batch) - first + logsigmoid(scores + level)).clamp(max=-1e-6)
-        missed = torch.log(-torch.expm1(log_q))
-        return -(batch.weight * (batch.target * log_q + (1 - batch.target) * missed)).sum(1)
 
 
 class DualLists(_Examined):

@@ -1,4 +1,4 @@
-"""The scaled features that steps read: held on the device where they fit, else read from the file, ahead of use."""
+"""The scaled features that steps read: held on the device where they fit, else gathered ahead of use."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from cldrank import scaling as scalings
 from cldrank._typing import IntArray
+from cldrank.feature_blocks import uploaded
 from cldrank.memory import machine_memory
-from cldrank.on_device import applied_on_device, uploaded
 from cldrank.scaling import Scaling
 from cldrank.workers import ahead
 
@@ -42,7 +41,6 @@ class FeatureTable:
     """
 
     resident: torch.Tensor | None
-    plan = b""  # batches are drawn from all rows, wherever these are held
 
     def __init__(
         self,
@@ -57,19 +55,13 @@ class FeatureTable:
         self._scaling, self._rows = scaling, rows
         self.device, self.width = torch.device(device), features.shape[1]
         if isinstance(features, torch.Tensor):
-            scaled = applied_on_device(scaling, features, out=features)
+            scaled = scaling.transform(features, out=features)
             whole = len(rows) == len(scaled)
             self.resident = scaled if whole else scaled[torch.from_numpy(rows).to(self.device)]
             return
         self._features = features
         fits = len(rows) * self.width * 4 <= _SHARE * _free_memory(self.device)
         self.resident = self._held() if (fits if resident is None else resident) else None
-
-    @classmethod
-    def of_scaled(cls, table: torch.Tensor) -> FeatureTable:
-        """A table of rows that are on their device and scaled already."""
-        unscaled = scalings.Scaling(scalings.Unscaled(), table.shape[1], {})
-        return cls(table, unscaled, np.arange(len(table)), table.device)
 
     def __len__(self) -> int:
         return len(self._rows)

@@ -12,18 +12,16 @@ from torch.random import fork_rng
 from cldrank import scaling as scalings
 from cldrank._typing import IntArray
 from cldrank.data.dataset import RankingDataset
-from cldrank.errors import ConvergenceWarning, DataError, UsageError, setting, warn
+from cldrank.errors import ConvergenceWarning, DataError, UsageError, warn
 from cldrank.models.fit import Context, NetworkFit, SelectionNetworkFit
-from cldrank.models.network.chunks import ChunkedTable, learned_on_disk, on_disk
 from cldrank.models.network.distributed import local_device
 from cldrank.models.network.features import FeatureTable, raw_on_device
 from cldrank.models.network.lists import Lists, observed_lists, rows_used, target_lists
 from cldrank.models.network.loop import Trained, train_network
 from cldrank.models.network.networks import enough_memory
-from cldrank.models.network.tasks import Pairs, SelectedPairs, SelectedPoints, Task
+from cldrank.models.network.tasks import Pairs, SelectedPairs, SelectedPoints, TrainingTask
 from cldrank.models.network.warm import begin_with, start_of
 from cldrank.models.warm import WarmStart
-from cldrank.on_device import learned_on_device
 from cldrank.rankers.devices import device_of
 from cldrank.rankers.from_torch import ranker_of
 from cldrank.wording import count
@@ -32,7 +30,7 @@ if TYPE_CHECKING:
     from cldrank.models.network.model import Network
     from cldrank.models.targets import PairSelection, PointSelection, Targets
 
-MakeTask = Callable[[torch.nn.Module, int], Task]
+MakeTask = Callable[[torch.nn.Module, int], TrainingTask]
 
 
 def fit_targets(model: Network, targets: Targets, context: Context) -> NetworkFit:
@@ -45,14 +43,14 @@ def fit_points(model: Network, problem: PointSelection, context: Context) -> Sel
     """Train on CLD's likelihood, row by row."""
     gamma = problem.gamma
     if gamma == "profile":
-        raise UsageError("{} is for a linear model; give gamma beside a network.", setting("gamma", "profile"))
+        raise UsageError("`gamma='profile'` is for a linear model; give `gamma` beside a network.")
     if problem.tobit or problem.sigma != 1.0:
-        raise UsageError("{} and {} are for a linear model.", setting("likelihood", "tobit"), setting("sigma"))
+        raise UsageError("`likelihood='tobit'` and `sigma` are for a linear model.")
     for name in ("relevance", "selection"):
         if len(getattr(problem, name)) < context.data.n_features:
-            raise UsageError("{} is for a linear model; a network sees all features.", setting(f"{name}_features"))
+            raise UsageError(f"`{name}_features` is for a linear model; a network sees all features.")
 
-    def points(network: torch.nn.Module, width: int) -> Task:
+    def points(network: torch.nn.Module, width: int) -> TrainingTask:
         return SelectedPoints(network, width, float(gamma), float(problem.unshown_ratio))
 
     return _selected(model, observed_lists(problem.observed, problem.pages), points, context)
@@ -61,7 +59,7 @@ def fit_points(model: Network, problem: PointSelection, context: Context) -> Sel
 def fit_pairs(model: Network, problem: PairSelection, context: Context) -> SelectionNetworkFit:
     """Train on CLD's pairs."""
 
-    def pairs(network: torch.nn.Module, width: int) -> Task:
+    def pairs(network: torch.nn.Module, width: int) -> TrainingTask:
         return SelectedPairs(network, width, float(problem.selection_weight), float(problem.unshown_ratio))
 
     return _selected(model, observed_lists(problem.observed, problem.pages), pairs, context)
@@ -73,7 +71,9 @@ def _selected(model: Network, lists: Lists, make_task: MakeTask, context: Contex
     return SelectionNetworkFit(**known, selection_coef=coefficients, selection_intercept=intercept)
 
 
-def _trained(model: Network, lists: Lists, make_task: MakeTask, context: Context) -> tuple[Task, dict[str, Any]]:
+def _trained(
+    model: Network, lists: Lists, make_task: MakeTask, context: Context
+) -> tuple[TrainingTask, dict[str, Any]]:
     """Train the task that `make_task` makes of a network and the number of features; what is known of the fit."""
     data, run = context.data, context.run
     device = device_of(local_device(run.device))
@@ -86,15 +86,13 @@ def _trained(model: Network, lists: Lists, make_task: MakeTask, context: Context
     learned, held, queries = split(model, lists, task.pairwise, context, warm)
     rows, place = rows_used(learned, held, n_rows=data.n_rows)
     with enough_memory():
-        table = _table(context, raw, scaling, rows, device)
+        table = FeatureTable(data.features if raw is None else raw, scaling, rows, device, run.resident)
         identity = {"method": context.user, "features": repr(data.feature_names), **_decisive(context)}
         trained = train_network(task, learned.placed(place), held.placed(place), table, model, run, identity=identity)
     if not trained.history:
         raise DataError(
-            "{} met numbers that are not finite in its first epoch; lower {}, check the features for extreme values, "
-            "or clip the propensities.",
-            context.user,
-            setting("learning_rate"),
+            f"{context.user} met numbers that are not finite in its first epoch; lower `learning_rate`, check the "
+            "features for extreme values, or clip the propensities."
         )
     parts = {"feature_names": data.feature_names, "scaling": scaling, "provenance": context.provenance}
     ranker = ranker_of(task.networks["relevance"], **parts).with_start(
@@ -117,22 +115,8 @@ def _trained(model: Network, lists: Lists, make_task: MakeTask, context: Context
 def _scaling(model: Network, context: Context, device: torch.device) -> tuple[scalings.Scaling, torch.Tensor | None]:
     """The scaling, and the features on the device where it was learned there."""
     features, rule = context.data.features, scalings.rule_of(model.scaling)
-    if on_disk(features):
-        return learned_on_disk(rule, features), None
     raw = raw_on_device(features, device, context.run.resident)
-    return (scalings.fit(rule, features), None) if raw is None else (learned_on_device(rule, raw), raw)
-
-
-def _table(
-    context: Context, raw: torch.Tensor | None, scaling: scalings.Scaling, rows: IntArray, device: torch.device
-) -> FeatureTable | ChunkedTable:
-    """The features that steps read: of those on disk, all at once where the buffer holds them, else by chunks."""
-    data, resident = context.data, context.run.resident
-    if not on_disk(data.features):
-        return FeatureTable(data.features if raw is None else raw, scaling, rows, device, resident)
-    chunked = ChunkedTable(data.features, scaling, rows, data.offsets, device)
-    fits = chunked.fits
-    return FeatureTable.of_scaled(chunked.held()) if (fits if resident is None else resident) else chunked
+    return scalings.fit(rule, features if raw is None else raw), raw
 
 
 def _decisive(context: Context) -> dict[str, Any]:
@@ -182,12 +166,13 @@ def _queries(data: RankingDataset, lists: Lists) -> IntArray:
 
 
 def _warn_unless_completed(trained: Trained, user: str) -> None:
-    epochs, kept = len(trained.history), trained.best_epoch
-    reasons = {
-        "interrupted": "{} was interrupted after {}; the ranker is that of epoch {}.",
-        "non_finite": "{} met numbers that are not finite after {}; the ranker is that of epoch {}. Lower {}, or clip "
-        "the propensities.",
-    }
-    if trained.status in reasons:
-        words = (user, count(epochs, "epoch"), kept, setting("learning_rate"))
-        warn(ConvergenceWarning(reasons[trained.status], *words))
+    done, kept = count(len(trained.history), "epoch"), f"the ranker is that of epoch {trained.best_epoch}"
+    if trained.status == "interrupted":
+        warn(ConvergenceWarning(f"{user} was interrupted after {done}; {kept}."))
+    if trained.status == "non_finite":
+        warn(
+            ConvergenceWarning(
+                f"{user} met numbers that are not finite after {done}; {kept}. Lower `learning_rate`, or clip the "
+                "propensities."
+            )
+        )

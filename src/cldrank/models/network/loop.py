@@ -4,24 +4,23 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
-from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from cldrank import losses
-from cldrank.models.network.checkpoint import Checkpoint
-from cldrank.models.network.chunks import ChunkedTable, ChunkReading
+from cldrank.models.checkpoint import Checkpoint, digest_of
 from cldrank.models.network.distributed import World
 from cldrank.models.network.features import FeatureTable
 from cldrank.models.network.flat import FlatParameters
 from cldrank.models.network.lists import BatchSource, ListBatch, Lists
-from cldrank.models.network.tasks import Task
+from cldrank.models.network.tasks import TrainingTask
 from cldrank.models.network.tensorboard import Board
 from cldrank.models.run import Epoch, Run
 
@@ -42,10 +41,10 @@ class Trained:
 
 
 def train_network(
-    task: Task,
+    task: TrainingTask,
     lists: Lists,
     held: Lists,
-    table: FeatureTable | ChunkedTable,
+    table: FeatureTable,
     model: Network,
     run: Run,
     *,
@@ -58,14 +57,15 @@ def train_network(
     trainer = Trainer(task, lists, held, table, model, run)
     devices = [table.device] if table.device.type == "cuda" else []
     with torch.random.fork_rng(devices=devices), Board(run.tensorboard, trainer.world.leads) as board:
-        return trainer.go(Checkpoint.of(run, trainer, identity), board)
+        checkpoint = Checkpoint.of(run, lambda: trainer.digest(identity), writes=trainer.world.leads)
+        return trainer.go(checkpoint, board)
 
 
 class Trainer:
     """One training under way."""
 
     def __init__(
-        self, task: Task, lists: Lists, held: Lists, table: FeatureTable | ChunkedTable, model: Network, run: Run
+        self, task: TrainingTask, lists: Lists, held: Lists, table: FeatureTable, model: Network, run: Run
     ) -> None:
         self.task, self.table, self.model, self.run = task, table, model, run
         self.epochs, self.seed = model.epochs, run.seed
@@ -79,11 +79,7 @@ class Trainer:
         self.flat = FlatParameters(parameter for parameter in task.networks.parameters() if parameter.requires_grad)
         self._graphed = self._can_record()
         self.optimiser = self._optimiser(float(model.learning_rate), float(model.l2))
-        self._reading = self._held_reading = None
-        if isinstance(table, ChunkedTable):
-            self._reading = ChunkReading(table, lists, self.groups, self.batch_queries, run.seed, self.world)
-            self._held_reading = ChunkReading(table, held, self._held, 1, run.seed, self.world)
-        self._begin = [0, *accumulate(self._steps_of(number) for number in range(1, model.epochs + 1))]
+        self._epoch_steps = sum(-(-len(group) // self.batch_queries) for group in self.groups)
         self._loss = torch.zeros((), device=self.device)
         self._recorded: dict[tuple[int, int], tuple[Tensor, torch.cuda.CUDAGraph]] = {}
 
@@ -92,7 +88,7 @@ class Trainer:
     def go(self, checkpoint: Checkpoint, board: Board) -> Trained:
         """All epochs, from the first or from where a checkpoint left off."""
         self._prime()
-        history, best = checkpoint.restore(self)
+        history, best = self._restored(checkpoint)
         status: Status = "completed"
         try:
             for number in range(len(history) + 1, self.epochs + 1):
@@ -105,7 +101,7 @@ class Trainer:
                     break
                 state = self.state() if epoch.best else best
                 history, best = [*history, epoch], state  # together: Ctrl-C must not part an epoch from its network
-                checkpoint.save(self, history, best)
+                self._save(checkpoint, history, best)
                 board.write(epoch)
                 if self.run.on_epoch is not None and self.world.leads:
                     self.run.on_epoch(epoch)
@@ -124,7 +120,7 @@ class Trainer:
         self._loss.zero_()
         rate = 0.0
         for step, (group, chosen, features) in enumerate(self._batches(number)):
-            rate = self._set_rate(self._begin[number - 1] + step)
+            rate = self._set_rate((number - 1) * self._epoch_steps + step)
             self._step(group, chosen, features)
         loss = self.world.total(self._loss) * self.batch_queries / sum(map(len, self.groups))
         found, best = self._judge(history)
@@ -142,12 +138,6 @@ class Trainer:
         """How many lists are held out."""
         return sum(map(len, self._held))
 
-    def _steps_of(self, number: int) -> int:
-        """How many steps an epoch takes."""
-        if self._reading is not None:
-            return self._reading.steps(number)
-        return sum(-(-len(group) // self.batch_queries) for group in self.groups)
-
     def _batches(self, number: int) -> Iterator[tuple[int, Tensor, Tensor | None]]:
         """The batches of an epoch: the group, its lists, and their features if these are not on the device.
 
@@ -155,11 +145,6 @@ class Trainer:
         """
         torch.manual_seed(_mixed(self.seed, number, self.world.rank))
         random = torch.Generator(self.device).manual_seed(_mixed(self.seed, number))
-        if self._reading is not None:
-            for group in self.groups:
-                group.draw(random)
-            yield from self._reading.batches(number)
-            return
         plan: list[tuple[int, Tensor]] = []
         for index, group in enumerate(self.groups):
             group.draw(random)
@@ -171,7 +156,7 @@ class Trainer:
             yield from ((index, part, None) for index, part in chosen)
             return
         rows = (self.groups[index].batch(part).rows.flatten().cpu().numpy() for index, part in chosen)
-        for (index, part), features in zip(chosen, self.table.stream(rows), strict=True):  # type: ignore[union-attr]
+        for (index, part), features in zip(chosen, self.table.stream(rows), strict=True):
             yield index, part, features
 
     # -- steps ---------------------------------------------------------------------------------------------------
@@ -216,7 +201,7 @@ class Trainer:
         return torch.autocast(self.device.type, dtype=torch.bfloat16)
 
     def _set_rate(self, step: int) -> float:
-        rate = float(self.model.learning_rate) * schedule(self.model, step, self._begin[-1])
+        rate = float(self.model.learning_rate) * schedule(self.model, step, self.epochs * self._epoch_steps)
         for part in self.optimiser.param_groups:
             if isinstance(part["lr"], Tensor):
                 part["lr"].fill_(rate)
@@ -246,8 +231,6 @@ class Trainer:
     def _agreement(self) -> tuple[Tensor, Tensor]:
         """Of each list held out, the preference that the scores agree with, and all there is."""
         self.task.networks.eval()
-        if self._held_reading is not None:
-            return self._agreement_by_chunks(self._held_reading)
         found = [(torch.zeros(0, dtype=torch.float64), torch.zeros(0, dtype=torch.float64))]
         for group in self._held:
             for part in torch.arange(len(group), device=self.device).split(max(1, _VALIDATION_ROWS // group.width)):
@@ -255,20 +238,6 @@ class Trainer:
                 pair = self._concordance(batch, self._features(batch))
                 found.append((pair[0].double().cpu(), pair[1].double().cpu()))
         return torch.cat([agreed for agreed, _ in found]), torch.cat([known for _, known in found])
-
-    def _agreement_by_chunks(self, reading: ChunkReading) -> tuple[Tensor, Tensor]:
-        """The same, of features on disk: each process reads its share of the chunks."""
-        found = torch.zeros((2, self.n_held), dtype=torch.float64, device=self.device)
-        first = list(accumulate(map(len, self._held), initial=0))
-        for window, parts in reading.in_order():
-            for index, lists in parts:
-                for part in lists.split(max(1, _VALIDATION_ROWS // self._held[index].width)):
-                    batch = self._held[index].batch(part)
-                    pair = self._concordance(batch, window.gather(batch.rows.flatten()))
-                    found[:, first[index] + part] = torch.stack(pair).double()
-            del window  # before the next but one is read
-        self.world.sum_up(found)
-        return found[0].cpu(), found[1].cpu()
 
     def _concordance(self, batch: ListBatch, features: Tensor) -> tuple[Tensor, Tensor]:
         scores, _ = self.task.scores("relevance", features, batch)
@@ -320,6 +289,53 @@ class Trainer:
         torch.cuda.current_stream(self.device).wait_stream(side)
         return place, graph
 
+    # -- checkpoints ---------------------------------------------------------------------------------------------
+
+    def _restored(self, checkpoint: Checkpoint) -> tuple[list[Epoch], dict[str, Tensor]]:
+        """The epochs so far, with networks and optimiser as they were, and the best state."""
+        begin = self.state()
+        arrays, history = checkpoint.restore()
+        if not history:
+            return [], begin
+        judged = any(epoch.validation is not None for epoch in history)
+        peak = {"peak": torch.zeros(self.n_held, dtype=torch.float64)} if judged else {}
+        checkpoint.check(arrays, _arrays(self._content(begin) | peak))
+        tensors = {name: torch.from_numpy(values) for name, values in arrays.items()}
+        self.peak = tensors.get("peak")
+        self.load({name: tensors[f"now.{name}"] for name in begin})
+        for index, parameter in enumerate(self.flat.pieces):
+            for name, value in self.optimiser.state[parameter].items():
+                value.copy_(tensors[f"optimiser.{index}.{name}"])
+        return history, {name: tensors[f"best.{name}"].to(self.device) for name in begin}
+
+    def _save(self, checkpoint: Checkpoint, history: list[Epoch], best: dict[str, Tensor]) -> None:
+        if checkpoint.path is not None and self.world.leads:
+            peak = {} if self.peak is None else {"peak": self.peak}
+            checkpoint.save(_arrays(self._content(best) | peak), history)
+
+    def _content(self, best: dict[str, Tensor]) -> dict[str, Tensor]:
+        """The networks now and at their best, and the state of the optimiser."""
+        tensors = {f"now.{name}": value for name, value in self.state().items()}
+        tensors |= {f"best.{name}": value for name, value in best.items()}
+        for index, parameter in enumerate(self.flat.pieces):
+            for name, value in self.optimiser.state[parameter].items():
+                tensors[f"optimiser.{index}.{name}"] = value
+        return tensors
+
+    def digest(self, identity: Any) -> str:
+        """Parameters, networks as they begin, lists, how features are read, and a thousand rows of them."""
+        decides = ("batch_queries", "schedule", "warmup", "clip_norm", "validation", "list_size")
+        chosen = {name: getattr(self.model, name) for name in decides}
+        networks = repr(self.task.networks)
+        parts = [chosen, self.run.precision, self.epochs, self.seed, self.world.size, networks, identity]
+        tensors = [value for _, value in sorted(self.state().items())]
+        for group in self.groups:
+            batch = group.batch(torch.arange(len(group), device=self.device))
+            width = batch.target.shape[1]
+            tensors += [batch.rows[:, :width], batch.target, batch.weight, batch.unshown, batch.pages]
+        tensors.append(self.table.gather(self.table.sample()))
+        return digest_of(parts, *_arrays(dict(enumerate(tensors))).values())
+
     def state(self) -> dict[str, Tensor]:
         """A copy of the networks' state."""
         return {name: value.detach().clone() for name, value in self.task.networks.state_dict().items()}
@@ -329,6 +345,10 @@ class Trainer:
         """Take over a state in place: recorded steps hold the addresses of the numbers."""
         for name, value in self.task.networks.state_dict().items():
             value.copy_(state[name])
+
+
+def _arrays(tensors: Mapping[Any, Tensor]) -> dict[Any, NDArray[Any]]:
+    return {name: value.detach().cpu().numpy() for name, value in tensors.items()}
 
 
 def schedule(model: Network, step: int, steps: int) -> float:
@@ -353,7 +373,7 @@ def _groups(lists: Lists, unshown_ratio: float, device: torch.device) -> list[Ba
     )
 
 
-def _mean_size(task: Task, groups: list[BatchSource]) -> float:
+def _mean_size(task: TrainingTask, groups: list[BatchSource]) -> float:
     """The mean size of a list."""
     total = 0.0
     for group in groups:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal
 
-from cldrank.errors import UsageError, setting
+from cldrank.errors import UsageError
 from cldrank.memory import machine_memory
 from cldrank.models.fit import Context
 from cldrank.models.model import ScaledModel
@@ -35,7 +35,6 @@ class Network(ScaledModel, ABC):
 
     label = "a network"
     needs = ("torch", "neural")
-    pace = 0.5
     unused = dict.fromkeys(("fit_targets", "fit_points", "fit_pairs"), ("block_rows",))
 
     epochs: int = parameter(default=12, about="passes over the queries", least=1)
@@ -63,9 +62,7 @@ class Network(ScaledModel, ABC):
         super().__post_init__()
         if self.patience is not None and not self.validation:
             raise UsageError(
-                "{} waits for a better epoch on held-out queries, and {} holds none out.",
-                setting("patience"),
-                setting("validation", 0),
+                "`patience` waits for a better epoch on held-out queries, and `validation=0` holds none out."
             )
 
     def progress(self, way: str) -> tuple[str, int]:
@@ -144,13 +141,9 @@ class MLP(Network):
         needed, memory = weights * _BYTES_OF_A_WEIGHT, machine_memory(free=False) or math.inf
         if needed > memory:
             raise UsageError(
-                "{} makes a network of {} weights for {} features, which takes {} GiB to train; this machine has {} "
-                "GiB. Choose smaller layers, such as 256, 128, 64.",
-                setting("hidden", self.hidden),
-                f"{weights:.3g}",
-                width,
-                f"{needed / 2**30:,.0f}",
-                f"{memory / 2**30:,.0f}",
+                f"`hidden={self.hidden!r}` makes a network of {weights:.3g} weights for {width} features, which "
+                f"takes {needed / 2**30:,.0f} GiB to train; this machine has {memory / 2**30:,.0f} GiB. "
+                "Choose smaller layers, such as 256, 128, 64."
             )
 
 
@@ -174,7 +167,7 @@ class TorchModule(Network):
         import torch
 
         if not isinstance(self.module, torch.nn.Module):
-            raise UsageError(f"module must be a torch module, not {self.module!r}.")
+            raise UsageError(f"`module` must be a torch module, not {self.module!r}.")
         network = copy.deepcopy(self.module).float().cpu()
         try:
             with torch.no_grad():

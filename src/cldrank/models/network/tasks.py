@@ -13,7 +13,7 @@ from cldrank import losses
 from cldrank.models.network.lists import ListBatch
 
 
-class Task(ABC):
+class TrainingTask(ABC):
     """Networks and their loss.
 
     networks         by name; `relevance` scores the candidates
@@ -44,7 +44,7 @@ class Task(ABC):
         return found[:, :width], found[:, width:]
 
 
-class Pairs(Task):
+class Pairs(TrainingTask):
     """Candidates in the order of their targets, by pairs."""
 
     def __init__(self, relevance: nn.Module) -> None:
@@ -81,7 +81,7 @@ class SelectedPairs(Pairs):
         )
 
 
-class SelectedPoints(Task):
+class SelectedPoints(TrainingTask):
     """CLD's pointwise likelihood with any model of relevance, and a linear model of selection."""
 
     pairwise = False

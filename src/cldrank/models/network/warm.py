@@ -9,8 +9,8 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from cldrank.errors import UsageError, setting
-from cldrank.models.network.tasks import Task
+from cldrank.errors import UsageError
+from cldrank.models.network.tasks import TrainingTask
 from cldrank.models.warm import WarmStart, held_start, selection_start
 from cldrank.rankers import Layer, LinearRanker
 from cldrank.rankers.from_torch import plain_layers
@@ -19,19 +19,16 @@ _LEVEL = "level"
 
 
 @torch.no_grad()
-def begin_with(warm: WarmStart, task: Task, user: str) -> None:
+def begin_with(warm: WarmStart, task: TrainingTask, user: str) -> None:
     """Put the numbers of an earlier ranker into the networks of a task; refused where these have other layers."""
     network = task.networks["relevance"]
     layers, own = _layers(warm), plain_layers(network)
     if own is None:
-        raise UsageError("a torch module of your own starts from its own weights; leave {} out.", setting("warm_start"))
+        raise UsageError("a torch module of your own starts from its own weights; leave `warm_start` out.")
     if _shapes(layers) != _shapes(own):
         raise UsageError(
-            "{} cannot start from a network of other layers: it has {}, the earlier one {}; leave {} out.",
-            user,
-            _shapes(own),
-            _shapes(layers),
-            setting("warm_start"),
+            f"{user} cannot start from a network of other layers: it has {_shapes(own)}, the earlier one "
+            f"{_shapes(layers)}; leave `warm_start` out."
         )
     modules = [module for module in network.modules() if isinstance(module, nn.Linear)]
     for module, layer in zip(modules, (one for one in layers if one.weight is not None), strict=True):
@@ -48,7 +45,7 @@ def begin_with(warm: WarmStart, task: Task, user: str) -> None:
         next(task.networks[_LEVEL].parameters()).fill_(level)
 
 
-def start_of(task: Task, held: NDArray[Any]) -> dict[str, NDArray[Any]]:
+def start_of(task: TrainingTask, held: NDArray[Any]) -> dict[str, NDArray[Any]]:
     """What a later fit can start from, beside the network of relevance; `held` are the queries held out."""
     found: dict[str, NDArray[Any]] = dict(held_start(held))
     if "selection" in task.networks:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cldrank._typing import IntArray
-from cldrank.data.folders import cache_folder
+from cldrank.catalogue.folders import cache_folder
 from cldrank.errors import UsageError
 from cldrank.files import scratch
 from cldrank.memory import machine_memory
@@ -67,9 +67,7 @@ class TreeEngine:
             self._matrix = _quantised(features, rows, model.max_bin, threads, pages)
             self._booster: Any = xgboost.Booster(self._settings, [self._matrix])
         except xgboost.core.XGBoostError as error:
-            raise UsageError(
-                "{} cannot be prepared by XGBoost: {}.", f"what {user} learns from", reason(error)
-            ) from None
+            raise UsageError(f"what {user} learns from cannot be prepared by XGBoost: {reason(error)}.") from None
 
     @property
     def n_rounds(self) -> int:
@@ -107,13 +105,13 @@ class TreeEngine:
 
 @contextmanager
 def page_folder(features: Any, rows: IntArray, device: str | None) -> Iterator[Path | None]:
-    """A folder for the bins of features on disk, for as long as the block; None where memory can hold them.
+    """A folder for the bins of features, for as long as the block; None where memory can hold them.
 
     The bins are the same, and so are the trees. Only the CPU reads them from disk.
     """
     free = machine_memory(free=True)
     fits = free is None or len(rows) * features.shape[1] * _BIN_BYTES <= free // 2
-    if isinstance(features, np.ndarray) or not is_cpu(device) or fits:
+    if not is_cpu(device) or fits:
         yield None
         return
     cache_folder().mkdir(parents=True, exist_ok=True)
@@ -135,7 +133,8 @@ def _quantised(
     import xgboost
 
     given = {"max_bin": max_bin, "nthread": threads}
-    if len(rows) == len(features) and isinstance(features, np.ndarray):
+    whole = len(rows) == len(features)
+    if whole and pages is None:
         return xgboost.QuantileDMatrix(np.ascontiguousarray(features), **given)
     size = max(1, _BLOCK_VALUES // max(features.shape[1], 1))
 
@@ -148,7 +147,8 @@ def _quantised(
         def next(self, input_data: Any) -> bool:
             if self.start >= len(rows):
                 return False
-            input_data(data=features[rows[self.start : self.start + size]])
+            span = slice(self.start, self.start + size)
+            input_data(data=features[span] if whole else features[rows[span]])
             self.start += size
             return True
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cldrank._typing import IntArray
-from cldrank.errors import ConvergenceWarning, DataError, setting, warn
+from cldrank.errors import ConvergenceWarning, DataError, warn
+from cldrank.models.checkpoint import Checkpoint, digest_of
 from cldrank.models.fit import Context, TreesFit
-from cldrank.models.trees.checkpoint import TreesCheckpoint, digest_of
 from cldrank.models.trees.engine import TreeEngine, page_folder
 from cldrank.models.trees.loop import Grown, grow_trees
 from cldrank.models.trees.pairs import PairLoss, PairTable
@@ -46,8 +46,7 @@ def _boosted(model: Trees, table: PairTable, context: Context) -> dict[str, Any]
     with page_folder(features, table.rows, run.device) as pages:
         engine = TreeEngine(features, table.rows, model, run, threads, context.user, pages)
         loss = PairLoss(table, learned, threads)
-        some = features[table.rows[:: max(1, len(table.rows) // 1000)]].tobytes()
-        checkpoint = TreesCheckpoint.of(run, digest_of(table, some, _identity(context)))
+        checkpoint = Checkpoint.of(run, lambda: _digest(table, context))
         grown = grow_trees(table, held, loss, engine, model, run, checkpoint)
     ranker = TreeRanker(content=grown.content, feature_names=context.data.feature_names, provenance=context.provenance)
     _warn(grown, ranker, context.user)
@@ -69,24 +68,25 @@ def split(model: Trees, count: int, seed: int) -> tuple[IntArray, IntArray]:
     return np.setdiff1d(np.arange(count), held), held
 
 
-def _identity(context: Context) -> dict[str, Any]:
-    """What decides the course of boosting beside the pairs; more rounds or more patience only carry it on."""
+def _digest(table: PairTable, context: Context) -> str:
+    """A digest of what decides the course of boosting; more rounds or more patience only carry it on."""
     given = context.provenance.parameters
     free = ("model__rounds", "model__patience")
     decisive = {name: value for name, value in given.items() if name not in free and name[:5] != "run__"}
-    return {"method": context.user, "features": context.data.feature_names, "seed": int(context.run.seed), **decisive}
+    identity = {"features": context.data.feature_names, "seed": int(context.run.seed), **decisive}
+    some = context.data.features[table.rows[:: max(1, len(table.rows) // 1000)]]
+    arrays = (table.rows, table.order, table.offsets, table.ends, table.target, table.weight, table.mixed)
+    return digest_of({"method": context.user, **identity}, *arrays, some)
 
 
 def _warn(grown: Grown, ranker: TreeRanker, user: str) -> None:
     if grown.status == "interrupted":
-        words = (user, count(len(grown.history), "round"), count(grown.best_epoch, "round"))
-        warn(ConvergenceWarning("{} was interrupted after {}; the ranker is that of {}.", *words))
+        done, kept = count(len(grown.history), "round"), count(grown.best_epoch, "round")
+        warn(ConvergenceWarning(f"{user} was interrupted after {done}; the ranker is that of {kept}."))
     if not ranker.n_splits:
         warn(
             ConvergenceWarning(
-                "{} found no split worth making, so that all candidates score alike; lower {}, or learn from more "
-                "queries.",
-                user,
-                setting("min_weight"),
+                f"{user} found no split worth making, so that all candidates score alike; lower `min_weight`, or "
+                "learn from more queries."
             )
         )

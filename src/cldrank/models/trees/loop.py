@@ -7,14 +7,19 @@ import time
 from dataclasses import dataclass
 from typing import Literal
 
+import numpy as np
+
 from cldrank._typing import IntArray
+from cldrank.errors import CldrankError
+from cldrank.models.checkpoint import Checkpoint
 from cldrank.models.network.tensorboard import Board
 from cldrank.models.run import Epoch, Run
-from cldrank.models.trees.checkpoint import TreesCheckpoint
 from cldrank.models.trees.engine import TreeEngine
 from cldrank.models.trees.model import Trees
 from cldrank.models.trees.pairs import PairLoss, PairTable, judged_pairs
 
+_EVERY = 10  # rounds between two checkpoints
+_TREES = "trees"
 Status = Literal["completed", "early_stopped", "interrupted"]
 
 
@@ -35,10 +40,10 @@ def grow_trees(
     engine: TreeEngine,
     model: Trees,
     run: Run,
-    checkpoint: TreesCheckpoint,
+    checkpoint: Checkpoint,
 ) -> Grown:
     """All rounds, from the first or from where a checkpoint left off; those up to the least held-out loss are kept."""
-    restored = checkpoint.restore(engine)
+    restored = _restored(engine, checkpoint)
     history = restored[: model.rounds]
     status: Status = "completed"
     with Board(run.tensorboard) as board:
@@ -55,7 +60,8 @@ def grow_trees(
                 found = judged_pairs(table, held, scores) if len(held) else (None, None)
                 seconds = time.perf_counter() - start
                 history = [*history, _epoch(number, slopes.loss, found, model, seconds, history)]
-                checkpoint.save(engine, history)
+                if not len(history) % _EVERY:
+                    _save(engine, history, checkpoint)
                 board.write(history[-1])
                 if run.on_epoch is not None:
                     run.on_epoch(history[-1])
@@ -64,9 +70,30 @@ def grow_trees(
                 raise
             status = "interrupted"
     if len(history) > len(restored):
-        checkpoint.save(engine, history, last=True)
+        _save(engine, history, checkpoint)
     best = max(epoch.number for epoch in history if epoch.best)
     return Grown(status, tuple(history), best, engine.saved(best))
+
+
+def _restored(engine: TreeEngine, checkpoint: Checkpoint) -> list[Epoch]:
+    """The rounds so far, with the engine as it was."""
+    arrays, history = checkpoint.restore()
+    if not history:
+        return []
+    if arrays.keys() != {_TREES}:
+        raise checkpoint.damaged("it does not hold trees")
+    try:
+        engine.load(arrays[_TREES].tobytes())
+    except CldrankError as error:
+        raise checkpoint.damaged(str(error)) from None
+    if engine.n_rounds != len(history):
+        raise checkpoint.damaged("its trees are not those of its history")
+    return history
+
+
+def _save(engine: TreeEngine, history: list[Epoch], checkpoint: Checkpoint) -> None:
+    if checkpoint.path is not None:
+        checkpoint.save({_TREES: np.frombuffer(engine.saved(len(history)), dtype=np.uint8)}, history)
 
 
 def _epoch(

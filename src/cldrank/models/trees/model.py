@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar
 
-from cldrank.errors import UsageError, setting
+from cldrank.errors import UsageError
 from cldrank.models.fit import Context
 from cldrank.models.model import Model
 from cldrank.parameters import parameter, parameters, value
@@ -32,7 +32,6 @@ class Trees(Model):
     name = "trees"
     label = "boosted trees"
     needs = ("xgboost", "trees")
-    pace = 1.3
     takes_missing = True
     why_cold = ": going on would add trees to those of clicks that have left the window, day after day"
     unused: ClassVar[Mapping[str, tuple[str, ...]]] = {
@@ -42,14 +41,14 @@ class Trees(Model):
 
     rounds: int = parameter(default=500, about="most trees", least=1, most=_MOST)
     learning_rate: float = parameter(
-        default=0.05, about="how much of each tree is taken", above=0, most=1, tried="0.03..0.3:log"
+        default=0.05, about="how much of each tree is taken", above=0, most=1, tried="0.03:0.3:log"
     )
     leaves: int = parameter(default=15, about="most leaves of a tree", least=2, most=1 << 16, tried="7,15,31,63")
     min_weight: float = parameter(
         default=20.0,
         about="least weight (sum of second derivatives) of a leaf; a shown candidate has about 1",
         least=0,
-        tried="5.0..50.0:log",
+        tried="5.0:50.0:log",
     )
     l2: float = parameter(default=10.0, about="ridge penalty on the values of leaves", least=0)
     column_share: float = parameter(
@@ -67,9 +66,7 @@ class Trees(Model):
         super().__post_init__()
         if not self.validation and self.patience not in (None, parameters(Trees)["patience"].default):
             raise UsageError(
-                "{} waits for a better round on held-out queries, and {} holds none out.",
-                setting("patience"),
-                setting("validation", 0),
+                "`patience` waits for a better round on held-out queries, and `validation=0` holds none out."
             )
 
     def progress(self, way: str) -> tuple[str, int]:

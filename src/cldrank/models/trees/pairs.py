@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from cldrank import segments
 from cldrank._typing import IntArray
-from cldrank.errors import DataError, setting
+from cldrank.errors import DataError
 from cldrank.models.targets import Observations, Targets
 from cldrank.models.trees import kernel
 
@@ -61,9 +61,14 @@ class PairTable:
         share   C
         ratio   the weight of all pairs with an unshown candidate, over that of the others in the same query
         """
-        target, weight = np.zeros(len(observed.rows)), np.zeros(len(observed.rows))
-        target[observed.shown], weight[observed.shown], _ = observed.by_row()
-        return _table(observed.rows, observed.queries, target, weight, share, ratio)
+        target, weight, _ = observed.by_row()
+
+        def of_candidates(values: Floats) -> Floats:
+            full = np.zeros(len(observed.rows))
+            full[observed.shown] = values
+            return full
+
+        return _table(observed.rows, observed.queries, of_candidates(target), of_candidates(weight), share, ratio)
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -126,16 +131,25 @@ def _table(
     """The table of candidates that lie query by query, without the queries that prefer none; weights are scaled."""
     shown = weight > 0
     lengths = np.diff(np.flatnonzero(np.diff(queries, prepend=-1, append=-1)))
-    owner = np.repeat(np.arange(len(lengths)), lengths)
+    owner = np.repeat(np.arange(len(lengths), dtype=np.int32), lengths)
     high, low = np.full(len(lengths), -np.inf), np.full(len(lengths), np.inf)
     np.maximum.at(high, owner[shown], target[shown])
     np.minimum.at(low, owner[shown], target[shown])
     kept = (high > low)[owner]
-    rows, owner, target, weight, shown = rows[kept], owner[kept], target[kept], weight[kept], shown[kept]
+    if not kept.all():  # step by step: a table of candidates may fill most of the memory
+        rows = rows[kept]
+        owner = owner[kept]
+        target = target[kept]
+        weight = weight[kept]
+        shown = shown[kept]
     offsets = segments.from_lengths(lengths[high > low])
     order = np.lexsort([-target, ~shown, owner])
-    target, weight, owner = target[order], weight[order], owner[order]
-    changes = (np.diff(owner) > 0) | (np.diff(shown[order].astype(np.int8)) < 0) | (np.diff(target) != 0)
+    changes = np.diff(owner) > 0  # the order is one within queries
+    changes |= np.diff(shown[order].astype(np.int8)) < 0
+    del owner, shown, kept
+    target = target[order]
+    weight = weight[order]
+    changes |= np.diff(target) != 0
     run_ends = np.append(np.flatnonzero(changes) + 1, len(order))
     follows = run_ends[np.cumsum(np.append(0, changes[: len(order) - 1]))] if len(order) else order
     ends = offsets[:-1] + segments.sums_of_segments((weight > 0).astype(np.int64), offsets)
@@ -144,7 +158,7 @@ def _table(
     totals = plain.totals()
     whole = float(totals.sum())
     if not np.isfinite(whole):
-        raise DataError("the targets are too large to be added up; clip the propensities with {}.", setting("clip"))
+        raise DataError("the targets are too large to be added up; clip the propensities with `clip`.")
     scale = 2 * plain.n_shown.sum() / whole if whole else 1.0  # so that a candidate's second derivative is about 1
     pairs = plain.n_shown * (np.diff(offsets) - plain.n_shown)
     mixed = share * ratio * scale * totals / np.maximum(pairs, 1)

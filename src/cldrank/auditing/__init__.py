@@ -1,0 +1,139 @@
+"""The audit of a click log: before training, what it can and cannot support."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import date
+from typing import Any
+
+import numpy as np
+
+from cldrank._typing import IntArray
+from cldrank.auditing.drift import describe_drift
+from cldrank.auditing.facts import Audit, AuditFacts, Finding, LogFacts, Verdict, by_position, describe_queries
+from cldrank.auditing.findings import judge
+from cldrank.auditing.log_facts import describe_bots, describe_groups, describe_pages, page_table
+from cldrank.clicks.aggregate import Account, aggregate_any, log_source
+from cldrank.clicks.candidates import ids_of
+from cldrank.clicks.cells_file import is_cells, load_cells
+from cldrank.clicks.days import DayFolder, refuse_window
+from cldrank.clicks.log.layout import LogLayout, refuse_for_cells
+from cldrank.clicks.log.plain_log import querying
+from cldrank.clicks.table import ClickTable
+from cldrank.data.dataset import RankingDataset
+from cldrank.propensity.comparing import all_requirements
+from cldrank.propensity.identifiability import display_order, overlap
+from cldrank.tables import Engine, Relation, connect, is_frame, named_paths
+from cldrank.tables.frames import frame_name
+from cldrank.wording import some
+
+__all__ = ["Audit", "AuditFacts", "Finding", "Verdict", "audit", "audit_table"]
+
+
+def audit(
+    paths: Any,
+    dataset: RankingDataset | None = None,
+    *,
+    engine: str | Engine = "duckdb",
+    layout: LogLayout | None = None,
+    last: str | None = None,
+    until: date | str | None = None,
+    memory_limit: str = "3GB",
+    threads: int | None = None,
+    master: str = "local[*]",
+    **reading: Any,
+) -> Audit:
+    r"""Find out what a log of impressions (files or a frame), cells, or a folder of days can and cannot support.
+
+    With a dataset, also how many of its candidates were never shown. The other arguments are those of
+    `cldrank.clicks.aggregate.aggregate`; a log is not refused for too many bad rows. `last` and `until` are the window
+    of a folder of days, as for `ClickTable.read`.
+
+    >>> import tempfile, pathlib
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder) / "log.csv"
+    ...     rows = [f"{s},shoes,{d},{1 + (d + s) % 2},{int(d == s % 2)}" for s in range(200) for d in range(2)]
+    ...     _ = path.write_text("session_id,query_id,doc_id,position,clicked\n" + "\n".join(rows))
+    ...     result = audit(path)
+    >>> [(entry.position, entry.clicks) for entry in result.facts.by_position]
+    [(1, 200), (2, 0)]
+    >>> result.verdict.severity
+    'warning'
+    """
+    layout = LogLayout.of(layout, reading)
+    named = [paths] if is_frame(paths) else named_paths(paths)
+    source = frame_name(paths) if is_frame(paths) else some((path.name for path in named), most=3)
+    days = len(named) == 1 and DayFolder.is_one(named[0])
+    if not days:
+        refuse_window(source, last, until)
+    if days or all(is_cells(path) for path in named):
+        refuse_for_cells(source, layout != LogLayout())
+        cells = DayFolder(named[0]).read(dataset, last=last, until=until) if days else load_cells(paths, dataset)
+        return audit_table(cells, knows_candidates=dataset is not None, source=source)
+    files, _ = log_source(paths, layout)
+    limits: dict[str, Any] = {"memory_limit": memory_limit, "threads": threads, "master": master}
+    with connect(engine, source=files, **limits) as opened:
+        log, counted = aggregate_any(files, dataset, opened, layout)
+        with querying(opened, log.table.where):
+            log = log.with_times()
+            unit = str(log.settings.get("time_unit", ""))
+            facts, pages = _describe(log.table, counted.clicks, unit)
+    account = replace(counted.account, found=log.found, layout=log.settings)
+    return _judged(counted.clicks, dataset is not None, source, account, facts, pages)
+
+
+def audit_table(table: ClickTable, *, knows_candidates: bool = True, source: str = "cells") -> Audit:
+    """The audit of cells alone; what only a log can say stays unknown.
+
+    knows_candidates   whether the table is aligned to a dataset, and so knows the candidates that were never shown
+    source             what to call it
+
+    >>> data = RankingDataset.from_arrays([[3], [2], [1]], [7, 7, 7])
+    >>> clicks = ClickTable.from_arrays(data, position=[1, 2, 0], impressions=[9, 9, 0], clicks=[4, 1, 0])
+    >>> [(entry.position, entry.clicks) for entry in audit_table(clicks).facts.by_position]
+    [(1, 4), (2, 1)]
+    """
+    return _judged(table, knows_candidates, source)
+
+
+def _describe(log: Relation, clicks: ClickTable, unit: str) -> tuple[LogFacts, IntArray]:
+    """What only the log can say, and the pages of each query."""
+    pages = page_table(log)
+    shown = int(clicks.impressions.sum())
+    rate = int(clicks.clicks.sum()) / shown if shown else 0.0
+    facts = LogFacts(
+        pages=describe_pages(pages, log),
+        surfaces=describe_groups(pages, "surface"),
+        rankers=describe_groups(pages, "ranker_id"),
+        bots=describe_bots(pages, rate),
+        drift=describe_drift(pages, unit) if "moment" in pages.columns else None,
+        propensity="propensity" in log.columns,
+        times="timestamp" in log.columns,
+    )
+    by_query = pages.engine.arrow(f"SELECT query_id, count(*) AS pages FROM {pages} GROUP BY query_id")
+    candidates = clicks.candidates
+    query = candidates.find_queries(ids_of(by_query["query_id"], "the query_id of the log"))
+    per_query: IntArray = np.zeros(candidates.n_queries, dtype=np.int64)
+    per_query[query[query >= 0]] = by_query["pages"].to_numpy()[query >= 0]
+    return facts, per_query
+
+
+def _judged(
+    table: ClickTable,
+    knows_candidates: bool,
+    source: str,
+    account: Account | None = None,
+    log: LogFacts | None = None,
+    pages: IntArray | None = None,
+) -> Audit:
+    facts = AuditFacts(
+        source=source,
+        account=account,
+        by_position=by_position(table),
+        queries=describe_queries(table, knows_candidates, pages),
+        overlap=overlap(table),
+        order=display_order(table),
+        requirements=all_requirements(table) if table.n_cells else (),
+        log=log,
+    )
+    return Audit(facts, judge(facts))

@@ -1,0 +1,262 @@
+"""Whether clicking changed while a log was written, and days on which something broke."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cldrank.tables import Relation
+from cldrank.wording import count
+
+Floats = NDArray[np.float64]
+Columns = dict[str, Floats]
+
+DAY = 86_400  # seconds
+_Z95 = 1.959964  # 95% of a normal distribution lie within this many standard deviations
+_LEAST_DAYS = 3  # shorter logs are cut into slices of equal length
+_MOST_DAYS = 60  # longer ones into slices of several days
+_SLICES = 12
+_LEAST_CLICKS = 60  # at position 1, before differences between slices can be tested
+_BROKEN = 0.1  # of the usual clicks or impressions, at most, on a day on which something broke
+_CHANCE = 1e-6  # for so few clicks on a usual day
+_ALIKE = 5  # days between the first and the last that it takes to know what impressions are usual …
+_RARE = 0.2  # … and the share of them, at most, that may have so few
+_WHOLE = 0.5  # of the first and the last day, what the log must cover before its impressions are judged
+
+
+@dataclass(frozen=True)
+class Slice:
+    """A stretch of time; `top_rate` is the click-through rate at position 1, with its 95% interval."""
+
+    start: str
+    pages: int
+    impressions: int
+    clicks: int
+    rate: float | None
+    top_impressions: int
+    top_clicks: int
+    top_rate: float | None
+    top_low: float | None
+    top_high: float | None
+
+
+@dataclass(frozen=True)
+class Change:
+    """How much a rate differs between slices: relative standard deviation beyond chance, and the p-value of none."""
+
+    spread: float
+    p_value: float
+
+    @property
+    def p_text(self) -> str:
+        """The p-value in words."""
+        return "p < 0.001" if self.p_value < 1e-3 else f"p = {self.p_value:.2g}"
+
+
+@dataclass(frozen=True)
+class BrokenDay:
+    """A day (in UTC) with at most a tenth of the usual clicks per impression, or of the usual impressions.
+
+    usual    the click-through rate of the other days, or their median number of impressions
+    """
+
+    day: str
+    lacks: str
+    impressions: int
+    clicks: int
+    usual: float
+
+    def __str__(self) -> str:
+        shown = f"on {self.day} {count(self.impressions, 'impression')}, where {self.usual:,.0f} are usual"
+        clicks = f"on {self.day} {count(self.clicks, 'click')} in {count(self.impressions, 'impression')}"
+        return shown if self.lacks == "impressions" else f"{clicks}, where {self.usual:.2%} is usual"
+
+
+@dataclass(frozen=True)
+class Drift:
+    """A log cut into slices of equal length, days where it is long enough.
+
+    unit         how timestamps were read: as timestamps, or as seconds … nanoseconds since 1970
+    seconds      the length of a slice
+    undated      pages without a timestamp
+    silent       slices without a page
+    top_rate     change of the click-through rate at position 1, None where there are too few clicks to tell
+    page_clicks  change of the clicks per page, None likewise
+    broken_days  days on which clicks or impressions nearly vanished
+    """
+
+    unit: str
+    first: str
+    last: str
+    seconds: float
+    undated: int
+    silent: int
+    slices: tuple[Slice, ...]
+    top_rate: Change | None
+    page_clicks: Change | None
+    broken_days: tuple[BrokenDay, ...]
+
+
+def wilson(clicks: Floats, impressions: Floats) -> tuple[Floats, Floats]:
+    """The 95% Wilson score interval of a rate, sound also near 0 and 1.
+
+    >>> [bound.round(3).tolist() for bound in wilson(np.array([0.0, 5.0]), np.array([10.0, 10.0]))]
+    [[0.0, 0.237], [0.278, 0.763]]
+    """
+    n = np.maximum(impressions, 1.0)
+    rate = np.minimum(clicks / n, 1.0)
+    middle = (rate + _Z95**2 / (2 * n)) / (1 + _Z95**2 / n)
+    half = _Z95 / (1 + _Z95**2 / n) * np.sqrt(rate * (1 - rate) / n + _Z95**2 / (4 * n**2))
+    return np.clip(middle - half, 0.0, rate), np.clip(middle + half, rate, 1.0)
+
+
+def describe_drift(pages: Relation, unit: str) -> Drift | None:
+    """Cut pages into slices by their `moment`, in seconds since 1970; None if no page has one.
+
+    unit    how timestamps were read
+    """
+    span = pages.engine.row(
+        f"SELECT min(moment) AS first, max(moment) AS last, count(*) - count(moment) AS undated FROM {pages}"
+    )
+    if span["first"] is None:
+        return None
+    first, last = int(span["first"]), int(span["last"])
+    start, width = _cut(first, last)
+    number, columns = _sums(pages, start, width)
+    return Drift(
+        unit=unit,
+        first=_date(first),
+        last=_date(last),
+        seconds=float(width),
+        undated=int(span["undated"]),
+        silent=int(number[-1]) + 1 - len(number),
+        slices=_slices(number, columns, start, width),
+        top_rate=_top_change(columns),
+        page_clicks=_page_change(columns),
+        broken_days=broken_days(*_sums(pages, 0, DAY), first, last),
+    )
+
+
+def _cut(first: int, last: int) -> tuple[int, int]:
+    """Where the first slice begins, and how long slices are, in seconds."""
+    days = last // DAY - first // DAY + 1
+    if days > _LEAST_DAYS:
+        return first // DAY * DAY, DAY * math.ceil(days / _MOST_DAYS)
+    return first, max(1, math.ceil((last - first + 1) / _SLICES))
+
+
+def _sums(pages: Relation, start: int, width: int) -> tuple[NDArray[np.int64], Columns]:
+    """The numbers of the slices that have pages, and sums over the pages of each."""
+    rows = pages.engine.rows(f"""
+        SELECT (moment - {start}) // {width} AS slice, count(*) AS pages, sum(size) AS impressions,
+            sum(clicked) AS clicks, sum(clicked * clicked) AS squares, sum(first) AS top_impressions,
+            sum(first_clicked) AS top_clicks
+        FROM {pages} WHERE moment IS NOT NULL GROUP BY 1 ORDER BY 1""")
+    columns: dict[str, Any] = {name: np.array([row[name] for row in rows], dtype=np.float64) for name in rows[0]}
+    return columns.pop("slice").astype(np.int64), columns
+
+
+def _date(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def _slices(number: NDArray[np.int64], columns: Columns, start: float, seconds: float) -> tuple[Slice, ...]:
+    low, high = wilson(columns["top_clicks"], columns["top_impressions"])
+    slices = []
+    for place, slice_number in enumerate(number.tolist()):
+        sums = {name: int(values[place]) for name, values in columns.items() if name != "squares"}
+        top = sums["top_impressions"] > 0
+        slices.append(
+            Slice(
+                start=_date(start + slice_number * seconds),
+                rate=sums["clicks"] / sums["impressions"] if sums["impressions"] else None,
+                top_rate=sums["top_clicks"] / sums["top_impressions"] if top else None,
+                top_low=float(low[place]) if top else None,
+                top_high=float(high[place]) if top else None,
+                **sums,
+            )
+        )
+    return tuple(slices)
+
+
+# -- changes -------------------------------------------------------------------------------------------------------
+
+
+def _top_change(columns: Columns) -> Change | None:
+    n, clicks = columns["top_impressions"], columns["top_clicks"]
+    rate = clicks.sum() / max(n.sum(), 1.0)
+    if clicks.sum() < _LEAST_CLICKS or rate >= 1:
+        return None
+    shown = n > 0
+    return _beyond_chance(clicks[shown] / n[shown], n[shown] / (rate * (1 - rate)))
+
+
+def _page_change(columns: Columns) -> Change | None:
+    """Clicks on one page are correlated, so their variance is taken over pages."""
+    n, clicks = columns["pages"], columns["clicks"]
+    within = columns["squares"].sum() - (clicks**2 / n).sum()
+    freedom = n.sum() - len(n)
+    if clicks.sum() < _LEAST_CLICKS or freedom <= 0 or within <= 0:
+        return None
+    return _beyond_chance(clicks / n, n / (within / freedom))
+
+
+def _beyond_chance(means: NDArray[np.float64], weights: NDArray[np.float64]) -> Change | None:
+    """The spread of means with variances 1 / weight, less what those variances explain (DerSimonian and Laird)."""
+    from scipy.stats import chi2
+
+    freedom = len(means) - 1
+    if freedom < 1:
+        return None
+    middle = float((weights * means).sum() / weights.sum())
+    statistic = float((weights * (means - middle) ** 2).sum())
+    room = float(weights.sum() - (weights**2).sum() / weights.sum())
+    between = max(0.0, (statistic - freedom) / room)
+    return Change(math.sqrt(between) / middle if middle else 0.0, float(chi2.sf(statistic, freedom)))
+
+
+# -- days on which something broke ---------------------------------------------------------------------------------
+
+
+def broken_days(day: NDArray[np.int64], columns: Columns, first: int, last: int) -> tuple[BrokenDay, ...]:
+    """The days with a tenth of the usual clicks per impression, beyond chance, or of the usual impressions.
+
+    day            the days that have pages, counted from 1970
+    first, last    the times of the first and the last page; the days in between count also without any page
+    """
+    impressions, clicks = (np.zeros(int(day[-1] - day[0]) + 1) for _ in range(2))
+    impressions[day - day[0]], clicks[day - day[0]] = columns["impressions"], columns["clicks"]
+    few, usual = _few_impressions(impressions, first, last)
+    broken = []
+    for place, (shown, clicked) in enumerate(zip(impressions, clicks, strict=True)):
+        date = _date(float(day[0] + place) * DAY)[:10]
+        rate = (clicks.sum() - clicked) / max(impressions.sum() - shown, 1.0)
+        if few[place]:
+            broken.append(BrokenDay(date, "impressions", int(shown), int(clicked), usual))
+        elif _is_rare(clicked, shown * rate):
+            broken.append(BrokenDay(date, "clicks", int(shown), int(clicked), rate))
+    return tuple(broken)
+
+
+def _is_rare(clicks: float, expected: float) -> bool:
+    """Whether so few clicks are at most a tenth of what was expected, and not by chance."""
+    from scipy.stats import poisson
+
+    return clicks <= _BROKEN * expected and bool(poisson.cdf(clicks, expected) < _CHANCE)
+
+
+def _few_impressions(impressions: NDArray[np.float64], first: int, last: int) -> tuple[NDArray[np.bool_], float]:
+    """The days with far fewer impressions than usual, where days are usually alike; and how many are usual."""
+    between = impressions[1:-1]
+    usual = float(np.median(between)) if len(between) else 0.0
+    few = impressions <= _BROKEN * usual
+    if len(between) < _ALIKE or few[1:-1].mean() > _RARE:
+        return np.zeros(len(impressions), dtype=bool), usual
+    for place, covered in ((0, 1 - first % DAY / DAY), (-1, last % DAY / DAY)):
+        few[place] = covered >= _WHOLE and impressions[place] <= _BROKEN * covered * usual
+    return few, usual

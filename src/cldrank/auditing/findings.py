@@ -1,0 +1,386 @@
+"""The verdict: one rule per topic says what was found, how bad it is, and what to do."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from cldrank.auditing.drift import Drift
+from cldrank.auditing.facts import AuditFacts, Finding, Verdict
+from cldrank.clicks.aggregate import REASONS, Account
+from cldrank.documents import Severity
+from cldrank.propensity.identifiability import USABLE, Requirement
+from cldrank.wording import count, some
+
+_ONLY_CLICKS = 0.99
+_FEW_PAGES, _FEW_CLICKS, _FEW_AT_POSITION = 100, 1_000, 30
+_MANY_REJECTED, _MOST_REJECTED = 0.05, 0.25
+_ODD_PAGES = 0.01
+_BOTS = 0.05
+_UNCLICKED, _NEARLY_ALL = 0.5, 0.9
+_DRIFT, _SLIGHT_DRIFT, _DRIFT_P = 0.1, 0.05, 1e-3
+_PRECISE = 0.1  # an interval of ± this much, relative to the propensity, leaves nothing to be desired
+_RISE_P = 0.01  # for any one position to rise by chance
+_FROM_BAD_TO_MILD: tuple[Severity, ...] = ("blocking", "warning", "note", "ok")
+
+_REJECT_ADVICE = {
+    "no day": "Find out where times are missing.",
+    "null key": "Repair the logging of keys, or accept the loss; `cldrank clicks aggregate` lists the rows.",
+    "not a number": "Find out where they come from.",
+    "unequal lists": "Lists of results and of their clicks must match; find out which of them is cut.",
+    "off the page": "Check the page size, or the columns of the grid, that the log is read with.",
+    "position below 1": "If part of the log counts positions from 0, read that part with `first_position=0`.",
+    "click never shown": "Clicks and displays were joined wrongly, or clicks come from elsewhere; check the join.",
+    "repeated row": "Find out why, perhaps a retried export; one of each is counted. Without a timestamp, a page shown "
+    "twice looks the same.",
+    "second view": "See under views.",
+    "document twice": "A page shows a document twice, or several searches share one session_id; make it one per page.",
+    "unknown query": "The features lack queries that the log has; give those of the same time and market.",
+    "unknown document": "The features lack candidates that were shown; give the candidates of the logged ranker.",
+}
+
+
+def judge(facts: AuditFacts) -> Verdict:
+    """Judge what was found."""
+    unmatched = facts.account is not None and bool(facts.account.mismatch)
+    rules = (_unmatched_ids, _rows, _layout) if unmatched else _RULES  # else most would judge the nothing that is left
+    findings = [finding for rule in rules for finding in rule(facts)]
+    findings.sort(key=lambda finding: _FROM_BAD_TO_MILD.index(finding.severity))
+    worst, best = findings[0].severity, facts.chosen
+    topics = dict.fromkeys(finding.topic for finding in findings if finding.severity == worst)
+    estimable = (
+        "Propensities of all positions cannot be estimated by comparing them: assume a curve, or model relevance."
+    )
+    if best is not None:
+        estimable = f"Propensities can be estimated by {best.estimator}{_to_within(best)}."
+    sentence = {
+        "blocking": f"Do not train on this log as it is. {findings[0].found}",
+        "warning": f"Usable with care: see {', '.join(topics)}. {estimable}",
+    }.get(worst, f"Fit for training. {estimable}")
+    return Verdict(worst, sentence, tuple(findings))
+
+
+# -- rows and clicks -----------------------------------------------------------------------------------------------
+
+
+def _unmatched_ids(facts: AuditFacts) -> Iterator[Finding]:
+    if facts.account is not None:
+        advice = "Write ids alike in both (case, spaces, prefixes), or give the features of what was logged."
+        yield Finding("ids", "blocking", _sentence(facts.account.mismatch), advice)
+
+
+def _clicks(facts: AuditFacts) -> Iterator[Finding]:
+    if not facts.impressions:
+        yield Finding("clicks", "blocking", "The log shows nothing at all.", "Check that it is the right file.")
+        return
+    clicks, shown = count(facts.clicks, "click"), count(facts.impressions, "impression")
+    severity: Severity = "blocking"
+    if not facts.clicks:
+        advice = "Check which column holds the clicks; without clicks there is nothing to learn from."
+    elif facts.rate > _ONLY_CLICKS:
+        advice = "It seems to hold only what was clicked; log everything that was displayed, clicked or not."
+    elif facts.clicks < _FEW_CLICKS:
+        severity, advice = "warning", "Collect more: differences between candidates will be noise."
+    else:
+        severity, advice = "ok", ""
+    yield Finding("clicks", severity, f"{clicks} in {shown}, a click-through rate of {facts.rate:.2%}.", advice)
+    if facts.pages < _FEW_PAGES:
+        found = f"{count(facts.pages, 'page')} with {clicks} are too few to learn anything from."
+        advice = f"Collect at least some thousand pages; below {_FEW_PAGES}, whatever is trained is noise."
+        yield Finding("size", "blocking", found, advice)
+
+
+def _rows(facts: AuditFacts) -> Iterator[Finding]:
+    account = facts.account
+    if account is None:
+        return
+    if account.wrong_start:
+        yield Finding("first position", "blocking", _sentence(account.wrong_start.found), account.wrong_start.advice)
+    if account.found:
+        yield Finding("reading", "ok", f"Found in the log: {'; '.join(account.found)}.")
+    if not account.n_rejected:
+        yield Finding("rows", "ok", f"{_all_of(account.rows, 'row')} of the log could be counted.")
+        return
+    yield _set_aside(account)
+    views = account.rejected.get("second view", 0)
+    if views:
+        yield Finding(
+            "views",
+            "warning" if views > _ODD_PAGES * account.rows else "note",
+            f"{views:,} of {account.rows:,} rows ({views / account.rows:.2%}) show a session the same result of the "
+            "same query again, at another time or with other clicks; they were set aside.",
+            "If pages were viewed again, count each view with `by_time=True`, or log a session_id per page. If a click "
+            "has a row of its own, nothing is lost: the impression counts once, as clicked.",
+        )
+
+
+def _set_aside(account: Account) -> Finding:
+    worst, share = max(account.rejected, key=lambda reason: account.rejected[reason]), account.share_rejected
+    found = (
+        f"{account.n_rejected:,} of {account.rows:,} rows ({share:.2%}) had to be set aside, most "
+        f"({account.rejected[worst]:,}) because: {REASONS[worst]}."
+    )
+    if worst == "click never shown" and "position below 1" in account.rejected:
+        worst = "position below 1"  # the clicked ones of the same rows
+    severity: Severity = "blocking" if share > _MOST_REJECTED else "warning" if share > _MANY_REJECTED else "note"
+    return Finding("rows", severity, found, _REJECT_ADVICE.get(worst, ""))
+
+
+# -- pages, candidates, queries ------------------------------------------------------------------------------------
+
+
+def _layout(facts: AuditFacts) -> Iterator[Finding]:
+    if facts.log is None or not facts.log.pages.pages:
+        return
+    pages, surfaces = facts.log.pages, facts.log.surfaces
+    gaps = "Find out what was shown there (advertisements, say); positions must count all that users see."
+    shared = (
+        "Number results that stand side by side in reading order; if second pages count from 1 again, continue the "
+        "count; if sessions were mixed up, separate them."
+    )
+    late = "Fine for second pages and scrolling; otherwise results at the top were not logged."
+    for topic, number, what, advice in (
+        ("gaps", pages.gaps, "leave out positions between their first and last", gaps),
+        ("shared positions", pages.shared, "show two documents at one position", shared),
+        ("first position", pages.late, "begin below position 1", late),
+    ):
+        if number:
+            severe = number > _ODD_PAGES * pages.pages and topic != "first position"
+            found = f"{number:,} of {pages.pages:,} pages ({number / pages.pages:.2%}) {what}."
+            yield Finding(topic, "warning" if severe else "note", found, advice)
+    if not (pages.gaps or pages.shared or pages.late):
+        shows = f"{_all_of(pages.pages, 'page')} show{'s' * (pages.pages == 1)}"
+        yield Finding("positions", "ok", f"{shows} positions 1, 2, 3, … without gaps, one document each.")
+    if surfaces and len(surfaces) > 1:
+        depths = some((f"{group.name}: {group.depth}" for group in surfaces), most=4)
+        found = f"{len(surfaces)}{' or more' if len(surfaces) == 20 else ''} surfaces with their own depth ({depths})."
+        advice = 'Each is examined in its own way: aggregate by them with `segment="surface"`, for a curve each.'
+        yield Finding("surfaces", "note", found, advice)
+
+
+def _candidates(facts: AuditFacts) -> Iterator[Finding]:
+    queries = facts.queries
+    if queries.never_shown is None or queries.candidates is None:
+        found = f"How many candidates were never shown is unknown; {queries.shown:,} were."
+        advice = "Give the candidates with `dataset`, to see how many were never shown."
+        yield Finding("selection", "note", found, advice)
+    elif queries.never_shown:
+        share = queries.never_shown / queries.candidates
+        found = (
+            f"{queries.never_shown:,} of {queries.candidates:,} candidates ({share:.1%}) of the queries searched for "
+        )
+        advice = "This is selection bias: prefer a method that models selection, such as CLD."
+        yield Finding("selection", "note", f"{found}were never shown.", advice)
+    else:
+        were = f"{_all_of(queries.candidates, 'candidate')} {'was' if queries.candidates == 1 else 'were'} shown"
+        found = f"{were} at least once. Do the features leave out candidates that were never shown?"
+        advice = "If so, add them: without them selection bias can be neither seen nor corrected."
+        yield Finding("selection", "warning", found, advice)
+
+
+def _queries(facts: AuditFacts) -> Iterator[Finding]:
+    queries = facts.queries
+    if not queries.searched:
+        return
+    share = queries.unclicked / queries.searched
+    pages, clicks = (round(quantiles["median"]) for quantiles in (queries.sessions, queries.clicks))
+    usual = f"{count(pages, 'page')} and {count(clicks, 'click')}"
+    unclicked = f"{queries.unclicked:,} of {queries.searched:,} queries ({share:.1%}) have no click"
+    found = f"{unclicked}; the median query has {usual}." if queries.searched > 1 else f"The only query has {usual}."
+    severity: Severity = "warning" if share > _NEARLY_ALL else "note" if share > _UNCLICKED else "ok"
+    advice = "Most teach nothing on their own; use a model that shares features between queries, or more data."
+    yield Finding("queries", severity, found, "" if severity == "ok" else advice)
+    idle = queries.queries - queries.searched
+    if idle:
+        found = f"{idle:,} of {queries.queries:,} queries of the features were never searched for."
+        advice = (
+            "Nothing can be learned from them; if there are many, check that log and features are of the same time."
+        )
+        yield Finding("unsearched queries", "note", found, advice)
+
+
+# -- propensities --------------------------------------------------------------------------------------------------
+
+
+def _to_within(need: Requirement) -> str:
+    return "" if need.within is None else f" to within {need.within:.1%}"
+
+
+def _named(need: Requirement) -> str:
+    return f"{need.estimator} (`cldrank propensity estimate --method {need.estimator}`)"
+
+
+def _propensities(facts: AuditFacts) -> Iterator[Finding]:
+    if len(facts.by_position) < 2:
+        if facts.by_position:
+            found = f"Everything was shown at position {facts.by_position[0].position}."
+            advice = "There is no position bias to correct, or the log lacks positions; check which column holds them."
+            yield Finding("propensities", "warning", found, advice)
+        return
+    best, overlap = facts.chosen, facts.overlap
+    moving = f"{overlap.moving:,} of {overlap.candidates:,} candidates, with "
+    moving += (
+        f"{overlap.impressions / max(facts.impressions, 1):.1%} of the impressions, were shown at several positions"
+    )
+    if best is None:
+        yield _not_compared(facts, moving)
+    elif best.estimator == "randomised":
+        found = _sentence(f"{facts.order}, so click-through rates by position are the propensities, up to a factor")
+        yield Finding("propensities", "ok", found, f"Estimate them with {_named(best)}.")
+    else:
+        advice = f"Harvest them with {_named(best)}, if a candidate's position did not depend on its relevance."
+        yield Finding("propensities", "ok", f"{moving}, and they connect all positions.", advice)
+    if facts.log is not None and facts.log.propensity:
+        advice = (
+            "Use it with logged (`cldrank propensity estimate --method logged`), if it is the probability of being "
+            "shown at that position and every result had one."
+        )
+        yield Finding("propensities", "note", "The log has a column of propensities.", advice)
+
+
+def _not_compared(facts: AuditFacts, moving: str) -> Finding:
+    overlap, queries = facts.overlap, facts.queries
+    depth = max((need.usable_to or 0 for need in facts.requirements if not need.met), default=0)
+    bound = next((need for need in facts.requirements if need.estimator == "envelope" and need.met), None)
+    advice = f"Find a lower bound with {_named(bound)}. " if bound else ""
+    advice += "Model relevance from features as well, or assume a known curve; or randomise a few pages and log again."
+    if overlap.moving:
+        sets = f"positions fall into {len(overlap.components)} sets that cannot be compared"
+        few = "too few of them were clicked to compare all positions"
+        if depth > 1:
+            advice = (
+                f"Estimate the first {depth} positions alone (`depth={depth}`), to within {USABLE:.0%}. Or: {advice}"
+            )
+        found = f"Only {moving}, and {sets if len(overlap.components) > 1 else few}."
+    elif queries.searched > 1 and queries.sessions["most"] == 1:
+        found = (
+            f"Each of the {queries.searched:,} queries was searched once, so none of its candidates could move: "
+            "comparing cannot separate position from relevance, and a random order would not show."
+        )
+        advice = (
+            "If the same documents are shown to many queries, wherever the query puts them, audit and estimate with "
+            "`one_query=True`. Otherwise model relevance from features as well, or assume a known curve."
+        )
+    else:
+        found = (
+            f"Each of the {overlap.candidates:,} candidates was shown at one position only, as by a ranker that never "
+            "changes: comparing cannot separate position from relevance."
+        )
+    return Finding("propensities", "warning", found, advice)
+
+
+def _precision(facts: AuditFacts) -> Iterator[Finding]:
+    thin = [entry.position for entry in facts.by_position if entry.clicks < _FEW_AT_POSITION]
+    if thin and facts.clicks:
+        found = (
+            f"{len(thin)} of {len(facts.by_position)} positions have fewer than {_FEW_AT_POSITION} clicks, the first "
+        )
+        advice = f"Cut the pages above position {thin[0]}, or pool the positions below."
+        yield Finding("thin positions", "note", f"{found}of them position {thin[0]}.", advice)
+    best = facts.chosen
+    if best is None or best.within is None:
+        return
+    severity: Severity = "ok" if best.within <= _PRECISE else "note" if best.within <= USABLE else "warning"
+    upper = f"; down to position {best.usable_to}, to within {USABLE:.0%}" if best.usable_to else ""
+    cut = f"Cut the pages below position {best.usable_to}" if best.usable_to else "Collect more pages"
+    remedies = {
+        "note": "Enough to train with; more pages, or a smoothed curve, would make it better.",
+        "warning": f"{cut}, or use a smooth curve: inverse propensity weights would be mostly noise.",
+    }
+    found = f"With {best.estimator}, the propensity of every position can be estimated{_to_within(best)}"
+    found += f", at 90% confidence{upper if severity == 'warning' else ''}."
+    yield Finding("precision", severity, found, remedies.get(severity, ""))
+
+
+def _shape(facts: AuditFacts) -> Iterator[Finding]:
+    from scipy.stats import norm
+
+    entries = facts.by_position
+    limit = float(norm.isf(_RISE_P / max(len(entries) - 1, 1)))
+    rising = [
+        lower.position
+        for upper, lower in zip(entries, entries[1:], strict=False)
+        if (noise := math.hypot(upper.error, lower.error)) and lower.rate - upper.rate > limit * noise
+    ]
+    if rising:
+        which = ", ".join(map(str, rising[:3]))
+        found = f"The click-through rate rises at position {which}, beyond chance"
+        found += ", although the order is random." if facts.order.looks == "random" else "."
+        advice = "Look at what is shown there, and do not assume a falling curve; estimate a value for each position."
+        yield Finding("shape", "note", found, advice)
+
+
+# -- users and time ------------------------------------------------------------------------------------------------
+
+
+def _bots(facts: AuditFacts) -> Iterator[Finding]:
+    if facts.log is None:
+        return
+    bots, kind = facts.log.bots, f"{facts.log.bots.kind}s"
+    if not bots.suspicious:
+        yield Finding("bots", "ok", f"None of {bots.users:,} {kind} behaves very differently from the rest.")
+        return
+    shown, clicked = bots.impressions / max(facts.impressions, 1), bots.clicks / max(facts.clicks, 1)
+    reasons = [
+        f"{bots.many_pages:,} with more than {bots.page_limit:,} pages" if bots.many_pages else "",
+        f"{bots.all_clicked:,} that clicked everything" if bots.all_clicked else "",
+        f"{bots.high_rate:,} with a click rate above {bots.rate_limit:.0%}" if bots.high_rate else "",
+    ]
+    yield Finding(
+        "bots",
+        "warning" if max(shown, clicked) > _BOTS else "note",
+        f"{bots.suspicious:,} of {bots.users:,} {kind} behaved unlike people ({', '.join(filter(None, reasons))}); "
+        f"they made {shown:.1%} of the impressions and {clicked:.1%} of the clicks.",
+        f"Look at those {kind}; leave them out with `exclude_bots=True`, or with `exclude_users` if you have a list.",
+    )
+
+
+def _time(facts: AuditFacts) -> Iterator[Finding]:
+    if facts.log is None:
+        return
+    drift = facts.log.drift
+    if drift is not None:
+        if drift.broken_days:
+            advice = "Look for a broken export; read the log again when it is mended, or leave the day out."
+            yield Finding("broken days", "blocking", _sentence(some(map(str, drift.broken_days), most=3)), advice)
+        yield _changes(drift)
+        if drift.silent:
+            found = f"{drift.silent} of {len(drift.slices) + drift.silent} slices of time have no pages."
+            yield Finding("silence", "note", found, "Check whether parts of the log are missing, or timestamps wrong.")
+    elif facts.log.times and facts.impressions:
+        found = "Drift over time is unknown: no value of the timestamp column can be read as a time."
+        yield Finding("drift", "warning", found, "Write times as 2024-03-30T00:00:00+01:00, or as numbers.")
+    else:
+        found = "Drift over time is unknown: the log has no timestamp."
+        yield Finding("drift", "note", found, 'Map a timestamp column with `columns={"timestamp": NAME}`.')
+
+
+def _changes(drift: Drift) -> Finding:
+    changes = {"click-through rate at position 1": drift.top_rate, "number of clicks per page": drift.page_clicks}
+    known = {name: change for name, change in changes.items() if change is not None}
+    name = max(known, key=lambda key: known[key].spread * (known[key].p_value < _DRIFT_P), default="")
+    if not name:
+        found = f"Too few clicks between {drift.first} and {drift.last} to see whether clicking changed."
+        return Finding("drift", "note", found)
+    change = known[name]
+    if change.p_value >= _DRIFT_P or change.spread <= _SLIGHT_DRIFT:
+        return Finding("drift", "ok", f"Clicking did not change noticeably between {drift.first} and {drift.last}.")
+    found = (
+        f"From {drift.first} to {drift.last} the {name} varies by ±{change.spread:.0%} between slices, beyond chance "
+    )
+    severe = change.spread > _DRIFT
+    advice = "Find out what changed, and train on the time since, or on each part separately."
+    severity: Severity = "warning" if severe else "note"
+    return Finding("drift", severity, f"{found}({change.p_text}).", advice if severe else "Keep an eye on it.")
+
+
+def _all_of(number: int, word: str) -> str:
+    """All of something, at the beginning of a sentence: the only page, both pages, all 3 pages."""
+    return {1: f"The only {word}", 2: f"Both {word}s"}.get(number, f"All {number:,} {word}s")
+
+
+def _sentence(words: str) -> str:
+    return f"{words[0].upper()}{words[1:]}."
+
+
+_RULES = (_clicks, _rows, _layout, _candidates, _queries, _propensities, _precision, _shape, _bots, _time)

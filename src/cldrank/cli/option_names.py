@@ -1,0 +1,137 @@
+"""Messages in the words of the command line: a parameter in backticks becomes an option of the running command.
+
+The library names parameters as Python spells them: "`first_position=0` …". Where the running command has an option
+of that name, the shell reads "--first-position 0 …"; everything else between backticks stays as it is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+import typer
+
+from cldrank.errors import CldrankError
+
+_NAMED = re.compile(r"`([A-Za-z]\w*)(?:=([^`]+))?`")
+_COLUMNS = re.compile(r"`columns(?:=([^`]+))?`")
+_ROLE = re.compile(r"""['"]?(\w+)['"]?: *(\[[^]]*\]|[^,}]+)""")  # an entry of `columns={"doc_id": "sku"}`
+CONVERTED = "`cldrank data convert FILE {} --out NEW.parquet`"  # for commands without options for features
+_OTHERWISE = {  # parameters whose option has another name
+    "dataset": "features",
+    "margin": "safe_margin",
+    "production": "production_feature",
+    "propensities": "propensity",
+    "renamed": "rename",
+    "source": "from",
+    "version": "for",
+}
+
+
+class _Running:
+    """The command that runs now; found when a message asks for its options."""
+
+    find: Callable[[], Any] = staticmethod(lambda: None)
+
+
+def remember_command(app: typer.Typer, arguments: Sequence[str]) -> None:
+    """Let messages name the options of the command that these arguments call."""
+    _Running.find = partial(called_command, app, arguments)
+
+
+def called_command(app: typer.Typer, arguments: Sequence[str]) -> Any:
+    """The command that arguments call: `clicks aggregate` of `clicks aggregate log.csv --out cells.parquet`."""
+    command: Any = typer.main.get_command(app)
+    context, rest = typer.Context(command, resilient_parsing=True), list(arguments)
+    while hasattr(command, "resolve_command"):
+        rest = rest[next((at for at, word in enumerate(rest) if not word.startswith("-")), len(rest)) :]
+        try:
+            _, named, rest = command.resolve_command(context, rest)
+        except (IndexError, CldrankError):  # no command, or an unknown one
+            break
+        if named is None:
+            break
+        command = named
+    return command
+
+
+def as_options(text: str, options: Mapping[str, Any] | None = None) -> str:
+    """A message with the options of the running command in place of the parameters that it names.
+
+    options   the options by name, as click describes them; by default those of the running command
+
+    >>> from types import SimpleNamespace
+    >>> depth, order = SimpleNamespace(is_flag=False), SimpleNamespace(is_flag=True)
+    >>> known = {"--depth": depth, "--check-order": order, "--no-check-order": order, "--column": depth}
+    >>> as_options("set `depth=4` or `check_order=False`; see `eta`.", known)
+    'set --depth 4 or --no-check-order; see `eta`.'
+    >>> as_options("map it with `columns={'doc_id': …}`.", known)
+    'map it with --column doc_id=….'
+    """
+    if "`" not in text:
+        return text
+    known = _options() if options is None else options
+    return _NAMED.sub(lambda match: _option(match[1], match[2], known) or match[0], text)
+
+
+def dashed(name: str) -> str:
+    """How the shell spells a parameter.
+
+    >>> dashed("max_rejected")
+    '--max-rejected'
+    """
+    return f"--{name.replace('_', '-')}"
+
+
+@contextmanager
+def columns_by(option: str, advice: str = "{}") -> Iterator[None]:
+    """Within the block, errors that advise `columns={"doc_id": …}` advise this option, as part of some advice."""
+    try:
+        yield
+    except CldrankError as error:
+        text = _COLUMNS.sub(lambda match: advice.format(_mapped(option, match[1])), str(error.args[0]))
+        error.args = (text, *error.args[1:])
+        raise
+
+
+def _options() -> dict[str, Any]:
+    """The options of the running command by name."""
+    command = _Running.find()
+    if command is None:
+        return {}
+    declared = command.get_params(typer.Context(command))
+    return {name: one for one in declared for name in (*one.opts, *one.secondary_opts)}
+
+
+def _option(name: str, value: str | None, known: Mapping[str, Any]) -> str | None:
+    """The option of a parameter, with its value if there is one; None where the command has no such option."""
+    if name == "columns":
+        option = next((one for one in ("--column", "--log-column") if one in known), None)
+        return option and _mapped(option, value)
+    denied = "no_" if value == "False" else ""
+    names = (dashed(denied + name), dashed(denied + _OTHERWISE.get(name, name)))
+    option = next((one for one in names if one in known), None)
+    if option is None:
+        return CONVERTED.format(f"--missing {_typed(value)}") if name == "missing" and value else None
+    if value is None or (value in ("True", "False") and known[option].is_flag):
+        return option
+    return f"{option} {_typed(value)}"
+
+
+def _mapped(option: str, value: str | None) -> str:
+    """The option that maps columns, once for each that `{"doc_id": "sku"}` names."""
+    roles = _ROLE.findall(value or "")
+    return " ".join(f"{option} {role}={_typed(column)}" for role, column in roles) or option
+
+
+def _typed(value: str) -> str:
+    """A value as one types it: without quotation marks, the parts of a list separated by commas.
+
+    >>> _typed("'keep'"), _typed("(64, 32)"), _typed("[a, b]"), _typed("..."), _typed("0.5")
+    ('keep', '64,32', 'a,b', '…', '0.5')
+    """
+    parts = [part.strip(" '\"") for part in value.strip("[]()").split(",")]
+    return ",".join("…" if part == "..." else part for part in parts if part)

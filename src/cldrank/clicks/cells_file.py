@@ -1,0 +1,199 @@
+"""Cells on disk: a Parquet file with one row per cell."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from cldrank.clicks.candidates import UNKNOWN_QUERY, Candidates, ids_of
+from cldrank.clicks.log.layout import SEGMENT
+from cldrank.clicks.log.log_files import LogFile, in_both
+from cldrank.clicks.table import ClickTable, joined_settings
+from cldrank.data.checks import LARGEST
+from cldrank.data.dataset import RankingDataset
+from cldrank.errors import CldrankWarning, DataError, FormatError, warn
+from cldrank.files import replacing
+from cldrank.reading import reading
+from cldrank.tables import is_frame, named_paths
+from cldrank.tables.frames import arrow_table, frame_columns, frame_name
+from cldrank.tables.types import is_text
+from cldrank.wording import some
+
+COLUMNS = ("query_id", "doc_id", "position", "impressions", "clicks")
+_METADATA = b"cldrank.cells"
+
+
+def is_cells(path: Any) -> bool:
+    """Whether a path is a Parquet file of cells, or a frame one of them, by its columns."""
+    if is_frame(path):
+        return set(COLUMNS) <= set(frame_columns(path))
+    if not isinstance(path, str | PathLike) or not Path(path).is_file():
+        return False
+    with reading(path, "a readable Parquet file"):
+        with Path(path).open("rb") as file:
+            if file.read(4) != b"PAR1":
+                return False
+        return set(COLUMNS) <= set(pq.read_schema(path).names)
+
+
+def save_cells(table: ClickTable, path: Path) -> None:
+    """Save the cells, with the ids of their candidates."""
+    query_ids, doc_ids = table.candidates.ids_at(table.row)
+    counts = {name: pa.array(getattr(table, name)) for name in COLUMNS[2:]}
+    content = pa.table({"query_id": pa.array(query_ids), "doc_id": pa.array(doc_ids), **counts})
+    if table.has_segments:
+        names = pa.DictionaryArray.from_arrays(pa.array(table.segment), pa.array(table.segment_names))
+        content = content.append_column(SEGMENT, names)
+    described = {
+        "every_click": table.every_click,
+        "layout": dict(table.layout),
+        "sources": [asdict(source) for source in table.sources],
+    }
+    content = content.replace_schema_metadata({_METADATA: json.dumps(described).encode()})
+    with replacing(path) as temporary:
+        pq.write_table(content, temporary, compression="zstd", write_page_checksum=True)
+
+
+def load_cells(paths: Any, dataset: RankingDataset | None = None, *, known_only: bool = False) -> ClickTable:
+    """Load the cells of a file, a frame, or several files together, aligned to a dataset if one is given.
+
+    known_only   leave out cells of candidates that the dataset does not have, with a warning, instead of refusing them
+    """
+    given = [paths] if is_frame(paths) else named_paths(paths, "cells")
+    names = [frame_name(paths)] if is_frame(paths) else list(map(str, given))
+    contents = [_content(source, name) for source, name in zip(given, names, strict=True)]
+    described = [_described(content.schema, len(content), name) for content, name in zip(contents, names, strict=True)]
+    settings = joined_settings((name, own) for name, (own, _) in zip(names, described, strict=True))
+    sources = tuple(source for _, own in described for source in own)
+    every_click = bool(settings.pop("every_click"))
+    settings.pop("segment", None)
+    if len(contents) > 1:
+        shared, counted = False, list[LogFile]()
+        for _, own in described:
+            shared |= bool(in_both(counted, own))
+            counted += own
+        if shared or not _can_be_added(contents, every_click):  # then one by one, with all checks
+            return ClickTable.merged([load_cells(file, dataset, known_only=known_only) for file in given])
+        contents = [_added(contents)]
+    (cells,) = contents
+    query_ids, doc_ids = (_ids(cells, column, names[0]) for column in COLUMNS[:2])
+    candidates = Candidates.seen(query_ids, doc_ids) if dataset is None else Candidates.of(dataset)
+    row = candidates.find(query_ids, doc_ids)
+    if (row < 0).any():
+        unknown = np.flatnonzero(row < 0)
+        what = f"query {query_ids[unknown[0]]}"
+        if row[unknown[0]] != UNKNOWN_QUERY:
+            what = f"document {doc_ids[unknown[0]]} of {what}"
+        text = (
+            f"{some(names, 1)}: {len(unknown):,} of {len(row):,} cells are of candidates that {dataset!r} does not "
+            f"have, the first of {what}"
+        )
+        if not known_only or len(unknown) == len(row):
+            raise DataError(f"{text}; were they made for another dataset?")
+        impressions = cells["impressions"].to_numpy()
+        share = impressions[unknown].sum() / max(impressions.sum(), 1)
+        warn(CldrankWarning(f"{text}; they are left out, with {share:.1%} of the impressions."))
+    try:
+        return ClickTable.from_cells(cells, candidates, row, every_click=every_click, sources=sources, layout=settings)
+    except (DataError, pa.ArrowException) as error:
+        raise FormatError(str(error), path=some(names, 1)) from None
+
+
+def describe_cells(path: Path) -> tuple[dict[str, int], tuple[LogFile, ...]]:
+    """How the cells of a file were counted, and from which log files, without reading the cells."""
+    with reading(path, "a readable Parquet file"):
+        metadata = pq.read_metadata(path)
+        schema = metadata.schema.to_arrow_schema()
+    return _described(schema, metadata.num_rows, str(path))
+
+
+# -- several files together --------------------------------------------------------------------------------------------
+
+
+def _can_be_added(contents: list[pa.Table], every_click: bool) -> bool:
+    """Whether files hold cells as `save_cells` writes them, all with ids of one kind, so that Arrow can add them up."""
+    first = contents[0].schema
+    plain = all(first.field(name).type in (pa.int64(), pa.string()) for name in COLUMNS)
+    if not plain or not all(content.schema.equals(first) for content in contents):
+        return False
+    counts = [[content[name].to_numpy() for name in COLUMNS[3:]] for content in contents]
+    return all(
+        (clicks >= 0).all()
+        and (impressions <= LARGEST // len(contents)).all()
+        and (every_click or (clicks <= impressions).all())
+        for impressions, clicks in counts
+    )
+
+
+def _added(contents: list[pa.Table]) -> pa.Table:
+    """The cells of all files, those of equal keys added up, before anything is done with their ids."""
+    if SEGMENT in contents[0].column_names:  # as text: codes of other days stand for other segments
+        place = contents[0].column_names.index(SEGMENT)
+        contents = [content.set_column(place, SEGMENT, content[SEGMENT].cast(pa.string())) for content in contents]
+    keys = [name for name in contents[0].column_names if name not in COLUMNS[3:]]
+    sums = pa.concat_tables(contents).group_by(keys).aggregate([(name, "sum") for name in COLUMNS[3:]])
+    return sums.rename_columns([*keys, *COLUMNS[3:]])
+
+
+# -- one file ----------------------------------------------------------------------------------------------------------
+
+
+def _content(source: Any, where: str) -> pa.Table:
+    """The columns of cells, each there once and without nulls."""
+    if isinstance(source, Path):
+        with reading(source, "a readable Parquet file"):
+            names = pq.read_schema(source).names
+    else:
+        names = frame_columns(source)
+    wanted = [*COLUMNS, *([SEGMENT] if SEGMENT in names else [])]
+    for column in wanted:
+        if names.count(column) != 1:
+            raise FormatError(
+                f"there are {names.count(column)} columns {column!r}; a file of cells has one each of "
+                f"{', '.join(COLUMNS)}.",
+                path=where,
+            )
+    if isinstance(source, Path):
+        with reading(source, "a readable Parquet file"):
+            content = pq.ParquetFile(source, page_checksum_verification=True).read(wanted)
+            content.validate(full=True)
+    else:
+        content = arrow_table(source, wanted)
+    for column in COLUMNS:
+        if content[column].null_count:
+            needed = ", ".join(COLUMNS)
+            raise FormatError(f"column {column!r} has null entries; a cell needs all of {needed}.", path=where)
+    return content
+
+
+def _ids(content: pa.Table, name: str, path: str) -> NDArray[Any]:
+    column = content[name]
+    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+    ids = ids_of(column, f"{path}: column {name!r}")
+    if not (is_text(kind) or pa.types.is_integer(kind) or (pa.types.is_floating(kind) and ids.dtype.kind == "i")):
+        raise FormatError(f"column {name!r} holds {kind}; ids are whole numbers or text.", path=path)
+    return ids
+
+
+def _described(schema: pa.Schema, n_cells: int, path: str) -> tuple[dict[str, int], tuple[LogFile, ...]]:
+    """How cells were counted, and their sources; cells that others made record neither."""
+    segment = {"segment": SEGMENT in schema.names} if n_cells else {}
+    described: Mapping[str, Any] = {}
+    with reading(path, "a file of cells with metadata that can be read"):
+        if _METADATA in (schema.metadata or {}):
+            described = json.loads(schema.metadata[_METADATA])
+        every_click, layout = described.get("every_click", False), dict(described.get("layout", {}))
+        sources = tuple(LogFile(**entry) for entry in described.get("sources", ()))
+        right = isinstance(every_click, bool) and all(type(value) is int for value in layout.values())
+        if not right or not all(source.is_valid for source in sources):
+            raise ValueError("the metadata of the cells is damaged; aggregate the log again")
+    return {"every_click": every_click, **segment, **layout}, sources

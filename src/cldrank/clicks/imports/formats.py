@@ -1,0 +1,268 @@
+r"""UBI, Metarank and Yandex: where each format keeps what a page and an event say.
+
+UBI (User Behavior Insights 1.3, of OpenSearch, Solr and others) has queries and events, joined by query_id. Metarank
+has rankings, whose items lie in the order of their positions, and interactions with them. The log of the Yandex
+relevance prediction challenge has tab-separated lines of queries with their URLs, and of clicks:
+
+    SessionID TimePassed Q QueryID RegionID URL…
+    SessionID TimePassed C URL
+
+A click there belongs to the last query of its session that showed the URL, by time and, at equal times, by line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from cldrank.clicks.imports.format_recognition import first_line
+from cldrank.clicks.imports.record_join import JoinOptions, Records, other_actions
+from cldrank.clicks.log import casts
+from cldrank.clicks.log.field_paths import find_field
+from cldrank.errors import DataError, FormatError
+from cldrank.tables import Engine
+from cldrank.tables.sources import text_files
+from cldrank.tables.types import is_list, is_text
+from cldrank.wording import some
+
+_ENVELOPE = "_source"  # where exports of an index keep the document
+_BLANKS = "[\\s\u00a0\u3000]+"
+_MOST_NAMED = 12
+_HITS = ("query_response_hit_ids", "query_response_objects_ids")  # the second in older versions
+_ORDINALS = ("event_attributes.position.ordinal", "event_attributes.rank", "ordinal", "rank")
+_QUERY_FIELDS = ("query", "search", "search_query", "search_term", "q")  # of a ranking of Metarank
+_ONE_QUERY = "all"  # the query of all pages in a log that names none
+_ID = "[0-9]{1,18}"  # of Yandex
+_LONGEST_EXAMPLE = 60
+
+
+class RecordFields:
+    """SQL for the fields of records, by path, also in the envelope of an index; the first path with a value counts.
+
+    what   what the records are, for messages
+    """
+
+    def __init__(self, source: Any, engine: Engine, kinds: Mapping[str, pa.DataType], what: str) -> None:
+        columns = _columns(kinds)
+        schema = pa.schema([*columns, pa.field(_ENVELOPE, pa.struct(columns))])
+        roots = {*kinds, *schema.names}
+        self.what = what
+        self.table = engine.open(
+            source, lambda names: [name for name in names if name in roots], what="log", json_schema=schema
+        )
+
+    def value(self, *paths: str, required: bool = False) -> tuple[str, pa.DataType]:
+        """SQL and type; NULL where no record has the field."""
+        located = [find_field(self.table, f"{prefix}{path}") for path in paths for prefix in (f"{_ENVELOPE}.", "")]
+        values = [(place.sql, place.kind) for place in located if place and not pa.types.is_null(place.kind)]
+        if not values and required:
+            raise FormatError(
+                f"there is no column {paths[0]}, which {self.what} have; the columns are "
+                f"{some(self.table.columns, _MOST_NAMED)}.",
+                path=self.table.where,
+            )
+        if len(values) < 2:
+            return values[0] if values else ("CAST(NULL AS VARCHAR)", pa.string())
+        if len({kind for _, kind in values}) == 1:
+            return f"coalesce({', '.join(sql for sql, _ in values)})", values[0][1]
+        return f"coalesce({', '.join(f'CAST({sql} AS VARCHAR)' for sql, _ in values)})", pa.string()
+
+    def text(self, *paths: str, required: bool = False) -> str:
+        """Ids and words as text, NULL where they are blank."""
+        sql, kind = self.value(*paths, required=required)
+        return f"nullif(CAST({casts.identifier(sql, kind, paths[0], self.table.where).value} AS VARCHAR), '')"
+
+    def texts(self, *paths: str) -> str:
+        """Lists of ids as lists of text."""
+        sql, kind = self.value(*paths)
+        if not is_list(kind):
+            if sql.startswith("CAST(NULL"):
+                return "CAST(NULL AS VARCHAR[])"
+            raise FormatError(f"{paths[0]} holds {kind}, not lists.", path=self.table.where)
+        return f"list_transform(CAST({sql} AS VARCHAR[]), lambda hit: nullif(hit, ''))"
+
+    def times(self, path: str, zone: str | None) -> str:
+        """SQL for timestamp, in UTC, and for time_form, how it is written, which a given zone makes irrelevant."""
+        sql, kind = self.value(path)
+        sql = casts.trimmed(sql) if is_text(kind) else sql
+        moment = casts.instant(sql, kind, zone or "UTC")
+        form = casts.time_form(sql, kind, moment) if zone is None else "CAST(NULL AS VARCHAR)"
+        return f"{moment} AS timestamp, {form} AS time_form"
+
+
+def ubi_records(
+    queries: Any,
+    events: Any,
+    engine: Engine,
+    options: JoinOptions,
+    *,
+    object_id: str,
+    surface: str,
+    normalise: bool,
+    zone: str | None,
+) -> Records:
+    """The queries and events of some files or frames."""
+    names = ("query_id", "user_query", "client_id", "timestamp", "action_name", surface)
+    kinds = dict.fromkeys(names, pa.string()) | dict.fromkeys(_HITS, pa.list_(pa.string()))
+    fields = RecordFields(queries, engine, kinds, "queries of UBI")
+    pages = engine.hold(
+        f"SELECT {fields.text('query_id', required=True)} AS page, "
+        f"{_query_text(fields.text('user_query', required=True), normalise)} AS query, "
+        f"{fields.times('timestamp', zone)}, {fields.text('client_id')} AS user_id, "
+        f"{fields.text(surface)} AS surface, {fields.texts(*_HITS)} AS documents, "
+        f"{fields.text('action_name')} IS NOT NULL AS stray FROM {fields.table}"
+    )
+    document = f"event_attributes.object.{object_id}"
+    names = ("action_name", "query_id", "timestamp", document, *_ORDINALS[:2])
+    fields = RecordFields(events, engine, dict.fromkeys(names, pa.string()), "events of UBI")
+    ordinal = f"CAST({fields.value(*_ORDINALS)[0]} AS VARCHAR)"
+    raw = (
+        f"SELECT {fields.text('action_name', required=True)} AS action, "
+        f"{fields.text('query_id', required=True)} AS page, "
+        f"{fields.text(document, object_id, required=True)} AS doc_id, "
+        f"{casts.whole(casts.trimmed(ordinal), pa.string()).value} AS ordinal, "
+        f"CAST({fields.value('timestamp')[0]} AS VARCHAR) AS mark FROM {fields.table}"
+    )
+    shown = _among("action", options.impression_action) if options.impressions != "returned" else "FALSE"
+    kind = f"WHEN {_among('action', options.click_action)} THEN 'click' WHEN {shown} THEN 'impression'"
+    fine = "CASE WHEN record <> 'other' THEN"
+    read = engine.sql(
+        f"SELECT record, {fine} page END AS page, {fine} doc_id END AS doc_id, "
+        "CASE WHEN record = 'impression' THEN ordinal END AS ordinal, CASE WHEN record <> 'impression' THEN action END "
+        "AS action, CASE WHEN record = 'click' THEN mark END AS mark, CAST(NULL AS VARCHAR) AS reason "
+        f"FROM (SELECT *, CASE {kind} ELSE 'other' END AS record FROM ({raw}))"
+    )
+    return Records(pages, read, fields.table.where, impressions=True)
+
+
+def metarank_records(
+    source: Any, engine: Engine, options: JoinOptions, query_field: str | None, normalise: bool, zone: str | None
+) -> Records:
+    """The rankings and interactions of some files or a frame."""
+    texts = ("event", "id", "timestamp", "user", "ranking", "item", "type", "tenant")
+    named = pa.list_(pa.struct([("name", pa.string()), ("value", pa.string())]))
+    kinds = {**dict.fromkeys(texts, pa.string()), "fields": named, "items": pa.list_(pa.struct([("id", pa.string())]))}
+    fields = RecordFields(source, engine, kinds, "events of Metarank")
+    table = fields.table
+    query, items = fields.value("fields")[0], fields.value("items", required=True)[0]
+    if "CAST(NULL" not in query:
+        names = _QUERY_FIELDS if query_field is None else (query_field,)
+        wanted = [f"list_extract(list_filter({query}, lambda f: f.name = {_literal(name)}), 1).value" for name in names]
+        query = f"CAST(coalesce({', '.join(wanted)}) AS VARCHAR)"
+    columns = ", ".join(f"{fields.text(name, required=name != 'user')} AS {name}_" for name in texts[:1] + texts[4:7])
+    kind = f"WHEN event_ = 'interaction' AND {_among('type_', options.click_action)} THEN 'click'"
+    raw = (
+        f"SELECT {columns}, {fields.text('id', required=True)} AS id_, {query} AS query_, "
+        f"{fields.times('timestamp', zone)}, CAST({fields.value('timestamp')[0]} AS VARCHAR) AS mark_, "
+        f"{fields.text('user')} AS user_, {fields.text('tenant')} AS tenant_, "
+        f"list_transform({items}, lambda i: nullif(CAST(i.id AS VARCHAR), '')) AS documents FROM {table}"
+    )
+    read = engine.hold(
+        f"SELECT *, CASE WHEN event_ = 'ranking' THEN 'ranking' {kind} ELSE 'other' END AS record FROM ({raw})"
+    )
+    of_click = "CASE WHEN record = 'click' THEN"
+    events = engine.sql(
+        f"SELECT record, {of_click} ranking_ END AS page, {of_click} item_ END AS doc_id, CAST(NULL AS BIGINT) AS "
+        "ordinal, CASE WHEN event_ = 'interaction' THEN type_ ELSE event_ END AS action, "
+        f"{of_click} mark_ END AS mark, CAST(NULL AS VARCHAR) AS reason FROM {read} WHERE record <> 'ranking'"
+    )
+    rankings = f"(SELECT *, {_query_text('query_', normalise)} AS query FROM {read} WHERE record = 'ranking')"
+    counts = engine.row(f"SELECT count(*) AS n, count(query) AS asked FROM {rankings}")
+    notes: tuple[str, ...] = ()
+    if not counts["n"]:
+        raise DataError(
+            f"{table.where}: there are no ranking events; the events are {other_actions(events) or 'none'}."
+        )
+    if not counts["asked"]:
+        if query_field is not None:
+            raise DataError(f"{table.where}: no ranking has the field {query_field!r}; see `query_field`.")
+        notes = (
+            f"no ranking names a query: all pages belong to one, {_ONE_QUERY!r}; if a field holds it, name it with "
+            "`query_field`",
+        )
+    query = "query" if counts["asked"] else _literal(_ONE_QUERY)
+    pages = engine.sql(
+        f"SELECT id_ AS page, {query} AS query, timestamp, time_form, user_ AS user_id, tenant_ AS surface, documents, "
+        f"FALSE AS stray FROM {rankings}"
+    )
+    return Records(pages, events, table.where, page_name="ranking", id_name="ranking", notes=notes)
+
+
+def yandex_records(source: Any, engine: Engine) -> Records:
+    """The queries and clicks of some files; the region of a query is its surface."""
+    files = text_files(source, "log")
+    for file in files:
+        parts = first_line(file).split("\t")
+        if parts[1:2] == ["M"] or any("," in part for part in parts[3:]):
+            raise FormatError(
+                "this is not a log of Yandex relevance prediction, whose lines are SessionID TimePassed Q QueryID "
+                "RegionID URL… and SessionID TimePassed C URL; records M, terms and domains belong to another layout.",
+                path=file,
+            )
+    kinds = {
+        "query": f"^{_ID}\t{_ID}\tQ\t{_ID}\t{_ID}(\t{_ID})+$",
+        "click": f"^{_ID}\t{_ID}\tC\t{_ID}$",
+        "unknown": f"^{_ID}\t{_ID}\t[^QC\t]+(\t|$)",
+    }
+    kind = " ".join(f"WHEN regexp_matches(line, '{pattern}') THEN '{name}'" for name, pattern in kinds.items())
+    lines = f"SELECT number, regexp_replace(line, '\r$', '') AS line FROM {engine.lines(files)}"
+    read = engine.hold(
+        f"SELECT *, string_split(line, '\t') AS parts, CASE {kind} ELSE 'broken' END AS kind FROM ({lines}) "
+        "WHERE trim(line) <> ''"
+    )
+    if not engine.rows(f"SELECT 1 AS n FROM {read} WHERE kind = 'query' LIMIT 1"):
+        where = some(files, 3)
+        raise DataError(f"{where}: there are no lines of queries (SessionID TimePassed Q QueryID RegionID URL…).")
+    part = "CAST(list_extract(parts, {}) AS BIGINT)".format
+    timed = f"number, list_extract(parts, 1) AS session, {part(2)} AS time"
+    documents = f"list_transform(range(6, array_length(parts) + 1), lambda place: {part('place')})"
+    turn = "CAST(row_number() OVER (PARTITION BY session ORDER BY time, number) AS VARCHAR)"
+    serps = engine.hold(
+        f"SELECT *, {turn} AS turn FROM (SELECT {timed}, {part(4)} AS query, list_extract(parts, 5) AS region, "
+        f"{documents} AS documents FROM {read} WHERE kind = 'query')"
+    )
+    pages = engine.sql(
+        "SELECT session || '-' || turn AS page, query, CAST(NULL AS TIMESTAMP) AS timestamp, CAST(NULL AS VARCHAR) AS "
+        f"time_form, CAST(NULL AS VARCHAR) AS user_id, region AS surface, documents, FALSE AS stray FROM {serps}"
+    )
+    clicks = f"SELECT {timed}, {part(4)} AS doc_id FROM {read} WHERE kind = 'click'"
+    shown = f"SELECT session, CAST(turn AS BIGINT) AS turn, time, number, unnest(documents) AS doc_id FROM {serps}"
+    attributed = (
+        f"SELECT c.session, c.doc_id, c.time, max(s.turn) AS turn FROM ({clicks}) AS c LEFT JOIN ({shown}) AS s "
+        "ON c.session = s.session AND c.doc_id = s.doc_id AND (s.time < c.time OR (s.time = c.time AND s.number < "
+        "c.number)) GROUP BY c.number, c.session, c.doc_id, c.time"
+    )
+    events = engine.sql(
+        "SELECT 'click' AS record, session || coalesce('-' || CAST(turn AS VARCHAR), '') AS page, doc_id, CAST(NULL AS "
+        "BIGINT) AS ordinal, CAST(NULL AS VARCHAR) AS action, CAST(time AS VARCHAR) AS mark, CASE WHEN turn IS NULL "
+        f"THEN 'never shown' END AS reason FROM ({attributed}) UNION ALL SELECT 'other', NULL, NULL, NULL, "
+        f"left(line, {_LONGEST_EXAMPLE}), NULL, CASE kind WHEN 'unknown' THEN 'unknown type' ELSE 'broken line' END "
+        f"FROM {read} WHERE kind IN ('unknown', 'broken')"
+    )
+    return Records(pages, events, some(files, 3), id_name="session", action_name="line")
+
+
+def _columns(kinds: Mapping[str, pa.DataType]) -> list[pa.Field]:
+    """Fields of JSON records; dots in names lead into objects."""
+    inner: dict[str, dict[str, pa.DataType]] = {}
+    for path, kind in kinds.items():
+        root, _, rest = path.partition(".")
+        inner.setdefault(root, {})[rest] = kind
+    return [pa.field(root, below.get("") or pa.struct(_columns(below))) for root, below in inner.items()]
+
+
+def _query_text(sql: str, normalise: bool) -> str:
+    """A query in lower case with single blanks between its words, or as it was typed; blank ones are NULL."""
+    if normalise:
+        return f"nullif(lower(trim(regexp_replace({sql}, '{_BLANKS}', ' ', 'g'))), '')"
+    return f"CASE WHEN regexp_replace({sql}, '{_BLANKS}', '', 'g') <> '' THEN {sql} END"
+
+
+def _literal(value: str) -> str:
+    return "'" + value.replace("'", "''") + "'"
+
+
+def _among(sql: str, words: Sequence[str]) -> str:
+    return f"coalesce({sql} IN ({', '.join(map(_literal, words))}), FALSE)"

@@ -1,0 +1,164 @@
+"""The files of a log that were counted, known by their content, so that none is counted twice unnoticed."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from cldrank.clicks.log.layout import LogLayout, columns_of
+from cldrank.errors import DataError
+from cldrank.fingerprints import file_fingerprint
+from cldrank.reading import reading
+from cldrank.tables import TableFile
+from cldrank.tables.columns import root_column
+from cldrank.tables.frames import arrow_table, frame_columns, frame_name, is_lazy
+from cldrank.wording import some
+
+_SMALL = 1 << 12  # bytes of a text file that may hold a header and nothing else
+_MOST_NAMED = 3
+_SHORT = 8  # digits of a fingerprint, in a name
+
+
+@dataclass(frozen=True)
+class LogFile:
+    """A file of a log that was counted.
+
+    name      its name; a copy under another name is the same file
+    size      in bytes
+    sha256    of its content
+    part      which of its rows were counted, such as "day=2026-11-15"; empty: all
+    folder    the name of the folder that it lay in: days often have files of the same names
+    """
+
+    name: str
+    size: int
+    sha256: str
+    part: str = ""
+    folder: str = ""
+
+    @property
+    def place(self) -> str:
+        """Its name behind that of its folder."""
+        return f"{self.folder}/{self.name}" if self.folder else self.name
+
+    @property
+    def is_valid(self) -> bool:
+        """Whether all fields have their types, which a damaged file of cells may not respect."""
+        texts = (self.name, self.sha256, self.part, self.folder)
+        return type(self.size) is int and all(isinstance(text, str) for text in texts)
+
+    def same_content(self, other: LogFile) -> bool:
+        """Whether both have the same bytes."""
+        return (self.size, self.sha256) == (other.size, other.sha256)
+
+    def shares_rows(self, other: LogFile) -> bool:
+        """Whether rows of one are rows of the other: the same content, and the same part of it or all of it."""
+        return self.same_content(other) and (self.part == other.part or not self.part or not other.part)
+
+    def is_changed(self, earlier: LogFile) -> bool:
+        """Whether it seems to be an earlier file with other content, by its name and that of its folder."""
+        return self.place == earlier.place and not self.same_content(earlier)
+
+
+def log_files(files: Sequence[TableFile], *, again: bool = False) -> dict[Path, LogFile]:
+    """The files by their content, each once; those without rows are left out.
+
+    again   accept a file that is named twice, or two of the same content
+    """
+    known: dict[tuple[int, str], tuple[LogFile, Path]] = {}
+    for file in (file.path for file in files):
+        with reading(file, "a log"):
+            if is_empty(file):
+                continue
+            folder = file.resolve().parent.name
+            named = LogFile(file.name, file.stat().st_size, file_fingerprint(file), folder=folder)
+        _, earlier = known.setdefault((named.size, named.sha256), (named, file))
+        if earlier is not file and not again:
+            what = "is named twice" if earlier.samefile(file) else f"has the same content as {earlier}"
+            raise DataError(f"{file} {what} and would be counted twice; name it once, or set `again` if intended.")
+    return {file: named for named, file in known.values()}
+
+
+def frame_source(frame: Any, layout: LogLayout) -> LogFile | None:
+    """A frame by its content: that of the columns that are read. One that is yet to be computed has none."""
+    import pyarrow as pa
+
+    if is_lazy(frame):
+        return None
+    names = frame_columns(frame)
+    wanted = {root_column(names, path) or path for path in columns_of(names, frame_name(frame), layout).values()}
+    table, digest = arrow_table(frame, sorted(wanted)), _Digest()
+    for name in sorted(wanted):
+        column = table.select([name]).combine_chunks()  # a frame may be in other pieces the next time
+        with pa.ipc.new_stream(pa.PythonFile(digest, "w"), column.schema) as stream:
+            stream.write_table(column)
+    content = digest.sha256.hexdigest()
+    return LogFile(f"{frame_name(frame)} {content[:_SHORT]}", digest.size, content)
+
+
+class _Digest(io.RawIOBase):
+    """A file of which only the size and the hash are kept."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sha256, self.size = hashlib.sha256(), 0
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, content: Any) -> int:
+        self.sha256.update(content)
+        self.size += len(content)
+        return len(content)
+
+
+def in_both(one: Iterable[LogFile], two: Iterable[LogFile]) -> list[LogFile]:
+    """The files that both have, in part or as a whole, under the names of the second."""
+    known: dict[str, list[LogFile]] = {}
+    for file in one:
+        known.setdefault(file.sha256, []).append(file)
+    return [file for file in two if any(map(file.shares_rows, known.get(file.sha256, ())))]
+
+
+def counted_before(
+    sources: Mapping[Path, LogFile], counted: Sequence[LogFile], empty: Iterable[Path] = ()
+) -> dict[Path, LogFile]:
+    """The files that were counted; one that has changed since is refused, as what it held cannot be taken away.
+
+    empty   files of the same log without rows, which had some when they were counted
+    """
+    before = set(in_both(counted, sources.values()))
+    places = {source.place for source in counted}
+    changed = [file for file in empty if f"{file.resolve().parent.name}/{file.name}" in places]
+    changed += [file for file, own in sources.items() if own not in before and any(map(own.is_changed, counted))]
+    if changed:
+        raise DataError(
+            f"{changed[0]} was counted before, with other content, and cells cannot be taken away again. If it was "
+            "corrected, rebuild the cells from all logs, or, in a folder of days, its days with `replace`; if it is "
+            "another file that has the same name, rename it, or add it with `again`."
+        )
+    return {file: named for file, named in sources.items() if named in before}
+
+
+def names_of(files: Iterable[LogFile]) -> str:
+    """The names of some files, for a message."""
+    return some((f"{file.name} ({file.part})" if file.part else file.name for file in files), _MOST_NAMED)
+
+
+def is_empty(path: Path) -> bool:
+    """Whether a file certainly has no rows; Spark writes such files for empty parts, all with the same content."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    if ".parquet" in path.suffixes or ".pq" in path.suffixes:
+        return bool(pq.read_metadata(path).num_rows == 0)
+    if path.stat().st_size > _SMALL:
+        return False
+    with pa.input_stream(str(path), compression="detect") as stream:
+        content = stream.read()
+    header = 0 if {".json", ".jsonl", ".ndjson"} & set(path.suffixes) else 1
+    return len(content.splitlines()) <= header

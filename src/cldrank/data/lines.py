@@ -1,0 +1,104 @@
+"""Text files, plain or compressed, as blocks of whole lines."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import lzma
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from cldrank.data.checks import check_file
+from cldrank.errors import FormatError
+from cldrank.reading import reading
+
+BLOCK_BYTES = 1 << 22
+_LONGEST_LINE = 1 << 26  # a row of a million features takes about a fifth of it
+_GZIP = b"\x1f\x8b"  # the first bytes of such a file
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+
+@dataclass(frozen=True)
+class LineBlock:
+    """Some whole lines of a file; the text always ends with a newline."""
+
+    path: Path
+    text: bytes
+    first_line: int
+
+    def place(self, at: int) -> tuple[int, int]:
+        """Line and column, both from 1, of a byte of the text."""
+        return self.first_line + self.text.count(b"\n", 0, at), at - self.text.rfind(b"\n", 0, at)
+
+    def parts(self, most: int) -> Iterator[LineBlock]:
+        r"""The same lines in blocks of at most `most` lines.
+
+        >>> [part.text for part in LineBlock(Path("a.txt"), b"1\n2\n3\n", 1).parts(2)]
+        [b'1\n2\n', b'3\n']
+        """
+        if self.text.count(b"\n") <= most:
+            yield self
+            return
+        lines = self.text.splitlines(keepends=True)
+        for start in range(0, len(lines), most):
+            yield LineBlock(self.path, b"".join(lines[start : start + most]), self.first_line + start)
+
+    def token(self, at: int, most: int = 40) -> str:
+        """The word that starts at a byte, for a message."""
+        word = (self.text[at : self.text.index(b"\n", at) + 1].split(maxsplit=1) or [b""])[0]
+        if self.text[at : at + 1].isspace():
+            word = b""
+        text = word.decode("utf-8", errors="backslashreplace")
+        return text if len(text) <= most else text[:most] + "…"
+
+
+def open_bytes(path: Path) -> Any:
+    """Open a file for reading, decompressed as its suffix says; one that is gzip against its name is refused."""
+    check_file(path)
+    if path.is_file():  # a pipe can be read only once
+        with reading(path, "a readable file"), path.open("rb") as file:
+            first = file.read(len(_GZIP))
+        if path.suffix == ".gz" and first and first != _GZIP:
+            raise FormatError("is not a gzip file; if it is plain text, rename it.", path=path)
+        if path.suffix != ".gz" and first == _GZIP:
+            raise FormatError(f"is a gzip file; rename it to {path.name}.gz.", path=path)
+    with reading(path, f"a complete {path.suffix} file"):
+        match path.suffix:
+            case ".gz":
+                return gzip.open(path)
+            case ".xz":
+                return lzma.open(path)
+            case ".bz2":
+                return bz2.open(path)
+            case ".zst":
+                import pyarrow as pa
+
+                return pa.CompressedInputStream(pa.OSFile(str(path)), "zstd")
+            case _:
+                return path.open("rb", buffering=0)
+
+
+def read_blocks(path: Path, block_bytes: int = BLOCK_BYTES) -> Iterator[LineBlock]:
+    """All of a file, block after block; a file that is damaged or cut off raises FormatError."""
+    line, rest = 1, b""
+    with open_bytes(path) as file:
+        while True:
+            with reading(path, f"a complete {path.suffix} file"):
+                chunk = file.read(block_bytes)
+            if not chunk:
+                break
+            if line == 1 and not rest:
+                chunk = chunk.removeprefix(_BYTE_ORDER_MARK)
+            end = chunk.rfind(b"\n") + 1
+            if end:
+                text = b"".join([rest, memoryview(chunk)[:end]])
+                yield LineBlock(path, text, line)
+                line, rest = line + text.count(b"\n"), b""
+            rest += chunk[end:]
+            if len(rest) > _LONGEST_LINE:
+                longest = f"{_LONGEST_LINE >> 20} MiB"
+                raise FormatError(f"this line is longer than {longest}; is it really text?", path=path, line=line)
+    if rest:
+        yield LineBlock(path, rest + b"\n", line)

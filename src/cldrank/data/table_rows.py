@@ -1,0 +1,574 @@
+"""Candidates in tables with named columns: Parquet and CSV files, and frames.
+
+The columns are `query_id`, `doc_id`, `label`, and one column per feature or one list column, unless others are named.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from os import PathLike
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+from pyarrow import csv as arrow_csv
+
+from cldrank.arguments import shortened
+from cldrank.data import checks
+from cldrank.data.checks import BLOCK_VALUES, Missing
+from cldrank.data.dataset import RankingDataset
+from cldrank.data.lines import open_bytes
+from cldrank.data.new_array import NewArray
+from cldrank.data.rows import Documents, RowBatch, RowSource, runs_of
+from cldrank.errors import DataError, FormatError, UsageError
+from cldrank.files import replacing
+from cldrank.reading import reading
+from cldrank.tables import Role, TableFile, resolve_columns
+from cldrank.tables.frames import arrow_table, frame_name, is_lazy, native_frame
+from cldrank.tables.sources import csv_header
+from cldrank.tables.types import is_list, is_number, is_text
+from cldrank.wording import some
+from cldrank.workers import ahead, available_cores, fair_threads
+
+ColumnNames = Mapping[str, str | Sequence[str]]
+
+_ROLES = (Role("query_id", required=True), Role("doc_id"), Role("label"), Role("features"))
+_METADATA = b"cldrank"
+_BUFFER_BYTES = 1 << 16  # of a column that is read
+_CSV_BLOCK_BYTES = 1 << 24  # of text; a row must fit
+_LARGEST = 2**63 - 1
+_NO_VALUE = ("", "#N/A", "#NA", "-NaN", "-nan", "N/A", "NA", "NULL", "NaN", "n/a", "nan", "null")
+_CHOOSE = 'choose the feature columns with `columns={"features": ...}`'
+
+
+@dataclass(frozen=True, eq=False)
+class TablePart:
+    """A file, or a frame: its columns, and a function that reads some of them.
+
+    read       columns and a number of rows → batches of at most as many rows, in order
+    rows       how many rows it promises; None where only reading tells
+    is_text    whether all values come as text, as in CSV
+    """
+
+    where: Path | str
+    schema: pa.Schema
+    read: Callable[[Sequence[str], int], Iterator[pa.RecordBatch]]
+    rows: int | None = None
+    is_text: bool = False
+
+    def kind(self, column: str) -> pa.DataType:
+        """The type of a column's values; of the first, where two have that name."""
+        kind = self.schema.types[self.schema.names.index(column)]
+        return kind.value_type if pa.types.is_dictionary(kind) else kind
+
+    def refused(self, problem: str) -> FormatError:
+        """The error for a problem of this part."""
+        return FormatError(problem, path=self.where)
+
+
+# -- parts ---------------------------------------------------------------------------------------------------------
+
+
+def file_part(file: TableFile) -> TablePart:
+    """A Parquet or CSV file."""
+    return _csv_part(file.path) if file.format == "csv" else _parquet_part(file.path)
+
+
+def frame_part(frame: Any) -> TablePart:
+    """A frame; a lazy one is computed. Columns of numbers become Arrow's batch by batch."""
+    import narwhals.stable.v2 as nw
+
+    where = frame_name(frame)
+    native = native_frame(frame)
+    named = all(isinstance(name, str) for name in nw.from_native(native).collect_schema().names())
+    if is_lazy(native) or not named:
+        native = arrow_table(native)
+    if isinstance(native, pa.Table):
+        return TablePart(
+            where,
+            native.schema,
+            lambda columns, rows: iter(native.select(list(columns)).to_batches(max_chunksize=rows)),
+            len(native),
+        )
+    whole = nw.from_native(native, eager_only=True)
+    numbers = [name for name in whole.columns if whole[name].dtype.is_numeric()]
+    others = arrow_table(whole.select([name for name in whole.columns if name not in numbers]))
+    empty = arrow_table(whole.head(0))
+    fields = [(empty if name in numbers else others).schema.field(name) for name in whole.columns]
+
+    def read(columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
+        for start in range(0, len(whole), rows):
+            own = arrow_table(whole[start : start + rows].select([name for name in columns if name in numbers]))
+            parts = [own[name] if name in numbers else others[name].slice(start, rows) for name in columns]
+            yield from pa.table(parts, names=list(columns)).combine_chunks().to_batches()
+
+    return TablePart(where, pa.schema(fields), read, len(whole))
+
+
+def _parquet_part(path: Path) -> TablePart:
+    """A Parquet file. Texts are read as codes and a dictionary, so that a long one that repeats is held once."""
+    what = "a readable Parquet file"
+    with reading(path, what):
+        schema = pq.read_schema(path)
+        texts = [field.name for field in schema if is_text(field.type)]
+        file = pq.ParquetFile(path, buffer_size=_BUFFER_BYTES, pre_buffer=False, read_dictionary=texts)
+        rows = file.metadata.num_rows
+
+    def read(columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
+        with reading(path, what):
+            for batch in file.iter_batches(rows, columns=list(columns)):
+                yield batch.select(list(columns))
+
+    return TablePart(path, schema, read, rows)
+
+
+def _csv_part(path: Path) -> TablePart:
+    """A CSV file, all of it as text: no odd value decides what a column holds."""
+    names, delimiter = csv_header(path)
+    parsing = arrow_csv.ParseOptions(delimiter=delimiter, newlines_in_values=True)
+    kinds = dict.fromkeys(names, pa.large_string())
+
+    def read(columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
+        options = arrow_csv.ConvertOptions(column_types=kinds, include_columns=list(columns))
+        with open_bytes(path) as file, reading(path, "a CSV file"):
+            blocks = arrow_csv.ReadOptions(block_size=_CSV_BLOCK_BYTES)
+            for batch in arrow_csv.open_csv(file, blocks, parsing, options):
+                for start in range(0, len(batch), rows):
+                    yield batch.slice(start, rows)
+
+    return TablePart(path, pa.schema([(name, pa.large_string()) for name in names]), read, is_text=True)
+
+
+# -- columns -------------------------------------------------------------------------------------------------------
+
+
+class FeatureColumns(NamedTuple):
+    """Which column holds what.
+
+    is_list     whether all features are in one column of lists
+    takes_all   whether every column without another role is a feature
+    """
+
+    query_id: str
+    doc_id: str | None
+    label: str | None
+    features: tuple[str, ...]
+    is_list: bool = False
+    takes_all: bool = False
+
+    @property
+    def ids(self) -> list[str]:
+        """The columns of ids."""
+        return [self.query_id, *([] if self.doc_id is None else [self.doc_id])]
+
+    @property
+    def all(self) -> list[str]:
+        """Every column that is read: ids, label, features."""
+        return [*self.ids, *([] if self.label is None else [self.label]), *self.features]
+
+
+def _feature_columns(part: TablePart, columns: ColumnNames | None) -> FeatureColumns:
+    """The roles of the columns of a table, as `columns` says or by their names."""
+    names, given, listed = part.schema.names, dict(columns or {}), None
+    if "features" in given and not isinstance(given["features"], str):
+        listed = list(given.pop("features"))
+    for role, column in given.items():
+        if not isinstance(column, str):
+            raise UsageError(f"`columns` takes the name of one column for {role}, not {column!r}.")
+    if not given and listed is None and {"position", "impressions", "clicks"} <= set(names):
+        raise part.refused("holds cells of a click log, not features; see `cldrank clicks show`.")
+    roles = resolve_columns(names, given, _ROLES, str(part.where))  # type: ignore[arg-type]
+    ids = roles["query_id"], roles.get("doc_id"), roles.get("label")
+    there = f"there are {some(map(repr, names), most=8)}"
+    for column in listed or ():
+        if column not in names:
+            raise part.refused(f"there is no column {column!r} (for features); {there}.")
+        if column in ids:
+            role = next(role for role, name in roles.items() if name == column)
+            raise UsageError(f"column {column!r} cannot be a feature and the {role} too; leave it out.")
+    if listed is not None:
+        return FeatureColumns(*ids, tuple(listed))
+    if "features" in roles:
+        return FeatureColumns(*ids, (roles["features"],), is_list=is_list(part.kind(roles["features"])))
+    rest = tuple(column for column in names if column not in ids)
+    if "clicked" in rest and {"position", "session_id"}.intersection(rest):  # who learns from it knows the answer
+        raise part.refused(
+            f"this looks like a click log ({there}), not like features of candidates. If these are features, {_CHOOSE}."
+        )
+    return FeatureColumns(*ids, rest, takes_all=True)
+
+
+def _check_part(part: TablePart, columns: FeatureColumns, first: TablePart) -> None:
+    """Refuse a part that lacks a column, has one of the wrong type, or one that the first part lacks."""
+    names = part.schema.names
+    for column in columns.all:
+        if column not in names:
+            raise part.refused(f"there is no column {column!r}, which the first part has.")
+        if names.count(column) > 1:
+            raise part.refused(f"column {column!r} appears more than once; names must be unique.")
+    extra = set(names).difference(columns.all) if columns.takes_all else ()
+    if extra:
+        raise part.refused(f"column {min(extra)!r} is not in the first part; {_CHOOSE}.")
+    if not columns.features:
+        raise part.refused("there is no feature column.")
+    if not part.is_text:
+        _check_types(part, columns, first)
+
+
+def _check_types(part: TablePart, columns: FeatureColumns, first: TablePart) -> None:
+    for column in columns.ids:
+        _check_ids(part, column)
+        here, there = ("text" if is_text(one.kind(column)) else "whole numbers" for one in (part, first))
+        if here != there:
+            raise part.refused(f"column {column!r} holds {here} here, {there} in {first.where}.")
+    for column in columns.features:
+        kind = part.kind(column)
+        if columns.is_list and not (is_list(kind) and _is_numeric(kind.value_type)):
+            raise part.refused(f"column {column!r} holds {kind}, not lists of numbers.")
+        if not columns.is_list:
+            _check_numeric(part, column)
+    if columns.label is not None and not _is_numeric(part.kind(columns.label)):
+        raise part.refused(f"column {columns.label!r} holds {part.kind(columns.label)}; labels are numbers.")
+
+
+def _check_ids(part: TablePart, column: str) -> None:
+    kind = part.kind(column)
+    if not (pa.types.is_integer(kind) or is_text(kind)):
+        raise part.refused(f"column {column!r} holds {kind}; ids are whole numbers or text.")
+
+
+def _check_numeric(part: TablePart, column: str) -> None:
+    if not _is_numeric(part.kind(column)):
+        raise part.refused(f"column {column!r} holds {part.kind(column)}, not numbers; {_CHOOSE}.")
+
+
+def _is_numeric(kind: pa.DataType) -> bool:
+    return is_number(kind) or bool(pa.types.is_boolean(kind))
+
+
+# -- rows ----------------------------------------------------------------------------------------------------------
+
+
+class TableSource(RowSource):
+    """Candidates in parts of one table.
+
+    wanted   the features of a ranker: columns of just these names are read in its order
+    """
+
+    def __init__(
+        self,
+        parts: Sequence[TablePart],
+        columns: ColumnNames | None = None,
+        missing: Missing = None,
+        wanted: Sequence[str] = (),
+    ) -> None:
+        self._parts, self.where = parts, [part.where for part in parts]
+        roles = _feature_columns(parts[0], columns)
+        if all(part.rows == 0 for part in parts):
+            raise parts[0].refused("holds no rows.")
+        if wanted and not roles.is_list and sorted(roles.features) == sorted(wanted):
+            roles = roles._replace(features=tuple(wanted))
+        for part in parts:
+            _check_part(part, roles, parts[0])
+        self._columns, self.ids_as_text = roles, parts[0].is_text
+        self.expected_rows = sum(part.rows or 0 for part in parts)
+        notes = [_description(part) for part in parts]
+        self.name = notes[0].get("name", "")
+        self.synthetic = any(note.get("synthetic", False) for note in notes)
+        saved_with_missing = any(note.get("has_missing", False) for note in notes)
+        self.missing = checks.KEEP if missing is None and saved_with_missing else missing
+        self.feature_names = roles.features
+        if roles.is_list:
+            width = _list_width(parts, roles.features[0])
+            self.feature_names = checks.unique_names(_list_names(parts, notes, width), width)
+
+    def batches(self) -> Iterator[RowBatch]:
+        """All rows; columns become features in threads, while the next ones are read."""
+        rows = max(1, min(1 << 14, BLOCK_VALUES // max(len(self.feature_names), 1)))
+        threads = fair_threads(available_cores())
+        for part in self._parts:
+            row = 0
+            made: Any = partial(ahead, threads=threads, most=threads) if threads > 1 else map
+            for batch in made(lambda read: self._batch(*read), self._placed(part, rows)):
+                row += len(batch)
+                yield batch
+            if part.rows is not None and row != part.rows:
+                raise part.refused(f"ends after {row:,} of {part.rows:,} rows.")
+
+    def documents(self) -> Documents:
+        """Whether there is a column of document ids."""
+        return "none" if self._columns.doc_id is None else "named"
+
+    def _placed(self, part: TablePart, rows: int) -> Iterator[tuple[TablePart, int, pa.RecordBatch]]:
+        row = 0
+        for batch in part.read(self._columns.all, rows):
+            if batch.num_rows:
+                yield part, row, batch
+            row += batch.num_rows
+
+    def _batch(self, part: TablePart, row: int, batch: pa.RecordBatch) -> RowBatch:
+        columns, values = self._columns, batch.columns
+        width = len(columns.all) - len(columns.features)
+        run_rows, run_ids = runs_of(_ids(values[0], columns.query_id, part, row))
+        doc_ids = None if columns.doc_id is None else _ids(values[1], columns.doc_id, part, row)
+        labels = None if columns.label is None else _labels(values[width - 1], columns.label, part, row)
+        if columns.is_list:
+            with reading(part.where, "a readable file"):
+                features = _list_block(values[width], columns.features[0], len(self.feature_names), part, row)
+        else:
+            features = _column_block(values[width:], columns.features, part, row)
+        return RowBatch(part.where, row, run_rows, run_ids, doc_ids, labels, checks.filled(features, self.missing))
+
+
+def _column_block(values: Sequence[pa.Array], names: Sequence[str], part: TablePart, row: int) -> NDArray[np.float32]:
+    block = np.empty((len(values[0]), len(names)), dtype=np.float32)
+    with np.errstate(over="ignore"):  # what overflows becomes infinite, and is refused as such
+        for place, (name, column) in enumerate(zip(names, values, strict=True)):
+            block[:, place] = numbers_of(column, name, part, row)
+    return block
+
+
+def _ids(values: pa.Array, column: str, part: TablePart, row: int) -> pa.Array:
+    """Ids as int64, or as text with a dictionary of those that occur; a missing one is refused."""
+    if part.is_text:
+        values = pc.if_else(pc.equal(values, ""), None, values)
+    _refuse_null(values, column, part, row)
+    encoded = pa.types.is_dictionary(values.type)
+    if not is_text(values.type.value_type if encoded else values.type):
+        values = values.dictionary_decode() if encoded else values
+        if pa.types.is_uint64(values.type) and len(values) and pc.max(values).as_py() > _LARGEST:
+            at = pc.index(pc.greater(values, pa.scalar(_LARGEST, pa.uint64())), True).as_py()
+            raise part.refused(
+                f"column {column!r} is {values[at]} in row {row + at} (counted from 0), too large for a 64-bit number; "
+                "store such ids as text."
+            )
+        return values.cast(pa.int64())
+    with reading(part.where, "a readable file"):
+        values = values if encoded else values.dictionary_encode()
+        used, codes = np.unique(values.indices.to_numpy(), return_inverse=True)
+        texts = values.dictionary.take(pa.array(used))
+        texts.validate(full=True)
+        return pa.DictionaryArray.from_arrays(pa.array(codes.astype(np.int32)), texts.cast(pa.large_string()))
+
+
+def id_texts(values: pa.Array, column: str, part: TablePart, row: int) -> list[str]:
+    """Ids as text, however they are stored; a column of anything but whole numbers or text is refused."""
+    _check_ids(part, column)
+    return list(map(str, (values if part.is_text else _ids(values, column, part, row)).to_pylist()))
+
+
+def _labels(values: pa.Array, column: str, part: TablePart, row: int) -> NDArray[np.float32]:
+    numbers = numbers_of(values, column, part, row, null_is_nan=False)
+    return checks.row_labels(numbers, len(values), first_row=row)
+
+
+def numbers_of(values: pa.Array, column: str, part: TablePart, row: int, *, null_is_nan: bool = True) -> NDArray[Any]:
+    """The numbers of a column, missing ones as NaN or refused."""
+    if part.is_text:
+        values = _parsed(values, column, part, row)
+    elif pa.types.is_boolean(values.type):
+        values = values.cast(pa.uint8())  # numpy would have objects for true, false and null
+    elif pa.types.is_decimal(values.type):
+        values = values.cast(pa.float64())
+    elif not is_number(values.type):
+        raise part.refused(f"column {column!r} holds {part.kind(column)}, not numbers.")
+    if not null_is_nan:
+        _refuse_null(values, column, part, row)
+    numbers: NDArray[Any] = values.to_numpy(zero_copy_only=False)  # nulls become NaN
+    return numbers
+
+
+def _parsed(values: pa.Array, column: str, part: TablePart, row: int) -> pa.Array:
+    """The numbers that texts stand for; 0x10 and true are none, and a missing value is null."""
+    try:
+        return values.cast(pa.float64())
+    except pa.ArrowInvalid:
+        trimmed = pc.utf8_trim_whitespace(values.cast(pa.large_string()))
+    plain = pc.if_else(pc.is_in(trimmed, value_set=pa.array(_NO_VALUE, pa.large_string())), None, trimmed)
+    try:
+        return plain.cast(pa.float64())
+    except pa.ArrowInvalid:
+        at = next(place for place in range(len(plain)) if not _is_number(plain[place : place + 1]))
+        value = shortened(values[at].as_py())
+        problem = f"column {column!r} is {value} in row {row + at} (counted from 0), which is not a number."
+        raise part.refused(problem) from None
+
+
+def _is_number(text: pa.Array) -> bool:
+    try:
+        text.cast(pa.float64())
+    except pa.ArrowInvalid:
+        return False
+    return True
+
+
+def _refuse_null(values: pa.Array, column: str, part: TablePart, row: int) -> None:
+    if values.null_count:
+        at = row + pc.index(values.is_null(), True).as_py()
+        raise part.refused(f"column {column!r} is null in row {at} (counted from 0); every row needs a value.")
+
+
+# -- lists of features, and what files note of them ----------------------------------------------------------------
+
+
+def _list_block(column: Any, name: str, width: int, part: TablePart, row: int) -> NDArray[np.float32]:
+    _refuse_null(column, name, part, row)
+    lengths = pc.list_value_length(column).to_numpy(zero_copy_only=False)
+    odd = np.flatnonzero(lengths != width)
+    if len(odd):
+        raise part.refused(
+            f"the list of features has {lengths[odd[0]]} entries in row {row + odd[0]} (counted from 0), not {width}."
+        )
+    with np.errstate(over="ignore"):
+        block: NDArray[np.float32] = column.flatten().to_numpy(zero_copy_only=False).astype(np.float32)
+    return block.reshape(len(column), -1)
+
+
+def _list_width(parts: Sequence[TablePart], column: str) -> int:
+    """The length of the first list."""
+    for part in parts:
+        for batch in part.read([column], 1):
+            if batch.num_rows:
+                _refuse_null(batch.column(0), column, part, 0)
+                width = len(batch.column(0)[0])
+                if not width:
+                    raise part.refused("the lists of features are empty.")
+                return width
+    raise parts[0].refused("holds no rows.")
+
+
+def _list_names(parts: Sequence[TablePart], notes: Sequence[dict[str, Any]], width: int) -> tuple[str, ...]:
+    """The names of the entries of a list column, as this library noted them; none for files of others."""
+    known: tuple[str, ...] = ()
+    for part, note in zip(parts, notes, strict=True):
+        names = tuple(note.get("feature_names", ()))
+        if names and len(names) != width:
+            raise part.refused(f"the metadata names {len(names)} features, but the lists hold {width}.")
+        for place, (own, first) in enumerate(zip(names, known, strict=False), start=1):
+            if own != first:
+                raise part.refused(f"has {own!r} as feature {place}, where {parts[0].where} has {first!r}.")
+        known = known or names
+    return known
+
+
+def _description(part: TablePart) -> dict[str, Any]:
+    """The metadata that `save_parquet` wrote; empty for other files."""
+    try:
+        note = json.loads((part.schema.metadata or {}).get(_METADATA, b"{}"))
+        names = note.get("feature_names", [])
+        flags = [note.get(key, False) for key in ("synthetic", "has_missing")]
+        texts = [note.get("name", ""), *names]
+        if isinstance(names, list) and {*map(type, flags)} == {bool} and {*map(type, texts)} == {str}:
+            return dict(note)
+    except (ValueError, RecursionError, AttributeError, TypeError):
+        pass
+    raise part.refused(
+        "the metadata 'cldrank', with the name of the data and whether it is synthetic, is damaged; write the file "
+        "again."
+    )
+
+
+def save_parquet(
+    blocks: Iterable[RankingDataset],
+    path: str | PathLike[str],
+    *,
+    features: Literal["columns", "list"] = "columns",
+) -> int:
+    """Save datasets one after the other in one Parquet file, holding one at a time; returns the number of rows.
+
+    The file appears under its name only when it is complete.
+    """
+    rows, writer = 0, None
+    with replacing(path) as temporary:
+        try:
+            for block in blocks:
+                table = _table(block, features)
+                writer = writer or pq.ParquetWriter(temporary, table.schema, compression="zstd")
+                writer.write_table(table)
+                rows += block.n_rows
+        finally:
+            if writer is not None:
+                writer.close()
+        if writer is None:
+            raise DataError(f"{path}: there is nothing to save; no dataset was given.")
+    return rows
+
+
+def _table(dataset: RankingDataset, layout: Literal["columns", "list"]) -> pa.Table:
+    columns: dict[str, Any] = {"query_id": pa.array(dataset.query_ids[dataset.row_queries])}
+    if dataset.doc_ids is not None:
+        columns["doc_id"] = pa.array(dataset.doc_ids)
+    if dataset.labels is not None:
+        columns["label"] = pa.array(dataset.labels)
+    clash = set(columns).intersection(dataset.feature_names)
+    if clash:
+        raise DataError(f"a feature is called {sorted(clash)[0]!r}, as a column of ids; rename it.")
+    note: dict[str, Any] = {"name": dataset.name, "synthetic": dataset.synthetic}
+    if dataset.has_missing:
+        note["has_missing"] = True
+    if layout == "list":
+        flat = pa.array(dataset.features.ravel())
+        columns["features"] = pa.FixedSizeListArray.from_arrays(flat, dataset.n_features)
+        note["feature_names"] = list(dataset.feature_names)
+    else:
+        for index, feature in enumerate(dataset.feature_names):
+            columns[feature] = pa.array(np.ascontiguousarray(dataset.features[:, index]))
+    return pa.table(columns).replace_schema_metadata({_METADATA: json.dumps(note).encode()})
+
+
+# -- frames that are scored row by row -----------------------------------------------------------------------------
+
+
+def frame_features(source: Any, names: Sequence[str]) -> NDArray[np.float32]:
+    """Some columns of a frame as a table of features, in this order; missing values are NaN.
+
+    >>> frame_features(pa.table({"b": [1, None], "other": ["x", "y"], "a": [True, False]}), ["a", "b"])
+    array([[ 1.,  1.],
+           [ 0., nan]], dtype=float32)
+    """
+    if is_lazy(source):
+        raise UsageError(
+            f"{frame_name(source)} is yet to be computed, and its rows have no fixed order that scores could follow; "
+            "collect it first."
+        )
+    part = frame_part(source)
+    there = part.schema.names
+    absent = [name for name in names if name not in there]
+    if absent:
+        raise part.refused(
+            f"{some(map(repr, absent), most=5)} {'is' if len(absent) == 1 else 'are'} missing among its columns "
+            f"({some(map(repr, there), most=5)}); the ranker finds its features by their names. To take columns by "
+            "their place, pass an array."
+        )
+    for name in names:
+        _check_numeric(part, name)
+    features = NewArray("features", np.float32, width=len(names))
+    for batch in part.read(names, 1 << 14):
+        features.append(_column_block(batch.columns, names, part, features.rows))
+    return features.finish()
+
+
+def as_series(source: Any, scores: NDArray[np.float64]) -> Any:
+    """Scores as a column that fits a frame: a Series of its kind, called `score`, or an Arrow array.
+
+    >>> as_series(pa.table({"a": [1, 2]}), np.array([0.5, 0.25])).to_pylist()
+    [0.5, 0.25]
+    """
+    import narwhals.stable.v2 as nw
+
+    native = nw.to_native(source, pass_through=True)
+    if isinstance(native, pa.RecordBatch):
+        return pa.array(scores)
+    frame = nw.from_native(native, eager_only=True)
+    if frame.implementation.is_pandas_like():
+        series = nw.get_native_namespace(frame).Series(scores, index=native.index, name="score", copy=False)
+    else:
+        series = nw.new_series("score", scores, backend=frame.implementation).to_native()
+    return series if source is native else nw.from_native(series, series_only=True)

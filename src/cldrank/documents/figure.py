@@ -1,0 +1,279 @@
+"""Figures as values: axes, series with their looks, and the colours of pages and pictures."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import count
+from typing import Literal
+
+from cldrank.documents.numbers import percent, round_step, short
+
+_LOG_FROM = 30.0  # values that span more than this factor get a logarithmic axis
+_MOST_STEPS = 6  # of an axis that begins at 0
+
+# the colours of pages and pictures by what they are for, light and dark
+THEMES: Mapping[str, Mapping[str, str]] = {
+    "light": {
+        "ground": "#f7f7f5", "card": "#ffffff", "ink": "#1f2328", "quiet": "#626a73", "rule": "#e3e4e1",
+        "grid": "#ececea", "accent": "#2f6db5", "none": "#f1f1ef", "ok": "#2c7a4b", "ok-ground": "#e7f3eb",
+        "note": "#48617d", "note-ground": "#e9eff6", "warning": "#8f5600", "warning-ground": "#fbf0dc",
+        "blocking": "#a62b2b", "blocking-ground": "#fae6e4",
+    },
+    "dark": {
+        "ground": "#15181c", "card": "#1d2126", "ink": "#e4e6e8", "quiet": "#9aa3ac", "rule": "#30363d",
+        "grid": "#2a2f36", "accent": "#79aee8", "none": "#262b31", "ok": "#7fce9c", "ok-ground": "#1c3226",
+        "note": "#a9c1dc", "note-ground": "#222e3b", "warning": "#f0bd6a", "warning-ground": "#392b14",
+        "blocking": "#f39a92", "blocking-ground": "#401f1f",
+    },
+}  # fmt: skip
+IN_DARK = "@media screen and (prefers-color-scheme: dark)"
+
+# shapes of about the same size around 0, 0, as SVG paths
+MARKERS = {
+    "circle": "M-3.4,0a3.4,3.4 0 1,0 6.8,0a3.4,3.4 0 1,0 -6.8,0z",
+    "square": "M-3.1,-3.1h6.2v6.2h-6.2z",
+    "up": "M0,-4.1L3.9,2.8H-3.9z",
+    "down": "M0,4.1L3.9,-2.8H-3.9z",
+    "diamond": "M0,-4.4L3.6,0L0,4.4L-3.6,0z",
+    "cross": "M-3.6,-2.1L-2.1,-3.6L0,-1.5L2.1,-3.6L3.6,-2.1L1.5,0L3.6,2.1L2.1,3.6L0,1.5L-2.1,3.6L-3.6,2.1L-1.5,0z",
+    "plus": "M-1.2,-4H1.2V-1.2H4V1.2H1.2V4H-1.2V1.2H-4V-1.2H-1.2z",
+    "left": "M-4.1,0L2.8,-3.9V3.9z",
+    "right": "M4.1,0L-2.8,-3.9V3.9z",
+}
+
+# of series, light and dark; the first seven can be told apart with every kind of colour vision
+COLOURS = {
+    "blue": ("#2340c8", "#3f7dff"), "amber": ("#dd7901", "#dd9a24"), "green": ("#017d62", "#12bd9f"),
+    "purple": ("#82107f", "#f29af2"), "red": ("#a31d08", "#e8402c"), "grey": ("#8f909c", "#777a86"),
+    "ink": ("#1f2328", "#e4e6e8"), "sky": ("#3a9bd3", "#8fd3ff"), "brown": ("#8a5a3a", "#cf9a7c"),
+    "violet": ("#7a5fd0", "#b7a3f5"), "olive": ("#6f7a00", "#c2cf52"),
+}  # fmt: skip
+SOLID: tuple[float, ...] = ()
+_DASHES = (SOLID, (7, 3), (2, 2.5), (9, 3, 2, 3), (5, 2, 2, 2, 2, 2))
+
+
+@dataclass(frozen=True)
+class Look:
+    """The look of a series: a colour of `COLOURS`, lengths of strokes and gaps, and a shape of `MARKERS`."""
+
+    colour: str
+    dash: tuple[float, ...]
+    marker: str
+
+
+def looks(series: Iterable[str], fixed: Mapping[str, Look] | None = None) -> dict[str, Look]:
+    """A look for each series: the one that is `fixed` for its name (in small letters), or one that is still free."""
+    names = list(dict.fromkeys(series))
+    chosen = {name: fixed[name.lower()] for name in names if name.lower() in fixed} if fixed else {}
+    taken = set(chosen.values())
+    free = (look for look in _variants([look.colour for look in taken]) if look not in taken)
+    return {name: chosen.get(name) or next(free) for name in names}
+
+
+def _variants(used: Sequence[str]) -> Iterator[Look]:
+    """Looks without end, colours not yet used first; several hundred come before the first comes again."""
+    colours = sorted(COLOURS, key=used.count)
+    markers = list(MARKERS)
+    for turn in count():
+        for place, colour in enumerate(colours, start=turn):
+            yield Look(colour, _DASHES[place % len(_DASHES)], markers[place % len(markers)])
+
+
+@dataclass(frozen=True)
+class Axis:
+    """A range of values on a linear or logarithmic scale, with labels at its ticks.
+
+    name, brief    what the axis shows, in full and in one or two words
+
+    >>> axis = Axis.across([1_000, 10_000, 100_000])
+    >>> axis.logarithmic, axis.labels
+    (True, ('1k', '10k', '100k'))
+    """
+
+    low: float
+    high: float
+    ticks: tuple[float, ...]
+    labels: tuple[str, ...]
+    logarithmic: bool = False
+    name: str = ""
+    brief: str = ""
+
+    @classmethod
+    def across(cls, values: Iterable[float], name: str = "", brief: str = "") -> Axis:
+        """A horizontal axis with ticks at the values themselves, as far as there is room."""
+        known = sorted(set(values))
+        logarithmic = known[0] > 0 and known[-1] / known[0] >= _LOG_FROM
+        low, high = (math.log10(known[0]), math.log10(known[-1])) if logarithmic else (known[0], known[-1])
+        margin = 0.035 * (high - low) or 0.5
+        low, high = low - margin, high + margin
+        if logarithmic:
+            low, high = 10.0 ** max(low, -307.0), 10.0 ** min(high, 308.0)
+        axis = cls(low, high, tuple(known), _labels(known, low, high), logarithmic, name, brief)
+        kept = axis._ticks_with_room()
+        return replace(axis, ticks=kept, labels=_labels(kept, low, high))
+
+    @classmethod
+    def around(cls, values: Iterable[float], most: int = 8, name: str = "") -> Axis:
+        """A linear axis just wide enough, with at most `most` ticks at round numbers."""
+        known = list(values)
+        low, high = min(known), max(known)
+        margin = 0.04 * (high - low)
+        if margin < 1e-9 * max(abs(high), 1.0):  # all alike
+            margin = 0.01 * (abs(high) if abs(high) > 1e-6 else 1.0)
+        low, high = low - margin, high + margin
+        step = round_step((high - low) / most)
+        places = range(math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) + 1)
+        ticks = tuple(float(f"{place * step:.10g}") for place in places)
+        return cls(low, high, ticks, _labels(ticks, low, high), name=name)
+
+    @classmethod
+    def from_zero(cls, top: float, *, in_percent: bool = False, name: str = "") -> Axis:
+        """A linear axis from 0 to a round number, for values up to `top`."""
+        top = top if top > 0 else 1.0
+        step = round_step(top / _MOST_STEPS)
+        ticks = tuple(index * step for index in range(math.ceil(top / step - 1e-9) + 1))
+        digits = max(0, -math.floor(math.log10(step * 100) + 1e-9))
+        labels = tuple(percent(tick, digits) if in_percent else short(tick) for tick in ticks)
+        return cls(0.0, ticks[-1], ticks, labels, name=name)
+
+    @classmethod
+    def of_labels(cls, labels: Sequence[str], *, most: int = 24, name: str = "") -> Axis:
+        """An axis of things that have names rather than values, at 0, 1, 2 …; at most `most` of them are written."""
+        step = max(1, math.ceil(len(labels) / max(most, 1)))
+        ticks = tuple(range(0, len(labels), step))
+        return cls(-0.5, max(len(labels), 1) - 0.5, ticks, tuple(labels[::step]), name=name)
+
+    @classmethod
+    def of_rows(cls, labels: Sequence[str]) -> Axis:
+        """A vertical axis of names, the first at the top."""
+        return cls(len(labels) - 0.5, -0.5, tuple(range(len(labels))), tuple(labels))
+
+    def place(self, value: float) -> float:
+        """Where a value is: 0 at the low end, 1 at the high end."""
+        if self.logarithmic:
+            return math.log(value / self.low) / math.log(self.high / self.low)
+        return (value - self.low) / (self.high - self.low)
+
+    def within(self, value: float) -> float:
+        """A value, moved to the nearer end if it lies outside."""
+        return min(max(value, self.low), self.high)
+
+    def _ticks_with_room(self) -> tuple[float, ...]:
+        """The ticks whose labels do not run into the one before."""
+        kept: list[tuple[float, str]] = []
+        for tick, label in zip(self.ticks, self.labels, strict=True):
+            space = 0.045 + 0.011 * (len(label) + len(kept[-1][1])) if kept else 0.0
+            if not kept or self.place(tick) - self.place(kept[-1][0]) >= space:
+                kept.append((tick, label))
+        return tuple(tick for tick, _ in kept)
+
+
+def _labels(ticks: Sequence[float], low: float, high: float) -> tuple[str, ...]:
+    """What is written at ticks, with as many digits as they need, at most four."""
+    if max(abs(low), abs(high)) >= 1_000:
+        return tuple(map(short, ticks))
+    digits = max((len(f"{tick:.4f}".rstrip("0").partition(".")[2]) for tick in ticks), default=0)
+    return tuple(f"{tick:.{digits}f}" for tick in ticks)
+
+
+@dataclass(frozen=True)
+class Point:
+    """A value with its interval, where it has one.
+
+    at           its place on the axis `along`
+    note         what is said when it is pointed at
+    reference    a value to compare it with, drawn as a ring
+    """
+
+    at: float
+    value: float
+    low: float | None = None
+    high: float | None = None
+    note: str = ""
+    reference: float | None = None
+
+
+@dataclass(frozen=True)
+class Series:
+    """Points that belong together; without a look they have the page's own colour."""
+
+    name: str
+    points: tuple[Point, ...]
+    look: Look | None = None
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A chart: series of points, `along` one axis, with `values` on the other.
+
+    kind          "curves": lines with bands · "dots": lines with whiskers · "bars": columns from 0 ·
+                  "rows": one row per series, whose values run across
+    marked        a value with a grid line that stands out
+    references    what the rings are, such as "published"; empty where there are none
+    about         a sentence below the title
+    """
+
+    title: str
+    series: tuple[Series, ...]
+    along: Axis
+    values: Axis
+    kind: Literal["curves", "dots", "bars", "rows"] = "curves"
+    width: int = 360
+    height: int = 264
+    marked: float | None = None
+    references: str = ""
+    about: str = ""
+
+    def _repr_svg_(self) -> str:
+        from cldrank.documents.svg import picture
+
+        return picture([self])
+
+    @property
+    def is_cut_off(self) -> bool:
+        """Whether an interval reaches beyond the axis."""
+        ends = [end for series in self.series for point in series.points for end in (point.low, point.high)]
+        return any(end is not None and end != self.values.within(end) for end in ends)
+
+
+@dataclass(frozen=True)
+class HeatMap:
+    """A square table of counts, darker where they are larger (on a log scale); the diagonal is left out.
+
+    names     of the rows, and of the columns
+    across    what the names are
+    unit      what is counted
+    """
+
+    title: str
+    names: tuple[str, ...]
+    counts: tuple[tuple[int, ...], ...]
+    across: str
+    unit: str
+    about: str = ""
+
+
+@dataclass(frozen=True)
+class Panels:
+    """Figures beside each other, `columns` in a row, under one legend."""
+
+    figures: tuple[Figure, ...]
+    columns: int = 2
+    about: str = ""
+
+    @property
+    def title(self) -> str:
+        """All titles, each once."""
+        return "; ".join(dict.fromkeys(figure.title for figure in self.figures))
+
+    @property
+    def references(self) -> str:
+        """What the rings are, if there are any."""
+        return next((figure.references for figure in self.figures if figure.references), "")
+
+
+def legend(figures: Iterable[Figure]) -> dict[str, Look]:
+    """The series that have a look of their own, in the order in which they appear."""
+    return {series.name: series.look for figure in figures for series in figure.series if series.look is not None}

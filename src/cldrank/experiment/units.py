@@ -1,0 +1,314 @@
+"""What an experiment has to compute: every (setting, method, seed, fold) as one unit, those missing run in processes.
+
+experiments/table1/plan.json          which task holds the result of each unit
+experiments/table1/tasks/fit-5d0f…/   a fit and its measures; units that would compute the same share it
+experiments/table1/results.parquet    all results as one table
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import math
+import shlex
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from functools import partial
+from os import PathLike
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from cldrank._version import __version__
+from cldrank.decoding import canonical
+from cldrank.errors import FormatError, UsageError
+from cldrank.estimators.needs import uses_clicks, uses_curve
+from cldrank.experiment.datasets import Fold, find
+from cldrank.experiment.definition import Experiment
+from cldrank.experiment.makers import Maker, maker
+from cldrank.experiment.results import PLACE, save_results
+from cldrank.experiment.work import FitWork, fit_unit
+from cldrank.files import make_folder, save_json, sweep
+from cldrank.fingerprints import commit, content_hash, versions
+from cldrank.reading import read_json
+from cldrank.runs import Outcome, Processes, Store, Task, TaskRecord
+
+PLAN, TASKS = "plan.json", "tasks"
+Place = tuple[Any, ...]  # experiment, data, fold, setting, method, seed
+
+
+@dataclass(frozen=True)
+class Unit:
+    """One fit and its evaluation.
+
+    configuration   all that decides the result; the work is done from it alone
+    conditions      the hash of what all results of its setting must have in common
+    device          where it is done, if its method has a choice
+    """
+
+    experiment: str
+    fold: Fold
+    setting: str
+    method: str
+    seed: int
+    configuration: Mapping[str, Any]
+    conditions: str
+    device: str | None = None
+
+    @property
+    def place(self) -> Place:
+        """Where its result stands in the table of results."""
+        return self.experiment, self.fold.data, self.fold.fold, self.setting, self.method, self.seed
+
+    def task(self, origin: Mapping[str, str] | None = None) -> Task:
+        """The fit; units of several settings share one if the method does not see what varies, as Oracle does not."""
+        work = FitWork(self.fold, canonical(self.configuration), self.device, origin or {})
+        return Task("fit", {"data": self.fold.fingerprint}, self.configuration, partial(fit_unit, work))
+
+    def planned(self) -> Planned:
+        """What a plan says of it."""
+        method = self.configuration["method"]
+        unseeded = {key: value for key, value in method["parameters"].items() if key != "seed"}
+        return Planned(self.task().key, self.conditions, content_hash({**method, "parameters": unseeded})[:20])
+
+
+class Planned(NamedTuple):
+    """What a plan says of a unit: the key of its fit, and the hashes of its conditions and of its method."""
+
+    key: str
+    conditions: str
+    method: str
+
+
+def units(experiments: Sequence[Experiment]) -> list[Unit]:
+    """The units of some experiments, those that share the most next to each other."""
+    return [unit for experiment in experiments for unit in _units(experiment)]
+
+
+def _units(experiment: Experiment) -> Iterator[Unit]:
+    folds = find(experiment.data)
+    experiment.check_size(len(folds))
+    settings, place = experiment.settings(), f"{experiment.source}: methods"
+    makers = {
+        (setting.varied, method.label): maker(
+            method.use, method.parameters, f"{place}.{method.label}", experiment.device
+        )
+        for setting in settings
+        for method in setting.experiment.methods
+    }
+    for fold in folds:
+        for seed in experiment.seeds:
+            for setting in settings:
+                conditions = _conditions(setting.experiment, fold)
+                for method in setting.experiment.methods:
+                    made = makers[setting.varied, method.label]
+                    described = _configuration(setting.experiment, made, fold, seed)
+                    where = (experiment.name, fold, setting.varied, method.label, seed)
+                    yield Unit(*where, described, conditions, made.parameters.get("device"))
+
+
+def _conditions(experiment: Experiment, fold: Fold) -> str:
+    shared = {"production": asdict(experiment.production), "simulation": asdict(experiment.simulation)}
+    own = {"cldrank": __version__, "data": fold.fingerprint, "measures": list(experiment.measures)}
+    return content_hash({**own, **shared})[:20]
+
+
+def _configuration(experiment: Experiment, made: Maker, fold: Fold, seed: int) -> dict[str, Any]:
+    """All that decides the result of a unit, as JSON holds it; what the method does not see is left out."""
+    described: dict[str, Any] = {
+        "cldrank": __version__,
+        "data": {"name": fold.data, "fold": fold.fold, "fingerprint": fold.fingerprint},
+        "method": made.describe(seed),
+        "measures": list(experiment.measures),
+        "seed": seed if made.seeded or uses_clicks(made.needs) else None,
+    }
+    if fold.made:
+        described["data"] |= asdict(fold.made)
+    if not uses_clicks(made.needs):
+        return described
+    simulation = asdict(experiment.simulation)
+    assumed = simulation.pop("assumed_eta")
+    described |= {"production": asdict(experiment.production), "simulation": simulation}
+    if experiment.loop is not None:
+        described["loop"] = asdict(experiment.loop)
+    if uses_curve(made.needs):
+        described["propensities"] = {"eta": experiment.simulation.eta if assumed is None else assumed}
+    return described
+
+
+# -- what is missing -----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a run would do.
+
+    folder     where results are kept
+    units      all units of the experiments, with the keys of their fits
+    todo       the fits to do, by key, each with the units that share it
+    places     all units in the folder, those of other experiments included
+    failed     the number of units that failed before and are not tried again
+    """
+
+    folder: Path
+    units: tuple[tuple[Unit, str], ...]
+    todo: Mapping[str, tuple[Unit, ...]]
+    places: Mapping[Place, Planned]
+    failed: int
+
+    @property
+    def finished(self) -> int:
+        """The number of units that have a result."""
+        return len(self.units) - sum(map(len, self.todo.values()))
+
+    @property
+    def store(self) -> Store:
+        """The results of tasks."""
+        return Store(self.folder / TASKS)
+
+
+def plan(experiments: Sequence[Experiment], folder: str | PathLike[str], *, retry_failed: bool = False) -> Plan:
+    """What is missing in a folder; results that would not fit with those of the folder are refused."""
+    target = Path(folder)
+    store = Store(target / TASKS)
+    wanted = units(experiments)
+    mine = {unit.place: unit.planned() for unit in wanted}
+    before = _load_plan(target)
+    _check_fit(mine, before, target)
+    records = {key: store.find("fit", key) for key in dict.fromkeys(planned.key for planned in mine.values())}
+    todo: dict[str, tuple[Unit, ...]] = {}
+    failed = 0
+    for unit in wanted:
+        key = mine[unit.place].key
+        record = records[key]
+        if record is None or (record.error and retry_failed):
+            todo[key] = (*todo.get(key, ()), unit)
+        elif record.error:
+            failed += 1
+    return Plan(target, tuple((unit, mine[unit.place].key) for unit in wanted), todo, {**before, **mine}, failed)
+
+
+def _check_fit(mine: Mapping[Place, Planned], before: Mapping[Place, Planned], folder: Path) -> None:
+    """Refuse to mix results of a setting from different conditions, or of a label from different methods."""
+    conditions = {place[:4]: planned.conditions for place, planned in mine.items()}
+    methods = {place[:5]: planned.method for place, planned in mine.items()}
+    for place, planned in before.items():
+        others = conditions.get(place[:4], planned.conditions) != planned.conditions
+        if others or (place not in mine and methods.get(place[:5], planned.method) != planned.method):
+            what = "data, simulation or measures" if others else f"parameters of {place[4]}, for other seeds"
+            raise UsageError(
+                f"{folder} holds results of {place[0]} on {place[1]} with other {what}; choose another folder with "
+                "`out`."
+            )
+
+
+def _load_plan(folder: Path) -> dict[Place, Planned]:
+    """What was planned in a folder; nothing where nothing was."""
+    path = folder / PLAN
+    if not path.is_file():
+        return {}
+    content = read_json(path, "a JSON file")
+    try:
+        return {tuple(place): Planned(*planned) for place, planned in content["units"]}
+    except (KeyError, TypeError, ValueError):
+        raise FormatError("this is not the plan of an experiment; remove the file to plan again.", path=path) from None
+
+
+# -- running -------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Progress:
+    """How far a run is: fits done and failed, of all, the method that was done last, and why those failed."""
+
+    total: int
+    done: int = 0
+    failed: int = 0
+    last: str = ""
+    errors: list[str] = field(default_factory=list)
+
+
+def run(
+    planned: Plan,
+    *,
+    jobs: int,
+    threads: int = 1,
+    command: str = "",
+    progress: Callable[[Progress], None] = lambda _: None,
+) -> Progress:
+    """Do what is missing. Whatever stops it, finished results are kept; call it again to continue.
+
+    The number of threads can change the rounding of sums: with the same number, a run that was interrupted ends with
+    the same values as one that was not.
+    """
+    make_folder(planned.folder)
+    save_json(planned.folder / PLAN, {"units": list(planned.places.items())}, indent=0)
+    origin = {
+        "versions": canonical({**versions(), "threads": str(threads)}),
+        "commit": commit(),
+        "command": command or shlex.join(["cldrank", *sys.argv[1:]]),
+    }
+    state = Progress(len(planned.todo))
+    tasks = [shared[0].task(origin) for shared in planned.todo.values()]
+    try:
+        with Processes(planned.store.carry_out, jobs, threads) as pool:
+            for done in pool.run(tasks, group=_group, alone=lambda task: "loop" in task.parameters):
+                died = Outcome(error=done.death, facts={"origin": origin})
+                record = done.result or planned.store.carry_out(replace(done.item, function=partial(_outcome, died)))
+                unit = planned.todo[record.key][0]
+                state.done += 1
+                state.last = unit.method
+                if record.error:
+                    state.failed += 1
+                    state.errors.append(f"{unit.method}, seed {unit.seed}, {unit.setting}: {record.error}")
+                progress(state)
+    finally:
+        sweep(planned.store.folder)
+        save_results(planned.folder, list(_rows(planned)))
+    return state
+
+
+def _outcome(outcome: Outcome, folder: Path) -> Outcome:  # noqa: ARG001
+    """What became of a task whose process died."""
+    return outcome
+
+
+def _group(task: Task) -> str:
+    """What it shares with others: data, production ranker and clicks; one process should do them in turn.
+
+    The rounds of a loop share what the rounds before them left.
+    """
+    described = task.parameters
+    if "loop" in described:
+        return canonical({**described, "loop": None})
+    return canonical([described.get(name) for name in ("data", "seed", "production", "simulation")])
+
+
+def _rows(planned: Plan) -> Iterator[dict[str, Any]]:
+    """The rows of all units that are finished, by place; the measures of a unit stay in their order."""
+    records: dict[str, TaskRecord | None] = {}
+    for place, (key, *_) in sorted(planned.places.items()):
+        if key not in records:
+            records[key] = planned.store.find("fit", key)
+        record = records[key]
+        if record is not None:
+            yield from _rows_of(dict(zip(PLACE, place, strict=True)), record)
+
+
+def _rows_of(place: Mapping[str, Any], record: TaskRecord) -> Iterator[dict[str, Any]]:
+    facts = record.facts
+    common = {
+        **place,
+        "unit": record.key,
+        "synthetic": facts.get("synthetic", False),
+        "status": "failed" if record.error else "ok",
+        "error": record.error,
+        "warnings": json.dumps(facts.get("warnings", []), ensure_ascii=False),
+        "seconds": facts.get("seconds", math.nan),
+        "configuration": canonical(record.parameters),
+        "data_fingerprint": record.inputs["data"],
+        "finished": datetime.datetime.fromisoformat(record.finished),
+        **facts["origin"],
+    }
+    for measure in record.parameters["measures"]:
+        yield {**common, "measure": measure, "value": facts.get("values", {}).get(measure, math.nan)}

@@ -1,0 +1,163 @@
+"""OpenSearch: linear rankers and trees for the Learning to Rank plugin."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cldrank.documents.text import Markdown
+from cldrank.errors import UsageError
+from cldrank.export.format import Exported, ExportFormat, ExportRequest, placeholder_query, version_parts, written_json
+from cldrank.export.forms import AffineForm, TreeForm, learned_missing, linear_features, tree_features, xgboost_dump
+from cldrank.rankers import LinearRanker, TreeRanker
+from cldrank.scaling import MinMax
+from cldrank.wording import count
+
+_TINY = float(np.finfo(np.float32).tiny)  # the plugin divides by the deviation, so it must not round to 0
+_ASTRAY = {"zero": "counts a missing value as 0", "right": "sends missing values right at every split"}
+
+
+class OpenSearch(ExportFormat):
+    """A feature set to complete, a model that is ready to post, and the calls.
+
+    The plugin for Elasticsearch loads the same files; versions from 5 on are Elasticsearch's.
+    """
+
+    name = "opensearch"
+    label = "OpenSearch"
+    takes = (LinearRanker, TreeRanker)
+    oldest, newest = "1.0", "3.8"
+    takes_negative = False
+
+    def engine(self, version: str) -> str:
+        """The engine of a version, in words: versions from 5 on are those of Elasticsearch."""
+        return f"{'Elasticsearch' if version_parts(version)[0] >= 5 else 'OpenSearch'} {version}"
+
+    def write(self, ranker: LinearRanker | TreeRanker, request: ExportRequest, names: Sequence[str]) -> Exported:
+        """`featureset.json`, `model.json`, and `scaling.json` where features are derived."""
+        if isinstance(ranker, TreeRanker):
+            return self._trees(ranker, request, names)
+        scaling = self.affine(ranker)
+        places = linear_features(ranker, scaling)
+        used = [names[place] for place in places]
+        derived: list[dict[str, Any]] = []
+        normalizers: dict[str, Any] = {}
+        if scaling.low is not None or scaling.logarithm:
+            derived = [_derived(scaling, place, names[place]) for place in places.tolist()]
+            used = [feature["name"] for feature in derived]
+            if taken := set(used) & set(names):
+                raise UsageError(f"a feature is called {min(taken)!r}, as a derived one is; rename it with `renamed`.")
+            weights, shift = ranker.coefficients[places], ranker.intercept
+        else:
+            weights, normalizers, shift = _normalized(ranker, scaling, places, used)
+        with np.errstate(over="ignore"):
+            written = dict(zip(used, weights.astype(np.float32).tolist(), strict=True))
+        if infinite := [names[place] for place, one in zip(places, written.values(), strict=True) if np.isinf(one)]:
+            raise self.refuse(ranker, f"the weight of {infinite[0]!r} exceeds float32", "retrain with more l2")
+        normalized = {"feature_normalizers": normalizers} if normalizers else {}
+        model = {"type": "model/linear", **normalized, "definition": json.dumps(written)}
+        return _packed(request, [names[place] for place in places] or [names[0]], model, derived, shift=shift)
+
+    def _trees(self, ranker: TreeRanker, request: ExportRequest, names: Sequence[str]) -> Exported:
+        trees = self.nested_trees(ranker)
+        rule, learned = _missing_rule(request), learned_missing(ranker)
+        losses: tuple[str, ...] = ()
+        if learned and (astray := sum(_astray(tree, rule) for tree in trees)):
+            engine, total = self.engine(request.version or self.newest), count(ranker.n_splits, "split")
+            losses = (f"{engine} {_ASTRAY[rule]}, which is the wrong side at {astray:,} of {total}",)
+            if not request.approximate:
+                newer = "Elasticsearch 8.12" if engine.startswith("Elastic") else "OpenSearch 3.8"
+                way = f"export for {newer} or later, retrain on features without missing values, or ask for an "
+                raise self.refuse(ranker, losses[0], f"{way}approximation")
+        model = {"type": "model/xgboost+json", "definition": json.dumps([xgboost_dump(tree, names) for tree in trees])}
+        used = [names[place] for place in tree_features(trees)] or [names[0]]  # a set without a feature is refused
+        unmatched = "missing" if learned and rule != "zero" else "zero"
+        return _packed(request, used, model, unmatched=unmatched, filled=not learned and rule != "zero", losses=losses)
+
+
+def _packed(
+    request: ExportRequest,
+    used: Sequence[str],
+    model: dict[str, Any],
+    derived: Sequence[dict[str, Any]] = (),
+    *,
+    filled: bool = False,
+    unmatched: str = "zero",
+    **parts: Any,
+) -> Exported:
+    query = placeholder_query("keywords", zero_elsewhere=filled)
+    features = [
+        {"name": name, "params": ["keywords"], "template_language": "mustache", "template": query} for name in used
+    ]
+    featureset = {"name": f"{request.name}_features", "features": features}
+    context = {
+        "model_type": Markdown(model["type"]),
+        "zero_elsewhere": filled,
+        "missing": unmatched == "missing",
+        "first": Markdown(used[0]),
+        "derived": bool(derived),
+    }
+    scaling = {"scaling.json": written_json({"features": derived})} if derived else {}
+    return Exported(
+        files={
+            "featureset.json": written_json({"featureset": featureset}),
+            **scaling,
+            "model.json": written_json({"model": {"name": request.name, "model": model}}),
+        },
+        to_fill={"featureset.json": used},
+        unmatched=unmatched,
+        readme=context,
+        **parts,
+    )
+
+
+def _derived(scaling: AffineForm, place: int, name: str) -> dict[str, Any]:
+    """A derived feature, whose expression the plugin computes in double: normalizers cannot clip."""
+    value = f"ln(1 + max({name}, 0)) - ln(1 + max(-{name}, 0))" if scaling.logarithm else name
+    center = float(scaling.center[place])
+    scaled = f"({value} - {f'({center!r})' if center < 0 else repr(center)}) * {float(scaling.factor[place])!r}"
+    if scaling.low is not None:
+        scaled = f"min(max({scaled}, {scaling.low!r}), {scaling.high!r})"
+    return {"name": f"{name}_scaled", "params": [], "template_language": "derived_expression", "template": scaled}
+
+
+def _normalized(
+    ranker: LinearRanker, scaling: AffineForm, places: NDArray[np.int64], names: Sequence[str]
+) -> tuple[NDArray[np.float64], dict[str, Any], float]:
+    """Weights, normalizers and the shift. What rounding to float32 changes of a center is made up for in the shift,
+    what it changes of a width in the weight.
+    """
+    center, factor = scaling.center[places], scaling.factor[places]
+    slope = ranker.coefficients[places] * factor
+    if scaling.changes_nothing:
+        return slope, {}, ranker.intercept
+    low = center.astype(np.float32)
+    shift = ranker.intercept + float(slope @ (low.astype(np.float64) - center))
+    if isinstance(ranker.scaling.rule, MinMax):
+        high = (center + 1 / factor).astype(np.float32)
+        width = (high - low).astype(np.float64)
+        kind, first, second, numbers = "min_max", "minimum", "maximum", high.tolist()
+    else:
+        width = np.maximum(1 / factor, _TINY).astype(np.float32).astype(np.float64)
+        kind, first, second, numbers = "standard", "mean", "standard_deviation", width.tolist()
+    pairs = zip(names, low.tolist(), numbers, strict=True)
+    return slope * width, {name: {kind: {first: one, second: other}} for name, one, other in pairs}, shift
+
+
+def _missing_rule(request: ExportRequest) -> str:
+    """What the trees of a version of the plugin do with a missing value."""
+    if request.version is not None and version_parts(request.version)[0] >= 5:
+        return "own" if request.at_least("8.11.4") else "zero"
+    if request.at_least("3.8"):
+        return "own"
+    return "right" if request.at_least("3.2") else "zero"
+
+
+def _astray(tree: TreeForm, rule: str) -> int:
+    """How many splits the engine would send a missing value the other way at."""
+    goes_left = {"zero": tree.threshold > 0, "right": False, "own": tree.missing_left}[rule]
+    return int(((goes_left != tree.missing_left) & (tree.left >= 0)).sum())

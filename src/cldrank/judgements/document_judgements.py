@@ -1,0 +1,234 @@
+"""`judge_documents`: how relevant each document is to its query, as far as clicks tell."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from cldrank._typing import IntArray
+from cldrank.arguments import check_choice, check_number, check_whole
+from cldrank.clicks.table import ClickTable
+from cldrank.errors import CldrankWarning, DataError, UsageError, warn
+from cldrank.estimators.evidence import check_propensities
+from cldrank.judgements.relevance_posterior import RelevancePosterior, ScoreBins
+from cldrank.propensity import AffineClicks
+from cldrank.propensity.curve_checks import EnvelopeUse
+from cldrank.propensity.segment_propensities import Curve, slopes_and_bases
+from cldrank.wording import count, listed
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Floats = NDArray[np.float64]
+
+GRADES = (0.05, 0.2, 0.5)
+CLICKS, RANKER, UNKNOWN = "clicks", "ranker", "unknown"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Judgements:
+    """How relevant documents are to their queries; all arrays have one entry per judgement.
+
+    query_id, doc_id   which document, and for which query
+    relevance          the probability that it is clicked if it is examined, on the scale of the curve: where position 1
+                       counts as always examined, the probability of a click there. NaN where it is unknown
+    low, high          the interval that holds it with probability `confidence`; NaN where it is unknown
+    impressions        how often it was shown
+    clicks             how often it was clicked
+    examinations       how often it was examined: impressions, each times the propensity of its position
+    grade              how many of `thresholds` the relevance reaches; -1 where it is unknown
+    source             "clicks"; "ranker", if it was never shown and a ranker filled it in; or "unknown"
+    thresholds         of grades
+    confidence         of intervals
+
+    >>> import cldrank as cr
+    >>> data = cr.RankingDataset.from_arrays([[0], [0], [0]], ["a", "a", "a"])
+    >>> clicks = ClickTable.from_arrays(data, position=[1, 2, 0], impressions=[900, 900, 0], clicks=[90, 360, 0])
+    >>> found = judge_documents(clicks, cr.Propensities.power(1, 2))
+    >>> found.relevance.round(2), found.grade
+    (array([0.1, 0.8, nan]), array([ 1,  3, -1]))
+    """
+
+    query_id: NDArray[Any]
+    doc_id: NDArray[Any]
+    relevance: Floats
+    low: Floats
+    high: Floats
+    impressions: IntArray
+    clicks: IntArray
+    examinations: Floats
+    grade: IntArray
+    source: NDArray[np.str_]
+    thresholds: tuple[float, ...] = GRADES
+    confidence: float = 0.9
+
+    def __len__(self) -> int:
+        return len(self.relevance)
+
+    def __repr__(self) -> str:
+        return f"Judgements({self.summary()})"
+
+    @property
+    def known(self) -> NDArray[np.bool_]:
+        """Which have a relevance."""
+        return np.asarray(self.source != UNKNOWN)
+
+    @property
+    def one_grade(self) -> NDArray[np.bool_]:
+        """Which intervals lie within one grade."""
+        return np.asarray(self.known & (_graded(self.low, self.thresholds) == _graded(self.high, self.thresholds)))
+
+    def number(self, source: str) -> int:
+        """How many come from this source."""
+        return int((self.source == source).sum())
+
+    def where(self, kept: NDArray[np.bool_]) -> Judgements:
+        """Only some, by a mask."""
+        arrays: dict[str, Any] = {name: array[kept] for name, array in self._arrays().items()}
+        return replace(self, **arrays)
+
+    def _arrays(self) -> dict[str, NDArray[Any]]:
+        return {name: value for name, value in vars(self).items() if isinstance(value, np.ndarray)}
+
+    def sure(self, width: float) -> Judgements:
+        """Without those whose interval is wider than this; unknown ones stay."""
+        check_number("sure", width, above=0, most=1)
+        return self.where(~self.known | (self.high - self.low <= width))
+
+    def summary(self) -> str:
+        """In words."""
+        parts = [f"{count(self.number(CLICKS), 'judgement')} by clicks"]
+        if self.number(RANKER):
+            parts.append(f"{self.number(RANKER):,} filled in by a ranker")
+        if self.number(UNKNOWN):
+            parts.append(f"{count(self.number(UNKNOWN), 'document')} never shown and unknown")
+        return f"{listed(parts)}, of {count(len(np.unique(self.query_id)), 'query', 'queries')}"
+
+    def as_table(self) -> pa.Table:
+        """An Arrow table with a column for each array and for `one_grade`; null where the relevance is unknown."""
+        import pyarrow as pa
+
+        columns = {**self._arrays(), "one_grade": self.one_grade}
+        masks = dict.fromkeys(("relevance", "low", "high", "grade", "one_grade"), ~self.known)
+        return pa.table({name: pa.array(column, mask=masks.get(name)) for name, column in columns.items()})
+
+
+def judge_documents(
+    clicks: ClickTable,
+    propensities: Curve,
+    *,
+    confidence: float = 0.9,
+    grades: Sequence[float] = GRADES,
+    fill: ArrayLike | None = None,
+    envelope: EnvelopeUse = "raise",
+    seed: int = 0,
+) -> Judgements:
+    """Judge every candidate of a log by its clicks.
+
+    clicks         the log; candidates that it never showed are unknown
+    propensities   of its positions; or slopes and bases, which take account of trust as well
+    confidence     of intervals
+    grades         the least relevance of grades 1, 2, …; below the first is grade 0
+    fill           (rows,) the scores of a ranker, to fill in what was never shown
+    envelope       whether an assumed curve is raised where the clicks refute it
+    seed           of the curves that are drawn where an estimated curve is uncertain
+
+    What was shown a few times is drawn towards what is usual at its position, the more the less it was examined; see
+    `RelevancePosterior`.
+
+    >>> import cldrank as cr
+    >>> data = cr.RankingDataset.from_arrays([[3], [2], [1]], [7, 7, 7])
+    >>> clicks = ClickTable.from_arrays(data, position=[1, 2, 0], impressions=[90, 90, 0], clicks=[40, 10, 0])
+    >>> judge_documents(clicks, cr.Propensities.power(1, k=2), grades=(0.3,)).grade
+    array([ 1,  0, -1])
+    """
+    check_number("confidence", confidence, above=0, below=1)
+    check_whole("seed", seed, least=0)
+    check_choice("envelope", envelope, get_args(EnvelopeUse))
+    thresholds = checked_grades(grades)
+    model = RelevancePosterior(clicks, _checked(clicks, propensities, envelope), seed)
+    counts, n_rows = model.counts, clicks.candidates.n_rows
+    relevance, low, high = intervals = np.full((3, n_rows), np.nan)
+    source = np.where(clicks.shown, CLICKS, UNKNOWN)
+    bins = None
+    if fill is not None:
+        bins = ScoreBins(_checked_scores(fill, n_rows), counts, clicks.position[counts.slot_cell])
+    ends = np.empty((3, len(counts.size)))
+    for block, own, wide in model.posteriors():
+        ends[0, block], ends[1:, block] = own @ model.grid, model.interval(wide, confidence)
+        if bins is not None:
+            bins.add(block, own)
+    intervals[:, counts.rows] = ends[:, counts.group]
+    if bins is not None:
+        rows = np.flatnonzero(~clicks.shown)
+        expected = bins.expected(rows, model.grid)
+        relevance[rows], source[rows] = expected @ model.grid, RANKER
+        low[rows], high[rows] = model.interval(expected, confidence)
+    slope, _ = slopes_and_bases(model.curve, clicks)
+    judgements = Judgements(
+        clicks.candidates.query_ids[clicks.candidates.row_queries],
+        clicks.candidates.doc_ids,
+        relevance,
+        np.fmin(low, relevance),
+        np.fmax(high, relevance),
+        clicks.row_impressions,
+        clicks.row_clicks,
+        np.bincount(clicks.row, clicks.impressions * slope, n_rows).astype(np.float64),
+        np.where(source == UNKNOWN, -1, _graded(relevance, thresholds)),
+        source,
+        thresholds,
+        confidence,
+    )
+    _warn_of_one_grade(judgements)
+    return judgements
+
+
+def checked_grades(grades: Sequence[float]) -> tuple[float, ...]:
+    """Thresholds of grades, which must rise between 0 and 1."""
+    thresholds = tuple(check_number("grades", grade, above=0, below=1) for grade in grades)
+    if not thresholds or (np.diff(thresholds) <= 0).any():
+        given = listed(thresholds) or "none"
+        raise UsageError(f"`grades` are thresholds that rise between 0 and 1, such as 0.05, 0.2 and 0.5; not {given}.")
+    return thresholds
+
+
+def _checked_scores(given: ArrayLike, rows: int) -> Floats:
+    scores: Floats = np.asarray(given, dtype=np.float64)
+    if scores.shape != (rows,):
+        raise DataError(f"the scores to fill in by have shape {scores.shape} for {rows:,} documents.")
+    for row in np.flatnonzero(~np.isfinite(scores)):
+        raise DataError(f"the score of row {row} is {scores[row]}; scores must be finite.")
+    return scores
+
+
+def _graded(relevance: Floats, thresholds: tuple[float, ...]) -> IntArray:
+    grades: IntArray = np.searchsorted(thresholds, relevance, side="right")
+    return grades
+
+
+def _checked(clicks: ClickTable, curve: Curve, envelope: EnvelopeUse) -> Curve:
+    """The curve, raised where an assumed one is refuted; what cannot be judged is refused."""
+    if not clicks.n_cells:
+        raise DataError(f"{clicks!r} has no impressions; nothing can be judged.")
+    if clicks.every_click:
+        raise DataError(
+            "the table counts every click, and a judgement asks how many impressions were clicked; aggregate the log "
+            "without `every_click`."
+        )
+    if isinstance(curve, AffineClicks):
+        curve.per_cell(clicks)
+        return curve
+    return check_propensities(curve, clicks, "a judgement", None, envelope)
+
+
+def _warn_of_one_grade(judgements: Judgements) -> None:
+    grades, relevance = judgements.grade[judgements.known], judgements.relevance[judgements.known]
+    if len(grades) < 2 or grades.min() < grades.max():
+        return
+    quartiles = ", ".join(f"{value:.2g}" for value in np.quantile(relevance, (0.25, 0.5, 0.75)))
+    all_alike = f"all {len(grades):,} judgements have grade {grades[0]}; a quarter, a half and three quarters of them"
+    warn(CldrankWarning(f"{all_alike} lie below {quartiles}: choose `grades` accordingly."))

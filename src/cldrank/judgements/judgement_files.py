@@ -1,0 +1,270 @@
+"""Judgements as files: Search Relevance Workbench, Quepid, TREC, Parquet; and the texts of queries."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import numpy as np
+
+from cldrank.arguments import check_choice
+from cldrank.data import checks
+from cldrank.errors import DataError, FormatError, UsageError
+from cldrank.files import replacing, save_text
+from cldrank.judgements.document_judgements import CLICKS, RANKER, UNKNOWN, Judgements
+from cldrank.reading import reading
+from cldrank.wording import count, some
+
+JudgementFormat = Literal["workbench", "quepid", "trec", "parquet"]
+Rating = Literal["relevance", "grade"]
+Line = tuple[str, str, str]  # query, document, rating
+
+_FORBIDDEN = re.compile(r'["\\<>]')  # in a name or description: the Workbench refuses them
+_LONGEST = 2000  # characters of either
+_TEXT_COLUMNS = ("query_id", "query_text")
+
+
+@dataclass(frozen=True)
+class WrittenJudgements:
+    """What was written.
+
+    written   judgements in the file
+    queries   of how many queries
+    filled    of those written, how many a ranker filled in
+    unknown   documents without a judgement; Parquet lists them, other formats leave them out
+    marks     the file that says which ones were filled in, where the format itself cannot
+
+    >>> print(WrittenJudgements(Path("qrels.txt"), "trec", written=2, queries=1, filled=0, unknown=1))
+    2 judgements of 1 query; 1 document never shown and left out as unknown
+    """
+
+    path: Path
+    format: str
+    written: int
+    queries: int
+    filled: int
+    unknown: int
+    marks: Path | None = None
+
+    def __str__(self) -> str:
+        text = f"{count(self.written, 'judgement')} of {count(self.queries, 'query', 'queries')}"
+        if self.filled:
+            where = f", listed in {self.marks}" if self.marks else ""
+            text += f"; {self.filled:,} of them filled in by a ranker{where}"
+        if self.unknown:
+            what = "listed" if self.format == "parquet" else "left out"
+            text += f"; {count(self.unknown, 'document')} never shown and {what} as unknown"
+        return text
+
+
+def write_judgements(
+    judgements: Judgements,
+    path: str | PathLike[str],
+    to: JudgementFormat = "parquet",
+    *,
+    rating: Rating | None = None,
+    query_texts: Mapping[str, str] | None = None,
+    name: str = "judgements from clicks",
+    description: str = "",
+) -> WrittenJudgements:
+    """Write judgements for a tool, whole or not at all.
+
+    to            "workbench": the body that imports them into OpenSearch's Search Relevance Workbench. "quepid": CSV
+                  with query, docid, rating. "trec": qrels. "parquet": everything, unknown documents and all
+    rating        what a tool gets: the relevance (the Workbench's default) or the grade (that of Quepid; of TREC the
+                  only one)
+    query_texts   the text of each query id; without any, ids stand for texts
+    name          of the list, and its description, in the Workbench
+
+    Unknown documents are in Parquet alone. What a ranker filled in is marked there in `source`; the Workbench's
+    description says how many they are, and beside a file of Quepid or TREC, `FILE.filled.csv` lists them.
+
+    >>> import tempfile
+    >>> import cldrank as cr
+    >>> data = cr.RankingDataset.from_arrays([[3], [2], [1]], [7, 7, 7])
+    >>> clicks = cr.ClickTable.from_arrays(data, position=[1, 2, 0], impressions=[90, 90, 0], clicks=[40, 10, 0])
+    >>> found = cr.judge_documents(clicks, cr.Propensities.power(1, k=2), grades=(0.3,))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     done = write_judgements(found, f"{folder}/qrels.txt", "trec")
+    ...     print(done.path.read_text(), end="")
+    7 0 1 1
+    7 0 2 0
+    """
+    check_delivery(to, rating, query_texts)
+    target = Path(path)
+    known = judgements.where(judgements.known)
+    marks = None
+    if to == "parquet":
+        _save_parquet(judgements, target)
+    else:
+        rating = rating or ("relevance" if to == "workbench" else "grade")
+        lines = _lines(known, query_texts, rating)
+        text = _TEXT[to](lines, name, f"{description} {_description(known, rating)}".strip())
+        marks = _save_marks(known, target, to)
+        save_text(target, text)
+    queries = len(np.unique(known.query_id))
+    unknown = judgements.number(UNKNOWN)
+    return WrittenJudgements(target, to, len(known), queries, known.number(RANKER), unknown, marks)
+
+
+def check_delivery(to: str, rating: str | None = None, query_texts: Mapping[str, str] | None = None) -> None:
+    """Refuse a format that there is not, and what does not go with a format."""
+    check_choice("to", to, FORMATS)
+    if rating is not None:
+        check_choice("rating", rating, get_args(Rating))
+    if to == "parquet" and (rating is not None or query_texts is not None):
+        superfluous = "query_texts" if rating is None else "rating"
+        raise UsageError(f"Parquet has all columns, and ids; leave `{superfluous}` out.")
+    if to == "trec" and rating == "relevance":
+        raise UsageError("qrels hold whole numbers; leave `rating=relevance` out, or write Parquet.")
+    if to == "trec" and query_texts is not None:
+        raise UsageError("qrels hold query ids; leave `query_texts` out.")
+
+
+def read_query_texts(path: str | PathLike[str]) -> dict[str, str]:
+    r"""The text of each query id, from a CSV file with a header, or from Parquet: columns query_id and query_text.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = Path(folder) / "queries.csv"
+    ...     _ = file.write_text('query_id,query_text\n7,"red shoes, size 39"\n')
+    ...     read_query_texts(file)
+    {'7': 'red shoes, size 39'}
+    """
+    import pyarrow as pa
+    import pyarrow.csv
+    import pyarrow.parquet as pq
+
+    file = Path(path)
+    checks.check_file(file)
+    with reading(file, "a readable file of query texts"):
+        if file.suffix in (".parquet", ".pq"):
+            table = pq.read_table(file)
+        else:
+            types = dict.fromkeys(_TEXT_COLUMNS, pa.string())
+            as_texts = pyarrow.csv.ConvertOptions(column_types=types, strings_can_be_null=False)
+            lines = pyarrow.csv.ParseOptions(newlines_in_values=True)
+            table = pyarrow.csv.read_csv(file, convert_options=as_texts, parse_options=lines)
+        names = table.column_names
+    columns = []
+    for name in _TEXT_COLUMNS:
+        if names.count(name) != 1:
+            raise FormatError(f"there must be one column {name!r}, and there are {some(names)}.", path=file)
+        column = table[name].combine_chunks()
+        kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+        if column.null_count or not (pa.types.is_integer(kind) or kind in (pa.string(), pa.large_string())):
+            raise FormatError(f"column {name!r} must hold text or whole numbers and no nulls, not {kind}.", path=file)
+        with reading(file, "a readable file of query texts"):
+            columns.append(column.cast(pa.string()).to_pylist())
+    texts: dict[str, str] = {}
+    for query, text in zip(*columns, strict=True):
+        if texts.setdefault(query, text) != text:
+            raise FormatError(f"query {query} has two texts, {texts[query]!r} and {text!r}.", path=file)
+    if not texts:
+        raise FormatError("there are no query texts.", path=file)
+    return texts
+
+
+def _lines(known: Judgements, texts: Mapping[str, str] | None, rating: str) -> list[Line]:
+    if not len(known):
+        raise DataError("no document has a judgement; there is nothing to write.")
+    queries = known.query_id.astype(np.str_).tolist()
+    if texts is not None:
+        lacking = sorted(set(queries) - set(texts))
+        if lacking:
+            which = f"{count(len(lacking), 'query', 'queries')} of the log: {some(lacking)}"
+            raise DataError(f"the query texts lack {which}.")
+        first: dict[str, str] = {}
+        for query in dict.fromkeys(queries):
+            other = first.setdefault(texts[query], query)
+            if other != query:
+                raise DataError(f"queries {other} and {query} have the same text, {texts[query]!r}; tools mix them.")
+        queries = [texts[query] for query in queries]
+    ratings = map(str, known.grade.tolist()) if rating == "grade" else (f"{value:.4f}" for value in known.relevance)
+    lines = list(zip(queries, known.doc_id.astype(np.str_).tolist(), ratings, strict=True))
+    _refuse(lines, r"^$", "is empty; tools refuse such a judgement.")
+    return lines
+
+
+def _refuse(lines: Sequence[Line], pattern: str, why: str) -> None:
+    """Refuse a query or document that matches a pattern."""
+    for what, column in (("query", 0), ("document", 1)):
+        bad = next((line[column] for line in lines if re.search(pattern, line[column])), None)
+        if bad is not None:
+            raise DataError(f"a {what}, {bad!r}, {why}")
+
+
+def _description(known: Judgements, rating: str) -> str:
+    """What the ratings are, for the people who use them."""
+    scale = "probability of a click if examined" if rating == "relevance" else f"grades from {known.thresholds}"
+    filled, rest = known.number(RANKER), ""
+    if filled:
+        rest = f" {filled:,} of {len(known):,} ratings were never shown and filled in by a ranker."
+    return f"From clicks, corrected for position; {scale}.{rest}"
+
+
+def _workbench(lines: Sequence[Line], name: str, description: str) -> str:
+    for what, text in (("name", name), ("description", description)):
+        if not text or len(text) > _LONGEST or _FORBIDDEN.search(text):
+            raise UsageError(
+                f"the Workbench takes a {what} of 1 to {_LONGEST:,} characters without quotes, backslashes, < and >; "
+                f"not {text[:80]!r}."
+            )
+    ratings: dict[str, list[dict[str, str]]] = {}
+    for query, doc, rating in lines:
+        ratings.setdefault(query, []).append({"docId": doc, "rating": rating})
+    content: dict[str, Any] = {"name": name, "description": description, "type": "IMPORT_JUDGMENT"}
+    content["judgmentRatings"] = [{"query": query, "ratings": own} for query, own in ratings.items()]
+    return json.dumps(content, ensure_ascii=False, indent=1) + "\n"
+
+
+def _quepid(lines: Sequence[Line], name: str, description: str) -> str:
+    del name, description
+    _refuse(lines, r"[\r\n]", "has a line break, and Quepid reads line by line.")
+    return _csv(("query", "docid", "rating"), lines)
+
+
+def _trec(lines: Sequence[Line], name: str, description: str) -> str:
+    del name, description
+    _refuse(lines, r"\s", "cannot stand in qrels, whose columns are separated by spaces; write another format.")
+    return "".join(f"{query} 0 {doc} {rating}\n" for query, doc, rating in lines)
+
+
+_TEXT: Mapping[str, Callable[[Sequence[Line], str, str], str]] = {
+    "workbench": _workbench, "quepid": _quepid, "trec": _trec,
+}  # fmt: skip
+FORMATS = (*_TEXT, "parquet")
+
+
+def _save_parquet(judgements: Judgements, path: Path) -> None:
+    import pyarrow.parquet as pq
+
+    described = {"confidence": judgements.confidence, "thresholds": list(judgements.thresholds)}
+    table = judgements.as_table().replace_schema_metadata({"cldrank-judgements": json.dumps(described)})
+    with replacing(path) as temporary:
+        pq.write_table(table, temporary)
+
+
+def _save_marks(known: Judgements, target: Path, to: str) -> Path | None:
+    """Which judgements a ranker filled in, in a file beside one that cannot say; an older such file goes."""
+    marks = Path(f"{target}.filled.csv")
+    filled = known.where(known.source != CLICKS)
+    if to == "workbench" or not len(filled):
+        marks.unlink(missing_ok=True)
+        return None
+    rows = zip(filled.query_id.tolist(), filled.doc_id.tolist(), strict=True)
+    save_text(marks, _csv(("query_id", "doc_id"), rows))
+    return marks
+
+
+def _csv(header: tuple[str, ...], rows: Iterable[Iterable[object]]) -> str:
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows([header, *rows])
+    return text.getvalue()

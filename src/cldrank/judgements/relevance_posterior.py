@@ -1,0 +1,258 @@
+"""The posterior of relevance, given all that a log says about a candidate, with priors learned from the log."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cldrank._typing import IntArray
+from cldrank.clicks.table import ClickTable
+from cldrank.deconvolution import most_likely_mass, posterior_mass, unit_grid
+from cldrank.propensity.segment_propensities import Curve, drawn_curves, slopes_and_bases
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+Floats = NDArray[np.float64]
+
+GRID = 200
+CURVES = 20  # drawn where the curve is uncertain
+_PRIOR_CANDIDATES = 20.0  # what the wider prior counts as
+_STEPS = 100  # of EM: more would only sharpen the prior's peaks, and intervals would be too short
+_MOST_GROUPS = 5_000  # that a prior is fitted to
+_BLOCK = 1 << 13  # groups whose posteriors are in memory at once
+_CERTAIN = 1e-12  # nothing is less probable, and no click or miss more than 1 minus this
+_BINS = 20
+_LEAST_IN_BIN = 50
+_LEAST_LOWEST = 500  # documents at the lowest positions that are enough to learn from
+
+
+@dataclass(frozen=True, eq=False)
+class ClickCounts:
+    """Clicks and misses of the candidates that were shown, by slot: a position, of a segment where there are several.
+
+    Candidates with the same clicks and misses at the same slots form a group, which is judged once; with few
+    impressions, groups are large.
+
+    rows        (shown,) the candidates
+    group       (shown,) the group of each
+    size        (groups,) how many candidates are in each
+    slot_cell   (slots,) a cell at each slot, to look up its propensity
+    main_slot   (groups,) the slot where each group was shown most often; of several, the first
+    clicked     (groups, slots) sparse: clicks
+    missed      (groups, slots) sparse: impressions without a click
+    """
+
+    rows: IntArray
+    group: IntArray
+    size: IntArray
+    slot_cell: IntArray
+    main_slot: IntArray
+    clicked: csr_array
+    missed: csr_array
+
+    @classmethod
+    def of(cls, clicks: ClickTable) -> ClickCounts:
+        """The counts of a log."""
+        from scipy.sparse import csr_array
+
+        rows = np.flatnonzero(clicks.shown)
+        row = (np.cumsum(clicks.shown) - 1)[clicks.row]
+        slot_cell, slot = _slots(clicks)
+        _, example, group, size = np.unique(
+            _group_codes(row, slot, clicks.impressions, clicks.clicks),
+            return_index=True,
+            return_inverse=True,
+            return_counts=True,
+        )
+        is_example = np.zeros(len(rows), dtype=bool)
+        is_example[example] = True
+        cells = np.flatnonzero(is_example[row])
+        owner, slot = group[row[cells]], slot[cells]
+        impressions, clicked = clicks.impressions[cells], clicks.clicks[cells]
+        most_shown = np.lexsort((slot, -impressions, owner))
+        first = most_shown[np.flatnonzero(np.diff(owner[most_shown], prepend=-1))]
+        hits, misses = (
+            csr_array((counts.astype(np.float64), (owner, slot)), shape=(len(size), len(slot_cell)))
+            for counts in (clicked, impressions - clicked)
+        )
+        return cls(rows, group, size, slot_cell, slot[first], hits, misses)
+
+    def likelihood(self, groups: IntArray, click_probability: Floats) -> Floats:
+        """(groups, grid) of all clicks and misses of some groups, over the largest of each.
+
+        Where the (slots, grid) probability of a click lies beyond 0 or 1, a document of that relevance cannot have
+        been there.
+        """
+        outside = (click_probability < -_CERTAIN) | (click_probability > 1 + _CERTAIN)
+        certain = np.clip(click_probability, _CERTAIN, 1 - _CERTAIN)
+        hit, miss = (np.where(outside, np.log(_CERTAIN), logs) for logs in (np.log(certain), np.log1p(-certain)))
+        logs = self.clicked[groups] @ hit + self.missed[groups] @ miss
+        return np.asarray(np.exp(logs - logs.max(axis=1, keepdims=True)))
+
+    def click_probability(self, clicks: ClickTable, curve: Curve, grid: Floats) -> Floats:
+        """(slots, grid) the probability of a click at each slot, at each relevance of a grid."""
+        slope, base = slopes_and_bases(curve, clicks)
+        return np.asarray(slope[self.slot_cell, None] * grid + base[self.slot_cell, None])
+
+
+@dataclass(eq=False)
+class RelevancePosterior:
+    """Clicks as binomial draws, c ~ Binomial(n, slope_k r + base_k), with an empirical prior of r for each slot.
+
+        P(r | all cells of a candidate) ∝ prior(r) Π_k p_k(r)^c_k (1 - p_k(r))^(n_k - c_k)
+
+    One prior belongs to the candidates that were mostly shown at one slot: production's order is evidence. It is the
+    distribution of relevance that makes all their clicks, at whatever slot, most likely, with a prior common to all
+    slots counting as 20 more candidates, and that one likewise with the uniform distribution.
+
+    An estimated curve is uncertain: then the interval is that of the mean of the posteriors under curves that might
+    have been estimated instead, each with its own priors.
+    """
+
+    clicks: ClickTable
+    curve: Curve
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        self.grid = unit_grid(GRID)  # of relevance, from 0 to 1
+        self.counts = ClickCounts.of(self.clicks)
+
+    def posteriors(self) -> Iterator[tuple[IntArray, Floats, Floats]]:
+        """Block by block: groups of candidates, and their (groups, grid) posteriors, under the curve and under others.
+
+        The latter are the mean of those under curves that it might be, where it is uncertain.
+        """
+        tables = [
+            self.counts.click_probability(self.clicks, curve, self.grid)
+            for curve in (self.curve, *drawn_curves(self.curve, CURVES, self.seed))
+        ]
+        priors = [self._priors(table) for table in tables]
+        for start in range(0, len(self.counts.size), _BLOCK):
+            block = np.arange(start, min(start + _BLOCK, len(self.counts.size)))
+            own, *others = (
+                posterior_mass(self.counts.likelihood(block, table), prior[self.counts.main_slot[block]])
+                for table, prior in zip(tables, priors, strict=True)
+            )
+            yield block, own, np.mean(others, axis=0) if others else own
+
+    def interval(self, posterior: Floats, confidence: float) -> tuple[Floats, Floats]:
+        """The ends of the equal-tailed interval, rounded outwards to the edges between points of the grid."""
+        edges = np.concatenate([[0.0], (self.grid[1:] + self.grid[:-1]) / 2, [1.0]])
+        running = np.cumsum(posterior, axis=1)
+        tail = (1 - confidence) / 2
+        low, high = (np.minimum((running < end).sum(axis=1), GRID - 1) for end in (tail, 1 - tail))
+        return edges[low], edges[high + 1]
+
+    def _priors(self, table: Floats) -> Floats:
+        """(slots, grid) the prior of candidates that were mostly shown at each slot."""
+        main_slot = self.counts.main_slot
+        # by clicks, then by misses: an order that does not depend on that of rows
+        order = np.lexsort((self.counts.missed.sum(axis=1), self.counts.clicked.sum(axis=1)))
+        common = self._fitted(order, table, np.full(GRID, _PRIOR_CANDIDATES / GRID))
+        priors = np.tile(common, (len(table), 1))
+        for slot in np.unique(main_slot):
+            priors[slot] = self._fitted(order[main_slot[order] == slot], table, _PRIOR_CANDIDATES * common)
+        return priors
+
+    def _fitted(self, groups: IntArray, table: Floats, known: Floats) -> Floats:
+        """The prior of some groups, in their order; of very many, from every second candidate, third or so."""
+        member = np.repeat(np.arange(len(groups)), self.counts.size[groups])
+        step = 1 if len(groups) <= _MOST_GROUPS else -(-len(member) // _MOST_GROUPS)
+        weight = np.bincount(member[::step], minlength=len(groups))
+        used = np.flatnonzero(weight)
+        number = weight[used] * (len(member) / weight.sum())
+        return most_likely_mass(self.counts.likelihood(groups[used], table), number, known=known, steps=_STEPS)
+
+
+class ScoreBins:
+    """The posteriors of judged documents, added up in bins of their scores, to fill in what was never shown.
+
+    A document of the same score that was never shown is taken to be a draw from the documents in its bin. Production
+    ranked it below all that it showed, so that only those at the lowest positions count; those higher up are better
+    than their scores say. Where the next bin would be less relevant, both are taken together, so that a higher score
+    never means a lower relevance.
+
+    scores     (rows,) of all documents
+    counts     of those that were shown
+    position   (slots,) the position of each slot
+    """
+
+    def __init__(self, scores: Floats, counts: ClickCounts, position: IntArray) -> None:
+        from scipy.sparse import csc_array
+
+        lowest = position[counts.main_slot[counts.group]]
+        used = np.flatnonzero(lowest >= np.sort(lowest)[-min(_LEAST_LOWEST, len(lowest))])
+        rows, group = counts.rows[used], counts.group[used]
+        bins = max(min(_BINS, len(used) // _LEAST_IN_BIN), 1)
+        self._scores, self.ends = scores, np.unique(np.quantile(scores[rows], np.arange(1, bins) / bins))
+        shape = len(self.ends) + 1, len(counts.size)
+        self._number = csc_array((np.ones(len(used)), (self._bin(rows), group)), shape=shape)
+        self.total = np.zeros((len(self.ends) + 1, GRID))
+
+    def add(self, groups: IntArray, posterior: Floats) -> None:
+        """Count the documents of some groups, given the posterior of each group."""
+        self.total += self._number[:, groups] @ posterior
+
+    def expected(self, rows: IntArray, grid: Floats) -> Floats:
+        """(rows, grid) the distribution of the relevance of some documents."""
+        return _rising(self.total, grid)[self._bin(rows)]
+
+    def _bin(self, rows: IntArray) -> IntArray:
+        return np.asarray(np.searchsorted(self.ends, self._scores[rows], side="right"))
+
+
+def _rising(total: Floats, grid: Floats) -> Floats:
+    """(bins, grid) distributions whose means rise: neighbours that do not are pooled."""
+
+    def mean(mass: Floats) -> float:
+        return float(mass @ grid / mass.sum())
+
+    pools: list[tuple[Floats, int]] = []
+    for mass in total[total.sum(axis=1) > 0]:
+        pools.append((mass, 1))
+        while len(pools) > 1 and mean(pools[-1][0]) <= mean(pools[-2][0]):
+            (upper, above), (lower, below) = pools.pop(), pools.pop()
+            pools.append((upper + lower, above + below))
+    merged = np.concatenate([np.tile(pool / pool.sum(), (number, 1)) for pool, number in pools])
+    filled = np.cumsum(total.sum(axis=1) > 0) - 1  # an empty bin is as the one below it
+    return np.asarray(merged[np.maximum(filled, 0)])
+
+
+def _slots(clicks: ClickTable) -> tuple[IntArray, IntArray]:
+    """(slots,) the first cell at each position of each segment, and (cells,) the slot of each cell."""
+    number = clicks.segment * (clicks.depth + 1) + clicks.position
+    first = np.full(number.max() + 1, -1)
+    first[number[::-1]] = np.arange(len(number))[::-1]
+    used = first >= 0
+    return first[used], (np.cumsum(used) - 1)[number]
+
+
+def _group_codes(row: IntArray, slot: IntArray, impressions: IntArray, clicks: IntArray) -> IntArray:
+    """(shown,) a number for all cells of each candidate together, the same for those whose cells are the same.
+
+    row   (cells,) the candidate of each cell, rising from 0 to as many as were shown; its slots rise as well
+    """
+    order = np.lexsort([_short(values) for values in (clicks, impressions, slot)])
+    new = np.zeros(len(order), dtype=bool)
+    for values in (slot, impressions, clicks):
+        new |= np.diff(values[order], prepend=-1) != 0
+    cell_code = np.empty(len(order), dtype=np.int64)
+    cell_code[order] = np.cumsum(new)
+    length = np.bincount(row)
+    start = np.cumsum(length) - length
+    code = np.zeros(len(length), dtype=np.int64)
+    for step in range(int(length.max(initial=0))):  # candidates of few cells keep the number that they have
+        further = np.flatnonzero(length > step)
+        pair = code[further] * (len(order) + 1) + cell_code[start[further] + step]
+        code[further] = code.max() + 1 + np.unique(pair, return_inverse=True)[1]
+    return code
+
+
+def _short(values: IntArray) -> NDArray[np.integer]:
+    """The same numbers in 16 bits where these are enough: NumPy sorts them several times as fast."""
+    return values.astype(np.uint16) if values.max(initial=0) < 1 << 16 else values

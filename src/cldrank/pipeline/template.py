@@ -1,0 +1,79 @@
+"""`pipeline new`: a commented pipeline file with the given files and columns, all other keys at their defaults."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from cldrank import catalogue
+from cldrank.decoding import keys_of
+from cldrank.pipeline.definition import SECTIONS
+from cldrank.tables import named_paths
+
+_HEAD = """\
+# From a click log to a shipped ranker: `cldrank pipeline run` with this file.
+# Paths are relative to the folder of this file. What is commented out is at its default; where there is none, it is an
+# example.
+
+# seed = 0
+"""
+_EXAMPLES: dict[tuple[str, str], Any] = {  # of keys that have no default
+    ("window", "last"): "28d",
+    ("window", "depth"): 10,
+    ("propensities", "assume"): "power:1.0",
+    ("propensities", "segment"): "device",
+    ("propensities", "clip"): 0.01,
+    ("verdict", "margin"): 0.01,
+    ("export", "to"): ["opensearch"],
+}
+
+
+def pipeline_template(
+    log: Sequence[str],
+    features: Sequence[str],
+    folder: Path,
+    columns: Mapping[str, str] | None = None,
+    feature_columns: Mapping[str, Any] | None = None,
+) -> str:
+    """The text of a pipeline file in a folder; files that are not there are refused.
+
+    columns, feature_columns   the columns of the log and of the features, by role
+    """
+    chosen: dict[str, dict[str, Any]] = {
+        "log": {"files": _seen_from(log, folder), "from": "plain"},
+        "features": {"files": _seen_from(features, folder)},
+    }
+    named: dict[str, Mapping[str, Any]] = {"log": columns or {}, "features": feature_columns or {}}
+    lines = [_HEAD]
+    for section, kind in SECTIONS.items():
+        about = " ".join((kind.__doc__ or "").partition("\n\n")[0].split())
+        lines += [f"[{section}]", f"# {about}"]
+        for key, known in keys_of(kind).items():
+            value = chosen.get(section, {}).get(key)
+            shown = _EXAMPLES.get((section, key), known.default) if value is None else value
+            if shown is not None:
+                lines.append(f"{'# ' if value is None else ''}{key} = {_toml(shown)}  # {known.about}")
+        if named.get(section):
+            lines += ["", f"[{section}.columns]", *(f"{role} = {_toml(name)}" for role, name in named[section].items())]
+        lines.append("")
+    return "\n".join(lines)
+
+
+def _seen_from(named: Sequence[str], folder: Path) -> list[str]:
+    """Paths as they are seen from a folder; names of data sets stay as they are."""
+    for name in named:
+        named_paths([name])
+    return [
+        name
+        if catalogue.is_reference(name) or Path(name).is_absolute()
+        else Path(os.path.relpath(name, folder)).as_posix()
+        for name in named
+    ]
+
+
+def _toml(value: Any) -> str:
+    """A value as TOML writes it."""
+    return json.dumps(list(value) if isinstance(value, tuple) else value, ensure_ascii=False)

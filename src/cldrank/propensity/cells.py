@@ -1,0 +1,325 @@
+"""Cells as estimators add them up: of the first positions, in pairs of one candidate, and pooled over segments."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cldrank._typing import IntArray
+from cldrank.clicks.table import ClickTable
+from cldrank.deconvolution import RateCounts, RateDistribution
+from cldrank.errors import UnidentifiableError, UsageError
+
+Floats = NDArray[np.float64]
+Resample = Literal["auto", "queries", "candidates"]
+Weighting = Literal["candidates", "impressions"]
+
+DEEPEST = 200  # positions that are compared pair by pair
+FEWEST_GROUPS = 200
+FEWEST_TESTED = 20  # queries, or whatever is resampled: fewer do not show the error of a pair of positions
+_FEWEST_CLICKS = 10  # at each of two positions: below, the log of a ratio of clicks is far from normal
+_FEW_QUERIES = 50  # below, candidates are resampled instead: few queries say little about the spread between queries
+_MOST_GROUPS = 2000
+_ENTRIES = 4_000_000  # sums held at a time, of groups by pairs of positions
+
+
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """The cells of the first `size` positions, sorted by row and position.
+
+    row, query            (cells,) int64: codes of the candidate and of the query, each together with the segment, since
+                          only what was shown on the same surface is compared
+    place                 (cells,) int64: the position, from 0
+    impressions, clicks   (cells,) float64, weighted where the estimator has weights
+    seen                  (cells,) float64: the impressions, not weighted
+    group                 (cells,) int64: what is drawn together when the log is resampled
+    n_groups, n_units     groups, and the queries or candidates in them
+    units                 "queries" or "candidates"
+    n_segments            how many segments codes are of
+    """
+
+    row: IntArray
+    query: IntArray
+    place: IntArray
+    impressions: Floats
+    clicks: Floats
+    seen: Floats
+    size: int
+    group: IntArray
+    n_groups: int
+    n_units: int
+    units: str
+    n_segments: int = 1
+
+    @classmethod
+    def of(cls, clicks: ClickTable, depth: int | None, resample: Resample, seed: int) -> Cells:
+        """The cells of a table down to a depth (None: all positions), grouped at random into equal parts."""
+        size = _depth(clicks, depth)
+        used = (clicks.position <= size) & (clicks.impressions > 0)
+        kept = slice(None) if used.all() else np.flatnonzero(used)
+        row = clicks.row[kept]
+        query = clicks.candidates.row_queries[row]
+        few = int((np.bincount(query) > 0).sum()) < _FEW_QUERIES  # cheaper than sorting them
+        units = ("candidates" if few else "queries") if resample == "auto" else resample
+        group, n_groups, n_units = deal(query if units == "queries" else row, size, seed)
+        if n_units < 2:
+            only, hint = ("query", "; `resample=candidates` may") if units == "queries" else ("candidate", "")
+            raise UnidentifiableError(
+                f"the log has only one {only}, which does not show how far an estimate can be trusted{hint}."
+            )
+        impressions = clicks.impressions[kept].astype(np.float64)
+        return cls(
+            row=clicks.segment_row[kept],
+            query=clicks.segment_query[kept],
+            place=clicks.position[kept] - 1,
+            impressions=impressions,
+            clicks=clicks.clicks[kept].astype(np.float64),
+            seen=impressions,
+            size=size,
+            group=group,
+            n_groups=n_groups,
+            n_units=n_units,
+            units=units,
+            n_segments=clicks.n_segments,
+        )
+
+    @property
+    def candidate(self) -> IntArray:
+        """(cells,) the row of the dataset."""
+        return self.row // self.n_segments
+
+    def chosen(self, which: NDArray[np.bool_]) -> Cells:
+        """Some of the cells, in the same groups."""
+        names = ("row", "query", "place", "impressions", "clicks", "seen", "group")
+        return replace(self, **{name: getattr(self, name)[which] for name in names})
+
+    def by_group(self, key: IntArray, values: Floats, width: int, cells: IntArray | None = None) -> Floats:
+        """(groups, width): the sum of values by group and key; `cells` says which cells they are of."""
+        group = self.group if cells is None else self.group[cells]
+        sums = np.bincount(group * width + key, values, minlength=self.n_groups * width)
+        return np.asarray(sums, dtype=np.float64).reshape(self.n_groups, width)
+
+    def pairs(self) -> Iterator[tuple[IntArray, IntArray, IntArray]]:
+        """Pairs of cells of one candidate on one surface: the upper cells, the lower ones, numbers of their places."""
+        for distance in range(1, self.size):  # cells of a candidate lie side by side
+            one = np.flatnonzero(self.row[distance:] == self.row[:-distance])
+            if not len(one):
+                return
+            two = one + distance
+            yield one, two, pair_number(self.place[one], self.place[two], self.size)
+
+    def rates(self) -> Floats:
+        """(size,) the click-through rate of each position."""
+        shown = np.bincount(self.place, self.impressions, self.size)
+        rates: Floats = np.bincount(self.place, self.clicks, self.size) / np.where(shown > 0, shown, 1.0)
+        return rates
+
+
+@dataclass(frozen=True, eq=False)
+class PairSums:
+    """Sums over S_kl, the candidates shown at both positions k < l, for every pair of positions.
+
+    upper, lower                 (pairs,) int64: k and l, from 0, in order
+    above, below                 (groups, pairs) the weighted click-through rates at k and at l
+    total                        (groups, pairs) the weights
+    candidates                   (pairs,) how many candidates
+    clicks_upper, clicks_lower   (pairs,) their clicks at k and at l
+    units                        (pairs,) how many queries (or whatever is resampled) they belong to, or groups of such
+    effective                    (pairs,) how many impressions, at each of the two, would be as informative
+
+    Weights of a candidate, with n impressions at k and m at l: n m / (n + m), which brings the least variance (Mantel
+    and Haenszel 1959), or 1, as in Agarwal et al. (2019).
+    """
+
+    upper: IntArray
+    lower: IntArray
+    above: Floats
+    below: Floats
+    total: Floats
+    candidates: IntArray
+    clicks_upper: Floats
+    clicks_lower: Floats
+    units: IntArray
+    effective: Floats
+
+    @classmethod
+    def of(cls, cells: Cells, weighting: Weighting = "impressions") -> PairSums:
+        """Add up all pairs of cells of the same candidate."""
+        upper, lower = np.triu_indices(cells.size, 1)
+        count = len(upper)
+        grouped = np.zeros((3, cells.n_groups, count))
+        plain = np.zeros((4, count))
+        rate = cells.clicks / cells.impressions
+        for one, two, pair in cells.pairs():
+            n, m = cells.impressions[one], cells.impressions[two]
+            harmonic = n * m / (n + m)
+            weight = harmonic if weighting == "impressions" else np.ones(len(one))
+            for at, values in enumerate((weight * rate[one], weight * rate[two], weight)):
+                grouped[at] += cells.by_group(pair, values, count, one)
+            for at, values in enumerate(
+                (np.ones(len(one)), cells.clicks[one], cells.clicks[two], weight**2 / harmonic)
+            ):
+                plain[at] += np.bincount(pair, values, count)
+        candidates, clicks_upper, clicks_lower, spread = plain
+        effective = 2 * grouped[2].sum(axis=0) ** 2 / np.where(spread > 0, spread, 1.0)
+        above, below, total = grouped
+        units = (total > 0).sum(axis=0)
+        counted = candidates.astype(np.int64)
+        return cls(upper, lower, above, below, total, counted, clicks_upper, clicks_lower, units, effective)
+
+    def clicked_enough(self) -> NDArray[np.bool_]:
+        """(pairs,) whether the log of their ratio of clicks is nearly normal, with an error that resampling shows."""
+        return (np.minimum(self.clicks_upper, self.clicks_lower) >= _FEWEST_CLICKS) & (self.units >= FEWEST_TESTED)
+
+
+def _depth(clicks: ClickTable, depth: int | None) -> int:
+    """How many positions to look at; each must have been shown."""
+    if not clicks.n_cells:
+        raise UnidentifiableError("the log is empty: nothing was shown, so nothing is known about positions.")
+    size = clicks.depth if depth is None else depth
+    if size > clicks.depth:
+        raise UsageError(f"`depth={size}` is too deep: nothing was shown below position {clicks.depth}.")
+    missing = np.flatnonzero(np.bincount(clicks.position, minlength=size + 1)[1 : size + 1] == 0) + 1
+    if len(missing):
+        first = int(missing[0])
+        reason = f"position {first} was never shown, so its propensity is unknown"
+        left = f"`depth={first - 1}` estimates the positions above it" if first > 2 else "nothing is left to compare"
+        raise UnidentifiableError(
+            f"{reason}; {left}. If the log counts positions from another number, read it with `first_position`.",
+            positions=tuple(missing.tolist()),
+            depth=first - 1,
+            reason=reason,
+        )
+    if size > DEEPEST:
+        reason = f"the log shows {size:,} positions, and at most {DEEPEST} are compared pair by pair"
+        raise UnidentifiableError(f"{reason}; set `depth`.", depth=DEEPEST, reason=reason)
+    if size < 2:
+        raise UnidentifiableError(
+            "only one position was shown, or asked for; there is nothing to compare it with.", depth=size
+        )
+    return size
+
+
+def deal(unit: IntArray, positions: int, seed: int = 0) -> tuple[IntArray, int, int]:
+    """Units dealt out at random to a bounded number of groups of equal size, or each a group if they are few.
+
+    Gives the group of each entry, the number of groups and that of units. Resampling G random groups of queries has the
+    spread of resampling queries, itself known to within 1/sqrt(2 G).
+    """
+    present = np.bincount(unit) > 0
+    code = np.cumsum(present) - 1
+    count = int(present.sum())
+    pairs = max(positions * (positions - 1) // 2, 1)
+    groups = min(count, _MOST_GROUPS, max(FEWEST_GROUPS, _ENTRIES // pairs))
+    dealt = np.arange(count)
+    if groups < count:
+        dealt = np.random.default_rng([seed, 0]).permutation(count) % groups
+    return dealt[code][unit], groups, count
+
+
+def draw_weights(n_groups: int, replicates: int, seed: int = 0) -> Floats:
+    """(replicates, groups): how often each replicate draws each group, with replacement.
+
+    >>> draw_weights(4, 2, seed=0).sum(axis=1)
+    array([4., 4.])
+    """
+    random = np.random.default_rng([seed, 1])
+    return random.multinomial(n_groups, np.full(n_groups, 1 / n_groups), size=replicates).astype(np.float64)
+
+
+def pair_number(upper: IntArray, lower: IntArray, size: int) -> IntArray:
+    """The number of each pair of places (from 0) among all: those of an upper place lie behind those of all above it.
+
+    >>> pair_number(*np.triu_indices(4, 1), 4)
+    array([0, 1, 2, 3, 4, 5])
+    """
+    return upper * size - upper * (upper + 1) // 2 + lower - upper - 1
+
+
+# -- over all segments ---------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class PooledCells:
+    """The cells of a log, those of one candidate at one position added up over segments, sorted by both.
+
+        c_s ~ Binomial(n_s, slope_s r + base)       for each segment s of the pages, with one relevance r
+        Σ c_s ~ Binomial(Σ n_s, share slope r + base),   share = Σ n_s slope_s / (slope Σ n_s)
+
+    to a good approximation, and exactly where segments are examined alike. So labels of pages that mean nothing change
+    nothing. Only slopes depend on the segment: where there are bases, one curve is that of all segments.
+
+    slope   the largest slope of any segment at the position
+    share   of that slope, what the pages of the cell have on average; 1 where all segments are alike
+    of      (cells,) which of these each cell of the log belongs to
+
+    >>> from cldrank.data.dataset import RankingDataset
+    >>> data = RankingDataset.from_arrays([[1]], [7])
+    >>> shown = {"row": [0, 0], "position": [2, 2], "impressions": [10, 30], "clicks": [3, 2]}
+    >>> table = ClickTable.from_arrays(data, **shown, segment=["desktop", "phone"])
+    >>> pooled = PooledCells.by(table, np.array([0.8, 0.4]))
+    >>> pooled.impressions, pooled.clicks, pooled.slope, pooled.share, pooled.exposure
+    (array([40]), array([5]), array([0.8]), array([0.625]), array([20.]))
+    """
+
+    row: IntArray
+    position: IntArray
+    impressions: IntArray
+    clicks: IntArray
+    slope: Floats
+    base: Floats
+    share: Floats
+    of: IntArray
+
+    @classmethod
+    def by(cls, clicks: ClickTable, slope: Floats, base: Floats | None = None) -> PooledCells:
+        """The cells of a log, given slope and base of each."""
+        of = cells_together(clicks)
+        first = np.unique(of, return_index=True)[1]
+        largest = np.zeros(clicks.depth + 1)
+        np.maximum.at(largest, clicks.position, slope)
+        n, examined = clicks.impressions.astype(np.float64), slope / largest[clicks.position]
+        impressions, clicked = (_sums(of, part).astype(np.int64) for part in (clicks.impressions, clicks.clicks))
+        position = clicks.position[first]
+        return cls(
+            clicks.row[first],
+            position,
+            impressions,
+            clicked,
+            largest[position],
+            np.zeros(len(first)) if base is None else base[first],
+            _sums(of, n * examined) / _sums(of, n),
+            of,
+        )
+
+    @property
+    def exposure(self) -> Floats:
+        """(pooled,) Σ n slope: in how many impressions the candidate was examined there."""
+        exposure: Floats = self.impressions * self.share * self.slope
+        return exposure
+
+    def rates(self, chosen: IntArray) -> RateDistribution:
+        """The distribution of the click-through rate of some of them, all at one position.
+
+        Rates are those of pages that are examined most, with the largest slope.
+        """
+        most = float(self.slope[chosen[0]] + self.base[chosen[0]])
+        counts = RateCounts.of(self.clicks[chosen], self.impressions[chosen], self.share[chosen])
+        return counts.fit(most=min(most if most > 0 else 1e-9, 1.0))
+
+
+def cells_together(clicks: ClickTable) -> IntArray:
+    """(cells,) numbers from 0, by candidate and position: cells that share one differ in their segment only."""
+    if clicks.n_segments == 1:
+        return np.arange(clicks.n_cells)
+    place = clicks.row * (clicks.depth + 1) + clicks.position
+    number: IntArray = np.unique(place, return_inverse=True)[1].reshape(-1)
+    return number
+
+
+def _sums(of: IntArray, values: NDArray[np.float64] | IntArray) -> Floats:
+    return np.bincount(of, values).astype(np.float64, copy=False)

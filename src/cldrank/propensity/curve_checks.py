@@ -1,0 +1,259 @@
+"""Whether clicks refute a curve: results clicked too often for it, or results shown at several positions.
+
+- `held_to_clicks`: every log proves a lower bound of the curve, and an assumed one is raised to it;
+- `check_own_pages`: candidates that were shown at several positions may show another curve.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal, TypeVar
+from weakref import WeakKeyDictionary
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cldrank.clicks.table import ClickTable
+from cldrank.errors import CldrankWarning, DataError, warn
+from cldrank.propensity.cells import DEEPEST
+from cldrank.propensity.envelope import Envelope
+from cldrank.propensity.estimator import comparing_estimators
+from cldrank.propensity.goodness import MISFIT, check_attraction
+from cldrank.propensity.propensities import Propensities
+from cldrank.propensity.segment_propensities import SegmentPropensities
+from cldrank.wording import positions, some
+
+Floats = NDArray[np.float64]
+EnvelopeUse = Literal["raise", "warn", "off"]
+Held = TypeVar("Held", Propensities, SegmentPropensities, Propensities | SegmentPropensities)
+
+_CHANCE = 1e-4  # that clicks refute a true curve, at any position
+_HALVINGS = 30
+_NOTHING = 1e-9  # a bound that bounds nothing
+_SURE = 0.99  # confidence of the bound, so that chance seldom raises a true curve
+_OWN_CHANCE = 1e-3  # that a log's own pages refute a true curve, at any position
+_MATERIAL = 0.25  # a curve that is off by less, relatively, is not refused
+_OWN_DEPTH = 20  # positions that are compared with the log's own pages
+_MOST = 3  # positions in a message
+
+
+# -- what clicks prove ---------------------------------------------------------------------------------------------
+
+
+def held_to_clicks(propensities: Held, clicks: ClickTable, envelope: EnvelopeUse = "raise") -> Held:
+    """The propensities that clicks are about to be divided by, checked; whatever is found is warned of.
+
+    envelope   "raise": an assumed curve is raised to `proven_bound` where it lies significantly below; an estimated one
+               is only warned of, if its interval lies below. "warn": so is an assumed one. "off": the same, where
+               single results are clicked too often
+
+    Curves of segments are held to the clicks of their own; a segment without any keeps its curve.
+    """
+    if isinstance(propensities, SegmentPropensities):
+        parts = clicks.by_segment()
+        return propensities.mapped(
+            lambda name, rho: held_to_clicks(rho, parts[name], envelope) if name in parts else rho
+        )
+    bound = proven_bound(clicks, len(propensities), envelope=envelope != "off")
+    refutation = refuted(propensities, bound)
+    if not refutation:
+        return propensities
+    assumed = propensities.method is None
+    raised = envelope == "raise" and assumed
+    if not assumed:
+        advice = "Trust in high positions may be behind it, see trust-bias"
+    elif raised:
+        advice = "They were raised to it; `envelope=off` keeps them, for rankers whose results are better further down"
+    else:
+        advice = "`envelope=raise` raises them" if envelope == "warn" else "Assume a flatter curve"
+    warn(
+        CldrankWarning(
+            f"the clicks refute these propensities ({propensities.origin}): {refutation}. {advice}. Or estimate them "
+            "from this log."
+        )
+    )
+    return propensities.raised_to(bound) if raised else propensities
+
+
+def refuted(propensities: Propensities, bound: Propensities) -> str:
+    """Where a curve lies significantly below what clicks prove, in words; empty where it does not, or is a bound."""
+    below = () if propensities.bound else propensities.refuted_by(bound)
+    if not below:
+        return ""
+    raised, values = propensities.raised_to(bound).values, propensities.values
+    higher = some((f"{raised[at - 1]:.3g} instead of {values[at - 1]:.3g}" for at in below), most=4)
+    return (
+        f"results at {positions(below)} are clicked too often for them. The clicks give a lower bound that is higher: "
+        f"{higher}"
+    )
+
+
+def proven_bound(clicks: ClickTable, size: int, *, envelope: bool = True) -> Propensities:
+    """The lower bound of `Envelope` at 99% confidence, or, where it is higher, what no single result refutes.
+
+    Positions below the last that `Envelope` can bound have the second alone; so have all without `envelope`.
+    """
+    single = np.maximum(least_unrefuted(clicks, size), _NOTHING)
+    single[0] = 1.0
+    ends: dict[str, Any] = {"values": single, "low": single, "high": single}
+    depth = min(clicks.depth, size, DEEPEST) if envelope else 0
+    bound = Envelope(confidence=_SURE, depth=depth).fit_upper(clicks) if depth > 1 else None
+    for name in ends if bound is not None else ():
+        own = np.pad(getattr(bound, name), (0, size - len(bound)), constant_values=_NOTHING)  # type: ignore[arg-type]
+        ends[name] = np.maximum(own, single)
+    return Propensities(**ends, origin="what the clicks prove", method="Envelope", bound=True, confidence=_SURE)
+
+
+def least_unrefuted(clicks: ClickTable, size: int) -> Floats:
+    """(size,) the smallest propensities that no single result, and no position as a whole, refutes; 0 without clicks.
+
+    An impression is clicked with a probability of at most rho_k, since rho_1 is at most 1 and nothing is more than
+    relevant. So c clicks in n impressions, at a rate r above rho, have a chance of at most
+
+        exp(-n (r log(r / rho) + (1 - r) log((1 - r) / (1 - rho))))        (Chernoff)
+
+    which is tested for every candidate at every position, and for every position as a whole; the chance that any of
+    these tests refutes a true curve is below 1 in 10,000. Tables that count every click refute nothing: there an
+    impression may have several.
+
+    >>> import cldrank as cr
+    >>> data = cr.RankingDataset.from_arrays([[0.0]] * 2, [0] * 2)
+    >>> clicks = cr.ClickTable.from_arrays(data, position=[1, 4], impressions=[500, 500], clicks=[250, 200])
+    >>> least_unrefuted(clicks, 4).round(3)
+    array([0.396, 0.   , 0.   , 0.301])
+    """
+    low, high = np.zeros(size), np.zeros(size)
+    if clicks.every_click or not clicks.n_cells:
+        return low
+    used = (clicks.impressions > 0) & (clicks.position <= size)
+    place, n, c = clicks.position[used] - 1, clicks.impressions[used].astype(float), clicks.clicks[used].astype(float)
+    limit = np.log((len(n) + min(clicks.depth, size)) / _CHANCE)
+    shown, clicked = (np.bincount(place, part, size).astype(np.float64) for part in (n, c))
+    tests = [np.concatenate(parts) for parts in ((place, np.arange(size)), (n, shown), (c, clicked))]
+    place, n, c = (part[tests[2] > 0] for part in tests)
+    np.maximum.at(high, place, c / n)
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        refuting = _evidence(n, c, middle[place]) > limit
+        too_low = np.bincount(place[refuting], minlength=size) > 0
+        low, high = np.where(too_low, middle, low), np.where(too_low, high, middle)
+        kept = refuting | ~too_low[place]  # what does not refute this does not refute more either
+        place, n, c = place[kept], n[kept], c[kept]
+    return high
+
+
+def _evidence(n: Floats, c: Floats, rho: Floats) -> Floats:
+    """-log of the bound on the chance of this many clicks; 0 where there are no more than expected."""
+    rate = c / np.maximum(n, 1.0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        missed = np.where(rate < 1, (1 - rate) * np.log((1 - rate) / (1 - rho)), 0.0)
+        evidence = n * (rate * np.log(rate / rho) + missed)
+    return np.where(rate > rho, evidence, 0.0)
+
+
+# -- the log's own pages -------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class OwnPages:
+    """A position at which a log's own pages refute a supplied curve.
+
+    supplied, estimated   the two propensities
+    error                 the standard error of the estimated one
+    """
+
+    position: int
+    supplied: float
+    estimated: float
+    error: float
+
+    def __str__(self) -> str:
+        return (
+            f"position {self.position}: {self.supplied:.2f} supplied, {self.estimated:.2f} ± {self.error:.2f} on this "
+            "log's own pages"
+        )
+
+
+def check_own_pages(propensities: Propensities | SegmentPropensities, clicks: ClickTable) -> None:
+    """Refuse a supplied curve that the log's own pages refute, unless it is `trusted`.
+
+    The log must meet what an estimator that compares positions needs, for some positions from the top. The curve is
+    refuted where it differs by more than 25% and by more than chance would bring about at any position in one log of
+    1,000, given the errors of both; positions that were clipped or raised on purpose are left out. Where the
+    position-based model does not fit the log, it is only warned of.
+    """
+    if isinstance(propensities, SegmentPropensities):
+        for name, table in clicks.by_segment().items():
+            if name in propensities:
+                check_own_pages(propensities[name], table)
+        return
+    if propensities.is_trusted or propensities.bound:
+        return
+    refuting, fits = refuted_by_own_pages(propensities, clicks)
+    if not refuting:
+        return
+    own = _own_curve_once(clicks, len(propensities))
+    message = (
+        f"this log refutes the propensities ({propensities.origin}). {'; '.join(map(str, refuting[:_MOST]))} "
+        f"({own[0] if own else ''}). Estimate propensities from this log, or insist on these with `trust_propensity` "
+        "(in Python, `propensities.trusted()`)."
+    )
+    if fits:
+        raise DataError(message)
+    warn(CldrankWarning(message))
+
+
+def refuted_by_own_pages(propensities: Propensities, clicks: ClickTable) -> tuple[tuple[OwnPages, ...], bool]:
+    """The positions at which a log's own pages refute a curve, and whether the position-based model fits the log."""
+    from scipy.special import ndtri
+
+    named = _own_curve_once(clicks, len(propensities))
+    if named is None or named[1].errors is None:
+        return (), True
+    own = named[1]
+    size, errors = len(own), named[1].errors
+    supplied = propensities.values[:size]
+    theirs = np.zeros(size) if propensities.errors is None else propensities.errors[:size]
+    difference = np.log(supplied) - np.log(own.values)
+    limit = -float(ndtri(_OWN_CHANCE / (2 * (size - 1))))
+    beyond = (np.abs(difference) > limit * np.hypot(errors, theirs)) & (np.abs(difference) > np.log1p(_MATERIAL))
+    deliberate = [at - 1 for at in (1, *propensities.clipped, *propensities.raised) if at <= size]
+    beyond[deliberate] = False  # what was raised on purpose is known to differ
+    refuting = tuple(
+        OwnPages(int(at) + 1, float(supplied[at]), float(own.values[at]), float(own.values[at] * errors[at]))
+        for at in np.flatnonzero(beyond)
+    )
+    if not refuting:
+        return (), True
+    attraction = check_attraction(clicks, own)
+    fits = own.goodness is None or own.goodness.p_value >= MISFIT
+    return refuting, fits and (attraction is None or attraction.p_value >= MISFIT)
+
+
+_own_curves: WeakKeyDictionary[ClickTable, dict[int, tuple[str, Propensities] | None]] = WeakKeyDictionary()
+
+
+def _own_curve_once(clicks: ClickTable, depth: int) -> tuple[str, Propensities] | None:
+    """`own_curve`, estimated once for each table: several models are fitted to the same one."""
+    known, depth = _own_curves.setdefault(clicks, {}), min(depth, clicks.depth, _OWN_DEPTH)
+    if depth not in known:
+        known[depth] = own_curve(clicks, depth)
+    return known[depth]
+
+
+def own_curve(clicks: ClickTable, depth: int) -> tuple[str, Propensities] | None:
+    """The best founded estimator and what it finds of the first positions; None where it can compare none.
+
+    >>> import cldrank as cr
+    >>> data = cr.RankingDataset.from_arrays([[0.0]] * 60, [0] * 60)
+    >>> shown = {"row": [*range(60)] * 2, "position": [1] * 60 + [2] * 60, "impressions": [100] * 120}
+    >>> own_curve(cr.ClickTable.from_arrays(data, **shown, clicks=[40] * 60 + [10] * 60), depth=2)
+    ('randomised', Propensities(1, 0.25; Randomised, 60 candidates))
+    """
+    if depth < 2 or not (np.bincount(clicks.segment_row) > 1).any():  # nothing was shown at two positions
+        return None
+    for kind in comparing_estimators():
+        curve = kind(depth=depth).fit_upper(clicks)
+        if curve is not None:
+            return kind.name, curve
+    return None

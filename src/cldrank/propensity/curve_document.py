@@ -1,0 +1,176 @@
+"""Curves as documents and figures: for a terminal, a notebook, a page, or an SVG file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from os import PathLike
+from types import MappingProxyType
+from typing import Any
+
+from cldrank.documents import Axis, Block, Document, Figure, Notice, Point, Series, Table, left_out, looks, picture
+from cldrank.errors import UsageError
+from cldrank.files import save_text
+from cldrank.propensity.affine_clicks import AffineClicks, curve_of
+from cldrank.propensity.goodness import MISFIT
+from cldrank.propensity.propensities import Propensities
+from cldrank.propensity.segment_propensities import EstimatedSegments, SegmentPropensities
+from cldrank.wording import some
+
+REFUTED = "the clicks refute this curve"  # how a note begins that is a warning
+NO_TRUTH: Mapping[str, Propensities] = MappingProxyType({})
+_TITLE = "Examination by position"
+_SIZE = (640, 340)  # width and height
+_APART = 0.012  # between the curves at a position, where the whole axis is 1
+_MOST_POSITIONS = 50  # in a table; files and JSON have all
+_BESIDE = 3  # curves in one table: as many as fit into 80 letters
+
+
+# -- documents -----------------------------------------------------------------------------------------------------
+
+
+def curve_document(curve: Any) -> Document:
+    """A curve, slopes and bases, or the curves of segments: a figure, values with intervals, and what is to know."""
+    figure = curve_figure(named_curves(curve))
+    if isinstance(curve, SegmentPropensities):
+        pooled = {"mean": curve.pooled} if isinstance(curve, EstimatedSegments) else {}
+        blocks = [*side_by_side({**pooled, **curve}), *_segment_notices(curve)]
+        return Document(f"{len(curve)} segments", [figure, *blocks])
+    if isinstance(curve, AffineClicks):
+        interval = f", {100 * curve.confidence:g}% interval" if curve.confidence is not None else ""
+        values = {
+            f"{name}{interval}": [
+                f"{value:.4g}{_ends(value, *ends)}" for value, *ends in zip(part, *curve.interval(name), strict=True)
+            ]
+            for name, part in (("slope", curve.slope), ("base", curve.base))
+        }
+    else:
+        values = {"at least" if curve.bound else "examined": [f"{value:.4g}" for value in curve.values]}
+        if curve.low is not None and curve.high is not None:
+            ends = zip(curve.low, curve.high, strict=True)
+            values[f"{100 * (curve.confidence or 0):g}% interval"] = [f"{low:.4g} – {high:.4g}" for low, high in ends]
+        if curve.comparisons is not None:
+            values["comparisons"] = [f"{number:,.0f}" for number in curve.comparisons]
+    return Document(curve.origin, [figure, *_by_position(values), *notices(curve)])
+
+
+def side_by_side(curves: Mapping[str, Propensities]) -> Iterator[Block]:
+    """One column per curve, in as many tables as it takes."""
+    fits = any(rho.goodness for rho in curves.values())
+    depth = max(map(len, curves.values()))
+    named = list(curves.items())
+    for part in (named[at : at + _BESIDE] for at in range(0, len(named), _BESIDE)):
+        heads = [f"{name}, at least" if rho.bound else name for name, rho in part]
+        rows: list[tuple[object, ...]] = [
+            (at + 1, *(_entry(rho, at) for _, rho in part)) for at in range(min(depth, _MOST_POSITIONS))
+        ]
+        if fits:
+            rows.append(("fit, p", *(f"{rho.goodness.p_value:.2g}" if rho.goodness else "" for _, rho in part)))
+        yield Table(("position", *heads), rows)
+    yield from left_out(min(depth, _MOST_POSITIONS), depth, "positions")
+
+
+def notices(curve: Propensities | AffineClicks, name: str = "") -> Iterator[Notice]:
+    """The fit of a curve and its notes, the doubtful ones as warnings."""
+    if isinstance(curve, Propensities) and curve.goodness is not None and not name:
+        refuted = curve.goodness.p_value < MISFIT
+        yield Notice("warning" if refuted else "note", [str(curve.goodness)], label="" if refuted else "fit")
+    confounding = curve.confounding if isinstance(curve, Propensities) else None
+    doubt = str(confounding) if confounding is not None and confounding.doubtful else None
+    for note in curve.notes:
+        yield Notice("warning" if note == doubt or note.startswith(REFUTED) else "note", [note], name)
+
+
+def _segment_notices(curves: SegmentPropensities) -> Iterator[Notice]:
+    for name, rho in curves.items():
+        yield from notices(rho, name)
+        if isinstance(curves, EstimatedSegments) and name in curves.refusals:
+            yield Notice("warning", str(curves.refusals[name]), f"{name}, alone")
+
+
+def _by_position(values: Mapping[str, list[str]]) -> list[Block]:
+    rows = list(zip(*values.values(), strict=True))
+    shown = rows[:_MOST_POSITIONS]
+    table = Table(("position", *values), [(at, *row) for at, row in enumerate(shown, start=1)])
+    return [table, *left_out(len(shown), len(rows), "positions")]
+
+
+def _entry(rho: Propensities, at: int) -> str:
+    if at >= len(rho):
+        return ""
+    ends = "" if rho.low is None or rho.high is None or not at else f" ({rho.low[at]:.3g}–{rho.high[at]:.3g})"
+    return f"{rho.values[at]:.3g}{ends}"
+
+
+def _ends(value: float, low: float, high: float) -> str:
+    return "" if low == high == value else f" ({low:.4g} – {high:.4g})"
+
+
+# -- figures -------------------------------------------------------------------------------------------------------
+
+
+def named_curves(curve: Any) -> dict[str, Propensities]:
+    """The curves to draw, by name: that of each segment, or the one."""
+    if isinstance(curve, SegmentPropensities):
+        return dict(curve.segments)
+    return {getattr(curve, "method", None) or curve.origin: curve_of(curve)}
+
+
+def curve_figure(
+    curves: Mapping[str, Propensities],
+    title: str = _TITLE,
+    truth: Mapping[str, Propensities] = NO_TRUTH,
+    size: tuple[int, int] = _SIZE,
+) -> Figure:
+    """Curves with their intervals, by name, in one figure; where the `truth` of a name is known, as rings.
+
+    >>> figure = curve_figure({"assumed": Propensities.power(1, 3)})
+    >>> figure._repr_svg_().count(", position ")
+    3
+    """
+    if not curves:
+        raise UsageError("there is no curve to draw.")
+    strange = next((name for name in truth if name not in curves), None)
+    if strange is not None:
+        raise UsageError(f"there is no curve {strange!r} to compare with the truth, only {some(curves)}.")
+    positions = [str(at + 1) for at in range(max(map(len, curves.values())))]
+    along = Axis.of_labels(positions, name="position; examination relative to the first")
+    top = max(
+        float((rho.values if rho.high is None else rho.high).max()) for rho in (*curves.values(), *truth.values())
+    )
+    named = {name: f"{name} (lower bound)" if curve.bound else name for name, curve in curves.items()}
+    chosen = looks(named.values())
+    apart = min(_APART * len(positions), 0.6 / len(curves))
+    series = tuple(
+        Series(
+            label,
+            _points(label, curves[name], (number - (len(curves) - 1) / 2) * apart, truth.get(name)),
+            chosen[label],
+        )
+        for number, (name, label) in enumerate(named.items())
+    )
+    references = "truth" if truth else ""
+    return Figure(title, series, along, Axis.from_zero(top), "dots", *size, marked=1.0, references=references)
+
+
+def save_chart(
+    curves: Mapping[str, Propensities],
+    path: str | PathLike[str],
+    title: str = _TITLE,
+    truth: Mapping[str, Propensities] = NO_TRUTH,
+) -> None:
+    """Draw curves into an SVG file, see `curve_figure`."""
+    if not str(path).lower().endswith(".svg"):
+        raise UsageError(f"{path}: curves are drawn as SVG; name a file that ends in .svg.")
+    save_text(path, picture([curve_figure(curves, title, truth)]))
+
+
+def _points(name: str, curve: Propensities, shift: float, truth: Propensities | None) -> tuple[Point, ...]:
+    points = []
+    for at, value in enumerate(map(float, curve.values)):
+        note, low, high = f"{name}, position {at + 1}: {value:.4g}", None, None
+        if curve.low is not None and curve.high is not None:
+            low, high = float(curve.low[at]), float(curve.high[at])
+            note += f" ({low:.4g} to {high:.4g})"
+        true = None if truth is None or at >= len(truth) else float(truth.values[at])
+        points.append(Point(at + shift, value, low, high, note, true))
+    return tuple(points)

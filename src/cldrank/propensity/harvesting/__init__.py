@@ -1,1 +1,0 @@
-"""Intervention harvesting: positions compared on candidates that several rankers put at different positions."""

@@ -1,1 +1,0 @@
-"""Interventions: pages on which the order was changed on purpose, or was drawn with known probabilities."""

@@ -1,0 +1,592 @@
+"""Estimators that model relevance by features, for logs in which nothing changes places."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cldrank import optimise
+from cldrank import scaling as scalings
+from cldrank._typing import IntArray
+from cldrank.clicks.table import ClickTable
+from cldrank.data.dataset import RankingDataset
+from cldrank.data.query_hash import hashes_of
+from cldrank.errors import CldrankWarning, ConvergenceWarning, UnidentifiableError, UsageError, warn
+from cldrank.models import MLP, Linear, Network, Run
+from cldrank.optimise import Derivatives, Solution, Vector
+from cldrank.parameters import parameter, value
+from cldrank.propensity.cells import Cells, PairSums, draw_weights
+from cldrank.propensity.estimator import CurveEstimator
+from cldrank.propensity.goodness import compared_by_attraction, goodness_of_fit
+from cldrank.propensity.identifiability import Requirement, counts_every_click
+from cldrank.propensity.propensities import Propensities
+from cldrank.wording import positions
+
+if TYPE_CHECKING:
+    import torch
+
+    from cldrank.rankers import Ranker
+
+Floats = NDArray[np.float64]
+# a network of relevance beside a curve of positions; all queries teach, as none is held out to choose the epoch
+NETWORK = MLP(epochs=40, learning_rate=5e-3, l2=1e-5, batch_queries=32, warmup=0.0, validation=0.0)
+_EM_STEPS = 6
+_AROUND = (0.1, 10.0)  # penalties, times the chosen one, that the estimate should not care about
+_BLOCK_VALUES = 1 << 22
+_DETERMINED = 0.98  # features that explain more of the order than this leave nothing to estimate from
+_EXPLAINED = 0.5
+_MOVED = 0.1
+_ALWAYS = 0.3  # whatever the error
+_SENSITIVE = 0.1
+_SURE = 3.0  # standard errors
+
+
+@dataclass(frozen=True)
+class Confounding:
+    """How much the estimate rests on the model of relevance, which the log itself cannot test.
+
+    explained     0 … 1: of the contrast of positions that the features explain best, the share of variance that they
+                  explain (the largest squared canonical correlation, adjusted for their number)
+    moved         how far the model of relevance moved log ρ from plain click-through rates, at most
+    error         the standard error of that; None where it is not known
+    position      where
+    sensitivity   how far log ρ moves, at most, if the penalty of the regression is ten times larger or smaller; None
+                  for networks
+
+    In a random order nothing is explained and nothing is moved. Where a ranker puts the relevant on top, features must
+    move the curve; the relevance that they do not know still counts as position, and the log does not show how much.
+    """
+
+    explained: float
+    moved: float
+    error: float | None
+    position: int
+    sensitivity: float | None = None
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """What makes the estimate doubtful, in words; empty where nothing does."""
+        reasons = []
+        if abs(self.moved) > max(_MOVED, min(_SURE * (self.error or 0.0), _ALWAYS)):
+            reasons.append(
+                f"the model of relevance moved position {self.position} by {np.expm1(self.moved):+.0%} from its "
+                "click-through rate, so what it does not know of relevance may count as position, too"
+            )
+        if self.explained > _EXPLAINED:
+            reasons.append(
+                f"features explain {self.explained:.0%} of a contrast of positions, so they may stand in for it"
+            )
+        if self.sensitivity is not None and self.sensitivity > _SENSITIVE:
+            reasons.append(f"another penalty moves a position by {np.expm1(self.sensitivity):.0%}")
+        return tuple(reasons)
+
+    @property
+    def doubtful(self) -> bool:
+        """Whether the log leaves it open how much of the curve is position."""
+        return bool(self.reasons)
+
+    def __str__(self) -> str:
+        if self.doubtful:
+            return f"relevance and position are confounded: {'; '.join(self.reasons)}"
+        return (
+            f"relevance and position can be told apart: features explain {self.explained:.0%} of the order, and the "
+            f"model of relevance moved no position by more than {np.expm1(abs(self.moved)):.1%}"
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class ShownCandidates:
+    """The cells of the first positions, and the candidates in them.
+
+    row        (cells,) the candidate of each cell, from 0
+    features   (candidates, columns) float32, scaled
+    """
+
+    dataset: RankingDataset
+    cells: Cells
+    row: IntArray
+    scaling: scalings.Scaling
+    features: NDArray[np.float32]
+
+    def explained_order(self) -> float:
+        """The largest squared canonical correlation of features and positions over cells, adjusted as R² is."""
+        features, cells, row = self.features, self.cells, self.row
+        rows, size = len(features), cells.size
+        weight = cells.impressions / cells.impressions.sum()
+        shown = np.bincount(row, weight, rows)
+        share = np.bincount(cells.place, weight, size)
+        by_row = np.bincount(row * size + cells.place, weight, rows * size).reshape(rows, size) - np.outer(shown, share)
+        means = shown @ features
+        gram, cross = np.zeros((features.shape[1],) * 2), np.zeros((features.shape[1], size))
+        step = max(1, _BLOCK_VALUES // max(features.shape[1], 1))
+        for own in (slice(start, start + step) for start in range(0, rows, step)):
+            centred = features[own] - means
+            gram += (centred * shown[own][:, None]).T @ centred
+            cross += centred.T @ by_row[own]
+        contrasts = np.diag(share) - np.outer(share, share)
+        values, vectors = np.linalg.eigh(gram)
+        kept = values > 1e-10 * max(float(values.max(initial=0.0)), 1e-300)
+        whitened = (vectors[:, kept] / np.sqrt(values[kept])).T @ cross
+        squares = np.linalg.eigvals(np.linalg.pinv(contrasts, rcond=1e-10, hermitian=True) @ (whitened.T @ whitened))
+        largest = float(np.clip(squares.real.max(initial=0.0), 0.0, 1.0))
+        freedom = len(row) - int(kept.sum()) - 1
+        return max(0.0, 1 - (1 - largest) * (len(row) - 1) / freedom) if freedom > 0 else 1.0
+
+    def against_click_through(self, logs: Floats, draws: Floats, weights: Floats) -> tuple[float, float, int]:
+        """How far log ρ lies from that of plain click-through rates, at most; the error of that, and where."""
+        cells = self.cells
+        rates = cells.rates()
+        clicks, shown = (cells.by_group(cells.place, part, cells.size) for part in (cells.clicks, cells.impressions))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            resampled = np.log((weights @ clicks) / (weights @ shown))
+            plain = resampled - resampled[:, :1]
+        whole = np.isfinite(plain).all(axis=1)
+        if len(weights) == len(draws):
+            errors = (draws - plain)[whole].std(axis=0)
+        else:
+            errors = np.hypot(draws.std(axis=0, ddof=1), plain[whole].std(axis=0))
+        moved = np.log(np.exp(logs)) - np.log(rates / rates[0])
+        at = int(np.abs(moved).argmax())
+        return float(moved[at]), float(errors[at]), at + 1
+
+
+@dataclass(frozen=True, eq=False)
+class ModelledCurve:
+    """log ρ, (replicates, k) the same resampled, what scores the candidates, and the sensitivity to the penalty."""
+
+    logs: Floats
+    draws: Floats
+    ranker: Ranker
+    sensitivity: float | None = None
+
+
+@value
+class ModelledRelevance(CurveEstimator):
+    """Estimators that need the features of the candidates: `fit(clicks, dataset)`.
+
+    The result has `ranker`, which scores by the model of relevance.
+    """
+
+    model: Linear | Network = parameter(default=Linear(l2=1e-5), about="Of relevance", option=False)
+    warn: bool = parameter(
+        default=True, about="Whether a doubtful result warns; its notes say so in any case", option=False
+    )
+
+    needs = "features"
+    caution = (
+        "relevance is modelled, not held fixed: what the features do not know of it counts as position wherever the "
+        "order follows relevance"
+    )
+
+    def quiet(self) -> Self:
+        """The same without the warning of a doubtful result."""
+        return replace(self, warn=False)
+
+    @abstractmethod
+    def _estimate(self, shown: ShownCandidates) -> ModelledCurve: ...
+
+    @abstractmethod
+    def _errors_and_parts(self, curve: ModelledCurve, cells: Cells, weights: Floats) -> tuple[Floats, dict[str, Any]]:
+        """The standard errors of log ρ, or a refusal; and parts of the result that follow from the draws."""
+
+    def _required(self, clicks: ClickTable, dataset: RankingDataset | None) -> Requirement:
+        _, explained = self._prepared(clicks, dataset)
+        reason = f"features explain {explained:.0%} of the order; what they do not know of relevance counts as position"
+        return Requirement(self.name, True, reason)
+
+    def _prepared(self, clicks: ClickTable, dataset: Any) -> tuple[ShownCandidates, float]:
+        """The shown candidates, and how much of their order features explain; a refusal where that is all of it."""
+        cells = self._cells(clicks)
+        if (cells.clicks > cells.impressions).any():
+            raise counts_every_click(self.name)
+        clicks.check_same(dataset)
+        dataset.check_complete(self.name)
+        self._refuse_silent(np.flatnonzero(cells.rates() == 0), cells, "nothing was clicked there")
+        scaling = scalings.fit(self.model.scaling, dataset.features)
+        rows, row = np.unique(cells.candidate, return_inverse=True)
+        shown = ShownCandidates(dataset, cells, row, scaling, scaling.transform(dataset.features[rows]))
+        explained = shown.explained_order()
+        if explained > _DETERMINED:
+            reason = f"the features explain {explained:.1%} of a contrast of positions, so that any curve fits as well"
+            raise UnidentifiableError(
+                f"{self.name} cannot separate relevance from position: {reason}. What is needed: pages in another "
+                "order (a second ranker, or neighbours that change places on a share of pages), or features without "
+                "the position and without the score of the ranker.",
+                positions=tuple(range(1, cells.size + 1)),
+                reason=reason,
+            )
+        return shown, explained
+
+    def _fit(self, clicks: ClickTable, dataset: RankingDataset | None) -> Propensities:
+        shown, explained = self._prepared(clicks, dataset)
+        curve, cells = self._estimate(shown), shown.cells
+        values, weights = np.exp(curve.logs), draw_weights(cells.n_groups, self.replicates, self.seed)
+        errors, parts = self._errors_and_parts(curve, cells, weights)
+        moved, error, position = shown.against_click_through(curve.logs, curve.draws, weights)
+        check = Confounding(explained, moved, error, position, curve.sensitivity)
+        attraction = compared_by_attraction(cells, values, self.replicates, self.seed)
+        if check.doubtful and self.warn:
+            warn(CldrankWarning(f"{self.name}: {check}."))
+        return self._curve(
+            cells,
+            values,
+            np.exp(curve.draws),
+            covariance=np.cov(curve.draws, rowvar=False),
+            comparisons=np.asarray(np.bincount(cells.place, cells.impressions, cells.size), dtype=np.float64),
+            confounding=check,
+            notes=(*self._notes(values, errors, cells, attraction), str(check), *parts.pop("notes", ())),
+            ranker=curve.ranker,
+            **parts,
+        )
+
+    def _ranker_parts(self, shown: ShownCandidates) -> dict[str, Any]:
+        """What every ranker is made of, whatever scores."""
+        from cldrank.rankers import Provenance
+
+        dataset = shown.dataset
+        queries = dataset.query_ids[np.unique(dataset.row_queries[shown.cells.candidate])]
+        return {
+            "feature_names": dataset.feature_names,
+            "scaling": shown.scaling,
+            "provenance": Provenance.of(type(self).__name__, self.get_params(), dataset),
+            "trained_on": np.unique(hashes_of(queries)),
+        }
+
+
+# -- dual learning -------------------------------------------------------------------------------------------------
+
+
+@value
+class DualLearning(ModelledRelevance):
+    """The dual learning algorithm (DLA, Ai et al. 2018), on lists of cells.
+
+        ranking:      -Σ_k c_k (ρ_1 / ρ_k) log softmax(f)_k
+        examination:  -Σ_k c_k (e^f(x_1) / e^f(x_k)) log softmax(log ρ)_k
+
+    Each loss weights clicks by the inverse of what the other model has learned so far. There is no one objective whose
+    optimum it would be; intervals come from networks trained anew on resampled queries.
+
+    >>> DualLearning(refits=4)
+    DualLearning(refits=4)
+    """
+
+    model: Linear | Network = parameter(default=NETWORK, about="Of relevance", option=False)
+    run: Run = parameter(default=Run(), about="Where and how networks are trained", option=False)
+    refits: int = parameter(
+        default=6, least=3, about="Networks trained on resampled queries, each from a different seed, for the intervals"
+    )
+
+    name = "dual-learning"
+    label = "Dual learning"
+    sentence = "One ranker; a network of relevance trained beside the curve, so trust it less"
+    order = 31
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if (self.run.checkpoint or self.run.tensorboard or self.run.warm_start) is not None:
+            raise UsageError(
+                f"{self.name} trains {self.refits + 1} networks, one after the other; a checkpoint, a TensorBoard log "
+                "or a ranker to begin with is for one. Leave them out of `run`."
+            )
+
+    def _estimate(self, shown: ShownCandidates) -> ModelledCurve:
+        """Train on the log, and on `refits` logs of resampled queries, each from its own seed."""
+        from cldrank.rankers.from_torch import ranker_of
+
+        logs, network = self._train(shown, self.seed, np.ones(shown.cells.n_groups))
+        weights = draw_weights(shown.cells.n_groups, self.refits, self.seed)
+        draws = [self._train(shown, self.seed + 1 + turn, weight)[0] for turn, weight in enumerate(weights)]
+        return ModelledCurve(logs, np.array(draws), ranker_of(network, **self._ranker_parts(shown)))
+
+    def _train(self, shown: ShownCandidates, seed: int, weight: Floats) -> tuple[Floats, torch.nn.Module]:
+        """The log ρ and the network of relevance, with each group of queries counted `weight` times."""
+        model = self.model.as_network() if isinstance(self.model, Linear) else self.model
+        model.check_installed()
+        from torch.random import fork_rng
+
+        from cldrank.models.network.examination import DualLists
+        from cldrank.models.network.features import FeatureTable
+        from cldrank.models.network.loop import train_network
+        from cldrank.rankers.devices import device_of
+
+        cells, lists = shown.cells, _lists(shown.cells, weight)
+        with fork_rng(devices=[]):
+            task = DualLists(model.build(shown.features.shape[1], seed), cells.place, cells.size)
+        unscaled = scalings.fit(None, shown.features[:1])
+        places, device = np.arange(len(shown.row)), device_of(self.run.device)
+        table = FeatureTable(shown.features[shown.row], unscaled, places, device, self.run.resident)
+        nothing = lists[np.zeros(0, dtype=np.int64)]
+        identity = [type(self).__name__, repr(weight.tolist())]
+        trained = train_network(task, lists, nothing, table, model, replace(self.run, seed=seed), identity=identity)
+        if trained.status == "interrupted":  # the loop keeps what it has, but half a curve is of no use
+            raise KeyboardInterrupt
+        if trained.status == "non_finite":
+            raise UnidentifiableError(f"{self.name} met numbers that are not finite; lower `learning_rate`.")
+        logs = task.networks["examination"].logs.detach().double().cpu().numpy()  # type: ignore[operator]
+        return logs - logs[0], task.networks["relevance"]
+
+    def _errors_and_parts(self, curve: ModelledCurve, cells: Cells, weights: Floats) -> tuple[Floats, dict[str, Any]]:
+        from scipy.stats import t
+
+        del cells, weights
+        errors: Floats = curve.draws.std(axis=0, ddof=1)
+        weak = np.flatnonzero(errors > self.refuse_above)
+        if len(weak):
+            worst = int(weak[errors[weak].argmax()])
+            raise UnidentifiableError(
+                f"{self.name} cannot estimate {positions((weak + 1).tolist())}: networks trained on resampled queries "
+                f"differ by {errors[worst]:.2f} in the log propensity of position {worst + 1} (standard deviation). "
+                "More pages, a simpler model or more epochs may help; else use regression-em, which is exact.",
+                positions=tuple((weak + 1).tolist()),
+                depth=int(weak[0]),
+            )
+        half = t.ppf(1 - (1 - self.confidence) / 2, self.refits - 1) * errors
+        note = f"the intervals rest on {self.refits} networks, each with its own queries and its own seed"
+        return errors, {"interval": (np.exp(curve.logs - half), np.exp(curve.logs + half)), "notes": (note,)}
+
+
+def _lists(cells: Cells, weight: Floats) -> Any:
+    """One list per query, of its cells: target c/n, weight n times how often the query's group was drawn."""
+    from cldrank import segments
+    from cldrank.models.network.lists import Lists
+
+    order = np.lexsort((cells.place, cells.query))
+    order = order[weight[cells.group[order]] > 0]
+    _, counts = np.unique(cells.query[order], return_counts=True)
+    return Lists(
+        segments.from_lengths(counts),
+        order,
+        (cells.clicks / cells.impressions)[order].astype(np.float32),
+        (cells.impressions * weight[cells.group])[order].astype(np.float32),
+        np.zeros(len(counts) + 1, dtype=np.int64),
+        np.zeros(0, dtype=np.int64),
+        np.ones(len(counts), dtype=np.float32),
+    )
+
+
+# -- regression-EM -------------------------------------------------------------------------------------------------
+
+
+@value
+class RegressionEM(ModelledRelevance):
+    """Examination by position and relevance by regression, for logs of one ranker (Wang et al. 2018).
+
+        P(click at k) = ρ_k γ(x),    γ(x) = σ(β·x + intercept)
+
+    Some steps of expectation and maximisation on cells, then Newton's method on the same likelihood to its end, which
+    EM alone would need thousands of steps for. Intervals come from resampled queries, each replicate one Newton step
+    from the optimum.
+
+    >>> import cldrank as cr
+    >>> x = np.tile([0.0, 1.0, 2.0, 3.0], 30)
+    >>> data = cr.RankingDataset.from_arrays(x[:, None], np.arange(120) // 2)
+    >>> clicks = (1000 / (1 + np.exp(1 - x)) / np.tile([1, 4, 4, 1], 30)).round().astype(int)
+    >>> shown = {"position": np.tile([1, 2, 2, 1], 30), "impressions": [1000] * 120}
+    >>> table = cr.ClickTable.from_arrays(data, **shown, clicks=clicks)
+    >>> RegressionEM(model=cr.Linear(l2=0)).fit(table, data).values.round(3)
+    array([1.  , 0.25])
+    """
+
+    model: Linear = parameter(default=Linear(l2=1e-5), about="Of relevance", option=False)
+
+    name = "regression-em"
+    label = "Regression EM"
+    sentence = "One ranker; relevance by regression on features, so trust it less"
+    order = 30
+
+    def _estimate(self, shown: ShownCandidates) -> ModelledCurve:
+        from cldrank.rankers import LinearRanker
+
+        objective = ExaminedRegression(shown.cells, shown.features, shown.row, self.model.l2)
+        start = objective.start
+        for _ in range(_EM_STEPS):
+            start = objective.em_step(start)
+        solution = objective.climb(start)
+        if not solution.converged:
+            warn(
+                ConvergenceWarning(
+                    f"{self.name} did not find the optimum ({solution.status} after {solution.n_steps} steps); a "
+                    "larger `l2` may help."
+                )
+            )
+        found = solution.parameters
+        logs, moved = objective.logs(found), []
+        for times in _AROUND if self.model.l2 else ():
+            other = ExaminedRegression(shown.cells, shown.features, shown.row, self.model.l2 * times)
+            nearby = other.climb(found)
+            moved += [float(np.abs(objective.logs(nearby.parameters) - logs).max())] if nearby.converged else []
+        coefficients, intercept = found[shown.cells.size - 1 : -1], float(found[-1])
+        ranker = LinearRanker(coefficients=coefficients, intercept=intercept, **self._ranker_parts(shown))
+        return ModelledCurve(logs, self._resampled(objective, solution), ranker, max(moved, default=None))
+
+    def _resampled(self, objective: ExaminedRegression, solution: Solution) -> Floats:
+        """(replicates, k) log ρ, each one Newton step from the optimum of the whole log towards its own."""
+        if solution.evaluation is None:
+            raise AssertionError("Newton's method leaves the last evaluation")
+        weights = draw_weights(objective.cells.n_groups, self.replicates, self.seed)
+        pull = (weights - 1) @ objective.group_scores(solution.parameters)
+        steps = pull @ optimise.inverse(-solution.evaluation.hessian)[:, : objective.n_positions]
+        logs = objective.logs(solution.parameters)[1:] + steps
+        return np.concatenate([np.zeros((len(logs), 1)), logs], axis=1)
+
+    def _errors_and_parts(self, curve: ModelledCurve, cells: Cells, weights: Floats) -> tuple[Floats, dict[str, Any]]:
+        draws = np.exp(curve.draws)
+        errors = self._errors(draws, cells)
+        goodness = goodness_of_fit(PairSums.of(cells), np.exp(curve.logs), draws, weights)
+        return errors, {"goodness": goodness, "replicates": draws}
+
+
+class ExaminedRegression:
+    """Mean log-likelihood of cells, less a penalty; parameters are log ρ_2 … log ρ_k, then β and its intercept.
+
+        Σ_cells [c log q + (n - c) log(1 - q)] / Σ n - l2 ‖β‖²,    q = ρ_k γ(x),    γ(x) = σ(β·x + intercept)
+
+    features   (rows, columns) float32, scaled, of the candidates that were shown
+    row        (cells,) which of them a cell belongs to
+    """
+
+    def __init__(self, cells: Cells, features: NDArray[np.float32], row: IntArray, l2: float) -> None:
+        self.cells, self.features, self.row, self.l2 = cells, features, row, l2
+        self.total = float(cells.impressions.sum())
+        self.n_positions, self.width = cells.size - 1, features.shape[1]
+        self.missed = cells.impressions - cells.clicks
+
+    def climb(self, start: Vector) -> Solution:
+        """The optimum, by Newton's method."""
+        return optimise.newton(self, start, max_steps=200, tolerance=1e-8)
+
+    @property
+    def start(self) -> Vector:
+        """The optimum without features: click-through rates, all candidates alike."""
+        rates = np.clip(self.cells.rates(), 1e-9, 1 - 1e-9)
+        level = np.log(rates[0]) - np.log1p(-rates[0])
+        return np.concatenate([np.log(rates[1:] / rates[0]), np.zeros(self.width), [level]])
+
+    def scores(self, parameters: Vector) -> Floats:
+        """(rows,) β·x + intercept."""
+        beta = parameters[self.n_positions : -1]
+        found: Floats = np.concatenate([block @ beta for _, block in self._blocks()])
+        return found + float(parameters[-1])
+
+    def logs(self, parameters: Vector) -> Floats:
+        """(k,) log ρ."""
+        return np.concatenate([[0.0], parameters[: self.n_positions]])
+
+    def em_step(self, parameters: Vector) -> Vector:
+        """One step of regression-EM (Wang et al. 2018): ρ in closed form, and one Newton step of the regression.
+
+        P(examined | no click) = ρ (1 - γ) / (1 - ρ γ),    P(relevant | no click) = (1 - ρ) γ / (1 - ρ γ)
+        """
+        from scipy.special import expit
+
+        cells, scores = self.cells, self.scores(parameters)
+        gamma = expit(scores)[self.row]
+        rho = np.exp(np.minimum(self.logs(parameters), 0.0))[cells.place]
+        left = np.maximum(1 - rho * gamma, 1e-12)
+        examined = _summed(cells.place, cells.clicks + self.missed * rho * (1 - gamma) / left, cells.size)
+        relevant = _summed(self.row, cells.clicks + self.missed * (1 - rho) * gamma / left, len(scores))
+        shown = _summed(self.row, cells.impressions, len(scores))
+        found = np.clip(examined / _summed(cells.place, cells.impressions, cells.size), 1e-9, 1.0)
+        fitted = expit(scores)
+        gradient = self._back(relevant - shown * fitted) / self.total
+        hessian = self._gram(shown * fitted * (1 - fitted)) / self.total
+        gradient[:-1] -= 2 * self.l2 * parameters[self.n_positions : -1]
+        hessian[np.arange(self.width), np.arange(self.width)] += 2 * self.l2
+        step = np.linalg.lstsq(hessian, gradient, rcond=1e-12)[0]
+        return np.concatenate([np.log(found[1:] / found[0]), parameters[self.n_positions :] + step])
+
+    def __call__(self, parameters: Vector) -> Derivatives:
+        """Value, gradient and Hessian."""
+        place, n_rows, size = self.cells.place, len(self.features), self.cells.size
+        value, first, second, mixed, curved, relevant = self._terms(parameters)
+        beta, ends = parameters[self.n_positions : -1], slice(self.n_positions, None)
+        gradient, hessian = np.zeros(len(parameters)), np.zeros((len(parameters), len(parameters)))
+        gradient[: self.n_positions] = _summed(place, first, size)[1:]
+        gradient[ends] = self._back(_summed(self.row, first * relevant, n_rows))
+        inner = np.arange(self.n_positions)
+        hessian[inner, inner] = _summed(place, second, size)[1:]
+        hessian[ends, ends] = -self._gram(-_summed(self.row, curved, n_rows))
+        across = _summed(self.row * size + place, mixed, n_rows * size).reshape(n_rows, size)[:, 1:]
+        hessian[ends, : self.n_positions] = self._back(across)
+        hessian[: self.n_positions, ends] = hessian[ends, : self.n_positions].T
+        gradient /= self.total
+        hessian /= self.total
+        gradient[self.n_positions : -1] -= 2 * self.l2 * beta
+        spots = np.arange(self.n_positions, len(parameters) - 1)
+        hessian[spots, spots] -= 2 * self.l2
+        return Derivatives(value / self.total - self.l2 * float(beta @ beta), gradient, hessian)
+
+    def group_scores(self, parameters: Vector) -> Floats:
+        """(groups, parameters) what each group adds to the gradient, penalty included by its impressions.
+
+        At the optimum they add up to 0, and reweighting groups moves the optimum by H⁻¹ Σ_g (w_g - 1) of them.
+        """
+        from scipy.sparse import csr_matrix
+
+        cells = self.cells
+        _, first, _, _, _, relevant = self._terms(parameters)
+        found = np.zeros((cells.n_groups, len(parameters)))
+        found[:, : self.n_positions] = cells.by_group(cells.place, first, cells.size)[:, 1:]
+        member = csr_matrix((first * relevant, (cells.group, self.row)), shape=(cells.n_groups, len(self.features)))
+        for own, block in self._blocks():
+            part = member[:, own]
+            found[:, self.n_positions : -1] += part @ block
+            found[:, -1] += np.asarray(part.sum(axis=1)).ravel()
+        shown = _summed(cells.group, cells.impressions, cells.n_groups)
+        beta = parameters[self.n_positions : -1]
+        found[:, self.n_positions : -1] -= 2 * self.l2 * np.outer(shown, beta)
+        return found / self.total
+
+    def _terms(self, parameters: Vector) -> tuple[float, Floats, Floats, Floats, Floats, Floats]:
+        """The log-likelihood, and of each cell its derivatives: by log ρ, twice, by both, by the score twice; 1 - γ.
+
+        The first derivative by the score is that by log ρ times 1 - γ. All of the Hessian's terms that could make it
+        rise are kept: Newton's method knows how to climb where it is not concave.
+        """
+        from scipy.special import expit, log_expit
+
+        cells, missed = self.cells, self.missed
+        scores = self.scores(parameters)[self.row]
+        log_q = self.logs(parameters)[cells.place] + log_expit(scores)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            left = -np.expm1(log_q)
+            value = float((cells.clicks * log_q).sum() + (missed[missed > 0] * np.log(left[missed > 0])).sum())
+            odds = np.where(missed > 0, missed * np.exp(log_q) / left, 0.0)
+            second = -np.where(missed > 0, odds / left, 0.0)
+        if not (left[missed > 0] > 0).all():
+            value = np.nan  # a click probability above 1: outside
+        first, unlike = cells.clicks - odds, expit(-scores)
+        curved = second * unlike**2 - first * unlike * (1 - unlike)
+        return value, first, second, second * unlike, curved, unlike
+
+    def _blocks(self) -> Iterator[tuple[slice, Floats]]:
+        size = max(1, _BLOCK_VALUES // max(self.width, 1))
+        for start in range(0, len(self.features), size):
+            own = slice(start, min(start + size, len(self.features)))
+            yield own, self.features[own].astype(np.float64)
+
+    def _back(self, values: Floats) -> Floats:
+        """(columns + 1, …) Σ over rows of the value times (x, 1)."""
+        inner = sum(block.T @ values[own] for own, block in self._blocks())
+        return np.concatenate([inner, values.sum(axis=0)[None]])
+
+    def _gram(self, weight: Floats) -> Floats:
+        """(columns + 1, columns + 1) Σ weight (x, 1)(x, 1)ᵀ; weights of either sign."""
+        found = np.zeros((self.width + 1, self.width + 1))
+        for own, block in self._blocks():
+            part = block * weight[own][:, None]
+            found[:-1, :-1] += part.T @ block
+            found[:-1, -1] += part.sum(axis=0)
+        found[-1, :-1] = found[:-1, -1]
+        found[-1, -1] = weight.sum()
+        return found
+
+
+def _summed(key: IntArray, values: Floats, size: int) -> Floats:
+    """(size,) the sum of the values of each key."""
+    return np.asarray(np.bincount(key, values, size), dtype=np.float64)

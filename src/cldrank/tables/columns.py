@@ -1,0 +1,97 @@
+"""Which column of a table means what: the one place where roles are matched with columns."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from cldrank.errors import FormatError, UsageError
+from cldrank.wording import some
+
+_MOST_NAMED = 20
+
+
+@dataclass(frozen=True)
+class Role:
+    """What a column can mean.
+
+    name       by default also the name of the column
+    required   whether a table without it is refused
+    by_name    whether a column of that name has the role without being asked for
+    """
+
+    name: str
+    required: bool = False
+    by_name: bool = True
+
+
+def resolve_columns(
+    available: Sequence[str],
+    given: Mapping[str, str] | None,
+    roles: Collection[Role],
+    where: str,
+    *,
+    shared: Collection[str] = (),
+) -> dict[str, str]:
+    """The column of each role that the table has.
+
+    available   the columns of the table, or the paths of fields in them
+    given       the columns that the user named by role
+    where       the table, for messages
+    shared      roles that may use a column which has another role already
+
+    >>> roles = [Role("query_id", required=True), Role("doc_id")]
+    >>> resolve_columns(["qid", "doc_id"], {"query_id": "qid"}, roles, "a.csv")
+    {'query_id': 'qid', 'doc_id': 'doc_id'}
+    """
+    given = given or {}
+    known = [role.name for role in roles]
+    for name, named in given.items():
+        if name not in known:
+            raise UsageError(f"`columns` names the role {name!r}; the roles are {', '.join(known)}.")
+        if root_column(available, named) is None:
+            raise FormatError(f"there is no column {named!r} (for {name}); {columns_there(available)}.", path=where)
+    columns = {}
+    for role in roles:
+        column = given.get(role.name, role.name if role.by_name and role.name in available else None)
+        if column is not None:
+            columns[role.name] = column
+        elif role.required:
+            raise missing_column(role.name, available, where)
+    _check_apart(columns, shared)
+    return columns
+
+
+def missing_column(role: str, available: Sequence[str], where: str) -> FormatError:
+    """The error for a table that lacks a column which it needs."""
+    return FormatError(
+        f"there is no column {role!r}; {columns_there(available)}. Name the right one with "
+        f'`columns={{"{role}": ...}}`.',
+        path=where,
+    )
+
+
+def columns_there(available: Sequence[str]) -> str:
+    """The columns of a table, for messages."""
+    return f"there are {some(available, _MOST_NAMED)}" if available else "there are no columns"
+
+
+def root_column(available: Collection[str], path: str) -> str | None:
+    """The column that the path of a field begins with; a column of that very name, dots included, comes first.
+
+    >>> root_column(["a", "a.b"], "a.b"), root_column(["a", "a.b"], "a.b.c"), root_column(["a"], "b.a")
+    ('a.b', 'a.b', None)
+    """
+    heads = [path, *(path[:at] for at in range(len(path) - 1, 0, -1) if path[at] == ".")]
+    return next((head for head in heads if head in available), None)
+
+
+def _check_apart(columns: Mapping[str, str], shared: Collection[str]) -> None:
+    """Refuse a column that has two roles."""
+    roles: dict[str, str] = {}
+    for role, column in columns.items():
+        if role in shared:
+            continue
+        if column in roles:
+            raise UsageError(f"column {column!r} cannot be both {roles[column]} and {role}; name two columns.")
+        roles[column] = role

@@ -1,0 +1,270 @@
+"""DuckDB: queries in this process, out of core, within a memory limit, spilling to a temporary folder."""
+
+from __future__ import annotations
+
+import bz2
+import lzma
+import re
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pyarrow import types
+
+from cldrank.errors import CldrankError, UsageError
+from cldrank.files import scratch
+from cldrank.reading import reading, reason
+from cldrank.tables.engine import Engine, Part, Relation, quoted
+from cldrank.tables.frames import arrow_table
+from cldrank.tables.types import is_list, is_text
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_PATTERN_LETTERS = "*?["
+_ROW_GROUP = 61_440  # rows that are in memory while a file is written, for each thread
+_LARGEST_DICTIONARY = 2000  # most texts are ids that hardly repeat; to try dictionaries for them takes long
+_AS_TEXT = ("JSON", '"NULL"', "DATE", "TIME", "UUID")  # DuckDB's types for JSON that is mixed, empty or text
+_UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
+_DECOMPRESSORS: dict[str, Any] = {".bz2": bz2.open, ".xz": lzma.open}  # DuckDB reads .gz and .zst itself
+
+
+def memory_bytes(text: str) -> int:
+    """A memory limit such as 3GB in bytes.
+
+    >>> memory_bytes("3GB"), memory_bytes("1.5 GiB")
+    (3000000000, 1610612736)
+    """
+    match = re.fullmatch(r"\s*([0-9]*\.?[0-9]+)\s*([kmgt]i?|)b\s*", str(text), re.IGNORECASE)
+    size = int(float(match[1]) * _UNITS[match[2].lower()]) if match else 0
+    if size <= 0:
+        raise UsageError(f"`memory_limit` must be an amount of memory such as 3GB, 500MB or 2GiB, not {text!r}.")
+    return size
+
+
+class DuckDB(Engine):
+    """DuckDB in this process."""
+
+    name = "duckdb"
+
+    def __init__(self, connection: Any, spill: Path, memory_limit: str) -> None:
+        self.connection = connection
+        self._spill = spill
+        self._memory_limit = memory_limit
+
+    @classmethod
+    @contextmanager
+    def connected(cls, memory_limit: str = "3GB", threads: int | None = None) -> Iterator[DuckDB]:
+        """A database in memory; beyond the limit it spills to a temporary folder."""
+        import duckdb
+
+        memory_bytes(memory_limit)
+        with scratch(name="cldrank-spill") as spill:
+            config: dict[str, Any] = {"memory_limit": memory_limit, "temp_directory": str(spill)}
+            if threads is not None:
+                config["threads"] = threads
+            try:
+                connection = duckdb.connect(config=config)
+            except duckdb.Error as error:
+                raise UsageError(f"DuckDB refuses its settings: {reason(error)}.") from None
+            connection.execute("SET enable_progress_bar = false; SET TimeZone = 'UTC'")
+            try:
+                yield cls(connection, spill, memory_limit)
+            finally:
+                connection.close()
+
+    # -- opening -------------------------------------------------------------------------------------------------------
+
+    def read_part(self, part: Part) -> Relation:
+        """The rows of the files of a part; columns of CSV are text, so that no odd value decides a type."""
+        paths = [_literal(self._readable(path)) for path in part.paths]
+        match part.format:
+            case "parquet":
+                reader = "read_parquet($files, hive_partitioning = false)"
+            case "csv":
+                reader = (
+                    "read_csv($files, hive_partitioning = false, header = true, all_varchar = true, "
+                    f"""null_padding = true, delim = '{part.delimiter}', quote = '"', escape = '"')"""
+                )
+            case "json":
+                reader = self._json_reader(paths, part.json_schema)
+            case _:
+                raise UsageError(f"{part.paths[0]}: a {part.format} file is not a table with named columns.")
+        listed = "[" + ", ".join("'" + path.replace("'", "''") + "'" for path in paths) + "]"
+        return self.sql(f"SELECT * FROM {reader.replace('$files', listed)}")
+
+    def read_frame(self, frame: Any, columns: Sequence[str] | None) -> Relation:
+        """The rows of a frame, which DuckDB scans where they lie."""
+        name = self.new_name()
+        table = arrow_table(frame, columns)
+        self.connection.register(name, table)
+        return Relation(self, name, table.schema)
+
+    def lines(self, paths: Sequence[Path]) -> Relation:
+        """The lines of text files, numbered in the order of the files and of the lines in them."""
+        files = ", ".join(_text(_literal(self._readable(path))) for path in paths)
+        options = "columns = {'line': 'VARCHAR'}, header = false, delim = '\x01', quote = '', escape = '', "
+        options += "auto_detect = false, max_line_size = 16777216"
+        rows = self.hold(f"SELECT line FROM read_csv([{files}], {options})")
+        return self.sql(f"SELECT line, rowid AS number FROM {rows}")
+
+    def _json_reader(self, paths: Sequence[str], schema: pa.Schema | None) -> str:
+        """Types from all values of all files: from a sample, DuckDB would round the fractions that come later."""
+        options = "format = 'newline_delimited', hive_partitioning = false"
+        if schema is not None:
+            known = ", ".join(f"{_text(entry.name)}: {_text(self.type_name(entry.type))}" for entry in schema)
+            return f"read_json($files, {options}, columns = {{{known}}})"
+        sample = "sample_size = -1, maximum_sample_files = -1, union_by_name = true"
+        described = self.connection.execute(
+            f"DESCRIBE FROM read_json(?, {options}, {sample})", [list(paths)]
+        ).fetchall()
+        kinds = ", ".join(f"{_text(name)}: {_text(json_type(kind))}" for name, kind, *_ in described)
+        return f"read_json($files, {options}, columns = {{{kinds}}})"
+
+    def _readable(self, path: Path) -> Path:
+        """A file that DuckDB can read: the same, or a decompressed copy that goes with the engine."""
+        unpack = _DECOMPRESSORS.get(path.suffix.lower())
+        if unpack is None:
+            return path
+        copy = self._spill / f"{self.new_name()}-{path.stem}"
+        with reading(path, f"a complete {path.suffix} file"), unpack(path, "rb") as source, copy.open("wb") as target:
+            shutil.copyfileobj(source, target)
+        return copy
+
+    # -- running -------------------------------------------------------------------------------------------------------
+
+    def sql(self, query: str) -> Relation:
+        """The result of a query, as a view."""
+        name = self.new_name()
+        with self._explained():
+            self.connection.execute(f"CREATE TEMP VIEW {name} AS {query}")
+        return self._described(name)
+
+    def hold(self, query: str) -> Relation:
+        """The result of a query as a table, spilled to disk where it is large."""
+        name = self.new_name()
+        with self._explained():
+            self.connection.execute(f"CREATE TEMP TABLE {name} AS {query}")
+        return self._described(name)
+
+    def drop(self, table: Relation) -> None:
+        """Give up a table that was held."""
+        self.connection.execute(f"DROP TABLE IF EXISTS {table}")
+
+    def batches(self, query: str, rows: int = 1 << 16) -> Iterator[pa.RecordBatch]:
+        """The result of a query, batch by batch."""
+        with self._explained():
+            yield from self.connection.sql(query).to_arrow_reader(rows)
+
+    def arrow(self, query: str) -> pa.Table:
+        """The result of a query as an Arrow table."""
+        with self._explained():
+            return self.connection.sql(query).to_arrow_table()
+
+    def save(self, query: str, path: Path) -> None:
+        """Write the result of a query as a Parquet file, in a stream."""
+        target = str(path).replace("'", "''")
+        options = (
+            f"FORMAT parquet, COMPRESSION zstd, COMPRESSION_LEVEL 1, ROW_GROUP_SIZE {_ROW_GROUP}, "
+            f"DICTIONARY_SIZE_LIMIT {_LARGEST_DICTIONARY}"
+        )
+        with self._explained():
+            self.connection.execute(f"COPY ({query}) TO '{target}' ({options})")
+
+    def type_name(self, kind: pa.DataType) -> str:
+        """What DuckDB calls a type of Arrow."""
+        if types.is_struct(kind):
+            return f"STRUCT({', '.join(f'{quoted(entry.name)} {self.type_name(entry.type)}' for entry in kind)})"
+        if is_list(kind):
+            return f"{self.type_name(kind.value_type)}[]"
+        if is_text(kind):
+            return "VARCHAR"
+        if types.is_decimal(kind):
+            return f"DECIMAL({kind.precision}, {kind.scale})"
+        if types.is_timestamp(kind):
+            return "TIMESTAMPTZ" if kind.tz else "TIMESTAMP"
+        return _TYPE_NAMES.get(str(kind), "VARCHAR")
+
+    def check(self, error: Exception) -> None:
+        """Raise errors that are not the fault of a file."""
+        if str(error) == "Query interrupted" or type(error).__name__ == "InterruptException":
+            raise KeyboardInterrupt from error
+        text = str(error)
+        if not type(error).__module__.startswith(("duckdb", "_duckdb")):
+            return
+        if "Out of Memory" in text and "max_temp_directory_size" not in text:
+            raise CldrankError(
+                f"DuckDB ran out of memory within the limit of {self._memory_limit}, although it spills to disk; raise "
+                f"`memory_limit` ({reason(error)})."
+            ) from error
+        if "Out of Memory" in text or "Could not write" in text:
+            raise CldrankError(
+                f"the disk is full: DuckDB spills to {self._spill.parent} what does not fit in the memory limit of "
+                f"{self._memory_limit}. Make room there, name another folder with the environment variable TMPDIR, or "
+                f"raise `memory_limit` ({reason(error)})."
+            ) from error
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        try:
+            yield
+        except CldrankError:
+            raise
+        except Exception as error:
+            self.check(error)
+            raise
+
+    def _described(self, name: str) -> Relation:
+        with self._explained():
+            return Relation(self, name, self.connection.sql(f"FROM {name} LIMIT 0").to_arrow_table().schema)
+
+
+_TYPE_NAMES = {
+    "bool": "BOOLEAN",
+    "int8": "TINYINT",
+    "int16": "SMALLINT",
+    "int32": "INTEGER",
+    "int64": "BIGINT",
+    "uint8": "UTINYINT",
+    "uint16": "USMALLINT",
+    "uint32": "UINTEGER",
+    "uint64": "UBIGINT",
+    "halffloat": "FLOAT",
+    "float": "FLOAT",
+    "double": "DOUBLE",
+    "date32[day]": "DATE",
+    "date64[ms]": "DATE",
+    "binary": "BLOB",
+    "large_binary": "BLOB",
+}
+
+
+def json_type(kind: str) -> str:
+    """The type to read a JSON value as; what is not a number, boolean, list or object stays text, at any depth.
+
+    >>> json_type('STRUCT(id UUID, shown STRUCT("at" TIMESTAMP, n BIGINT)[])')
+    'STRUCT("id" VARCHAR, "shown" STRUCT("at" VARCHAR, "n" BIGINT)[])'
+    """
+    import duckdb
+
+    parsed = duckdb.sqltype(kind)
+    if parsed.id == "list":
+        return f"{json_type(str(parsed.children[0][1]))}[]"
+    if parsed.id == "struct":
+        return f"STRUCT({', '.join(f'{quoted(name)} {json_type(str(inner))}' for name, inner in parsed.children)})"
+    return "VARCHAR" if kind.startswith(_AS_TEXT) else kind
+
+
+def _text(value: str) -> str:
+    return "'" + value.replace("'", "''") + "'"
+
+
+def _literal(path: Path) -> str:
+    """A path, escaped so that DuckDB does not read it as a pattern.
+
+    >>> _literal(Path("/logs/day[1].csv"))
+    '/logs/day[[]1].csv'
+    """
+    return "".join(f"[{letter}]" if letter in _PATTERN_LETTERS else letter for letter in str(path.absolute()))

@@ -1,0 +1,135 @@
+"""DataFrames as tables: pandas, Polars, Arrow, DuckDB, Spark and whatever else narwhals knows."""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Mapping, Sequence
+from os import PathLike
+from typing import TYPE_CHECKING, Any
+
+from cldrank.errors import FormatError
+from cldrank.reading import reading
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_KINDS = {
+    "PANDAS": "the pandas DataFrame",
+    "POLARS": "the Polars DataFrame",
+    "PYARROW": "the Arrow table",
+    "DUCKDB": "the DuckDB relation",
+    "PYSPARK": "the Spark DataFrame",
+    "PYSPARK_CONNECT": "the Spark DataFrame",
+}
+
+
+def is_frame(source: Any) -> bool:
+    """Whether something is a frame: a table that names its columns, in memory or yet to be computed.
+
+    >>> import numpy as np, pyarrow as pa
+    >>> is_frame(pa.table({"a": [1]})), is_frame(np.eye(2)), is_frame("train.parquet"), is_frame({"a": [1]})
+    (True, False, False, False)
+    """
+    import numpy as np
+
+    if source is None or isinstance(source, str | bytes | PathLike | Sequence | Mapping | np.ndarray | numbers.Number):
+        return False
+    import narwhals.stable.v2 as nw
+
+    known = _narwhals(source)
+    return known is None or isinstance(known, nw.DataFrame | nw.LazyFrame)
+
+
+def frame_name(frame: Any) -> str:
+    """What messages call a frame.
+
+    >>> import pyarrow as pa
+    >>> frame_name(pa.table({"a": [1]}))
+    'the Arrow table'
+    """
+    import narwhals.stable.v2 as nw
+
+    known = _narwhals(frame)
+    kind = known.implementation.name if isinstance(known, nw.DataFrame | nw.LazyFrame) else ""
+    name = _KINDS.get(kind, f"the {type(frame).__name__}")
+    return name.replace("DataFrame", "LazyFrame") if kind == "POLARS" and isinstance(known, nw.LazyFrame) else name
+
+
+def frame_columns(frame: Any) -> list[str]:
+    """The names of the columns of a frame, none of them twice."""
+    import narwhals.stable.v2 as nw
+
+    native = native_frame(frame)
+    return [str(name) for name in nw.from_native(native).collect_schema().names()]
+
+
+def is_lazy(frame: Any) -> bool:
+    """Whether a frame is yet to be computed.
+
+    >>> import pyarrow as pa
+    >>> is_lazy(pa.table({"a": [1]}))
+    False
+    """
+    import narwhals.stable.v2 as nw
+
+    return isinstance(_narwhals(frame), nw.LazyFrame)
+
+
+def is_spark_frame(frame: Any) -> bool:
+    """Whether a frame is Spark's."""
+    return type(frame).__module__.startswith("pyspark.")
+
+
+def arrow_table(frame: Any, columns: Sequence[str] | None = None) -> pa.Table:
+    """A frame as an Arrow table, all of it or some columns; a lazy one is computed.
+
+    Columns share memory with the frame where its library allows that. An index of pandas is not a column.
+    """
+    import narwhals.stable.v2 as nw
+
+    native = native_frame(frame)
+    with reading(frame_name(frame), "a table that Arrow can hold"):
+        known = nw.from_native(native)
+        if isinstance(known, nw.LazyFrame):
+            known = (known if columns is None else known.select(*columns)).collect()
+        elif columns is not None:
+            known = known.select(*columns)
+        table: pa.Table = known.to_arrow()
+    return table
+
+
+def native_frame(frame: Any) -> Any:
+    """A frame as its own library has it; names that occur twice, or would end the process somewhere, are refused."""
+    import narwhals.stable.v2 as nw
+    import pyarrow as pa
+
+    native = nw.to_native(frame, pass_through=True)
+    native = pa.Table.from_batches([native]) if isinstance(native, pa.RecordBatch) else native
+    if hasattr(native, "collect_schema"):
+        columns = native.collect_schema()
+    else:
+        columns = getattr(native, "column_names", None) or list(getattr(native, "columns", ()))
+    names = [str(column) for column in columns]
+    for place, column in enumerate(names):
+        if column in names[:place]:
+            problem = f"column {column!r} appears more than once; names must be unique."
+            raise FormatError(problem, path=frame_name(frame))
+        if "\0" in column:
+            problem = f"a column is called {column!r}; rename it: names are without null characters."
+            raise FormatError(problem, path=frame_name(frame))
+    return native
+
+
+def _narwhals(source: Any) -> Any:
+    """A frame as narwhals has it, or None if it has a name twice; anything else as it is."""
+    import narwhals.stable.v2 as nw
+    import pyarrow as pa
+    from narwhals.exceptions import DuplicateError
+
+    native = nw.to_native(source, pass_through=True)
+    try:
+        return nw.from_native(
+            pa.Table.from_batches([native]) if isinstance(native, pa.RecordBatch) else native, pass_through=True
+        )
+    except DuplicateError:
+        return None

@@ -1,0 +1,207 @@
+"""The files of a table: which ones a path names, their formats, and the values in the names of their folders."""
+
+from __future__ import annotations
+
+import csv
+import glob
+import io
+import lzma
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatch
+from functools import partial
+from os import PathLike
+from pathlib import Path
+from typing import Any, Literal
+from urllib.parse import unquote
+
+from cldrank import catalogue
+from cldrank.errors import DataError, FormatError, UsageError
+from cldrank.reading import reading
+from cldrank.wording import kind_of, some
+
+Source = str | PathLike[str] | Sequence[str | PathLike[str]]
+Format = Literal["parquet", "csv", "json", "letor"]
+
+HIDDEN = (".", "_")  # as in Hive and Spark: _SUCCESS, _temporary, .part-0.crc, …
+FORMATS: dict[str, Format] = {
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".csv": "csv",
+    ".tsv": "csv",
+    ".jsonl": "json",
+    ".ndjson": "json",
+    ".json": "json",
+    ".txt": "letor",
+    ".letor": "letor",
+    ".libsvm": "letor",
+    ".svm": "letor",
+    ".svmlight": "letor",
+    ".dat": "letor",
+}
+COMPRESSIONS = (".gz", ".zst", ".bz2", ".xz")
+TABLES: tuple[Format, ...] = ("parquet", "csv", "json")
+_NO_VALUE = "__HIVE_DEFAULT_PARTITION__"  # Hive's name for the folder of rows without a value
+_DELIMITERS = ",\t;|"
+_LONGEST_HEADER = 1 << 20
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+
+@dataclass(frozen=True)
+class TableFile:
+    """A file of a table.
+
+    root   the folder below which it was found; for a file that was named itself, the folder that it lies in
+    """
+
+    path: Path
+    root: Path
+    format: Format
+
+    @property
+    def partition(self) -> dict[str, str | None]:
+        """The keys and values in the names of the folders between `root` and the file.
+
+        >>> TableFile(Path("log/day=1/surface=a%20b/part.parquet"), Path("log"), "parquet").partition
+        {'day': '1', 'surface': 'a b'}
+        """
+        folders = self.path.relative_to(self.root).parts[:-1]
+        pairs = (folder.partition("=") for folder in folders if "=" in folder)
+        return {key: None if value == _NO_VALUE else unquote(value) for key, _, value in pairs if key}
+
+
+def table_files(
+    source: Source, formats: Sequence[Format] = TABLES, *, what: str = "table", skip_others: bool = False
+) -> list[TableFile]:
+    """The files that a source stands for: paths, folders with all that is below them, patterns, names of the catalogue.
+
+    A pattern such as `2024-*.parquet`, `days/*/*.parquet` or `days/**/*.parquet` stands for all that match, sorted.
+    Hidden files are left out unless they are named. A file that is named twice is refused.
+
+    formats       the formats that the caller reads
+    what          what messages call it
+    skip_others   whether other files in a folder are left out; by default they are refused
+    """
+    files: list[TableFile] = []
+    for path in named_paths(source, what):
+        if path.is_dir():
+            files += _below(path, formats, skip_others)
+        elif path.exists():
+            files.append(TableFile(path, path.parent, format_of(path, formats)))
+        else:
+            raise UsageError(f"{path} is neither a file nor a folder.")
+    return files
+
+
+def text_files(source: Source, what: str = "table") -> list[Path]:
+    """The files that a source stands for, whatever their formats."""
+    files: list[Path] = []
+    for path in named_paths(source, what):
+        below = sorted(file for file in path.rglob("*") if file.is_file()) if path.is_dir() else [path]
+        files += [file for file in below if file == path or not file.name.startswith(HIDDEN)]
+    if not files:
+        raise DataError(f"{source}: the folder holds no files.")
+    return files
+
+
+def named_paths(source: Source, what: str = "table") -> list[Path]:
+    """The files and folders that a source names, patterns and names of the catalogue resolved; folders stay folders."""
+    paths: list[Path] = []
+    for path in _listed(source, what):
+        if os.path.exists(path):  # noqa: PTH110  Path.exists raises where a name is too long
+            paths.append(Path(path))
+        elif glob.has_magic(path):
+            paths += _matching(Path(path), what)
+        elif catalogue.is_reference(path):
+            paths += catalogue.resolve(path)
+        else:
+            raise UsageError(
+                f"{path}: no such {what}. Name a file, a folder, a pattern, or a data set as `cldrank data list` shows."
+            )
+    _check_once(paths)
+    return paths
+
+
+def format_of(path: Path, formats: Sequence[Format] = TABLES) -> Format:
+    """The format of a file by its name.
+
+    >>> format_of(Path("log.csv.gz"))
+    'csv'
+    """
+    known = known_format(path)
+    if known is None or known not in formats:
+        endings = ", ".join(ending for ending, form in FORMATS.items() if form in formats)
+        raise DataError(f"{path}: the name of a file ends in {endings}, perhaps followed by .gz, .zst, .bz2 or .xz.")
+    return known
+
+
+def csv_header(path: Path) -> tuple[tuple[str, ...], str]:
+    """The names of the columns of a CSV file, and its delimiter: a comma, tab, semicolon or bar."""
+    import pyarrow as pa
+
+    with reading(path, "a CSV file"):
+        open_file: Any = lzma.open if path.suffix == ".xz" else partial(pa.input_stream, compression="detect")
+        with open_file(str(path)) as stream:
+            start = stream.read(_LONGEST_HEADER).removeprefix(_BYTE_ORDER_MARK)
+        text = start.decode("utf-8", errors="replace").lstrip("\r\n")
+        delimiter = max(_DELIMITERS, key=text.split("\n", 1)[0].count)
+        names = next(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter), [])
+    if not names:
+        raise FormatError("the file is empty; a CSV file begins with the names of its columns.", path=path)
+    return tuple(names), delimiter
+
+
+def known_format(path: Path) -> Format | None:
+    """The format that the name of a file says, if it does."""
+    suffixes = [suffix for suffix in map(str.lower, path.suffixes) if suffix not in COMPRESSIONS]
+    return FORMATS.get(suffixes[-1]) if suffixes else None
+
+
+def _listed(source: Any, what: str) -> list[str]:
+    named = [source] if isinstance(source, str | PathLike) else source
+    if not isinstance(named, list | tuple) or not all(isinstance(path, str | PathLike) for path in named):
+        raise UsageError(
+            f"a {what} is given by the paths of its files or as one DataFrame, not as {kind_of(source)}; write a table "
+            "of another kind to a Parquet file first."
+        )
+    paths = [os.fspath(path) for path in named]
+    if not paths or not all(paths):
+        raise UsageError(f"no {what} was named.")
+    return paths
+
+
+def _below(folder: Path, formats: Sequence[Format], skip_others: bool) -> list[TableFile]:
+    """All files below a folder, sorted."""
+    below = sorted(file for file in folder.rglob("*") if file.is_file())
+    below = [file for file in below if not any(part.startswith(HIDDEN) for part in file.relative_to(folder).parts)]
+    if skip_others:
+        below = [file for file in below if known_format(file) in formats]
+    if not below:
+        endings = some([ending for ending, form in FORMATS.items() if form in formats], 20)
+        raise DataError(f"{folder}: the folder holds no file whose name ends in {endings}.")
+    return [TableFile(file, folder, format_of(file, formats)) for file in below]
+
+
+def _matching(pattern: Path, what: str) -> list[Path]:
+    """All that match a pattern; where a folder matches, not what is in it."""
+    fixed = next(place for place, part in enumerate(pattern.parts) if glob.has_magic(part))
+    explicit = [part for part in pattern.parts if part.startswith(HIDDEN)]
+
+    def is_hidden(part: str) -> bool:
+        return part.startswith(HIDDEN) and not any(fnmatch(part, name) for name in explicit)
+
+    matches = sorted(Path(name) for name in glob.glob(str(pattern), recursive=True))  # noqa: PTH207  ** as well
+    matches = [path for path in matches if not any(map(is_hidden, path.parts[fixed:]))]
+    if not matches:
+        raise UsageError(f"{pattern}: no {what} matches this pattern.")
+    return [path for path in matches if not set(path.parents).intersection(matches)]
+
+
+def _check_once(paths: Sequence[Path]) -> None:
+    seen: set[Path] = set()
+    for path in paths:
+        whole = path.resolve()
+        if whole in seen or seen.intersection(whole.parents) or any(whole in other.parents for other in seen):
+            raise UsageError(f"{path} is named twice, and its rows would count twice.")
+        seen.add(whole)

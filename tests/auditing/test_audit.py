@@ -1,0 +1,210 @@
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from audit_logs import MakeLogs, found, topics
+
+from cldrank.auditing import Audit, audit, audit_table
+from cldrank.clicks.aggregate import aggregate
+from cldrank.clicks.table import ClickTable
+from cldrank.data.dataset import RankingDataset
+from cldrank.errors import DataError, UsageError
+
+
+def possible(result: Audit) -> set[str]:
+    return {need.estimator for need in result.facts.requirements if need.met}
+
+
+HARVESTING = {"all-pairs", "adjacent-chain", "pivot"}
+
+
+class TestPropensities:
+    def test_a_fixed_ranker_cannot_be_harvested(self, logs: MakeLogs) -> None:
+        made = logs()
+        result = audit(made.add(600, made.fixed).write())
+        assert result.facts.order.looks == "fixed"
+        assert result.facts.overlap.moving == 0
+        assert result.facts.overlap.components == ((1,), (2,), (3,), (4,), (5,))
+        assert possible(result) == {"click-through"}
+        assert found(result, "propensities").severity == "warning"
+        assert "one position only" in found(result, "propensities").found
+
+    def test_queries_with_one_page_each_say_nothing_about_the_order(self, logs: MakeLogs) -> None:
+        made = logs(queries=1200)
+        made.add(1200, made.shuffled).write()
+        by_query, together = (audit(made.folder / "log.parquet", one_query=alone) for alone in (False, True))
+        told = found(by_query, "propensities")
+        assert told.found.startswith("Each of the 1,200 queries was searched once")
+        assert "estimate with `one_query=True`." in told.advice
+        assert found(by_query, "queries").found.endswith("the median query has 1 page and 1 click.")
+        assert together.facts.order.looks == "random"
+
+    def test_printed_it_says_all_that_was_found(self, logs: MakeLogs) -> None:
+        made = logs()
+        result = audit(made.add(600, made.fixed).write())
+        text = str(result)
+        for finding in result.verdict.findings:
+            assert finding.found in text
+            assert finding.advice in text
+            assert finding.advice or finding.severity in ("ok", "note")
+
+    def test_two_rankers_can(self, logs: MakeLogs) -> None:
+        made = logs()
+        result = audit(made.add(2000, made.two_rankers).write())
+        assert result.facts.order.looks == "mixed"
+        assert result.facts.overlap.components == ((1, 2, 3, 4, 5),)
+        assert {"all-pairs", "adjacent-chain"} <= possible(result)
+        assert "pivot" not in possible(result)  # neighbours have candidates in common, nobody else
+        assert "randomised" not in possible(result)
+        assert result.facts.overlap.pairs == 4
+        assert found(result, "propensities").severity == "ok"
+
+    def test_a_random_order_is_recognised(self, logs: MakeLogs) -> None:
+        made = logs()
+        result = audit(made.add(2000, made.shuffled).write())
+        assert result.facts.order.looks == "random"
+        assert possible(result) >= {"randomised", "envelope"} | HARVESTING
+        assert "randomised" in result.verdict.sentence
+        assert found(result, "propensities").advice.startswith("Estimate them with randomised")
+
+    def test_few_pages_are_too_few_to_tell(self, logs: MakeLogs) -> None:
+        made = logs()
+        result = audit(made.add(20, made.shuffled).write())
+        assert result.facts.order.looks == "unknown"
+        assert "randomised" not in possible(result)
+
+    def test_sets_of_positions_that_nothing_connects(self, logs: MakeLogs) -> None:
+        made = logs(depth=4)
+
+        def halves(page: int) -> Any:
+            upper, lower = ([0, 1], [2, 3]) if (page // 10) % 2 else ([1, 0], [3, 2])
+            return np.array(upper + lower)
+
+        result = audit(made.add(1000, halves).write())
+        assert result.facts.overlap.components == ((1, 2), (3, 4))
+        assert possible(result) == {"envelope", "click-through"}
+        assert "2 sets" in found(result, "propensities").found
+        assert "Find a lower bound with envelope" in found(result, "propensities").advice
+
+
+class TestAmounts:
+    def test_candidates_never_shown(self, logs: MakeLogs) -> None:
+        made = logs(queries=3)
+        path = made.add(30, made.fixed).write()
+        features = RankingDataset.from_arrays(
+            np.zeros((48, 1)), np.repeat([0, 1, 2, 3], 12), doc_ids=[f"d{i}" for i in range(12)] * 4
+        )
+        result = audit(path, features)
+        assert (result.facts.queries.candidates, result.facts.queries.never_shown) == (36, 21)
+        assert "unsearched queries" in topics(result)
+        assert audit(path).facts.queries.never_shown is None
+
+    def test_only_shown_candidates_are_asked_about(self, logs: MakeLogs) -> None:
+        made = logs(queries=1)
+        path = made.add(30, made.fixed).write()
+        features = RankingDataset.from_arrays(np.zeros((5, 1)), [0] * 5, doc_ids=[f"d{i}" for i in range(5)])
+        asked = found(audit(path, features), "selection")
+        assert asked.severity == "warning"
+        assert "All 5 candidates" in asked.found
+        assert "leave out candidates" in asked.found
+
+    def test_queries_without_a_click(self, logs: MakeLogs) -> None:
+        made = logs(queries=40)
+        made.add(40, made.fixed)
+        for row in made.rows:
+            row["clicked"] = row["query_id"] < 3
+        result = audit(made.write())
+        assert result.facts.queries.unclicked == 37
+        assert found(result, "queries").severity == "warning"
+
+    @pytest.mark.parametrize("clicked", [False, True])
+    def test_nothing_or_everything_clicked_blocks(self, logs: MakeLogs, clicked: bool) -> None:
+        made = logs().add(50, lambda _: np.arange(12))
+        for row in made.rows:
+            row["clicked"] = clicked
+        result = audit(made.write())
+        assert result.verdict.severity == "blocking"
+        assert result.verdict.findings[0].topic == "clicks"
+        assert result.verdict.sentence.startswith("Do not train")
+
+    def test_one_position(self, logs: MakeLogs) -> None:
+        made = logs(depth=1)
+        result = audit(made.add(50, made.shuffled).write())
+        assert "position 1" in found(result, "propensities").found
+        assert not any(need.met for need in result.facts.requirements)
+
+    def test_a_log_of_nothing_but_rejects(self, logs: MakeLogs) -> None:
+        made = logs().add(5, lambda _: np.arange(12))
+        for row in made.rows:
+            row["position"] = -1
+        result = audit(made.write())
+        assert result.verdict.severity == "blocking"
+        assert result.facts.by_position == ()
+        json.dumps(result.as_dict(), allow_nan=False)
+        assert "<svg" in result.to_html()
+
+    @pytest.mark.parametrize(("impressions", "severity"), [(4, "warning"), (15, "note"), (3000, "ok")])
+    def test_what_is_rough_is_not_ok(self, impressions: int, severity: str) -> None:
+        random = np.random.default_rng(0)
+        data = RankingDataset.from_arrays([[0.0]] * 40, np.arange(40) // 2)
+        position = np.repeat([1, 2], 40)
+        clicks = random.binomial(impressions, np.repeat([0.4, 0.2], 40))
+        table = ClickTable.from_arrays(
+            data, row=np.tile(np.arange(40), 2), position=position, impressions=[impressions] * 80, clicks=clicks
+        )
+        precision = found(audit_table(table), "precision")
+        assert precision.severity == severity, precision
+
+
+class TestCells:
+    def test_cells_tell_the_same_and_leave_the_rest_unknown(self, logs: MakeLogs, tmp_path: Path) -> None:
+        made = logs()
+        log = made.add(500, made.shuffled, user_id=1).write()
+        aggregate(log).clicks.save(tmp_path / "cells.parquet")
+        whole, cells = audit(log).facts, audit(tmp_path / "cells.parquet").facts
+        for part in ("by_position", "queries", "overlap", "order", "requirements"):
+            assert getattr(whole, part) == getattr(cells, part)
+        assert cells.log is None
+        assert cells.account is None
+
+    def test_several_files_of_cells_are_added(self, logs: MakeLogs, tmp_path: Path) -> None:
+        made = logs()
+        for name in ("one", "two"):
+            path = made.add(50, made.shuffled).write(f"{name}.parquet")
+            aggregate(path).clicks.save(tmp_path / f"{name}-cells.parquet")
+            made.rows.clear()
+        cells = [tmp_path / "one-cells.parquet", tmp_path / "two-cells.parquet"]
+        assert audit(cells).facts.impressions == 2 * 50 * 5
+        shutil.copy(cells[0], tmp_path / "copy.parquet")
+        with pytest.raises(DataError, match=r"one\.parquet went into both"):
+            audit([*cells, tmp_path / "copy.parquet"])
+        for file in (cells[0], tmp_path / "one.parquet"):
+            with pytest.raises(UsageError, match="is named twice"):
+                audit([file, file])
+
+    def test_options_of_logs_are_refused(self, logs: MakeLogs, tmp_path: Path) -> None:
+        made = logs()
+        aggregate(made.add(5, made.fixed).write()).clicks.save(tmp_path / "cells.parquet")
+        with pytest.raises(UsageError, match="cells already"):
+            audit(tmp_path / "cells.parquet", one_query=True)
+
+
+@pytest.mark.data
+def test_ranklens(real_data: Path) -> None:
+    columns = {"session_id": "ranking", "user_id": "user", "timestamp": "ts_ms", "doc_id": "item", "clicked": "click"}
+    result = audit(real_data / "ranklens" / "impressions.parquet", columns=columns, one_query=True)
+    facts = result.facts
+    assert facts.order.looks == "random"
+    assert "randomised" in result.verdict.sentence
+    assert [entry.impressions for entry in facts.by_position] == [9800] * 24
+    assert [entry.clicks for entry in facts.by_position[:3]] == [2435, 2309, 2199]  # by DuckDB's own SQL
+    assert facts.log is not None
+    assert (facts.log.pages.pages, facts.log.bots.users) == (9800, 2145)
+    assert facts.log.drift is not None
+    assert facts.log.drift.unit == "epoch milliseconds"
+    assert "shape" in topics(result)  # the last of 24 is clicked more often than the one above

@@ -1,0 +1,183 @@
+from __future__ import annotations
+
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from audit_logs import DAY, START, MakeLogs, days, found, topics
+
+from cldrank.auditing import audit
+
+
+class TestDrift:
+    @pytest.mark.parametrize(
+        ("unit", "name"), [(1, "epoch seconds"), (1000, "epoch milliseconds"), (10**6, "epoch microseconds")]
+    )
+    def test_units_are_told_by_size(self, logs: MakeLogs, unit: int, name: str) -> None:
+        made = logs()
+        drift = audit(made.add(120, made.fixed, timestamp=days(unit, 20)).write()).facts.log.drift  # type: ignore[union-attr]
+        assert drift is not None
+        assert (drift.unit, drift.seconds, drift.first) == (name, DAY, "2023-11-15 01:00:00")
+        assert [part.pages for part in drift.slices] == [20] * 6
+
+    def test_a_steady_log(self, logs: MakeLogs) -> None:
+        made = logs()
+        result = audit(made.add(1200, made.shuffled, timestamp=days(1, 200)).write())
+        assert found(result, "drift").severity == "ok"
+        assert "silence" not in topics(result)
+
+    def test_a_change_half_way(self, logs: MakeLogs) -> None:
+        made = logs()
+        made.add(600, made.shuffled, timestamp=days(1, 200))
+        made.add(600, made.shuffled, boost=0.4, timestamp=days(1, 200))
+        result = audit(made.write())
+        assert found(result, "drift").severity == "warning"
+        drift = result.facts.log.drift  # type: ignore[union-attr]
+        assert drift is not None
+        assert drift.top_rate is not None
+        assert drift.top_rate.p_value < 1e-6
+
+    def test_silent_days_and_pages_without_a_time(self, logs: MakeLogs) -> None:
+        made = logs().add(100, lambda _: np.arange(12), timestamp=days(1, 20))
+        made.rows = [row for row in made.rows if row["timestamp"] != START + 2 * DAY + 3600]
+        made.add(10, made.fixed, timestamp=None)
+        result = audit(made.write())
+        drift = result.facts.log.drift  # type: ignore[union-attr]
+        assert drift is not None
+        assert drift.silent == 1
+        assert drift.undated == 10
+        assert found(result, "silence").severity == "note"
+
+    def test_hours_in_twelve_slices(self, logs: MakeLogs) -> None:
+        made = logs()
+        path = made.add(120, made.fixed, timestamp=lambda page: START + 30 * page).write()
+        drift = audit(path).facts.log.drift  # type: ignore[union-attr]
+        assert drift is not None
+        assert len(drift.slices) == 12
+        assert sum(part.pages for part in drift.slices) == 120
+
+    def test_text_and_no_time_at_all(self, logs: MakeLogs) -> None:
+        made = logs()
+        text = made.add(50, made.fixed, timestamp="2024-05-06 07:08:09").write("text.parquet")
+        drift = audit(text).facts.log.drift  # type: ignore[union-attr]
+        assert drift is not None
+        assert (drift.unit, drift.first) == ("timestamps", "2024-05-06 07:08:09")
+        made.rows = [{**row, "timestamp": "soon"} for row in made.rows]
+        assert "unknown" in found(audit(made.write("words.parquet")), "drift").found
+        made.rows = [{key: row[key] for key in row if key != "timestamp"} for row in made.rows]
+        assert "unknown" in found(audit(made.write("none.parquet")), "drift").found
+
+
+class TestBrokenDays:
+    def broken(self, log: Path) -> list[tuple[str, str, int, int]]:
+        result = audit(log)
+        facts = result.facts.log
+        assert facts is not None
+        assert facts.drift is not None
+        if facts.drift.broken_days:
+            assert found(result, "broken days").severity == result.verdict.severity == "blocking"
+            assert all(day.day in found(result, "broken days").found for day in facts.drift.broken_days)
+        return [(day.day, day.lacks, day.impressions, day.clicks) for day in facts.drift.broken_days]
+
+    @pytest.mark.parametrize("clicked", [0, 7])
+    def test_a_day_with_no_clicks_or_hardly_any(self, logs: MakeLogs, clicked: int) -> None:
+        made = logs()
+        made.add(600, made.shuffled, timestamp=days(1, 100))
+        last = [row for row in made.rows if row["timestamp"] == START + 5 * DAY + 3600]
+        for row in last:
+            row["clicked"] = False
+        for row in last[:clicked]:
+            row["clicked"] = True
+        assert self.broken(made.write()) == [("2023-11-20", "clicks", 500, clicked)]
+
+    def test_a_third_of_the_clicks_is_drift(self, logs: MakeLogs) -> None:
+        made = logs()
+        made.add(500, made.shuffled, timestamp=days(1, 100)).add(100, made.shuffled, 0.3, timestamp=days(1, 100))
+        assert self.broken(made.write()) == []
+
+    def test_a_few_pages_without_a_click_are_chance(self, logs: MakeLogs) -> None:
+        made = logs()
+        made.add(500, made.shuffled, timestamp=days(1, 100))
+        made.add(4, made.shuffled, 0.0, timestamp=START + 5 * DAY + 3600)
+        assert self.broken(made.write()) == []
+
+    def test_two_days_suffice_to_miss_clicks(self, logs: MakeLogs) -> None:
+        made = logs()
+        made.add(200, made.shuffled, timestamp=days(1, 200)).add(200, made.shuffled, 0.0, timestamp=days(1, 200))
+        assert self.broken(made.write()) == [("2023-11-16", "clicks", 1000, 0)]
+
+    @pytest.mark.parametrize("kept", [0, 5])
+    def test_a_day_with_hardly_any_impressions(self, logs: MakeLogs, kept: int) -> None:
+        made = logs()
+        made.add(800, made.shuffled, timestamp=days(1, 100))
+        lost = START + 3 * DAY + 3600
+        rows = [row for row in made.rows if row["timestamp"] == lost]
+        made.rows = [row for row in made.rows if row["timestamp"] != lost] + rows[:kept]
+        assert [day[:3] for day in self.broken(made.write())] == [("2023-11-18", "impressions", kept)]
+
+    def test_weekends_and_days_cut_short_are_no_fault(self, logs: MakeLogs) -> None:
+        made = logs()
+        made.add(2000, made.shuffled, timestamp=days(1, 100))
+        weekday = (START + DAY * 7 - DAY * 3) // DAY % 7
+        made.rows = [row for row in made.rows if (row["timestamp"] // DAY - weekday) % 7 not in (0, 1)]
+        made.add(3, made.shuffled, timestamp=START + 20 * DAY + 60)  # a minute past midnight
+        assert self.broken(made.write()) == []
+
+
+class TestTimes:
+    """Each kind of timestamp that spans from 08:30 to 17:00 UTC."""
+
+    def drift(self, tmp_path: Path, times: pa.Array) -> Any:
+        size = len(times)
+        log = {"session_id": range(size), "query_id": ["q"] * size, "doc_id": ["a"] * size, "position": [1] * size}
+        clicked = [n % 2 for n in range(size)]
+        pq.write_table(pa.table({**log, "clicked": clicked, "timestamp": times}), tmp_path / "log.parquet")
+        log_facts = audit(tmp_path / "log.parquet").facts.log
+        assert log_facts is not None
+        return log_facts.drift
+
+    def span(self, tmp_path: Path, times: pa.Array) -> tuple[str, str, int]:
+        """From when to when, in the hours of that day, and how many rows have no time."""
+        drift = self.drift(tmp_path, times)
+        return drift.first.removeprefix("2024-05-06 "), drift.last.removeprefix("2024-05-06 "), drift.undated
+
+    def test_text_with_offsets_that_differ_by_row(self, tmp_path: Path) -> None:
+        times = [
+            "2024-05-06T18:30:00+10:00",
+            "2024-05-06 12:00:00Z",
+            "2024-05-06T09:00:00.500-0800",
+            "2024-05-06 14:00+05",
+        ]
+        assert self.span(tmp_path, pa.array(times)) == ("08:30:00", "17:00:00", 0)
+
+    def test_naive_text_null_and_garbage(self, tmp_path: Path) -> None:
+        times = ["2024-05-06 08:30:00", "2024-05-06T17:00:00", None, "soon", "", "nan", "1e300", "2024-13-45"]
+        assert self.span(tmp_path, pa.array(times)) == ("08:30:00", "17:00:00", 6)
+
+    def test_a_date_has_no_offset(self, tmp_path: Path) -> None:
+        drift = self.drift(tmp_path, pa.array(["2024-05-06", "2024-05-07"]))
+        assert (drift.first, drift.last) == ("2024-05-06 00:00:00", "2024-05-07 00:00:00")
+
+    @pytest.mark.parametrize("ticks", [1, 1000, 10**6, 10**9])
+    def test_numbers_and_their_text(self, tmp_path: Path, ticks: int) -> None:
+        times = [1_714_984_200 * ticks, 1_715_014_800 * ticks]
+        assert self.span(tmp_path, pa.array(times)) == ("08:30:00", "17:00:00", 0)
+        assert self.span(tmp_path, pa.array([*map(str, times), "?"])) == ("08:30:00", "17:00:00", 1)
+
+    def test_numbers_that_are_none(self, tmp_path: Path) -> None:
+        times = [1_714_984_200.0, 1_715_014_800.0, float("nan"), float("inf"), None]
+        assert self.span(tmp_path, pa.array(times)) == ("08:30:00", "17:00:00", 3)
+
+    @pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
+    @pytest.mark.parametrize("zone", [None, "UTC", "America/New_York"])
+    def test_timestamps(self, tmp_path: Path, unit: Any, zone: str | None) -> None:
+        times = [datetime(2024, 5, 6, 8, 30), datetime(2024, 5, 6, 17), None]
+        assert self.span(tmp_path, pa.array(times, pa.timestamp(unit, tz=zone))) == ("08:30:00", "17:00:00", 1)
+
+    @pytest.mark.parametrize("times", [[True, False], [[1], [2]], [datetime(2024, 5, 6).time()] * 2])
+    def test_what_is_no_time(self, tmp_path: Path, times: list[Any]) -> None:
+        assert self.drift(tmp_path, pa.array(times)) is None

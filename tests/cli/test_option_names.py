@@ -1,0 +1,88 @@
+"""Parameters in backticks become options of the running command, and stay as they are where it has none."""
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from cldrank import cli
+from cldrank.cli.option_names import as_options, called_command, columns_by
+from cldrank.errors import CldrankWarning, UsageError, warn
+
+Run = Callable[..., Any]
+VALUE, FLAG = SimpleNamespace(is_flag=False), SimpleNamespace(is_flag=True)
+OPTIONS = {"--max-rejected": VALUE, "--by-time": FLAG, "--envelope": VALUE, "--hidden": VALUE, "--for": VALUE}
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("`max_rejected` is small", "--max-rejected is small"),
+        ("`max_rejected=0.2`", "--max-rejected 0.2"),
+        ("`by_time=True` or `by_time`", "--by-time or --by-time"),
+        ("`by_time=False`", "`by_time=False`"),  # there is no --no-by-time
+        ("`envelope='off'`, `envelope=\"off\"`", "--envelope off, --envelope off"),
+        ("`hidden=(64, 32)`", "--hidden 64,32"),
+        ("`hidden=…`", "--hidden …"),
+        ("`missing=0`", "`cldrank data convert FILE --missing 0 --out NEW.parquet`"),
+        ("`version='8.11'`", "--for 8.11"),
+        ("`eta=1` of `Propensities.power`", "`eta=1` of `Propensities.power`"),
+        ("see `cldrank data show`", "see `cldrank data show`"),
+        ("`columns={'doc_id': …}`", "`columns={'doc_id': …}`"),
+    ],
+)
+def test_a_parameter_becomes_an_option_where_there_is_one(text: str, expected: str) -> None:
+    assert as_options(text, OPTIONS) == expected
+
+
+@pytest.mark.parametrize(
+    ("option", "text", "expected"),
+    [
+        (("--column",), "`columns={'doc_id': NAME}`", "--column doc_id=NAME"),
+        (("--column",), "`columns={'doc_id': ..., 'features': [a, b]}`", "--column doc_id=… --column features=a,b"),
+        (("--column",), "`columns`", "--column"),
+        (("--log-column",), '`columns={"doc_id": "sku"}`', "--log-column doc_id=sku"),
+        (("--column", "--log-column"), "`columns={'doc_id': …}`", "--column doc_id=…"),
+        (("--column",), "`columns={'row': R, 'column': C}`", "--column row=R --column column=C"),
+    ],
+)
+def test_columns_are_mapped_by_the_option_that_the_command_has(
+    option: tuple[str, ...], text: str, expected: str
+) -> None:
+    assert as_options(text, dict.fromkeys(option, VALUE)) == expected
+
+
+def test_columns_of_the_log_are_told_from_those_of_features() -> None:
+    with pytest.raises(UsageError, match="name it with --log-column doc_id=…"), columns_by("--log-column"):
+        raise UsageError("name it with `columns={'doc_id': …}`.")
+    with pytest.raises(UsageError, match="name it with `convert --column`"), columns_by("--column", "`convert {}`"):
+        raise UsageError("name it with `columns`.")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "name"),
+    [
+        (["clicks", "aggregate", "log.csv", "--out", "c"], "aggregate"),
+        (["--debug", "data", "show", "x"], "show"),
+        (["train", "cld-pair", "--model", "mlp"], "cld-pair"),
+        (["train", "cdl"], "train"),
+        (["nonsense"], "cldrank"),
+        ([], "cldrank"),
+    ],
+)
+def test_the_command_that_arguments_call(arguments: list[str], name: str) -> None:
+    assert (called_command(cli.app, arguments).name or "cldrank") == name
+
+
+@pytest.mark.filterwarnings("always::cldrank.errors.CldrankWarning")
+def test_errors_and_warnings_of_a_command_name_its_options(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object, **__: object) -> None:
+        warn(CldrankWarning("`top=3` is small, `folds=3` is unknown."))
+        raise UsageError("leave `n_features=4` out, or `eta`.")
+
+    monkeypatch.setattr("cldrank.rankers.load_ranker", fail)
+    ran = run("explain", "ranker", "--features", "train.parquet")
+    assert ran.code == 2
+    assert "warning: --top 3 is small, `folds=3` is unknown.\n" in ran.err
+    assert "error: leave --n-features 4 out, or `eta`.\n" in ran.err

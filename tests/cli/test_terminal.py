@@ -1,0 +1,75 @@
+"""Texts of data never command the terminal: control characters in names, segments, paths and errors are written out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import cldrank as cr
+
+Run = Callable[..., Any]
+RED = "\x1b[31mred"
+SHOWN = "\\x1b[31mred"
+
+
+@pytest.fixture
+def hostile(folder: Path) -> Path:
+    """The training data of the scene, with a feature whose name is a command."""
+    data = cr.load(folder / "train.parquet")
+    names = [RED, *data.feature_names[1:]]
+    hostile = cr.RankingDataset.from_arrays(
+        np.asarray(data.features), np.repeat(data.query_ids, np.diff(data.offsets)), data.labels, feature_names=names
+    )
+    hostile.save(folder / "hostile.parquet")
+    return folder
+
+
+def seen(ran: Any) -> tuple[int, bool, bool]:
+    """The exit code, whether a control character was printed, and whether it was written out."""
+    printed = ran.out + ran.err
+    return ran.code, "\x1b" in printed, SHOWN in printed.replace("\n", "")
+
+
+def test_names_of_features(run: Run, hostile: Path) -> None:
+    assert seen(run("data", "show", "hostile.parquet")) == (0, False, True)
+    assert run("train", "oracle", "-f", "hostile.parquet", "-o", "ranker").code == 0
+    assert seen(run("explain", "ranker", "-f", "hostile.parquet")) == (0, False, True)
+
+
+def test_segments(run: Run, folder: Path) -> None:
+    rows = [
+        {"session_id": f"{at}", "query_id": "q", "doc_id": f"{doc}", "position": doc, "clicked": at % 3 == doc}
+        | {"surface": RED if at % 2 else "desktop"}
+        for at in range(20)
+        for doc in (1, 2)
+    ]
+    (folder / "log.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    assert seen(run("clicks", "aggregate", "log.jsonl", "--segment", "surface", "-o", "segments.parquet")) == (
+        0,
+        False,
+        True,
+    )
+    assert seen(run("clicks", "show", "segments.parquet")) == (0, False, True)
+
+
+@pytest.mark.parametrize("call", [("data", "show"), ("clicks", "show"), ("clicks", "audit"), ("explain",)])
+def test_paths_and_errors(run: Run, call: tuple[str, ...]) -> None:
+    more = ("-f", "train.parquet") if call == ("explain",) else ()
+    assert seen(run(*call, f"{RED}.parquet", *more)) == (2, False, True)
+
+
+def test_a_path_longer_than_any_message_is_cut(run: Run) -> None:
+    ran = run("data", "show", "x" * 5000)
+    assert ran.code in (1, 2)
+    assert len(ran.err) < 3000
+
+
+def test_json_holds_no_controls(run: Run, folder: Path) -> None:
+    (folder / "\x9b31m.parquet").write_bytes((folder / "train.parquet").read_bytes())
+    ran = run("data", "show", "\x9b31m.parquet", "--json")
+    assert "\x9b" not in ran.out + ran.err

@@ -1,0 +1,205 @@
+"""A log made plain once: one table, a reason for each row set aside, users left out on request."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from odd_logs import PLAIN, expected, plain_rows, read, write_json, write_parquet
+from small_logs import cells
+
+from cldrank import ClickTable, RankingDataset
+from cldrank.clicks.aggregate import TooManyRejectsError, aggregate
+from cldrank.clicks.days import DayFolder
+from cldrank.clicks.log.layout import LogLayout
+from cldrank.clicks.log.plain_log import open_log
+from cldrank.errors import DataError, UsageError
+from cldrank.tables import connect
+from cldrank.tables.duckdb_engine import DuckDB
+
+HEADER = "session_id,query_id,doc_id,position,clicked"
+
+
+def write_csv(path: Path, rows: list[str], header: str = HEADER) -> Path:
+    path.write_text("\n".join([header, *rows]) + "\n")
+    return path
+
+
+class TestOnePass:
+    @pytest.mark.parametrize("form", ["csv", "json"])
+    def test_text_is_parsed_once(self, tmp_path: Path, form: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Also with repeated rows, which are looked at again: in the table, not in the file."""
+        rows = [",".join(map(str, row)) for row in (*PLAIN, *PLAIN[:5])]
+        path = write_csv(tmp_path / "log.csv", rows)
+        if form == "json":
+            path = write_json(tmp_path / "log.jsonl", [*plain_rows(), *plain_rows()[:5]])
+        held: list[str] = []
+        queries: list[str] = []
+        hold, arrow = DuckDB.hold, DuckDB.arrow
+
+        def note_held(engine: DuckDB, query: str) -> Any:
+            held.append(query)
+            return hold(engine, query)
+
+        def note_read(engine: DuckDB, query: str) -> Any:
+            plan = engine.connection.execute(f"EXPLAIN {query}").fetchall()
+            queries.append(str(plan))
+            return arrow(engine, query)
+
+        monkeypatch.setattr(DuckDB, "hold", note_held)
+        monkeypatch.setattr(DuckDB, "arrow", note_read)
+        result = aggregate(path, max_rejected=1)
+        assert result.account.rejected == {"repeated row": 5}
+        assert cells(result.clicks) == expected()
+        assert len(queries) > 3
+        assert not [plan for plan in queries if "READ_CSV" in plan.upper() or "READ_JSON" in plan.upper()]
+
+    def test_parquet_is_not_copied(self, tmp_path: Path) -> None:
+        path = write_parquet(tmp_path / "log.parquet", plain_rows())
+        with connect() as engine:
+            log = open_log(path, engine, LogLayout())
+            kinds = engine.rows(f"SELECT table_type FROM information_schema.tables WHERE table_name = '{log.table}'")
+        assert kinds == [{"table_type": "VIEW"}]
+
+
+class TestLongIds:
+    def test_endless_ids_are_set_aside(self, tmp_path: Path) -> None:
+        rows = {"session_id": [1, 2], "query_id": ["q", "q" * 20_000], "doc_id": ["a", "a"], "position": [1, 1]}
+        path = tmp_path / "log.parquet"
+        pq.write_table(pa.table({**rows, "clicked": [True, False]}), path)
+        result = aggregate(path, max_rejected=1)
+        assert result.account.rejected == {"long id": 1}
+        assert cells(result.clicks) == {("q", "a", 1): (1, 1)}
+
+
+class TestZones:
+    ROWS = ("1,q,a,1,0,2024-07-01T10:00:00Z", "2,q,a,1,1,2024-07-01 12:00:00")
+
+    def test_times_with_and_without_a_zone(self, tmp_path: Path) -> None:
+        path = write_csv(tmp_path / "log.csv", list(self.ROWS), HEADER + ",timestamp")
+        with pytest.raises(DataError, match="`time_zone`"):
+            aggregate(path)
+        assert aggregate(path, time_zone="Europe/Berlin", days=True).account.rows == 2
+
+
+class TestExcluding:
+    def rows(self) -> list[dict[str, Any]]:
+        return [{**row, "user_id": f"u{row['session_id']}"} for row in plain_rows()]
+
+    def test_users_by_id_and_by_file(self, tmp_path: Path) -> None:
+        path = write_parquet(tmp_path / "log.parquet", self.rows())
+        (tmp_path / "users.txt").write_text("u1\nu2\n\n")
+        for users in (["u1", "u2"], tmp_path / "users.txt"):
+            result = aggregate(path, exclude_users=users)  # what is asked for is no fault of the log
+            assert result.account.rejected == {"excluded user": 12}
+            assert result.clicks.impressions.sum() == len(PLAIN) - 12
+
+    def test_a_log_without_users(self, tmp_path: Path) -> None:
+        with pytest.raises(UsageError, match="`exclude_users`"):
+            aggregate(write_parquet(tmp_path / "log.parquet", plain_rows()), exclude_users=["u1"])
+
+    def test_bots(self, tmp_path: Path) -> None:
+        people: list[dict[str, Any]] = [
+            {"session_id": s, "user_id": f"u{s % 40}", "query_id": "q", "doc_id": f"d{k}", "position": k + 1,
+             "clicked": int((s + k) % 10 == 0)}
+            for s in range(400) for k in range(5)
+        ]  # fmt: skip
+        bot = [{**row, "session_id": 1000 + row["session_id"], "user_id": "bot", "clicked": 1} for row in people[:500]]
+        result = aggregate(write_parquet(tmp_path / "log.parquet", [*people, *bot]), exclude_bots=True)
+        assert result.account.rejected == {"bot": 500}
+        assert result.clicks.impressions.sum() == len(people)
+
+
+class TestRejects:
+    def test_just_above_the_limit(self, tmp_path: Path) -> None:
+        """6 of 100 rows are more than 5%, and no more than 6%."""
+        rows = [f"{n},q,a,{1 if n > 5 else ''},0" for n in range(100)]
+        path = write_csv(tmp_path / "log.csv", rows)
+        with pytest.raises(TooManyRejectsError, match="6.0%"):
+            aggregate(path, max_rejected=0.05)
+        assert aggregate(path, max_rejected=0.06).account.n_rejected == 6
+
+
+class TestDays:
+    def test_two_writers_at_once(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A day that appears while a log is counted is not overwritten."""
+        logs = [
+            write_csv(tmp_path / f"{n}.csv", [f"{n},q,a,1,0,2024-07-01T10:00:00Z"], HEADER + ",timestamp")
+            for n in (1, 2)
+        ]
+        from cldrank.clicks import aggregate as module
+
+        folder, count = DayFolder(tmp_path / "cells"), module.aggregate
+
+        def count_slowly(*arguments: Any, **options: Any) -> Any:
+            monkeypatch.setattr(module, "aggregate", count)
+            folder.add(logs[1])
+            return count(*arguments, **options)
+
+        monkeypatch.setattr(module, "aggregate", count_slowly)
+        with pytest.raises(DataError, match="another process"):
+            folder.add(logs[0])
+        assert folder.read().impressions.sum() == 1
+
+    def test_a_counted_file_became_empty(self, tmp_path: Path) -> None:
+        header = HEADER + ",timestamp"
+        path = write_csv(tmp_path / "log.csv", ["1,q,a,1,0,2024-07-01T10:00:00Z"], header)
+        folder = DayFolder(tmp_path / "cells")
+        folder.add(path)
+        write_csv(path, [], header)
+        with pytest.raises(DataError, match="log.csv"):
+            folder.add(path)
+
+    def test_a_large_file_that_was_corrected_is_another_one(self, tmp_path: Path) -> None:
+        """By all of its bytes: one in the middle of 17 MiB differs."""
+        header = HEADER + ",timestamp"
+        rows = [f"{n},q,a,1,0,2024-07-01T10:00:00Z" for n in range(540_000)]
+        path = write_csv(tmp_path / "log.csv", rows, header)
+        folder = DayFolder(tmp_path / "cells")
+        folder.add(path)
+        rows[123_456] = "123456,q,a,1,1,2024-07-01T10:00:00Z"
+        write_csv(path, rows, header)
+        with pytest.raises(DataError, match="log.csv"):
+            folder.add(path)
+
+
+class TestChoosingQueries:
+    def test_each_once(self) -> None:
+        data = RankingDataset.from_arrays([[1], [2]], [7, 8])
+        table = ClickTable.from_arrays(data, position=[1, 1], impressions=[5, 5], clicks=[1, 2])
+        with pytest.raises(UsageError, match="query 0"):
+            table[[0, 0]]
+        with pytest.raises(UsageError, match="2 queries"):
+            table[[True]]
+        assert table[[1]].clicks.tolist() == [2]
+
+
+def test_lists_of_pages(tmp_path: Path) -> None:
+    """Of one row per page, each result becomes a row, and clicks on what is not there are set aside."""
+    pages = [{"session_id": 1, "query_id": "q", "documents": ["a", "b"], "clicked_positions": [2, 9]}]
+    found, result = read(write_parquet(tmp_path / "log.parquet", pages))
+    assert found == {("q", "a", 1): (1, 0), ("q", "b", 2): (1, 1)}
+    assert result.account.rejected == {"click never shown": 1}
+
+
+@pytest.mark.parametrize("shape", ["results", "pages", "times in lists"])
+def test_times_that_cannot_be_read_are_shown_as_logged(tmp_path: Path, shape: str) -> None:
+    times = ["2024-07-01T12:00:00z", "Very soon"]
+    if shape == "results":
+        rows = [{**row, "timestamp": times[row["session_id"] % 2]} for row in plain_rows()]
+    else:
+        rows = [
+            {
+                "session_id": session,
+                "query_id": "q",
+                "documents": ["a", "b"],
+                "clicked": [0, 1],
+                "timestamp": times if shape == "times in lists" else times[session % 2],
+            }
+            for session in range(4)
+        ]
+    _, result = read(write_json(tmp_path / "log.jsonl", rows), by_time=True)
+    assert "timestamps cannot be read, such as 'Very soon'" in " ".join(result.account.found)

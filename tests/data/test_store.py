@@ -1,0 +1,215 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from cldrank import RankingDataset
+from cldrank.data import load, store
+from cldrank.errors import DataError
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("CLDRANK_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr("cldrank.data.loading._WORTH_KEEPING", 0)
+    return tmp_path / "cache"
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    path = tmp_path / "train.txt"
+    path.write_text("2 qid:b 1:1 2:2 # x\n0 qid:a 1:3 # y\n1 qid:b 2:5 # z\n")
+    return path
+
+
+def is_mapped(data: RankingDataset) -> bool:
+    base: object = data.features
+    while isinstance(base, np.ndarray) and base.base is not None:
+        base = base.base
+    return not isinstance(base, np.ndarray)
+
+
+def test_the_second_load_is_mapped_and_equal(source: Path) -> None:
+    first, second = load(source), load(source)
+    assert not is_mapped(first)
+    assert is_mapped(second)
+    assert repr(first) == repr(second)
+    for key in first.__dataclass_fields__:
+        np.testing.assert_array_equal(getattr(first, key), getattr(second, key))
+    with pytest.raises(ValueError, match="read-only"):
+        second.features[0, 0] = 1
+
+
+def test_missing_values_are_kept(source: Path) -> None:
+    source.write_text("2 qid:b 1:nan 2:2\n0 qid:a 1:3\n")
+    for _ in range(2):
+        data = load(source, missing="keep")
+        assert data.has_missing
+        assert np.isnan(data.features[0, 0])
+    assert is_mapped(data)
+    assert not load(source, missing=0).has_missing
+
+
+def test_a_changed_source_is_read_again(source: Path) -> None:
+    load(source)
+    times = source.stat()
+    source.write_text("2 qid:b 1:9 2:2 # x\n0 qid:a 1:3 # y\n1 qid:b 2:5 # z\n")  # same size
+    os.utime(source, ns=(times.st_atime_ns, times.st_mtime_ns + 1))
+    assert load(source).features[0, 0] == 9
+    assert is_mapped(load(source))
+
+
+def test_entries_that_were_used_long_ago_go_when_the_disk_is_full(
+    source: Path, own_cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    load(source)
+    (old,) = (own_cache / "loaded").iterdir()
+    os.utime(old, (1, 1))
+    monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=0))
+    load(source, n_features=5)
+    assert [entry for entry in (own_cache / "loaded").iterdir() if entry == old] == []
+    assert store.usage()[0] == 1
+
+
+@pytest.mark.parametrize("keep", [True, False])
+def test_large_features_are_mapped_from_a_file(
+    source: Path, own_cache: Path, keep: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = load(source, cache=False)
+    monkeypatch.setattr("cldrank.data.new_array._KEPT_IN_MEMORY", 0)
+    monkeypatch.setattr("cldrank.data.new_array.BLOCK_VALUES", 1)
+    monkeypatch.setattr("cldrank.data.new_array.machine_memory", lambda free: 0 if free else 1 << 40)
+    data = load(source, cache=keep)
+    assert is_mapped(data)
+    assert data.features.tolist() == expected.features.tolist()  # the rows of a query are brought together on disk, too
+    assert data.doc_ids is not None
+    assert data.doc_ids.tolist() == ["x", "z", "y"]
+    assert is_mapped(data[np.array([True, False])])
+    assert load(source, cache=keep).fingerprint == expected.fingerprint
+    assert [path.name for path in own_cache.rglob("*.npy")].count("features.npy") == int(keep)
+
+
+def test_no_room_for_features_in_memory_or_on_disk(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cldrank.data.new_array.machine_memory", lambda free: 0 if free else 1 << 40)
+    blocked = source.with_name("file-in-the-way")
+    blocked.write_text("")
+    monkeypatch.setenv("CLDRANK_CACHE", str(blocked))
+    with pytest.raises(DataError, match="CLDRANK_CACHE"):
+        load(source)
+
+
+def test_other_options_are_other_entries(source: Path) -> None:
+    load(source)
+    assert load(source, n_features=5).n_features == 5
+    assert load(source).n_features == 2
+    assert store.usage()[0] == 2
+    assert store.clear() == 2
+    assert store.usage() == (0, 0)
+
+
+def test_a_group_file_belongs_to_the_source(tmp_path: Path) -> None:
+    data, groups = tmp_path / "d.txt", tmp_path / "d.txt.query"
+    data.write_text("1 1:1\n0 1:2\n2 1:3\n")
+    groups.write_text("2\n1\n")
+    assert load(data, groups=groups).n_queries == 2
+    groups.write_text("1\n1\n1\n")
+    assert load(data, groups=groups).n_queries == 3
+
+
+@pytest.mark.parametrize("name", ["features.npy", "dataset.json", "offsets.npy"])
+@pytest.mark.parametrize("content", [b"", b"\x93NUMPY\x01\x00garbage", None])
+def test_a_damaged_entry_is_read_again(source: Path, own_cache: Path, name: str, content: bytes | None) -> None:
+    load(source)
+    (file,) = own_cache.glob(f"loaded/*/{name}")
+    if content is None:
+        file.unlink()
+    else:
+        file.write_bytes(content)
+    assert load(source).n_rows == 3
+    again = load(source)
+    assert is_mapped(again)
+    assert again.query_ids.tolist() == ["b", "a"]
+
+
+def test_a_cache_that_cannot_be_written_does_not_stop_the_load(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    blocked = source.with_name("file-in-the-way")
+    blocked.write_text("")
+    monkeypatch.setenv("CLDRANK_CACHE", str(blocked))
+    assert load(source).n_rows == 3
+
+
+def test_no_cache_on_request(source: Path) -> None:
+    load(source, cache=False)
+    assert store.usage() == (0, 0)
+
+
+def test_removing_an_entry_does_not_disturb_who_reads_it(source: Path) -> None:
+    load(source)
+    data = load(source)
+    store.clear()
+    assert data.features.sum() == 11
+
+
+def test_many_threads_at_once(source: Path) -> None:
+    results: list[float] = []
+    threads = [threading.Thread(target=lambda: results.append(float(load(source).features.sum()))) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert results == [11.0] * 8
+    assert store.usage()[0] == 1
+
+
+def test_two_processes_at_once(source: Path, own_cache: Path) -> None:
+    script = (
+        "import sys, cldrank.data.loading as l; l._WORTH_KEEPING = 0\n"
+        "for _ in range(20): assert l.load(sys.argv[1]).features.sum() == 11\n"
+        "from cldrank.data import store; store.clear()\n"
+        "for _ in range(20): assert l.load(sys.argv[1]).features.sum() == 11\n"
+    )
+    processes = [subprocess.Popen([sys.executable, "-c", script, str(source)]) for _ in range(2)]
+    assert [process.wait(timeout=60) for process in processes] == [0, 0]
+    assert store.usage()[0] == 1
+    assert not list(own_cache.glob("loaded/.*"))
+
+
+def test_what_a_killed_process_left_goes_with_the_next_write(source: Path, own_cache: Path, tmp_path: Path) -> None:
+    script = (
+        "import os, sys, signal, numpy as np, cldrank.data.loading as l; l._WORTH_KEEPING = 0\n"
+        "np.save = lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL)\n"
+        "l.load(sys.argv[1])\n"
+    )
+    environment = {**os.environ, "CLDRANK_CACHE": str(own_cache)}
+    assert subprocess.run([sys.executable, "-c", script, str(source)], env=environment, check=False).returncode == -9
+    assert len(list(own_cache.glob("loaded/.*"))) == 1
+    other = tmp_path / "other.txt"
+    other.write_text("1 qid:1 1:1\n")
+    load(other)
+    assert not list(own_cache.glob("loaded/.*"))
+    assert store.usage()[0] == 1
+
+
+@pytest.mark.parametrize(
+    "text", ["[]", "{}", '{"arrays": 3}', "[" * 100_000, '{"arrays": ["features"], "feature_names": 3, "name": ""}']
+)
+def test_a_damaged_description_is_read_again(source: Path, own_cache: Path, text: str) -> None:
+    load(source)
+    (file,) = own_cache.glob("loaded/*/dataset.json")
+    file.write_text(text)
+    assert load(source).feature_names == ("f1", "f2")
+    assert is_mapped(load(source))
+
+
+def test_an_entry_whose_arrays_do_not_fit_together_is_read_again(source: Path, own_cache: Path) -> None:
+    load(source)
+    (file,) = own_cache.glob("loaded/*/labels.npy")
+    np.save(file, np.zeros(2, dtype=np.float32))
+    assert load(source).labels.tolist() == [2, 1, 0]  # type: ignore[union-attr]

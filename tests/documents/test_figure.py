@@ -1,0 +1,223 @@
+"""Axes, looks and numbers of figures."""
+
+from __future__ import annotations
+
+import math
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from cldrank.documents.figure import COLOURS, THEMES, Axis, looks
+from cldrank.documents.numbers import round_step, short
+from cldrank.experiment.makers import Identity, identify
+from cldrank.report.contents import method_looks
+
+numbers = st.floats(-1e6, 1e6).map(lambda value: round(value, 6))
+
+
+@given(st.lists(numbers, min_size=1, max_size=30))
+def test_all_values_lie_on_the_axis(values: list[float]) -> None:
+    for axis in (Axis.around(values), Axis.across(values)):
+        assert all(-1e-9 <= axis.place(value) <= 1 + 1e-9 for value in values)
+        assert axis.low < axis.high
+        assert list(axis.ticks) == sorted(set(axis.ticks))
+        assert all(axis.low - 1e-9 <= tick <= axis.high + 1e-9 for tick in axis.ticks)
+
+
+@given(st.floats(0, 1), st.floats(1e-4, 1))
+def test_values_have_a_few_marks(least: float, width: float) -> None:
+    assert 3 <= len(Axis.around([least, least + width]).ticks) <= 9
+
+
+def test_labels_of_neighbours_leave_room() -> None:
+    axis = Axis.across(range(1, 101))
+    places = [axis.place(tick) for tick in axis.ticks]
+    assert 5 <= len(places) <= 15
+    assert min(b - a for a, b in zip(places, places[1:], strict=False)) > 0.04
+
+
+@pytest.mark.parametrize(
+    ("values", "logarithmic"),
+    [([2, 3, 5, 20], False), ([1e3, 1e4, 1e6], True), ([0, 1e6], False), ([0.0, 0.5], False), ([-5, 500], False)],
+)
+def test_only_wide_ranges_of_positive_values_are_logarithmic(values: list[float], logarithmic: bool) -> None:
+    assert Axis.across(values).logarithmic is logarithmic
+
+
+def test_one_value_stands_in_the_middle() -> None:
+    assert Axis.across([5]).place(5) == pytest.approx(0.5)
+    assert Axis.around([0.4]).place(0.4) == pytest.approx(0.5)
+
+
+def test_marks_are_written_alike() -> None:
+    axis = Axis.across([0.0, 0.25, 1.0])
+    assert axis.labels == ("0.00", "0.25", "1.00")
+
+
+def test_numbers_at_the_edge_of_what_there_is() -> None:
+    assert Axis.around([5e-324, 5e-324]).low < 0 < Axis.around([5e-324, 5e-324]).high
+    wide = Axis.across([1e-307, 1e308])
+    assert wide.low <= 1e-307 < 1e308 <= wide.high
+
+
+@pytest.mark.parametrize("top", [0.0, 1e-6, 0.037, 1.0, 1.3, 7.0, 14.0, 999.0, 1.23e9])
+def test_an_axis_from_0_ends_at_a_round_number(top: float) -> None:
+    axis = Axis.from_zero(top)
+    assert axis.low == axis.ticks[0] == 0
+    assert axis.high == axis.ticks[-1] >= top * (1 - 1e-9)
+    assert 3 <= len(axis.ticks) <= 8
+    assert len(axis.labels) == len(set(axis.labels)) == len(axis.ticks)
+
+
+@pytest.mark.parametrize("count", [0, 1, 5, 24, 100])
+def test_names_have_places_and_not_too_many_are_written(count: int) -> None:
+    axis = Axis.of_labels([f"n{place}" for place in range(count)], most=9)
+    assert len(axis.labels) <= 9
+    assert all(label == f"n{tick}" for tick, label in zip(axis.ticks, axis.labels, strict=True))
+    assert all(0 < axis.place(place) < 1 for place in range(count))
+
+
+def test_rows_begin_at_the_top() -> None:
+    axis = Axis.of_rows(["first", "second"])
+    assert axis.place(0) > axis.place(1)
+
+
+# -- looks ---------------------------------------------------------------------------------------------------------
+
+
+KNOWN = ("Naive", "IPS", "Heckman^rank", "RankAgg", "CLD", "CLD-pair", "Oracle")
+VARIANTS = {
+    "CLD-N": ("cld", "mlp"), "CLD-pair-L": ("cld-pair", "linear"), "CLD-pair+": ("cld-pair", "mlp"),
+    "CLD-pair trees": ("cld-pair", "trees"), "Naive trees": ("naive", "trees"), "Oracle trees": ("oracle", "trees"),
+    "XGBoost unbiased": ("xgboost", ""), "LightGBM position": ("lightgbm", ""),
+}  # fmt: skip
+GROUND = {name: theme["card"] for name, theme in THEMES.items()}
+
+# Machado, Oliveira and Fernandes 2009, severity 1.0, for linear RGB
+SIGHT = {
+    "usual": np.eye(3),
+    "protanopia": np.array(
+        [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]]
+    ),
+    "deuteranopia": np.array(
+        [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.011820, 0.042940, 0.968881]]
+    ),
+    "tritanopia": np.array(
+        [[1.255528, -0.076749, -0.178779], [-0.078411, 0.930809, 0.147602], [0.004733, 0.691367, 0.303900]]
+    ),
+}
+
+
+def known() -> list[Identity]:
+    """The paper's methods, and variants of them."""
+    variants = [
+        identify(label, {"method": {"class": name, "parameters": {"model": model} if model else {}}})
+        for label, (name, model) in VARIANTS.items()
+    ]
+    return [*map(identify, KNOWN), *variants]
+
+
+def linear(colour: str) -> NDArray[Any]:
+    parts = np.array([int(colour[place : place + 2], 16) for place in (1, 3, 5)]) / 255
+    return np.where(parts <= 0.04045, parts / 12.92, ((parts + 0.055) / 1.055) ** 2.4)
+
+
+def perceived(light: NDArray[Any]) -> NDArray[Any]:
+    """OKLab, in which distances are about as large as they look."""
+    cones = np.array(
+        [
+            [0.4122214708, 0.5363325363, 0.0514459929],
+            [0.2119034982, 0.6806995451, 0.1073969566],
+            [0.0883024619, 0.2817188376, 0.6299787005],
+        ]
+    )
+    opponents = np.array(
+        [
+            [0.2104542553, 0.7936177850, -0.0040720468],
+            [1.9779984951, -2.4285922050, 0.4505937099],
+            [0.0259040371, 0.7827717662, -0.8086757660],
+        ]
+    )
+    return np.asarray(opponents @ np.cbrt(cones @ np.clip(light, 0, 1)))
+
+
+def contrast(one: str, other: str) -> float:
+    dark, bright = sorted(float(linear(colour) @ [0.2126, 0.7152, 0.0722]) for colour in (one, other))
+    return (bright + 0.05) / (dark + 0.05)
+
+
+@pytest.mark.parametrize("ground", ["light", "dark"])
+@pytest.mark.parametrize("sight", SIGHT)
+def test_the_paper_s_methods_are_told_apart_by_every_eye(sight: str, ground: str) -> None:
+    chosen = method_looks(map(identify, KNOWN))
+    colours = {name: COLOURS[look.colour][ground == "dark"] for name, look in chosen.items()}
+    seen = {name: perceived(SIGHT[sight] @ linear(colour)) for name, colour in colours.items()}
+    assert min(float(np.linalg.norm(seen[a] - seen[b])) for a, b in combinations(seen, 2)) > 0.08
+
+
+@pytest.mark.parametrize("ground", ["light", "dark"])
+def test_every_colour_stands_out_from_its_ground(ground: str) -> None:
+    chosen = method_looks([*known(), *(identify(f"mine {index}") for index in range(20))])
+    assert min(contrast(COLOURS[look.colour][ground == "dark"], GROUND[ground]) for look in chosen.values()) > 3
+
+
+@given(st.lists(st.text(max_size=8), max_size=60))
+def test_no_two_methods_look_alike(names: list[str]) -> None:
+    named = {one.label.lower() for one in known()}
+    own = {name.lower(): name for name in names if name.lower() not in named}
+    chosen = method_looks([*known(), *map(identify, own.values())])
+    assert len(set(chosen.values())) == len(chosen)
+
+
+def test_a_method_of_the_paper_looks_the_same_in_any_company() -> None:
+    alone, among = method_looks([identify("CLD")]), method_looks([identify("zz"), *reversed(known()), identify("aa")])
+    assert alone["CLD"] == among["CLD"]
+
+
+def test_colours_tell_methods_and_dashes_tell_models() -> None:
+    chosen = method_looks(known())
+    for one, other in combinations(known(), 2):
+        first, second = chosen[one.label], chosen[other.label]
+        assert (first.colour == second.colour) == (first.marker == second.marker) == (one.name == other.name)
+        if one.name == other.name:
+            assert first.dash != second.dash
+        elif "CLD-pair+" not in (one.label, other.label):  # the second of its method and model
+            assert (first.dash == second.dash) == (one.model == other.model)
+
+
+def test_hundreds_of_methods_still_have_a_look() -> None:
+    assert len(looks(f"method {index}" for index in range(1000))) == 1000
+
+
+def test_a_single_series_is_blue_and_solid() -> None:
+    (look,) = looks(["AllPairs"]).values()
+    assert (look.colour, look.dash, look.marker) == ("blue", (), "circle")
+
+
+def test_every_colour_is_there_by_day_and_by_night() -> None:
+    assert set(THEMES["light"]) == set(THEMES["dark"])
+
+
+# -- numbers ---------------------------------------------------------------------------------------------------------
+
+
+@given(st.floats(1e-9, 1e12))
+def test_a_step_is_round_and_the_smallest_of_its_kind(least: float) -> None:
+    step = round_step(least)
+    assert least * (1 - 1e-6) <= step <= 2.5 * least * (1 + 1e-6)
+    first = step / 10.0 ** math.floor(math.log10(step) + 1e-9)
+    assert min(abs(first - part) for part in (1, 2, 5)) < 1e-6
+
+
+@given(st.floats(1e-4, 9e14), st.sampled_from([1, -1]))
+def test_few_letters_say_nearly_the_same(size: float, sign: int) -> None:
+    text = short(sign * size)
+    scale = {"k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}.get(text[-1], 1.0)
+    assert math.isclose(float(text.rstrip("kMGT")) * scale, sign * size, rel_tol=0.0051)
+    assert "e" not in text
+    assert len(text) <= 9

@@ -1,0 +1,167 @@
+"""What notebooks show: complete, escaped, and in need of nothing else."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from base64 import b64decode
+from functools import cache
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from browser import Checked
+
+import cldrank as cr
+from cldrank.auditing import audit_table
+from cldrank.evaluation.result_documents import TONES
+from cldrank.propensity import AffineClicks, AllPairs, BySegment, TrustBias
+
+SCRIPT = "<script>alert('x')</script>"
+QUERIES, SIZE, DEPTH = 60, 8, 5
+
+
+@cache
+def shown() -> dict[str, Any]:
+    """One value of each kind that notebooks show."""
+    random = np.random.default_rng(0)
+    features = random.normal(size=(QUERIES * SIZE, 9)).astype(np.float32)
+    labels = np.clip(features[:, 0] + 1, 0, 4).round()
+    names = np.array([SCRIPT, *(f"q{number}" for number in range(1, QUERIES))])
+    data = cr.RankingDataset.from_arrays(
+        features, names.repeat(SIZE), labels, feature_names=["<b>", *"abcdefgh"], name=SCRIPT, synthetic=True
+    )
+    orders = [
+        first + np.argsort(random.normal(size=SIZE) - features[first : first + SIZE, 0])[:DEPTH]
+        for first in range(0, QUERIES * SIZE, SIZE)
+        for _ in range(3)
+    ]
+    row, position = np.concatenate(orders), np.tile(np.arange(1, DEPTH + 1), len(orders))
+    clicked = random.binomial(50, np.clip(labels[row] / 5 + 0.05, 0, 1) / position)
+    clicks = cr.ClickTable.from_arrays(
+        data, row=row, position=position, impressions=np.full(len(row), 50), clicks=clicked
+    )
+    rho = AllPairs(replicates=20).fit(clicks)
+    half = np.arange(QUERIES) < QUERIES // 2
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of queries that are left out
+        method = cr.IPS().fit(data[half], clicks[half], rho)
+        judging: dict[str, Any] = {"clicks": clicks, "propensities": rho}
+        return {
+            "dataset": data,
+            "clicks": clicks,
+            "curve": rho,
+            "assumed": cr.Propensities.power(1, 60),
+            "segments": BySegment(AllPairs(replicates=20)).fit({SCRIPT: clicks[half], "phone": clicks[~half]}),
+            "affine": AffineClicks.of([1, 0.5], [0.9, 0.9], [0.5, 0.2]),
+            "trust": TrustBias().fit(clicks),
+            "evaluation": cr.evaluate(method, data[~half]),
+            "comparison": cr.compare(method, features[:, 1][np.repeat(~half, SIZE)], data[~half]),
+            "by clicks": cr.evaluate(method, data, name=SCRIPT, **judging),
+            "verdict": cr.compare(method, "production", data, names=(SCRIPT, "old"), **judging),
+            "audit": audit_table(clicks, source=SCRIPT),
+        }
+
+
+KINDS = (
+    *("dataset", "clicks", "curve", "assumed", "segments", "affine", "trust"),
+    *("evaluation", "comparison", "by clicks", "verdict", "audit"),
+)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_it_is_well_formed_and_escaped_and_needs_nothing_else(kind: str) -> None:
+    html = shown()[kind]._repr_html_()
+    page = Checked(html)
+    assert "script" not in page.seen
+    assert not page.addresses
+    assert "http" not in re.sub(r'src="data:[^"]*"', "", html)
+    assert len(html) < 60_000
+    assert page.rows
+    assert len({len(row) for row in page.rows}) <= 1  # one table, every row complete
+    for address in re.findall(r'src="([^"]*)"', html):
+        assert address.startswith("data:image/svg+xml;base64,")
+        picture = b64decode(address.partition(",")[2]).decode()
+        assert ElementTree.fromstring(picture).tag.endswith("svg")  # noqa: S314  of our own making
+        assert "prefers-color-scheme: dark" in picture
+        assert SCRIPT not in picture
+
+
+@pytest.mark.parametrize("kind", ["curve", "assumed", "segments", "verdict", "audit"])
+def test_what_has_a_figure_shows_it(kind: str) -> None:
+    assert shown()[kind]._repr_html_().count("<img ") == 1
+
+
+def rows_of(kind: str) -> list[list[str]]:
+    return [[cell.strip() for cell in row] for row in Checked(shown()[kind]._repr_html_()).rows]
+
+
+def test_the_first_rows_of_a_dataset() -> None:
+    data, rows = shown()["dataset"], rows_of("dataset")
+    assert rows[0] == ["query", "label", "<b>", "a", "b", "c", "d", "e", "f"]
+    assert rows[1][:3] == [SCRIPT, f"{data.labels[0]:g}", f"{data.features[0, 0]:.4g}"]
+    assert len(rows) == 7
+    html = data._repr_html_()
+    assert "6 of 480 candidates." in html
+    assert "7 of 9 features." in html
+    assert "60 queries, 480 rows, 9 features, labels 0…4, synthetic" in html
+
+
+def test_datasets_of_any_kind_have_a_view() -> None:
+    bare = cr.RankingDataset.from_arrays([[1.0], [np.nan]], [1, 1], missing="keep", doc_ids=["x", "y"])
+    html = bare._repr_html_()
+    assert "2 rows, 1 feature, no labels, document ids, missing values" in html
+    assert "nan" in html
+    assert "document" in html
+    assert "RankingDataset" in bare[:0]._repr_html_()
+
+
+def test_clicks_by_position_add_up() -> None:
+    clicks, rows = shown()["clicks"], rows_of("clicks")
+    assert [row[0] for row in rows[1:]] == ["1", "2", "3", "4", "5", "all"]
+    assert rows[-1][1:3] == [f"{clicks.impressions.sum():,}", f"{clicks.clicks.sum():,}"]
+    first = clicks.position == 1
+    assert rows[1][2] == f"{clicks.clicks[first].sum():,}"
+    assert rows[1][3] == f"{clicks.clicks[first].sum() / clicks.impressions[first].sum():.2%}"
+    assert "ClickTable" in clicks.where(np.zeros(clicks.n_cells, dtype=bool))._repr_html_()
+
+
+def test_long_curves_say_what_they_leave_out() -> None:
+    assert len(rows_of("assumed")) == 51
+    assert "50 of 60 positions." in shown()["assumed"]._repr_html_()
+
+
+def test_comparisons_say_the_same_as_their_texts() -> None:
+    comparison, verdict = shown()["comparison"], shown()["verdict"]
+    assert rows_of("comparison")[1][:3] == [
+        "nDCG@1", f"{comparison.first['nDCG@1']:.4f}", f"{comparison.second['nDCG@1']:.4f}"
+    ]  # fmt: skip
+    assert f"cldrank-{TONES[verdict.verdict.decision]}" in verdict._repr_html_()
+    assert rows_of("verdict")[1][1] == f"{verdict.first.new.interval.estimate:.4f}"
+
+
+def test_the_findings_of_an_audit() -> None:
+    audit, html = shown()["audit"], shown()["audit"]._repr_html_()
+    assert re.findall("<h3>(.*?)</h3>", html)[1:] == [finding.topic for finding in audit.verdict.findings]
+    assert "`" not in html
+
+
+def test_methods_show_themselves() -> None:
+    html = cr.IPS(clip=0.25, model=cr.Linear(l2=0.5))._repr_html_()
+    assert "IPS(clip=0.25, model=Linear(l2=0.5))" in html
+    assert ["model__l2", "0.5"] in [[cell.strip() for cell in row] for row in Checked(html).rows]
+
+
+def test_it_is_readable_in_light_and_dark(tmp_path: Path) -> None:
+    """No colour of its own for text or ground, so that it takes those of the page."""
+    sheet = re.search(r"<style>(.*?)</style>", shown()["audit"]._repr_html_(), re.DOTALL)
+    assert sheet is not None
+    for rule in re.findall(r"\{([^}]*)\}", sheet[1]):
+        for declaration in filter(None, map(str.strip, rule.split(";"))):
+            name, value = (part.strip() for part in declaration.split(":", 1))
+            assert name != "color" or value == "inherit"
+            assert name != "background" or value == "none"
+    for selector in re.findall(r"^([^{}@]+)\{", sheet[1], re.MULTILINE):
+        assert all(one.strip().startswith(".cldrank-view") for one in selector.split(","))

@@ -1,0 +1,144 @@
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from xml.etree import ElementTree
+
+import pytest
+from browser import Checked
+
+from cldrank.documents.figure import Axis, Figure, HeatMap, Point, Series, looks
+from cldrank.documents.svg import draw, element, height, picture
+
+EVIL = "</title><script>alert('x')</script>&\"'"
+
+
+def dots(*points: Point) -> Figure:
+    return Figure("t", (Series("s", points),), Axis.of_labels("abc"), Axis.from_zero(0.5, in_percent=True), "dots")
+
+
+class TestElement:
+    def test_texts_and_attributes_cannot_break_out(self) -> None:
+        made = element("text", EVIL, element("title", EVIL), data_name=EVIL)
+        found = ElementTree.fromstring(made)  # noqa: S314  # we wrote it
+        assert (found.text, found[0].text, found.get("data-name")) == (EVIL, EVIL, EVIL)
+        assert [child.tag for child in found] == ["title"]
+
+    def test_control_characters_are_shown(self) -> None:
+        made = element("text", "\x1b[31m\x00", data_name="\x07")
+        found = ElementTree.fromstring(made)  # noqa: S314  # we wrote it
+        assert (found.text, found.get("data-name")) == (r"\x1b[31m\x00", r"\x07")
+
+
+class TestDots:
+    def test_values_stand_where_they_belong(self) -> None:
+        chart = draw(dots(Point(0, 0.4, 0.3, 0.5), Point(2, 0.2)))
+        Checked(chart)
+        heights = [float(y) for y in re.findall(r'class="mark"[^>]*translate\([\d.]+ ([\d.]+)\)', chart)]
+        ticks = {float(m[1]): float(m[0]) - 4 for m in re.findall(r'y="([\d.]+)" text-anchor="end">([\d.]+)%', chart)}
+        assert heights == pytest.approx([ticks[40.0], ticks[20.0]], abs=0.11)
+
+    def test_an_interval_has_ends_and_nothing_has_none(self) -> None:
+        assert draw(dots(Point(0, 0.4, 0.3, 0.5), Point(1, 0.2, 0.2, 0.2), Point(2, 0.1))).count('"whisker"') == 1
+
+    def test_many_points_are_small(self) -> None:
+        points = tuple(Point(at, 0.1) for at in range(100))
+        axis = Axis.of_labels([str(at) for at in range(100)])
+        assert draw(Figure("t", (Series("s", points),), axis, Axis.from_zero(1), "dots")).count("scale(") == 100
+
+    def test_a_value_stands_out_in_the_grid(self) -> None:
+        figure = Figure("t", (Series("s", (Point(0, 1.1),)),), Axis.of_labels("a"), Axis.from_zero(1.1), marked=1.0)
+        assert draw(figure).count('class="marked"') == 1
+        between = replace(figure, marked=0.97)  # where there is no tick
+        assert draw(between).count('class="marked"') == 1
+        assert draw(between).count('class="grid"') == draw(figure).count('class="grid"') + 1
+
+
+@pytest.mark.parametrize("top", [0.0, 1e-6, 0.037, 1.0, 7.0, 999.0, 1.23e9])
+def test_bars_reach_from_the_ground_to_their_value(top: float) -> None:
+    axis = Axis.from_zero(top)
+    figure = Figure("t", (Series("s", (Point(0, top), Point(1, top / 3))),), Axis.of_labels("ab"), axis, "bars")
+    chart = draw(figure)
+    Checked(chart)
+    assert 3 <= chart.count('class="grid"') <= 8
+    bars = [float(h) for h in re.findall(r'class="mark bar"[^>]* height="([\d.]+)"', chart)]
+    assert bars[1] == pytest.approx(bars[0] / 3, abs=0.1)
+
+
+class TestCurves:
+    def figure(self) -> Figure:
+        chosen = looks(["one", EVIL])
+        points = tuple(Point(at, at / 10, at / 11, at / 9, f"note {at}") for at in (1, 2, 4))
+        gap = (Point(1, 0.1, 0.05, 0.15), Point(2, 0.2), Point(4, 0.3, 0.2, 0.35))
+        series = (Series("one", points, chosen["one"]), Series(EVIL, gap, chosen[EVIL]))
+        return Figure(EVIL, series, Axis.across([1, 2, 4], "depth", "K"), Axis.around([0.05, 0.45]))
+
+    def test_stops_say_where_values_are(self) -> None:
+        found = ElementTree.fromstring(draw(self.figure()))  # noqa: S314
+        stops = json.loads(found.get("data-stops", ""))
+        assert [label for _, label in stops] == ["K = 1", "K = 2", "K = 4"]
+        marks = [mark for mark in found.iter("path") if mark.get("class") == "mark"]
+        assert [mark.get("data-at") for mark in marks] == ["0", "1", "2"] * 2
+
+    def test_a_band_is_interrupted_where_there_is_no_interval(self) -> None:
+        chart = draw(self.figure())
+        assert chart.count('class="band"') == 1
+        assert chart.count('class="whisker"') == 2
+
+    def test_names_cannot_break_out(self) -> None:
+        found = ElementTree.fromstring(draw(self.figure()))  # noqa: S314
+        assert EVIL in {group.get("data-series") for group in found.iter("g")}
+        assert "script" not in {child.tag for child in found.iter()}
+
+
+def test_rows_have_their_names_and_rings() -> None:
+    chosen = looks(["one", "two"])
+    series = tuple(
+        Series(name, (Point(row, 0.3, 0.2, 0.4, reference=0.35),), chosen[name]) for row, name in enumerate(chosen)
+    )
+    figure = Figure("t", series, Axis.of_rows(list(chosen)), Axis.around([0.2, 0.4]), "rows", references="published")
+    chart = draw(figure)
+    Checked(chart)
+    assert re.findall(r'class="label"[^>]*>(\w+)<', chart) == ["one", "two"]
+    assert chart.count('class="reference"') == 2
+    assert "one: 0.350 published" in chart
+    heights = [float(y) for y in re.findall(r'class="label"[^>]* y="([\d.]+)"', chart)]
+    assert heights == sorted(heights)
+    assert heights[-1] < height(figure)
+
+
+class TestHeat:
+    def test_it_is_as_large_as_its_names(self) -> None:
+        counts = ((0, 1, 2), (3, 4, 5), (6, 7, 8))
+        chart = draw(HeatMap("t", ("1", "2", "<4>"), counts, across="x", unit="u"))
+        Checked(chart)
+        assert chart.count("<rect") == 9
+        assert chart.count('class="self"') == 3
+        assert "&lt;4&gt;" in chart
+        assert 'fill-opacity="1.00"' in chart
+        assert "x; darkest: 7 u" in chart
+
+
+class TestPicture:
+    def figures(self, names: list[str]) -> list[Figure]:
+        chosen = looks(names)
+        series = tuple(Series(name, (Point(0, 0.5, 0.4, 0.6),), chosen[name]) for name in names)
+        return [Figure(f"{EVIL} {n}", series, Axis.of_labels("a"), Axis.from_zero(1), "dots") for n in range(3)]
+
+    def test_it_stands_alone_in_light_and_dark(self) -> None:
+        text = picture(self.figures(["a", EVIL]), columns=2)
+        found = ElementTree.fromstring(text)  # noqa: S314
+        assert found.tag == "{http://www.w3.org/2000/svg}svg"
+        assert "var(" not in text
+        assert "prefers-color-scheme: dark" in text
+        assert not re.search(r"url\(|@import|https?:", text.replace("http://www.w3.org/2000/svg", ""))
+        assert {child.tag.partition("}")[2] for child in found.iter()} <= {
+            "svg", "title", "style", "rect", "text", "line", "path", "polyline", "g",
+        }  # fmt: skip
+
+    def test_legends_take_the_rows_they_need(self) -> None:
+        few, many = (picture(self.figures([f"a long name {n}" for n in range(count)])) for count in (2, 9))
+        heights = [int(re.findall(r' height="(\d+)"', text)[0]) for text in (few, many)]
+        assert heights[0] < heights[1]
+        assert many.count('class="swatch') == 9

@@ -1,0 +1,256 @@
+from __future__ import annotations
+
+import errno
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from small_experiment import Here
+
+from cldrank.errors import CldrankError, FormatError, UsageError
+from cldrank.experiment import units
+from cldrank.experiment.definition import read
+from cldrank.experiment.results import load_results
+from cldrank.experiment.units import Progress, plan
+
+SLOW = 'methods={Slow={use="own_rankers:Slow", seconds=0.2}}'
+
+
+def run(out: str, *changes: str, retry_failed: bool = False, **options: Any) -> Progress:
+    planned = plan([read("small.toml", changes=changes, **options)], out, retry_failed=retry_failed)
+    return units.run(planned, jobs=1, command="the command")
+
+
+def values(out: str) -> dict[tuple[Any, ...], float]:
+    rows = load_results(out).to_pylist()
+    return {(row["setting"], row["method"], row["seed"], row["measure"]): row["value"] for row in rows}
+
+
+def test_results_with_their_provenance(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[tuple[int, int, int]] = []
+    experiment = read("small.toml", changes=["vary.simulation.noise=[0.0, 0.2]"])
+    planned = plan([experiment], "out")
+    report = units.run(
+        planned, jobs=2, command="it", progress=lambda now: seen.append((now.done, now.total, now.failed))
+    )
+    assert (report.done, report.failed) == (4 + 4 + 1, 0)  # Oracle once
+    assert seen == [(done, 9, 0) for done in range(1, 10)]
+    table = load_results("out")
+    assert table.num_rows == 2 * 3 * 2 * 2
+    assert set(table["status"].to_pylist()) == {"ok"}
+    row = next(one for one in table.to_pylist() if one["method"] == "CLD")
+    assert (row["experiment"], row["data"], row["fold"], row["synthetic"]) == ("small", "small", "", False)
+    assert json.loads(row["setting"]) == {"simulation.noise": 0.0}
+    described = json.loads(row["configuration"])
+    assert described["simulation"]["noise"] == 0.0
+    assert described["method"]["parameters"] == {"gamma": 0.2, "seed": 0}
+    assert described["data"]["fingerprint"] == row["data_fingerprint"]
+    assert {"python", "cldrank", "numpy"} <= json.loads(row["versions"]).keys()
+    assert (row["command"], row["error"], json.loads(row["warnings"])) == ("it", "", [])
+    assert row["seconds"] > 0
+    assert row["finished"].tzinfo is not None
+    oracle = {key: value for key, value in values("out").items() if key[1] == "Oracle" and key[3] == "AP"}
+    assert len(oracle) == 4
+    assert len(set(oracle.values())) == 1
+    assert load_results("out/results.parquet").equals(table)
+
+    assert not plan([experiment], "out").todo  # nothing is left
+    monkeypatch.setattr(units, "Processes", Here)
+    again = plan([experiment], "again")
+    units.run(again, jobs=1)
+    assert values("again") == values("out")
+
+    more = plan([read("small.toml", changes=["vary.simulation.noise=[0.0, 0.2, 0.3]"], seeds=3)], "out")
+    assert len(more.todo) == 3 * 2 * 3 - 8  # Oracle is known
+    assert more.finished == 8 + 9
+    (folder / "out" / "results.parquet").unlink()
+    elsewhere = plan([read("small.toml", changes=["vary.simulation.noise=[0.0]"], methods=["CLD"])], "out")
+    assert (len(elsewhere.todo), elsewhere.finished) == (0, 2)
+
+
+def test_a_failed_unit_is_recorded_and_the_rest_goes_on(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    report = run("out", methods=["CLD", "own_rankers:Broken", "own_rankers:Dying"], seeds=1)
+    assert (report.done, report.failed) == (3, 2)
+    rows = {row["method"]: row for row in load_results("out").to_pylist()}
+    assert rows["CLD"]["status"] == "ok"
+    assert rows["Broken"]["status"] == rows["Dying"]["status"] == "failed"
+    assert "RuntimeError: it does not work" in rows["Broken"]["error"]
+    assert rows["Dying"]["error"] == "the process exited with code 7"
+    assert rows["Broken"]["value"] != rows["Broken"]["value"]
+
+    again = [read("small.toml", methods=["CLD", "own_rankers:Broken", "own_rankers:Dying"], seeds=1)]
+    planned = plan(again, "out")
+    assert (len(planned.todo), planned.finished, planned.failed) == (0, 3, 2)
+    source = folder / "own_rankers.py"
+    retried = plan(again, "out", retry_failed=True)
+    assert {shared[0].method for shared in retried.todo.values()} == {"Broken", "Dying"}
+    source.write_text(source.read_text().replace('raise RuntimeError("it does not work")', "return self"))
+    monkeypatch.setattr(units, "Processes", Here)
+    monkeypatch.delitem(sys.modules, "own_rankers")
+    mended = run("out", methods=["CLD", "own_rankers:Broken"], seeds=1)  # another source is another unit
+    assert (mended.done, mended.failed) == (1, 0)
+    assert {row["method"]: row["status"] for row in load_results("out").to_pylist()}["Broken"] == "ok"
+
+
+@pytest.mark.usefixtures("in_process")
+def test_results_of_other_conditions_are_not_mixed(folder: Path) -> None:
+    run("out", methods=["Naive"], seeds=1)
+    with pytest.raises(UsageError, match=r"out holds results of small on small with other data, simulation"):
+        run("out", "simulation.noise=0.3", methods=["Naive"], seeds=1)
+    with pytest.raises(UsageError, match="or measures"):
+        run("out", "measures=AP", methods=["CLD"], seeds=1)
+    with pytest.raises(UsageError, match="parameters of Naive, for other seeds"):
+        run("out", "methods.Naive.l2=0.5", "seeds=[5]", methods=["Naive"])
+    run("out", "methods.Naive.l2=0.5", methods=["Naive"], seeds=1)  # replaces all there is
+    assert len(values("out")) == 2
+    replaced = values("out")
+    back = plan([read("small.toml", methods=["Naive"], seeds=1)], "out")
+    assert not back.todo  # what was replaced is still known
+    units.run(back, jobs=1)
+    assert values("out") != replaced
+    (folder / "train.txt").write_text((folder / "train.txt").read_text() + "1 qid:99 1:0.5\n")
+    with pytest.raises(UsageError, match="with other data"):
+        run("out", methods=["Naive"], seeds=2)
+
+
+# -- what stops a run --------------------------------------------------------------------------------------------
+
+
+def started(folder: Path, *arguments: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "cldrank", "experiment", "run", "small.toml", "--out", "out", "--set", SLOW, "-m",
+         "Slow", "--seeds", "5", "--jobs", "1", *arguments],
+        cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+        env={**os.environ, "COLUMNS": "120"},
+    )  # fmt: skip
+
+
+def wait_for_results(process: subprocess.Popen[str], folder: Path, count: int) -> None:
+    for _ in range(1200):
+        if len(list((folder / "out" / "tasks").glob("fit-*/record.json"))) >= count:
+            return
+        if process.poll() is not None:
+            break
+        time.sleep(0.05)
+    process.kill()
+    raise AssertionError(f"there are no results: {process.communicate()}")
+
+
+def group_is_gone(group: int) -> bool:
+    for _ in range(100):
+        try:
+            os.killpg(group, 0)
+        except ProcessLookupError:
+            return True
+        time.sleep(0.1)
+    return False
+
+
+def test_kill_9_loses_only_the_running_unit(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    process = started(folder)
+    wait_for_results(process, folder, 2)
+    process.kill()  # the parent alone; its worker must notice
+    process.communicate()
+    assert group_is_gone(process.pid)
+    records = [json.loads(file.read_text()) for file in (folder / "out" / "tasks").glob("fit-*/record.json")]
+    kept = {record["parameters"]["seed"] for record in records}
+    diary = (folder / "diary.txt").read_text().split()
+    assert 2 <= len(kept) < 5
+    assert len(diary) <= len(kept) + 1
+    monkeypatch.setattr(units, "Processes", Here)
+    planned = plan([read("small.toml", changes=[SLOW], methods=["Slow"], seeds=5)], "out")
+    assert planned.finished == len(kept)
+    assert units.run(planned, jobs=1).done == 5 - len(kept)
+    assert {row["seed"] for row in load_results("out").to_pylist()} == set(range(5))
+    later = (folder / "diary.txt").read_text().split()[len(diary) :]
+    assert sorted(map(int, later)) == sorted(set(range(5)) - kept)  # nothing finished ran twice
+
+
+KILLED = """
+import os, pathlib, signal
+from cldrank.experiment import units
+from cldrank.experiment.definition import read
+from cldrank.runs import tasks
+from small_experiment import Here
+
+save, done = tasks.save_json, []
+
+def half(path, content):
+    done.append(path)
+    if len(done) == 3:
+        pathlib.Path(path).write_bytes(b"{half")
+        os.kill(os.getpid(), signal.SIGKILL)
+    save(path, content)
+
+if __name__ == "__main__":
+    tasks.save_json, units.Processes = half, Here
+    units.run(units.plan([read("small.toml")], "out"), jobs=1)
+"""
+
+
+@pytest.mark.usefixtures("in_process")
+def test_what_kill_9_leaves_in_the_middle_of_writing_goes_with_the_next_run(folder: Path) -> None:
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    ended = subprocess.run(
+        [sys.executable, "-c", KILLED], capture_output=True, text=True, timeout=120, check=False, env=env
+    )
+    assert ended.returncode == -signal.SIGKILL, ended.stderr
+    left = [path.name for path in (folder / "out").rglob("*.part")]
+    assert len(left) == 1
+    assert len(list((folder / "out" / "tasks").glob("fit-*/record.json"))) == 2
+    again = run("out")
+    assert (again.done, again.failed) == (3, 0)  # Oracle counts for both seeds
+    assert not list((folder / "out").rglob("*.part"))
+    assert len(values("out")) == 3 * 2 * 2
+
+
+@pytest.mark.usefixtures("in_process")
+def test_a_full_disk_is_reported(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "Error writing bytes to file")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("cldrank.runs.tasks.save_json", full)
+        with pytest.raises(CldrankError, match=r"tasks/fit-.* cannot be written: No space left on device"):
+            run("out", methods=["CLD"])
+    assert run("out", methods=["CLD"]).failed == 0
+
+
+@pytest.mark.usefixtures("in_process")
+def test_a_damaged_result_is_computed_again(folder: Path) -> None:
+    changes = ["methods={Mine={use='own_rankers:ByFirst', sign=1.0}}"]
+    run("out", *changes, methods=["Mine"], seeds=1)
+    before = values("out")
+    for damaged in ("{", "[]", '{"tuned": 3}', "[" * 100_000):
+        for record in (folder / "out" / "tasks").glob("*/record.json"):
+            record.write_text(damaged)
+        assert run("out", *changes, methods=["Mine"], seeds=1).done == 1
+        assert values("out") == before
+
+
+@pytest.mark.usefixtures("in_process")
+@pytest.mark.parametrize("damaged", ["{", "[]", '{"units": [["a"]]}', '{"units": 3}'])
+def test_a_damaged_plan_is_reported(folder: Path, damaged: str) -> None:
+    run("out", methods=["CLD"], seeds=1)
+    (folder / "out" / "plan.json").write_text(damaged)
+    with pytest.raises(FormatError, match=r"plan\.json"):
+        plan([read("small.toml")], "out")
+
+
+def test_ctrl_c_stops_cleanly(folder: Path) -> None:
+    process = started(folder)
+    wait_for_results(process, folder, 2)
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to all of the group
+    _, complaint = process.communicate(timeout=30)
+    assert process.returncode == 130, complaint
+    assert "stopped; finished results are kept, and the same call continues from there" in complaint
+    assert "Traceback" not in complaint
+    assert group_is_gone(process.pid)
+    assert not [path for path in (folder / "out").rglob("*") if path.name.endswith(".part")]
+    assert load_results("out/results.parquet").num_rows >= 4

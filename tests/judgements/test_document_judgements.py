@@ -1,0 +1,306 @@
+"""Judgements: what clicks say about relevance, how sure that is, and what they cannot say."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from cldrank.clicks.table import ClickTable
+from cldrank.data.dataset import RankingDataset
+from cldrank.errors import CldrankWarning, DataError, UsageError
+from cldrank.judgements import Judgements, judge_documents
+from cldrank.propensity import AffineClicks, Propensities
+
+
+def documents(rows: int, per_query: int = 10) -> RankingDataset:
+    return RankingDataset.from_arrays(np.zeros((rows, 1)), np.arange(rows) // per_query)
+
+
+def one_ranker(relevance: Any, impressions: Any, curve: Propensities, seed: int = 0) -> ClickTable:
+    """Each document at one position, as deep as the curve."""
+    rows, depth = len(relevance), len(curve)
+    position, n = np.arange(rows) % depth + 1, np.broadcast_to(impressions, rows)
+    clicks = np.random.default_rng(seed).binomial(n, curve.at(position) * relevance)
+    return ClickTable.from_arrays(documents(rows, depth), position=position, impressions=n, clicks=clicks)
+
+
+@pytest.fixture(scope="module")
+def drawn() -> tuple[Any, Propensities, ClickTable]:
+    """Two thousand documents of known relevance, the better ones nearer to the top."""
+    curve = Propensities.power(1, 5)
+    relevance = np.random.default_rng(1).beta(np.tile([4, 3, 2, 1, 1], 400), 4)
+    return relevance, curve, one_ranker(relevance, 60, curve)
+
+
+# -- what is estimated -----------------------------------------------------------------------------------------------
+
+
+def test_relevance_is_the_click_through_rate_where_everything_is_examined_often() -> None:
+    data = documents(40)
+    clicks = np.linspace(0, 1e6, 40).astype(int)
+    table = ClickTable.from_arrays(data, position=np.arange(40) % 4 + 1, impressions=np.full(40, 10**6), clicks=clicks)
+    found = judge_documents(table, Propensities.power(0, 4))
+    np.testing.assert_allclose(found.relevance, clicks / 1e6, atol=0.004)  # half a step of the grid
+    assert ((found.low <= clicks / 1e6) & (clicks / 1e6 <= found.high)).all()
+    assert (found.high - found.low).max() < 0.02
+
+
+def test_clicks_at_low_positions_count_for_more(drawn: Any) -> None:
+    relevance, curve, table = drawn
+    found = judge_documents(table, curve)
+    biased = judge_documents(table, Propensities.power(0, 5), envelope="off")
+    assert np.mean((found.relevance - relevance) ** 2) < 0.5 * np.mean((biased.relevance - relevance) ** 2)
+
+
+def test_relevance_is_calibrated_and_intervals_cover_it(drawn: Any) -> None:
+    relevance, curve, table = drawn
+    for confidence in (0.5, 0.9):
+        found = judge_documents(table, curve, confidence=confidence)
+        inside = (found.low <= relevance) & (relevance <= found.high)
+        assert confidence - 0.04 < inside.mean() < confidence + 0.06
+    order = np.argsort(found.relevance)
+    for part in np.array_split(order, 5):
+        assert found.relevance[part].mean() == pytest.approx(relevance[part].mean(), abs=0.03)
+
+
+def test_all_positions_of_a_document_are_put_together() -> None:
+    """Ten clicks at each of two positions say as much as the two tables of cells together."""
+    data = documents(400, 4)
+    random = np.random.default_rng(0)
+    relevance = random.beta(2, 2, 400)
+    row, position = np.repeat(np.arange(400), 2), np.tile([1, 4], 400)
+    curve = Propensities.power(1, 4)
+    impressions = np.full(800, 50)
+    clicks = random.binomial(impressions, curve.at(position) * relevance[row])
+    whole = ClickTable.from_arrays(data, row=row, position=position, impressions=impressions, clicks=clicks)
+    errors = [
+        np.mean((judge_documents(one, curve).relevance - relevance) ** 2)
+        for one in (whole, whole.where(whole.position == 1), whole.where(whole.position == 4))
+    ]
+    assert errors[0] < errors[1] < errors[2]
+    assert judge_documents(whole, curve).examinations == pytest.approx(np.full(400, 50 * 1.25))
+
+
+def test_what_was_hardly_examined_is_as_usual_at_its_position() -> None:
+    """Production's order is evidence: the best come first, and one impression at the bottom does not change that."""
+    curve = Propensities.power(1, 5)
+    relevance = np.tile([0.8, 0.2, 0.2, 0.2, 0.1], 300)
+    table = one_ranker(relevance, np.repeat([200, 1], [1490, 10]), curve)
+    found = judge_documents(table, curve).relevance[-10:].reshape(2, 5)
+    assert (found[:, 0] > 0.6).all()
+    assert (found[:, 4] < 0.25).all()
+
+
+def test_the_more_impressions_the_narrower() -> None:
+    curve = Propensities.power(1, 5)
+    relevance = np.random.default_rng(0).beta(2, 2, 1000)
+    widths = []
+    for impressions in (5, 50, 500, 5000):
+        found = judge_documents(one_ranker(relevance, impressions, curve), curve)
+        widths.append(np.mean(found.high - found.low))
+    assert widths == sorted(widths, reverse=True)
+    assert widths[-1] < 0.1 * widths[0]
+
+
+def test_trust_is_taken_out_where_slopes_and_bases_say_so() -> None:
+    curve = AffineClicks.of(examined=[1, 0.5, 0.3], relevant=[0.95] * 3, irrelevant=[0.6, 0.3, 0.1])
+    relevance = np.random.default_rng(0).beta(1, 3, 1500)
+    position = np.arange(1500) % 3 + 1
+    slope, base = curve.at(position)
+    clicks = np.random.default_rng(1).binomial(400, slope * relevance + base)
+    data = documents(1500, 3)
+    table = ClickTable.from_arrays(data, position=position, impressions=np.full(1500, 400), clicks=clicks)
+    found = judge_documents(table, curve)
+    assert np.abs(found.relevance - relevance).mean() < 0.06
+    assert np.mean((found.low <= relevance) & (relevance <= found.high)) > 0.86
+    naive = judge_documents(table, Propensities.power(1, 3), envelope="off")
+    assert np.abs(naive.relevance - relevance).mean() > 0.2
+    np.testing.assert_allclose(found.examinations, 400 * slope)
+
+
+def test_an_uncertain_curve_widens_intervals_and_nothing_else(drawn: Any) -> None:
+    _, curve, table = drawn
+    draws = curve.values ** np.random.default_rng(0).normal(1, 0.3, (50, 1))
+    known = judge_documents(table, Propensities(curve.values, method="AllPairs"))
+    unsure = judge_documents(table, Propensities(curve.values, method="AllPairs", replicates=draws))
+    np.testing.assert_array_equal(known.relevance, unsure.relevance)
+    width, wider = (one.high - one.low for one in (known, unsure))
+    top = table.position == 1
+    assert wider[~top].mean() > 1.1 * width[~top].mean()
+    assert wider[top].mean() == pytest.approx(width[top].mean(), rel=0.05)
+    assert ((unsure.low <= unsure.relevance) & (unsure.relevance <= unsure.high)).all()
+    again = judge_documents(table, Propensities(curve.values, method="AllPairs", replicates=draws))
+    np.testing.assert_array_equal(unsure.low, again.low)
+
+
+def test_an_interval_holds_its_relevance_whatever_the_drawn_curves_say(drawn: Any) -> None:
+    _, curve, table = drawn
+    steeper = curve.values ** np.array([[2.0], [2.1]])
+    found = judge_documents(table, Propensities(curve.values, method="AllPairs", replicates=steeper))
+    assert (found.low <= found.relevance).all()
+    assert (found.low == found.relevance).any()
+
+
+def test_few_documents_at_a_position_lean_on_all_others(drawn: Any) -> None:
+    """One document at position 5, clicked at its only impression, is not certain to be relevant."""
+    _, curve, table = drawn
+    alone = np.flatnonzero(table.position == 5)[0]
+    impressions, clicks = np.array(table.impressions), np.array(table.clicks)
+    impressions[alone] = clicks[alone] = 1
+    kept = (table.position < 5) | (np.arange(table.n_cells) == alone)
+    cells = (table.row, table.position, impressions, clicks)
+    few = ClickTable(table.candidates, *(one[kept] for one in cells))
+    found = judge_documents(few, curve)
+    assert 0.4 < found.relevance[table.row[alone]] < 0.75
+    assert found.low[table.row[alone]] < 0.3
+
+
+def test_slopes_and_bases_that_were_estimated_are_uncertain_too(drawn: Any) -> None:
+    _, curve, table = drawn
+    covariance = np.diag([0, *[0.004] * 4, 0, *[0.0004] * 4])
+    sure = judge_documents(table, AffineClicks(curve.values, np.zeros(5)))
+    unsure = judge_documents(table, AffineClicks(curve.values, np.zeros(5), covariance=covariance, confidence=0.9))
+    assert np.mean(unsure.high - unsure.low) > 1.05 * np.mean(sure.high - sure.low)
+
+
+def test_the_order_of_rows_and_queries_changes_nothing(drawn: Any) -> None:
+    _, curve, table = drawn
+    queries = np.random.default_rng(0).permutation(table.n_queries)
+    mixed = judge_documents(table[queries], curve)
+    found = judge_documents(table, curve)
+    place = {pair: at for at, pair in enumerate(zip(found.query_id.tolist(), found.doc_id.tolist(), strict=True))}
+    rows = [place[pair] for pair in zip(mixed.query_id.tolist(), mixed.doc_id.tolist(), strict=True)]
+    np.testing.assert_allclose(mixed.relevance, found.relevance[rows], atol=1e-9)
+    np.testing.assert_allclose(mixed.high, found.high[rows], atol=1e-9)
+
+
+def test_a_refuted_curve_is_raised_or_left_alone(drawn: Any) -> None:
+    _, _, table = drawn
+    with pytest.warns(CldrankWarning, match="refute"):
+        raised = judge_documents(table, Propensities.power(3, 5))
+    with pytest.warns(CldrankWarning, match="refute"):
+        kept = judge_documents(table, Propensities.power(3, 5), envelope="warn")
+    assert raised.examinations.sum() > kept.examinations.sum()
+
+
+# -- what is unknown -------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def partly_shown(drawn: Any) -> tuple[ClickTable, Propensities, Any]:
+    """Only the first three positions of each query; the others were never shown."""
+    _, curve, table = drawn
+    return table.first(3), curve, table.first(3).shown
+
+
+def test_what_was_never_shown_gets_no_number(partly_shown: Any) -> None:
+    table, curve, shown = partly_shown
+    found = judge_documents(table, curve)
+    assert (found.source[~shown] == "unknown").all()
+    for values in (found.relevance, found.low, found.high):
+        assert np.isnan(values[~shown]).all()
+        assert np.isfinite(values[shown]).all()
+    assert (found.grade[~shown] == -1).all()
+    assert not found.one_grade[~shown].any()
+    content = found.as_table()
+    for column in ("relevance", "low", "high", "grade", "one_grade"):
+        assert content[column].null_count == (~shown).sum()
+    assert content["impressions"].null_count == 0
+    assert repr(found) == (
+        "Judgements(1,200 judgements by clicks and 800 documents never shown and unknown, of 400 queries)"
+    )
+
+
+def test_a_ranker_fills_in_and_it_is_marked(partly_shown: Any, drawn: Any) -> None:
+    table, curve, shown = partly_shown
+    relevance, _, _ = drawn
+    scores = 3 * relevance + np.random.default_rng(5).normal(scale=0.3, size=len(relevance))
+    plain, found = judge_documents(table, curve), judge_documents(table, curve, fill=scores)
+    np.testing.assert_array_equal(found.relevance[shown], plain.relevance[shown])
+    assert set(found.source[~shown]) == {"ranker"}
+    assert (found.impressions[~shown] == 0).all()
+    filled = found.relevance[~shown]
+    assert (np.diff(filled[np.argsort(scores[~shown])]) >= -1e-12).all()
+    true = relevance[~shown].mean()
+    assert true < filled.mean() < true + 0.1  # too high, since production ranked these lower; the documentation says so
+    inside = (found.low <= relevance) & (relevance <= found.high)
+    assert inside[~shown].mean() > 0.75
+    assert "800 filled in by a ranker" in repr(found)
+
+
+def test_scores_to_fill_in_by_must_fit(partly_shown: Any) -> None:
+    table, curve, _ = partly_shown
+    with pytest.raises(DataError, match=r"shape \(3,\) for 2,000 documents"):
+        judge_documents(table, curve, fill=[1, 2, 3])
+    with pytest.raises(DataError, match="row 7 is nan"):
+        judge_documents(table, curve, fill=np.where(np.arange(2000) == 7, np.nan, 0.0))
+
+
+# -- grades ----------------------------------------------------------------------------------------------------------
+
+
+def test_grades_count_the_thresholds_that_are_reached(drawn: Any) -> None:
+    _, curve, table = drawn
+    found = judge_documents(table, curve, grades=(0.2, 0.6))
+    expected = (found.relevance >= 0.2).astype(int) + (found.relevance >= 0.6)
+    np.testing.assert_array_equal(found.grade, expected)
+    alone = ((found.low >= 0.2) == (found.high >= 0.2)) & ((found.low >= 0.6) == (found.high >= 0.6))
+    np.testing.assert_array_equal(found.one_grade, alone)
+    assert 0 < alone.mean() < 1
+
+
+def test_unsure_judgements_can_be_left_out(partly_shown: Any) -> None:
+    table, curve, shown = partly_shown
+    found = judge_documents(table, curve)
+    width = float(np.median((found.high - found.low)[shown]))
+    kept = found.sure(width)
+    assert len(kept) == (~shown).sum() + ((found.high - found.low)[shown] <= width).sum() < len(found)
+    assert np.nanmax(kept.high - kept.low) <= width
+    assert kept.thresholds == found.thresholds
+
+
+def test_one_grade_for_all_is_warned_of(drawn: Any) -> None:
+    _, curve, table = drawn
+    with pytest.warns(CldrankWarning, match=r"all 2,000 judgements have grade 0; .* lie below 0\.\d+") as caught:
+        judge_documents(table, curve, grades=(0.999,))
+    assert "`grades`" in str(caught[0].message)
+
+
+@pytest.mark.parametrize("grades", [(), (0.5, 0.2), (0.2, 0.2), (0, 0.5), (0.5, 1), ("a",)])
+def test_grades_must_rise_between_0_and_1(drawn: Any, grades: Any) -> None:
+    with pytest.raises(UsageError, match="grades"):
+        judge_documents(drawn[2], drawn[1], grades=grades)
+
+
+# -- what is refused -------------------------------------------------------------------------------------------------
+
+
+def test_tables_that_cannot_be_judged_are_refused(drawn: Any) -> None:
+    _, curve, table = drawn
+    with pytest.raises(DataError, match="no impressions"):
+        judge_documents(table.where(np.zeros(table.n_cells, dtype=bool)), curve)
+    several = ClickTable.from_arrays(documents(2), position=[1, 2], impressions=[3, 3], clicks=[5, 1], every_click=True)
+    with pytest.raises(DataError, match="counts every click"):
+        judge_documents(several, curve)
+
+
+def test_curves_that_do_not_fit_are_refused(drawn: Any) -> None:
+    _, curve, table = drawn
+    with pytest.raises(DataError, match="no propensity for position 5"):
+        judge_documents(table, Propensities.power(1, 4))
+    with pytest.raises(DataError, match="no slope for position 5"):
+        judge_documents(table, AffineClicks.from_propensities(Propensities.power(1, 4)))
+    with pytest.raises(UsageError, match="lower bound"):
+        judge_documents(table, Propensities(curve.values, method="Envelope", bound=True))
+    for wrong in ({"confidence": 1}, {"seed": -1}, {"envelope": "no"}):
+        with pytest.raises(UsageError, match=next(iter(wrong))):
+            judge_documents(table, curve, **wrong)
+
+
+def test_a_single_document_is_judged_too() -> None:
+    table = ClickTable.from_arrays(documents(1), position=[1], impressions=[10], clicks=[4])
+    found = judge_documents(table, Propensities.power(1, 1))
+    assert isinstance(found, Judgements)
+    assert 0.1 < found.low[0] < 0.4 < found.relevance[0] + 0.1 < found.high[0] + 0.1 < 0.9

@@ -1,0 +1,262 @@
+"""Every file read back by means that share nothing with the writer."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import ir_measures
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from cldrank.errors import CldrankError, DataError, UsageError
+from cldrank.judgements import FORMATS, Judgements, read_query_texts, write_judgements
+
+NAN = np.nan
+
+
+def made(query: Any = ("b", "a", "b", "a"), doc: Any = ("x", "y", "z", "x")) -> Judgements:
+    """Two by clicks, one filled in, one unknown."""
+    return Judgements(
+        np.array(query),
+        np.array(doc),
+        np.array([0.73144, 0.04, 0.3, NAN]),
+        np.array([0.6, 0.01, 0.1, NAN]),
+        np.array([0.8, 0.1, 0.6, NAN]),
+        np.array([100, 20, 0, 0]),
+        np.array([50, 1, 0, 0]),
+        np.array([70.0, 18.5, 0, 0]),
+        np.array([3, 0, 2, -1]),
+        np.array(["clicks", "clicks", "ranker", "unknown"]),
+    )
+
+
+def only_clicks() -> Judgements:
+    return made().where(np.array([True, True, False, True]))
+
+
+def rows_of(path: Path) -> list[list[str]]:
+    with path.open(newline="", encoding="utf-8") as file:
+        return list(csv.reader(file))
+
+
+def test_the_workbench_imports_ratings_that_are_texts(tmp_path: Path) -> None:
+    path = tmp_path / "out.json"
+    done = write_judgements(made(), path, "workbench", name="Our clicks", description="Autumn.")
+    content = json.loads(path.read_text(encoding="utf-8"))
+    assert list(content) == ["name", "description", "type", "judgmentRatings"]
+    assert content["name"] == "Our clicks"
+    assert content["type"] == "IMPORT_JUDGMENT"
+    assert content["description"].startswith("Autumn. From clicks")
+    assert "1 of 3 ratings were never shown and filled in by a ranker" in content["description"]
+    assert content["judgmentRatings"] == [
+        {"query": "b", "ratings": [{"docId": "x", "rating": "0.7314"}, {"docId": "z", "rating": "0.3000"}]},
+        {"query": "a", "ratings": [{"docId": "y", "rating": "0.0400"}]},
+    ]
+    assert (done.written, done.queries, done.filled, done.unknown, done.marks) == (3, 2, 1, 1, None)
+    assert str(done) == (
+        "3 judgements of 2 queries; 1 of them filled in by a ranker; 1 document never shown and left out as unknown"
+    )
+
+
+def test_ids_that_are_numbers_become_texts(tmp_path: Path) -> None:
+    """The Workbench casts docId to a text, and fails on a number."""
+    write_judgements(made([1, 2, 1, 2], [10, 20, 30, 10]), tmp_path / "out.json", "workbench")
+    (first, _) = json.loads((tmp_path / "out.json").read_text())["judgmentRatings"]
+    assert first == {
+        "query": "1",
+        "ratings": [{"docId": "10", "rating": "0.7314"}, {"docId": "30", "rating": "0.3000"}],
+    }
+
+
+def test_quepid_reads_csv_with_grades(tmp_path: Path) -> None:
+    path = tmp_path / "out.csv"
+    write_judgements(made(query=["red, shoes", "ä", "red, shoes", "ä"]), path, "quepid")
+    assert rows_of(path) == [
+        ["query", "docid", "rating"],
+        ["red, shoes", "x", "3"],
+        ["ä", "y", "0"],
+        ["red, shoes", "z", "2"],
+    ]
+    write_judgements(made(), path, "quepid", rating="relevance")
+    assert [row[2] for row in rows_of(path)] == ["rating", "0.7314", "0.0400", "0.3000"]
+
+
+def test_qrels_are_read_by_ir_measures(tmp_path: Path) -> None:
+    path = tmp_path / "qrels.txt"
+    done = write_judgements(made(), path, "trec")
+    found = [(one.query_id, one.doc_id, one.relevance) for one in ir_measures.read_trec_qrels(str(path))]
+    assert found == [("b", "x", 3), ("a", "y", 0), ("b", "z", 2)]
+    assert done.marks == tmp_path / "qrels.txt.filled.csv"
+    assert rows_of(done.marks) == [["query_id", "doc_id"], ["b", "z"]]
+    assert f"listed in {done.marks}" in str(done)
+
+
+def test_marks_of_an_earlier_file_do_not_stay(tmp_path: Path) -> None:
+    path = tmp_path / "qrels.txt"
+    marks = write_judgements(made(), path, "trec").marks
+    assert marks is not None
+    assert write_judgements(only_clicks(), path, "trec").marks is None
+    assert not marks.exists()
+
+
+def test_parquet_has_everything(tmp_path: Path) -> None:
+    path = tmp_path / "out.parquet"
+    done = write_judgements(made(), path)
+    table = pq.read_table(path)
+    assert table.to_pylist()[2:] == [
+        {
+            "query_id": "b",
+            "doc_id": "z",
+            "relevance": 0.3,
+            "low": 0.1,
+            "high": 0.6,
+            "impressions": 0,
+            "clicks": 0,
+            "examinations": 0.0,
+            "grade": 2,
+            "source": "ranker",
+            "one_grade": False,
+        },
+        {
+            "query_id": "a",
+            "doc_id": "x",
+            "relevance": None,
+            "low": None,
+            "high": None,
+            "impressions": 0,
+            "clicks": 0,
+            "examinations": 0.0,
+            "grade": None,
+            "source": "unknown",
+            "one_grade": None,
+        },
+    ]
+    described = json.loads(table.schema.metadata[b"cldrank-judgements"])
+    assert described == {"confidence": 0.9, "thresholds": [0.05, 0.2, 0.5]}
+    assert str(done).endswith("1 document never shown and listed as unknown")
+
+
+def test_query_texts_stand_for_ids(tmp_path: Path) -> None:
+    path = tmp_path / "out.csv"
+    write_judgements(made(), path, "quepid", query_texts={"a": "apples", "b": "pears", "c": "unused"})
+    assert [row[0] for row in rows_of(path)] == ["query", "pears", "apples", "pears"]
+    with pytest.raises(DataError, match="the query texts lack 1 query of the log: b"):
+        write_judgements(made(), path, "quepid", query_texts={"a": "apples"})
+    with pytest.raises(DataError, match="queries b and a have the same text, 'pears'"):
+        write_judgements(made(), path, "quepid", query_texts={"a": "pears", "b": "pears"})
+
+
+@pytest.mark.parametrize(
+    ("to", "query", "said"),
+    [
+        ("trec", "red shoes", "'red shoes', cannot stand in qrels"),
+        ("trec", "a\tb", "cannot stand in qrels"),
+        ("quepid", "two\nlines", "has a line break"),
+        ("quepid", "", "a query, '', is empty"),
+        ("workbench", "", "a query, '', is empty"),
+    ],
+)
+def test_ids_that_a_format_cannot_hold_leave_no_file(tmp_path: Path, to: Any, query: str, said: str) -> None:
+    with pytest.raises(DataError, match=said):
+        write_judgements(made(query=["a", query, "a", query]), tmp_path / "out", to)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("name", ["", 'a "b"', "a\\b", "<b>", "x" * 2001])
+def test_names_that_the_workbench_refuses_are_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(UsageError, match="the Workbench takes a name of 1 to 2,000 characters"):
+        write_judgements(made(), tmp_path / "out", "workbench", name=name)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"to": "xml"}, "`to` must be"),
+        ({"to": "quepid", "rating": "stars"}, "`rating` must be"),
+        ({"to": "trec", "rating": "relevance"}, "whole numbers"),
+        ({"to": "trec", "query_texts": {}}, "query ids"),
+        ({"to": "parquet", "rating": "grade"}, "rating"),
+        ({"to": "parquet", "query_texts": {}}, "query_texts"),
+    ],
+)
+def test_what_does_not_go_together_is_refused(tmp_path: Path, given: Any, said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        write_judgements(made(), tmp_path / "out", **given)
+
+
+def test_nothing_known_is_nothing_to_write(tmp_path: Path) -> None:
+    unknown = made().where(np.array([False, False, False, True]))
+    with pytest.raises(DataError, match="nothing to write"):
+        write_judgements(unknown, tmp_path / "out", "trec")
+    assert write_judgements(unknown, tmp_path / "out").written == 0
+
+
+@pytest.mark.parametrize("to", FORMATS)
+def test_what_cannot_be_written_leaves_the_old_file(tmp_path: Path, to: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "out"
+    path.write_text("old")
+
+    def fail(*_: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("pathlib.Path.replace", fail)
+    with pytest.raises((OSError, CldrankError)):
+        write_judgements(only_clicks(), path, to)
+    assert path.read_text() == "old"
+    assert [one.name for one in tmp_path.iterdir()] == ["out"]
+
+
+# -- texts of queries -----------------------------------------------------------------------------------------------
+
+
+def test_texts_from_parquet_and_csv_are_alike(tmp_path: Path) -> None:
+    table = pa.table({"other": [0, 0], "query_text": ["red, shoes", "null"], "query_id": [7, 12]})
+    pq.write_table(table, tmp_path / "texts.parquet")
+    (tmp_path / "texts.csv").write_text('query_id,query_text,other\n7,"red, shoes",1\n12,null,2\n')
+    expected = {"7": "red, shoes", "12": "null"}
+    assert read_query_texts(tmp_path / "texts.parquet") == read_query_texts(tmp_path / "texts.csv") == expected
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("query_id,text\n1,a\n", "one column 'query_text'"),
+        ("query_id,query_text\n1,a\n1,b\n", "query 1 has two texts, 'a' and 'b'"),
+        ("query_id,query_text\n1,a,b\n", "query texts"),
+        ("query_id,query_text\n", "there are no query texts"),  # ids would stand for texts otherwise
+        ("query_id,query_text,query_text\n1,a,b\n", "one column 'query_text'"),
+    ],
+)
+def test_what_is_not_such_a_file_is_refused(tmp_path: Path, content: str, said: str) -> None:
+    file = tmp_path / "texts.csv"
+    file.write_text(content)
+    with pytest.raises(CldrankError, match=said):
+        read_query_texts(file)
+    with pytest.raises(CldrankError, match=r"none\.csv"):
+        read_query_texts(tmp_path / "none.csv")
+
+
+def test_the_same_text_twice_is_no_contradiction(tmp_path: Path) -> None:
+    file = tmp_path / "texts.csv"
+    file.write_text("query_id,query_text\n1,a\n1,a\n")
+    assert read_query_texts(file) == {"1": "a"}
+
+
+def test_missing_entries_are_refused(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"query_text": ["a", None], "query_id": [7, 12]}), tmp_path / "texts.parquet")
+    with pytest.raises(CldrankError, match="'query_text' must hold .* no nulls"):
+        read_query_texts(tmp_path / "texts.parquet")
+
+
+def test_texts_are_texts(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"query_text": [["a"], ["b"]], "query_id": [7, 12]}), tmp_path / "texts.parquet")
+    with pytest.raises(CldrankError, match="'query_text' must hold .* not list"):
+        read_query_texts(tmp_path / "texts.parquet")
+    (tmp_path / "texts.csv").write_bytes(b"query_id,\xff\xfe\n1,a\n")
+    with pytest.raises(CldrankError, match=r"texts\.csv"):
+        read_query_texts(tmp_path / "texts.csv")

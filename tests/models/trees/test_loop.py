@@ -1,0 +1,152 @@
+"""Checkpoints of boosted trees."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from safetensors import safe_open
+from safetensors.numpy import save_file
+from scenes import scene
+from small_networks import stop_after
+from small_trees import GIVEN_TREES, small_boosted
+
+import cldrank as cr
+from cldrank.errors import ConvergenceWarning, FormatError, UsageError
+from cldrank.models import checkpoint
+
+
+def outcome(fitted: Any) -> list[tuple[Any, ...]]:
+    return [(one.number, one.loss, one.validation, one.best, one.held_loss) for one in fitted.history_]
+
+
+@pytest.mark.parametrize("after", [1, 7, 10])
+def test_boosting_resumed_ends_as_if_never_interrupted(after: int, tmp_path: Path) -> None:
+    file = tmp_path / "deep" / "state.safetensors"
+    whole = small_boosted().fit(*GIVEN_TREES)
+    with pytest.warns(ConvergenceWarning, match="interrupted"):
+        small_boosted(checkpoint=file, on_epoch=stop_after(after)).fit(*GIVEN_TREES)
+    resumed = small_boosted(checkpoint=file, resume=True).fit(*GIVEN_TREES)
+    assert resumed.ranker_.content == whole.ranker_.content  # type: ignore[attr-defined]
+    assert outcome(resumed) == outcome(whole)
+    assert resumed.status_ == "completed"
+    again = small_boosted(checkpoint=file, resume=True).fit(*GIVEN_TREES)  # nothing is left to do
+    assert again.ranker_.content == whole.ranker_.content  # type: ignore[attr-defined]
+
+
+def test_a_process_that_is_killed_loses_less_than_ten_rounds(tmp_path: Path) -> None:
+    file = tmp_path / "state.safetensors"
+
+    def killed(epoch: cr.models.Epoch) -> None:
+        if epoch.number == 11:
+            raise RuntimeError("as if killed")
+
+    with pytest.raises(RuntimeError):
+        small_boosted(checkpoint=file, on_epoch=killed).fit(*GIVEN_TREES)
+    assert len(content_of(file)["history"]) == 10
+    resumed = small_boosted(checkpoint=file, resume=True).fit(*GIVEN_TREES)
+    assert outcome(resumed) == outcome(small_boosted().fit(*GIVEN_TREES))
+
+
+def test_more_rounds_and_other_patience_carry_on(tmp_path: Path) -> None:
+    file = tmp_path / "state.safetensors"
+    small_boosted(rounds=5, checkpoint=file).fit(*GIVEN_TREES)
+    longer = small_boosted(rounds=12, checkpoint=file, resume=True).fit(*GIVEN_TREES)
+    whole = small_boosted(rounds=12).fit(*GIVEN_TREES)
+    assert longer.ranker_.content == whole.ranker_.content  # type: ignore[attr-defined]
+    shorter = small_boosted(rounds=4, checkpoint=file, resume=True).fit(*GIVEN_TREES)
+    assert outcome(shorter) == outcome(whole)[:4]
+    assert len(content_of(file)["history"]) == 12  # what is there stays
+
+
+@pytest.mark.parametrize("change", [{"leaves": 5}, {"learning_rate": 0.2}, {"seed": 1}, {"selection_weight": 0.1}])
+def test_a_checkpoint_of_another_boosting_is_refused(change: dict[str, Any], tmp_path: Path) -> None:
+    file = tmp_path / "state.safetensors"
+    small_boosted(rounds=2, checkpoint=file).fit(*GIVEN_TREES)
+    with pytest.raises(UsageError, match="belongs to a training with other parameters, features or clicks"):
+        small_boosted(checkpoint=file, resume=True, **change).fit(*GIVEN_TREES)
+
+
+def test_a_checkpoint_of_other_clicks_or_features_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "state.safetensors"
+    small_boosted(rounds=2, checkpoint=file).fit(*GIVEN_TREES)
+    data = GIVEN_TREES.data
+    moved = cr.RankingDataset.from_arrays(data.features + 1, data.row_queries)
+    cells = {name: getattr(GIVEN_TREES.clicks, name) for name in ("row", "position", "impressions", "clicks")}
+    for given in (scene(1, queries=80), (moved, cr.ClickTable.from_arrays(moved, **cells), GIVEN_TREES.propensities)):
+        with pytest.raises(UsageError, match="other parameters, features or clicks"):
+            small_boosted(checkpoint=file, resume=True).fit(*given)
+
+
+def test_there_must_be_something_to_resume(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="there is no checkpoint to resume from"):
+        small_boosted(checkpoint=tmp_path / "state", resume=True).fit(*GIVEN_TREES)
+
+
+@pytest.mark.parametrize("content", ["my thesis", "[]", "{}", '{"format": "other"}'])
+def test_what_is_not_a_checkpoint_is_not_written_over(content: str, tmp_path: Path) -> None:
+    file = tmp_path / "state"
+    file.write_text(content)
+    with pytest.raises(UsageError, match="is not a checkpoint, and would be written over"):
+        small_boosted(checkpoint=file).fit(*GIVEN_TREES)
+    with pytest.raises(FormatError):
+        small_boosted(checkpoint=file, resume=True).fit(*GIVEN_TREES)
+    assert file.read_text() == content
+
+
+def content_of(file: Path) -> dict[str, Any]:
+    """What a checkpoint says: digest, history and trees."""
+    with safe_open(str(file), framework="np") as opened:
+        return {**json.loads(opened.metadata()["about"]), "trees": opened.get_tensor("trees").tobytes().decode()}
+
+
+def rewritten(file: Path, **changes: Any) -> None:
+    """Change a checkpoint as somebody would who means it: the digest fits."""
+    content = content_of(file) | changes
+    arrays = {"trees": np.frombuffer(content.pop("trees").encode(), dtype=np.uint8)}
+    content["sha256"] = checkpoint._sha256(arrays)
+    save_file(arrays, file, metadata={"format": checkpoint._FORMAT, "about": json.dumps(content)})
+
+
+def test_damage_is_found(tmp_path: Path) -> None:
+    file = tmp_path / "state.safetensors"
+    small_boosted(rounds=2, checkpoint=file).fit(*GIVEN_TREES)
+    good, content = file.read_bytes(), content_of(file)
+    wrong_epoch = [{**content["history"][0], "loss": "0.5"}, content["history"][1]]
+    trees = json.loads(content["trees"])
+    trees["learner"]["gradient_booster"]["model"]["trees"][0]["left_children"][0] = 99
+    damages: list[tuple[dict[str, Any], str]] = [
+        ({"history": content["history"][:1]}, "its trees are not those of its history"),
+        ({"history": []}, "this checkpoint is damaged"),
+        ({"history": wrong_epoch}, "this checkpoint is damaged"),
+        ({"trees": json.dumps(trees)}, "tree 1: left_children must be"),
+        ({"trees": "{"}, "the trees are not JSON"),
+    ]
+    for change, message in damages:
+        file.write_bytes(good)
+        rewritten(file, **change)
+        with pytest.raises(FormatError, match=message):
+            small_boosted(checkpoint=file, resume=True).fit(*GIVEN_TREES)
+
+
+def test_a_checkpoint_of_a_network_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "state"
+    small_boosted(rounds=2, checkpoint=file).fit(*GIVEN_TREES)
+    content = content_of(file)
+    about = {name: content[name] for name in ("digest", "history")}
+    about["sha256"] = checkpoint._sha256({"now.weight": np.zeros(3)})
+    metadata = {"format": checkpoint._FORMAT, "about": json.dumps(about)}
+    save_file({"now.weight": np.zeros(3)}, file, metadata=metadata)
+    with pytest.raises(FormatError, match="does not hold trees"):
+        small_boosted(checkpoint=file, resume=True).fit(*GIVEN_TREES)
+
+
+def test_a_resumed_ranker_predicts_the_same(tmp_path: Path) -> None:
+    file = tmp_path / "state.safetensors"
+    small_boosted(rounds=6, checkpoint=file).fit(*GIVEN_TREES)
+    resumed = small_boosted(checkpoint=file, resume=True).fit(*GIVEN_TREES)
+    whole = small_boosted().fit(*GIVEN_TREES)
+    np.testing.assert_array_equal(resumed.predict(GIVEN_TREES.data), whole.predict(GIVEN_TREES.data))

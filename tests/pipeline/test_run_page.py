@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from browser import cut_on_a_phone
+
+from cldrank.pipeline import RunRecord
+from cldrank.pipeline.run_page import render_run
+
+
+def test_the_page_shows_every_step(ran: Path, record: RunRecord) -> None:
+    page = render_run(record)
+    for step in record.steps:
+        assert (f'id="{step.name}"' in page) == (step.state != "not needed")
+        for name, key in step.wrote.items():
+            assert name in page
+            assert key[:12] in page
+    assert "The ranker is shipped." in page
+    assert page == (ran / "runs" / record.name / "run.html").read_text(encoding="utf-8")
+
+
+def test_links_lead_to_what_steps_wrote(ran: Path, record: RunRecord) -> None:
+    links = re.findall(r'href="(../steps/[^"]*)"', render_run(record))
+    assert any("verdict.html" in link for link in links)
+    assert all((ran / "runs" / record.name / link).is_file() for link in links)
+    assert 'href="file:///x/steps/audit-' in render_run(record, "file:///x")
+
+
+@pytest.mark.parametrize(
+    ("status", "words"),
+    [
+        ("failed", "The run failed; production stays as it is."),
+        ("interrupted", "the next one goes on from there"),
+        ("running", "The run is going on."),
+    ],
+)
+def test_every_end_has_its_words(record: RunRecord, status: str, words: str) -> None:
+    assert words in render_run(replace(record, status=status, reason="because"))  # type: ignore[arg-type]
+
+
+def test_a_gate_that_stopped_is_named(record: RunRecord) -> None:
+    verdict = record.step("verdict")
+    assert verdict is not None
+    stopped = replace(record.with_step(replace(verdict, stop="worse")), status="stopped", reason="worse")
+    page = render_run(stopped)
+    assert "The run was stopped by its verdict step; production stays as it is." in page
+
+
+def test_texts_are_escaped(record: RunRecord) -> None:
+    audit = record.step("audit")
+    assert audit is not None
+    page = render_run(record.with_step(replace(audit, decided="<script>alert(1)</script>")))
+    assert "<script>alert" not in page
+
+
+def test_a_run_that_changed_nothing_says_so(record: RunRecord) -> None:
+    steps = tuple(replace(step, state="reused") for step in record.steps)
+    assert "Nothing has changed" in render_run(replace(record, steps=steps))
+
+
+def test_nothing_is_cut_on_a_phone(record: RunRecord, tmp_path: Path) -> None:
+    assert cut_on_a_phone(render_run(record), tmp_path) == {}

@@ -1,0 +1,59 @@
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from cldrank.decoding import keys_of
+from cldrank.errors import UsageError
+from cldrank.pipeline import read_pipeline, run_pipeline
+from cldrank.pipeline.definition import SECTIONS
+from cldrank.pipeline.template import pipeline_template
+
+
+def written(place: Path, **columns: Any) -> Path:
+    path = place / "new.toml"
+    files = [str(place / "log.parquet")], [str(place / "train.parquet")]
+    path.write_text(pipeline_template(*files, place, **columns), encoding="utf-8")
+    return path
+
+
+def test_the_file_runs_as_it_is(place: Path) -> None:
+    record = run_pipeline(read_pipeline(written(place)))
+    assert record.status == "shipped"
+
+
+def test_every_key_is_there_with_its_sentence(place: Path) -> None:
+    text = written(place).read_text()
+    for kind in SECTIONS.values():
+        for key, known in keys_of(kind).items():
+            assert f"{key} = " in text
+            assert known.about in text
+
+
+def test_every_comment_is_toml(place: Path) -> None:
+    """Whatever is commented out can be uncommented, line by line."""
+    for line in written(place).read_text().splitlines():
+        if line.startswith("# ") and line[2:3].islower() and " = " in line.partition("  #")[0]:
+            assert len(tomllib.loads(line.removeprefix("# "))) == 1
+
+
+def test_paths_are_relative_to_the_file(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(place.parent)
+    files = ["place/log.parquet"], ["place/train.parquet"]
+    assert 'files = ["log.parquet"]' in pipeline_template(*files, Path("place"))
+    assert 'files = ["place/log.parquet"]' in pipeline_template(*files, Path())
+    with pytest.raises(UsageError, match=r"other\.parquet"):
+        pipeline_template(["other.parquet"], files[1], Path())
+
+
+def test_columns_go_where_they_belong(place: Path) -> None:
+    for name, file in (("qid", "log.parquet"), ("group", "train.parquet")):
+        table = pq.read_table(place / file)
+        names = [name if column == "query_id" else column for column in table.column_names]
+        pq.write_table(table.rename_columns(names), place / file)
+    path = written(place, columns={"query_id": "qid"}, feature_columns={"query_id": "group"})
+    assert run_pipeline(read_pipeline(path)).status == "shipped"

@@ -1,0 +1,230 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+from sklearn.cross_decomposition import CCA
+
+import cldrank as cr
+from cldrank import scaling
+from cldrank.clicks.table import ClickTable
+from cldrank.errors import CldrankError, CldrankWarning, DataError, UnidentifiableError, UsageError
+from cldrank.models import Linear
+from cldrank.propensity import AllPairs, ClickThrough, Propensities, RegressionEM
+from cldrank.propensity.cells import Cells, draw_weights
+from cldrank.propensity.modelled_relevance import ExaminedRegression, ShownCandidates
+
+DEPTH = 5
+TRUTH = 1 / np.arange(1, DEPTH + 1)
+
+
+def objective_of(data: cr.RankingDataset, clicks: ClickTable, l2: float = 1e-3) -> ExaminedRegression:
+    cells = Cells.of(clicks, None, "auto", 0)
+    rows, row = np.unique(cells.row, return_inverse=True)
+    return ExaminedRegression(cells, data.features[rows], row, l2)
+
+
+@pytest.mark.parametrize("follows", [0.0, 1.0, 4.0])
+def test_it_finds_the_truth_under_its_own_model(logistic: Any, follows: float) -> None:
+    data, clicks = logistic(follows)
+    rho = RegressionEM(warn=False).fit(clicks, data)
+    assert rho.errors is not None
+    assert np.abs(np.log(rho.values / TRUTH)[1:] / rho.errors[1:]).max() < 4
+    assert rho.errors.max() < 0.05
+    assert (rho.method, rho.values[0]) == ("RegressionEM", 1)
+    assert rho.comparisons is not None
+    assert rho.comparisons[0] == 300 * 200
+
+
+def test_plain_rates_are_far_off_where_it_is_right(logistic: Any) -> None:
+    data, clicks = logistic(4.0)
+    plain, modelled = ClickThrough().fit(clicks), RegressionEM(warn=False).fit(clicks, data)
+    assert abs(np.log(plain.values[-1] / TRUTH[-1])) > 10 * abs(np.log(modelled.values[-1] / TRUTH[-1]))
+
+
+class TestTheLikelihood:
+    def test_gradient_and_hessian_are_those_of_differences(self, logistic: Any) -> None:
+        objective = objective_of(*logistic(1.0, queries=60))
+        point = objective.start + np.random.default_rng(1).normal(0, 0.05, len(objective.start))
+        here = objective(point)
+        steps = 1e-5 * np.eye(len(point))
+        slopes = [(objective(point + step).value - objective(point - step).value) / 2e-5 for step in steps]
+        np.testing.assert_allclose(here.gradient, slopes, atol=1e-8)
+        bends = [(objective(point + step).gradient - objective(point - step).gradient) / 2e-5 for step in steps]
+        np.testing.assert_allclose(here.hessian, bends, atol=1e-7)
+
+    def test_every_step_of_em_gains(self, logistic: Any) -> None:
+        objective = objective_of(*logistic(1.0, queries=60))
+        point, values = objective.start, []
+        for _ in range(12):
+            values.append(objective(point).value)
+            point = objective.em_step(point)
+        assert (np.diff(values) > -1e-12).all()
+
+    def test_em_alone_ends_where_newton_does(self, logistic: Any) -> None:
+        data, clicks = logistic(0.5, queries=60)
+        objective = objective_of(data, clicks)
+        point = objective.start
+        for _ in range(3000):
+            point = objective.em_step(point)
+        found = RegressionEM(model=Linear(l2=1e-3, scaling=None), warn=False).fit(clicks, data)
+        np.testing.assert_allclose(np.exp(objective.logs(point)), found.values, rtol=1e-5)
+
+    def test_an_independent_optimiser_agrees(self, logistic: Any) -> None:
+        data, clicks = logistic(1.0, queries=60)
+        objective = objective_of(data, clicks)
+        rho = RegressionEM(model=Linear(l2=1e-3, scaling=None), warn=False).fit(clicks, data)
+
+        def loss(point: Any) -> float:
+            scores = data.features[clicks.row] @ point[DEPTH - 1 : -1] + point[-1]
+            q = np.append(1, np.exp(point[: DEPTH - 1]))[clicks.position - 1] / (1 + np.exp(-scores))
+            likelihood = (clicks.clicks * np.log(q) + (clicks.impressions - clicks.clicks) * np.log1p(-q)).sum()
+            return float(-likelihood / clicks.impressions.sum() + 1e-3 * (point[DEPTH - 1 : -1] ** 2).sum())
+
+        other = minimize(loss, objective.start, method="BFGS", options={"gtol": 1e-9})
+        np.testing.assert_allclose(rho.values, np.append(1, np.exp(other.x[: DEPTH - 1])), rtol=1e-5)
+
+
+def test_one_newton_step_a_replicate_is_nearly_a_refit(logistic: Any) -> None:
+    data, clicks = logistic(1.0, queries=100)
+    estimator = RegressionEM(warn=False, model=Linear(l2=1e-3))
+    rho = estimator.fit(clicks, data)
+    assert rho.replicates is not None
+    cells = Cells.of(clicks, None, "auto", 0)
+    weights = draw_weights(cells.n_groups, 400, 0)[:8].astype(np.int64)
+    for draw, weight in zip(rho.replicates, weights, strict=False):
+        times = weight[cells.group]
+        again = ClickTable(
+            clicks.candidates, clicks.row, clicks.position, clicks.impressions * times, clicks.clicks * times
+        )
+        np.testing.assert_allclose(draw, estimator.fit(again, data).values, rtol=0.02)
+
+
+def test_weights_are_repetition(logistic: Any) -> None:
+    data, clicks = logistic(1.0, queries=80)
+    once, thrice = (RegressionEM(warn=False).fit(table, data) for table in (clicks, clicks.merge(clicks).merge(clicks)))
+    np.testing.assert_allclose(once.values, thrice.values, rtol=1e-7)
+
+
+def test_it_leaves_a_ranker(logistic: Any, tmp_path: Path) -> None:
+    data, clicks = logistic(1.0)
+    ranker = RegressionEM(warn=False).fit(clicks, data).ranker
+    assert ranker is not None
+    assert np.corrcoef(ranker.predict(data), data.features @ np.array([1, -0.8, 0.6, 0]))[0, 1] > 0.99
+    ranker.save(tmp_path)
+    again = cr.load_ranker(tmp_path)
+    assert again.provenance.estimator == "RegressionEM"
+    np.testing.assert_array_equal(again.saw(data.query_ids), clicks.query_impressions > 0)
+
+
+class TestConfounding:
+    def test_a_random_order_raises_no_doubt(self, logistic: Any) -> None:
+        data, clicks = logistic(0.0)
+        rho = RegressionEM().fit(clicks, data)  # a warning would be an error
+        assert rho.confounding is not None
+        assert not rho.confounding.doubtful
+        assert rho.confounding.explained < 0.1
+        assert any("can be told apart" in note for note in rho.notes)
+
+    def test_a_ranker_that_knows_relevance_does(self, logistic: Any) -> None:
+        data, clicks = logistic(4.0)
+        with pytest.warns(
+            CldrankWarning, match="regression-em: relevance and position are confounded: .* moved position"
+        ):
+            rho = RegressionEM().fit(clicks, data)
+        assert rho.confounding is not None
+        assert rho.confounding.doubtful
+        assert rho.confounding.moved > 0.5
+        assert any("confounded" in note for note in rho.notes)
+
+    def test_what_features_do_not_know_is_taken_for_position(self, logistic: Any) -> None:
+        data, clicks = logistic(4.0, hidden=1.5)
+        rho = RegressionEM(warn=False).fit(clicks, data)
+        assert rho.high is not None
+        assert (rho.high[1:] < TRUTH[1:]).all()  # wrong, and beyond its interval: so the check must doubt it
+        assert rho.confounding is not None
+        assert rho.confounding.doubtful
+
+    def test_features_that_tell_the_position_are_refused(self, logistic: Any) -> None:
+        data, clicks = logistic(1.0)
+        position = np.zeros(data.n_rows)
+        position[clicks.row] = clicks.position
+        told = cr.RankingDataset.from_arrays(np.column_stack([data.features, position]), data.row_queries)
+        table = ClickTable.from_arrays(
+            told, row=clicks.row, position=clicks.position, impressions=clicks.impressions, clicks=clicks.clicks
+        )
+        with pytest.raises(UnidentifiableError, match="cannot separate relevance from position.*What is needed: pages"):
+            RegressionEM().fit(table, told)
+
+    def test_the_number_is_saved(self, logistic: Any, tmp_path: Path) -> None:
+        data, clicks = logistic(1.0)
+        rho = RegressionEM(warn=False).fit(clicks, data)
+        rho.save(tmp_path / "rho.json")
+        assert Propensities.load(tmp_path / "rho.json").confounding == rho.confounding
+        (tmp_path / "rho.json").write_text((tmp_path / "rho.json").read_text().replace('"explained"', '"told"'))
+        with pytest.raises(DataError, match="confounding lacks 'explained'"):
+            Propensities.load(tmp_path / "rho.json")
+
+
+class TestRefusals:
+    def test_without_features(self, logistic: Any) -> None:
+        _, clicks = logistic(1.0, queries=60)
+        with pytest.raises(UsageError, match="needs the features of the candidates"):
+            RegressionEM().fit(clicks)
+        with pytest.raises(UsageError, match="needs the features"):
+            RegressionEM().fit(clicks)
+
+    def test_another_dataset(self, logistic: Any) -> None:
+        data, clicks = logistic(1.0, queries=60)
+        with pytest.raises(DataError):
+            RegressionEM().fit(clicks, data[:10])
+
+    def test_a_position_without_clicks(self, logistic: Any) -> None:
+        data, clicks = logistic(1.0, queries=60)
+        silent = np.where(clicks.position == 3, 0, clicks.clicks)
+        table = ClickTable(clicks.candidates, clicks.row, clicks.position, clicks.impressions, silent)
+        with pytest.raises(UnidentifiableError, match="position 3: nothing was clicked there"):
+            RegressionEM().fit(table, data)
+
+    def test_every_click(self, logistic: Any) -> None:
+        data, clicks = logistic(1.0, queries=60)
+        table = ClickTable(
+            clicks.candidates, clicks.row, clicks.position, clicks.impressions, clicks.clicks + 400, True
+        )
+        with pytest.raises(CldrankError, match="counts every click"):
+            RegressionEM().fit(table, data)
+
+    @pytest.mark.parametrize("wrong", [{"model": cr.MLP()}, {"confidence": 2}])
+    def test_wrong_parameters(self, wrong: dict[str, Any]) -> None:
+        with pytest.raises(UsageError, match=next(iter(wrong))):
+            RegressionEM(**wrong)
+
+
+def test_interventions_test_the_curve(world: Any) -> None:
+    log = world.two_rankers()
+    rng = np.random.default_rng(0)
+    known = cr.RankingDataset.from_arrays(
+        np.column_stack([world.data.labels, rng.normal(size=world.data.n_rows)]), world.data.row_queries
+    )
+    table = ClickTable.from_arrays(
+        known, row=log.row, position=log.position, impressions=log.impressions, clicks=log.clicks
+    )
+    rho = RegressionEM(warn=False).fit(table, known)
+    pairs = AllPairs().fit(log)
+    assert rho.goodness is not None
+    np.testing.assert_allclose(rho.values, pairs.values, rtol=0.1)
+
+
+def test_what_features_tell_of_the_order_is_a_canonical_correlation(logistic: Any) -> None:
+    data, clicks = logistic(2.0)
+    cells = Cells.of(clicks, None, "auto", 0)
+    rows, row = np.unique(cells.row, return_inverse=True)
+    own, place = data.features[rows][row].astype(np.float64), np.eye(DEPTH)[cells.place][:, 1:]
+    one, two = CCA(1, max_iter=5000, tol=1e-10).fit(own, place).transform(own, place)
+    share = np.corrcoef(one[:, 0], two[:, 0])[0, 1] ** 2
+    adjusted = 1 - (1 - share) * (len(row) - 1) / (len(row) - 4 - 1)
+    shown = ShownCandidates(data, cells, row, scaling.fit(None, data.features), data.features[rows])
+    assert shown.explained_order() == pytest.approx(adjusted, rel=1e-6)

@@ -1,0 +1,121 @@
+from __future__ import annotations
+
+import pickle
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scenes import scene
+
+from cldrank.errors import CldrankError
+from cldrank.estimators import IPS
+from cldrank.runs import Finished, Processes, share
+
+# -- processes ---------------------------------------------------------------------------------------------------
+
+
+def test_a_process_that_dies_costs_only_its_own_task() -> None:
+    tasks = ["6 * 7", "__import__('os')._exit(3)", "__import__('os').kill(__import__('os').getpid(), 9)", "'the rest'"]
+    with Processes(eval, 1, 1) as processes:
+        found = list(processes.run(tasks))
+        again = list(processes.run(["1 + 1"]))
+    assert found == [
+        Finished(tasks[0], 42),
+        Finished(tasks[1], None, "the process exited with code 3"),
+        Finished(tasks[2], None, "the process was killed by SIGKILL; if memory ran out, use fewer jobs"),
+        Finished(tasks[3], "the rest"),
+    ]
+    assert again == [Finished("1 + 1", 2)]
+
+
+def test_processes_and_threads_are_as_many_as_asked_for() -> None:
+    task = "(__import__('time').sleep(0.2), __import__('os').getpid(), __import__('os').environ['OMP_NUM_THREADS'])"
+    with Processes(eval, 2, 3) as processes:
+        found: list[Any] = [done.result for done in processes.run([task] * 6)]
+    assert len({process for _, process, _ in found}) == 2
+    assert {threads for *_, threads in found} == {"3"}
+
+
+SLEEPER = """
+import pathlib, time
+try:
+    pathlib.Path("begun").touch()
+    time.sleep(60)
+except KeyboardInterrupt:
+    pathlib.Path("ended in order").touch()
+    raise
+"""
+
+
+@pytest.mark.parametrize("grace", [0.0, 20.0])
+def test_processes_end_with_the_block(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, grace: float) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    def look() -> None:
+        if Path("begun").exists():
+            raise KeyboardInterrupt
+
+    begun = time.monotonic()
+    with pytest.raises(KeyboardInterrupt), Processes(exec, 1, 1, grace=grace) as processes:
+        list(processes.run([SLEEPER], waiting=look))
+    assert time.monotonic() - begun < 15
+    assert Path("ended in order").exists() == (grace > 0)
+
+
+def test_a_process_that_is_just_starting_does_not_see_ctrl_c() -> None:
+    """Spawned processes import the main module before any line of ours could tell them to ignore it."""
+    code = """if True:
+        import os, signal
+        from cldrank.runs.processes import _Process
+        if __name__ == "__main__":
+            process = _Process(1, orderly=False)
+            future = process.submit(eval, "6 * 7")
+            os.kill(process._process.pid, signal.SIGINT)  # long before it has imported anything
+            print(future.result())
+            process.join(30)
+            signal.raise_signal(signal.SIGINT)  # we ourselves still do
+    """
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    assert ended.stdout == "42\n", ended.stderr
+    assert ended.stderr.count("Traceback") == 1
+    assert ended.returncode in (130, -signal.SIGINT)
+
+
+# -- shared arrays -----------------------------------------------------------------------------------------------
+
+
+def test_arrays_come_back_equal_and_mapped(tmp_path: Path) -> None:
+    given = scene(0)
+    on_disk = np.memmap(tmp_path / "numbers", dtype=np.float32, mode="w+", shape=(1000, 7))
+    on_disk[:] = np.arange(7000).reshape(1000, 7)
+    wide = np.asfortranarray(np.arange(10_000.0).reshape(100, 100))
+    rest = {"words": np.array(["a", None], dtype=object), "none": np.zeros(0), "by column": wide, "again": wide}
+    pickled = share((given, on_disk, on_disk[3:], rest), tmp_path)
+    again, numbers, tail, others = pickle.loads(pickled)  # noqa: S301
+    np.testing.assert_array_equal(numbers, on_disk)
+    np.testing.assert_array_equal(tail, on_disk[3:])
+    for array in (numbers, tail, others["by column"]):
+        assert not array.flags.writeable
+        assert not array.flags.owndata
+    assert len(pickled) < on_disk.nbytes
+    written = [path.name for path in tmp_path.iterdir() if path.suffix == ".npy"]
+    assert len(written) == 2  # the part of the file that is mapped, and the one array that two names have
+    assert others["words"].tolist() == ["a", None]
+    assert len(others["none"]) == 0
+    np.testing.assert_array_equal(others["again"], wide)
+    np.testing.assert_array_equal(IPS().fit(*again).predict(again.data), IPS().fit(*given).predict(given.data))
+
+
+def test_without_arrays(tmp_path: Path) -> None:
+    assert pickle.loads(share({"l2": 0.1}, tmp_path)) == {"l2": 0.1}  # noqa: S301
+
+
+def test_a_full_disk_is_reported_with_the_file(tmp_path: Path) -> None:
+    (tmp_path / "1.npy").symlink_to("/dev/full")
+    with pytest.raises(CldrankError, match=r"No space left on device.*one job"):
+        share(np.zeros(100_000), tmp_path)

@@ -1,0 +1,300 @@
+from __future__ import annotations
+
+import json
+import struct
+import tracemalloc
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cldrank.service.requests import RankRequest, RequestError, RequestReader
+
+NAMES = ("bm25", "age", "url length")
+READER = RequestReader(NAMES, max_candidates=5)
+GAPS = RequestReader(NAMES, takes_missing=True, max_candidates=5)
+ROWS = np.array([[1, 2, 3], [4, 5, 6]], dtype=np.float32)
+
+
+def read(body: Any, reader: RequestReader = READER) -> RankRequest:
+    return reader.read_json(body if isinstance(body, bytes) else json.dumps(body).encode())
+
+
+def named(*values: Any, **more: Any) -> dict[str, Any]:
+    return {"id": "d1", "features": dict(zip(NAMES, values, strict=False)), **more}
+
+
+class TestJson:
+    def test_features_by_name_in_any_order(self) -> None:
+        second = {"features": {"url length": 3, "bm25": 1.5, "age": -2}, "id": "d:2"}
+        request = read({"query_id": "q:1", "candidates": [named(1, 2, 3), second], "top": 1})
+        assert (request.ids, request.query_id, request.top) == (["d1", "d:2"], "q:1", 1)
+        assert request.table.tolist() == [[1, 2, 3], [1.5, -2, 3]]
+
+    def test_features_as_arrays(self) -> None:
+        request = read({"ids": [7, 8], "features": [[1, 2, 3], [4, 5, 6]], "query_id": 9})
+        assert (request.ids, request.query_id, request.top) == ([7, 8], 9, None)
+        assert request.table.tolist() == [[1, 2, 3], [4, 5, 6]]
+        turned = read({"feature_names": list(reversed(NAMES)), "features": [[3, 2, 1]]})
+        assert turned.ids == [0]
+        assert turned.table.tolist() == [[1, 2, 3]]
+
+    @pytest.mark.parametrize("body", [{"candidates": []}, {"features": []}, {"ids": [], "features": []}])
+    def test_no_candidates_are_a_list_too(self, body: dict[str, Any]) -> None:
+        assert read(body).table.shape == (0, 3)
+
+    def test_what_is_missing_is_nan_where_the_ranker_takes_it(self) -> None:
+        for body in (
+            {"candidates": [named(1, None, 3)]},
+            {"candidates": [{"id": "d1", "features": {"bm25": 1, "url length": 3}}]},
+            {"features": [[1, None, 3]]},
+        ):
+            np.testing.assert_array_equal(read(body, GAPS).table, np.array([[1, np.nan, 3]], dtype=np.float32))
+            with pytest.raises(RequestError, match=r"age|\[0\]\[1\]"):
+                read(body)
+
+    @pytest.mark.parametrize(
+        ("body", "named"),
+        [
+            ([], "object"),
+            (None, "null"),
+            ({}, "`candidates`"),
+            ({"ids": ["a"]}, "`candidates`"),
+            ({"candidates": {}}, "$.candidates"),
+            ({"candidates": [], "features": []}, "either"),
+            ({"candidates": [], "ids": []}, "`ids`"),
+            ({"features": [], "limit": 3}, "`limit`"),
+            ({"features": [[1, 2, 3]], "ids": "a"}, "$.ids"),
+            ({"features": [[1, 2, 3]], "ids": ["a", "b"]}, "2 ids for 1 row"),
+            ({"features": [[1, 2, 3]] * 2, "ids": ["a", 1]}, "all text or all whole numbers"),
+            ({"features": [[1, 2, 3]], "ids": [2**63]}, "$.ids[0]"),
+            ({"features": [[1, 2, 3]], "top": 0}, "$.top"),
+            ({"features": [[1, 2, 3]], "top": True}, "$.top"),
+            ({"features": [[1, 2, 3]], "top": 1.5}, "$.top"),
+            ({"features": [[1, 2, 3]], "query_id": [1]}, "$.query_id"),
+            ({"features": [[1, 2, 3]], "feature_names": []}, "missing features: 'age', 'bm25'"),
+            ({"features": [[1, 2, 3]], "feature_names": ["bm25", 1, "age"]}, "$.feature_names[1]"),
+            ({"features": [[1, 2, 3]], "feature_names": ["bm25", "age", "x"]}, "'x'"),
+            ({"features": [[1, 2, 3]], "feature_names": ["bm25", "age", "age"]}, "'age' is given twice"),
+            ({"features": [[1, 2]]}, "length 3 - at `$.features[0]`"),
+            ({"features": [[1, 2, 3], [1, 2, 3, 4]]}, "length 3 - at `$.features[1]`"),
+            ({"features": [[1, 2, 3], 5]}, "$.features[1]"),
+            ({"features": [[1, "2", 3]]}, "$.features[0][1]"),
+            ({"features": [[1, True, 3]]}, "$.features[0][1]"),
+            ({"features": [[1, None, 3]]}, "$.features[0][1]"),
+            ({"features": [[1, 2, 1e39]]}, "'url length' of candidate 0 is infinite"),
+            ({"features": [[1, 2, 3]] * 6}, "6 candidates"),
+            ({"candidates": [named(1, 2, 3)] * 6}, "6 candidates"),
+            ({"candidates": [named(1, 2, 3)] * 2}, "'d1' appears twice"),
+            ({"candidates": [{"features": {}}]}, "$.candidates[0]"),
+            ({"candidates": [{"id": "a"}]}, "`features`"),
+            ({"candidates": [named(1, 2, 3, weight=1)]}, "`weight`"),
+            ({"candidates": [named(1, 2)]}, "`url length`"),
+            ({"candidates": [named(1, True, 3)]}, "$.candidates[0].features.age"),
+            ({"candidates": [{"id": True, "features": {}}]}, "$.candidates[0].id"),
+            ({"candidates": [{"id": "a", "features": {"x": 1}}]}, "`x`"),
+            (b'{"features": [[1e999, 1, 2]]}', "$.features[0][0]"),
+        ],
+    )
+    def test_what_is_malformed_is_named(self, body: Any, named: str) -> None:
+        with pytest.raises(RequestError) as caught:
+            read(body)
+        assert named in str(caught.value)
+        assert caught.value.status == 422
+
+    @pytest.mark.parametrize(
+        "body", [b"", b"{", b'{"features": [[NaN, 1, 2]]}', b'{"ids": ["\xff"]}', b'{"ids": ["\\ud800"]}']
+    )
+    def test_what_is_not_json_is_refused(self, body: bytes) -> None:
+        with pytest.raises(RequestError, match="not JSON") as caught:
+            read(body)
+        assert caught.value.status == 400
+
+    def test_refusals_do_not_repeat_long_texts(self) -> None:
+        long = "x" * 100_000
+        for body in (
+            {"features": [[1, 2, 3]] * 2, "ids": [long, long]},
+            {"features": [[1, 2, 1e39]], "ids": [long]},
+            {"features": [[1, 2, 3]], "feature_names": [long, "a", "b"]},
+            {"features": [], long: 1},
+            {"candidates": [named(1, 2, 3, **{long: 1})]},
+        ):
+            with pytest.raises(RequestError) as caught:
+                read(body)
+            assert len(str(caught.value)) < 1000
+
+    @pytest.mark.parametrize(
+        "body",
+        [
+            b'{"ids":[' + b'"",' * (1 << 21) + b'""]}',
+            b'{"features":[' + b"[]," * (1 << 21) + b"[]]}",
+            b'{"features":[[' + b"1," * (1 << 21) + b"1]]}",
+            b'{"candidates":[' + b'{"id":1,"features":{}},' * (1 << 18) + b"{}]}",
+            b'{"ids":["' + b'\\",' * (1 << 21) + b'"],"x":[' + b"1," * (1 << 20) + b"1]}",
+        ],
+        ids=["texts", "lists", "numbers", "candidates", "commas in texts"],
+    )
+    def test_a_refused_body_takes_little_memory(self, body: bytes) -> None:
+        tracemalloc.start()
+        with pytest.raises(RequestError):
+            RequestReader(NAMES, takes_missing=True).read_json(body)
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert peak < 3 * len(body)
+
+    def test_commas_and_brackets_in_ids_are_not_values(self) -> None:
+        ids = ["[{," * 20_000, '\\"[{,' * 1_000]
+        assert read({"ids": ids, "features": [[1, 2, 3]] * 2}).ids == ids
+
+
+# -- Arrow -------------------------------------------------------------------------------------------------------------
+
+
+def stream(columns: dict[str, Any] | pa.Table, compression: str | None = None, chunk: int | None = None) -> bytes:
+    table = columns if isinstance(columns, pa.Table) else pa.table(columns)
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema, options=pa.ipc.IpcWriteOptions(compression=compression)) as writer:
+        writer.write_table(table, max_chunksize=chunk)
+    return bytes(sink.getvalue().to_pybytes())
+
+
+ABC = RequestReader(("a", "b", "c"), max_candidates=5)
+ABC_GAPS = RequestReader(("a", "b", "c"), takes_missing=True, max_candidates=5)
+
+
+def read_arrow(columns: Any, reader: RequestReader = ABC, **more: Any) -> RankRequest:
+    return reader.read_arrow(columns if isinstance(columns, bytes) else stream(columns), **more)
+
+
+def lists(rows: Any, kind: pa.DataType | None = None) -> pa.Array:
+    return pa.FixedSizeListArray.from_arrays(pa.array(np.ravel(rows), kind), np.shape(rows)[1])
+
+
+def old_stream(codec: str | None, size: int = 1 << 28) -> bytes:
+    """A batch in the version V4, with zeros compressed in the way of that time."""
+    content = struct.pack("<q", size) + bytes(pa.Codec(codec).compress(b"\0" * size)) if codec else b"\0\0\0"
+    batch = pa.record_batch({name: pa.array(np.frombuffer(content, dtype=np.uint8)) for name in "abc"})
+    sink = pa.BufferOutputStream()
+    options = pa.ipc.IpcWriteOptions(metadata_version=pa.ipc.MetadataVersion.V4)
+    with pa.ipc.new_stream(sink, batch.schema, options=options) as writer:
+        writer.write_batch(batch, custom_metadata={"ARROW:experimental_compression": codec} if codec else None)
+    return bytes(sink.getvalue().to_pybytes())
+
+
+def stream_with_metadata() -> bytes:
+    batch, sink = pa.record_batch(dict.fromkeys("abc", pa.array([1.0]))), pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch, custom_metadata={"ARROW:experimental_compression": "zstd"})
+    return bytes(sink.getvalue().to_pybytes())
+
+
+WHOLE = stream({"id": ["x", "yy"], **dict(zip("abc", ROWS.T, strict=True))})
+
+
+class TestArrow:
+    @pytest.mark.parametrize("kind", [pa.float32(), pa.float64(), pa.int8(), pa.int64(), pa.uint64()])
+    def test_columns_by_name_in_any_order(self, kind: pa.DataType) -> None:
+        columns = {"c": pa.array([3, 6], kind), "id": ["x", "y"], "a": pa.array([1, 4], kind), "b": [2.0, 5.0]}
+        request = read_arrow(columns, query_id="q", top=1)
+        assert (request.ids, request.query_id, request.top) == (["x", "y"], "q", 1)
+        assert request.table.tolist() == ROWS.tolist()
+        assert read_arrow(dict(zip("abc", ROWS.T, strict=True))).ids == [0, 1]
+
+    @pytest.mark.parametrize("kind", [pa.float32(), pa.float64(), pa.int32()])
+    def test_lists_in_the_order_of_the_ranker(self, kind: pa.DataType) -> None:
+        request = read_arrow({"features": lists(ROWS.astype(int), kind), "id": pa.array([7, 8])})
+        assert request.ids == [7, 8]
+        assert request.table.tolist() == ROWS.tolist()
+
+    def test_a_stream_may_come_in_several_batches_or_none(self) -> None:
+        table = pa.table(dict(zip("abc", ROWS.T, strict=True)))
+        assert read_arrow(stream(table, chunk=1)).table.tolist() == ROWS.tolist()
+        assert read_arrow(table.slice(2)).table.shape == (0, 3)
+        several = pa.table({"f": pa.chunked_array([lists(ROWS), lists(ROWS[:0]), lists(ROWS)])})
+        assert read_arrow(several).table.tolist() == [*ROWS.tolist(), *ROWS.tolist()]
+        assert read_arrow(several.slice(1, 2)).table.tolist() == ROWS[::-1].tolist()
+
+    def test_what_is_missing_is_nan_where_the_ranker_takes_it(self) -> None:
+        gap = pa.array([1, None, 3], pa.float32())
+        bodies: list[dict[str, Any]] = [
+            {"a": [1.0], "b": pa.array([None], pa.float64()), "c": [3]},
+            {"a": [1.0], "b": pa.array([None], pa.int32()), "c": [3]},
+            {"a": [1.0], "c": [3]},
+            {"f": pa.FixedSizeListArray.from_arrays(gap, 3)},
+        ]
+        for body in bodies:
+            table = read_arrow(body, ABC_GAPS).table
+            np.testing.assert_array_equal(table, np.array([[1, np.nan, 3]], dtype=np.float32))
+            with pytest.raises(RequestError, match="'b'"):
+                read_arrow(body)
+
+    @pytest.mark.parametrize(
+        ("body", "named"),
+        [
+            (b"", "not an Arrow IPC stream"),
+            (b"ARROW1", "not an Arrow IPC stream"),
+            (WHOLE[:-20], "not an Arrow IPC stream"),
+            (stream({"a": [1.0], "b": [2.0], "c": [3.0]}, "zstd"), "uncompressed"),
+            (stream({"a": [1.0], "b": [2.0], "c": [3.0]}, "lz4"), "uncompressed"),
+            ({"a": [1.0], "b": [2.0]}, "'c'"),
+            ({"a": [1.0], "b": [2.0], "c": [3.0], "d": [4.0]}, "'d'"),
+            ({"a": [1.0], "b": [2.0], "c": ["3"]}, "'c' must hold numbers, not string"),
+            ({"a": [1.0], "b": [2.0], "c": [True]}, "'c' must hold numbers, not bool"),
+            ({"a": [1.0], "b": [2.0], "c": pa.array(["x"]).dictionary_encode()}, "dictionary"),
+            ({"a": [1.0], "b": [2.0], "c": pa.nulls(1)}, "'c' must hold numbers, not null"),
+            ({"a": [1.0], "b": [2.0], "c": [1e39]}, "'c' of candidate 0 is infinite"),
+            ({"a": [1.0], "b": [2.0], "c": [3.0], "id": [1.5]}, "all text or all whole numbers"),
+            ({"a": [1.0], "b": [2.0], "c": [3.0], "id": pa.array([None], pa.string())}, "all text or all whole"),
+            ({"a": [1.0, 2], "b": [2.0, 3], "c": [3.0, 4], "id": ["x", "x"]}, "'x' appears twice"),
+            ({"f": lists(ROWS[:, :2])}, "they have 2"),
+            ({"f": pa.array([None, [1, 2, 3]], pa.list_(pa.float32(), 3))}, "each list must have 3"),
+            ({"f": lists(ROWS), "a": [1.0, 2]}, "'f'"),
+            (pa.table([pa.array([1.0])] * 3, names=["a", "b", "b"]), "'b' is given twice"),
+            (pa.table([pa.array([1])] * 2, names=["id", "id"]), "'id' is ambiguous"),
+            (dict.fromkeys("abc", np.zeros(6)), "6 candidates"),
+        ],
+    )
+    def test_what_is_malformed_is_named(self, body: Any, named: str) -> None:
+        with pytest.raises(RequestError) as caught:
+            read_arrow(body)
+        assert named in str(caught.value)
+        assert caught.value.status == (400 if "not an Arrow" in named else 422)
+
+    @pytest.mark.parametrize("body", [old_stream("zstd"), old_stream("lz4"), old_stream(None), stream_with_metadata()])
+    def test_what_would_swell_in_memory_is_refused_before_it_is_read(
+        self, body: bytes, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(pa.ipc, "open_stream", None)
+        with pytest.raises(RequestError, match="of version V5, and without metadata"):
+            read_arrow(body)
+
+    def test_a_feature_called_id_comes_in_lists(self) -> None:
+        for reader in (RequestReader(("id", "b")), RequestReader(("id", "b"), takes_missing=True)):
+            with pytest.raises(RequestError, match="as one column of lists"):
+                read_arrow({"id": [7, 8], "b": [2.0, 1.0]}, reader)
+            request = read_arrow({"id": ["x", "y"], "f": lists(ROWS[:, :2])}, reader)
+            assert (request.ids, request.table.tolist()) == (["x", "y"], ROWS[:, :2].tolist())
+
+    def test_texts_that_point_outside_or_are_not_texts_are_refused(self) -> None:
+        """What the reader of the stream does not look at itself."""
+        places, letters = struct.pack("<iii", 0, 1, 3), b"xyy"
+        assert WHOLE.count(places) == WHOLE.count(letters) == 1
+        for damaged in (
+            WHOLE.replace(places, struct.pack("<iii", 0, 1, 1 << 20)),
+            WHOLE.replace(places, struct.pack("<iii", 0, 3, 1)),
+            WHOLE.replace(letters, b"\xff\xfe\xfd"),
+        ):
+            with pytest.raises(RequestError, match="not an Arrow IPC stream"):
+                read_arrow(damaged)
+
+    @given(st.lists(st.tuples(st.integers(0, len(WHOLE) - 1), st.integers(0, 255)), min_size=1, max_size=4))
+    def test_a_damaged_stream_is_read_or_refused(self, changes: list[tuple[int, int]]) -> None:
+        content = bytearray(WHOLE)
+        for place, byte in changes:
+            content[place] = byte
+        with suppress(RequestError):
+            assert len(read_arrow(bytes(content)).table) <= 5

@@ -1,0 +1,101 @@
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import array_shapes, arrays
+from numpy.typing import NDArray
+
+from cldrank import feature_blocks, scaling
+from cldrank.errors import DataError
+from cldrank.feature_blocks import uploaded
+from cldrank.scaling import MinMax, Quantile, ScalingRule, SignedLog, Standard, Unscaled
+
+DEVICES = [
+    "cpu",
+    pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")),
+]
+RULES: list[ScalingRule] = [
+    *(Standard(), Standard(clip=None), SignedLog(), MinMax(), MinMax(clip=False), Unscaled()),
+    *(Quantile(), Quantile(knots=3)),
+]
+random = np.random.default_rng(0)
+heavy = random.lognormal(0, 4, (500, 6)).astype(np.float32) - 1
+far = (1e4 + random.normal(size=(500, 6))).astype(np.float32)  # its squares lose half their digits
+ties = random.integers(0, 4, (500, 6)).astype(np.float32) * [0, 1, 1, 1, 1e-30, 1e30]
+tables = arrays(
+    np.float32,
+    array_shapes(min_dims=2, max_dims=2, max_side=12),
+    elements=st.one_of(
+        st.floats(width=32, allow_nan=False, allow_infinity=False), st.sampled_from([0.0, 1.0, 3.4e38, -3.4e38, 1e-45])
+    ),
+)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("rule", RULES, ids=repr)
+@pytest.mark.parametrize("table", [heavy, far, ties.astype(np.float32)], ids=["heavy", "far", "ties"])
+@pytest.mark.parametrize("values", [1 << 25, 100])
+def test_a_device_learns_and_applies_what_the_cpu_does(
+    device: str, rule: ScalingRule, table: NDArray[np.float32], values: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(feature_blocks, "_DEVICE_VALUES", values)
+    expected = scaling.fit(rule, table)
+    there = uploaded(table.copy(), device)
+    found = scaling.fit(rule, there)
+    assert found.parameters.keys() == expected.parameters.keys()
+    assert (found.rule, found.n_features) == (expected.rule, expected.n_features)
+    for name, own in found.parameters.items():
+        np.testing.assert_allclose(own, expected.parameters[name], rtol=2e-12, atol=1e-300, err_msg=name)
+    unseen = np.concatenate([table, table * np.float32(1.5), -table])
+    np.testing.assert_allclose(
+        expected.transform(uploaded(unseen, device)).cpu().numpy(),
+        expected.transform(unseen),
+        rtol=1e-7,
+        atol=1e-38,
+    )
+    assert found.transform(there, out=there) is there
+    np.testing.assert_allclose(there.cpu().numpy(), expected.transform(table), rtol=2e-7, atol=1e-7)
+
+
+@given(st.sampled_from([Standard(clip=3), MinMax(), Quantile(), Quantile(knots=3)]), tables, st.data())
+def test_the_same_scaling_gives_the_same_bits(
+    rule: ScalingRule, train: NDArray[np.float32], data: st.DataObject
+) -> None:
+    found = scaling.fit(rule, uploaded(train, "cpu"))
+    unseen = data.draw(arrays(np.float32, (5, train.shape[1]), elements=st.floats(-1024, 1024, width=32)))
+    np.testing.assert_array_equal(found.transform(uploaded(unseen, "cpu")).numpy(), found.transform(unseen))
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("rows", [0, 1, 3, 4, 50])
+def test_a_table_arrives_whatever_its_numbers(device: str, rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(feature_blocks, "_STAGED_BYTES", 4 * 3 * 6)  # three rows of a buffer
+    whole = heavy[:rows]
+    for table in (
+        whole,
+        np.asfortranarray(whole),
+        heavy[: 2 * rows : 2],
+        whole.astype(np.float64),
+        whole.astype(np.int16),
+    ):
+        found = uploaded(table, device)
+        assert (found.dtype, found.device.type) == (torch.float32, device)
+        np.testing.assert_array_equal(found.cpu().numpy(), table.astype(np.float32))
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("wrong", [np.nan, np.inf, 1e39])
+def test_a_value_that_is_not_finite_is_named(device: str, wrong: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(feature_blocks, "_DEVICE_VALUES", 100)
+    table = heavy.astype(np.float64)
+    table[401, 2] = wrong
+    with pytest.raises(DataError, match="column 2 of row 401"):
+        uploaded(table, device)
+
+
+def test_what_cannot_be_scaled_is_refused() -> None:
+    with pytest.raises(DataError, match="0 rows × 6 features"):
+        scaling.fit("standard", uploaded(heavy[:0], "cpu"))
+    with pytest.raises(DataError, match="from 6 features, not 5"):
+        scaling.fit("standard", uploaded(heavy, "cpu")).transform(uploaded(heavy[:, :5], "cpu"))

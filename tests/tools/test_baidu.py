@@ -1,0 +1,369 @@
+"""Baidu-ULTR from files of its exact form: columns, types and format as its publisher's code writes them."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.feather as feather
+import pyarrow.parquet as pq
+import pytest
+from prepare import prepare
+from public_sets import baidu
+from public_sets.baidu import make_baidu
+
+import cldrank as cr
+from cldrank.errors import DataError, FormatError
+
+pd = pytest.importorskip("pandas")
+
+Row = dict[str, Any]
+LEXICAL = ("bm25", "bm25_title", "bm25_abstract", "tf_idf", "tf", "idf")
+
+
+def md5(text: str) -> str:
+    return hashlib.md5(text.encode(), usedforsecurity=False).hexdigest()
+
+
+def embedding(query: int, document: int, width: int = 768) -> Any:
+    return np.random.default_rng([query, document]).normal(size=width).astype(np.float16)
+
+
+def shown(page: int, query: int, document: int, position: int, click: int, **other: Any) -> Row:
+    """One row of a part: a document on a page. Numbers are NumPy's, as they come out of a tensor."""
+    row = {
+        "query_no": np.int64(page),
+        "query_id": str(query % 3),  # not unique
+        "query_md5": md5(f"query {query}"),
+        "url_md5": md5(f"url {document}"),
+        "text_md5": md5(f"text {document}"),
+        "query": [11 + query, 12],
+        "title": [13, 14 + document],
+        "abstract": [15],
+        "position": np.int64(position),
+        "media_type": np.int64(2),
+        "displayed_time": np.float64(1.25 * position),
+        "serp_height": np.int64(180),
+        "slipoff_count_after_click": np.int64(0),
+        "click": np.int64(click),
+        **dict.fromkeys(LEXICAL, 0.5),
+        "query_length": 2,
+        "document_length": 3,
+        "query_document_embedding": embedding(query, document),
+    }
+    return {**row, **other}
+
+
+def pages(seed: int, count: int = 40) -> list[Row]:
+    """Pages of some queries, which share documents; some positions are left out, as the publisher does."""
+    rng = np.random.default_rng(seed)
+    rows = []
+    for page in range(count):
+        query = int(rng.integers(6))
+        for place, document in enumerate(rng.permutation(9)[:5].tolist()):
+            position = place + 1 + (place > 1)
+            rows.append(shown(page + 65_536, query, document, position, int(rng.random() < 0.3)))
+    return rows
+
+
+def save(path: Path, rows: list[Row]) -> Path:
+    path.parent.mkdir(exist_ok=True)
+    pd.DataFrame(rows).to_feather(path)
+    return path
+
+
+def make(out: Path, *files: Path) -> dict[str, int]:
+    out.mkdir(exist_ok=True)
+    return make_baidu(files, out, lambda *_: None)
+
+
+@pytest.fixture
+def parts(tmp_path: Path) -> dict[Path, list[Row]]:
+    rows = {f"part-1_split-{number}.feather": pages(number) for number in range(2)}
+    return {save(tmp_path / "parts" / name, one): one for name, one in rows.items()}
+
+
+def test_the_file_is_of_the_published_form(parts: dict[Path, list[Row]]) -> None:
+    schema = feather.read_table(next(iter(parts))).schema
+    assert schema.field("query_document_embedding").type == pa.list_(pa.float16())
+    assert schema.field("position").type == pa.int64()
+    assert schema.field("displayed_time").type == pa.float64()
+
+
+def test_the_log_holds_every_row(parts: dict[Path, list[Row]], tmp_path: Path) -> None:
+    counts = make(tmp_path / "out", *parts)
+    log = pq.read_table(tmp_path / "out" / "log.parquet").to_pylist()
+    expected = [
+        {
+            "session_id": f"{path.stem}-{row['query_no']}",
+            "query_id": row["query_md5"],
+            "doc_id": row["url_md5"],
+            "position": row["position"],
+            "clicked": row["click"] == 1,
+            "media_type": 2,
+            "displayed_time": row["displayed_time"],
+            "serp_height": 180,
+            "slipoff_count_after_click": 0,
+        }
+        for path, rows in parts.items()
+        for row in rows
+    ]
+    assert log == expected
+    assert {row["position"] for row in log} == {1, 2, 4, 5, 6}  # counted from 1; what was left out leaves a gap
+    assert counts["rows"] == 400
+    assert counts["clicks"] == sum(row["clicked"] for row in log)
+
+
+@pytest.mark.parametrize("buckets", [1, 3])
+def test_each_document_once_per_query_with_its_embedding(
+    parts: dict[Path, list[Row]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, buckets: int
+) -> None:
+    size = sum(path.stat().st_size for path in parts)
+    monkeypatch.setattr(baidu, "_BUCKET", size // buckets + (buckets == 1))
+    counts = make(tmp_path / "out", *parts)
+    data = cr.load(tmp_path / "out" / "features.parquet")
+    wanted = {
+        (row["query_md5"], row["url_md5"]): row["query_document_embedding"] for rows in parts.values() for row in rows
+    }
+    assert data.doc_ids is not None
+    keys = list(zip(data.query_ids[data.row_queries].tolist(), data.doc_ids.tolist(), strict=True))
+    assert sorted(keys) == sorted(wanted)
+    assert data.source_rows is None  # the rows of a query lie together
+    np.testing.assert_array_equal(data.features, np.stack([wanted[key] for key in keys]).astype(np.float32))
+    assert (data.n_features, data.feature_names[0], data.feature_names[-1]) == (768, "e1", "e768")
+    assert data.labels is None
+    assert counts["documents"] == data.n_rows
+    assert (pq.read_metadata(tmp_path / "out" / "features.parquet").num_row_groups > 1) == (buckets > 1)
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["features.parquet", "log.parquet"]
+
+
+def test_the_cells_are_those_of_a_count_by_hand(parts: dict[Path, list[Row]], tmp_path: Path) -> None:
+    make(tmp_path / "out", *parts)
+    data = cr.load(tmp_path / "out" / "features.parquet")
+    table = cr.ClickTable.read(tmp_path / "out" / "log.parquet", data)
+    expected: dict[tuple[str, str, int], list[int]] = defaultdict(lambda: [0, 0])
+    for row in (row for rows in parts.values() for row in rows):
+        cell = expected[row["query_md5"], row["url_md5"], int(row["position"])]
+        cell[0] += 1
+        cell[1] += int(row["click"])
+    assert data.doc_ids is not None
+    found = {
+        (str(data.query_ids[data.row_queries[row]]), str(data.doc_ids[row]), int(position)): [int(seen), int(clicks)]
+        for row, position, seen, clicks in zip(table.row, table.position, table.impressions, table.clicks, strict=True)
+    }
+    assert found == dict(expected)
+
+
+def test_the_first_text_of_a_document_is_kept(tmp_path: Path) -> None:
+    first = shown(0, 1, 2, 1, 0)
+    other = shown(1, 1, 2, 1, 0, text_md5=md5("new"), query_document_embedding=embedding(9, 9))
+    counts = make(tmp_path / "out", save(tmp_path / "part-0_split-0.feather", [first, other, first]))
+    data = cr.load(tmp_path / "out" / "features.parquet")
+    np.testing.assert_array_equal(data.features[0], embedding(1, 2).astype(np.float32))
+    assert counts["documents with several texts, of which the first is kept"] == 1
+    assert counts["documents"] == 1
+
+
+# -- one row per page --------------------------------------------------------------------------------------------------
+
+
+def nested(rows: list[Row], padding: int = 0) -> pa.Table:
+    """The same pages as Hugging Face's loader gives them: lists, maybe padded, and `n`."""
+    grouped: dict[int, list[Row]] = defaultdict(list)
+    for row in rows:
+        grouped[int(row["query_no"])].append(row)
+    columns: dict[str, list[Any]] = defaultdict(list)
+    blank = {"url_md5": "", "text_md5": "", "displayed_time": 0.0, "query_document_embedding": [np.float16(0)] * 768}
+    for page in grouped.values():
+        columns["query_id"].append(page[0]["query_id"])
+        columns["query_md5"].append(page[0]["query_md5"])
+        columns["n"].append(len(page))
+        for name in ("url_md5", "text_md5", "click", "position", "displayed_time", "query_document_embedding"):
+            values = [list(row[name]) if name.endswith("embedding") else row[name] for row in page]
+            columns[name].append(values + [blank.get(name, 0)] * padding)
+    kinds = {
+        "url_md5": pa.list_(pa.string()),
+        "text_md5": pa.list_(pa.string()),
+        "click": pa.list_(pa.int32()),
+        "position": pa.list_(pa.int32()),
+        "displayed_time": pa.list_(pa.float32()),
+        "query_document_embedding": pa.list_(pa.list_(pa.float16())),
+    }
+    return pa.table({name: pa.array(values, kinds.get(name)) for name, values in columns.items()})
+
+
+@pytest.mark.parametrize("form", ["file", "stream", "parquet", "padded"])
+def test_one_row_per_page_means_the_same(tmp_path: Path, form: str) -> None:
+    rows = pages(3)
+    make(tmp_path / "flat", save(tmp_path / "part-0_split-0.feather", rows))
+    table = nested(rows, padding=4 if form == "padded" else 0)
+    path = tmp_path / ("pages.parquet" if form == "parquet" else "pages.arrow")
+    if form == "parquet":
+        pq.write_table(table, path)
+    else:
+        new = pa.ipc.new_stream if form == "stream" else pa.ipc.new_file
+        with pa.OSFile(str(path), "wb") as file, new(file, table.schema) as writer:
+            writer.write_table(table, max_chunksize=7)
+    counts = make(tmp_path / "pages", path)
+    assert counts["rows without a document"] == 0  # padding is no row
+    flat, paged = (pq.read_table(tmp_path / out / "log.parquet") for out in ("flat", "pages"))
+    wanted = ["query_id", "doc_id", "position", "clicked", "displayed_time"]
+    assert paged.select(wanted).equals(flat.select(wanted))
+    assert paged["session_id"].to_pylist() == [f"pages-{row // 5}" for row in range(200)]
+    assert paged["media_type"].null_count == 200  # not in this copy
+    both = [cr.load(tmp_path / out / "features.parquet") for out in ("flat", "pages")]
+    assert both[0].fingerprint == both[1].fingerprint
+
+
+def test_lists_that_disagree(tmp_path: Path) -> None:
+    table = nested(pages(3))
+    clicks = table["click"].to_pylist()
+    clicks[9] = clicks[9][:-1]
+    place = table.column_names.index("click")
+    broken = table.set_column(place, "click", pa.array(clicks, pa.list_(pa.int32())))
+    pq.write_table(broken, tmp_path / "pages.parquet")
+    message = r"pages\.parquet: row 9 \(counted from 0\) has 4 entries of click, but 5 of url_md5"
+    with pytest.raises(FormatError, match=message):
+        make(tmp_path / "out", tmp_path / "pages.parquet")
+    short = table.set_column(table.column_names.index("n"), "n", pa.array([6] * 40))
+    pq.write_table(short, tmp_path / "pages.parquet")
+    with pytest.raises(FormatError, match=r"row 0 \(counted from 0\) has 5 documents of 6"):
+        make(tmp_path / "again", tmp_path / "pages.parquet")
+
+
+# -- what is broken ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("other", "reason"),
+    [
+        ({"query_md5": None}, "rows without a query"),
+        ({"query_md5": ""}, "rows without a query"),
+        ({"url_md5": None}, "rows without a document"),
+        ({"url_md5": ""}, "rows without a document"),
+        ({"position": None}, "rows without a valid position"),
+        ({"position": 0}, "rows without a valid position"),
+        ({"click": None}, "rows without a valid click"),
+        ({"click": -1}, "rows without a valid click"),
+    ],
+)
+def test_broken_rows_are_set_aside_and_counted(tmp_path: Path, other: Row, reason: str) -> None:
+    rows = [shown(0, 1, 1, 1, 1), shown(0, 1, 2, 2, 0) | other, shown(0, 1, 3, 3, 0)]
+    counts = make(tmp_path / "out", save(tmp_path / "part.feather", rows))
+    assert {name: number for name, number in counts.items() if name.startswith("rows without") and number} == {
+        reason: 1
+    }
+    assert counts["rows"] == 2
+    assert pq.read_table(tmp_path / "out" / "log.parquet")["position"].to_pylist() == [1, 3]
+    assert cr.load(tmp_path / "out" / "features.parquet").n_rows == 2
+
+
+@pytest.mark.parametrize("broken", [None, np.full(768, np.nan, np.float16), np.full(768, np.inf, np.float16)])
+def test_a_row_without_an_embedding_stays_in_the_log(tmp_path: Path, broken: Any) -> None:
+    """Another page may have the document's embedding; if none has, the document has no features."""
+    rows = [
+        shown(0, 1, 1, 1, 1, query_document_embedding=broken),
+        shown(0, 1, 2, 2, 0, query_document_embedding=broken),
+        shown(1, 1, 1, 1, 0),
+    ]
+    counts = make(tmp_path / "out", save(tmp_path / "part.feather", rows))
+    assert (counts["rows"], counts["rows without an embedding"], counts["documents"]) == (3, 2, 1)
+    data = cr.load(tmp_path / "out" / "features.parquet")
+    np.testing.assert_array_equal(data.features[0], embedding(1, 1).astype(np.float32))
+
+
+def test_several_clicks_are_a_click(tmp_path: Path) -> None:
+    make(tmp_path / "out", save(tmp_path / "part.feather", [shown(0, 1, 1, 1, 3)]))
+    assert pq.read_table(tmp_path / "out" / "log.parquet")["clicked"].to_pylist() == [True]
+
+
+def test_files_of_another_form(tmp_path: Path) -> None:
+    rows = [shown(0, 1, 1, 1, 1)]
+    without = save(tmp_path / "a.feather", [{name: row[name] for name in row if name != "url_md5"} for row in rows])
+    with pytest.raises(FormatError, match=r"a\.feather: it has no url_md5; is it a part of Baidu-ULTR"):
+        make(tmp_path / "out", without)
+    unnamed = save(
+        tmp_path / "b.feather", [{name: row[name] for name in row if "query_" not in name[:9]} for row in rows]
+    )
+    with pytest.raises(FormatError, match="it has no query_document_embedding"):
+        make(tmp_path / "out", unnamed)
+    uneven = save(tmp_path / "c.feather", [*rows, shown(0, 1, 2, 2, 0, query_document_embedding=embedding(1, 2, 700))])
+    with pytest.raises(FormatError, match="an embedding has 700 numbers, others have 768"):
+        make(tmp_path / "out1", uneven)
+    halves = save(tmp_path / "halves.feather", [rows[0] | {"position": 1.5}])
+    with pytest.raises(FormatError, match=r"halves\.feather: not a part of Baidu-ULTR with whole numbers as position"):
+        make(tmp_path / "out3", halves)
+    far = save(tmp_path / "far.feather", [rows[0] | {"position": 2**31 + 1}])  # would wrap to a position below 0
+    with pytest.raises(FormatError, match=r"far\.feather: not a part of Baidu-ULTR with whole numbers as position"):
+        make(tmp_path / "out4", far)
+    (tmp_path / "d.feather").write_text("no Arrow at all")
+    with pytest.raises(FormatError, match=r"d\.feather: not a Feather, Arrow or Parquet file"):
+        make(tmp_path / "out", tmp_path / "d.feather")
+    hollow = save(
+        tmp_path / "e.feather", [shown(0, 1, 1, 1, 1, query_document_embedding=np.full(768, np.nan, np.float16))]
+    )
+    with pytest.raises(DataError, match=r"features\.parquet would be empty"):
+        make(tmp_path / "out2", hollow)
+
+
+def test_embeddings_of_more_than_half_precision_keep_it(tmp_path: Path) -> None:
+    exact = np.random.default_rng(0).normal(size=4).astype(np.float32)
+    table = pa.Table.from_pylist([shown(0, 1, 1, 1, 1, query_document_embedding=exact.tolist())])
+    feather.write_feather(table, tmp_path / "wide.feather", compression="uncompressed")
+    make(tmp_path / "out", tmp_path / "wide.feather")
+    np.testing.assert_array_equal(cr.load(tmp_path / "out" / "features.parquet", cache=False).features[0], exact)
+
+
+def test_offsets_that_point_outside_the_file_are_refused(tmp_path: Path) -> None:
+    """Arrow trusts them, and would read memory that is not its own."""
+    path = save(tmp_path / "a.feather", [shown(0, 1, 1, 1, 1), shown(0, 1, 2, 2, 0)])
+    batch = pa.ipc.open_file(path).get_batch(0)
+    name = batch.column(batch.schema.get_field_index("url_md5"))
+    offsets = name.buffers()[1].to_pybytes()[:12]
+    content = path.read_bytes()
+    assert content.count(offsets) >= 1
+    path.write_bytes(content.replace(offsets, offsets[:4] + b"\xff\xff\xff\x7f" + offsets[8:]))
+    with pytest.raises(FormatError, match=r"a\.feather: not a Feather, Arrow or Parquet file"):
+        make(tmp_path / "out", path)
+
+
+def test_a_damaged_file_leaves_nothing(parts: dict[Path, list[Row]], tmp_path: Path) -> None:
+    path = next(iter(parts))
+    path.write_bytes(path.read_bytes()[:-2000])
+    with pytest.raises(FormatError, match=r"part-1_split-0\.feather: not a Feather"):
+        prepare("baidu-ultr", [path.parent], tmp_path / "out")
+    assert [entry.name for entry in tmp_path.iterdir()] == ["parts"]
+
+
+# -- labels ------------------------------------------------------------------------------------------------------------
+
+
+def test_annotations(parts: dict[Path, list[Row]], tmp_path: Path) -> None:
+    rows = [
+        {
+            "query_no": query,
+            "query_id": "0",  # not unique
+            "query_md5": md5(f"query {query}"),
+            "text_md5": md5(f"text {document}"),
+            "label": label,
+            "frequency_bucket": 3,
+            "query_document_embedding": embedding(query, document),
+        }
+        for query, document, label in [(0, 1, 4), (0, 2, 0), (7, 1, 1), (7, 5, None)]
+    ]
+    save(tmp_path / "parts" / "validation.feather", rows)
+    made = prepare("baidu-ultr", [tmp_path / "parts"], tmp_path / "out")
+    data = cr.load(tmp_path / "out" / "annotations.parquet")
+    assert data.labels is not None
+    assert dict(zip(data.query_ids.tolist(), np.diff(data.offsets).tolist(), strict=True)) == {
+        md5("query 0"): 2,
+        md5("query 7"): 1,
+    }
+    assert sorted(data.labels.tolist()) == [0, 1, 4]
+    assert made.counts["annotations"] == 3
+    assert made.counts["annotated rows without query, text or label"] == 1
+    assert cr.load(tmp_path / "out" / "features.parquet").n_rows == made.counts["documents"]

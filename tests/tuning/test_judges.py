@@ -1,0 +1,137 @@
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from scenes import scene
+
+from cldrank import losses
+from cldrank.clicks.table import ClickTable
+from cldrank.data.dataset import RankingDataset
+from cldrank.errors import CldrankWarning, DataError, UsageError
+from cldrank.estimators import IPS
+from cldrank.estimators.evidence import check_propensities
+from cldrank.estimators.observing import observe
+from cldrank.evaluation import evaluate
+from cldrank.measures import Measure
+from cldrank.models.network.lists import target_lists
+from cldrank.propensity import AffineClicks, Propensities
+from cldrank.tuning import judges
+
+
+@given(st.integers(0, 50), st.booleans())
+def test_concordance_is_that_of_the_training_loop(seed: int, ties: bool) -> None:
+    given_scene = scene(seed, queries=12, candidates=7, shown=5)
+    lists = target_lists(observe(*given_scene).shown_rows())
+    scores = np.random.default_rng(seed).normal(size=given_scene.data.n_rows)
+    scores = np.round(scores) if ties else scores
+    right, whole = judges.preference_agreement(scores, lists)
+    for index in range(len(lists)):
+        own = slice(lists.offsets[index], lists.offsets[index + 1])
+        target, weight = (torch.from_numpy(values[own])[None].double() for values in (lists.target, lists.weight))
+        preference = losses.preferences(target, weight)
+        expected = losses.concordance(torch.from_numpy(scores[lists.rows[own]])[None], preference)
+        np.testing.assert_allclose([right[index], whole[index]], [float(value[0]) for value in expected], rtol=1e-9)
+
+
+def test_blocks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    given_scene = scene(1)
+    lists = target_lists(observe(*given_scene).shown_rows())
+    scores = np.random.default_rng(0).normal(size=given_scene.data.n_rows)
+    whole = judges.preference_agreement(scores, lists)
+    monkeypatch.setattr(judges, "_BLOCK", 20)
+    np.testing.assert_array_equal(judges.preference_agreement(scores, lists), whole)
+
+
+def test_any_model_is_judged_by_its_scores() -> None:
+    given_scene = scene(2)
+    judge = judges.HeldOutClicks(*given_scene)
+    fitted = IPS().fit(*given_scene)
+
+    class ByTable:
+        def predict(self, features: Any) -> Any:
+            assert isinstance(features, np.ndarray)
+            assert np.shares_memory(features, given_scene.data.features)  # the table itself, not a copy
+            return fitted.predict(features)
+
+    scores = fitted.predict(given_scene.data)
+    for model in (fitted.ranker_, ByTable(), scores):
+        np.testing.assert_array_equal(judge.gains(model), judge.gains(fitted))
+    np.testing.assert_allclose(judge.gains(scores) + judge.gains(-scores), judge.weight)
+    for wrong in (scores[1:], np.where(scores == scores[0], np.nan, scores)):
+        with pytest.raises(DataError, match="judging needs a finite score of each"):
+            judge.gains(wrong)
+
+
+def test_trust_is_taken_off_before_judging() -> None:
+    data = RankingDataset.from_arrays([[1], [2], [3], [4]], [7, 7, 8, 8])
+    clicks = ClickTable.from_arrays(data, position=[1, 2, 2, 1], impressions=[10] * 4, clicks=[7, 3, 1, 9])
+    trust = AffineClicks(slope=np.array([0.4, 0.4]), base=np.array([0.5, 0.0]))
+    judge = judges.HeldOutClicks(data, clicks, trust)  # t = 0.5, 0.75; 0.25, 1
+    np.testing.assert_allclose(judge.weight, [10 * 0.25, 10 * 0.75], rtol=1e-6)
+    np.testing.assert_allclose(judge.gains(np.array([1.0, 0.0, 0.0, 1.0])), [0, 7.5], rtol=1e-6)
+
+
+def test_the_standard_error_is_that_of_resampled_queries() -> None:
+    random = np.random.default_rng(0)
+    weight = random.gamma(2.0, size=400)
+    gains = weight * random.beta(3, 1, size=400)
+    found = judges.mean_of(gains, weight)
+    draws = random.integers(0, 400, (4000, 400))
+    resampled = gains[draws].sum(1) / weight[draws].sum(1)
+    assert found.value == pytest.approx(gains.sum() / weight.sum())
+    assert found.error == pytest.approx(resampled.std(), rel=0.06)
+
+
+def test_labels_are_judged_as_by_evaluate() -> None:
+    random = np.random.default_rng(0)
+    data = RankingDataset.from_arrays(random.normal(size=(60, 2)), np.arange(60) // 6, random.integers(0, 3, 60))
+    fitted = scene(0, width=2)
+    ranker = IPS().fit(*fitted).ranker_
+    judge = judges.Labels(data, "ndcg@3")
+    assert judge.name == "nDCG@3"
+    found = judges.mean_of(judge.gains(ranker), judge.weight)
+    assert found.value == pytest.approx(evaluate(ranker, data, "nDCG@3")["nDCG@3"])
+    with pytest.raises(UsageError, match="smaller values of ARP are better"):
+        judges.Labels(data, "ARP")
+    with pytest.raises(UsageError, match="no labels"):
+        judges.Labels(fitted.data, "AP")
+    with pytest.raises(DataError, match="too few queries"):
+        judges.Labels(data[:1], "AP")
+
+
+def test_only_a_measure_to_maximise_is_tuned_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Measure, "known", dict(Measure.known))  # forget the two below afterwards
+
+    class Depth(Measure):
+        name, higher_is_better = "Depth", False
+
+        def _values(self, ranking: Any) -> Any:
+            raise AssertionError(ranking)
+
+    class ARPlus(Depth):
+        name, higher_is_better = "ARPlus", True
+
+    data = RankingDataset.from_arrays(np.eye(4), [1, 1, 2, 2], [0, 1, 0, 1])
+    with pytest.raises(UsageError, match=r"smaller values of Depth are better.*nDCG@10"):
+        judges.Labels(data, "depth")
+    assert judges.Labels(data, "arplus").name == "ARPlus"
+
+
+def test_a_curve_that_the_clicks_refute_is_raised_before_judging() -> None:
+    data = RankingDataset.from_arrays(np.zeros((200, 1)), np.arange(200) // 2)
+    table = ClickTable.from_arrays(
+        data, position=[1, 2] * 100, impressions=[100] * 200, clicks=np.tile([80, 15, 20, 25], 50)
+    )
+    steep = Propensities(np.array([1, 0.1]))
+    with pytest.warns(CldrankWarning, match="position 2 are clicked too often.*They were raised"):
+        _, judge = judges.split_clicks(data, table, steep, 0.3, 1)
+    with pytest.warns(CldrankWarning):
+        raised = check_propensities(steep, table, "tuning", None, "raise").per_cell(table)[1]
+    assert 0.2 < raised < 0.5
+    preferences = 100 * np.abs(np.array([0.8 - 0.15 / raised, 0.2 - 0.25 / raised]))  # one pair on each page
+    np.testing.assert_allclose(np.unique(judge.weight.round(3)), np.sort(preferences), atol=1e-3)
