@@ -32,10 +32,10 @@ import numpy as np
 import cldrank as cr
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import CldrankWarning, MissingDependencyError
-from cldrank.estimators import Oracle
 from cldrank.export import ExportFormat, ExportRequest, Parity, export_formats
 from cldrank.export.format import InexpressibleError
 from cldrank.export.replay import NamedTable
+from cldrank.methods import Oracle
 from cldrank.models import MLP, Linear, Run, Trees
 from cldrank.rankers import Ranker
 from cldrank.scaling import MinMax, SignedLog, Standard

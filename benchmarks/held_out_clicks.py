@@ -17,8 +17,8 @@ import numpy as np
 import cldrank as cr
 from cldrank import catalogue, segments
 from cldrank.clicks.simulate import PositionBased, Simulation, TopK
-from cldrank.estimators import CLD, CLDPair, Method, SVMRank
-from cldrank.estimators.registry import configured
+from cldrank.methods import CLD, CLDPair, Method, SVMRank
+from cldrank.methods.registry import configured
 from cldrank.tuning.judges import HeldOutClicks, Judge, Labels, mean_of
 
 CUTOFF, ETA, NOISE, SESSIONS, HELD_OUT = 5, 1.0, 0.1, 10**5, 0.2

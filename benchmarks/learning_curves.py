@@ -15,7 +15,7 @@ from typing import Any
 import cldrank as cr
 from cldrank import catalogue
 from cldrank.clicks.simulate import PositionBased, Simulation, TopK
-from cldrank.estimators.evidence import needed
+from cldrank.methods.evidence import needed
 
 MODELS: dict[str, Any] = {
     "Naive": cr.Naive(model=cr.MLP(epochs=30)),

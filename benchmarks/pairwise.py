@@ -37,7 +37,7 @@ from cldrank import catalogue, losses
 from cldrank import scaling as scalings
 from cldrank.clicks.simulate import PositionBased, Simulation, TopK
 from cldrank.data.dataset import RankingDataset
-from cldrank.estimators.observing import observe
+from cldrank.methods.observing import observe
 from cldrank.models import MLP, Run
 from cldrank.models.network.flat import FlatParameters
 from cldrank.models.network.lists import BatchSource, observed_lists

@@ -26,9 +26,9 @@ import cldrank as cr
 from cldrank import catalogue
 from cldrank.clicks.simulate import PositionBased, Simulation, TopK
 from cldrank.errors import CldrankWarning
-from cldrank.estimators import CLD, IPS, PIJD, CLDPair, HeckmanRank, Naive, Oracle, RankAgg, SVMRank
-from cldrank.estimators.evidence import needed
 from cldrank.measures import mean_interval
+from cldrank.methods import CLD, IPS, PIJD, CLDPair, HeckmanRank, Naive, Oracle, RankAgg, SVMRank
+from cldrank.methods.evidence import needed
 from cldrank.models import MLP, Linear, Run
 
 MEASURES = ("nDCG@1", "nDCG@3", "AP")

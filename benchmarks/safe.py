@@ -30,8 +30,8 @@ from numpy.typing import NDArray
 import cldrank as cr
 from cldrank import catalogue, segments
 from cldrank.clicks.simulate import PositionBased, Simulation
-from cldrank.estimators import IPS, Method, Naive, Oracle, SVMRank
-from cldrank.estimators.evidence import needed
+from cldrank.methods import IPS, Method, Naive, Oracle, SVMRank
+from cldrank.methods.evidence import needed
 from cldrank.safety import Safe, UnsafeError
 
 DEPTH, NOISE, MARGIN, QUERIES = 5, 0.1, 0.01, 1000

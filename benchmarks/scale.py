@@ -32,8 +32,8 @@ from numpy.typing import NDArray
 from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
 from cldrank.data.loading import load
-from cldrank.estimators.cld import CLD
-from cldrank.estimators.evidence import Evidence
+from cldrank.methods.cld import CLD
+from cldrank.methods.evidence import Evidence
 from cldrank.models import Linear
 from cldrank.models.linear.points import _Work
 from cldrank.propensity import Propensities

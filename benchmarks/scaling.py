@@ -42,9 +42,9 @@ from cldrank.clicks.simulate import PositionBased, Simulation, TopK
 from cldrank.clicks.table import ClickTable
 from cldrank.data import RankingDataset, catalogue, synthetic
 from cldrank.errors import CldrankWarning
-from cldrank.estimators import CLD, IPS, CLDPair, Oracle, SVMRank
-from cldrank.estimators.evidence import needed
 from cldrank.measures import mean_interval
+from cldrank.methods import CLD, IPS, CLDPair, Oracle, SVMRank
+from cldrank.methods.evidence import needed
 from cldrank.models import MLP, Linear, Run
 from cldrank.propensity import Propensities
 from cldrank.runs import Processes

@@ -26,8 +26,8 @@ from cldrank.clicks.simulate import FirstSwaps, PositionBased, Simulation
 from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import CldrankWarning
-from cldrank.estimators import SVMRank
-from cldrank.estimators.registry import configured, methods
+from cldrank.methods import SVMRank
+from cldrank.methods.registry import configured, methods
 from cldrank.propensity import AllPairs, BySegment, Propensities, SegmentPropensities
 from cldrank.propensity.segment_propensities import Curve
 

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from cldrank import measures, scaling, segments
 from cldrank.data import RankingDataset, synthetic
-from cldrank.estimators import Oracle
+from cldrank.methods import Oracle
 from cldrank.models import Linear
 
 Scores = NDArray[Any]

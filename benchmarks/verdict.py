@@ -30,7 +30,7 @@ from verdict_tables import tables  # noqa: E402
 
 import cldrank as cr  # noqa: E402
 from cldrank.data import RankingDataset, synthetic  # noqa: E402
-from cldrank.estimators import Oracle, SVMRank  # noqa: E402
+from cldrank.methods import Oracle, SVMRank  # noqa: E402
 from cldrank.models import Linear, Trees  # noqa: E402
 from cldrank.rankers.trees import TreeRanker  # noqa: E402
 from cldrank.runs import Processes  # noqa: E402

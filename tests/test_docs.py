@@ -28,7 +28,7 @@ import cldrank as cr
 import docs
 from cldrank.cli import app
 from cldrank.errors import CldrankError, CldrankWarning
-from cldrank.estimators import methods
+from cldrank.methods import methods
 
 ROOT = Path(__file__).parents[1]
 

@@ -11,7 +11,7 @@ import pytest
 
 from cldrank import errors
 from cldrank.errors import CldrankError, CldrankWarning, DataError, FormatError, UnidentifiableError, UsageError
-from cldrank.estimators import NotFittedError
+from cldrank.methods import NotFittedError
 
 KINDS = [
     *(

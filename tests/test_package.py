@@ -7,7 +7,7 @@ import sys
 import pytest
 
 import cldrank
-from cldrank.estimators import methods
+from cldrank.methods import methods
 from cldrank.models import models
 
 HEAVY = ("torch", "sklearn", "numba", "pandas", "optuna")
@@ -33,7 +33,7 @@ def test_importing_it_loads_nothing_heavy() -> None:
 
 def test_the_rooms_that_users_need_are_modules() -> None:
     for room in (
-        "clicks", "data", "estimators", "evaluation", "export", "measures", "models", "pipeline", "propensity",
+        "clicks", "data", "evaluation", "export", "measures", "methods", "models", "pipeline", "propensity",
         "rankers", "scaling", "tuning",
     ):  # fmt: skip
         assert inspect.ismodule(getattr(cldrank, room))
@@ -80,7 +80,7 @@ def test_other_names_are_refused(name: str) -> None:
 @pytest.mark.parametrize(
     ("uses", "allowed"),
     [
-        ("cldrank.CLD; cldrank.CLDPair; cldrank.estimators.method_named('cld')()", set()),
+        ("cldrank.CLD; cldrank.CLDPair; cldrank.methods.method_named('cld')()", set()),
         ("cldrank.MLP(); cldrank.Trees(); cldrank.Linear()", set()),
         ("cldrank.ClickTable; cldrank.RankingDataset; cldrank.Propensities; cldrank.propensity.AllPairs()", set()),
         ("cldrank.evaluate; cldrank.compare; cldrank.measures; cldrank.safety; cldrank.tune", set()),

@@ -39,7 +39,7 @@ those of `MLP` that are not about layers."""
 
 def methods_page() -> str:
     """All methods in a table, then the parameters of each method, of the models and of a run."""
-    from cldrank.estimators import methods
+    from cldrank.methods import methods
     from cldrank.models import Run, models
     from cldrank.parameters import parameters
 
@@ -58,8 +58,8 @@ def methods_page() -> str:
 
 
 def _methods(kinds: Iterable[Any]) -> Iterator[str]:
-    from cldrank.estimators.needs import learned_from
-    from cldrank.estimators.registry import usable_models
+    from cldrank.methods.needs import learned_from
+    from cldrank.methods.registry import usable_models
 
     yield "| method | name | class | what it does | needs | corrects | models |"
     yield "|---|---|---|---|---|---|---|"

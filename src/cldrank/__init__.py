@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from cldrank import catalogue as catalogue
     from cldrank import clicks as clicks
     from cldrank import data as data
-    from cldrank import estimators as estimators
     from cldrank import evaluation as evaluation
     from cldrank import export as export
     from cldrank import judgements as judgements
     from cldrank import measures as measures
+    from cldrank import methods as methods
     from cldrank import models as models
     from cldrank import pipeline as pipeline
     from cldrank import propensity as propensity
@@ -35,23 +35,23 @@ if TYPE_CHECKING:
     from cldrank.data.dataset import RankingDataset as RankingDataset
     from cldrank.data.loading import load as load
     from cldrank.data.query_hash import held_out as held_out
-    from cldrank.estimators import CLD as CLD
-    from cldrank.estimators import IPS as IPS
-    from cldrank.estimators import PIJD as PIJD
-    from cldrank.estimators import AffineIPS as AffineIPS
-    from cldrank.estimators import BayesIPS as BayesIPS
-    from cldrank.estimators import CLDPair as CLDPair
-    from cldrank.estimators import HeckmanRank as HeckmanRank
-    from cldrank.estimators import InterventionAware as InterventionAware
-    from cldrank.estimators import Naive as Naive
-    from cldrank.estimators import Oracle as Oracle
-    from cldrank.estimators import PolicyAwareIPS as PolicyAwareIPS
-    from cldrank.estimators import RankAgg as RankAgg
-    from cldrank.estimators import SVMRank as SVMRank
     from cldrank.evaluation import compare as compare
     from cldrank.evaluation import evaluate as evaluate
     from cldrank.export import export_ranker as export_ranker
     from cldrank.judgements import judge_documents as judge_documents
+    from cldrank.methods import CLD as CLD
+    from cldrank.methods import IPS as IPS
+    from cldrank.methods import PIJD as PIJD
+    from cldrank.methods import AffineIPS as AffineIPS
+    from cldrank.methods import BayesIPS as BayesIPS
+    from cldrank.methods import CLDPair as CLDPair
+    from cldrank.methods import HeckmanRank as HeckmanRank
+    from cldrank.methods import InterventionAware as InterventionAware
+    from cldrank.methods import Naive as Naive
+    from cldrank.methods import Oracle as Oracle
+    from cldrank.methods import PolicyAwareIPS as PolicyAwareIPS
+    from cldrank.methods import RankAgg as RankAgg
+    from cldrank.methods import SVMRank as SVMRank
     from cldrank.models import MLP as MLP
     from cldrank.models import Linear as Linear
     from cldrank.models import Run as Run
@@ -84,7 +84,7 @@ _HOMES = {
     **dict.fromkeys(("MLP", "Linear", "Run", "TorchModule", "Trees"), "cldrank.models"),
 }
 _ROOMS = (
-    "auditing", "catalogue", "clicks", "data", "estimators", "evaluation", "export", "judgements", "measures", "models",
+    "auditing", "catalogue", "clicks", "data", "evaluation", "export", "judgements", "measures", "methods", "models",
     "pipeline", "propensity", "rankers", "safety", "scaling", "tuning",
 )  # fmt: skip
 
@@ -95,12 +95,12 @@ def __getattr__(name: str) -> Any:
     if name not in _HOMES and not name[:1].isupper():  # not a method: perhaps a module that is yet to be imported
         raise AttributeError(f"module 'cldrank' has no attribute {name!r}")
     try:
-        return getattr(import_module(_HOMES.get(name, "cldrank.estimators")), name)
+        return getattr(import_module(_HOMES.get(name, "cldrank.methods")), name)
     except AttributeError:
         raise AttributeError(f"module 'cldrank' has no attribute {name!r}") from None
 
 
 def __dir__() -> list[str]:
-    from cldrank.estimators import methods
+    from cldrank.methods import methods
 
     return sorted(["__version__", "errors", *_HOMES, *_ROOMS, *(kind.__name__ for kind in methods().values())])

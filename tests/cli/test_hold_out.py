@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import cldrank as cr
-from cldrank.estimators import methods
+from cldrank.methods import methods
 
 Run = Callable[..., Any]
 FROM = ("-f", "train.parquet", "-c", "cells.parquet", "-p", "power:1.0")

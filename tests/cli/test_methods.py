@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import cldrank as cr
-from cldrank.estimators import Method, methods
-from cldrank.estimators.registry import configured, settings_of, unused_settings, usable_models
+from cldrank.methods import Method, methods
+from cldrank.methods.registry import configured, settings_of, unused_settings, usable_models
 from cldrank.models import Run as RunSettings
 from cldrank.parameters import parameters
 

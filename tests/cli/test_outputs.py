@@ -17,7 +17,7 @@ import pytest
 import typer
 
 from cldrank import cli
-from cldrank.estimators import methods
+from cldrank.methods import methods
 
 Run = Callable[..., Any]
 

@@ -13,7 +13,7 @@ import pytest
 
 import cldrank as cr
 from cldrank.clicks.simulate import NeighbourSwaps, Simulation, TrustBiased
-from cldrank.estimators import methods
+from cldrank.methods import methods
 from cldrank.propensity import AffineClicks
 
 Run = Callable[..., Any]

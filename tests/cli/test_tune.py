@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import cldrank as cr
-from cldrank.estimators.registry import configured
+from cldrank.methods.registry import configured
 from cldrank.propensity import AffineClicks
 
 Run = Callable[..., Any]

@@ -16,7 +16,7 @@ from cldrank import measures, scaling
 from cldrank.data import RankingDataset, synthetic
 from cldrank.data.synthetic import web10k, yahoo
 from cldrank.errors import UsageError
-from cldrank.estimators import Oracle
+from cldrank.methods import Oracle
 from cldrank.models import Linear
 
 KINDS = list(synthetic.KINDS)

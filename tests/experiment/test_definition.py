@@ -213,7 +213,7 @@ def test_units_are_counted_before_any_is_made() -> None:
 
 def test_a_label_is_not_taken_twice(folder: Path) -> None:
     with pytest.raises(UsageError, match="there is a method CLD already"):
-        read("small.toml", methods=["cldrank.estimators:CLD"])
+        read("small.toml", methods=["cldrank.methods:CLD"])
     assert [one.label for one in read("small.toml", methods=["CLD", "cld"]).methods] == ["CLD"]
 
 

@@ -13,13 +13,13 @@ from cldrank.clicks.simulate import PositionBased, Simulation
 from cldrank.clicks.table import ClickTable
 from cldrank.data.loading import load
 from cldrank.errors import UsageError
-from cldrank.estimators import CLD, SVMRank
 from cldrank.evaluation import evaluate
 from cldrank.experiment import work
 from cldrank.experiment.definition import read
 from cldrank.experiment.results import load_results
 from cldrank.experiment.units import Progress, Unit, _group, plan, units
 from cldrank.experiment.units import run as run_units
+from cldrank.methods import CLD, SVMRank
 from cldrank.models import Run
 from cldrank.propensity import Propensities
 

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from cldrank.errors import CldrankError, MissingDependencyError, UsageError
-from cldrank.estimators import CLD, HeckmanRank, methods
-from cldrank.estimators.registry import usable_models
 from cldrank.experiment.makers import check_use, find, identify, import_what_is_needed, make_method, maker
 from cldrank.experiment.peers import PEERS
+from cldrank.methods import CLD, HeckmanRank, methods
+from cldrank.methods.registry import usable_models
 from cldrank.models import MLP, Linear, Run, Trees
 from cldrank.scaling import Standard, rule_of
 

@@ -8,10 +8,10 @@ import pytest
 
 from cldrank.clicks.simulate import PositionBased, Simulation
 from cldrank.data.loading import load
-from cldrank.estimators import CLD, SVMRank
 from cldrank.evaluation import evaluate
 from cldrank.experiment.definition import read
 from cldrank.experiment.units import units
+from cldrank.methods import CLD, SVMRank
 from cldrank.models import Run
 from cldrank.propensity import Propensities
 from cldrank.runs import Outcome

@@ -21,13 +21,13 @@ import tricky
 
 from cldrank.data import load
 from cldrank.errors import MissingDependencyError, UsageError
-from cldrank.estimators import Oracle
 from cldrank.export import Parity, export_ranker
 from cldrank.export.format import Exported, ExportRequest, InexpressibleError
 from cldrank.export.formats.elasticsearch import ElasticSearch
 from cldrank.export.replay import NamedTable
 from cldrank.export.replay import elasticsearch as module
 from cldrank.export.replay import elasticsearch as replay
+from cldrank.methods import Oracle
 from cldrank.models import Trees
 from cldrank.rankers import Ranker, TreeRanker
 

@@ -16,12 +16,12 @@ import tricky
 from cldrank import scaling
 from cldrank.data import load
 from cldrank.errors import UsageError
-from cldrank.estimators import Oracle
 from cldrank.export import Parity
 from cldrank.export.format import Exported, ExportRequest, InexpressibleError
 from cldrank.export.formats.opensearch import OpenSearch, _missing_rule
 from cldrank.export.replay import NamedTable
 from cldrank.export.replay import opensearch as replay
+from cldrank.methods import Oracle
 from cldrank.models import Linear, Trees
 from cldrank.rankers import LinearRanker, Ranker
 

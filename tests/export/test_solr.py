@@ -151,7 +151,7 @@ class TestParity:
     @pytest.mark.parametrize("split", ["mq2008:fold1/test", "web10k-sample:test", "msrd:test"])
     def test_on_real_features(self, split: str) -> None:
         import cldrank as cr
-        from cldrank.estimators import Oracle
+        from cldrank.methods import Oracle
 
         data = cr.load(split)
         data = data[: int(np.searchsorted(data.offsets, 5000))]

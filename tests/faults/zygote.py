@@ -50,8 +50,8 @@ def _import_all() -> None:
     import torch
 
     import cldrank.cli
-    import cldrank.estimators
     import cldrank.experiment.units
+    import cldrank.methods
     import cldrank.tuning.study
 
     del duckdb, numba, optuna, pyarrow, scipy, sklearn, torch, cldrank

@@ -16,7 +16,7 @@ from small_networks import GIVEN, SMALL, scores, small_pair, stop_after
 
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import CldrankError, ConvergenceWarning, FormatError, UsageError
-from cldrank.estimators import CLD, IPS, CLDPair
+from cldrank.methods import CLD, IPS, CLDPair
 from cldrank.models import MLP, Epoch, Run, TorchModule, checkpoint
 from cldrank.models.network import loop
 from cldrank.rankers import load_ranker
@@ -294,7 +294,7 @@ SCRIPT = """
     import os, signal, sys, time
     sys.path.insert(0, {estimators!r})
     from scenes import scene
-    from cldrank.estimators import CLDPair
+    from cldrank.methods import CLDPair
     from cldrank.models import MLP, Run
 
     signal.signal(signal.SIGINT, signal.default_int_handler)  # as in a terminal, whoever started this process
@@ -331,7 +331,7 @@ class Ended(NamedTuple):
 
 @pytest.fixture(scope="module")
 def ended(tmp_path_factory: pytest.TempPathFactory) -> Ended:
-    folder, estimators = tmp_path_factory.mktemp("process"), Path(__file__).parents[1] / "estimators"
+    folder, estimators = tmp_path_factory.mktemp("process"), Path(__file__).parents[1] / "methods"
     command = [sys.executable, "-c", textwrap.dedent(SCRIPT).format(estimators=str(estimators))]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     with subprocess.Popen(

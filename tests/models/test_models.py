@@ -8,7 +8,7 @@ import pytest
 
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import MissingDependencyError, UsageError
-from cldrank.estimators import Naive, Oracle, SVMRank
+from cldrank.methods import Naive, Oracle, SVMRank
 from cldrank.models import MLP, Linear, Model, TorchModule, models
 from cldrank.models.model import can
 

@@ -82,7 +82,7 @@ def share(method: str, simulation: Mapping[str, float], assumed: float) -> float
 
 def configuration(method: str, seed: int, simulation: Mapping[str, float], assumed: float) -> dict[str, Any]:
     """What a unit was told; Oracle looks at no clicks."""
-    home, chosen = _CHOSEN.get(method, (f"cldrank.estimators:{method}", {"l2": 0.003}))
+    home, chosen = _CHOSEN.get(method, (f"cldrank.methods:{method}", {"l2": 0.003}))
     described = {"class": home, "parameters": {**chosen, "seed": seed}, "defaults": {}}
     told = {"cldrank": "0.3.0", "data": {"name": "made"}, "method": described, "seed": seed}
     if method.startswith("Oracle"):

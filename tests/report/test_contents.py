@@ -126,7 +126,7 @@ class TestDocument:
         cells = [
             cell for block in document.every_block() if isinstance(block, Table) for row in block.rows for cell in row
         ]
-        assert "cldrank.estimators:CLD, gamma = 0.1 or 0.2, l2 = 0.003" in cells
+        assert "cldrank.methods:CLD, gamma = 0.1 or 0.2, l2 = 0.003" in cells
 
     def test_failures_are_gathered_by_error(self, found: dict[tuple[str, str], Section]) -> None:
         document = report_document([found["rq3-noise", "msrd"]])

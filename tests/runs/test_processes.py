@@ -13,7 +13,7 @@ import pytest
 from scenes import scene
 
 from cldrank.errors import CldrankError
-from cldrank.estimators import IPS
+from cldrank.methods import IPS
 from cldrank.runs import Finished, Processes, share
 
 # -- processes ---------------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ import pytest
 from scenes import scene
 
 from cldrank.errors import CldrankError, FormatError
-from cldrank.estimators import IPS
+from cldrank.methods import IPS
 from cldrank.tuning import tune
 
 SCENE = scene(0, queries=60)

@@ -13,11 +13,11 @@ from cldrank import losses
 from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import CldrankWarning, DataError, UsageError
-from cldrank.estimators import IPS
-from cldrank.estimators.evidence import check_propensities
-from cldrank.estimators.observing import observe
 from cldrank.evaluation import evaluate
 from cldrank.measures import Measure
+from cldrank.methods import IPS
+from cldrank.methods.evidence import check_propensities
+from cldrank.methods.observing import observe
 from cldrank.models.network.lists import target_lists
 from cldrank.propensity import AffineClicks, Propensities
 from cldrank.tuning import judges

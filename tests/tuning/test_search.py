@@ -14,8 +14,8 @@ from scenes import scene
 
 from cldrank.data.query_hash import held_out
 from cldrank.errors import CldrankError, CldrankWarning, DataError, UsageError
-from cldrank.estimators import CLD, IPS, AffineIPS, CLDPair, Naive, Oracle, PolicyAwareIPS
 from cldrank.files import holding
+from cldrank.methods import CLD, IPS, AffineIPS, CLDPair, Naive, Oracle, PolicyAwareIPS
 from cldrank.models import MLP, Linear, Run
 from cldrank.propensity import AffineClicks
 from cldrank.tuning import Range, search, tune

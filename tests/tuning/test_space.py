@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from cldrank.errors import UsageError
-from cldrank.estimators import (
+from cldrank.methods import (
     CLD,
     IPS,
     PIJD,

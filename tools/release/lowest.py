@@ -12,7 +12,7 @@ from release.steps import Release, ReleaseError, run_command
 
 PYTHON = "3.11"
 TESTED = (
-    "src", "tests/cli", "tests/clicks", "tests/data", "tests/estimators", "tests/evaluation", "tests/experiment",
+    "src", "tests/cli", "tests/clicks", "tests/data", "tests/methods", "tests/evaluation", "tests/experiment",
     "tests/export", "tests/judgements", "tests/measures", "tests/models", "tests/pipeline", "tests/propensity",
     "tests/rankers", "tests/report", "tests/safety", "tests/service", "tests/tuning",
 )  # fmt: skip

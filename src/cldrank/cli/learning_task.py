@@ -15,7 +15,7 @@ from cldrank.errors import UsageError
 if TYPE_CHECKING:
     from cldrank.clicks.table import ClickTable
     from cldrank.data.dataset import RankingDataset
-    from cldrank.estimators import Method
+    from cldrank.methods import Method
     from cldrank.propensity.segment_propensities import Curve
 
 
@@ -97,7 +97,7 @@ class LearningTask(Sources):
         judges   clicks judge rankers as well
         safe     they do since `--safe` was said
         """
-        from cldrank.estimators.needs import uses_clicks, uses_curve
+        from cldrank.methods.needs import uses_clicks, uses_curve
 
         name, needs = self.method.name, self.method.required
         if not uses_clicks(needs):

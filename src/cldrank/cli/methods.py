@@ -17,7 +17,7 @@ from cldrank.cli.learning_task import LearningTask, Sources, corrects_if_asked
 from cldrank.errors import UsageError
 
 if TYPE_CHECKING:
-    from cldrank.estimators import Method
+    from cldrank.methods import Method
     from cldrank.parameters import Parameter
 
 _SHORT = {"-c": "clicks", "-p": "propensity"}
@@ -32,14 +32,14 @@ class MethodCommands(TyperGroup):
     def list_commands(self, ctx: Any) -> list[str]:
         """All methods."""
         del ctx
-        from cldrank.estimators import methods
+        from cldrank.methods import methods
 
         return list(methods())
 
     def get_command(self, ctx: Any, cmd_name: str, model: str | None = None) -> TyperCommand | None:
         """The command of a method, with the options of one model."""
         del ctx
-        from cldrank.estimators import methods
+        from cldrank.methods import methods
 
         kind = methods().get(cmd_name)
         return None if kind is None else _command(type(self), kind, model)
@@ -52,7 +52,7 @@ class MethodCommands(TyperGroup):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """The command, with the options of the model that the call names."""
-        from cldrank.estimators import method_named
+        from cldrank.methods import method_named
 
         method_named(args[0])  # refuses an unknown one with the nearest there is
         return args[0], self.get_command(ctx, args[0], _named_model(args)), args[1:]
@@ -127,7 +127,7 @@ def _command(commands: type[MethodCommands], kind: type[Method], model: str | No
 
 
 def _about(kind: type[Method]) -> str:
-    from cldrank.estimators.needs import TRUST_BIAS, learned_from
+    from cldrank.methods.needs import TRUST_BIAS, learned_from
 
     corrects = f"Corrects {' and '.join(kind.corrects)} bias. " if kind.corrects else ""
     estimated = f" ({TRUST_BIAS})" if kind.needs == "trust" else ""
@@ -136,7 +136,7 @@ def _about(kind: type[Method]) -> str:
 
 def _evidence(kind: type[Method], judges: bool) -> list[Option]:
     """The options that say where to find what a method learns from."""
-    from cldrank.estimators.needs import uses_clicks, uses_curve
+    from cldrank.methods.needs import uses_clicks, uses_curve
 
     every = field_options(Sources)
     if not uses_clicks(kind.needs):
@@ -147,14 +147,14 @@ def _evidence(kind: type[Method], judges: bool) -> list[Option]:
 
 def _reading(kind: type[Method]) -> list[Option]:
     """The options that say how files are to be read."""
-    from cldrank.estimators.needs import uses_clicks
+    from cldrank.methods.needs import uses_clicks
 
     of_logs = field_options(log_options.LogReading) if uses_clicks(kind.needs) else []
     return [*of_logs, *field_options(options.Reading)]
 
 
 def _model_option(kind: type[Method]) -> Option:
-    from cldrank.estimators.registry import usable_models
+    from cldrank.methods.registry import usable_models
 
     names = list(usable_models(kind))
     text = f"The model to fit; --help shows its options. [default: {names[0]}]"
@@ -167,7 +167,7 @@ Settings = Mapping[str, tuple["Parameter", str]]
 
 def _settings(kind: type[Method], model: str | None) -> Settings:
     """What can be set of the method, the model and the run, by name, each with the title of its panel."""
-    from cldrank.estimators.registry import configured, unused_settings
+    from cldrank.methods.registry import configured, unused_settings
     from cldrank.models import Run
     from cldrank.parameters import parameters
 
@@ -183,7 +183,7 @@ def _settings(kind: type[Method], model: str | None) -> Settings:
 
 def _chosen(kind: type[Method], settings: Settings, values: dict[str, Any]) -> LearningTask:
     """The method and its evidence from the values of all options."""
-    from cldrank.estimators.registry import configured
+    from cldrank.methods.registry import configured
 
     given = parsed({name: one for name, (one, _) in settings.items()}, values)
     method = configured(kind, {"model": values["model"], **given})
@@ -193,9 +193,9 @@ def _chosen(kind: type[Method], settings: Settings, values: dict[str, Any]) -> L
 
 def _explain(name: str, spelled: str, model: str | None) -> None:
     """Refuse an option that other methods or models have, and say why this one does not have it."""
-    from cldrank.estimators import methods
-    from cldrank.estimators.needs import uses_clicks
-    from cldrank.estimators.registry import configured, unused_settings, usable_models
+    from cldrank.methods import methods
+    from cldrank.methods.needs import uses_clicks
+    from cldrank.methods.registry import configured, unused_settings, usable_models
     from cldrank.models import Run, models
 
     kind, setting = methods()[name], _SHORT.get(spelled, spelled.lstrip("-").removeprefix("no-").replace("-", "_"))

@@ -285,7 +285,7 @@ def _trained(
     dataset: RankingDataset, fraction: float | None, save_production: Path | None, seed: int
 ) -> tuple[NDArray[Any], dict[str, Any]]:
     """The scores of an SVM-rank trained on a fraction of the labels, and what it was trained on."""
-    from cldrank.estimators.svm_rank import SVMRank
+    from cldrank.methods.svm_rank import SVMRank
     from cldrank.models import Run
 
     chosen: dict[str, Any] = {} if fraction is None else {"fraction": fraction}

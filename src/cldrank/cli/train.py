@@ -24,7 +24,7 @@ from cldrank.wording import count, some
 if TYPE_CHECKING:
     from cldrank.clicks.holding_out import HeldOut
     from cldrank.data.dataset import RankingDataset
-    from cldrank.estimators import Method
+    from cldrank.methods import Method
     from cldrank.models import Epoch
     from cldrank.rankers import Ranker
     from cldrank.safety import Safe

@@ -17,7 +17,7 @@ from cldrank.errors import UsageError, hearing_warnings
 from cldrank.files import save_json
 
 if TYPE_CHECKING:
-    from cldrank.estimators import Method
+    from cldrank.methods import Method
     from cldrank.parameters import Parameter
     from cldrank.tuning import Tuned
     from cldrank.tuning.space import Values
@@ -120,7 +120,7 @@ def _chosen(
     name: str, model: str | None, seed: int, ranges: list[str] | None, values: list[str] | None
 ) -> tuple[Method, dict[str, Values]]:
     """The method with what is set, and what is to be tried."""
-    from cldrank.estimators.registry import configured, method_named
+    from cldrank.methods.registry import configured, method_named
     from cldrank.tuning.space import default_space, parse_values
 
     kind = method_named(name)
@@ -147,7 +147,7 @@ def _chosen(
 
 def _parameter(method: Method, name: str) -> Parameter:
     """The parameter of a name; one that has no effect here is refused."""
-    from cldrank.estimators.registry import configured, settings_of, unused_settings
+    from cldrank.methods.registry import configured, settings_of, unused_settings
 
     kind, model = type(method), type(method.model)
     known = settings_of(kind, model)

@@ -15,7 +15,6 @@ from cldrank.arguments import check_number, check_whole
 from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import CldrankError, CldrankWarning, DataError, UsageError, warn
-from cldrank.estimators.evidence import check_affine, check_clicks, check_propensities
 from cldrank.evaluation.click_measures import ClickMeasure, default_measures, parse_click_measures
 from cldrank.evaluation.click_results import ClickComparison, ClickEvaluation, MeasuredPair, SensitivityCheck
 from cldrank.evaluation.deciding import judge_pair
@@ -27,6 +26,7 @@ from cldrank.evaluation.sensitivity import check_curves, check_models, check_nai
 from cldrank.evaluation.settling import ways_to_settle
 from cldrank.evaluation.support import look_at_support
 from cldrank.evaluation.unseen import look_at_unseen
+from cldrank.methods.evidence import check_affine, check_clicks, check_propensities
 from cldrank.propensity import AffineClicks
 from cldrank.propensity.segment_propensities import Curve
 from cldrank.wording import count

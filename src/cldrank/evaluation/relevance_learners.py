@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import CldrankWarning
-from cldrank.estimators.observing import observe
 from cldrank.evaluation.logged import LoggedClicks
+from cldrank.methods.observing import observe
 from cldrank.models import Linear, Run
 from cldrank.models.fit import Context
 from cldrank.models.targets import PairSelection, PointSelection

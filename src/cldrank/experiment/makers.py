@@ -15,11 +15,11 @@ from typing import Any
 from cldrank.arguments import as_json, check_flag, shortened
 from cldrank.decoding import guess
 from cldrank.errors import CldrankError, UsageError
-from cldrank.estimators import Method, methods
-from cldrank.estimators.needs import Needs
-from cldrank.estimators.registry import configured, default_model
 from cldrank.experiment.peers import PEERS, Peer
 from cldrank.fingerprints import file_fingerprint
+from cldrank.methods import Method, methods
+from cldrank.methods.needs import Needs
+from cldrank.methods.registry import configured, default_model
 from cldrank.reading import reason
 from cldrank.safety import Safe
 
@@ -31,7 +31,7 @@ def find(use: str) -> type[Any] | None:
     """The class of a name or a label, whatever its case; None where there is none.
 
     >>> find("Heckman^rank"), find("cld-pair")
-    (<class 'cldrank.estimators.heckman.HeckmanRank'>, <class 'cldrank.estimators.cld_pair.CLDPair'>)
+    (<class 'cldrank.methods.heckman.HeckmanRank'>, <class 'cldrank.methods.cld_pair.CLDPair'>)
     """
     kinds: Sequence[type[Method | Peer]] = [*methods().values(), *PEERS.values()]
     return {spelled.casefold(): kind for kind in kinds for spelled in (kind.label, kind.name)}.get(use.casefold())
@@ -133,7 +133,7 @@ def import_what_is_needed(home: str, parameters: Mapping[str, Any]) -> None:
 
 def _class(home: str) -> Any:
     """The class that `module:Class` names; a module is found in this folder or where Python finds packages."""
-    module, _, name = re.sub(r"^cldrank:", "cldrank.estimators:", home).partition(":")
+    module, _, name = re.sub(r"^cldrank:", "cldrank.methods:", home).partition(":")
     here = str(Path.cwd())
     if here not in sys.path and not module.startswith("cldrank."):
         sys.path.append(here)  # an installed command does not look in the folder it is called from

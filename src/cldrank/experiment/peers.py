@@ -24,8 +24,8 @@ from numpy.typing import ArrayLike, NDArray
 from cldrank._typing import IntArray
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import MissingDependencyError, UsageError
-from cldrank.estimators.evidence import collect
-from cldrank.estimators.needs import Needs
+from cldrank.methods.evidence import collect
+from cldrank.methods.needs import Needs
 from cldrank.parameters import Learner, check_all, described, learned, parameter
 
 if TYPE_CHECKING:

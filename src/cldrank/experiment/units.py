@@ -22,7 +22,6 @@ from typing import Any, NamedTuple
 from cldrank._version import __version__
 from cldrank.decoding import canonical
 from cldrank.errors import FormatError, UsageError
-from cldrank.estimators.needs import uses_clicks, uses_curve
 from cldrank.experiment.datasets import Fold, find
 from cldrank.experiment.definition import Experiment
 from cldrank.experiment.makers import Maker, maker
@@ -30,6 +29,7 @@ from cldrank.experiment.results import PLACE, save_results
 from cldrank.experiment.work import FitWork, fit_unit
 from cldrank.files import make_folder, save_json, sweep
 from cldrank.fingerprints import commit, content_hash, versions
+from cldrank.methods.needs import uses_clicks, uses_curve
 from cldrank.reading import read_json
 from cldrank.runs import Outcome, Processes, Store, Task, TaskRecord
 

@@ -13,8 +13,8 @@ from cldrank._typing import IntArray
 from cldrank.arguments import check_choice, check_number, check_whole
 from cldrank.clicks.table import ClickTable
 from cldrank.errors import CldrankWarning, DataError, UsageError, warn
-from cldrank.estimators.evidence import check_propensities
 from cldrank.judgements.relevance_posterior import RelevancePosterior, ScoreBins
+from cldrank.methods.evidence import check_propensities
 from cldrank.propensity import AffineClicks
 from cldrank.propensity.curve_checks import EnvelopeUse
 from cldrank.propensity.segment_propensities import Curve, slopes_and_bases

@@ -261,7 +261,7 @@ def _other_keys(place: str, given: Mapping[str, Any]) -> Iterable[str]:
     """The keys of a section that functions and classes declare."""
     from cldrank.clicks.aggregate import aggregate
     from cldrank.data.loading import load
-    from cldrank.estimators.registry import default_model, methods, settings_of, usable_models
+    from cldrank.methods.registry import default_model, methods, settings_of, usable_models
     from cldrank.propensity import PropensityEstimator, estimators
 
     if place == "log":
@@ -389,8 +389,8 @@ def _check_curve(pipeline: PipelineDefinition) -> None:
 
 def _check_training(pipeline: PipelineDefinition) -> None:
     """The method is made once to check its parameters."""
-    from cldrank.estimators.needs import uses_clicks
-    from cldrank.estimators.registry import configured, methods
+    from cldrank.methods.needs import uses_clicks
+    from cldrank.methods.registry import configured, methods
 
     chosen = pipeline.train
     method = _placed("train", configured, methods()[chosen.method], dict(pipeline.options["train"]))

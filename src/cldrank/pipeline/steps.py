@@ -27,14 +27,14 @@ from cldrank.errors import (
     hearing_warnings,
     warn,
 )
-from cldrank.estimators.evidence import needed
-from cldrank.estimators.registry import configured, methods
 from cldrank.evaluation import compare
 from cldrank.evaluation.orders import PRODUCTION
 from cldrank.export import export_ranker
 from cldrank.export.format import format_named
 from cldrank.files import make_folder, save_json, save_text, scratch
 from cldrank.fingerprints import content_hash, file_fingerprint
+from cldrank.methods.evidence import needed
+from cldrank.methods.registry import configured, methods
 from cldrank.pipeline.definition import AS_SHIPPED, USERS, PipelineDefinition, deciding
 from cldrank.pipeline.shipped import RANKER, shipped_content, shipped_place
 from cldrank.propensity import SegmentPropensities, estimators

@@ -13,8 +13,8 @@ from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
 from cldrank.data.query_hash import held_out
 from cldrank.errors import DataError, UsageError
-from cldrank.estimators import Method
-from cldrank.estimators.svm_rank import label_pairs, separated
+from cldrank.methods import Method
+from cldrank.methods.svm_rank import label_pairs, separated
 from cldrank.models.fit import Context
 from cldrank.models.targets import Targets
 from cldrank.rankers import LinearRanker, Ranker

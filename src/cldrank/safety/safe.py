@@ -16,15 +16,15 @@ from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
 from cldrank.data.query_hash import hashes_of, held_out
 from cldrank.errors import CldrankWarning, DataError, UsageError, warn
-from cldrank.estimators import Method
-from cldrank.estimators.evidence import check_clicks, check_dataset, needed
-from cldrank.estimators.needs import Needs, uses_clicks, uses_curve
-from cldrank.estimators.recording import clicks_record, curve_record
 from cldrank.evaluation import ClickJudge
 from cldrank.evaluation.click_measures import ClickMeasure
 from cldrank.evaluation.orders import PRODUCTION, ScoreOrder
 from cldrank.evaluation.sensitivity import run_placebo
 from cldrank.measures import Interval
+from cldrank.methods import Method
+from cldrank.methods.evidence import check_clicks, check_dataset, needed
+from cldrank.methods.needs import Needs, uses_clicks, uses_curve
+from cldrank.methods.recording import clicks_record, curve_record
 from cldrank.propensity.segment_propensities import Curve
 from cldrank.rankers import Ranker, blended
 from cldrank.rankers.blend import check_blendable

@@ -11,10 +11,10 @@ from cldrank import segments
 from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import DataError, UsageError
-from cldrank.estimators.evidence import check_clicks, check_propensities
-from cldrank.estimators.observing import observe
 from cldrank.evaluation import scores_of
 from cldrank.measures import compute, parse
+from cldrank.methods.evidence import check_clicks, check_propensities
+from cldrank.methods.observing import observe
 from cldrank.propensity import AffineClicks, Propensities
 from cldrank.propensity.curve_checks import held_to_clicks
 from cldrank.propensity.segment_propensities import Curve
@@ -41,7 +41,7 @@ class HeldOutClicks:
     Both candidates of a pair are of one query and were shown, so it cannot see how a ranker places what was not. With
     `AffineClicks` in place of propensities, r̄ = (c/n - base) / slope.
 
-    >>> from cldrank.estimators import Naive
+    >>> from cldrank.methods import Naive
     >>> data = RankingDataset.from_arrays([[1], [2], [3], [4]], [7, 7, 8, 8])
     >>> clicks = ClickTable.from_arrays(data, position=[1, 2, 2, 1], impressions=[9] * 4, clicks=[1, 3, 2, 3])
     >>> judge = HeldOutClicks(data, clicks, Propensities.power(1, k=2))

@@ -13,10 +13,10 @@ from cldrank.clicks.holding_out import HeldOut
 from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import DataError, MissingDependencyError, UsageError
-from cldrank.estimators import Method
-from cldrank.estimators.evidence import check_clicks, check_dataset, needed
-from cldrank.estimators.recording import clicks_record, curve_record
 from cldrank.files import scratch
+from cldrank.methods import Method
+from cldrank.methods.evidence import check_clicks, check_dataset, needed
+from cldrank.methods.recording import clicks_record, curve_record
 from cldrank.models import Run
 from cldrank.propensity.segment_propensities import Curve
 from cldrank.rankers.provenance import without_address
@@ -63,7 +63,7 @@ def tune(
     Trials are drawn by Optuna's TPE; networks that fall behind the median of the others are stopped early.
 
     >>> import numpy as np
-    >>> from cldrank.estimators import IPS
+    >>> from cldrank.methods import IPS
     >>> from cldrank.propensity import Propensities
     >>> data = RankingDataset.from_arrays(np.random.default_rng(0).normal(size=(80, 2)), np.arange(80) // 4)
     >>> clicks = ClickTable.from_arrays(

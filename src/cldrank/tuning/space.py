@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from cldrank.errors import UsageError
-from cldrank.estimators import Method
-from cldrank.estimators.registry import unused_settings
+from cldrank.methods import Method
+from cldrank.methods.registry import unused_settings
 from cldrank.parameters import Parameter, parameters
 
 Value = bool | int | float | str | None
@@ -53,7 +53,7 @@ def default_space(method: Method) -> dict[str, Values]:
 
     A parameter that is not at its default has been chosen, and is not searched.
 
-    >>> from cldrank.estimators import IPS, CLDPair
+    >>> from cldrank.methods import IPS, CLDPair
     >>> default_space(IPS()), list(default_space(CLDPair()))
     ({'l2': Range(low=0.001, high=0.01, log=True)}, ['selection_weight', 'l2', 'learning_rate', 'dropout'])
     """
@@ -66,7 +66,7 @@ def default_space(method: Method) -> dict[str, Values]:
 def tunable(method: Method) -> dict[str, Parameter]:
     """The parameters of a method and its model that decide what is learned, and that have an effect on it.
 
-    >>> from cldrank.estimators import CLD
+    >>> from cldrank.methods import CLD
     >>> "gamma" in tunable(CLD()), "l2" in tunable(CLD()), "epochs" in tunable(CLD())
     (True, True, False)
     """
@@ -109,7 +109,7 @@ def _can_be_tried(value: object) -> bool:
 def applied(method: Method, values: Mapping[str, Value]) -> Method:
     """A fresh method with some parameters changed, its own or those of its model.
 
-    >>> from cldrank.estimators import CLDPair
+    >>> from cldrank.methods import CLDPair
     >>> applied(CLDPair(), {"l2": 0.01, "dropout": 0.0, "batch_queries": 64}).model
     MLP(l2=0.01, batch_queries=64, dropout=0.0)
     """
@@ -122,7 +122,7 @@ def applied(method: Method, values: Mapping[str, Value]) -> Method:
 def values_of(method: Method, names: Sequence[str]) -> dict[str, Value]:
     """The values that some parameters have now.
 
-    >>> from cldrank.estimators import CLDPair
+    >>> from cldrank.methods import CLDPair
     >>> values_of(CLDPair(), ["l2", "dropout"])
     {'l2': 0.001, 'dropout': 0.2}
     """
@@ -138,7 +138,7 @@ def _long_name(method: Method, name: str) -> str:
 def parse_values(parameter: Parameter, text: str) -> Values:
     """The values of a parameter from a text: `LOW:HIGH`, `LOW:HIGH:log`, or some, separated by commas.
 
-    >>> from cldrank.estimators import CLDPair
+    >>> from cldrank.methods import CLDPair
     >>> known = tunable(CLDPair())
     >>> parse_values(known["learning_rate"], "1e-3,2e-3"), parse_values(known["l2"], "1e-3:1e-2:log")
     ((0.001, 0.002), Range(low=0.001, high=0.01, log=True))

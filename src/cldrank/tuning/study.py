@@ -22,10 +22,10 @@ from optuna.storages.journal import JournalFileBackend
 from optuna.trial import FrozenTrial, TrialState
 
 from cldrank.errors import CldrankError, CldrankWarning, DataError, FormatError, UsageError
-from cldrank.estimators import Method
-from cldrank.estimators.evidence import needed
-from cldrank.estimators.registry import unused_settings
 from cldrank.files import holding, make_folder, scratch
+from cldrank.methods import Method
+from cldrank.methods.evidence import needed
+from cldrank.methods.registry import unused_settings
 from cldrank.reading import reading
 from cldrank.runs import Processes, share
 from cldrank.tuning.judges import Floats, Judge, mean_of

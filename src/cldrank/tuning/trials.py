@@ -11,7 +11,7 @@ from cldrank.tuning.space import Value
 
 if TYPE_CHECKING:
     from cldrank.clicks.holding_out import HeldOut
-    from cldrank.estimators import Method
+    from cldrank.methods import Method
 
 _TIE = 2.0  # standard errors of the difference
 

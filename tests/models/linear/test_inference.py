@@ -8,8 +8,8 @@ import recovery
 from scenes import by_session, objective, scene
 
 from cldrank import likelihood, scaling
-from cldrank.estimators.observing import observe
 from cldrank.likelihood import Form
+from cldrank.methods.observing import observe
 from cldrank.models.linear.inference import Estimates, covariance, determined
 from cldrank.models.linear.least_squares import regress
 from cldrank.models.linear.maximum import fit_selection

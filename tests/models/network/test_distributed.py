@@ -12,7 +12,7 @@ import pytest
 import torch
 from small_networks import GIVEN, scores
 
-from cldrank.estimators import CLDPair
+from cldrank.methods import CLDPair
 from cldrank.models import MLP
 from cldrank.models.network.distributed import World, is_leader, local_device
 
@@ -20,7 +20,7 @@ SCRIPT = """
     import json, os, sys
     sys.path.insert(0, {estimators!r})
     from small_networks import GIVEN, scores
-    from cldrank.estimators import CLDPair
+    from cldrank.methods import CLDPair
     from cldrank.models import MLP, Run
 
     told = []
@@ -37,7 +37,7 @@ SCRIPT = """
 
 def test_two_processes_learn_what_one_learns(tmp_path: Path) -> None:
     script = tmp_path / "train.py"
-    estimators = str(Path(__file__).parents[2] / "estimators")
+    estimators = str(Path(__file__).parents[2] / "methods")
     file = tmp_path / "state"
     script.write_text(textwrap.dedent(SCRIPT).format(estimators=estimators, folder=str(tmp_path), file=str(file)))
     with socket.socket() as free:

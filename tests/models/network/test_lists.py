@@ -9,7 +9,7 @@ from scipy.stats import chisquare
 from small_networks import GIVEN
 
 from cldrank import segments
-from cldrank.estimators.observing import observe
+from cldrank.methods.observing import observe
 from cldrank.models.network.lists import BatchSource, Lists, observed_lists, target_lists
 from cldrank.models.targets import Targets
 

@@ -10,10 +10,10 @@ from small_networks import GIVEN, SMALL, scores, small_pair, stop_after
 
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import ConvergenceWarning, DataError
-from cldrank.estimators import CLD, IPS, CLDPair, Naive, Oracle
-from cldrank.estimators.evidence import needed
-from cldrank.estimators.observing import observe
 from cldrank.feature_blocks import uploaded
+from cldrank.methods import CLD, IPS, CLDPair, Naive, Oracle
+from cldrank.methods.evidence import needed
+from cldrank.methods.observing import observe
 from cldrank.models import MLP, TorchModule
 from cldrank.models.network import fitting, loop
 from cldrank.models.network.fitting import split

@@ -15,9 +15,9 @@ from torch import nn
 from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import DataError, UsageError
-from cldrank.estimators import CLD, IPS, CLDPair, Method, Naive, Oracle, RankAgg
-from cldrank.estimators.evidence import needed
-from cldrank.estimators.registry import configured
+from cldrank.methods import CLD, IPS, CLDPair, Method, Naive, Oracle, RankAgg
+from cldrank.methods.evidence import needed
+from cldrank.methods.registry import configured
 from cldrank.models import MLP, Run, TorchModule
 from cldrank.propensity import Propensities
 from cldrank.rankers import LinearRanker, ModuleRanker, NetworkRanker, load_ranker

@@ -13,7 +13,7 @@ from torch.nn.functional import logsigmoid
 
 from cldrank import losses, segments
 from cldrank.errors import DataError
-from cldrank.estimators.observing import observe
+from cldrank.methods.observing import observe
 from cldrank.models.targets import Observations, Targets
 from cldrank.models.trees.pairs import PairLoss, PairTable, judged_pairs
 

@@ -1,0 +1,45 @@
+"""AffineIPS: subtracts the clicks that trust in a position brings, then divides by what relevance adds there."""
+
+from __future__ import annotations
+
+from cldrank.methods.evidence import Evidence
+from cldrank.methods.method import TargetMethod, clipping
+from cldrank.methods.observing import observe
+from cldrank.models.targets import Targets
+from cldrank.parameters import described
+
+
+@described
+class AffineIPS(TargetMethod):
+    """IPS for trust bias: learns the relevance that explains the clicks (Vardasbi et al. 2020).
+
+        t = (c/n - base_k) / slope_k
+
+    In place of propensities it takes `AffineClicks`, given or from `propensity.TrustBias().fit(clicks)`; propensities
+    count as slopes without a base, which makes it `IPS`. Rankings do not depend on how relevance is scaled, so any
+    affine clicks that explain the same log will do. `affine_` are those used.
+
+    >>> from cldrank.clicks.table import ClickTable
+    >>> from cldrank.data.dataset import RankingDataset
+    >>> from cldrank.models import Linear
+    >>> from cldrank.propensity import AffineClicks
+    >>> data = RankingDataset.from_arrays([[1], [2], [3]], [7, 7, 7])
+    >>> clicks = ClickTable.from_arrays(data, position=[2, 1, 0], impressions=[10, 10, 0], clicks=[1, 7, 0])
+    >>> trust = AffineClicks.of(examined=[1, 0.5], relevant=[0.9, 0.9], irrelevant=[0.5, 0.2])
+    >>> AffineIPS(model=Linear(l2=0)).fit(data, clicks, trust).predict(data).round(3)
+    array([0. , 0.5, 1. ])
+    """
+
+    name = "affine-ips"
+    label = "Affine-IPS"
+    sentence = "subtracts clicks made out of trust in a position, then divides as IPS does"
+    order = 11
+    needs = "trust"
+    corrects = ("position", "trust")
+    learns = "clicks corrected for trust and position"
+
+    clip: float | None = clipping("slopes below this share of the first are raised to it")
+
+    def targets(self, evidence: Evidence) -> Targets:
+        """The click-through rate less the base, over the slope, of each shown candidate."""
+        return observe(evidence.data, evidence.clicks, evidence.affine).shown_rows()

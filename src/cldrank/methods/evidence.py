@@ -1,0 +1,241 @@
+"""What a method learns from, checked: the dataset, and the clicks, labels and propensities that it needs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from os import PathLike
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cldrank._typing import IntArray
+from cldrank.clicks.table import ClickTable
+from cldrank.data.dataset import RankingDataset
+from cldrank.data.query_hash import Hashes, hashes_of
+from cldrank.errors import CldrankWarning, DataError, UsageError, warn
+from cldrank.methods.needs import Needs, uses_clicks, uses_curve
+from cldrank.propensity import AffineClicks, Propensities, SegmentPropensities
+from cldrank.propensity.curve_checks import EnvelopeUse, check_own_pages, held_to_clicks
+from cldrank.propensity.segment_propensities import Curve
+from cldrank.spark import SparkDataset
+from cldrank.wording import kind_of, some
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """A dataset, and beside it what the method needs; asking for anything else is a fault of the method."""
+
+    data: RankingDataset
+    given_clicks: ClickTable | None = None
+    given_propensities: Curve | None = None
+
+    @cached_property
+    def learned_queries(self) -> Hashes:
+        """Sorted hashes of the queries that there is something to learn from: those with impressions, or labels."""
+        ids = self.data.query_ids
+        if self.given_clicks is not None:
+            ids = ids[np.bincount(self.data.row_queries[self.given_clicks.row], minlength=len(ids)) > 0]
+        return np.unique(hashes_of(ids))
+
+    @property
+    def labels(self) -> NDArray[np.float32]:
+        """The labels of all rows."""
+        if self.data.labels is None:
+            raise AssertionError("a method without labels asks for them")
+        return self.data.labels
+
+    @property
+    def clicks(self) -> ClickTable:
+        """The clicks."""
+        if self.given_clicks is None:
+            raise AssertionError("a method without clicks asks for them")
+        return self.given_clicks
+
+    @property
+    def propensities(self) -> Propensities | SegmentPropensities:
+        """The propensities of the positions, perhaps of each segment, clipped and raised as the method says."""
+        if not isinstance(self.given_propensities, Propensities | SegmentPropensities):
+            raise AssertionError("a method without propensities asks for them")
+        return self.given_propensities
+
+    @property
+    def affine(self) -> AffineClicks:
+        """Slope and base of the positions, clipped if the method clips; propensities are slopes without a base."""
+        if isinstance(self.given_propensities, Propensities):
+            return AffineClicks.from_propensities(self.given_propensities)
+        if not isinstance(self.given_propensities, AffineClicks):
+            raise AssertionError("a method without slopes and bases asks for them")
+        return self.given_propensities
+
+
+def collect(
+    user: str,
+    needs: Needs,
+    dataset: RankingDataset | SparkDataset,
+    clicks: ClickTable | None,
+    propensities: Curve | None,
+    *,
+    clip: float | None = None,
+    envelope: EnvelopeUse = "off",
+) -> Evidence:
+    """Check everything that a method was given; what it does not need is refused.
+
+    clip       the least propensity
+    envelope   what is done where the clicks give a lower bound above the propensities, see `held_to_clicks`
+    """
+    if isinstance(dataset, SparkDataset):
+        dataset, clicks = _on_spark(user, needs, dataset, clicks)
+    check_dataset(dataset, user)
+    if needs == "labels":
+        _refuse("learns from labels", user, clicks=clicks, propensities=propensities)
+        check_labels(dataset, user)
+        return Evidence(dataset)
+    table = check_clicks(clicks, dataset, user)
+    if needs == "clicks":
+        _refuse("does not use propensities", user, propensities=propensities)
+        return Evidence(dataset, table)
+    if needs == "propensities":
+        return Evidence(dataset, table, check_propensities(propensities, table, user, clip, envelope))
+    return Evidence(dataset, table, check_affine(propensities, table, user, clip))
+
+
+def _on_spark(user: str, needs: Needs, dataset: SparkDataset, clicks: Any) -> tuple[RankingDataset, ClickTable]:
+    """The candidates that the clicks name, and the clicks on those that are there."""
+    if needs == "labels":
+        raise UsageError(f"{user} learns from labels, which are not read on Spark; load the data here: cldrank.load.")
+    if not isinstance(clicks, ClickTable):
+        raise _no_clicks(clicks, user)
+    return dataset.shown(clicks)
+
+
+def needed(needs: Needs, clicks: Any, propensities: Any) -> tuple[Any, Any]:
+    """Of clicks and propensities, those that a method needs; None for the others.
+
+    >>> needed("clicks", "a table", "a curve")
+    ('a table', None)
+    """
+    return clicks if uses_clicks(needs) else None, propensities if uses_curve(needs) else None
+
+
+def _refuse(why: str, user: str, **given: object) -> None:
+    for name, value in given.items():
+        if value is not None:
+            raise UsageError(f"{user} {why}; leave `{name}` out.")
+
+
+def check_dataset(dataset: Any, user: str) -> RankingDataset:
+    """Refuse what is not a dataset with rows and features."""
+    if isinstance(dataset, list) and dataset and all(isinstance(one, RankingDataset) for one in dataset):
+        raise UsageError(
+            f"{user} learns from one RankingDataset, not from a list of queries, which is what scikit-learn splits one "
+            "into; search with cldrank.tune."
+        )
+    if not isinstance(dataset, RankingDataset):
+        from cldrank.tables import is_frame
+
+        raise UsageError(
+            f"{user} learns from a RankingDataset, not from {kind_of(dataset)}; make one with "
+            f"{'cldrank.load(frame)' if is_frame(dataset) else 'RankingDataset.from_arrays(features, qid, labels)'}."
+        )
+    if not np.prod(dataset.features.shape):
+        raise DataError(f"{dataset!r} has nothing for {user} to learn from: it needs rows and features.")
+    return dataset
+
+
+def check_labels(dataset: RankingDataset, user: str) -> None:
+    """Refuse a dataset without labels, or with all labels equal."""
+    labels = dataset.labels
+    if labels is None:
+        raise DataError(f"{dataset!r} has no labels, and {user} learns from labels.")
+    if labels.min() == labels.max():
+        raise DataError(f"all {len(labels):,} labels are {labels[0]:g}; {user} needs labels that differ.")
+
+
+def check_clicks(clicks: Any, dataset: RankingDataset, user: str) -> ClickTable:
+    """Refuse what is not a click table of this dataset with anything in it."""
+    if not isinstance(clicks, ClickTable):
+        raise _no_clicks(clicks, user)
+    clicks.check_same(dataset)
+    if not clicks.n_cells:
+        raise DataError(f"{clicks!r} has no impressions; {user} needs candidates that were shown.")
+    if not clicks.clicks.any():
+        raise DataError(f"{clicks!r} has no clicks; {user} cannot learn what is relevant.")
+    if (clicks.impressions < 1).any():
+        raise DataError("a cell has clicks but no impressions; aggregate the log with its impressions.")
+    return clicks
+
+
+def _no_clicks(given: Any, user: str) -> UsageError:
+    return UsageError(f"{user} needs `clicks`, a table such as ClickTable.read(path, dataset), not {kind_of(given)}.")
+
+
+def check_propensities(
+    propensities: Any, clicks: ClickTable, user: str, clip: float | None, envelope: EnvelopeUse = "off"
+) -> Propensities | SegmentPropensities:
+    """The propensities, clipped if asked to and held to the clicks, that cover all positions of the table.
+
+    Those of segments must have a curve for each segment of the table; one curve may be that of all of them.
+    """
+    if not isinstance(propensities, Propensities | SegmentPropensities):
+        is_path = isinstance(propensities, str | PathLike)
+        known = f"Propensities.load({str(propensities)!r})" if is_path else "Propensities.power(1, k)"
+        raise UsageError(f"{user} needs `propensities` of positions, such as {known}, not {kind_of(propensities)}.")
+    if propensities.bound:
+        raise UsageError(
+            f"{user} needs the curve itself, and these propensities are a lower bound; assume a curve, such as "
+            "power:1.0: it is raised to the bound where it lies below."
+        )
+    if isinstance(propensities, SegmentPropensities):
+        propensities.per_cell(clicks)
+    else:
+        propensities.at(np.array([clicks.depth]))
+        _warn_of_one_curve(clicks, user)
+    check_own_pages(propensities, clicks)
+    used = propensities if clip is None else propensities.clip(float(clip))
+    return held_to_clicks(used, clicks, envelope)
+
+
+def _warn_of_one_curve(clicks: ClickTable, user: str) -> None:
+    """Warn where several segments share a curve: that may be meant, or forgotten."""
+    if clicks.n_segments > 1:
+        warn(
+            CldrankWarning(
+                f"{user} is given one curve for all segments ({some(clicks.segment_names)}), but surfaces are "
+                "seldom examined alike; estimate one for each (BySegment, or `cldrank propensity estimate`)."
+            )
+        )
+
+
+def check_affine(given: Any, clicks: ClickTable, user: str, clip: float | None) -> AffineClicks:
+    """Slope and base of each position, clipped if asked to; propensities are slopes without a base."""
+    if isinstance(given, SegmentPropensities):
+        raise UsageError(
+            f"{user} needs slope and base of each position, the same in all segments, and cannot use one curve for "
+            "each; give one, or train ips or cld, say, which do."
+        )
+    if isinstance(given, Propensities):
+        check_own_pages(given, clicks)
+        given = AffineClicks.from_propensities(held_to_clicks(given, clicks, "off"))
+    if not isinstance(given, AffineClicks):
+        raise UsageError(
+            f"{user} needs AffineClicks, slope and base of each position: estimate them by trust-bias "
+            "(propensity.TrustBias); or give Propensities, if nobody trusts a position."
+        )
+    given.at(np.array([clicks.depth]))
+    _warn_of_one_curve(clicks, user)
+    return given if clip is None else given.clip(float(clip))
+
+
+def chosen_features(names: Sequence[str] | None, dataset: RankingDataset, parameter: str) -> IntArray:
+    """The columns of some features of a dataset; all for None."""
+    if names is None:
+        return np.arange(dataset.n_features)
+    known = {name: column for column, name in enumerate(dataset.feature_names)}
+    unknown = [str(name) for name in names if name not in known]
+    if unknown or not len(names):
+        what = f"{some(unknown)}, which the data do not have" if unknown else "nothing"
+        raise UsageError(f"`{parameter}` names {what}; the features are {some(dataset.feature_names)}.")
+    return np.unique([known[name] for name in names])

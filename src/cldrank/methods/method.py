@@ -1,0 +1,375 @@
+"""`Method`: what is learned from. One class per method says what it needs and how clicks become targets."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cldrank.arguments import shortened
+from cldrank.clicks.table import ClickTable
+from cldrank.data.dataset import RankingDataset
+from cldrank.errors import CldrankWarning, ConvergenceWarning, UsageError, hearing_warnings, warn
+from cldrank.feature_blocks import RemoteFeatures
+from cldrank.methods.evidence import Evidence, collect
+from cldrank.methods.needs import Needs
+from cldrank.methods.recording import clicks_record, curve_record, fit_record, method_record
+from cldrank.models import Epoch, Linear, Model, Run, models
+from cldrank.models.fit import Context, Facts, Fit, FitSummary, lines_of
+from cldrank.models.linear.inference import Estimates
+from cldrank.models.model import can
+from cldrank.models.targets import Targets
+from cldrank.parameters import Learner, Value, check_all, described, learned, parameter, parameters
+from cldrank.propensity import AffineClicks, Propensities, SegmentPropensities
+from cldrank.propensity.segment_propensities import Curve
+from cldrank.rankers import Provenance, Ranker
+from cldrank.rankers.provenance import FitRecord
+from cldrank.spark import SparkDataset
+from cldrank.wording import listed
+
+Bias = Literal["position", "trust", "selection"]
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """What a method has learned: the fit, and what the method itself keeps, by attribute name."""
+
+    fit: Fit
+    kept: Mapping[str, Any] = field(default_factory=dict)
+
+
+@described
+class Method(Learner, ABC):
+    """A method of learning a ranker. Everything that others say about it is said here, on its class:
+
+    name        on the command line and in experiment files
+    label       in reports
+    sentence    what it does, as the end of a sentence that starts with its label
+    order       where it stands in lists: as in the paper, from the least corrected to the labels themselves
+    needs       "labels"; "clicks"; clicks and "propensities"; or clicks and "trust": slopes and bases, or propensities
+    corrects    the biases of clicks that it corrects
+    learns      what it learns, in words
+    way         the way to fit that a model must implement: `fit_targets`, `fit_points`, `fit_pairs` or `fit_stages`
+    unused      parameters of the model that the method has no use for, beyond those that its way to fit does not use
+    blends      whether its ranker can be one of a weighted sum of rankers
+
+    Methods keep scikit-learn's habits: `clone`, `get_params` and `set_params` work, and what a fit leaves ends in an
+    underscore.
+
+    >>> from cldrank.methods import IPS
+    >>> method = IPS(clip=0.1).set_params(model__l2=0.01)
+    >>> method, method.get_params()["model__l2"]
+    (IPS(clip=0.1, model=Linear(l2=0.01)), 0.01)
+    """
+
+    name: ClassVar[str]
+    label: ClassVar[str]
+    sentence: ClassVar[str]
+    order: ClassVar[int] = 60
+    needs: ClassVar[Needs] = "propensities"
+    corrects: ClassVar[tuple[Bias, ...]] = ()
+    learns: ClassVar[str] = "clicks over propensity"
+    way: ClassVar[str] = "fit_targets"
+    unused: ClassVar[tuple[str, ...]] = ()
+    blends: ClassVar[bool] = True
+
+    model: Model = parameter(default=Linear(), about="what is fitted", option=False)
+    run: Run = parameter(default=Run(), about="where and how it is fitted", option=False)
+
+    ranker_: Ranker = learned(about="the `Ranker`, which scores, explains, and can be saved")
+    fit_: Fit = learned(about="all that is known about the fit")
+    feature_names_in_: NDArray[np.object_] = learned(about="the features, by name")
+    n_features_in_: int = learned(about="how many there are")
+    status_: str = learned(
+        about="how it ended: 'converged' (linear) or 'completed' (networks, trees); else what went wrong"
+    )
+    n_iter_: int = learned(about="how many steps, epochs or rounds it took")
+    coef_: NDArray[np.float64] = learned(about="linear: one coefficient per feature, as it was scaled")
+    intercept_: float = learned(about="linear: the intercept of the score")
+    standard_errors_: NDArray[np.float64] = learned(
+        about="linear: the standard error of each coefficient; NaN where there is none"
+    )
+    estimates_: Estimates = learned(about="linear: all parameters by name, with their covariance")
+    log_likelihood_: float = learned(about="linear: the log-likelihood of all rows, without the penalty")
+    n_rows_: int = learned(about="linear: how many rows were learned from")
+    weight_: float = learned(about="linear: the sum of their weights")
+    constant_features_: tuple[str, ...] = learned(
+        about="linear: features without any variation, whose coefficient is 0"
+    )
+    collinear_features_: tuple[str, ...] = learned(
+        about="linear: features that those before them determine; their own coefficients mean little"
+    )
+    propensities_: Propensities = learned(about="the propensities used, clipped and raised as the method says")
+    segment_propensities_: SegmentPropensities = learned(about="the same by segment, where the clicks have segments")
+    affine_: AffineClicks = learned(about="the slopes and bases used, where the method takes them")
+    history_: tuple[Epoch, ...] = learned(about="networks and trees: an `Epoch` per epoch or round")
+    best_epoch_: int = learned(about="networks and trees: the epoch whose weights were kept")
+    n_queries_: int = learned(about="networks and trees: how many queries were learned from")
+    n_held_: int = learned(about="networks and trees: how many more were held out to stop in time")
+
+    def __new__(cls, **given: Any) -> Self:
+        """Refuse what is not a parameter, and say whose it is."""
+        for name in given:
+            if name not in parameters(cls):
+                homes = {"model": parameters(cls)["model"].default, "run": Run()}
+                own = [
+                    f"{home}={type(one).__name__}({name}=…)"
+                    for home, one in homes.items()
+                    if name in parameters(type(one))
+                ]
+                hint = f"; write {cls.__name__}({own[0]})" if own else f"; it has {listed(parameters(cls))}"
+                raise UsageError(f"{cls.__name__} has no parameter {name}{hint}.")
+        made: Self = super().__new__(cls)
+        return made
+
+    def fit(
+        self,
+        dataset: RankingDataset | SparkDataset,
+        clicks: ClickTable | None = None,
+        propensities: Curve | None = None,
+    ) -> Self:
+        """Learn from a dataset, the clicks on it, and the propensities of the positions, as far as `needs` says.
+
+        Clicks of several segments, such as devices, are learned from together, each by the curve of its own. What the
+        method has no use for is refused.
+        """
+        self.check()
+        with hearing_warnings() as heard:
+            self.fit_evidence(self._collected(dataset, clicks, propensities))
+            known = fit_record(self.fit_)
+            if known.is_chance and not any(isinstance(one, ConvergenceWarning) for one in heard):
+                warn(self._chance(known))
+        self._describe(diagnostics=replace(known, warnings=tuple(dict.fromkeys(map(str, heard)))))
+        return self
+
+    def _chance(self, known: FitRecord) -> CldrankWarning:
+        """The warning that what was learned may be worthless."""
+        return CldrankWarning(
+            f"{self.label} with {self.model.label} ranks the {known.held_queries:,} queries held out no better than "
+            f"chance: its concordance with {known.held_target} there is {known.concordance:.4f}, and 0.5 is chance. "
+            "Measure it on labels (evaluate) before you use it; more data, or other settings, may help."
+        )
+
+    def _collected(self, dataset: Any, clicks: Any, propensities: Any) -> Evidence:
+        """What `fit` was given, checked."""
+        return collect(
+            self.label,
+            self.required,
+            dataset,
+            clicks,
+            propensities,
+            clip=self.propensity_clip,
+            envelope=getattr(self, "envelope", "off"),
+        )
+
+    def check(self) -> None:
+        """Refuse parameters that are wrong or have no effect here, and a model that is not installed."""
+        self._check_model()
+        check_all(self)
+        if not can(type(self.model), self.way):
+            raise UsageError(f"{self.label} cannot be fitted with {self.model!r}; choose another model.")
+        self.model.refuse_unused(self.run, self.label, (*self.unused, *self.model.unused.get(self.way, ())))
+        self.model.check_installed(self.way, models().values())
+
+    def _check_model(self) -> None:
+        """Refuse what is not a model, and say how one is written."""
+        given: Any = self.model
+        if not isinstance(given, Model):
+            kind = models().get(given) if isinstance(given, str) else given
+            hint = f"; write model={kind.__name__}()" if isinstance(kind, type) and issubclass(kind, Model) else ""
+            raise UsageError(
+                f"`model` must be a model such as Linear(), MLP() or Trees(), not {shortened(given)}{hint}."
+            )
+
+    def fit_evidence(self, evidence: Evidence) -> Self:
+        """Learn from what has been checked already."""
+        features: Any = evidence.data.features
+        if isinstance(features, RemoteFeatures):
+            self.check_remote()
+        if not self.model.takes_missing:
+            others = any(one.takes_missing and can(one, self.way) for one in models().values())
+            evidence.data.check_complete(f"{self.label} with {self.model.label}", trees=others)
+        self._keep(self._learn(evidence), evidence.given_propensities)
+        earlier = self.ranker_.trained_on  # of a network that began with another ranker, which had learned from these
+        learned = evidence.learned_queries
+        self.ranker_ = self.ranker_.with_queries(learned if earlier is None else np.union1d(learned, earlier))
+        used = evidence.given_propensities
+        self._describe(
+            clicks=None if evidence.given_clicks is None else clicks_record(evidence.given_clicks),
+            propensities=None if used is None else curve_record(used),
+            diagnostics=fit_record(self.fit_),
+        )
+        return self
+
+    def check_remote(self) -> None:
+        """Refuse a model that needs the features on this machine, for features on Spark."""
+        if self.way not in self.model.remote_ways:
+            raise UsageError(
+                f"{self.label} with {self.model.label} cannot learn from features on Spark; linear models can, "
+                "but for CLD-pair."
+            )
+
+    @abstractmethod
+    def _learn(self, evidence: Evidence) -> Result:
+        """Fit the model to what the method makes of the evidence."""
+
+    @property
+    def required(self) -> Needs:
+        """What this method needs with its parameters as they are."""
+        return self.needs
+
+    @property
+    def propensity_clip(self) -> float | None:
+        """The least propensity; smaller ones are raised to it before the method sees them."""
+        clip: float | None = getattr(self, "clip", None)
+        return clip
+
+    @property
+    def uses_device(self) -> bool:
+        """Whether torch does the work, so that `run.device` has a say."""
+        return self.model.package(self.way) is not None or self.way == "fit_points"
+
+    def predict(self, X: Any) -> Any:
+        """The scores of the learned ranker, one per row: an array or, for a frame, a column that fits it."""
+        self._check_fitted()
+        return self.ranker_.predict(X)
+
+    def score(
+        self,
+        dataset: RankingDataset,
+        clicks: ClickTable | None = None,
+        propensities: Propensities | AffineClicks | None = None,
+    ) -> float:
+        """How well it ranks held-out queries, from 0 to 1: by clicks, as `tune` judges, or by labels (nDCG@10).
+
+        By clicks it is the share of the preferences in them, corrected by the propensities, that its scores agree
+        with. Queries that it was fitted to flatter it.
+        """
+        from cldrank.tuning.judges import held_out_score
+
+        self._check_fitted()
+        return held_out_score(self, dataset, clicks, propensities)
+
+    def summary(self) -> FitSummary:
+        """The fit to read: what is known about it, and the parameters of a linear model or the features of trees."""
+        self._check_fitted()
+        lines = lines_of([("method", repr(self)), *self.fit_.facts(), *self._facts()])
+        table = self.fit_.table()
+        return FitSummary(f"{lines}\n\n{table}" if table else lines, chart=self.fit_.chart())
+
+    @property
+    def package(self) -> str | None:
+        """The package that a fit imports beyond cldrank's own."""
+        needed = self.model.package(self.way)
+        return None if needed is None else needed[0]
+
+    def set_params(self, **given: Any) -> Self:
+        """Set parameters, also those of the model and the run: `set_params(model__epochs=20, run__seed=1)`."""
+        inner: dict[str, dict[str, Any]] = {"model": {}, "run": {}}
+        for name in sorted(given, key=lambda name: "__" in name):  # the model first, then its parameters
+            owner, _, own = name.rpartition("__")
+            if name in self.get_params(deep=False):
+                setattr(self, name, given[name])
+            elif (
+                owner in inner
+                and isinstance(getattr(self, owner), Value)
+                and own in parameters(type(getattr(self, owner)))
+            ):
+                inner[owner][own] = given[name]
+            else:
+                self._check_model()
+                homes = [home for home in inner if name in parameters(type(getattr(self, home)))]
+                where = f"; it belongs to the {homes[0]}: {homes[0]}__{name}" if homes else ""
+                raise UsageError(f"{type(self).__name__} has no parameter {name}{where}.")
+        for owner, values in inner.items():  # all at once: a value is checked as a whole
+            setattr(self, owner, replace(getattr(self, owner), **values))
+        return self
+
+    def _repr_html_(self) -> str:
+        from cldrank.documents import Document, Table, render_notebook
+
+        rows = [(name, repr(value)) for name, value in self.get_params().items() if not isinstance(value, Value)]
+        table = Table(("parameter", "value"), rows, text=("value",))
+        return render_notebook(Document(repr(self), [table], f"{self.label} {self.sentence}."))
+
+    def _facts(self) -> Facts:
+        """What the summary says about the method, beyond its fit."""
+        if hasattr(self, "affine_"):
+            return [("affine clicks", repr(self.affine_))]
+        used = getattr(self, "propensities_", getattr(self, "segment_propensities_", None))
+        facts = [] if used is None else [("propensities", repr(used))]
+        if getattr(self, "target", "") in ("posterior", "mixed") and hasattr(self, "estimates_"):
+            facts.append(
+                ("target", "shrunk where impressions are few, and coefficients with it; the target ips is unbiased")
+            )
+        return facts
+
+    def _context(self, data: RankingDataset) -> Context:
+        return Context(data, self.run, self.label, self.learns, self._provenance(data))
+
+    def _provenance(self, data: RankingDataset) -> Provenance:
+        own = {name: value for name, value in self.get_params(deep=False).items() if name not in ("model", "run")}
+        values = {f"model__{name}": value for name, value in self.model.get_params().items()}
+        decides = {entry.name for entry in fields(Run) if entry.compare and entry.name != "device"}
+        values |= {f"run__{name}": value for name, value in self.run.get_params().items() if name in decides}
+        given = {**own, "model": type(self.model).__name__, **values}
+        return Provenance.of(type(self).__name__, given, data, method=method_record(self, given))
+
+    def _describe(self, **known: Any) -> None:
+        """Let the ranker remember more of where it comes from."""
+        ranker = self.ranker_.with_provenance(replace(self.ranker_.provenance, **known))
+        self.ranker_, self.fit_ = ranker, replace(self.fit_, ranker=ranker)
+
+    def _check_fitted(self) -> None:
+        if not hasattr(self, "ranker_"):
+            from cldrank.models.not_fitted import NotFittedError
+
+            raise NotFittedError(f"this {type(self).__name__} has not learned anything yet; call fit first.")
+
+    def _keep(self, result: Result, used: Curve | None) -> None:
+        """Take over what was learned, and forget what an earlier fit left."""
+        for name in [name for name in vars(self) if name.endswith("_")]:
+            delattr(self, name)
+        self.fit_ = result.fit
+        for entry in fields(result.fit):
+            setattr(self, f"{entry.name}_", getattr(result.fit, entry.name))
+        for name, value in result.kept.items():
+            setattr(self, name, value)
+        if used is not None:
+            names = {Propensities: "propensities_", AffineClicks: "affine_"}
+            setattr(self, names.get(type(used), "segment_propensities_"), used)
+        self.feature_names_in_ = np.array(self.ranker_.feature_names, dtype=object)
+        self.n_features_in_ = len(self.ranker_.feature_names)
+
+
+class TargetMethod(Method):
+    """A method that is nothing but targets: any model can be fitted to them."""
+
+    def _learn(self, evidence: Evidence) -> Result:
+        return Result(self.model.fit_targets(self.targets(evidence), self._context(evidence.data)))
+
+    @abstractmethod
+    def targets(self, evidence: Evidence) -> Targets:
+        """The rows to learn from."""
+
+
+def clipping(about: str = "the least propensity; smaller ones are raised to it") -> Any:
+    """Declare the parameter `clip`."""
+    return parameter(default=None, about=about, above=0, most=1)
+
+
+def raising() -> Any:
+    """Declare the parameter `envelope`."""
+    return parameter(
+        default="raise",
+        about="an assumed curve below the bound that the clicks prove: raise it, warn only, or off",
+    )
+
+
+def features_seen(by: str) -> Any:
+    """Declare a parameter that names the features of a part of the model."""
+    return parameter(default=None, about=f"features that {by} sees; all by default")

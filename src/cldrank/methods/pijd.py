@@ -1,0 +1,80 @@
+"""PIJD: corrects clicks for selection and position at once, from where candidates were shown, without propensities."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cldrank._typing import IntArray
+from cldrank.errors import UsageError
+from cldrank.methods.evidence import Evidence
+from cldrank.methods.heckman import TwoStageMethod, Weighting, unshown_weights
+from cldrank.methods.method import Result
+from cldrank.methods.observing import observe
+from cldrank.models.linear.ordered import Entries
+from cldrank.models.targets import Observations
+from cldrank.parameters import described, learned, parameter
+
+
+@described
+class PIJD(TwoStageMethod):
+    """Propensity-independent joint debiasing, linear: an ordered probit of the position, then a regression of clicks.
+
+        1.  position k if t_k < ω·x + ε ≤ t_{k-1}, not shown below t_K: over all candidates of the queries displayed
+        2.  c/n = intercept + β·x + κ E[ε | x, k] + noise, over the cells
+
+    Ranks by β·x. The correction E[ε | x, k], the inverse Mills ratio of an interval, accounts for what put a candidate
+    at k beyond its features. `position_effects` gives each position its own intercept, which accounts for
+    position bias as far as it adds to clicks; but then little separates κ from the part of β along ω. With a single
+    position this is HeckmanRank; penalty and weighting are as there. It is our reading of a method that we know by
+    description only (Ovaisi et al. 2021): see docs/explanation/baselines.md.
+
+    >>> from cldrank.clicks.table import ClickTable
+    >>> from cldrank.data.dataset import RankingDataset
+    >>> data = RankingDataset.from_arrays([[0.], [1.], [2.], [4.], [3.], [6.]], [1, 1, 1, 2, 2, 2])
+    >>> clicks = ClickTable.from_arrays(
+    ...     data, position=[0, 2, 1, 1, 0, 2], impressions=[0, 9, 9, 9, 0, 9], clicks=[0, 2, 3, 5, 0, 8]
+    ... )
+    >>> method = PIJD().fit(data, clicks)
+    >>> method.predict(data).argsort(), len(method.thresholds_)
+    (array([0, 1, 2, 4, 3, 5]), 2)
+    """
+
+    name = "pijd"
+    label = "PIJD"
+    sentence = "corrects both biases from where candidates were shown, without propensities"
+    order = 31
+    corrects = ("position", "selection")
+
+    position_effects: bool = parameter(default=False, about="an intercept of its own for each position")
+
+    positions_: IntArray = learned(about="the positions that the log shows")
+    effects_: NDArray[np.float64] = learned(about="the intercept of each of them; `intercept_` is the first")
+
+    def _learn(self, evidence: Evidence) -> Result:
+        if evidence.clicks.n_segments > 1:
+            raise UsageError(
+                f"{self.label} models the positions of one layout, and the clicks are of several segments; give those "
+                "of one."
+            )
+        observed = observe(evidence.data, evidence.clicks)
+        positions, level = np.unique(evidence.clicks.position, return_inverse=True)
+        problem = replace(
+            self._problem(evidence, observed, cell_entries(observed, level + 1, self.weighting)),
+            positions=tuple(positions.tolist()),
+            effects=self.position_effects,
+        )
+        return Result(self.model.fit_stages(problem, self._context(evidence.data)), {"positions_": positions})
+
+
+def cell_entries(observed: Observations, level: IntArray, weighting: Weighting) -> Entries:
+    """Each cell once, in its place; where a candidate has weight 1, its cells share that by impressions."""
+    counts = np.diff(observed.offsets)
+    weight, spread = observed.weight, observed.spread
+    if weighting == "candidates":
+        weight = weight / np.repeat(observed.by_row()[1], counts)
+        spread = np.zeros_like(spread)
+    owner = np.repeat(observed.shown, counts)
+    return Entries(owner, level, weight, observed.target, spread, *unshown_weights(observed, weighting))

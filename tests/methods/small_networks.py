@@ -1,0 +1,39 @@
+"""Networks small enough to train many of in a test."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scenes import Scene, scene
+
+from cldrank.methods import CLDPair, Method
+from cldrank.methods.registry import configured
+from cldrank.models import MLP, Epoch
+
+SMALL = MLP(hidden=(8,), dropout=0.25, epochs=4, batch_queries=16)
+GIVEN = scene(0, queries=60)
+
+
+def small_pair(**settings: Any) -> CLDPair:
+    """A small CLDPair; parameters of the network and of the run by their own names."""
+    found = configured(CLDPair, {"model": SMALL, **settings})
+    assert isinstance(found, CLDPair)
+    return found
+
+
+def scores(fitted: Method, given: Scene = GIVEN) -> NDArray[np.float64]:
+    """What a fitted method says of the candidates of a scene."""
+    found: NDArray[np.float64] = fitted.predict(given.data)
+    return found
+
+
+def stop_after(number: int) -> Any:
+    """A listener that presses Ctrl-C after an epoch."""
+
+    def stop(epoch: Epoch) -> None:
+        if epoch.number == number:
+            raise KeyboardInterrupt
+
+    return stop

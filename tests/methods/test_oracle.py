@@ -1,0 +1,217 @@
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from cldrank import scaling
+from cldrank.clicks.table import ClickTable
+from cldrank.data.dataset import RankingDataset
+from cldrank.data.loading import load
+from cldrank.errors import DataError, UsageError
+from cldrank.methods.oracle import Oracle
+from cldrank.models import MLP, Linear
+from cldrank.models.linear.least_squares import LeastSquaresSums, collinear, ridge
+from cldrank.models.linear.rows import LocalRows, View
+from cldrank.models.targets import Targets
+from cldrank.propensity import Propensities
+
+METHODS: list[Any] = ["standard", "minmax", "log", "quantile", None]
+
+
+def example(seed: int = 0, rows: int = 400, width: int = 12) -> RankingDataset:
+    """Correlated, heavy-tailed features of very different size, and graded labels that depend on them."""
+    random = np.random.default_rng(seed)
+    normal = random.normal(size=(rows, width)) @ random.normal(size=(width, width)) / np.sqrt(width)
+    labels = np.clip(np.rint(normal @ random.normal(size=width) + random.normal(size=rows)), 0, 4)
+    return RankingDataset.from_arrays(
+        np.exp(normal) * 10.0 ** random.integers(-3, 4, width), np.arange(rows) // 8, labels
+    )
+
+
+def labels_of(data: RankingDataset) -> NDArray[np.float64]:
+    assert data.labels is not None
+    return data.labels.astype(np.float64)
+
+
+def scaled_features(data: RankingDataset, method: Any) -> NDArray[np.float64]:
+    scaled: NDArray[np.float64] = scaling.fit(method, data.features).transform(data.features).astype(np.float64)
+    return scaled
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("l2", [1e-3, 0.5])
+def test_solution_equals_least_squares_on_the_augmented_system(method: Any, l2: float) -> None:
+    data = example()
+    features = scaled_features(data, method)
+    rows, width = features.shape
+    penalty = np.hstack([np.sqrt(rows * l2) * np.eye(width), np.zeros((width, 1))])
+    system = np.vstack([np.hstack([features, np.ones((rows, 1))]), penalty])
+    size = np.linalg.norm(system, axis=0)  # columns of one size: the reference must be exact as well
+    solution = np.linalg.lstsq(system / size, np.append(labels_of(data), np.zeros(width)), rcond=None)[0] / size
+    model = Oracle(model=Linear(l2=l2, scaling=method)).fit(data)
+    np.testing.assert_allclose(model.coef_, solution[:-1], rtol=1e-8, atol=1e-12)
+    assert model.intercept_ == pytest.approx(solution[-1], rel=1e-8)
+
+
+@pytest.mark.parametrize("method", METHODS[:-1])
+def test_solution_equals_scikit_learn(method: Any) -> None:
+    linear_model: Any = pytest.importorskip("sklearn.linear_model")
+    data = example(seed=1)
+    reference = linear_model.Ridge(alpha=0.01 * data.n_rows, solver="cholesky")
+    reference.fit(scaled_features(data, method), labels_of(data))
+    model = Oracle(model=Linear(l2=0.01, scaling=method)).fit(data)
+    np.testing.assert_allclose(model.coef_, reference.coef_, rtol=1e-8, atol=1e-10)
+    np.testing.assert_allclose(
+        model.predict(data), reference.predict(scaled_features(data, method)), rtol=1e-8, atol=1e-10
+    )
+
+
+def sums_of(fitted: Any, features: Any, target: Any, block_rows: int | None = None) -> LeastSquaresSums:
+    """The sums of all rows, each of weight 1."""
+    count = len(target)
+    own = Targets(np.arange(count), np.asarray(target, float), np.ones(count), np.zeros(count), np.arange(count))
+    rows = LocalRows(features, own, View(fitted), block_rows=block_rows)
+    return rows.fold(LeastSquaresSums.of, LeastSquaresSums.joined)
+
+
+@given(st.integers(0, 5), st.integers(1, 90), st.sampled_from(METHODS))
+def test_size_of_blocks_changes_nothing(seed: int, block_rows: int, method: str | None) -> None:
+    data = example(seed, rows=80, width=4)
+    fitted = scaling.fit(method, data.features)
+    whole = ridge(sums_of(fitted, data.features, labels_of(data)), 1e-3)
+    parts = ridge(sums_of(fitted, data.features, labels_of(data), block_rows), 1e-3)
+    np.testing.assert_allclose(parts[0], whole[0], rtol=1e-8, atol=1e-12)
+    assert parts[1] == pytest.approx(whole[1], rel=1e-8)
+
+
+def test_a_feature_far_from_zero_costs_no_digits() -> None:
+    step = np.arange(1000) % 5
+    data = RankingDataset.from_arrays(np.c_[step * 8 + 1e8, step % 2], np.arange(1000) // 10, step)
+    model = Oracle(model=Linear(l2=0, scaling=None)).fit(data)
+    np.testing.assert_allclose(model.predict(data), step, atol=1e-6)
+    np.testing.assert_allclose(model.coef_, [1 / 8, 0], atol=1e-9)
+
+
+@pytest.mark.parametrize("l2", [0, 1e-3])
+@pytest.mark.parametrize("method", METHODS)
+def test_constant_and_collinear_features_are_named_and_do_no_harm(method: Any, l2: float) -> None:
+    plain = example(width=3)
+    first, second, third = plain.features.T
+    names = ("a", "constant", "b", "b again", "c", "a again")
+    table = np.c_[first, np.full(len(first), 0.1), second, second, third, first]
+    data = RankingDataset.from_arrays(table, plain.row_queries, plain.labels, feature_names=names)
+    model = Oracle(model=Linear(l2=l2, scaling=method)).fit(data)
+    assert model.constant_features_ == ("constant",)
+    assert model.collinear_features_ == ("b again", "a again")
+    assert model.coef_[1] == 0
+    assert model.coef_[0] == pytest.approx(model.coef_[5])
+    if l2 == 0:
+        expected = Oracle(model=Linear(l2=0, scaling=method)).fit(plain).predict(plain)
+        np.testing.assert_allclose(model.predict(data), expected, rtol=1e-6, atol=1e-6)
+
+
+def test_a_sum_of_features_is_collinear_though_rounded() -> None:
+    parts = np.random.default_rng(0).normal(size=(2000, 2)).astype(np.float32)
+    data = RankingDataset.from_arrays(np.c_[parts, parts.sum(axis=1)], np.arange(2000) // 10, parts[:, 0] > 0)
+    model = Oracle(model=Linear(scaling=None)).fit(data)
+    assert model.collinear_features_ == ("f3",)
+    assert not Oracle(model=Linear(scaling=None)).fit(example()).collinear_features_
+
+
+def test_nearly_collinear_is_not_collinear() -> None:
+    random = np.random.default_rng(0)
+    one = random.normal(size=2000)
+    table = np.c_[one, one + 1e-3 * random.normal(size=2000)]
+    sums = sums_of(scaling.fit("standard", table), table.astype(np.float32), one)
+    assert not collinear(sums).any()
+
+
+def test_more_features_than_rows_are_fine() -> None:
+    data = example(rows=10, width=30)
+    for l2 in (0, 1e-3):
+        model = Oracle(model=Linear(l2=l2)).fit(data)
+        assert np.isfinite(model.predict(data)).all()
+        assert len(model.collinear_features_) == 30 - 9
+    np.testing.assert_allclose(Oracle(model=Linear(l2=0)).fit(data).predict(data), labels_of(data), atol=1e-5)
+
+
+def test_repeating_all_rows_changes_nothing() -> None:
+    data = example()
+    twice = RankingDataset.from_arrays(
+        np.repeat(data.features, 2, axis=0), np.repeat(data.row_queries, 2), np.repeat(labels_of(data), 2)
+    )
+    np.testing.assert_allclose(Oracle().fit(twice).coef_, Oracle().fit(data).coef_, rtol=1e-6, atol=1e-8)
+
+
+def test_clicks_and_propensities_are_refused() -> None:
+    data = example(rows=8)
+    clicks = ClickTable.from_arrays(data, position=np.arange(8) % 8 + 1, impressions=[9] * 8, clicks=[1] * 8)
+    with pytest.raises(UsageError, match="Oracle learns from labels; leave `clicks` out"):
+        Oracle().fit(data, clicks)
+    with pytest.raises(UsageError, match="Oracle learns from labels; leave `propensities` out"):
+        Oracle().fit(data, propensities=Propensities.power(1, 3))
+
+
+def test_repr_and_parameters() -> None:
+    model = Oracle(model=Linear(l2=0.5, scaling=scaling.Standard(clip=3)))
+    assert repr(model) == "Oracle(model=Linear(l2=0.5, scaling=Standard(clip=3)))"
+    origin = model.fit(example()).ranker_.provenance
+    expected = {"model": "Linear", "model__l2": 0.5, "model__scaling": "Standard(clip=3)", "model__cluster": None}
+    assert origin.parameters.items() >= {**expected, "run__seed": 0}.items()
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"labels": None}, "has no labels, and Oracle learns from labels"),
+        ({"labels": np.ones(4)}, "all 4 labels are 1; Oracle needs labels that differ"),
+        ({"features": np.ones((4, 2))}, "all features .* are constant"),
+    ],
+)
+def test_what_cannot_be_learned_from_is_refused(changes: dict[str, Any], message: str) -> None:
+    parts: dict[str, Any] = {"features": np.eye(4), "qid": [1, 1, 2, 2], "labels": [0, 1, 0, 1]}
+    with pytest.raises(DataError, match=message):
+        Oracle().fit(RankingDataset.from_arrays(**parts | changes))
+
+
+def test_a_network_follows_labels_that_no_line_can() -> None:
+    random = np.random.default_rng(0)
+    features = random.normal(size=(600, 3))
+    labels = (features[:, 0] * features[:, 1] > 0).astype(int)
+    data = RankingDataset.from_arrays(features, np.arange(600) // 6, labels=labels)
+    network = Oracle(model=MLP(hidden=(32,), dropout=0.0, epochs=30, learning_rate=0.02, batch_queries=16)).fit(data)
+    agree = []
+    for model in (network, Oracle().fit(data)):
+        scores = model.predict(data).reshape(-1, 6)
+        pairs = labels.reshape(-1, 6, 1) > labels.reshape(-1, 1, 6)
+        agree.append(np.mean((scores[:, :, None] > scores[:, None])[pairs]))
+    assert agree[0] > 0.9
+    assert agree[1] < 0.6
+
+
+def test_a_network_too_learns_from_labels_and_nothing_else() -> None:
+    data = RankingDataset.from_arrays(np.eye(4), [1, 1, 2, 2], labels=[0, 1, 0, 1])
+    model = Oracle(model=MLP(hidden=(4,), epochs=2))
+    first = model.fit(data).predict(data)
+    np.testing.assert_array_equal(model.fit(data).predict(data), first)
+    assert model.n_queries_ == 2
+    with pytest.raises(DataError, match="has no labels, and Oracle learns from labels"):
+        model.fit(RankingDataset.from_arrays(np.eye(4), [1, 1, 2, 2]))
+    with pytest.raises(DataError, match="no query has one candidate preferred to another"):
+        model.fit(RankingDataset.from_arrays(np.eye(4), [1, 1, 2, 2], labels=[0, 0, 1, 1]))
+
+
+@pytest.mark.data
+def test_it_learns_to_rank_movies(real_data: Path) -> None:
+    train, test = (load(real_data / "msrd" / f"{part}.parquet") for part in ("train", "test"))
+    scores, labels = Oracle().fit(train[:2000]).predict(test), labels_of(test)
+    starts, sizes = test.offsets[:-1], test.sizes
+    best = np.maximum.reduceat(scores, starts)
+    chosen = scores == np.repeat(best, sizes)
+    precision = np.mean(np.add.reduceat(labels * chosen, starts) / np.add.reduceat(chosen, starts, dtype=np.float64))
+    chance = np.mean(np.add.reduceat(labels, starts) / sizes)
+    assert precision > 4 * chance

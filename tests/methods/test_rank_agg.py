@@ -1,0 +1,93 @@
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scenes import scene
+from small_networks import GIVEN, SMALL, stop_after
+
+from cldrank import segments
+from cldrank.errors import ConvergenceWarning, DataError, UsageError
+from cldrank.methods import IPS, HeckmanRank, RankAgg
+from cldrank.models import Linear, Model, Run
+from cldrank.propensity import Propensities
+from cldrank.rankers import BordaRanker, load_ranker
+
+
+def votes(scores: Any, offsets: Any) -> Any:
+    """How many candidates of the query are ranked below."""
+    return np.repeat(np.diff(offsets), np.diff(offsets)) - segments.descending_ranks(scores, offsets)
+
+
+@pytest.mark.parametrize("model", [Linear(l2=0.01), replace(SMALL, l2=0.01, epochs=2)], ids=["linear", "network"])
+def test_it_counts_the_votes_of_ips_and_heckman(model: Model) -> None:
+    own: dict[str, Any] = {"model": model, "clip": 0.4, "run": Run(seed=3)}
+    fitted = RankAgg(weights=(2, 0.5), **own).fit(*GIVEN)
+    ips = IPS(**own).fit(*GIVEN)
+    heckman = HeckmanRank(model=Linear(l2=0.01)).fit(GIVEN.data, GIVEN.clicks)
+    data = GIVEN.data
+    expected = 2 * votes(ips.predict(data), data.offsets) + 0.5 * votes(heckman.predict(data), data.offsets)
+    np.testing.assert_allclose(fitted.predict(data), expected)
+    np.testing.assert_array_equal(fitted.ips_.predict(data), ips.predict(data))
+    np.testing.assert_array_equal(fitted.heckman_.predict(data), heckman.predict(data))
+    assert fitted.status_ == ips.status_
+    assert isinstance(fitted.ranker_, BordaRanker)
+
+
+@pytest.mark.parametrize(("weights", "alone"), [((1, 0), "ips_"), ((0, 3), "heckman_")])
+def test_all_weight_on_one_is_its_ranking(weights: Any, alone: str) -> None:
+    fitted = RankAgg(weights=weights, model=Linear()).fit(*GIVEN)
+    offsets = GIVEN.data.offsets
+    one = getattr(fitted, alone).predict(GIVEN.data)
+    ranks = [segments.descending_ranks(scores, offsets) for scores in (fitted.predict(GIVEN.data), one)]
+    np.testing.assert_array_equal(*ranks)
+
+
+def test_queries_score_the_same_alone_as_among_others(tmp_path: Path) -> None:
+    fitted = RankAgg(model=replace(SMALL, epochs=2)).fit(*GIVEN)
+    whole = fitted.predict(GIVEN.data)
+    parts = [fitted.predict(GIVEN.data[at : at + 1]) for at in range(len(GIVEN.data))]
+    np.testing.assert_array_equal(np.concatenate(parts), whole)
+    fitted.ranker_.save(tmp_path)
+    np.testing.assert_array_equal(load_ranker(tmp_path).predict(GIVEN.data), whole)
+
+
+def test_the_summary_has_both_fits() -> None:
+    fitted = RankAgg(model=replace(SMALL, epochs=2)).fit(*GIVEN)
+    text = fitted.summary()
+    assert "IPS(" in text
+    assert "HeckmanRank(" in text
+    with pytest.raises(UsageError, match="call fit first"):
+        RankAgg().summary()
+
+
+def test_ctrl_c_leaves_a_ranker_that_says_so() -> None:
+    fitted = RankAgg(model=replace(SMALL, epochs=5), run=Run(on_epoch=stop_after(2)))
+    with pytest.warns(ConvergenceWarning, match="IPS was interrupted after 2 epochs"):
+        fitted.fit(*GIVEN)
+    assert fitted.status_ == "interrupted"
+    assert fitted.ips_.n_iter_ == 2
+
+
+@pytest.mark.parametrize(
+    "weights", [(1,), (1, 2, 3), (1, -1), (0, 0), (np.nan, 1), "ab", None, (1, "x"), ((1, 2), (3, 4))]
+)
+def test_weights_are_two_numbers_of_at_least_0(weights: Any) -> None:
+    with pytest.raises(
+        UsageError,
+        match="`weights` must be (two numbers, for IPS and Heckman.rank|a list of numbers of at least 0, not )",
+    ):
+        RankAgg(weights=weights).fit(*GIVEN)
+
+
+def test_clicks_and_propensities_are_needed() -> None:
+    given = scene(5)
+    with pytest.raises(UsageError, match="RankAgg needs `clicks`"):
+        RankAgg(model=Linear()).fit(given.data)
+    with pytest.raises(UsageError, match="RankAgg needs `propensities` .*not None"):
+        RankAgg(model=Linear()).fit(given.data, given.clicks)
+    with pytest.raises(DataError, match="no propensity for position 3"):
+        RankAgg(model=Linear()).fit(given.data, given.clicks, Propensities.power(1, 2))
+    with pytest.raises(UsageError, match="`model` must be a model such as Linear"):
+        RankAgg(model="linear").fit(*given)  # type: ignore[arg-type]

@@ -1,0 +1,214 @@
+"""What a ranker remembers of its fit is what the fit says."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+
+import cldrank as cr
+from cldrank.errors import CldrankWarning, ConvergenceWarning
+from cldrank.methods.recording import clicks_record, curve_record
+from cldrank.propensity import AffineClicks
+
+
+def scene(constant: bool = False) -> tuple[cr.RankingDataset, cr.ClickTable]:
+    random = np.random.default_rng(1)
+    features = random.normal(size=(400, 3))
+    if constant:
+        features[:, 2] = 0.0
+    labels = (features[:, 0] > 0.3).astype(int)
+    data = cr.RankingDataset.from_arrays(features, np.arange(400) // 8, labels, name="shop")
+    position = np.tile([1, 2, 3, 4, 0, 0, 0, 0], 50)
+    chance = np.where(labels, 0.8, 0.1) / np.maximum(position, 1)
+    impressions = np.where(position > 0, 30, 0)
+    clicks = cr.ClickTable.from_arrays(
+        data, position=position, impressions=impressions, clicks=random.binomial(impressions, chance)
+    )
+    return data, clicks
+
+
+def test_clicks() -> None:
+    data, clicks = scene()
+    found = cr.Naive().fit(data, clicks).ranker_.provenance
+    assert found.clicks is not None
+    assert found.clicks.impressions == clicks.impressions.sum() == 6000
+    assert found.clicks.clicks == clicks.clicks.sum()
+    assert (found.clicks.cells, found.clicks.shown, found.clicks.depth) == (200, 200, 4)
+    assert found.propensities is None
+    assert (found.fingerprint, found.has_missing) == (data.fingerprint, False)
+
+
+def test_queries_without_impressions_are_not_learned_from() -> None:
+    data, clicks = scene()
+    some = clicks.where(data.row_queries[clicks.row] % 3 > 0)
+    shown = np.arange(50) % 3 > 0
+    rho = cr.Propensities.power(1, 4)
+    learned = [cr.IPS().fit(data, some, rho), cr.CLDPair(model=cr.MLP(hidden=(2,), epochs=1)).fit(data, some, rho)]
+    for ranker in (*(method.ranker_ for method in learned), learned[1].fit_.ranker):
+        np.testing.assert_array_equal(ranker.saw(data.query_ids), shown)
+    assert cr.Oracle().fit(data).ranker_.saw(data.query_ids).all()  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("change", ["clicks", "position", "impressions", "display"])
+def test_the_fingerprint_of_clicks_sees_every_change(change: str) -> None:
+    data, clicks = scene()
+    cells: dict[str, Any] = {
+        name: getattr(clicks, name).copy() for name in ("row", "position", "impressions", "clicks")
+    }
+    same = cr.ClickTable.from_arrays(data, **cells)
+    assert clicks_record(same) == clicks_record(clicks)
+    if change == "display":
+        other = clicks.with_display(np.full((400, 4), 0.2))
+    else:
+        cells[change][7] += 1
+        other = cr.ClickTable.from_arrays(data, **cells)
+    assert clicks_record(other).fingerprint != clicks_record(clicks).fingerprint
+
+
+def test_propensities_as_they_were_used() -> None:
+    data, clicks = scene()
+    rho = cr.Propensities(
+        np.array([1, 0.5, 0.4, 0.2]),
+        "made up",
+        method="AllPairs",
+        low=np.array([1, 0.4, 0.3, 0.1]),
+        high=np.array([1, 0.6, 0.5, 0.3]),
+        confidence=0.8,
+    )
+    method = cr.IPS(clip=0.3, envelope="off").fit(data, clicks, rho)
+    found = method.ranker_.provenance.propensities
+    assert found == curve_record(method.propensities_)
+    assert found is not None
+    assert found.values == (1.0, 0.5, 0.4, 0.3)
+    assert (found.low, found.confidence) == ((1.0, 0.4, 0.3, 0.3), 0.8)
+    assert (found.clipped, found.estimator) == ((4,), "AllPairs")
+
+
+def test_a_curve_that_clicks_refute() -> None:
+    data, clicks = scene()
+    with pytest.warns(CldrankWarning, match="refute"):
+        method = cr.IPS().fit(data, clicks, cr.Propensities.power(4, 4))
+    origin = method.ranker_.provenance
+    assert origin.propensities is not None
+    assert origin.propensities.raised == method.propensities_.raised != ()
+    assert origin.diagnostics is not None
+    (text,) = origin.diagnostics.warnings
+    assert text.startswith("the clicks refute these propensities")
+    assert method.fit_.ranker is method.ranker_
+
+
+def test_warnings_that_nobody_sees_are_remembered() -> None:
+    data, clicks = scene()
+    with warnings.catch_warnings(action="ignore"):
+        method = cr.IPS().fit(data, clicks, cr.Propensities.power(4, 4))
+        calm = cr.IPS(envelope="off").fit(data, clicks, cr.Propensities.power(1, 4))
+    assert method.ranker_.provenance.diagnostics.warnings  # type: ignore[union-attr]
+    assert not calm.ranker_.provenance.diagnostics.warnings  # type: ignore[union-attr]
+
+
+def test_slopes_and_bases() -> None:
+    covariance = np.diag(np.full(4, 0.01))
+    given = AffineClicks(np.array([1.0, 0.5]), np.array([0.0, 0.1]), "given")
+    estimated = AffineClicks(given.slope, given.base, "found", covariance, 0.9)
+    assert curve_record(given).estimator is None
+    found = curve_record(estimated)
+    assert (found.values, found.base) == ((1.0, 0.5), (0.0, 0.1))
+    low, high = estimated.interval("slope")
+    assert (found.low, found.high) == (tuple(low), tuple(high))
+
+
+def test_diagnostics_of_a_linear_fit() -> None:
+    data, clicks = scene(constant=True)
+    method = cr.CLD().fit(data, clicks, cr.Propensities.power(1, 4))
+    found = method.ranker_.provenance.diagnostics
+    assert found is not None
+    assert (found.status, found.steps, found.constant) == (method.status_, method.n_iter_, ("f3",))
+    assert (found.log_likelihood, found.rows, found.weight) == (method.log_likelihood_, method.n_rows_, method.weight_)
+
+
+def test_diagnostics_of_a_network() -> None:
+    data, clicks = scene()
+    method = cr.CLDPair(model=cr.MLP(hidden=(4,), epochs=3)).fit(data, clicks, cr.Propensities.power(1, 4))
+    found = method.ranker_.provenance.diagnostics
+    kept = method.history_[method.best_epoch_ - 1]
+    assert found is not None
+    assert (found.kept, found.loss, found.concordance) == (method.best_epoch_, kept.loss, kept.validation)
+    assert (found.learned_queries, found.held_queries) == (method.n_queries_, method.n_held_)
+    assert found.held_target == "clicks over propensity"
+
+
+@pytest.mark.parametrize(
+    ("method", "changed"),
+    [
+        (cr.IPS(), {}),
+        (
+            cr.IPS(clip=0.2, model=cr.Linear(l2=0.5), run=cr.Run(seed=3)),
+            {"clip": None, "model__l2": 0.001, "run__seed": 0},
+        ),
+        (cr.IPS(model=cr.Trees(rounds=2)), {"model": "Linear", "model__rounds": cr.Trees().rounds}),
+    ],
+)
+def test_parameters_that_are_not_at_their_defaults(method: Any, changed: dict[str, Any]) -> None:
+    data, clicks = scene()
+    with warnings.catch_warnings(action="ignore"):
+        found = method.fit(data, clicks, cr.Propensities.power(1, 4)).ranker_.provenance
+    assert found.method.defaults == changed
+    assert set(changed) <= set(found.parameters)
+    assert found.method.call == " ".join(repr(method).split())
+
+
+def test_heckman_corrects_position_bias_if_asked_to() -> None:
+    data, clicks = scene()
+    rho = cr.Propensities.power(1, 4)
+    plain = cr.HeckmanRank().fit(data, clicks).ranker_.provenance
+    corrected = cr.HeckmanRank(position_correction=True).fit(data, clicks, rho).ranker_.provenance
+    assert plain.method is not None
+    assert corrected.method is not None
+    assert plain.method.corrects == ("selection",)
+    assert corrected.method.corrects == ("position", "selection")
+
+
+def test_missing_values_are_remembered() -> None:
+    data, _ = scene()
+    features = data.features.copy()
+    features[3, 1] = np.nan
+    holes = cr.RankingDataset.from_arrays(features, data.row_queries, data.labels, missing="keep")
+    assert cr.Oracle(model=cr.Trees(rounds=2)).fit(holes).ranker_.provenance.has_missing
+
+
+def contrary(data: cr.RankingDataset) -> cr.RankingDataset:
+    """Labels that go up with a feature where a model learns, and down where it is judged."""
+    held = np.random.default_rng([0, 7]).permutation(50)[:20]  # as models hold 0.4 of 50 queries out
+    order = data.features[:, 0] * np.where(np.isin(data.row_queries, held), -1, 1)
+    above = (order.reshape(50, 8) > np.median(order.reshape(50, 8), axis=1, keepdims=True)).ravel()
+    return cr.RankingDataset.from_arrays(data.features, data.row_queries, above)
+
+
+def blind(data: cr.RankingDataset) -> cr.RankingDataset:
+    """Features that are the same for all candidates of a query."""
+    return cr.RankingDataset.from_arrays(data.row_queries[:, None], data.row_queries, data.labels)
+
+
+@pytest.mark.parametrize(
+    ("model", "made"),
+    [(cr.MLP(hidden=(4,), epochs=2, validation=0.4), blind), (cr.Trees(rounds=2, validation=0.4), contrary)],
+)
+def test_no_better_than_chance_is_said_aloud(model: Any, made: Any) -> None:
+    data, _ = scene()
+    with pytest.warns(CldrankWarning, match="20 queries held out no better than chance: its concordance with labels"):
+        fitted = cr.Oracle(model=model).fit(made(data))
+    known = fitted.ranker_.provenance.diagnostics
+    assert known is not None
+    assert known.concordance is not None
+    assert known.concordance <= 0.5
+    assert "no better than chance" in known.warnings[0]
+
+
+def test_a_failed_fit_is_not_called_chance_as_well() -> None:
+    data, _ = scene()
+    with pytest.warns(ConvergenceWarning, match="no split worth making") as warned:
+        cr.Oracle(model=cr.Trees(rounds=2)).fit(blind(data))
+    assert len(warned) == 1

@@ -1,0 +1,124 @@
+"""All methods, and how flat settings become one."""
+
+from typing import Any
+
+import pytest
+
+from cldrank.errors import UsageError
+from cldrank.methods import CLD, IPS, CLDPair, HeckmanRank, Method, Oracle, RankAgg, method_named, methods, registry
+from cldrank.methods.registry import configured, default_model, settings_of, usable_models
+from cldrank.models import MLP, Linear, Run, models
+from cldrank.models.fit import Context, Fit
+from cldrank.models.model import ScaledModel
+from cldrank.models.targets import Targets
+from cldrank.parameters import parameter, parameters, value
+
+
+def test_methods_are_in_the_order_of_their_classes_and_those_that_need_labels_last() -> None:
+    found = list(methods().values())
+    assert [kind.order for kind in found] == sorted({kind.order for kind in found})  # no two in the same place
+    labels = [kind.needs == "labels" for kind in found]
+    assert labels == sorted(labels)
+    assert found[0].name == "naive"
+
+
+def test_a_method_is_found_by_its_name() -> None:
+    assert method_named("cld-pair") is CLDPair
+    with pytest.raises(
+        UsageError, match="there is no method 'cld-pear'. Did you mean cld-pair\\? The methods are naive"
+    ):
+        method_named("cld-pear")
+    with pytest.raises(UsageError, match="there is no method 'zzzz'. The methods are "):
+        method_named("zzzz")
+    with pytest.raises(UsageError, match="there is no method 'CLD'"):
+        method_named("CLD")
+
+
+def test_the_default_model_comes_first() -> None:
+    for kind in methods().values():
+        assert isinstance(default_model(kind), next(iter(usable_models(kind).values())))
+    assert list(usable_models(CLDPair)) == ["mlp", "linear", "trees"]
+    assert list(usable_models(CLD)) == ["linear", "mlp"]
+    assert list(usable_models(HeckmanRank)) == ["linear"]
+
+
+def test_flat_settings_go_to_their_owners() -> None:
+    found: Any = configured(RankAgg, {"model": "mlp", "epochs": 3, "weights": (1, 2), "seed": 7, "dropout": 0.5})
+    assert (found.weights, found.model, found.run) == ((1, 2), MLP(epochs=3, dropout=0.5), Run(seed=7))
+    assert repr(found).startswith("RankAgg(")
+
+
+def test_without_a_model_settings_are_those_of_the_default() -> None:
+    assert configured(CLDPair, {"epochs": 3}).model == MLP(epochs=3)
+    assert configured(IPS, {"l2": 0.5}).model == Linear(l2=0.5)
+    assert configured(IPS, {}).get_params() == IPS().get_params()
+
+
+def test_a_model_may_be_given_whole_and_changed() -> None:
+    model = Linear(max_steps=5)
+    found = configured(CLD, {"model": model, "l2": 0.5})
+    assert found.model == Linear(max_steps=5, l2=0.5)
+    assert model == Linear(max_steps=5)
+
+
+@pytest.mark.parametrize(
+    ("kind", "settings", "words"),
+    [
+        (IPS, {"model": "forest"}, "IPS can be fitted with linear, mlp or trees, not with 'forest'."),
+        (HeckmanRank, {"model": "mlp"}, "Heckman^rank can be fitted with linear, not with 'mlp'."),
+        (IPS, {"model": ["linear"]}, "IPS can be fitted with linear, mlp or trees, not with ['linear']."),
+        (
+            IPS,
+            {"epochs": 3},
+            "`epochs` is not for a linear model; choose `model='mlp'`.",
+        ),
+        (
+            IPS,
+            {"model": "mlp", "fit_intercept": False},
+            "`fit_intercept` is not for a network; choose `model='linear'`.",
+        ),
+        (HeckmanRank, {"epochs": 3}, "Heckman^rank has no parameter epochs."),
+        (CLD, {"gama": 0.1}, "CLD has no parameter gama. Did you mean gamma?"),
+        (CLD, {"sed": 1}, "CLD has no parameter sed. Did you mean seed?"),
+        (CLD, {"model": "mlp", "epoch": 1}, "CLD has no parameter epoch. Did you mean epochs?"),
+        (Oracle, {"zzzz": 1}, "Oracle has no parameter zzzz. It has l2, scaling, "),
+        (Oracle, {"{braces}": 1}, "Oracle has no parameter {braces}. It has l2, "),
+        (Oracle, {"run": Run()}, "Oracle has no parameter run."),
+    ],
+)
+def test_what_does_not_fit_is_refused(kind: type[Method], settings: Any, words: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        configured(kind, settings)
+    assert str(caught.value).startswith(words)
+
+
+def test_values_are_checked_by_their_owner() -> None:
+    with pytest.raises(UsageError, match="`l2` must be a number of at least 0, not -1"):
+        configured(IPS, {"l2": -1})
+    with pytest.raises(UsageError, match="`seed` must be a whole number of at least 0, not 'x'"):
+        configured(IPS, {"seed": "x"})
+
+
+def test_settings_are_those_of_method_model_and_run() -> None:
+    found = settings_of(CLDPair, MLP)
+    assert found["selection_weight"] is parameters(CLDPair)["selection_weight"]
+    assert found["epochs"] is parameters(MLP)["epochs"]
+    assert found["seed"] is parameters(Run)["seed"]
+    assert not {"model", "run"} & set(found)
+
+
+def test_a_new_model_works_with_every_method_that_can_use_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    @value
+    class Stump(ScaledModel):
+        depth: int = parameter(default=1, about="how deep", least=1)
+
+        def fit_targets(self, targets: Targets, context: Context) -> Fit:
+            return Linear(l2=self.l2).fit_targets(targets, context)
+
+    known = {**models(), "stump": Stump}
+    monkeypatch.setattr(registry, "models", lambda: known)
+    usable = {kind.name for kind in methods().values() if "stump" in usable_models(kind)}
+    assert usable == {kind.name for kind in methods().values() if kind.way == "fit_targets"} > {"ips", "naive"}
+    assert configured(IPS, {"model": "stump", "depth": 3, "l2": 0.5}).model == Stump(depth=3, l2=0.5)
+    with pytest.raises(UsageError, match="`depth` is not for a linear model; choose `model='stump'`"):
+        configured(IPS, {"depth": 3})
