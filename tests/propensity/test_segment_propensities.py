@@ -89,10 +89,10 @@ class TestFiles:
     @pytest.mark.parametrize(
         ("segments", "complaint"),
         [
-            (None, "segments is not an object"),
+            (None, "Expected object, got null"),
             ({}, "at least one segment"),
-            ({"phone": [1]}, "segment 'phone' does not hold propensities"),
-            ({"phone": {"format": "cldrank-propensities"}}, "segment 'phone': it lacks 'values'"),
+            ({"phone": [1]}, "Expected object, got array"),
+            ({"phone": {"format": "cldrank-propensities"}}, "segment 'phone': .*missing required field values"),
             ({"phone": {"format": "cldrank-propensities", "values": [1, -1]}}, "segment 'phone': the propensity of"),
             ({"": {"format": "cldrank-propensities", "values": [1]}}, "text that is not empty"),
         ],

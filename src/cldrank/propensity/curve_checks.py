@@ -18,8 +18,8 @@ from cldrank.errors import CldrankWarning, DataError, warn
 from cldrank.propensity.cells import DEEPEST
 from cldrank.propensity.envelope import Envelope
 from cldrank.propensity.estimator import comparing_estimators
-from cldrank.propensity.goodness import MISFIT, check_attraction
-from cldrank.propensity.propensities import Propensities
+from cldrank.propensity.goodness import check_attraction
+from cldrank.propensity.propensities import MISFIT, Propensities
 from cldrank.propensity.segment_propensities import SegmentPropensities
 from cldrank.wording import positions, some
 

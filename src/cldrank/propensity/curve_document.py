@@ -11,8 +11,7 @@ from cldrank.documents import Axis, Block, Document, Figure, Notice, Point, Seri
 from cldrank.errors import UsageError
 from cldrank.files import save_text
 from cldrank.propensity.affine_clicks import AffineClicks, curve_of
-from cldrank.propensity.goodness import MISFIT
-from cldrank.propensity.propensities import Propensities
+from cldrank.propensity.propensities import MISFIT, Propensities
 from cldrank.propensity.segment_propensities import EstimatedSegments, SegmentPropensities
 from cldrank.wording import some
 

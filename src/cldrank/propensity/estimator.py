@@ -22,9 +22,9 @@ from cldrank.data.dataset import RankingDataset
 from cldrank.errors import CldrankError, MissingDependencyError, MissingValueError, UnidentifiableError, UsageError
 from cldrank.parameters import Value, parameter, value
 from cldrank.propensity.cells import Cells, PairSums, Resample, draw_weights
-from cldrank.propensity.goodness import MISFIT, AttractionCheck, compared_by_attraction, goodness_of_fit
+from cldrank.propensity.goodness import AttractionCheck, compared_by_attraction, goodness_of_fit
 from cldrank.propensity.identifiability import Requirement, cannot_estimate, errors_of_logs, too_few, usable_positions
-from cldrank.propensity.propensities import Propensities
+from cldrank.propensity.propensities import MISFIT, Propensities
 
 Floats = NDArray[np.float64]
 Result_co = TypeVar("Result_co", covariant=True)

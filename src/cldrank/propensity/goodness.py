@@ -10,42 +10,14 @@ from numpy.typing import NDArray
 from cldrank.arguments import check_whole
 from cldrank.clicks.table import ClickTable
 from cldrank.propensity.cells import FEWEST_GROUPS, Cells, PairSums, Resample, draw_weights
-from cldrank.propensity.propensities import Propensities
-from cldrank.wording import count
+from cldrank.propensity.propensities import MISFIT, Goodness, Propensities
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
-MISFIT = 0.01  # a p-value below refutes a model
 _FEWEST_REPLICATES = 20
 _EXACT = 1e-9  # a pair that the estimator itself solved for has no residual to test
 _ENOUGH = 500_000  # cells that are compared by attraction; more only cost time
-
-
-@dataclass(frozen=True)
-class Goodness:
-    """How well a curve fits the clicks of candidates that were shown at several positions.
-
-        statistic = mean over pairs of positions (k, l) of (residual / its standard error)^2
-        residual  = log(clicks at l / clicks at k, of the candidates shown at both) - log(rho_l / rho_k)
-
-    pairs     pairs of positions that could be tested
-    p_value   how often resampling alone brings a larger statistic; a small one refutes the position-based model
-    worst     the pair of positions with the largest residual, in standard errors
-    """
-
-    statistic: float
-    pairs: int
-    p_value: float
-    worst: tuple[int, int]
-
-    def __str__(self) -> str:
-        verdict = "contradict" if self.p_value < MISFIT else "agree with"
-        pairs = count(self.pairs, "pair")
-        return (
-            f"clicks of the same candidates elsewhere {verdict} the curve: {pairs} of positions, mean squared residual "
-            f"{self.statistic:.2f}, p = {self.p_value:.2g}, worst at {self.worst[0]} and {self.worst[1]}"
-        )
 
 
 def goodness_of_fit(pairs: PairSums, rho: Floats, draws: Floats, weights: Floats) -> Goodness | None:

@@ -24,7 +24,7 @@ from cldrank.propensity.cells import Cells, PairSums, draw_weights
 from cldrank.propensity.estimator import CurveEstimator
 from cldrank.propensity.goodness import compared_by_attraction, goodness_of_fit
 from cldrank.propensity.identifiability import Requirement, counts_every_click
-from cldrank.propensity.propensities import Propensities
+from cldrank.propensity.propensities import Confounding, Propensities
 from cldrank.wording import positions
 
 if TYPE_CHECKING:
@@ -39,64 +39,6 @@ _EM_STEPS = 6
 _AROUND = (0.1, 10.0)  # penalties, times the chosen one, that the estimate should not care about
 _BLOCK_VALUES = 1 << 22
 _DETERMINED = 0.98  # features that explain more of the order than this leave nothing to estimate from
-_EXPLAINED = 0.5
-_MOVED = 0.1
-_ALWAYS = 0.3  # whatever the error
-_SENSITIVE = 0.1
-_SURE = 3.0  # standard errors
-
-
-@dataclass(frozen=True)
-class Confounding:
-    """How much the estimate rests on the model of relevance, which the log itself cannot test.
-
-    explained     0 … 1: of the contrast of positions that the features explain best, the share of variance that they
-                  explain (the largest squared canonical correlation, adjusted for their number)
-    moved         how far the model of relevance moved log ρ from plain click-through rates, at most
-    error         the standard error of that; None where it is not known
-    position      where
-    sensitivity   how far log ρ moves, at most, if the penalty of the regression is ten times larger or smaller; None
-                  for networks
-
-    In a random order nothing is explained and nothing is moved. Where a ranker puts the relevant on top, features must
-    move the curve; the relevance that they do not know still counts as position, and the log does not show how much.
-    """
-
-    explained: float
-    moved: float
-    error: float | None
-    position: int
-    sensitivity: float | None = None
-
-    @property
-    def reasons(self) -> tuple[str, ...]:
-        """What makes the estimate doubtful, in words; empty where nothing does."""
-        reasons = []
-        if abs(self.moved) > max(_MOVED, min(_SURE * (self.error or 0.0), _ALWAYS)):
-            reasons.append(
-                f"the model of relevance moved position {self.position} by {np.expm1(self.moved):+.0%} from its "
-                "click-through rate, so what it does not know of relevance may count as position, too"
-            )
-        if self.explained > _EXPLAINED:
-            reasons.append(
-                f"features explain {self.explained:.0%} of a contrast of positions, so they may stand in for it"
-            )
-        if self.sensitivity is not None and self.sensitivity > _SENSITIVE:
-            reasons.append(f"another penalty moves a position by {np.expm1(self.sensitivity):.0%}")
-        return tuple(reasons)
-
-    @property
-    def doubtful(self) -> bool:
-        """Whether the log leaves it open how much of the curve is position."""
-        return bool(self.reasons)
-
-    def __str__(self) -> str:
-        if self.doubtful:
-            return f"relevance and position are confounded: {'; '.join(self.reasons)}"
-        return (
-            f"relevance and position can be told apart: features explain {self.explained:.0%} of the order, and the "
-            f"model of relevance moved no position by more than {np.expm1(abs(self.moved)):.1%}"
-        )
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,16 +12,19 @@ from numpy.typing import ArrayLike, NDArray
 from cldrank.arguments import check_choice, check_number, check_whole
 from cldrank.errors import DataError, UsageError
 from cldrank.reading import reason
-from cldrank.wording import positions
+from cldrank.wording import count, positions
 
 if TYPE_CHECKING:
     from cldrank.clicks.table import ClickTable
     from cldrank.documents import Figure
-    from cldrank.propensity.goodness import Goodness
-    from cldrank.propensity.modelled_relevance import Confounding
-    from cldrank.rankers import Ranker
 
 Floats = NDArray[np.float64]
+MISFIT = 0.01  # a p-value below refutes a model
+_EXPLAINED = 0.5
+_MOVED = 0.1
+_ALWAYS = 0.3  # whatever the error
+_SENSITIVE = 0.1
+_SURE = 3.0  # standard errors
 _WIDE = 1.6  # times the lower end of its interval: a larger estimate of a bound is not relied on
 
 
@@ -92,6 +95,85 @@ class CurveBase:
         keep_array(self, name, array)
 
 
+@dataclass(frozen=True)
+class Goodness:
+    """How well a curve fits the clicks of candidates that were shown at several positions.
+
+        statistic = mean over pairs of positions (k, l) of (residual / its standard error)^2
+        residual  = log(clicks at l / clicks at k, of the candidates shown at both) - log(rho_l / rho_k)
+
+    pairs     pairs of positions that could be tested
+    p_value   how often resampling alone brings a larger statistic; a small one refutes the position-based model
+    worst     the pair of positions with the largest residual, in standard errors
+    """
+
+    statistic: float
+    pairs: int
+    p_value: float
+    worst: tuple[int, int]
+
+    def __str__(self) -> str:
+        verdict = "contradict" if self.p_value < MISFIT else "agree with"
+        pairs = count(self.pairs, "pair")
+        return (
+            f"clicks of the same candidates elsewhere {verdict} the curve: {pairs} of positions, mean squared residual "
+            f"{self.statistic:.2f}, p = {self.p_value:.2g}, worst at {self.worst[0]} and {self.worst[1]}"
+        )
+
+
+@dataclass(frozen=True)
+class Confounding:
+    """How much the estimate rests on the model of relevance, which the log itself cannot test.
+
+    explained     0 … 1: of the contrast of positions that the features explain best, the share of variance that they
+                  explain (the largest squared canonical correlation, adjusted for their number)
+    moved         how far the model of relevance moved log ρ from plain click-through rates, at most
+    error         the standard error of that; None where it is not known
+    position      where
+    sensitivity   how far log ρ moves, at most, if the penalty of the regression is ten times larger or smaller; None
+                  for networks
+
+    In a random order nothing is explained and nothing is moved. Where a ranker puts the relevant on top, features must
+    move the curve; the relevance that they do not know still counts as position, and the log does not show how much.
+    """
+
+    explained: float
+    moved: float
+    error: float | None
+    position: int
+    sensitivity: float | None = None
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """What makes the estimate doubtful, in words; empty where nothing does."""
+        reasons = []
+        if abs(self.moved) > max(_MOVED, min(_SURE * (self.error or 0.0), _ALWAYS)):
+            reasons.append(
+                f"the model of relevance moved position {self.position} by {np.expm1(self.moved):+.0%} from its "
+                "click-through rate, so what it does not know of relevance may count as position, too"
+            )
+        if self.explained > _EXPLAINED:
+            reasons.append(
+                f"features explain {self.explained:.0%} of a contrast of positions, so they may stand in for it"
+            )
+        if self.sensitivity is not None and self.sensitivity > _SENSITIVE:
+            reasons.append(f"another penalty moves a position by {np.expm1(self.sensitivity):.0%}")
+        return tuple(reasons)
+
+    @property
+    def doubtful(self) -> bool:
+        """Whether the log leaves it open how much of the curve is position."""
+        return bool(self.reasons)
+
+    def __str__(self) -> str:
+        if self.doubtful:
+            return f"relevance and position are confounded: {'; '.join(self.reasons)}"
+        return (
+            f"relevance and position can be told apart: features explain {self.explained:.0%} of the order, and the "
+            f"model of relevance moved no position by more than {np.expm1(abs(self.moved)):.1%}"
+        )
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Propensities(CurveBase):
     """ρ_k, the probability that position k is examined, normalised to ρ_1 = 1.
@@ -142,7 +224,7 @@ class Propensities(CurveBase):
     confounding: Confounding | None = None
     notes: tuple[str, ...] = ()
     replicates: Floats | None = field(default=None, compare=False)
-    ranker: Ranker | None = field(default=None, compare=False)
+    ranker: Any = field(default=None, compare=False)
     is_trusted: bool = field(default=False, compare=False)
 
     def __post_init__(self) -> None:
