@@ -92,6 +92,10 @@ class Cells:
         """(cells,) the row of the dataset."""
         return self.row // self.n_segments
 
+    def unweighted(self) -> Cells:
+        """The same as they were counted."""
+        return replace(self, impressions=self.seen, clicks=np.rint(self.clicks * self.seen / self.impressions))
+
     def chosen(self, which: NDArray[np.bool_]) -> Cells:
         """Some of the cells, in the same groups."""
         names = ("row", "query", "place", "impressions", "clicks", "seen", "group")

@@ -171,6 +171,10 @@ class CurveEstimator(PropensityEstimator[Propensities]):
 
     caution: ClassVar[str] = ""  # what holds for every result
 
+    def _weights(self, cells: Cells) -> Floats:
+        """(replicates, groups) how often each replicate draws each group of queries."""
+        return draw_weights(cells.n_groups, self.replicates, self.seed)
+
     def _errors(self, draws: Floats, cells: Cells) -> Floats:
         """The standard error of each log propensity; a refusal where one is too large to be of use."""
         errors, lost = errors_of_logs(draws)
@@ -199,6 +203,7 @@ class CurveEstimator(PropensityEstimator[Propensities]):
             values,
             f"{name}, {cells.n_units:,} {cells.units}",
             method=name,
+            bound=self.bound,
             low=np.minimum(low, values),
             high=np.maximum(high, values),
             confidence=self.confidence,
@@ -226,73 +231,53 @@ class CurveEstimator(PropensityEstimator[Propensities]):
 
 
 @dataclass(frozen=True, eq=False)
-class Tally:
-    """What an estimator keeps of a log: sums that add up over groups of queries, and pairs of positions.
+class Sample:
+    """What an estimator of a curve makes of a log, and of the same log resampled.
 
-    sums          (groups, …) all that the estimate is computed from
+    solved        (1 + replicates, size) the propensities of the log, then those of resampled ones; NaN where none
+    grounds       why the log identifies all positions, in one sentence without a full stop
     comparisons   (size,) the effective number of impressions behind each position
     pairs         pairs of positions, to test the fit
+    notes         what to know of the result
     """
 
-    sums: Floats
+    solved: Floats
+    grounds: str
     comparisons: Floats
-    pairs: PairSums
+    pairs: PairSums | None = None
+    notes: tuple[str, ...] = ()
 
 
 @value
-class SumEstimator(CurveEstimator):
-    """Estimators that need sums by query only, so that a replicate is one product of matrices."""
+class CellEstimator(CurveEstimator):
+    """Estimators of a curve from cells alone."""
 
     @abstractmethod
-    def _tally(self, cells: Cells) -> Tally:
-        """The sums of a log."""
-
-    @abstractmethod
-    def _solve(self, sums: Floats) -> Floats:
-        """(logs, size) the propensities of several logs at once, given (logs, …) sums; NaN where there is none."""
-
-    @abstractmethod
-    def _require(self, tally: Tally, cells: Cells) -> None:
-        """Raise UnidentifiableError where the sums cannot identify a position."""
-
-    @abstractmethod
-    def _grounds(self, tally: Tally) -> str:
-        """Why the sums identify all positions, in one sentence without a full stop."""
-
-    def _weighted(self, cells: Cells, clicks: ClickTable) -> Cells:
-        """The cells that sums are taken over, weighted where the estimator has weights."""
-        del clicks
-        return cells
+    def _sample(self, cells: Cells) -> Sample:
+        """What cells show; a refusal where they do not identify a position."""
 
     def _required(self, clicks: ClickTable, dataset: RankingDataset | None) -> Requirement:
         del dataset
-        cells = self._weighted(self._cells(clicks), clicks)
-        tally, _, draws, _ = self._resampled(cells)
-        return self._met(self._grounds(tally), self._errors(draws, cells))
+        cells = self._cells(clicks)
+        sample = self._sample(cells)
+        return self._met(sample.grounds, self._errors(sample.solved[1:], cells))
 
     def _fit(self, clicks: ClickTable, dataset: RankingDataset | None) -> Propensities:
         del dataset
         cells = self._cells(clicks)
-        weighted = self._weighted(cells, clicks)
-        tally, values, draws, weights = self._resampled(weighted)
-        errors = self._errors(draws, weighted)
-        attraction = compared_by_attraction(cells, values, self.replicates, self.seed)
-        return self._curve(
-            weighted,
-            values,
-            draws,
-            comparisons=tally.comparisons,
-            goodness=goodness_of_fit(tally.pairs, values, draws, weights),
-            notes=self._notes(values, errors, weighted, attraction),
-        )
+        sample = self._sample(cells)
+        values, draws = sample.solved[0], sample.solved[1:]
+        errors = self._errors(draws, cells)
+        attraction, parts = None, {}
+        if sample.pairs is not None:
+            attraction = compared_by_attraction(cells.unweighted(), values, self.replicates, self.seed)
+            parts["goodness"] = goodness_of_fit(sample.pairs, values, draws, self._weights(cells))
+        notes = (*self._notes(values, errors, cells, attraction), *sample.notes)
+        return self._curve(cells, values, draws, comparisons=sample.comparisons, notes=notes, **parts)
 
-    def _resampled(self, cells: Cells) -> tuple[Tally, Floats, Floats, Floats]:
-        """The sums, (size,) estimates, (replicates, size) resampled ones, (replicates, groups) how often drawn."""
-        tally = self._tally(cells)
-        self._require(tally, cells)
-        weights = draw_weights(len(tally.sums), self.replicates, self.seed)
-        solved = self._solve(np.concatenate([tally.sums.sum(axis=0)[None], weights @ tally.sums]))
-        return tally, solved[0], solved[1:], weights
+    def _solved(self, solve: Callable[[Floats], Floats], sums: Floats, cells: Cells) -> Floats:
+        """(1 + replicates, size) what `solve` makes of (logs, …) sums: of all groups, and of resampled ones."""
+        return solve(np.concatenate([sums.sum(axis=0)[None], self._weights(cells) @ sums]))
 
 
 def estimators() -> dict[str, type[PropensityEstimator[Any]]]:

@@ -30,8 +30,6 @@ from cldrank.wording import positions
 if TYPE_CHECKING:
     import torch
 
-    from cldrank.rankers import Ranker
-
 Floats = NDArray[np.float64]
 # a network of relevance beside a curve of positions; all queries teach, as none is held out to choose the epoch
 NETWORK = MLP(epochs=40, learning_rate=5e-3, l2=1e-5, batch_queries=32, warmup=0.0, validation=0.0)
@@ -97,16 +95,6 @@ class ShownCandidates:
         return float(moved[at]), float(errors[at]), at + 1
 
 
-@dataclass(frozen=True, eq=False)
-class ModelledCurve:
-    """log ρ, (replicates, k) the same resampled, what scores the candidates, and the sensitivity to the penalty."""
-
-    logs: Floats
-    draws: Floats
-    ranker: Ranker
-    sensitivity: float | None = None
-
-
 @value
 class ModelledRelevance(CurveEstimator):
     """Estimators that need the features of the candidates: `fit(clicks, dataset)`.
@@ -130,11 +118,11 @@ class ModelledRelevance(CurveEstimator):
         return replace(self, warn=False)
 
     @abstractmethod
-    def _estimate(self, shown: ShownCandidates) -> ModelledCurve: ...
+    def _estimate(self, shown: ShownCandidates) -> tuple[Floats, Floats, Floats, dict[str, Any]]:
+        """Log ρ, (replicates, k) the same resampled, its standard errors or a refusal, and parts of the result.
 
-    @abstractmethod
-    def _errors_and_parts(self, curve: ModelledCurve, cells: Cells, weights: Floats) -> tuple[Floats, dict[str, Any]]:
-        """The standard errors of log ρ, or a refusal; and parts of the result that follow from the draws."""
+        Beside parts of `Propensities`: the `interval`, and the `sensitivity` to the penalty, where they are known.
+        """
 
     def _required(self, clicks: ClickTable, dataset: RankingDataset | None) -> Requirement:
         _, explained = self._prepared(clicks, dataset)
@@ -166,23 +154,21 @@ class ModelledRelevance(CurveEstimator):
 
     def _fit(self, clicks: ClickTable, dataset: RankingDataset | None) -> Propensities:
         shown, explained = self._prepared(clicks, dataset)
-        curve, cells = self._estimate(shown), shown.cells
-        values, weights = np.exp(curve.logs), draw_weights(cells.n_groups, self.replicates, self.seed)
-        errors, parts = self._errors_and_parts(curve, cells, weights)
-        moved, error, position = shown.against_click_through(curve.logs, curve.draws, weights)
-        check = Confounding(explained, moved, error, position, curve.sensitivity)
+        logs, draws, errors, parts = self._estimate(shown)
+        cells, values = shown.cells, np.exp(logs)
+        moved, error, position = shown.against_click_through(logs, draws, self._weights(cells))
+        check = Confounding(explained, moved, error, position, parts.pop("sensitivity", None))
         attraction = compared_by_attraction(cells, values, self.replicates, self.seed)
         if check.doubtful and self.warn:
             warn(CldrankWarning(f"{self.name}: {check}."))
         return self._curve(
             cells,
             values,
-            np.exp(curve.draws),
-            covariance=np.cov(curve.draws, rowvar=False),
+            np.exp(draws),
+            covariance=np.cov(draws, rowvar=False),
             comparisons=np.asarray(np.bincount(cells.place, cells.impressions, cells.size), dtype=np.float64),
             confounding=check,
             notes=(*self._notes(values, errors, cells, attraction), str(check), *parts.pop("notes", ())),
-            ranker=curve.ranker,
             **parts,
         )
 
@@ -236,14 +222,33 @@ class DualLearning(ModelledRelevance):
                 "or a ranker to begin with is for one. Leave them out of `run`."
             )
 
-    def _estimate(self, shown: ShownCandidates) -> ModelledCurve:
+    def _estimate(self, shown: ShownCandidates) -> tuple[Floats, Floats, Floats, dict[str, Any]]:
         """Train on the log, and on `refits` logs of resampled queries, each from its own seed."""
+        from scipy.stats import t
+
         from cldrank.rankers.from_torch import ranker_of
 
         logs, network = self._train(shown, self.seed, np.ones(shown.cells.n_groups))
         weights = draw_weights(shown.cells.n_groups, self.refits, self.seed)
-        draws = [self._train(shown, self.seed + 1 + turn, weight)[0] for turn, weight in enumerate(weights)]
-        return ModelledCurve(logs, np.array(draws), ranker_of(network, **self._ranker_parts(shown)))
+        draws = np.array([self._train(shown, self.seed + 1 + turn, own)[0] for turn, own in enumerate(weights)])
+        errors: Floats = draws.std(axis=0, ddof=1)
+        weak = np.flatnonzero(errors > self.refuse_above)
+        if len(weak):
+            worst = int(weak[errors[weak].argmax()])
+            raise UnidentifiableError(
+                f"{self.name} cannot estimate {positions((weak + 1).tolist())}: networks trained on resampled queries "
+                f"differ by {errors[worst]:.2f} in the log propensity of position {worst + 1} (standard deviation). "
+                "More pages, a simpler model or more epochs may help; else use regression-em, which is exact.",
+                positions=tuple((weak + 1).tolist()),
+                depth=int(weak[0]),
+            )
+        half = t.ppf(1 - (1 - self.confidence) / 2, self.refits - 1) * errors
+        parts = {
+            "interval": (np.exp(logs - half), np.exp(logs + half)),
+            "notes": (f"the intervals rest on {self.refits} networks, each with its own queries and its own seed",),
+            "ranker": ranker_of(network, **self._ranker_parts(shown)),
+        }
+        return logs, draws, errors, parts
 
     def _train(self, shown: ShownCandidates, seed: int, weight: Floats) -> tuple[Floats, torch.nn.Module]:
         """The log ρ and the network of relevance, with each group of queries counted `weight` times."""
@@ -271,25 +276,6 @@ class DualLearning(ModelledRelevance):
             raise UnidentifiableError(f"{self.name} met numbers that are not finite; lower `learning_rate`.")
         logs = task.networks["examination"].logs.detach().double().cpu().numpy()  # type: ignore[operator]
         return logs - logs[0], task.networks["relevance"]
-
-    def _errors_and_parts(self, curve: ModelledCurve, cells: Cells, weights: Floats) -> tuple[Floats, dict[str, Any]]:
-        from scipy.stats import t
-
-        del cells, weights
-        errors: Floats = curve.draws.std(axis=0, ddof=1)
-        weak = np.flatnonzero(errors > self.refuse_above)
-        if len(weak):
-            worst = int(weak[errors[weak].argmax()])
-            raise UnidentifiableError(
-                f"{self.name} cannot estimate {positions((weak + 1).tolist())}: networks trained on resampled queries "
-                f"differ by {errors[worst]:.2f} in the log propensity of position {worst + 1} (standard deviation). "
-                "More pages, a simpler model or more epochs may help; else use regression-em, which is exact.",
-                positions=tuple((weak + 1).tolist()),
-                depth=int(weak[0]),
-            )
-        half = t.ppf(1 - (1 - self.confidence) / 2, self.refits - 1) * errors
-        note = f"the intervals rest on {self.refits} networks, each with its own queries and its own seed"
-        return errors, {"interval": (np.exp(curve.logs - half), np.exp(curve.logs + half)), "notes": (note,)}
 
 
 def _lists(cells: Cells, weight: Floats) -> Any:
@@ -341,10 +327,11 @@ class RegressionEM(ModelledRelevance):
     sentence = "One ranker; relevance by regression on features, so trust it less"
     order = 30
 
-    def _estimate(self, shown: ShownCandidates) -> ModelledCurve:
+    def _estimate(self, shown: ShownCandidates) -> tuple[Floats, Floats, Floats, dict[str, Any]]:
         from cldrank.rankers import LinearRanker
 
-        objective = ExaminedRegression(shown.cells, shown.features, shown.row, self.model.l2)
+        cells = shown.cells
+        objective = ExaminedRegression(cells, shown.features, shown.row, self.model.l2)
         start = objective.start
         for _ in range(_EM_STEPS):
             start = objective.em_step(start)
@@ -356,31 +343,32 @@ class RegressionEM(ModelledRelevance):
                     "larger `l2` may help."
                 )
             )
-        found = solution.parameters
-        logs, moved = objective.logs(found), []
+        optimum = solution.parameters
+        logs, moved = objective.logs(optimum), []
         for times in _AROUND if self.model.l2 else ():
-            other = ExaminedRegression(shown.cells, shown.features, shown.row, self.model.l2 * times)
-            nearby = other.climb(found)
+            other = ExaminedRegression(cells, shown.features, shown.row, self.model.l2 * times)
+            nearby = other.climb(optimum)
             moved += [float(np.abs(objective.logs(nearby.parameters) - logs).max())] if nearby.converged else []
-        coefficients, intercept = found[shown.cells.size - 1 : -1], float(found[-1])
-        ranker = LinearRanker(coefficients=coefficients, intercept=intercept, **self._ranker_parts(shown))
-        return ModelledCurve(logs, self._resampled(objective, solution), ranker, max(moved, default=None))
+        draws = self._resampled(objective, solution)
+        curves = np.exp(draws)
+        errors = self._errors(curves, cells)
+        coefficients, intercept = optimum[cells.size - 1 : -1], float(optimum[-1])
+        parts = {
+            "goodness": goodness_of_fit(PairSums.of(cells), np.exp(logs), curves, self._weights(cells)),
+            "replicates": curves,
+            "sensitivity": max(moved, default=None),
+            "ranker": LinearRanker(coefficients=coefficients, intercept=intercept, **self._ranker_parts(shown)),
+        }
+        return logs, draws, errors, parts
 
     def _resampled(self, objective: ExaminedRegression, solution: Solution) -> Floats:
         """(replicates, k) log ρ, each one Newton step from the optimum of the whole log towards its own."""
         if solution.evaluation is None:
             raise AssertionError("Newton's method leaves the last evaluation")
-        weights = draw_weights(objective.cells.n_groups, self.replicates, self.seed)
-        pull = (weights - 1) @ objective.group_scores(solution.parameters)
+        pull = (self._weights(objective.cells) - 1) @ objective.group_scores(solution.parameters)
         steps = pull @ optimise.inverse(-solution.evaluation.hessian)[:, : objective.n_positions]
         logs = objective.logs(solution.parameters)[1:] + steps
         return np.concatenate([np.zeros((len(logs), 1)), logs], axis=1)
-
-    def _errors_and_parts(self, curve: ModelledCurve, cells: Cells, weights: Floats) -> tuple[Floats, dict[str, Any]]:
-        draws = np.exp(curve.draws)
-        errors = self._errors(draws, cells)
-        goodness = goodness_of_fit(PairSums.of(cells), np.exp(curve.logs), draws, weights)
-        return errors, {"goodness": goodness, "replicates": draws}
 
 
 class ExaminedRegression:
