@@ -25,11 +25,7 @@ _QUANTILES = {"least": 0.0, "10%": 0.1, "25%": 0.25, "median": 0.5, "75%": 0.75,
 
 @dataclass(frozen=True)
 class Finding:
-    """What was found about a topic, in one sentence, and what to do, in another; nothing if nothing is to do.
-
-    >>> Finding("clicks", "ok", "46 clicks in 235 impressions.").advice
-    ''
-    """
+    """What was found about a topic, in one sentence, and what to do, in another; nothing if nothing is to do."""
 
     topic: str
     severity: Severity
@@ -39,11 +35,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Verdict:
-    """The overall judgement, as bad as the worst finding; findings come in order of severity.
-
-    >>> Verdict("ok", "Fit for training.", (Finding("clicks", "ok", "46 clicks."),)).findings[0].topic
-    'clicks'
-    """
+    """The overall judgement, as bad as the worst finding; findings come in order of severity."""
 
     severity: Severity
     sentence: str
@@ -110,13 +102,6 @@ class AuditFacts:
     by_position    impressions and clicks
     requirements   whether the log meets what each estimator of propensities needs, the best founded first
     log            pages, surfaces, users, drift; None where only cells were given
-
-    >>> import cldrank as cr
-    >>> data = cr.RankingDataset.from_arrays([[3], [2], [1]], [7, 7, 7])
-    >>> clicks = cr.ClickTable.from_arrays(data, position=[1, 2, 0], impressions=[9, 9, 0], clicks=[4, 1, 0])
-    >>> facts = cr.auditing.audit_table(clicks).facts
-    >>> facts.impressions, facts.clicks, facts.depth
-    (18, 5, 2)
     """
 
     source: str

@@ -226,21 +226,13 @@ def deal(unit: IntArray, positions: int, seed: int = 0) -> tuple[IntArray, int, 
 
 
 def draw_weights(n_groups: int, replicates: int, seed: int = 0) -> Floats:
-    """(replicates, groups): how often each replicate draws each group, with replacement.
-
-    >>> draw_weights(4, 2, seed=0).sum(axis=1)
-    array([4., 4.])
-    """
+    """(replicates, groups): how often each replicate draws each group, with replacement."""
     random = np.random.default_rng([seed, 1])
     return random.multinomial(n_groups, np.full(n_groups, 1 / n_groups), size=replicates).astype(np.float64)
 
 
 def pair_number(upper: IntArray, lower: IntArray, size: int) -> IntArray:
-    """The number of each pair of places (from 0) among all: those of an upper place lie behind those of all above it.
-
-    >>> pair_number(*np.triu_indices(4, 1), 4)
-    array([0, 1, 2, 3, 4, 5])
-    """
+    """The number of each pair of places (from 0) in the order of `np.triu_indices`."""
     return upper * size - upper * (upper + 1) // 2 + lower - upper - 1
 
 

@@ -102,11 +102,7 @@ class Envelope(CellEstimator):
 
 
 def clicked_more_than(place: IntArray, clicks: Floats | IntArray, size: int, times: int) -> IntArray:
-    """(size,) how many candidates were clicked more than `times` times at each place, counted from 0.
-
-    >>> clicked_more_than(np.array([0, 0, 1]), np.array([1, 2, 5]), 3, 1)
-    array([1, 1, 0])
-    """
+    """(size,) how many candidates were clicked more than `times` times at each place, counted from 0."""
     return np.bincount(place[clicks > times], minlength=size)
 
 

@@ -76,11 +76,7 @@ class Requirement:
 
 
 def usable_positions(errors: Sequence[float | None]) -> int | None:
-    """The lowest position down to which 90% intervals are within ±25%.
-
-    >>> usable_positions([0.0, 0.1, 0.2, 0.1]), usable_positions([0.0, None])
-    (2, None)
-    """
+    """The lowest position down to which 90% intervals are within ±25%."""
     usable = 1
     while usable < len(errors) and (error := errors[usable]) is not None and math.expm1(Z90 * error) <= USABLE:
         usable += 1

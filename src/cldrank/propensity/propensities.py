@@ -465,12 +465,7 @@ def keep_array(owner: object, name: str, array: Floats) -> None:
 
 
 def as_floats(value: Any, name: str) -> Floats:
-    """A copy as float64, of whatever shape.
-
-    >>> as_floats([1, "a"], "low")
-    Traceback (most recent call last):
-    cldrank.errors.DataError: low cannot be read as numbers (could not convert string to float: 'a').
-    """
+    """A copy as float64, of whatever shape."""
     try:
         return np.array(value, dtype=np.float64)
     except (TypeError, ValueError, OverflowError) as error:
@@ -491,10 +486,6 @@ def monotone(propensities: Propensities) -> Propensities:
     """The nearest curve that never rises: isotonic regression of log ρ, weighted by 1 / variance, and at most 0.
 
     Intervals are those of the smoothed replicates; without replicates, their ends are smoothed alike.
-
-    >>> rho = monotone(Propensities(np.array([1, 0.5, 0.6, 0.7]), method="Randomised"))
-    >>> rho.values.round(3), rho.notes
-    (array([1.   , 0.594, 0.594, 0.594]), ('smoothed to a falling curve: positions 2, 3 and 4 changed',))
     """
     weights = 1 / _variances(propensities)[1:]
     values = _falling(propensities.values, weights)
@@ -527,9 +518,6 @@ def power_law(propensities: Propensities) -> Propensities:
         eta = -sum_k w_k log(k) log(rho_k) / sum_k w_k log(k)^2
 
     Its interval follows from the covariance of log ρ; so does the test of whether a power law fits at all.
-
-    >>> power_law(Propensities.power(0.8, 5)).origin
-    'power law, eta 0.8; fitted to power law, eta 0.8'
     """
     from scipy.special import ndtri
 
