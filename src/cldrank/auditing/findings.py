@@ -9,6 +9,7 @@ from cldrank.auditing.drift import Drift
 from cldrank.auditing.facts import AuditFacts, Finding, Verdict
 from cldrank.clicks.aggregate import REASONS, Account
 from cldrank.documents import Severity
+from cldrank.propensity import estimators
 from cldrank.propensity.identifiability import USABLE, Requirement
 from cldrank.wording import count, some
 
@@ -218,18 +219,17 @@ def _propensities(facts: AuditFacts) -> Iterator[Finding]:
             yield Finding("propensities", "warning", found, advice)
         return
     best, overlap = facts.chosen, facts.overlap
-    moving = f"{overlap.moving:,} of {overlap.candidates:,} candidates, with "
-    moving += (
-        f"{overlap.impressions / max(facts.impressions, 1):.1%} of the impressions, were shown at several positions"
+    share = overlap.impressions / max(facts.impressions, 1)
+    moving = (
+        f"{overlap.moving:,} of {overlap.candidates:,} candidates, with {share:.1%} of the impressions, were shown "
     )
+    moving += "at several positions"
     if best is None:
         yield _not_compared(facts, moving)
-    elif best.estimator == "randomised":
-        found = _sentence(f"{facts.order}, so click-through rates by position are the propensities, up to a factor")
-        yield Finding("propensities", "ok", found, f"Estimate them with {_named(best)}.")
     else:
-        advice = f"Harvest them with {_named(best)}, if a candidate's position did not depend on its relevance."
-        yield Finding("propensities", "ok", f"{moving}, and they connect all positions.", advice)
+        assumed = estimators()[best.estimator].assumes
+        advice = f"Estimate them with {_named(best)}{f', if {assumed}' if assumed else ''}."
+        yield Finding("propensities", "ok", f"{moving}; {best.reason}.", advice)
     if facts.log is not None and facts.log.propensity:
         advice = (
             "Use it with logged (`cldrank propensity estimate --method logged`), if it is the probability of being "
@@ -241,7 +241,7 @@ def _propensities(facts: AuditFacts) -> Iterator[Finding]:
 def _not_compared(facts: AuditFacts, moving: str) -> Finding:
     overlap, queries = facts.overlap, facts.queries
     depth = max((need.usable_to or 0 for need in facts.requirements if not need.met), default=0)
-    bound = next((need for need in facts.requirements if need.estimator == "envelope" and need.met), None)
+    bound = next((need for need in facts.requirements if need.met and estimators()[need.estimator].bound), None)
     advice = f"Find a lower bound with {_named(bound)}. " if bound else ""
     advice += "Model relevance from features as well, or assume a known curve; or randomise a few pages and log again."
     if overlap.moving:

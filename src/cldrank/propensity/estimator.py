@@ -48,6 +48,7 @@ class PropensityEstimator(Value, ABC, Generic[Result_co]):
     bound      whether it finds a lower bound of the curve, instead of the curve
     baseline   whether it is known to be biased, and only there to be compared with
     order      its place in lists: the better founded, the earlier
+    assumes    what must hold that no log can show, for the audit
     """
 
     depth: int | None = parameter(
@@ -71,6 +72,7 @@ class PropensityEstimator(Value, ABC, Generic[Result_co]):
     bound: ClassVar[bool] = False
     baseline: ClassVar[bool] = False
     order: ClassVar[int] = 50
+    assumes: ClassVar[str] = ""
 
     def fit(self, clicks: ClickTable, dataset: RankingDataset | None = None) -> Result_co:
         """Estimate from a log, or raise UnidentifiableError where the log cannot support it.

@@ -39,6 +39,8 @@ class Harvesting(CellEstimator):
         "equal for all `candidates`, as in the paper",
     )
 
+    assumes = "a candidate's position did not depend on its relevance"
+
     @property
     @abstractmethod
     def against(self) -> str:
