@@ -49,8 +49,8 @@ def test_seldom_cries_wolf(world: Any) -> None:
 
 def test_large_logs_are_looked_at_in_part(world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     log = world.log(ShuffledShare(1.0), 5e4, model=TrustBiased(1))
-    monkeypatch.setattr("cldrank.propensity.goodness._ENOUGH", 1)
-    monkeypatch.setattr("cldrank.propensity.goodness.FEWEST_GROUPS", 60)
+    monkeypatch.setattr("cldrank.propensity.estimator._ENOUGH", 1)
+    monkeypatch.setattr("cldrank.propensity.estimator.FEWEST_GROUPS", 60)
     found = check_attraction(log, Propensities.power(1, 5))
     assert found is not None
     assert found.p_value < 0.01

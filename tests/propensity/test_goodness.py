@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from cldrank.propensity.goodness import chance_of
+from cldrank.propensity.estimator import chance_of
 
 
 def test_the_p_value_counts_the_log_itself_among_the_replicates() -> None:

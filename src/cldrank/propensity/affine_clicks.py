@@ -167,10 +167,6 @@ class AffineClicks(CurveBase):
             slope, self.base - slope * level, f"{self.origin}; anchored at position 1", notes=self.notes
         )
 
-    def trusted(self) -> AffineClicks:
-        """The same: slopes and bases are not held against the log's own pages, which cannot tell them apart."""
-        return self
-
     def clip(self, minimum: float) -> AffineClicks:
         """The same with no slope below a share of the first, for less variance; those raised are certain.
 

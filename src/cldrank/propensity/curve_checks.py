@@ -17,8 +17,7 @@ from cldrank.clicks.table import ClickTable
 from cldrank.errors import CldrankWarning, DataError, warn
 from cldrank.propensity.cells import DEEPEST
 from cldrank.propensity.envelope import Envelope
-from cldrank.propensity.estimator import comparing_estimators
-from cldrank.propensity.goodness import check_attraction
+from cldrank.propensity.estimator import check_attraction, comparing_estimators
 from cldrank.propensity.identifiability import USABLE
 from cldrank.propensity.propensities import MISFIT, Propensities
 from cldrank.propensity.segment_propensities import SegmentPropensities

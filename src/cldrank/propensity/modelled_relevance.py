@@ -21,8 +21,7 @@ from cldrank.models import MLP, Linear, Network, Run
 from cldrank.optimise import Derivatives, Solution, Vector
 from cldrank.parameters import parameter, value
 from cldrank.propensity.cells import Cells, PairSums, draw_weights
-from cldrank.propensity.estimator import CurveEstimator
-from cldrank.propensity.goodness import compared_by_attraction, goodness_of_fit
+from cldrank.propensity.estimator import CurveEstimator, compared_by_attraction, goodness_of_fit
 from cldrank.propensity.identifiability import Requirement, counts_every_click
 from cldrank.propensity.propensities import Confounding, Propensities
 from cldrank.wording import positions

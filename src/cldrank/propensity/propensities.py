@@ -78,6 +78,10 @@ class CurveBase:
         curve: Self = load_curve(path, cls)
         return curve
 
+    def trusted(self) -> Self:
+        """The same, to be used whatever the log's own pages show; slopes and bases are not held against these."""
+        return self
+
     def _check_array(self, name: str, shape: tuple[int, ...], scale: float = 1.0) -> None:
         """Keep a part as an array of a shape, over `scale`, if it is given; refuse what is not finite or negative."""
         given = getattr(self, name)
@@ -396,7 +400,7 @@ class Propensities(CurveBase):
             high=high,
         )
 
-    def trusted(self) -> Propensities:
+    def trusted(self) -> Self:
         """The same, to be used by methods and comparisons whatever the log's own pages show.
 
         >>> Propensities.power(1, 3).trusted().is_trusted
