@@ -48,8 +48,8 @@ class Judgements:
     >>> import cldrank as cr
     >>> data = cr.RankingDataset.from_arrays([[0], [0], [0]], ["a", "a", "a"])
     >>> clicks = ClickTable.from_arrays(data, position=[1, 2, 0], impressions=[900, 900, 0], clicks=[90, 360, 0])
-    >>> found = judge_documents(clicks, cr.Propensities.power(1, 2))
-    >>> found.relevance.round(2), found.grade
+    >>> judged = judge_documents(clicks, cr.Propensities.power(1, 2))
+    >>> judged.relevance.round(2), judged.grade
     (array([0.1, 0.8, nan]), array([ 1,  3, -1]))
     """
 

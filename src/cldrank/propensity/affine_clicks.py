@@ -332,12 +332,12 @@ class Lines(NamedTuple):
         upper, lower, sums = _moments(cells)
         with np.errstate(divide="ignore", invalid="ignore"):
             total, *rest = (weights @ part for part in sums)
-            one, two, product, square_one, square_two = (part / total for part in rest)
-            shared = product - one * two
-            above, below = shared + square_one - one**2, shared + square_two - two**2
+            upper_mean, lower_mean, product, upper_square, lower_square = (part / total for part in rest)
+            shared = product - upper_mean * lower_mean
+            above, below = shared + upper_square - upper_mean**2, shared + lower_square - lower_mean**2
             known = (above > 0) & (below > 0)  # else the candidates do not differ beyond the noise
             known &= (sums[0] > 0).sum(axis=0) >= FEWEST_TESTED
-            return cls(upper, lower, np.log(np.where(known, below / above, np.nan)), one, two)
+            return cls(upper, lower, np.log(np.where(known, below / above, np.nan)), upper_mean, lower_mean)
 
 
 def _moments(cells: Cells) -> tuple[IntArray, IntArray, Floats]:
@@ -352,11 +352,18 @@ def _moments(cells: Cells) -> tuple[IntArray, IntArray, Floats]:
     square = np.where(n > 1, c * (c - 1) / np.maximum(n * (n - 1), 1.0), 0.0)
     for first, second, number in cells.pairs():
         several = (n[first] > 1) & (n[second] > 1)
-        one, two, pair = first[several], second[several], number[several]
-        weight = n[one] * n[two] / (n[one] + n[two])
-        parts = (np.ones(len(one)), rate[one], rate[two], rate[one] * rate[two], square[one], square[two])
+        first, second, pair = first[several], second[several], number[several]
+        weight = n[first] * n[second] / (n[first] + n[second])
+        parts = (
+            np.ones(len(first)),
+            rate[first],
+            rate[second],
+            rate[first] * rate[second],
+            square[first],
+            square[second],
+        )
         for at, values in enumerate(parts):
-            sums[at] += cells.by_group(pair, weight * values, len(upper), one)
+            sums[at] += cells.by_group(pair, weight * values, len(upper), first)
     return upper, lower, sums
 
 

@@ -110,11 +110,11 @@ class Cells:
     def pairs(self) -> Iterator[tuple[IntArray, IntArray, IntArray]]:
         """Pairs of cells of one candidate on one surface: the upper cells, the lower ones, numbers of their places."""
         for distance in range(1, self.size):  # cells of a candidate lie side by side
-            one = np.flatnonzero(self.row[distance:] == self.row[:-distance])
-            if not len(one):
+            upper = np.flatnonzero(self.row[distance:] == self.row[:-distance])
+            if not len(upper):
                 return
-            two = one + distance
-            yield one, two, pair_number(self.place[one], self.place[two], self.size)
+            lower = upper + distance
+            yield upper, lower, pair_number(self.place[upper], self.place[lower], self.size)
 
     def rates(self) -> Floats:
         """(size,) the click-through rate of each position."""
@@ -158,14 +158,14 @@ class PairSums:
         grouped = np.zeros((3, cells.n_groups, count))
         plain = np.zeros((4, count))
         rate = cells.clicks / cells.impressions
-        for one, two, pair in cells.pairs():
-            n, m = cells.impressions[one], cells.impressions[two]
+        for first, second, pair in cells.pairs():
+            n, m = cells.impressions[first], cells.impressions[second]
             harmonic = n * m / (n + m)
-            weight = harmonic if weighting == "impressions" else np.ones(len(one))
-            for at, values in enumerate((weight * rate[one], weight * rate[two], weight)):
-                grouped[at] += cells.by_group(pair, values, count, one)
+            weight = harmonic if weighting == "impressions" else np.ones(len(first))
+            for at, values in enumerate((weight * rate[first], weight * rate[second], weight)):
+                grouped[at] += cells.by_group(pair, values, count, first)
             for at, values in enumerate(
-                (np.ones(len(one)), cells.clicks[one], cells.clicks[two], weight**2 / harmonic)
+                (np.ones(len(first)), cells.clicks[first], cells.clicks[second], weight**2 / harmonic)
             ):
                 plain[at] += np.bincount(pair, values, count)
         candidates, clicks_upper, clicks_lower, spread = plain

@@ -399,8 +399,8 @@ class ExaminedRegression:
     def scores(self, parameters: Vector) -> Floats:
         """(rows,) β·x + intercept."""
         beta = parameters[self.n_positions : -1]
-        found: Floats = np.concatenate([block @ beta for _, block in self._blocks()])
-        return found + float(parameters[-1])
+        scores: Floats = np.concatenate([block @ beta for _, block in self._blocks()])
+        return scores + float(parameters[-1])
 
     def logs(self, parameters: Vector) -> Floats:
         """(k,) log ρ."""
@@ -420,14 +420,14 @@ class ExaminedRegression:
         examined = _summed(cells.place, cells.clicks + self.missed * rho * (1 - gamma) / left, cells.size)
         relevant = _summed(self.row, cells.clicks + self.missed * (1 - rho) * gamma / left, len(scores))
         shown = _summed(self.row, cells.impressions, len(scores))
-        found = np.clip(examined / _summed(cells.place, cells.impressions, cells.size), 1e-9, 1.0)
+        rates = np.clip(examined / _summed(cells.place, cells.impressions, cells.size), 1e-9, 1.0)
         fitted = expit(scores)
         gradient = self._back(relevant - shown * fitted) / self.total
         hessian = self._gram(shown * fitted * (1 - fitted)) / self.total
         gradient[:-1] -= 2 * self.l2 * parameters[self.n_positions : -1]
         hessian[np.arange(self.width), np.arange(self.width)] += 2 * self.l2
         step = np.linalg.lstsq(hessian, gradient, rcond=1e-12)[0]
-        return np.concatenate([np.log(found[1:] / found[0]), parameters[self.n_positions :] + step])
+        return np.concatenate([np.log(rates[1:] / rates[0]), parameters[self.n_positions :] + step])
 
     def __call__(self, parameters: Vector) -> Derivatives:
         """Value, gradient and Hessian."""
@@ -459,17 +459,17 @@ class ExaminedRegression:
 
         cells = self.cells
         _, first, _, _, _, relevant = self._terms(parameters)
-        found = np.zeros((cells.n_groups, len(parameters)))
-        found[:, : self.n_positions] = cells.by_group(cells.place, first, cells.size)[:, 1:]
+        gradients = np.zeros((cells.n_groups, len(parameters)))
+        gradients[:, : self.n_positions] = cells.by_group(cells.place, first, cells.size)[:, 1:]
         member = csr_matrix((first * relevant, (cells.group, self.row)), shape=(cells.n_groups, len(self.features)))
         for own, block in self._blocks():
             part = member[:, own]
-            found[:, self.n_positions : -1] += part @ block
-            found[:, -1] += np.asarray(part.sum(axis=1)).ravel()
+            gradients[:, self.n_positions : -1] += part @ block
+            gradients[:, -1] += np.asarray(part.sum(axis=1)).ravel()
         shown = _summed(cells.group, cells.impressions, cells.n_groups)
         beta = parameters[self.n_positions : -1]
-        found[:, self.n_positions : -1] -= 2 * self.l2 * np.outer(shown, beta)
-        return found / self.total
+        gradients[:, self.n_positions : -1] -= 2 * self.l2 * np.outer(shown, beta)
+        return gradients / self.total
 
     def _terms(self, parameters: Vector) -> tuple[float, Floats, Floats, Floats, Floats, Floats]:
         """The log-likelihood, and of each cell its derivatives: by log ρ, twice, by both, by the score twice; 1 - γ.
@@ -506,14 +506,14 @@ class ExaminedRegression:
 
     def _gram(self, weight: Floats) -> Floats:
         """(columns + 1, columns + 1) Σ weight (x, 1)(x, 1)ᵀ; weights of either sign."""
-        found = np.zeros((self.width + 1, self.width + 1))
+        gram = np.zeros((self.width + 1, self.width + 1))
         for own, block in self._blocks():
             part = block * weight[own][:, None]
-            found[:-1, :-1] += part.T @ block
-            found[:-1, -1] += part.sum(axis=0)
-        found[-1, :-1] = found[:-1, -1]
-        found[-1, -1] = weight.sum()
-        return found
+            gram[:-1, :-1] += part.T @ block
+            gram[:-1, -1] += part.sum(axis=0)
+        gram[-1, :-1] = gram[:-1, -1]
+        gram[-1, -1] = weight.sum()
+        return gram
 
 
 def _summed(key: IntArray, values: Floats, size: int) -> Floats:
