@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cldrank._typing import Floats
 from cldrank.tables import Relation
 from cldrank.wording import count
 
-Floats = NDArray[np.float64]
 Columns = dict[str, Floats]
 
 DAY = 86_400  # seconds

@@ -7,9 +7,8 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
-from cldrank._typing import IntArray
+from cldrank._typing import Floats, IntArray
 from cldrank.auditing.drift import Drift, describe_drift, wilson
 from cldrank.clicks.aggregate import Account
 from cldrank.clicks.bots import REASONS, bot_rule
@@ -19,8 +18,6 @@ from cldrank.documents import Severity
 from cldrank.propensity.comparing import best_requirement
 from cldrank.propensity.identifiability import Order, Overlap, Requirement
 from cldrank.tables import Relation
-
-Floats = NDArray[np.float64]
 
 _QUANTILES = {"least": 0.0, "10%": 0.1, "25%": 0.25, "median": 0.5, "75%": 0.75, "90%": 0.9, "most": 1.0}
 _MASK_BITS = 62  # positions of a page up to this depth have one bit each

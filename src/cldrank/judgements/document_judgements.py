@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cldrank._typing import IntArray
+from cldrank._typing import Floats, IntArray
 from cldrank.arguments import check_choice, check_number, check_whole
 from cldrank.clicks.table import ClickTable
 from cldrank.errors import CldrankWarning, DataError, UsageError, warn
@@ -23,7 +23,6 @@ from cldrank.wording import count, listed
 if TYPE_CHECKING:
     import pyarrow as pa
 
-Floats = NDArray[np.float64]
 
 GRADES = (0.05, 0.2, 0.5)
 CLICKS, RANKER, UNKNOWN = "clicks", "ranker", "unknown"

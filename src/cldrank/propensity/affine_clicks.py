@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from cldrank._typing import IntArray
+from cldrank._typing import Floats, IntArray
 from cldrank.arguments import check_choice, check_number, check_whole
 from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
@@ -29,7 +29,6 @@ from cldrank.propensity.propensities import (
 )
 from cldrank.wording import positions
 
-Floats = NDArray[np.float64]
 _LEAST = 0.01  # of a slope, times its estimate, in a draw
 
 

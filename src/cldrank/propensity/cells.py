@@ -9,12 +9,11 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from cldrank._typing import IntArray
+from cldrank._typing import Floats, IntArray
 from cldrank.clicks.table import ClickTable
 from cldrank.deconvolution import RateCounts, RateDistribution
 from cldrank.errors import UnidentifiableError, UsageError
 
-Floats = NDArray[np.float64]
 Resample = Literal["auto", "queries", "candidates"]
 Weighting = Literal["candidates", "impressions"]
 

@@ -8,8 +8,8 @@ from itertools import combinations, product
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from cldrank._typing import Floats
 from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
 from cldrank.documents import Block, Document, Notice, Paragraph, Table, terminal_text
@@ -24,7 +24,6 @@ from cldrank.propensity.propensities import Propensities
 from cldrank.propensity.segment_propensities import BySegment, EstimatedSegments
 from cldrank.wording import positions
 
-Floats = NDArray[np.float64]
 _EXACT = 1e-9  # an error below it is rounding
 _ENOUGH = 20  # replicates for an error of the difference
 

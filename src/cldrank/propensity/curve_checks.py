@@ -10,9 +10,8 @@ from typing import Any, Literal, TypeVar
 from weakref import WeakKeyDictionary
 
 import numpy as np
-from numpy.typing import NDArray
 
-from cldrank._typing import IntArray
+from cldrank._typing import Floats, IntArray
 from cldrank.clicks.table import ClickTable
 from cldrank.errors import CldrankWarning, DataError, warn
 from cldrank.propensity.cells import DEEPEST
@@ -23,7 +22,6 @@ from cldrank.propensity.propensities import MISFIT, Propensities
 from cldrank.propensity.segment_propensities import SegmentPropensities
 from cldrank.wording import positions, some
 
-Floats = NDArray[np.float64]
 EnvelopeUse = Literal["raise", "warn", "off"]
 Held = TypeVar("Held", Propensities, SegmentPropensities, Propensities | SegmentPropensities)
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-from cldrank._typing import IntArray
+from cldrank._typing import Floats, IntArray
 from cldrank.clicks.table import ClickTable
 from cldrank.errors import UnidentifiableError
 from cldrank.parameters import parameter, value
@@ -13,8 +12,6 @@ from cldrank.propensity.cells import Cells
 from cldrank.propensity.estimator import CellEstimator, Sample
 from cldrank.propensity.identifiability import counts_every_click, way_out
 from cldrank.wording import count, positions
-
-Floats = NDArray[np.float64]
 
 FEWEST_CLICKED = 20  # candidates at each position that a bound of the curve needs
 _MOST_OTHERS = 3  # by default; more bring the bound hardly nearer to the curve

@@ -14,9 +14,8 @@ from pkgutil import walk_packages
 from typing import Any, ClassVar, Generic, Literal, Self, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from cldrank._typing import IntArray
+from cldrank._typing import Bools, Floats, IntArray
 from cldrank.arguments import check_whole
 from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
@@ -26,8 +25,6 @@ from cldrank.propensity.cells import FEWEST_GROUPS, Cells, PairSums, Resample, d
 from cldrank.propensity.identifiability import Requirement, cannot_estimate, errors_of_logs, too_few, usable_positions
 from cldrank.propensity.propensities import MISFIT, Goodness, Propensities
 
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
 Result_co = TypeVar("Result_co", covariant=True)
 Outcome = TypeVar("Outcome")
 

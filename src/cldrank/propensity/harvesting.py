@@ -7,9 +7,8 @@ from abc import abstractmethod
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
-from cldrank._typing import IntArray
+from cldrank._typing import Bools, Floats, IntArray
 from cldrank.clicks.table import ClickTable
 from cldrank.errors import UsageError
 from cldrank.parameters import parameter, value
@@ -17,9 +16,6 @@ from cldrank.propensity.cells import Cells, PairSums, Weighting, pair_number
 from cldrank.propensity.estimator import CellEstimator, Sample
 from cldrank.propensity.identifiability import cannot_estimate, counts_every_click
 from cldrank.wording import count
-
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
 
 _FEWEST_COMPARED = 5  # queries behind a comparison; resampling fewer does not show their spread
 _STEPS = 100

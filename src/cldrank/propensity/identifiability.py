@@ -11,16 +11,13 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
-from cldrank._typing import IntArray
+from cldrank._typing import Bools, Floats, IntArray
 from cldrank.clicks.table import ClickTable
 from cldrank.errors import UnidentifiableError
 from cldrank.propensity.cells import DEEPEST, Cells
 from cldrank.wording import count, positions
 
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
 Looks = Literal["random", "mixed", "fixed", "unknown"]
 
 USABLE = 0.25  # an interval of ± this much, relative to the propensity, is still useful

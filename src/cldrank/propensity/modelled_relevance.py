@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from cldrank import optimise
 from cldrank import scaling as scalings
-from cldrank._typing import IntArray
+from cldrank._typing import Floats, IntArray
 from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
 from cldrank.data.query_hash import hashes_of
@@ -29,7 +29,6 @@ from cldrank.wording import positions
 if TYPE_CHECKING:
     import torch
 
-Floats = NDArray[np.float64]
 # a network of relevance beside a curve of positions; all queries teach, as none is held out to choose the epoch
 NETWORK = MLP(epochs=40, learning_rate=5e-3, l2=1e-5, batch_queries=32, warmup=0.0, validation=0.0)
 _EM_STEPS = 6

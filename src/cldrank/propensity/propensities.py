@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from cldrank._typing import Floats
 from cldrank.arguments import check_choice, check_number, check_whole
 from cldrank.errors import DataError, UsageError
 from cldrank.reading import reason
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from cldrank.clicks.table import ClickTable
     from cldrank.documents import Figure
 
-Floats = NDArray[np.float64]
 MISFIT = 0.01  # a p-value below refutes a model
 _EXPLAINED = 0.5
 _MOVED = 0.1

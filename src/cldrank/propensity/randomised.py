@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
+from cldrank._typing import Floats
 from cldrank.clicks.candidates import ids_of
 from cldrank.clicks.log.layout import LogLayout
 from cldrank.clicks.table import ClickTable
@@ -19,8 +19,6 @@ from cldrank.propensity.estimator import CellEstimator, Sample
 from cldrank.propensity.identifiability import Requirement, display_order
 from cldrank.tables import connect
 from cldrank.wording import positions
-
-Floats = NDArray[np.float64]
 
 _UNEVEN = 0.1  # how far the weighted impressions of a position may be from those of the first
 _SURE = 4.0  # standard errors beyond which that is not chance

@@ -7,16 +7,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from cldrank._typing import Floats
 from cldrank.clicks.table import ClickTable
 from cldrank.errors import DataError, UnidentifiableError, UsageError
 from cldrank.propensity.affine_clicks import AffineClicks
 from cldrank.propensity.estimator import CurveEstimator
 from cldrank.propensity.propensities import CurveBase, Propensities, places_of
 from cldrank.wording import kind_of, some
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
