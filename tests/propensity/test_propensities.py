@@ -267,76 +267,43 @@ def test_parts_that_do_not_fit(changed: dict[str, Any], message: str) -> None:
         estimated(**changed)
 
 
-GOODNESS: list[dict[str, Any]] = [
-    {"statistic": -1},
-    {"statistic": 10**400},
-    {"pairs": 1.5},
-    {"pairs": 10**400},
-    {"p_value": 2},
-    {"p_value": True},
-    {"worst": [1, 9]},
-    {"worst": {"1": 2, "2": 3}},
-]
+GOODNESS: dict[str, Any] = {"statistic": 1, "pairs": 1, "p_value": 1, "worst": [1, 2]}
 CONFOUNDING: dict[str, Any] = {"explained": 0.5, "moved": 0.1, "error": None, "position": 2, "sensitivity": None}
-CONFOUNDINGS: list[dict[str, Any]] = [
-    {"explained": 1.5},
-    {"moved": 1e5},
-    {"error": -1},
-    {"error": 1e400},
-    {"position": 10**400},
-    {"position": 0},
-    {"sensitivity": "much"},
-]
 
 
 @pytest.mark.parametrize(
     "changed",
     [
         {"low": [1, 2]},
-        {"low": "low"},
-        {"clipped": ["a"]},
-        {"clipped": 3},
+        {"low": [1, float("nan"), 1]},
+        {"clipped": [True]},
+        {"clipped": [0]},
+        {"raised": [4]},
         {"notes": [1]},
-        {"method": 3},
-        {"confidence": "high"},
-        {"goodness": 4},
-        {"goodness": {"statistic": 1}},
-        {"goodness": {"statistic": 1, "pairs": 1, "p_value": 1, "worst": [1]}},
-        {"values": [1, -1, 1]},
         {"method": None},
         {"method": "\ud800"},
-        {"origin": 3},
         {"confidence": True},
+        {"bound": 1},
+        {"values": [1, -1, 1]},
         {"values": [True, 1, 1]},
         {"values": [1, "0.5", 1]},
         {"values": [1, 10**400, 1]},
-        {"values": [1, 1e400, 1]},
         {"values": [1e-300, 1, 1e300]},
-        {"clipped": [True]},
-        {"clipped": [0]},
-        {"clipped": [4]},
-        {"raised": 3},
-        {"raised": [4]},
-        {"bound": 1},
-        {"low": [1, float("nan"), 1]},
-        {"high": [1, 1e400, 2]},
         {"comparisons": [1, -1, 1]},
-        {"comparisons": [1, 10**400, 1]},
-        {"covariance": [[0, 0, 0]] * 2},
         {"covariance": [[0, 0, 0], [0, 1], [0, 0, 0]]},
         {"covariance": [[0, 0, 0], [0, -1, 0], [0, 0, 1]]},
-        {"covariance": [[0, 0, 0], [0, "1", 0], [0, 0, 1]]},
-        {"replicates": 3},
+        {"covariance": [[0, 0, 0], [0, 1, 1], [0, 0, 1]]},
         {"replicates": []},
-        {"replicates": [[1, 1, 1]]},
-        {"replicates": [[1, 1, 1], [1, 1]]},
         {"replicates": [[1, 1], [1, 1]]},
-        {"replicates": [[1, 1, 1], [1, "1", 1]]},
-        {"replicates": [[1, 1, 1], [1, 1e400, 1]]},
         {"replicates": [[1, 1, 1], [1, 0, 1]]},
         {"replicates": [[1, 1, 1], None]},
-        *({"goodness": {"statistic": 1, "pairs": 1, "p_value": 1, "worst": [1, 2]} | part} for part in GOODNESS),
-        *({"confounding": CONFOUNDING | part} for part in CONFOUNDINGS),
+        {"goodness": {"statistic": 1}},
+        *(
+            {"goodness": GOODNESS | part}
+            for part in ({"statistic": -1}, {"pairs": 9}, {"p_value": 2}, {"worst": [1, 9]})
+        ),
+        *({"confounding": CONFOUNDING | part} for part in ({"explained": 1.5}, {"moved": 1e5}, {"error": -1})),
+        *({"confounding": CONFOUNDING | part} for part in ({"position": 10**400}, {"position": 0})),
     ],
 )
 def test_files_with_damaged_parts(tmp_path: Path, changed: dict[str, Any]) -> None:
