@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Literal
 
 import numpy as np
@@ -224,10 +225,16 @@ def deal(unit: IntArray, positions: int, seed: int = 0) -> tuple[IntArray, int, 
     return dealt[code][unit], groups, count
 
 
+@lru_cache(maxsize=4)
 def draw_weights(n_groups: int, replicates: int, seed: int = 0) -> Floats:
-    """(replicates, groups): how often each replicate draws each group, with replacement."""
+    """(replicates, groups): how often each replicate draws each group, with replacement.
+
+    The last ones are kept, since all estimators of a log, and the tests of their fit, use the same.
+    """
     random = np.random.default_rng([seed, 1])
-    return random.multinomial(n_groups, np.full(n_groups, 1 / n_groups), size=replicates).astype(np.float64)
+    weights = random.multinomial(n_groups, np.full(n_groups, 1 / n_groups), size=replicates).astype(np.float64)
+    weights.flags.writeable = False
+    return weights
 
 
 def pair_number(upper: IntArray, lower: IntArray, size: int) -> IntArray:
