@@ -141,6 +141,8 @@ class HalfPairs(AllPairs):
     name = "half-pairs"
     label = "Half of the pairs"
     sentence = "Some of the pairs"
+    order = 1
+    assumes = "half of them suffice"
 """
 
 
@@ -173,8 +175,11 @@ class TestDescriptions:
         monkeypatch.setattr(cr.propensity, "__path__", [*cr.propensity.__path__, str(tmp_path)])
         assert "half-pairs" in estimators()
         assert "half-pairs" in compare_estimators(shuffled).estimates
-        audited = {need.estimator: need for need in audit_table(shuffled).facts.requirements}
+        result = audit_table(shuffled)
+        audited = {need.estimator: need for need in result.facts.requirements}
         assert audited["half-pairs"] == replace(audited["all-pairs"], estimator="half-pairs")
+        advice = " ".join(finding.advice for finding in result.verdict.findings)
+        assert "--method half-pairs`), if half of them suffice" in advice
 
 
 class TestSwaps:

@@ -76,11 +76,10 @@ def load_curve(path: str | PathLike[str], kind: type[Any] | None = None) -> Any:
 
 
 def _read(file: Path) -> Any:
-    content = file.read_bytes()
-    if content.startswith(b"PAR1"):
-        raise FormatError("is a Parquet file (cells, say, or a log), not a file of propensities.", path=file)
-    with reading(file, "JSON"):
-        return msgspec.json.decode(content)
+    with reading(file, "JSON"), file.open("rb") as opened:
+        if opened.peek(4).startswith(b"PAR1"):
+            raise FormatError("is a Parquet file (cells, say, or a log), not a file of propensities.", path=file)
+        return msgspec.json.decode(opened.read())
 
 
 def _form(content: Any) -> type[Any] | None:
@@ -175,5 +174,5 @@ def is_curve_file(path: Path) -> bool:
     """Whether a file holds propensities, or slopes and bases, for messages about files given in the wrong place."""
     try:
         return _form(_read(path)) is not None
-    except (CldrankError, OSError):
+    except CldrankError:
         return False

@@ -253,7 +253,7 @@ class Sample:
 
 @value
 class CellEstimator(CurveEstimator):
-    """Estimators of a curve from cells alone."""
+    """Estimators of a curve from cells alone; each says in `_sample` what cells show."""
 
     @abstractmethod
     def _sample(self, cells: Cells) -> Sample:
