@@ -248,6 +248,7 @@ def test_nothing_can_be_changed() -> None:
         ({"covariance": np.ones((2, 2))}, "covariance has shape"),
         ({"covariance": -np.eye(3)}, "negative variance"),
         ({"high": np.array([1, 1, np.inf])}, "high holds inf"),
+        ({"high": np.array([1, 1, 1e307])}, r"high holds 1e\+307"),  # a chart would have no room for it
         ({"comparisons": np.array([1, -1, 1])}, "comparisons holds a negative number"),
         ({"replicates": np.ones((5, 2))}, r"replicates of 3 propensities have shape \(5, 2\)"),
         ({"replicates": np.ones((1, 3))}, "two rows or more"),

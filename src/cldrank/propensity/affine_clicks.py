@@ -19,6 +19,7 @@ from cldrank.propensity.estimator import PropensityEstimator
 from cldrank.propensity.harvesting import require_overlap
 from cldrank.propensity.identifiability import LOST, Requirement, counts_every_click, too_few
 from cldrank.propensity.propensities import (
+    LARGEST,
     CurveBase,
     Propensities,
     as_floats,
@@ -68,7 +69,7 @@ class AffineClicks(CurveBase):
             raise DataError(f"slope and base have one entry for each position, not shapes {slope.shape}, {base.shape}.")
         with np.errstate(all="ignore"):
             parts = np.stack([slope, 1 / slope, slope / slope[0], slope[0] / slope])
-        bad = ~(np.isfinite(parts) & (parts > 0)).all(axis=0) | ~np.isfinite(base)
+        bad = ~((parts < LARGEST) & (parts > 0)).all(axis=0) | ~np.isfinite(base)
         if bad.any():
             at = int(np.flatnonzero(bad)[0])
             raise DataError(

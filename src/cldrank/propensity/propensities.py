@@ -25,6 +25,7 @@ _MOVED = 0.1
 _ALWAYS = 0.3  # whatever the error
 _SENSITIVE = 0.1
 _SURE = 3.0  # standard errors
+LARGEST = 1e300  # numbers beyond it have no place in a figure
 _WIDE = 1.6  # times the lower end of its interval: a larger estimate of a bound is not relied on
 
 
@@ -92,8 +93,9 @@ class CurveBase:
             raise DataError(f"{name} has shape {array.shape}; it must be {shape}.")
         with np.errstate(all="ignore"):
             array = array / scale
-        if not np.isfinite(array).all():
-            raise DataError(f"{name} holds {array[~np.isfinite(array)][0]}; all entries must be finite.")
+        beyond = ~(np.abs(array) < LARGEST)
+        if beyond.any():
+            raise DataError(f"{name} holds {array[beyond][0]}; all entries must be finite, and below {LARGEST:g}.")
         if (np.diag(array) if array.ndim > 1 else array).min() < 0:
             raise DataError(f"{name} holds a negative {'variance' if array.ndim > 1 else 'number'}.")
         keep_array(self, name, array)
@@ -433,7 +435,7 @@ def _relative(rows: Floats, what: str) -> Floats:
     """Each row over its first entry; refused unless all are above 0 and finite, also relative to the first."""
     with np.errstate(all="ignore"):
         relative = rows / rows[:, :1]
-        bad = ~(np.isfinite(relative) & (relative > 0) & np.isfinite(1 / relative) & (rows > 0))
+        bad = ~((relative < LARGEST) & (relative > 0) & np.isfinite(1 / relative) & (rows > 0))
     if bad.any():
         row, at = (int(place[0]) for place in np.nonzero(bad))
         raise DataError(
