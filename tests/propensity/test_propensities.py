@@ -243,7 +243,7 @@ def test_nothing_can_be_changed() -> None:
         ({"low": np.ones(3), "high": np.array([1, 0.5, 2])}, "position 2 is from 1.0 to 0.5"),
         ({"low": None}, "needs low, high and confidence"),
         ({"confidence": None}, "needs low, high and confidence"),
-        ({"confidence": 2.0}, "between 0 and 1"),
+        ({"confidence": 2.0}, "above 0 and below 1"),
         ({"confidence": "high"}, "not 'high'"),
         ({"covariance": np.ones((2, 2))}, "covariance has shape"),
         ({"covariance": -np.eye(3)}, "negative variance"),

@@ -23,7 +23,6 @@ from cldrank.propensity.propensities import (
     CurveBase,
     Propensities,
     as_floats,
-    check_confidence,
     keep_array,
     normal_draws,
     places_of,
@@ -82,7 +81,7 @@ class AffineClicks(CurveBase):
         if (self.covariance is None) != (self.confidence is None):
             raise DataError("an interval needs covariance and confidence, both.")
         if self.confidence is not None:
-            check_confidence(self.confidence)
+            check_number("confidence", self.confidence, above=0, below=1)
 
     @classmethod
     def of(cls, examined: ArrayLike, relevant: ArrayLike, irrelevant: ArrayLike) -> AffineClicks:

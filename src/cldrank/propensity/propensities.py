@@ -264,7 +264,7 @@ class Propensities(CurveBase):
         if (self.low is None) != (self.high is None) or (self.low is not None and self.confidence is None):
             raise DataError("an interval needs low, high and confidence, all three.")
         if self.confidence is not None:
-            check_confidence(self.confidence)
+            check_number("confidence", self.confidence, above=0, below=1)
         if self.low is not None and self.high is not None and (self.low > self.high).any():
             at = int(np.flatnonzero(self.low > self.high)[0])
             raise DataError(f"the interval of position {at + 1} is from {self.low[at]} to {self.high[at]}.")
@@ -476,13 +476,6 @@ def as_floats(value: Any, name: str) -> Floats:
         return np.array(value, dtype=np.float64)
     except (TypeError, ValueError, OverflowError) as error:
         raise DataError(f"{name} cannot be read as numbers ({reason(error)}).") from None
-
-
-def check_confidence(confidence: Any) -> None:
-    """Refuse what is no confidence between 0 and 1."""
-    number = isinstance(confidence, int | float | np.number) and not isinstance(confidence, bool)
-    if not number or not 0 < confidence < 1:
-        raise DataError(f"confidence must be a number between 0 and 1, not {confidence!r}.")
 
 
 # -- smoothing -------------------------------------------------------------------------------------------------------
