@@ -78,6 +78,13 @@ class TestPropensities:
         assert result.facts.order.looks == "unknown"
         assert "randomised" not in possible(result)
 
+    @pytest.mark.parametrize(("pages", "severity"), [(20, "blocking"), (99, "blocking"), (100, "warning")])
+    def test_a_handful_of_pages_blocks(self, logs: MakeLogs, pages: int, severity: str) -> None:
+        made = logs()
+        result = audit(made.add(pages, made.two_rankers).write())
+        assert result.verdict.severity == severity
+        assert ("size" in [finding.topic for finding in result.verdict.findings]) == (pages < 100)
+
     def test_sets_of_positions_that_nothing_connects(self, logs: MakeLogs) -> None:
         made = logs(depth=4)
 

@@ -1,4 +1,4 @@
-"""What holds of every estimator of propensities."""
+"""What holds for every estimator: the truth, intervals, refusals, notes, and tests of the fit."""
 
 from __future__ import annotations
 
@@ -11,7 +11,16 @@ import pytest
 
 import cldrank as cr
 from cldrank.auditing import audit_table
-from cldrank.clicks.simulate import FirstSwaps, NeighbourSwaps
+from cldrank.clicks.simulate import (
+    Cascade,
+    ClickModel,
+    DependentClicks,
+    FirstSwaps,
+    NeighbourSwaps,
+    PositionBased,
+    ShuffledShare,
+    TrustBiased,
+)
 from cldrank.clicks.table import ClickTable
 from cldrank.errors import CldrankError, UnidentifiableError, UsageError
 from cldrank.parameters import parameters
@@ -20,12 +29,14 @@ from cldrank.propensity import (
     AllPairs,
     ClickThrough,
     Pivot,
+    Propensities,
     Randomised,
+    check_attraction,
     compare_estimators,
     estimators,
     impressions_needed,
 )
-from cldrank.propensity.estimator import CurveEstimator
+from cldrank.propensity.estimator import CurveEstimator, chance_of
 
 HARVESTING: list[CurveEstimator] = [Pivot(), AdjacentChain(), AllPairs(), AllPairs(weighting="candidates")]
 EVERY = [*HARVESTING, ClickThrough(), Randomised()]
@@ -130,6 +141,8 @@ class HalfPairs(AllPairs):
     name = "half-pairs"
     label = "Half of the pairs"
     sentence = "Some of the pairs"
+    order = 1
+    assumes = "half of them suffice"
 """
 
 
@@ -162,8 +175,11 @@ class TestDescriptions:
         monkeypatch.setattr(cr.propensity, "__path__", [*cr.propensity.__path__, str(tmp_path)])
         assert "half-pairs" in estimators()
         assert "half-pairs" in compare_estimators(shuffled).estimates
-        audited = {need.estimator: need for need in audit_table(shuffled).facts.requirements}
+        result = audit_table(shuffled)
+        audited = {need.estimator: need for need in result.facts.requirements}
         assert audited["half-pairs"] == replace(audited["all-pairs"], estimator="half-pairs")
+        advice = " ".join(finding.advice for finding in result.verdict.findings)
+        assert "--method half-pairs`), if half of them suffice" in advice
 
 
 class TestSwaps:
@@ -339,3 +355,130 @@ def cells(shown: list[tuple[int, int, int, int]], every_click: bool = False) -> 
     columns = np.array(shown, dtype=np.int64).reshape(-1, 4).T
     named = dict(zip(("row", "position", "impressions", "clicks"), columns, strict=True))
     return ClickTable.from_arrays(data, **named, every_click=every_click)
+
+
+# -- coverage of intervals --------------------------------------------------------------------------------------------
+
+
+LOGS = 60
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("design", "estimator"),
+    [
+        (ShuffledShare(1.0), Randomised()),
+        (FirstSwaps(0.5), Pivot()),
+        (NeighbourSwaps(0.5), AdjacentChain()),
+        ("two rankers", Pivot(depth=3)),
+        ("two rankers", AdjacentChain()),
+        ("two rankers", AllPairs()),
+        ("two rankers", AllPairs(weighting="candidates")),
+    ],
+    ids=repr,
+)
+def test_intervals_hold_the_truth_at_the_nominal_rate(world: Any, design: Any, estimator: CurveEstimator) -> None:
+    def log(seed: int) -> ClickTable:
+        sessions = 3e4 if isinstance(design, ShuffledShare) else 6e4
+        found: ClickTable = (
+            world.two_rankers(sessions, seed) if design == "two rankers" else world.log(design, sessions, seed)
+        )
+        return found
+
+    held = []
+    for seed in range(LOGS):
+        rho = estimator.fit(log(seed))
+        assert rho.low is not None
+        assert rho.high is not None
+        truth = 1 / np.arange(1, len(rho) + 1)
+        held.append(((rho.low <= truth) & (truth <= rho.high))[1:].mean())
+    error = np.std(held) / np.sqrt(LOGS)
+    assert np.mean(held) == pytest.approx(0.9, abs=3.5 * error + 0.015)
+
+
+# -- the p-value of the fit -------------------------------------------------------------------------------------------
+
+
+def test_the_p_value_counts_the_log_itself_among_the_replicates() -> None:
+    """(1 + those at least as far off) / (1 + replicates): never 0, whatever the residual."""
+    spread = np.array([[1.0], [-1.0]] * 50)  # each replicate is one standard error off
+    for residual, p_value in ((0.5, 1.0), (1.0, 1.0), (1.001, 1 / 101), (50.0, 1 / 101)):
+        found = chance_of(np.array([residual]), spread)
+        assert found is not None
+        statistic, p, tested, worst = found
+        assert p == pytest.approx(p_value)
+        assert statistic == pytest.approx(residual**2)
+        assert (tested, worst) == (1, 0)
+
+
+def test_a_true_curve_is_refuted_as_often_as_it_should_be() -> None:
+    random = np.random.default_rng(0)
+    found = [chance_of(random.normal(size=6), random.normal(size=(39, 6))) for _ in range(4000)]
+    p_values = np.array([entry[1] for entry in found if entry is not None])
+    assert len(p_values) == 4000
+    assert p_values.min() == 1 / 40
+    # with 39 replicates p is uniform on 1/40 … 1 but for the error of 39 replicates itself, which divides each residual
+    assert np.mean(p_values <= 0.05) == pytest.approx(0.05, abs=0.02)
+
+
+def test_nothing_is_tested_where_nothing_is_uncertain() -> None:
+    assert chance_of(np.array([0.1]), np.zeros((100, 1))) is None
+    assert chance_of(np.array([0.1]), np.full((100, 1), np.nan)) is None
+    assert chance_of(np.array([0.1]), np.ones((19, 1))) is None
+
+
+# -- attractive and other results -------------------------------------------------------------------------------------
+
+
+MODELS: list[tuple[ClickModel, bool]] = [
+    (PositionBased(1, 0.1), True),
+    (PositionBased(0.3, 0.5), True),
+    (TrustBiased(1), False),
+    (Cascade(0.1), False),
+    (DependentClicks(0.1, 0.3), False),
+]
+
+
+@pytest.mark.parametrize(("model", "position_based"), MODELS, ids=str)
+def test_tells_position_bias_from_what_is_more(world: Any, model: ClickModel, position_based: bool) -> None:
+    log = world.log(ShuffledShare(1.0), 5e4, model=model)
+    rho = Randomised(refuse_above=5).fit(log)
+    found = check_attraction(log, rho)
+    assert found is not None
+    assert (found.p_value > 0.01) == position_based
+    assert ("alike" in str(found)) == position_based
+    assert any("not position bias alone" in note for note in rho.notes) != position_based
+
+
+def test_trust_keeps_the_clicks_of_attractive_results(world: Any) -> None:
+    log = world.two_rankers(model=TrustBiased(1))
+    found = check_attraction(log, AllPairs().fit(log))
+    assert found is not None
+    assert found.difference > 0.1
+    assert found.p_value < 0.01
+
+
+def test_seldom_cries_wolf(world: Any) -> None:
+    found = [check_attraction(log, Propensities.power(1, 5)) for log in map(world.two_rankers, [2e4] * 25, range(25))]
+    values = np.array([entry.p_value for entry in found if entry is not None])
+    assert len(values) == 25
+    assert (values < 0.05).mean() <= 0.2
+    assert values.mean() > 0.3
+
+
+def test_large_logs_are_looked_at_in_part(world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = world.log(ShuffledShare(1.0), 5e4, model=TrustBiased(1))
+    monkeypatch.setattr("cldrank.propensity.estimator._ENOUGH", 1)
+    monkeypatch.setattr("cldrank.propensity.estimator.FEWEST_GROUPS", 60)
+    found = check_attraction(log, Propensities.power(1, 5))
+    assert found is not None
+    assert found.p_value < 0.01
+
+
+def test_says_nothing_where_nothing_can_be_compared(world: Any) -> None:
+    assert check_attraction(world.log(), Propensities.power(1, 5)) is None
+    data = cr.RankingDataset.from_arrays(np.zeros((2, 1)), [0, 0])
+    few = ClickTable.from_arrays(data, row=[0, 0, 1, 1], position=[1, 2, 1, 2], impressions=[9] * 4, clicks=[3] * 4)
+    assert check_attraction(few, Propensities.power(1, 2)) is None
+    with pytest.raises(CldrankError, match="at least 20"):
+        check_attraction(few, Propensities.power(1, 2), replicates=1)

@@ -1,4 +1,4 @@
-"""How candidates are weighed, and what weighing them by impressions buys where some queries are searched more often."""
+"""Harvesting: which weights are best, and the likelihood of all pairs."""
 
 from __future__ import annotations
 
@@ -6,11 +6,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from scipy.optimize import minimize
 
 import cldrank as cr
 from cldrank.clicks.table import ClickTable
 from cldrank.propensity import AdjacentChain, AllPairs, Pivot
-from cldrank.propensity.harvesting import Harvesting
+from cldrank.propensity.harvesting import Harvesting, PairLikelihood, maximise
 
 DEPTH = 5
 
@@ -79,3 +83,121 @@ def test_a_swap_is_the_pivot_or_the_chain_of_its_own_pages(tables: list[ClickTab
         first, neighbours = (kind(depth=3, weighting=way).fit(tables[0]) for kind in (Pivot, AdjacentChain))
         np.testing.assert_array_equal(first.values, Pivot(depth=3, weighting=way).fit(tables[0]).values)
         np.testing.assert_array_equal(neighbours.values, AdjacentChain(depth=3, weighting=way).fit(tables[0]).values)
+
+
+# -- the likelihood of all pairs --------------------------------------------------------------------------------------
+
+
+def likelihood(size: int, logs: int, seed: int, noise: bool = True) -> PairLikelihood:
+    """Sums of pairs as a position-based model leaves them."""
+    random = np.random.default_rng(seed)
+    upper, lower = np.triu_indices(size, 1)
+    rho = np.arange(1, size + 1) ** -random.uniform(0, 1.5)
+    total = random.uniform(20, 400, (logs, len(upper)))
+    relevance = random.uniform(0.1, 0.9, len(upper))
+    parts = []
+    for ends in (upper, lower):
+        mean = rho[ends] * relevance
+        rate = random.beta(50 * mean, 50 * (1 - mean), total.shape) if noise else np.broadcast_to(mean, total.shape)
+        parts.append(total * rate)
+    return PairLikelihood(parts[0], parts[1], total, upper, lower, size)
+
+
+def objective(parameters: NDArray[np.float64], of: PairLikelihood) -> float:
+    """The likelihood of Agarwal et al. (2019) as they print it, with one relevance a pair, as a loss."""
+    logs = np.append(0.0, parameters[: of.size - 1])
+    relevance = np.exp(parameters[of.size - 1 :])
+    loss = 0.0
+    for clicks, ends in ((of.above[0], of.upper), (of.below[0], of.lower)):
+        mean = np.clip(np.exp(logs[ends]) * relevance, 1e-12, 1 - 1e-12)
+        loss -= (clicks * np.log(mean) + (of.total[0] - clicks) * np.log(1 - mean)).sum()
+    return float(loss)
+
+
+def test_the_optimum_is_that_of_a_general_optimiser_on_the_printed_likelihood() -> None:
+    for seed in range(4):
+        of = likelihood(4, 1, seed)
+        found = maximise(of)[0]
+        start = np.concatenate([-np.log(np.arange(2, 5)), np.full(len(of.upper), -1.5)])
+        other = minimize(objective, start, args=(of,), method="BFGS", options={"gtol": 1e-7, "maxiter": 5000})
+        np.testing.assert_allclose(found[1:], other.x[:3], atol=1e-4)
+
+
+@given(st.integers(2, 12), st.integers(0, 10_000))
+@settings(max_examples=30)
+def test_the_gradient_vanishes_at_the_optimum(size: int, seed: int) -> None:
+    of = likelihood(size, 3, seed)
+    found = maximise(of)
+    value, gradient, _ = of.climb(found)
+    assert np.abs(gradient).max() < 1e-6 * of.total.sum()
+    for step in (1e-3, -1e-3):
+        moved = found.copy()
+        moved[:, -1] += step
+        assert (of.climb(moved)[0] <= value + 1e-9 * np.abs(value)).all()
+
+
+def test_steps_that_would_overshoot_are_halved() -> None:
+    """Pairs that contradict each other wildly, where a whole Newton step lands far below."""
+    random = np.random.default_rng(0)
+    upper, lower = np.triu_indices(5, 1)
+    total = 10 ** random.uniform(0, 3, (300, len(upper)))
+    parts = [np.clip(total * random.beta(0.2, 0.2, total.shape), 1e-6, total * (1 - 1e-9)) for _ in range(2)]
+    of = PairLikelihood(parts[0], parts[1], total, upper, lower, 5)
+    found = maximise(of)
+    value = of.climb(found)[0]
+    assert (value >= of.climb(of.start())[0] - 1e-9 * np.abs(value)).all()
+    for place in range(1, 5):  # no better place anywhere near, as there is where steps overshoot
+        for step in (1e-2, -1e-2):
+            moved = found.copy()
+            moved[:, place] += step
+            assert (of.climb(moved)[0] <= value + 1e-9 * np.abs(value)).all()
+
+
+@given(st.integers(2, 12), st.integers(0, 10_000))
+@settings(max_examples=20)
+def test_sums_without_noise_give_the_truth(size: int, seed: int) -> None:
+    of = likelihood(size, 2, seed, noise=False)
+    found = maximise(of)
+    truth = found * 0
+    rate_upper, rate_lower = of.above / of.total, of.below / of.total
+    truth[:, 1:] = np.log(rate_lower / rate_upper)[:, : size - 1]  # the pairs of the first place come first
+    np.testing.assert_allclose(found, truth, atol=1e-7)
+
+
+def test_many_logs_at_once_are_solved_as_one_by_one() -> None:
+    of = likelihood(5, 6, 3)
+    alone = [maximise(of.of(np.arange(6) == log))[0] for log in range(6)]
+    np.testing.assert_allclose(maximise(of), alone, atol=1e-9)
+
+
+def test_blocks_change_nothing(world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = world.shuffled()
+    whole = AllPairs().fit(log)
+    monkeypatch.setattr("cldrank.propensity.harvesting._ENTRIES", 100)
+    np.testing.assert_allclose(AllPairs().fit(log).replicates, whole.replicates, rtol=1e-9)  # type: ignore[arg-type]
+
+
+def test_derivatives() -> None:
+    of = likelihood(5, 1, 7)
+    at = np.append(0.0, np.random.default_rng(0).normal(-1, 0.3, 4))[None]
+    _, gradient, curvature = of.climb(at)
+
+    def moved(place: int, by: float) -> Any:
+        there = at.copy()
+        there[0, place] += by
+        return of.climb(there)
+
+    for place in range(1, 5):
+        up, down = moved(place, 1e-5), moved(place, -1e-5)
+        np.testing.assert_allclose((up[0] - down[0]) / 2e-5, gradient[:, place], rtol=1e-5, atol=1e-4)
+        np.testing.assert_allclose((up[1] - down[1])[0] / 2e-5, -curvature[0, place], rtol=1e-4, atol=1e-3)
+
+
+def test_potentials_follow_the_flow_also_of_a_single_place() -> None:
+    none = np.zeros((1, 2))
+    graph = PairLikelihood(none, none, none, np.array([0, 1]), np.array([1, 2]), 3)
+    weight = np.array([[2.0, 4.0]])
+    solved = graph.potentials(graph.laplacian(weight), graph.scatter(weight * np.array([[0.5, -1.0]])))
+    np.testing.assert_allclose(solved, [[0.0, 0.5, -0.5]])
+    alone = PairLikelihood(none, none, none, np.zeros(0, np.int64), np.zeros(0, np.int64), 1)
+    np.testing.assert_array_equal(alone.potentials(np.zeros((2, 1, 1)), np.zeros((2, 1))), np.zeros((2, 1)))

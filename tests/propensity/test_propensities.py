@@ -1,3 +1,5 @@
+"""Propensities as values and as files; smoothing."""
+
 from __future__ import annotations
 
 import json
@@ -10,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cldrank.errors import CldrankError, FormatError, UsageError
-from cldrank.propensity import AffineClicks, Propensities
-from cldrank.propensity.goodness import Goodness
+from cldrank.propensity import AffineClicks, Propensities, Randomised
+from cldrank.propensity.propensities import Goodness
 
 
 @given(st.floats(0, 5), st.integers(1, 50))
@@ -83,12 +85,12 @@ def test_refusals(make: Any, message: str) -> None:
         ('{"values": "x"}', "no list of propensities"),
         ("3", "no list of propensities"),
         ("[]", "no list of propensities"),
-        ('["a"]', "entry 1 of values is 'a', not a finite number"),
-        ("[true, true]", "entry 1 of values is True"),
-        ("[1, NaN]", "entry 2 of values is nan"),
-        ("[1, 1e999]", "entry 2 of values is inf"),
+        ('["a"]', "not a list of finite numbers"),
+        ("[true, true]", "not a list of finite numbers"),
+        ("[1, NaN]", "not JSON"),
+        ("[1, 1e999]", "not JSON"),
         ("[1, -0.5]", "position 2 is -0.5"),
-        ("[1, 0.5, 1" + "0" * 400 + "]", "entry 3 of values is 10000"),
+        ("[1, 0.5, 1" + "0" * 400 + "]", "not a list of finite numbers"),
     ],
 )
 def test_damaged_files(tmp_path: Path, content: str, message: str) -> None:
@@ -241,11 +243,12 @@ def test_nothing_can_be_changed() -> None:
         ({"low": np.ones(3), "high": np.array([1, 0.5, 2])}, "position 2 is from 1.0 to 0.5"),
         ({"low": None}, "needs low, high and confidence"),
         ({"confidence": None}, "needs low, high and confidence"),
-        ({"confidence": 2.0}, "between 0 and 1"),
+        ({"confidence": 2.0}, "above 0 and below 1"),
         ({"confidence": "high"}, "not 'high'"),
         ({"covariance": np.ones((2, 2))}, "covariance has shape"),
         ({"covariance": -np.eye(3)}, "negative variance"),
         ({"high": np.array([1, 1, np.inf])}, "high holds inf"),
+        ({"high": np.array([1, 1, 1e307])}, r"high holds 1e\+307"),  # a chart would have no room for it
         ({"comparisons": np.array([1, -1, 1])}, "comparisons holds a negative number"),
         ({"replicates": np.ones((5, 2))}, r"replicates of 3 propensities have shape \(5, 2\)"),
         ({"replicates": np.ones((1, 3))}, "two rows or more"),
@@ -265,83 +268,50 @@ def test_parts_that_do_not_fit(changed: dict[str, Any], message: str) -> None:
         estimated(**changed)
 
 
-GOODNESS: list[dict[str, Any]] = [
-    {"statistic": -1},
-    {"statistic": 10**400},
-    {"pairs": 1.5},
-    {"pairs": 10**400},
-    {"p_value": 2},
-    {"p_value": True},
-    {"worst": [1, 9]},
-    {"worst": {"1": 2, "2": 3}},
-]
+GOODNESS: dict[str, Any] = {"statistic": 1, "pairs": 1, "p_value": 1, "worst": [1, 2]}
 CONFOUNDING: dict[str, Any] = {"explained": 0.5, "moved": 0.1, "error": None, "position": 2, "sensitivity": None}
-CONFOUNDINGS: list[dict[str, Any]] = [
-    {"explained": 1.5},
-    {"moved": 1e5},
-    {"error": -1},
-    {"error": 1e400},
-    {"position": 10**400},
-    {"position": 0},
-    {"sensitivity": "much"},
-]
 
 
 @pytest.mark.parametrize(
     "changed",
     [
         {"low": [1, 2]},
-        {"low": "low"},
-        {"clipped": ["a"]},
-        {"clipped": 3},
+        {"low": [1, float("nan"), 1]},
+        {"clipped": [True]},
+        {"clipped": [0]},
+        {"raised": [4]},
         {"notes": [1]},
-        {"method": 3},
-        {"confidence": "high"},
-        {"goodness": 4},
-        {"goodness": {"statistic": 1}},
-        {"goodness": {"statistic": 1, "pairs": 1, "p_value": 1, "worst": [1]}},
-        {"values": [1, -1, 1]},
         {"method": None},
         {"method": "\ud800"},
-        {"origin": 3},
         {"confidence": True},
+        {"bound": 1},
+        {"values": [1, -1, 1]},
         {"values": [True, 1, 1]},
         {"values": [1, "0.5", 1]},
         {"values": [1, 10**400, 1]},
-        {"values": [1, 1e400, 1]},
         {"values": [1e-300, 1, 1e300]},
-        {"clipped": [True]},
-        {"clipped": [0]},
-        {"clipped": [4]},
-        {"raised": 3},
-        {"raised": [4]},
-        {"bound": 1},
-        {"low": [1, float("nan"), 1]},
-        {"high": [1, 1e400, 2]},
         {"comparisons": [1, -1, 1]},
-        {"comparisons": [1, 10**400, 1]},
-        {"covariance": [[0, 0, 0]] * 2},
         {"covariance": [[0, 0, 0], [0, 1], [0, 0, 0]]},
         {"covariance": [[0, 0, 0], [0, -1, 0], [0, 0, 1]]},
-        {"covariance": [[0, 0, 0], [0, "1", 0], [0, 0, 1]]},
-        {"replicates": 3},
+        {"covariance": [[0, 0, 0], [0, 1, 1], [0, 0, 1]]},
         {"replicates": []},
-        {"replicates": [[1, 1, 1]]},
-        {"replicates": [[1, 1, 1], [1, 1]]},
         {"replicates": [[1, 1], [1, 1]]},
-        {"replicates": [[1, 1, 1], [1, "1", 1]]},
-        {"replicates": [[1, 1, 1], [1, 1e400, 1]]},
         {"replicates": [[1, 1, 1], [1, 0, 1]]},
         {"replicates": [[1, 1, 1], None]},
-        *({"goodness": {"statistic": 1, "pairs": 1, "p_value": 1, "worst": [1, 2]} | part} for part in GOODNESS),
-        *({"confounding": CONFOUNDING | part} for part in CONFOUNDINGS),
+        {"goodness": {"statistic": 1}},
+        *(
+            {"goodness": GOODNESS | part}
+            for part in ({"statistic": -1}, {"pairs": 9}, {"p_value": 2}, {"worst": [1, 9]})
+        ),
+        *({"confounding": CONFOUNDING | part} for part in ({"explained": 1.5}, {"moved": 1e5}, {"error": -1})),
+        *({"confounding": CONFOUNDING | part} for part in ({"position": 10**400}, {"position": 0})),
     ],
 )
 def test_files_with_damaged_parts(tmp_path: Path, changed: dict[str, Any]) -> None:
     path = tmp_path / "rho.json"
     estimated().save(path)
     path.write_text(json.dumps(json.loads(path.read_text()) | changed))
-    with pytest.raises(FormatError, match=r"rho.json: holds damaged propensities: "):
+    with pytest.raises(FormatError, match=r"rho.json: (holds damaged propensities: |not JSON)"):
         Propensities.load(path)
 
 
@@ -352,3 +322,87 @@ def test_told_as_a_table() -> None:
     assert lines[-2].startswith("     fit  clicks of the same candidates")
     assert "agree with the curve: 3 pairs of positions" in lines[-2]
     assert lines[-1].startswith("    note  position 3")
+
+
+# -- smoothing --------------------------------------------------------------------------------------------------------
+
+
+curves = st.lists(st.floats(0.05, 3), min_size=2, max_size=12)
+
+
+@given(curves)
+def test_monotone_never_rises_and_is_a_projection(values: list[float]) -> None:
+    rho = Propensities(np.array([1.0, *values]), method="Randomised")
+    smooth = rho.smoothed("monotone")
+    assert smooth.values[0] == 1
+    assert (np.diff(smooth.values) <= 1e-12).all()
+    np.testing.assert_allclose(smooth.smoothed("monotone").values, smooth.values)
+
+
+@given(st.floats(0, 3), st.integers(2, 20))
+def test_a_power_law_is_found_again(eta: float, k: int) -> None:
+    rho = Propensities.power(eta, k)
+    np.testing.assert_allclose(rho.smoothed("power").values, rho.values, rtol=1e-9)
+    np.testing.assert_allclose(rho.smoothed("monotone").values, rho.values, rtol=1e-9)
+
+
+def test_noisy_positions_count_less() -> None:
+    rho = Propensities(np.array([1, 0.5, 0.9]), method="Pivot", covariance=np.diag([0, 1e-4, 1.0]))
+    np.testing.assert_allclose(rho.smoothed("monotone").values[1:], 0.5, rtol=1e-3)
+    assert rho.smoothed("power").values[1] == pytest.approx(0.5, rel=0.01)
+
+
+def test_intervals_follow(world: Any) -> None:
+    rho = Randomised().fit(world.shuffled())
+    for shape in ("monotone", "power"):
+        smooth = rho.smoothed(shape)
+        assert smooth.low is not None
+        assert smooth.high is not None
+        assert (smooth.low <= smooth.values + 1e-12).all()
+        assert (smooth.values <= smooth.high + 1e-12).all()
+    power = rho.smoothed("power")
+    assert rho.errors is not None
+    assert power.errors is not None
+    assert power.errors[1] < rho.errors[1]
+    assert "a power law fits" in power.notes[-1]
+    assert power.origin.startswith("power law, eta 1.0") or power.origin.startswith("power law, eta 0.9")
+
+
+def test_replicates_are_smoothed_along_or_left_out() -> None:
+    replicates = np.array([[1, 0.5, 0.4], [1, 0.4, 0.5], [1, 0.3, 0.2], [1, 1.2, 0.6]])
+    covariance = np.cov(np.log(replicates), rowvar=False)
+    rho = Propensities(np.array([1, 0.45, 0.42]), method="Pivot", replicates=replicates, covariance=covariance)
+    falling = rho.smoothed("monotone").replicates
+    assert falling is not None
+    np.testing.assert_allclose(falling[[0, 2, 3]], [[1, 0.5, 0.4], [1, 0.3, 0.2], [1, 1, 0.6]])
+    assert 0.4 < falling[1, 1] == falling[1, 2] < 0.5
+    power = rho.smoothed("power")
+    assert power.replicates is None
+    draws = power.draws(5, seed=0)  # all of them are power laws
+    np.testing.assert_allclose(np.log(draws[:, 2]) / np.log(draws[:, 1]), np.log(3) / np.log(2), rtol=1e-6)
+
+
+def test_a_curve_that_is_no_power_law_is_said() -> None:
+    rho = Propensities(
+        np.array([1, 0.9, 0.2, 0.9]), method="Pivot", covariance=np.diag([0, 1e-3, 1e-3, 1e-3]), confidence=0.9
+    )
+    assert "does not fit" in rho.smoothed("power").notes[-1]
+
+
+def test_intervals_from_a_file_are_smoothed_at_their_ends() -> None:
+    rho = Propensities(
+        np.array([1, 0.4, 0.6]),
+        method="Pivot",
+        low=np.array([1, 0.3, 0.5]),
+        high=np.array([1, 0.5, 0.7]),
+        confidence=0.9,
+    )
+    smooth = rho.smoothed("monotone")
+    np.testing.assert_allclose(smooth.low, [1, np.sqrt(0.15), np.sqrt(0.15)])  # type: ignore[arg-type]
+
+
+def test_smoothing_needs_a_known_shape() -> None:
+    with pytest.raises(CldrankError, match="'monotone' or 'power'"):
+        Propensities.power(1, 3).smoothed("linear")  # type: ignore[arg-type]
+    with pytest.raises(CldrankError, match="at least two"):
+        Propensities.power(1, 1).smoothed("power")

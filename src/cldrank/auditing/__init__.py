@@ -6,15 +6,19 @@ from dataclasses import replace
 from datetime import date
 from typing import Any
 
-import numpy as np
-
 from cldrank._typing import IntArray
-from cldrank.auditing.drift import describe_drift
-from cldrank.auditing.facts import Audit, AuditFacts, Finding, LogFacts, Verdict, by_position, describe_queries
+from cldrank.auditing.facts import (
+    Audit,
+    AuditFacts,
+    Finding,
+    LogFacts,
+    Verdict,
+    by_position,
+    describe_log,
+    describe_queries,
+)
 from cldrank.auditing.findings import judge
-from cldrank.auditing.log_facts import describe_bots, describe_groups, describe_pages, page_table
 from cldrank.clicks.aggregate import Account, aggregate_any, log_source
-from cldrank.clicks.candidates import ids_of
 from cldrank.clicks.cells_file import is_cells, load_cells
 from cldrank.clicks.days import DayFolder, refuse_window
 from cldrank.clicks.log.layout import LogLayout, refuse_for_cells
@@ -23,7 +27,7 @@ from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
 from cldrank.propensity.comparing import all_requirements
 from cldrank.propensity.identifiability import display_order, overlap
-from cldrank.tables import Engine, Relation, connect, is_frame, named_paths
+from cldrank.tables import Engine, connect, is_frame, named_paths
 from cldrank.tables.frames import frame_name
 from cldrank.wording import some
 
@@ -77,7 +81,7 @@ def audit(
         with querying(opened, log.table.where):
             log = log.with_times()
             unit = str(log.settings.get("time_unit", ""))
-            facts, pages = _describe(log.table, counted.clicks, unit)
+            facts, pages = describe_log(log.table, counted.clicks, unit)
     account = replace(counted.account, found=log.found, layout=log.settings)
     return _judged(counted.clicks, dataset is not None, source, account, facts, pages)
 
@@ -94,28 +98,6 @@ def audit_table(table: ClickTable, *, knows_candidates: bool = True, source: str
     [(1, 4), (2, 1)]
     """
     return _judged(table, knows_candidates, source)
-
-
-def _describe(log: Relation, clicks: ClickTable, unit: str) -> tuple[LogFacts, IntArray]:
-    """What only the log can say, and the pages of each query."""
-    pages = page_table(log)
-    shown = int(clicks.impressions.sum())
-    rate = int(clicks.clicks.sum()) / shown if shown else 0.0
-    facts = LogFacts(
-        pages=describe_pages(pages, log),
-        surfaces=describe_groups(pages, "surface"),
-        rankers=describe_groups(pages, "ranker_id"),
-        bots=describe_bots(pages, rate),
-        drift=describe_drift(pages, unit) if "moment" in pages.columns else None,
-        propensity="propensity" in log.columns,
-        times="timestamp" in log.columns,
-    )
-    by_query = pages.engine.arrow(f"SELECT query_id, count(*) AS pages FROM {pages} GROUP BY query_id")
-    candidates = clicks.candidates
-    query = candidates.find_queries(ids_of(by_query["query_id"], "the query_id of the log"))
-    per_query: IntArray = np.zeros(candidates.n_queries, dtype=np.int64)
-    per_query[query[query >= 0]] = by_query["pages"].to_numpy()[query >= 0]
-    return facts, per_query
 
 
 def _judged(

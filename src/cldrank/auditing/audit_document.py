@@ -6,8 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from cldrank import documents as docs
 from cldrank.auditing.drift import DAY, Drift
-from cldrank.auditing.facts import Audit, AuditFacts
-from cldrank.auditing.log_facts import Bots
+from cldrank.auditing.facts import Audit, AuditFacts, Bots
 from cldrank.clicks.aggregate import REASONS
 from cldrank.documents import Block, Details, Document, Figure, Heading, Notice, Paragraph, Point, Table, left_out
 from cldrank.documents.numbers import percent

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cldrank._typing import Floats
 from cldrank.tables import Relation
 from cldrank.wording import count
 
-Floats = NDArray[np.float64]
 Columns = dict[str, Floats]
 
 DAY = 86_400  # seconds
@@ -103,11 +103,7 @@ class Drift:
 
 
 def wilson(clicks: Floats, impressions: Floats) -> tuple[Floats, Floats]:
-    """The 95% Wilson score interval of a rate, sound also near 0 and 1.
-
-    >>> [bound.round(3).tolist() for bound in wilson(np.array([0.0, 5.0]), np.array([10.0, 10.0]))]
-    [[0.0, 0.237], [0.278, 0.763]]
-    """
+    """The 95% Wilson score interval of a rate, sound also near 0 and 1."""
     n = np.maximum(impressions, 1.0)
     rate = np.minimum(clicks / n, 1.0)
     middle = (rate + _Z95**2 / (2 * n)) / (1 + _Z95**2 / n)

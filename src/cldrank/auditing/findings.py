@@ -9,6 +9,7 @@ from cldrank.auditing.drift import Drift
 from cldrank.auditing.facts import AuditFacts, Finding, Verdict
 from cldrank.clicks.aggregate import REASONS, Account
 from cldrank.documents import Severity
+from cldrank.propensity import estimators
 from cldrank.propensity.identifiability import USABLE, Requirement
 from cldrank.wording import count, some
 
@@ -85,9 +86,9 @@ def _clicks(facts: AuditFacts) -> Iterator[Finding]:
         severity, advice = "ok", ""
     yield Finding("clicks", severity, f"{clicks} in {shown}, a click-through rate of {facts.rate:.2%}.", advice)
     if facts.pages < _FEW_PAGES:
-        found = f"{count(facts.pages, 'page')} with {clicks} are too few to learn anything from."
+        sentence = f"{count(facts.pages, 'page')} with {clicks} are too few to learn anything from."
         advice = f"Collect at least some thousand pages; below {_FEW_PAGES}, whatever is trained is noise."
-        yield Finding("size", "blocking", found, advice)
+        yield Finding("size", "blocking", sentence, advice)
 
 
 def _rows(facts: AuditFacts) -> Iterator[Finding]:
@@ -116,14 +117,14 @@ def _rows(facts: AuditFacts) -> Iterator[Finding]:
 
 def _set_aside(account: Account) -> Finding:
     worst, share = max(account.rejected, key=lambda reason: account.rejected[reason]), account.share_rejected
-    found = (
+    sentence = (
         f"{account.n_rejected:,} of {account.rows:,} rows ({share:.2%}) had to be set aside, most "
         f"({account.rejected[worst]:,}) because: {REASONS[worst]}."
     )
     if worst == "click never shown" and "position below 1" in account.rejected:
         worst = "position below 1"  # the clicked ones of the same rows
     severity: Severity = "blocking" if share > _MOST_REJECTED else "warning" if share > _MANY_REJECTED else "note"
-    return Finding("rows", severity, found, _REJECT_ADVICE.get(worst, ""))
+    return Finding("rows", severity, sentence, _REJECT_ADVICE.get(worst, ""))
 
 
 # -- pages, candidates, queries ------------------------------------------------------------------------------------
@@ -146,36 +147,38 @@ def _layout(facts: AuditFacts) -> Iterator[Finding]:
     ):
         if number:
             severe = number > _ODD_PAGES * pages.pages and topic != "first position"
-            found = f"{number:,} of {pages.pages:,} pages ({number / pages.pages:.2%}) {what}."
-            yield Finding(topic, "warning" if severe else "note", found, advice)
+            sentence = f"{number:,} of {pages.pages:,} pages ({number / pages.pages:.2%}) {what}."
+            yield Finding(topic, "warning" if severe else "note", sentence, advice)
     if not (pages.gaps or pages.shared or pages.late):
         shows = f"{_all_of(pages.pages, 'page')} show{'s' * (pages.pages == 1)}"
         yield Finding("positions", "ok", f"{shows} positions 1, 2, 3, … without gaps, one document each.")
     if surfaces and len(surfaces) > 1:
         depths = some((f"{group.name}: {group.depth}" for group in surfaces), most=4)
-        found = f"{len(surfaces)}{' or more' if len(surfaces) == 20 else ''} surfaces with their own depth ({depths})."
+        sentence = (
+            f"{len(surfaces)}{' or more' if len(surfaces) == 20 else ''} surfaces with their own depth ({depths})."
+        )
         advice = 'Each is examined in its own way: aggregate by them with `segment="surface"`, for a curve each.'
-        yield Finding("surfaces", "note", found, advice)
+        yield Finding("surfaces", "note", sentence, advice)
 
 
 def _candidates(facts: AuditFacts) -> Iterator[Finding]:
     queries = facts.queries
     if queries.never_shown is None or queries.candidates is None:
-        found = f"How many candidates were never shown is unknown; {queries.shown:,} were."
+        sentence = f"How many candidates were never shown is unknown; {queries.shown:,} were."
         advice = "Give the candidates with `dataset`, to see how many were never shown."
-        yield Finding("selection", "note", found, advice)
+        yield Finding("selection", "note", sentence, advice)
     elif queries.never_shown:
         share = queries.never_shown / queries.candidates
-        found = (
+        sentence = (
             f"{queries.never_shown:,} of {queries.candidates:,} candidates ({share:.1%}) of the queries searched for "
         )
         advice = "This is selection bias: prefer a method that models selection, such as CLD."
-        yield Finding("selection", "note", f"{found}were never shown.", advice)
+        yield Finding("selection", "note", f"{sentence}were never shown.", advice)
     else:
         were = f"{_all_of(queries.candidates, 'candidate')} {'was' if queries.candidates == 1 else 'were'} shown"
-        found = f"{were} at least once. Do the features leave out candidates that were never shown?"
+        sentence = f"{were} at least once. Do the features leave out candidates that were never shown?"
         advice = "If so, add them: without them selection bias can be neither seen nor corrected."
-        yield Finding("selection", "warning", found, advice)
+        yield Finding("selection", "warning", sentence, advice)
 
 
 def _queries(facts: AuditFacts) -> Iterator[Finding]:
@@ -186,17 +189,17 @@ def _queries(facts: AuditFacts) -> Iterator[Finding]:
     pages, clicks = (round(quantiles["median"]) for quantiles in (queries.sessions, queries.clicks))
     usual = f"{count(pages, 'page')} and {count(clicks, 'click')}"
     unclicked = f"{queries.unclicked:,} of {queries.searched:,} queries ({share:.1%}) have no click"
-    found = f"{unclicked}; the median query has {usual}." if queries.searched > 1 else f"The only query has {usual}."
+    sentence = f"{unclicked}; the median query has {usual}." if queries.searched > 1 else f"The only query has {usual}."
     severity: Severity = "warning" if share > _NEARLY_ALL else "note" if share > _UNCLICKED else "ok"
     advice = "Most teach nothing on their own; use a model that shares features between queries, or more data."
-    yield Finding("queries", severity, found, "" if severity == "ok" else advice)
+    yield Finding("queries", severity, sentence, "" if severity == "ok" else advice)
     idle = queries.queries - queries.searched
     if idle:
-        found = f"{idle:,} of {queries.queries:,} queries of the features were never searched for."
+        sentence = f"{idle:,} of {queries.queries:,} queries of the features were never searched for."
         advice = (
             "Nothing can be learned from them; if there are many, check that log and features are of the same time."
         )
-        yield Finding("unsearched queries", "note", found, advice)
+        yield Finding("unsearched queries", "note", sentence, advice)
 
 
 # -- propensities --------------------------------------------------------------------------------------------------
@@ -213,23 +216,22 @@ def _named(need: Requirement) -> str:
 def _propensities(facts: AuditFacts) -> Iterator[Finding]:
     if len(facts.by_position) < 2:
         if facts.by_position:
-            found = f"Everything was shown at position {facts.by_position[0].position}."
+            sentence = f"Everything was shown at position {facts.by_position[0].position}."
             advice = "There is no position bias to correct, or the log lacks positions; check which column holds them."
-            yield Finding("propensities", "warning", found, advice)
+            yield Finding("propensities", "warning", sentence, advice)
         return
     best, overlap = facts.chosen, facts.overlap
-    moving = f"{overlap.moving:,} of {overlap.candidates:,} candidates, with "
-    moving += (
-        f"{overlap.impressions / max(facts.impressions, 1):.1%} of the impressions, were shown at several positions"
+    share = overlap.impressions / max(facts.impressions, 1)
+    moving = (
+        f"{overlap.moving:,} of {overlap.candidates:,} candidates, with {share:.1%} of the impressions, were shown "
     )
+    moving += "at several positions"
     if best is None:
         yield _not_compared(facts, moving)
-    elif best.estimator == "randomised":
-        found = _sentence(f"{facts.order}, so click-through rates by position are the propensities, up to a factor")
-        yield Finding("propensities", "ok", found, f"Estimate them with {_named(best)}.")
     else:
-        advice = f"Harvest them with {_named(best)}, if a candidate's position did not depend on its relevance."
-        yield Finding("propensities", "ok", f"{moving}, and they connect all positions.", advice)
+        assumed = estimators()[best.estimator].assumes
+        advice = f"Estimate them with {_named(best)}{f', if {assumed}' if assumed else ''}."
+        yield Finding("propensities", "ok", f"{moving}; {best.reason}.", advice)
     if facts.log is not None and facts.log.propensity:
         advice = (
             "Use it with logged (`cldrank propensity estimate --method logged`), if it is the probability of being "
@@ -241,7 +243,7 @@ def _propensities(facts: AuditFacts) -> Iterator[Finding]:
 def _not_compared(facts: AuditFacts, moving: str) -> Finding:
     overlap, queries = facts.overlap, facts.queries
     depth = max((need.usable_to or 0 for need in facts.requirements if not need.met), default=0)
-    bound = next((need for need in facts.requirements if need.estimator == "envelope" and need.met), None)
+    bound = next((need for need in facts.requirements if need.met and estimators()[need.estimator].bound), None)
     advice = f"Find a lower bound with {_named(bound)}. " if bound else ""
     advice += "Model relevance from features as well, or assume a known curve; or randomise a few pages and log again."
     if overlap.moving:
@@ -251,9 +253,9 @@ def _not_compared(facts: AuditFacts, moving: str) -> Finding:
             advice = (
                 f"Estimate the first {depth} positions alone (`depth={depth}`), to within {USABLE:.0%}. Or: {advice}"
             )
-        found = f"Only {moving}, and {sets if len(overlap.components) > 1 else few}."
+        sentence = f"Only {moving}, and {sets if len(overlap.components) > 1 else few}."
     elif queries.searched > 1 and queries.sessions["most"] == 1:
-        found = (
+        sentence = (
             f"Each of the {queries.searched:,} queries was searched once, so none of its candidates could move: "
             "comparing cannot separate position from relevance, and a random order would not show."
         )
@@ -262,21 +264,21 @@ def _not_compared(facts: AuditFacts, moving: str) -> Finding:
             "`one_query=True`. Otherwise model relevance from features as well, or assume a known curve."
         )
     else:
-        found = (
+        sentence = (
             f"Each of the {overlap.candidates:,} candidates was shown at one position only, as by a ranker that never "
             "changes: comparing cannot separate position from relevance."
         )
-    return Finding("propensities", "warning", found, advice)
+    return Finding("propensities", "warning", sentence, advice)
 
 
 def _precision(facts: AuditFacts) -> Iterator[Finding]:
     thin = [entry.position for entry in facts.by_position if entry.clicks < _FEW_AT_POSITION]
     if thin and facts.clicks:
-        found = (
+        sentence = (
             f"{len(thin)} of {len(facts.by_position)} positions have fewer than {_FEW_AT_POSITION} clicks, the first "
         )
         advice = f"Cut the pages above position {thin[0]}, or pool the positions below."
-        yield Finding("thin positions", "note", f"{found}of them position {thin[0]}.", advice)
+        yield Finding("thin positions", "note", f"{sentence}of them position {thin[0]}.", advice)
     best = facts.chosen
     if best is None or best.within is None:
         return
@@ -287,9 +289,9 @@ def _precision(facts: AuditFacts) -> Iterator[Finding]:
         "note": "Enough to train with; more pages, or a smoothed curve, would make it better.",
         "warning": f"{cut}, or use a smooth curve: inverse propensity weights would be mostly noise.",
     }
-    found = f"With {best.estimator}, the propensity of every position can be estimated{_to_within(best)}"
-    found += f", at 90% confidence{upper if severity == 'warning' else ''}."
-    yield Finding("precision", severity, found, remedies.get(severity, ""))
+    sentence = f"With {best.estimator}, the propensity of every position can be estimated{_to_within(best)}"
+    sentence += f", at 90% confidence{upper if severity == 'warning' else ''}."
+    yield Finding("precision", severity, sentence, remedies.get(severity, ""))
 
 
 def _shape(facts: AuditFacts) -> Iterator[Finding]:
@@ -304,10 +306,10 @@ def _shape(facts: AuditFacts) -> Iterator[Finding]:
     ]
     if rising:
         which = ", ".join(map(str, rising[:3]))
-        found = f"The click-through rate rises at position {which}, beyond chance"
-        found += ", although the order is random." if facts.order.looks == "random" else "."
+        sentence = f"The click-through rate rises at position {which}, beyond chance"
+        sentence += ", although the order is random." if facts.order.looks == "random" else "."
         advice = "Look at what is shown there, and do not assume a falling curve; estimate a value for each position."
-        yield Finding("shape", "note", found, advice)
+        yield Finding("shape", "note", sentence, advice)
 
 
 # -- users and time ------------------------------------------------------------------------------------------------
@@ -345,14 +347,16 @@ def _time(facts: AuditFacts) -> Iterator[Finding]:
             yield Finding("broken days", "blocking", _sentence(some(map(str, drift.broken_days), most=3)), advice)
         yield _changes(drift)
         if drift.silent:
-            found = f"{drift.silent} of {len(drift.slices) + drift.silent} slices of time have no pages."
-            yield Finding("silence", "note", found, "Check whether parts of the log are missing, or timestamps wrong.")
+            sentence = f"{drift.silent} of {len(drift.slices) + drift.silent} slices of time have no pages."
+            yield Finding(
+                "silence", "note", sentence, "Check whether parts of the log are missing, or timestamps wrong."
+            )
     elif facts.log.times and facts.impressions:
-        found = "Drift over time is unknown: no value of the timestamp column can be read as a time."
-        yield Finding("drift", "warning", found, "Write times as 2024-03-30T00:00:00+01:00, or as numbers.")
+        sentence = "Drift over time is unknown: no value of the timestamp column can be read as a time."
+        yield Finding("drift", "warning", sentence, "Write times as 2024-03-30T00:00:00+01:00, or as numbers.")
     else:
-        found = "Drift over time is unknown: the log has no timestamp."
-        yield Finding("drift", "note", found, 'Map a timestamp column with `columns={"timestamp": NAME}`.')
+        sentence = "Drift over time is unknown: the log has no timestamp."
+        yield Finding("drift", "note", sentence, 'Map a timestamp column with `columns={"timestamp": NAME}`.')
 
 
 def _changes(drift: Drift) -> Finding:
@@ -360,18 +364,18 @@ def _changes(drift: Drift) -> Finding:
     known = {name: change for name, change in changes.items() if change is not None}
     name = max(known, key=lambda key: known[key].spread * (known[key].p_value < _DRIFT_P), default="")
     if not name:
-        found = f"Too few clicks between {drift.first} and {drift.last} to see whether clicking changed."
-        return Finding("drift", "note", found)
+        sentence = f"Too few clicks between {drift.first} and {drift.last} to see whether clicking changed."
+        return Finding("drift", "note", sentence)
     change = known[name]
     if change.p_value >= _DRIFT_P or change.spread <= _SLIGHT_DRIFT:
         return Finding("drift", "ok", f"Clicking did not change noticeably between {drift.first} and {drift.last}.")
-    found = (
+    sentence = (
         f"From {drift.first} to {drift.last} the {name} varies by ±{change.spread:.0%} between slices, beyond chance "
     )
     severe = change.spread > _DRIFT
     advice = "Find out what changed, and train on the time since, or on each part separately."
     severity: Severity = "warning" if severe else "note"
-    return Finding("drift", severity, f"{found}({change.p_text}).", advice if severe else "Keep an eye on it.")
+    return Finding("drift", severity, f"{sentence}({change.p_text}).", advice if severe else "Keep an eye on it.")
 
 
 def _all_of(number: int, word: str) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cldrank._typing import IntArray
+from cldrank._typing import Floats, IntArray
 from cldrank.arguments import check_choice, check_number, check_whole
 from cldrank.clicks.table import ClickTable
 from cldrank.errors import CldrankWarning, DataError, UsageError, warn
@@ -23,7 +23,6 @@ from cldrank.wording import count, listed
 if TYPE_CHECKING:
     import pyarrow as pa
 
-Floats = NDArray[np.float64]
 
 GRADES = (0.05, 0.2, 0.5)
 CLICKS, RANKER, UNKNOWN = "clicks", "ranker", "unknown"
@@ -48,8 +47,8 @@ class Judgements:
     >>> import cldrank as cr
     >>> data = cr.RankingDataset.from_arrays([[0], [0], [0]], ["a", "a", "a"])
     >>> clicks = ClickTable.from_arrays(data, position=[1, 2, 0], impressions=[900, 900, 0], clicks=[90, 360, 0])
-    >>> found = judge_documents(clicks, cr.Propensities.power(1, 2))
-    >>> found.relevance.round(2), found.grade
+    >>> judged = judge_documents(clicks, cr.Propensities.power(1, 2))
+    >>> judged.relevance.round(2), judged.grade
     (array([0.1, 0.8, nan]), array([ 1,  3, -1]))
     """
 

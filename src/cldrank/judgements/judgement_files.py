@@ -90,9 +90,9 @@ def write_judgements(
     >>> import cldrank as cr
     >>> data = cr.RankingDataset.from_arrays([[3], [2], [1]], [7, 7, 7])
     >>> clicks = cr.ClickTable.from_arrays(data, position=[1, 2, 0], impressions=[90, 90, 0], clicks=[40, 10, 0])
-    >>> found = cr.judge_documents(clicks, cr.Propensities.power(1, k=2), grades=(0.3,))
+    >>> judged = cr.judge_documents(clicks, cr.Propensities.power(1, k=2), grades=(0.3,))
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     done = write_judgements(found, f"{folder}/qrels.txt", "trec")
+    ...     done = write_judgements(judged, f"{folder}/qrels.txt", "trec")
     ...     print(done.path.read_text(), end="")
     7 0 1 1
     7 0 2 0

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from cldrank._typing import IntArray
+from cldrank._typing import Floats, IntArray
 from cldrank.clicks.table import ClickTable
 from cldrank.deconvolution import most_likely_mass, posterior_mass, unit_grid
 from cldrank.propensity.segment_propensities import Curve, drawn_curves, slopes_and_bases
@@ -17,7 +17,6 @@ from cldrank.propensity.segment_propensities import Curve, drawn_curves, slopes_
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
-Floats = NDArray[np.float64]
 
 GRID = 200
 CURVES = 20  # drawn where the curve is uncertain

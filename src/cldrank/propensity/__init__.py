@@ -8,8 +8,7 @@ AllPairs(depth=5)
 from cldrank.propensity.affine_clicks import AffineClicks, TrustBias
 from cldrank.propensity.comparing import agreement, compare_estimators
 from cldrank.propensity.envelope import Envelope
-from cldrank.propensity.estimator import PropensityEstimator, estimators
-from cldrank.propensity.goodness import check_attraction
+from cldrank.propensity.estimator import PropensityEstimator, check_attraction, estimators
 from cldrank.propensity.harvesting import AdjacentChain, AllPairs, Pivot
 from cldrank.propensity.identifiability import Requirement, impressions_needed
 from cldrank.propensity.modelled_relevance import DualLearning, RegressionEM

@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from cldrank._typing import IntArray
+from cldrank._typing import Floats, IntArray
 from cldrank.arguments import check_choice, check_number, check_whole
 from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
@@ -19,17 +19,16 @@ from cldrank.propensity.estimator import PropensityEstimator
 from cldrank.propensity.harvesting import require_overlap
 from cldrank.propensity.identifiability import LOST, Requirement, counts_every_click, too_few
 from cldrank.propensity.propensities import (
+    LARGEST,
     CurveBase,
     Propensities,
     as_floats,
-    check_confidence,
     keep_array,
     normal_draws,
     places_of,
 )
 from cldrank.wording import positions
 
-Floats = NDArray[np.float64]
 _LEAST = 0.01  # of a slope, times its estimate, in a draw
 
 
@@ -69,7 +68,7 @@ class AffineClicks(CurveBase):
             raise DataError(f"slope and base have one entry for each position, not shapes {slope.shape}, {base.shape}.")
         with np.errstate(all="ignore"):
             parts = np.stack([slope, 1 / slope, slope / slope[0], slope[0] / slope])
-        bad = ~(np.isfinite(parts) & (parts > 0)).all(axis=0) | ~np.isfinite(base)
+        bad = ~((parts < LARGEST) & (parts > 0)).all(axis=0) | ~np.isfinite(base)
         if bad.any():
             at = int(np.flatnonzero(bad)[0])
             raise DataError(
@@ -82,7 +81,7 @@ class AffineClicks(CurveBase):
         if (self.covariance is None) != (self.confidence is None):
             raise DataError("an interval needs covariance and confidence, both.")
         if self.confidence is not None:
-            check_confidence(self.confidence)
+            check_number("confidence", self.confidence, above=0, below=1)
 
     @classmethod
     def of(cls, examined: ArrayLike, relevant: ArrayLike, irrelevant: ArrayLike) -> AffineClicks:
@@ -166,10 +165,6 @@ class AffineClicks(CurveBase):
         return AffineClicks(
             slope, self.base - slope * level, f"{self.origin}; anchored at position 1", notes=self.notes
         )
-
-    def trusted(self) -> AffineClicks:
-        """The same: slopes and bases are not held against the log's own pages, which cannot tell them apart."""
-        return self
 
     def clip(self, minimum: float) -> AffineClicks:
         """The same with no slope below a share of the first, for less variance; those raised are certain.
@@ -336,12 +331,12 @@ class Lines(NamedTuple):
         upper, lower, sums = _moments(cells)
         with np.errstate(divide="ignore", invalid="ignore"):
             total, *rest = (weights @ part for part in sums)
-            one, two, product, square_one, square_two = (part / total for part in rest)
-            shared = product - one * two
-            above, below = shared + square_one - one**2, shared + square_two - two**2
+            upper_mean, lower_mean, product, upper_square, lower_square = (part / total for part in rest)
+            shared = product - upper_mean * lower_mean
+            above, below = shared + upper_square - upper_mean**2, shared + lower_square - lower_mean**2
             known = (above > 0) & (below > 0)  # else the candidates do not differ beyond the noise
             known &= (sums[0] > 0).sum(axis=0) >= FEWEST_TESTED
-            return cls(upper, lower, np.log(np.where(known, below / above, np.nan)), one, two)
+            return cls(upper, lower, np.log(np.where(known, below / above, np.nan)), upper_mean, lower_mean)
 
 
 def _moments(cells: Cells) -> tuple[IntArray, IntArray, Floats]:
@@ -356,11 +351,18 @@ def _moments(cells: Cells) -> tuple[IntArray, IntArray, Floats]:
     square = np.where(n > 1, c * (c - 1) / np.maximum(n * (n - 1), 1.0), 0.0)
     for first, second, number in cells.pairs():
         several = (n[first] > 1) & (n[second] > 1)
-        one, two, pair = first[several], second[several], number[several]
-        weight = n[one] * n[two] / (n[one] + n[two])
-        parts = (np.ones(len(one)), rate[one], rate[two], rate[one] * rate[two], square[one], square[two])
+        first, second, pair = first[several], second[several], number[several]
+        weight = n[first] * n[second] / (n[first] + n[second])
+        parts = (
+            np.ones(len(first)),
+            rate[first],
+            rate[second],
+            rate[first] * rate[second],
+            square[first],
+            square[second],
+        )
         for at, values in enumerate(parts):
-            sums[at] += cells.by_group(pair, weight * values, len(upper), one)
+            sums[at] += cells.by_group(pair, weight * values, len(upper), first)
     return upper, lower, sums
 
 

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cldrank._typing import IntArray
+from cldrank._typing import Floats, IntArray
 from cldrank.clicks.table import ClickTable
 from cldrank.deconvolution import RateCounts, RateDistribution
 from cldrank.errors import UnidentifiableError, UsageError
 
-Floats = NDArray[np.float64]
 Resample = Literal["auto", "queries", "candidates"]
 Weighting = Literal["candidates", "impressions"]
 
@@ -92,6 +92,10 @@ class Cells:
         """(cells,) the row of the dataset."""
         return self.row // self.n_segments
 
+    def unweighted(self) -> Cells:
+        """The same as they were counted."""
+        return replace(self, impressions=self.seen, clicks=np.rint(self.clicks * self.seen / self.impressions))
+
     def chosen(self, which: NDArray[np.bool_]) -> Cells:
         """Some of the cells, in the same groups."""
         names = ("row", "query", "place", "impressions", "clicks", "seen", "group")
@@ -106,11 +110,11 @@ class Cells:
     def pairs(self) -> Iterator[tuple[IntArray, IntArray, IntArray]]:
         """Pairs of cells of one candidate on one surface: the upper cells, the lower ones, numbers of their places."""
         for distance in range(1, self.size):  # cells of a candidate lie side by side
-            one = np.flatnonzero(self.row[distance:] == self.row[:-distance])
-            if not len(one):
+            upper = np.flatnonzero(self.row[distance:] == self.row[:-distance])
+            if not len(upper):
                 return
-            two = one + distance
-            yield one, two, pair_number(self.place[one], self.place[two], self.size)
+            lower = upper + distance
+            yield upper, lower, pair_number(self.place[upper], self.place[lower], self.size)
 
     def rates(self) -> Floats:
         """(size,) the click-through rate of each position."""
@@ -154,14 +158,14 @@ class PairSums:
         grouped = np.zeros((3, cells.n_groups, count))
         plain = np.zeros((4, count))
         rate = cells.clicks / cells.impressions
-        for one, two, pair in cells.pairs():
-            n, m = cells.impressions[one], cells.impressions[two]
+        for first, second, pair in cells.pairs():
+            n, m = cells.impressions[first], cells.impressions[second]
             harmonic = n * m / (n + m)
-            weight = harmonic if weighting == "impressions" else np.ones(len(one))
-            for at, values in enumerate((weight * rate[one], weight * rate[two], weight)):
-                grouped[at] += cells.by_group(pair, values, count, one)
+            weight = harmonic if weighting == "impressions" else np.ones(len(first))
+            for at, values in enumerate((weight * rate[first], weight * rate[second], weight)):
+                grouped[at] += cells.by_group(pair, values, count, first)
             for at, values in enumerate(
-                (np.ones(len(one)), cells.clicks[one], cells.clicks[two], weight**2 / harmonic)
+                (np.ones(len(first)), cells.clicks[first], cells.clicks[second], weight**2 / harmonic)
             ):
                 plain[at] += np.bincount(pair, values, count)
         candidates, clicks_upper, clicks_lower, spread = plain
@@ -221,22 +225,20 @@ def deal(unit: IntArray, positions: int, seed: int = 0) -> tuple[IntArray, int, 
     return dealt[code][unit], groups, count
 
 
+@lru_cache(maxsize=4)
 def draw_weights(n_groups: int, replicates: int, seed: int = 0) -> Floats:
     """(replicates, groups): how often each replicate draws each group, with replacement.
 
-    >>> draw_weights(4, 2, seed=0).sum(axis=1)
-    array([4., 4.])
+    The last ones are kept, since all estimators of a log, and the tests of their fit, use the same.
     """
     random = np.random.default_rng([seed, 1])
-    return random.multinomial(n_groups, np.full(n_groups, 1 / n_groups), size=replicates).astype(np.float64)
+    weights = random.multinomial(n_groups, np.full(n_groups, 1 / n_groups), size=replicates).astype(np.float64)
+    weights.flags.writeable = False
+    return weights
 
 
 def pair_number(upper: IntArray, lower: IntArray, size: int) -> IntArray:
-    """The number of each pair of places (from 0) among all: those of an upper place lie behind those of all above it.
-
-    >>> pair_number(*np.triu_indices(4, 1), 4)
-    array([0, 1, 2, 3, 4, 5])
-    """
+    """The number of each pair of places (from 0) in the order of `np.triu_indices`."""
     return upper * size - upper * (upper + 1) // 2 + lower - upper - 1
 
 

@@ -8,8 +8,8 @@ from itertools import combinations, product
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from cldrank._typing import Floats
 from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
 from cldrank.documents import Block, Document, Notice, Paragraph, Table, terminal_text
@@ -24,7 +24,6 @@ from cldrank.propensity.propensities import Propensities
 from cldrank.propensity.segment_propensities import BySegment, EstimatedSegments
 from cldrank.wording import positions
 
-Floats = NDArray[np.float64]
 _EXACT = 1e-9  # an error below it is rounding
 _ENOUGH = 20  # replicates for an error of the difference
 
@@ -144,10 +143,10 @@ class Agreement:
 def agreement(estimates: Mapping[str, Propensities]) -> list[Agreement]:
     """Compare every two curves, and every curve with every lower bound, on the positions that both have.
 
-    >>> one = Propensities(np.array([1, 0.5]), method="a", covariance=np.diag([0, 0.01]))
-    >>> two = replace(one, values=np.array([1, 0.8]), method="b")
-    >>> three = replace(two, method="c", bound=True)
-    >>> print(*agreement({"a": one, "b": two, "c": three})[:2], sep="; ")
+    >>> steep = Propensities(np.array([1, 0.5]), method="a", covariance=np.diag([0, 0.01]))
+    >>> flat = replace(steep, values=np.array([1, 0.8]), method="b")
+    >>> bound = replace(flat, method="c", bound=True)
+    >>> print(*agreement({"a": steep, "b": flat, "c": bound})[:2], sep="; ")
     a and b disagree: at most 3.3 standard errors, at position 2 (-37.5%); a lies below the lower bound of c ...
     """
     curves = [name for name, estimate in estimates.items() if not estimate.bound]
@@ -158,35 +157,35 @@ def agreement(estimates: Mapping[str, Propensities]) -> list[Agreement]:
 def _compared(estimates: Mapping[str, Propensities], first: str, second: str) -> Agreement:
     from scipy.special import ndtri
 
-    one, two = estimates[first], estimates[second]
-    size = min(len(one), len(two))
-    difference = np.log(one.values[:size]) - np.log(two.values[:size])
-    error = _joint_error(one, two, size, (first, second))
+    curve, other = estimates[first], estimates[second]
+    size = min(len(curve), len(other))
+    difference = np.log(curve.values[:size]) - np.log(other.values[:size])
+    error = _joint_error({first: curve, second: other}, size)
     known = error > _EXACT
     scores = np.where(known, difference / np.where(known, error, 1.0), 0.0)
     unlike = ~known & (np.abs(difference) > _EXACT)
     scores = np.where(unlike, np.copysign(np.inf, difference), scores)
-    at, tests = int(np.abs(scores).argmax()), max(size - 1, 1) * (1 if two.bound else 2)
+    at, tests = int(np.abs(scores).argmax()), max(size - 1, 1) * (1 if other.bound else 2)
     limit = -float(ndtri(0.05 / tests))
-    below = tuple((np.flatnonzero(scores < -limit) + 1).tolist()) if two.bound else ()
+    below = tuple((np.flatnonzero(scores < -limit) + 1).tolist()) if other.bound else ()
     verdict: Literal["agree", "disagree", "unclear"] = "agree"
-    if below or (not two.bound and abs(scores[at]) > limit):
+    if below or (not other.bound and abs(scores[at]) > limit):
         verdict = "disagree"
-    elif not two.bound and np.abs(difference).max() > np.log1p(USABLE):
+    elif not other.bound and np.abs(difference).max() > np.log1p(USABLE):
         verdict = "unclear"
-    return Agreement(first, second, at + 1, float(difference[at]), float(scores[at]), verdict, two.bound, below)
+    return Agreement(first, second, at + 1, float(difference[at]), float(scores[at]), verdict, other.bound, below)
 
 
-def _joint_error(one: Propensities, two: Propensities, size: int, names: tuple[str, str]) -> Floats:
-    """The standard error of the difference of the logs."""
-    mine, theirs = one.replicates, two.replicates
+def _joint_error(estimates: Mapping[str, Propensities], size: int) -> Floats:
+    """The standard error of the difference of the logs of two estimates."""
+    mine, theirs = (estimate.replicates for estimate in estimates.values())
     if mine is not None and theirs is not None and len(mine) == len(theirs) >= _ENOUGH:
         # Replicates of one log with one seed draw the same queries. Those of other logs, or of which each lost some,
         # do not belong together: then this is the error of independent estimates.
         paired: Floats = (np.log(mine[:, :size]) - np.log(theirs[:, :size])).std(axis=0, ddof=1)
         return paired
     variance = np.zeros(size)
-    for name, estimate in zip(names, (one, two), strict=True):
+    for name, estimate in estimates.items():
         if estimate.errors is None and estimate.method is not None:
             raise DataError(f"the errors of {name} are unknown; only a curve that was given may lack them.")
         variance += 0.0 if estimate.errors is None else estimate.errors[:size] ** 2

@@ -6,24 +6,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 from weakref import WeakKeyDictionary
 
 import numpy as np
-from numpy.typing import NDArray
 
+from cldrank._typing import Floats, IntArray
 from cldrank.clicks.table import ClickTable
 from cldrank.errors import CldrankWarning, DataError, warn
 from cldrank.propensity.cells import DEEPEST
 from cldrank.propensity.envelope import Envelope
-from cldrank.propensity.estimator import comparing_estimators
-from cldrank.propensity.goodness import MISFIT, check_attraction
-from cldrank.propensity.propensities import Propensities
+from cldrank.propensity.estimator import check_attraction, comparing_estimators
+from cldrank.propensity.identifiability import USABLE
+from cldrank.propensity.propensities import MISFIT, Propensities
 from cldrank.propensity.segment_propensities import SegmentPropensities
 from cldrank.wording import positions, some
 
-Floats = NDArray[np.float64]
 EnvelopeUse = Literal["raise", "warn", "off"]
 Held = TypeVar("Held", Propensities, SegmentPropensities, Propensities | SegmentPropensities)
 
@@ -32,7 +30,6 @@ _HALVINGS = 30
 _NOTHING = 1e-9  # a bound that bounds nothing
 _SURE = 0.99  # confidence of the bound, so that chance seldom raises a true curve
 _OWN_CHANCE = 1e-3  # that a log's own pages refute a true curve, at any position
-_MATERIAL = 0.25  # a curve that is off by less, relatively, is not refused
 _OWN_DEPTH = 20  # positions that are compared with the log's own pages
 _MOST = 3  # positions in a message
 
@@ -115,12 +112,6 @@ def least_unrefuted(clicks: ClickTable, size: int) -> Floats:
     which is tested for every candidate at every position, and for every position as a whole; the chance that any of
     these tests refutes a true curve is below 1 in 10,000. Tables that count every click refute nothing: there an
     impression may have several.
-
-    >>> import cldrank as cr
-    >>> data = cr.RankingDataset.from_arrays([[0.0]] * 2, [0] * 2)
-    >>> clicks = cr.ClickTable.from_arrays(data, position=[1, 4], impressions=[500, 500], clicks=[250, 200])
-    >>> least_unrefuted(clicks, 4).round(3)
-    array([0.396, 0.   , 0.   , 0.301])
     """
     low, high = np.zeros(size), np.zeros(size)
     if clicks.every_click or not clicks.n_cells:
@@ -154,26 +145,6 @@ def _evidence(n: Floats, c: Floats, rho: Floats) -> Floats:
 # -- the log's own pages -------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class OwnPages:
-    """A position at which a log's own pages refute a supplied curve.
-
-    supplied, estimated   the two propensities
-    error                 the standard error of the estimated one
-    """
-
-    position: int
-    supplied: float
-    estimated: float
-    error: float
-
-    def __str__(self) -> str:
-        return (
-            f"position {self.position}: {self.supplied:.2f} supplied, {self.estimated:.2f} ± {self.error:.2f} on this "
-            "log's own pages"
-        )
-
-
 def check_own_pages(propensities: Propensities | SegmentPropensities, clicks: ClickTable) -> None:
     """Refuse a supplied curve that the log's own pages refute, unless it is `trusted`.
 
@@ -187,73 +158,56 @@ def check_own_pages(propensities: Propensities | SegmentPropensities, clicks: Cl
             if name in propensities:
                 check_own_pages(propensities[name], table)
         return
-    if propensities.is_trusted or propensities.bound:
+    named = None if propensities.is_trusted or propensities.bound else own_curve(clicks, len(propensities))
+    if named is None:
         return
-    refuting, fits = refuted_by_own_pages(propensities, clicks)
-    if not refuting:
+    name, own = named
+    differing = _differing(propensities, own)
+    if not len(differing):
         return
-    own = _own_curve_once(clicks, len(propensities))
-    message = (
-        f"this log refutes the propensities ({propensities.origin}). {'; '.join(map(str, refuting[:_MOST]))} "
-        f"({own[0] if own else ''}). Estimate propensities from this log, or insist on these with `trust_propensity` "
-        "(in Python, `propensities.trusted()`)."
+    errors = np.zeros(len(own)) if own.errors is None else own.values * own.errors
+    differences = "; ".join(
+        f"position {at + 1}: {propensities.values[at]:.2f} supplied, {own.values[at]:.2f} ± {errors[at]:.2f} on this "
+        "log's own pages"
+        for at in differing[:_MOST]
     )
-    if fits:
+    message = (
+        f"this log refutes the propensities ({propensities.origin}). {differences} ({name}). Estimate propensities "
+        "from this log, or insist on these with `trust_propensity` (in Python, `propensities.trusted()`)."
+    )
+    if all(check is None or check.p_value >= MISFIT for check in (own.goodness, check_attraction(clicks, own))):
         raise DataError(message)
     warn(CldrankWarning(message))
 
 
-def refuted_by_own_pages(propensities: Propensities, clicks: ClickTable) -> tuple[tuple[OwnPages, ...], bool]:
-    """The positions at which a log's own pages refute a curve, and whether the position-based model fits the log."""
+def _differing(supplied: Propensities, own: Propensities) -> IntArray:
+    """The places, from 0, at which a curve differs from that of a log's own pages, materially and beyond chance."""
     from scipy.special import ndtri
 
-    named = _own_curve_once(clicks, len(propensities))
-    if named is None or named[1].errors is None:
-        return (), True
-    own = named[1]
-    size, errors = len(own), named[1].errors
-    supplied = propensities.values[:size]
-    theirs = np.zeros(size) if propensities.errors is None else propensities.errors[:size]
-    difference = np.log(supplied) - np.log(own.values)
+    size = len(own)
+    mine, theirs = (np.zeros(size) if rho.errors is None else rho.errors[:size] for rho in (own, supplied))
+    difference = np.abs(np.log(supplied.values[:size]) - np.log(own.values))
     limit = -float(ndtri(_OWN_CHANCE / (2 * (size - 1))))
-    beyond = (np.abs(difference) > limit * np.hypot(errors, theirs)) & (np.abs(difference) > np.log1p(_MATERIAL))
-    deliberate = [at - 1 for at in (1, *propensities.clipped, *propensities.raised) if at <= size]
-    beyond[deliberate] = False  # what was raised on purpose is known to differ
-    refuting = tuple(
-        OwnPages(int(at) + 1, float(supplied[at]), float(own.values[at]), float(own.values[at] * errors[at]))
-        for at in np.flatnonzero(beyond)
-    )
-    if not refuting:
-        return (), True
-    attraction = check_attraction(clicks, own)
-    fits = own.goodness is None or own.goodness.p_value >= MISFIT
-    return refuting, fits and (attraction is None or attraction.p_value >= MISFIT)
+    beyond = (difference > limit * np.hypot(mine, theirs)) & (difference > np.log1p(USABLE))
+    beyond[[at - 1 for at in (1, *supplied.clipped, *supplied.raised) if at <= size]] = False
+    return np.flatnonzero(beyond)
 
 
 _own_curves: WeakKeyDictionary[ClickTable, dict[int, tuple[str, Propensities] | None]] = WeakKeyDictionary()
 
 
-def _own_curve_once(clicks: ClickTable, depth: int) -> tuple[str, Propensities] | None:
-    """`own_curve`, estimated once for each table: several models are fitted to the same one."""
-    known, depth = _own_curves.setdefault(clicks, {}), min(depth, clicks.depth, _OWN_DEPTH)
-    if depth not in known:
-        known[depth] = own_curve(clicks, depth)
-    return known[depth]
-
-
 def own_curve(clicks: ClickTable, depth: int) -> tuple[str, Propensities] | None:
     """The best founded estimator and what it finds of the first positions; None where it can compare none.
 
-    >>> import cldrank as cr
-    >>> data = cr.RankingDataset.from_arrays([[0.0]] * 60, [0] * 60)
-    >>> shown = {"row": [*range(60)] * 2, "position": [1] * 60 + [2] * 60, "impressions": [100] * 120}
-    >>> own_curve(cr.ClickTable.from_arrays(data, **shown, clicks=[40] * 60 + [10] * 60), depth=2)
-    ('randomised', Propensities(1, 0.25; Randomised, 60 candidates))
+    It is estimated once for each table: several models are fitted to the same one.
     """
-    if depth < 2 or not (np.bincount(clicks.segment_row) > 1).any():  # nothing was shown at two positions
-        return None
-    for kind in comparing_estimators():
-        curve = kind(depth=depth).fit_upper(clicks)
-        if curve is not None:
-            return kind.name, curve
-    return None
+    known, depth = _own_curves.setdefault(clicks, {}), min(depth, clicks.depth, _OWN_DEPTH)
+    if depth not in known:
+        known[depth] = None
+        shown_twice = depth > 1 and (np.bincount(clicks.segment_row) > 1).any()
+        for kind in comparing_estimators() if shown_twice else ():
+            curve = kind(depth=depth).fit_upper(clicks)
+            if curve is not None:
+                known[depth] = kind.name, curve
+                break
+    return known[depth]

@@ -11,8 +11,7 @@ from cldrank.documents import Axis, Block, Document, Figure, Notice, Point, Seri
 from cldrank.errors import UsageError
 from cldrank.files import save_text
 from cldrank.propensity.affine_clicks import AffineClicks, curve_of
-from cldrank.propensity.goodness import MISFIT
-from cldrank.propensity.propensities import Propensities
+from cldrank.propensity.propensities import MISFIT, Propensities
 from cldrank.propensity.segment_propensities import EstimatedSegments, SegmentPropensities
 from cldrank.wording import some
 
@@ -121,12 +120,7 @@ def curve_figure(
     truth: Mapping[str, Propensities] = NO_TRUTH,
     size: tuple[int, int] = _SIZE,
 ) -> Figure:
-    """Curves with their intervals, by name, in one figure; where the `truth` of a name is known, as rings.
-
-    >>> figure = curve_figure({"assumed": Propensities.power(1, 3)})
-    >>> figure._repr_svg_().count(", position ")
-    3
-    """
+    """Curves with their intervals, by name, in one figure; where the `truth` of a name is known, as rings."""
     if not curves:
         raise UsageError("there is no curve to draw.")
     strange = next((name for name in truth if name not in curves), None)

@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import math
-import sys
-from dataclasses import MISSING, asdict, fields
+from dataclasses import asdict, fields
 from os import PathLike
 from pathlib import Path
-from types import UnionType
-from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any
 
+import msgspec
 import numpy as np
 
-from cldrank.arguments import shortened
 from cldrank.errors import CldrankError, DataError, FormatError, UsageError
 from cldrank.propensity.affine_clicks import AffineClicks
-from cldrank.propensity.goodness import Goodness
-from cldrank.propensity.modelled_relevance import Confounding
-from cldrank.propensity.propensities import Propensities
+from cldrank.propensity.propensities import Confounding, Goodness, Propensities
 from cldrank.propensity.segment_propensities import Curve, SegmentPropensities
-from cldrank.reading import read_json
+from cldrank.reading import reading, reason
 
 if TYPE_CHECKING:
     from cldrank.clicks.table import ClickTable
@@ -34,15 +29,7 @@ _NAMES = {
     SegmentPropensities: "propensities of segments",
     AffineClicks: "slopes and bases",
 }
-_WORDS = {float: "a finite number", int: "a whole number", bool: "true or false", str: "a text"}
-_LARGEST = sys.float_info.max
 _LEFT_OUT = ("ranker", "is_trusted")
-_BOUNDS = {  # of numbers whose class does not check them; a log propensity beyond 700 has no number
-    "moved": (-700.0, 700.0),
-    "p_value": (0.0, 1.0),
-    "explained": (0.0, 1.0),
-    **dict.fromkeys(("statistic", "error", "sensitivity"), (0.0, math.inf)),
-}
 
 
 def curve_content(curve: Any) -> dict[str, Any]:
@@ -57,13 +44,9 @@ def curve_content(curve: Any) -> dict[str, Any]:
             continue
         if field.name == "replicates":
             part = [[float(f"{value:.6g}") for value in row] for row in part.tolist()]
-        content[field.name] = (
-            part.tolist()
-            if isinstance(part, np.ndarray)
-            else asdict(part)
-            if isinstance(part, Goodness | Confounding)
-            else part
-        )
+        elif isinstance(part, Goodness | Confounding):
+            part = asdict(part)
+        content[field.name] = part.tolist() if isinstance(part, np.ndarray) else part
     return content
 
 
@@ -76,98 +59,76 @@ def load_curve(path: str | PathLike[str], kind: type[Any] | None = None) -> Any:
     if not file.is_file():
         what = "a folder, not a file" if file.is_dir() else "no such file"
         raise UsageError(f"{file}: {what} of propensities; a power law is written power:1.0.")
-    with file.open("rb") as opened:
-        if opened.read(4) == b"PAR1":
-            raise FormatError("is a Parquet file (cells, say, or a log), not a file of propensities.", path=file)
-    content = read_json(file, "JSON")
-    form = (
-        _FORMATS.get(content["format"])
-        if isinstance(content, dict) and isinstance(content.get("format"), str)
-        else None
-    )
+    content = _read(file)
+    form = _form(content)
     try:
-        curve = _of_list(content, file) if form is None else _decoded(form, content, "it")
+        if form is None:
+            curve = Propensities(_array(None, _listed(content, file)), f"from {file.name}")
+        else:
+            curve = _decoded(form, content)
     except FormatError:
         raise
-    except CldrankError as error:
-        raise FormatError(f"holds damaged {_NAMES.get(form or Propensities)}: {error}", path=file) from None
+    except (CldrankError, ValueError) as error:
+        raise FormatError(f"holds damaged {_NAMES[form or Propensities]}: {_why(error)}.", path=file) from None
     if kind is not None and not isinstance(curve, kind):
         raise FormatError(f"holds {_NAMES[type(curve)]}, not {_NAMES[kind]}.", path=path)
     return curve
 
 
-def _of_list(content: Any, file: Path) -> Propensities:
+def _read(file: Path) -> Any:
+    with reading(file, "JSON"), file.open("rb") as opened:
+        if opened.peek(4).startswith(b"PAR1"):
+            raise FormatError("is a Parquet file (cells, say, or a log), not a file of propensities.", path=file)
+        return msgspec.json.decode(opened.read())
+
+
+def _form(content: Any) -> type[Any] | None:
+    """The class of curve that a file holds, if it names one."""
+    named = content.get("format") if isinstance(content, dict) else None
+    return _FORMATS.get(named) if isinstance(named, str) else None
+
+
+def _listed(content: Any, file: Path) -> list[Any]:
     values = content.get("values", content.get("propensities")) if isinstance(content, dict) else content
     if not isinstance(values, list) or not values:
         raise FormatError("holds no list of propensities; `cldrank propensity estimate` writes one.", path=file)
-    return Propensities(_value(np.ndarray, values, "values"), f"from {file.name}")
+    return values
 
 
-def _decoded(kind: type[Any], content: Any, name: str) -> Any:
-    """A dataclass from a JSON object, each field by its type; shapes and ranges of arrays the class checks."""
-    if not isinstance(content, dict):
-        raise DataError(f"{name} is {shortened(content)}, not an object.")
-    if kind is SegmentPropensities:
-        return SegmentPropensities(_segments(content.get("segments")))
-    hints = get_type_hints(kind, localns={"Goodness": Goodness, "Confounding": Confounding, "Ranker": object})
-    known = {field.name: field for field in fields(kind) if field.name not in _LEFT_OUT}
-    missing = next((key for key, field in known.items() if key not in content and field.default is MISSING), None)
-    if missing is not None:
-        raise DataError(f"{name} lacks {missing!r}.")
-    curve = kind(**{key: _value(hints[key], value, key) for key, value in content.items() if key in known})
-    if kind in _NAMES:
+def _decoded(form: type[Any], content: dict[str, Any]) -> Any:
+    """A curve from the content of a file."""
+    if form is not SegmentPropensities:
+        known = {key: part for key, part in content.items() if key not in _LEFT_OUT}
+        curve = msgspec.convert(known, form, dec_hook=_array)
         _check_parts(curve)
-    return curve
-
-
-def _segments(segments: Any) -> dict[str, Propensities]:
-    if not isinstance(segments, dict):
-        raise DataError("segments is not an object with a curve for each segment.")
+        return curve
     curves = {}
-    for name, part in segments.items():
-        if not isinstance(part, dict) or part.get("format") != "cldrank-propensities":
-            raise DataError(f"segment {name!r} does not hold propensities.")
+    for name, part in msgspec.convert(content.get("segments"), dict[str, dict[str, Any]]).items():
         try:
-            curves[_value(str, name, "a segment")] = _decoded(Propensities, {"origin": f"segment {name}", **part}, "it")
-        except DataError as error:
-            raise DataError(f"segment {name!r}: {error}") from None
-    return curves
+            curves[name] = _decoded(Propensities, {"origin": f"segment {name}", **part})
+        except (CldrankError, ValueError) as error:
+            raise DataError(f"segment {name!r}: {_why(error)}.") from None
+    return SegmentPropensities(curves)
 
 
-def _value(kind: Any, value: Any, name: str) -> Any:
-    """A JSON value as the type of its field asks for; an array is a list of numbers, or of such lists."""
-    kinds = [one for one in (get_args(kind) if get_origin(kind) is UnionType else (kind,)) if one is not type(None)]
-    if value is None and len(kinds) < len(get_args(kind)):
-        return None
-    wanted, inner = get_origin(kinds[0]) or kinds[0], get_args(kinds[0])
-    if wanted in (np.ndarray, tuple):
-        if not isinstance(value, list):
-            raise DataError(f"{name} is {shortened(value)}, not a list.")
-        nested = wanted is np.ndarray and value and isinstance(value[0], list)
-        entry = np.ndarray if nested else float if wanted is np.ndarray else inner[0]
-        entries = [_value(entry, one, f"entry {at} of {name}") for at, one in enumerate(value, 1)]
-        if nested and len({len(row) for row in entries}) > 1:
-            raise DataError(f"the rows of {name} differ in length.")
-        if wanted is tuple and Ellipsis not in inner and len(entries) != len(inner):
-            raise DataError(f"{name} has {len(entries)} entries, not {len(inner)}.")
-        return tuple(entries) if wanted is tuple else np.array(entries, dtype=np.float64)
-    if wanted in (Goodness, Confounding):
-        return _decoded(wanted, value, name)
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    if wanted is float and number and abs(value) <= _LARGEST:  # neither NaN nor infinite
-        low, high = _BOUNDS.get(name, (-math.inf, math.inf))
-        if not low <= value <= high:
-            raise DataError(f"{name} is {shortened(value)}, not from {low:g} to {high:g}.")
-        return float(value)
-    if wanted in (int, bool, str) and type(value) is wanted:
-        if wanted is str and any("\ud800" <= letter <= "\udfff" for letter in value):
-            raise DataError(f"{name} holds half of a character (a lone surrogate).")
-        return value
-    raise DataError(f"{name} is {shortened(value)}, not {_WORDS[wanted]}.")
+def _why(error: Exception) -> str:
+    """The reason that msgspec gives, as we would write it."""
+    return reason(error).replace("`", "").replace("$.", "")
+
+
+def _array(kind: Any, content: Any) -> Any:
+    """An array from a list of numbers, or of such lists."""
+    del kind
+    nested = isinstance(content, list) and bool(content) and isinstance(content[0], list)
+    try:
+        rows = msgspec.convert(content if nested else [content], list[list[float]])
+        return np.array(rows if nested else rows[0], dtype=np.float64)
+    except (ValueError, OverflowError) as error:
+        raise ValueError(f"not a list of finite numbers, or of such lists of one length ({reason(error)})") from None
 
 
 def _check_parts(curve: Propensities | AffineClicks) -> None:
-    """Refuse positions beyond the curve, and a covariance that is not symmetric."""
+    """Refuse positions beyond the curve, and checks of an estimate that cannot have been made."""
     if curve.covariance is not None and not np.allclose(curve.covariance, curve.covariance.T, rtol=1e-6, atol=1e-9):
         raise DataError("covariance is not symmetric.")
     if isinstance(curve, AffineClicks):
@@ -175,11 +136,16 @@ def _check_parts(curve: Propensities | AffineClicks) -> None:
     goodness, confounding = curve.goodness, curve.confounding
     named = [*curve.clipped, *curve.raised, *(goodness.worst if goodness else ())]
     named += [confounding.position] if confounding else []
-    beyond = next((at for at in named if not 1 <= at <= len(curve)), None)
-    if beyond is not None:
-        raise DataError(f"there is no position {shortened(beyond)}; these go from 1 to {len(curve)}.")
-    if goodness is not None and not 1 <= goodness.pairs <= len(curve) * (len(curve) - 1) // 2:
-        raise DataError(f"pairs is {shortened(goodness.pairs)}, for {len(curve)} positions.")
+    if not all(1 <= at <= len(curve) for at in named):
+        raise DataError(f"there are positions 1 to {len(curve)}, and it names others.")
+    if goodness is not None:
+        possible = 1 <= goodness.pairs <= len(curve) * (len(curve) - 1) // 2
+        if not possible or goodness.statistic < 0 or not 0 <= goodness.p_value <= 1:
+            raise DataError(f"goodness cannot be {goodness!r}.")
+    if confounding is not None:  # a log propensity beyond 700 has no number
+        moved = abs(confounding.moved) <= 700 and 0 <= (confounding.sensitivity or 0) <= 700
+        if not moved or not 0 <= confounding.explained <= 1 or (confounding.error or 0) < 0:
+            raise DataError(f"confounding cannot be {confounding!r}.")
 
 
 # -- named on the command line -------------------------------------------------------------------------------------
@@ -196,8 +162,8 @@ def parse_curve(text: str, clicks: ClickTable) -> Curve:
     if "=" not in text:
         return Propensities.parse(text, max(clicks.depth, 1))
     parts, curves = clicks.by_segment(), {}
-    for one in text.split(","):
-        name, _, named = (word.strip() for word in one.partition("="))
+    for entry in text.split(","):
+        name, _, named = (word.strip() for word in entry.partition("="))
         if not name or not named or name in curves:
             raise UsageError(f"{text!r} is not one curve for each segment; write phone=power:1.2,desktop=power:0.8.")
         curves[name] = Propensities.parse(named, max(parts[name].depth if name in parts else clicks.depth, 1))
@@ -207,7 +173,6 @@ def parse_curve(text: str, clicks: ClickTable) -> Curve:
 def is_curve_file(path: Path) -> bool:
     """Whether a file holds propensities, or slopes and bases, for messages about files given in the wrong place."""
     try:
-        content = read_json(path, "JSON")
+        return _form(_read(path)) is not None
     except CldrankError:
         return False
-    return isinstance(content, dict) and content.get("format") in _FORMATS

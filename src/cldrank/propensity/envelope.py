@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-from cldrank._typing import IntArray
+from cldrank._typing import Floats, IntArray
 from cldrank.clicks.table import ClickTable
-from cldrank.data.dataset import RankingDataset
 from cldrank.errors import UnidentifiableError
 from cldrank.parameters import parameter, value
-from cldrank.propensity.cells import Cells, draw_weights
-from cldrank.propensity.estimator import CurveEstimator
-from cldrank.propensity.identifiability import Requirement, counts_every_click, way_out
-from cldrank.propensity.propensities import Propensities
+from cldrank.propensity.cells import Cells
+from cldrank.propensity.estimator import CellEstimator, Sample
+from cldrank.propensity.identifiability import counts_every_click, way_out
 from cldrank.wording import count, positions
-
-Floats = NDArray[np.float64]
 
 FEWEST_CLICKED = 20  # candidates at each position that a bound of the curve needs
 _MOST_OTHERS = 3  # by default; more bring the bound hardly nearer to the curve
@@ -25,7 +20,7 @@ _MANY = 20.0  # impressions of a candidate from which on more of them hardly add
 
 
 @value
-class Envelope(CurveEstimator):
+class Envelope(CellEstimator):
     """A lower bound: how often results that m people clicked are clicked by the next person who is shown them there.
 
         U_k = sum_i w_i [c_i]_(m+1) / [n_i]_(m+1) / sum_i w_i [c_i]_m / [n_i]_m     over the candidates i shown at k
@@ -72,29 +67,9 @@ class Envelope(CurveEstimator):
             raise counts_every_click(self.name)
         return super()._cells(clicks)
 
-    def _required(self, clicks: ClickTable, dataset: RankingDataset | None) -> Requirement:
-        del dataset
-        cells = self._cells(clicks)
-        draws, _ = self._resampled(cells, self._orders(cells))
-        reason = (
-            "it is a lower bound of the curve if results at low positions are no more relevant than those at the "
-            "first, nearer to it where results are clicked again and again"
-        )
-        return self._met(reason, self._errors(draws[1:], cells))
-
-    def _fit(self, clicks: ClickTable, dataset: RankingDataset | None) -> Propensities:
-        del dataset
-        cells = self._cells(clicks)
+    def _sample(self, cells: Cells) -> Sample:
         orders = self._orders(cells)
-        rates, comparisons = self._resampled(cells, orders)
-        values, draws = rates[0], rates[1:]
-        notes = (*self._notes(values, self._errors(draws, cells), cells, None), *_loose(orders))
-        return self._curve(cells, values, draws, bound=True, comparisons=comparisons, notes=notes)
-
-    def _resampled(self, cells: Cells, orders: IntArray) -> tuple[Floats, Floats]:
-        """(1 + replicates, size) the bound and the resampled ones, NaN where there is none; effective impressions."""
-        weights = draw_weights(cells.n_groups, self.replicates, self.seed)
-        weights = np.concatenate([np.ones((1, cells.n_groups)), weights])
+        weights = np.concatenate([np.ones((1, cells.n_groups)), self._weights(cells)])
         bounds, comparisons = np.empty((len(weights), cells.size)), np.empty(cells.size)
         for others in np.unique(orders):
             at = np.flatnonzero(orders == others)
@@ -103,7 +78,11 @@ class Envelope(CurveEstimator):
                 rate = (weights @ again) / (weights @ before)
                 bounds[:, at], comparisons[at] = rate[:, at] / rate[:, :1], behind[at]
         bounds[1:] = np.where(np.isfinite(bounds[1:]), bounds[1:], np.nan)
-        return bounds, comparisons
+        grounds = (
+            "it is a lower bound of the curve if results at low positions are no more relevant than those at the "
+            "first, nearer to it where results are clicked again and again"
+        )
+        return Sample(bounds, grounds, comparisons, notes=_loose(orders))
 
     def _orders(self, cells: Cells) -> IntArray:
         """(size,) how many others must have clicked a result, by position; a refusal where too few results were."""
@@ -120,11 +99,7 @@ class Envelope(CurveEstimator):
 
 
 def clicked_more_than(place: IntArray, clicks: Floats | IntArray, size: int, times: int) -> IntArray:
-    """(size,) how many candidates were clicked more than `times` times at each place, counted from 0.
-
-    >>> clicked_more_than(np.array([0, 0, 1]), np.array([1, 2, 5]), 3, 1)
-    array([1, 1, 0])
-    """
+    """(size,) how many candidates were clicked more than `times` times at each place, counted from 0."""
     return np.bincount(place[clicks > times], minlength=size)
 
 
@@ -168,10 +143,5 @@ def _tally(cells: Cells, others: int) -> tuple[Floats, Floats, Floats]:
 
 
 def _product(count: Floats, factors: int) -> Floats:
-    """The product count (count - 1) … of this many factors; 0 where the count is smaller.
-
-    >>> _product(np.array([1.0, 3.0]), 2)
-    array([0., 6.])
-    """
-    found: Floats = np.prod([count - less for less in range(factors)], axis=0)
-    return found
+    """The product count (count - 1) … of this many factors; 0 where the count is smaller."""
+    return np.asarray(np.prod([count - less for less in range(factors)], axis=0), dtype=np.float64)

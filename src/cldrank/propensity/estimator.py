@@ -1,4 +1,4 @@
-"""What estimators share: their description, one `fit`, resampling, requirements and the result.
+"""What estimators share: their description, one `fit`, resampling, requirements, the result and tests of its fit.
 
 An estimator is described once, on its class. The command line, the audit, choosing and comparing iterate over
 `estimators`, which finds all of them, so a new one is one new file in this package.
@@ -14,24 +14,25 @@ from pkgutil import walk_packages
 from typing import Any, ClassVar, Generic, Literal, Self, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from cldrank._typing import IntArray
+from cldrank._typing import Bools, Floats, IntArray
+from cldrank.arguments import check_whole
 from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import CldrankError, MissingDependencyError, MissingValueError, UnidentifiableError, UsageError
 from cldrank.parameters import Value, parameter, value
-from cldrank.propensity.cells import Cells, PairSums, Resample, draw_weights
-from cldrank.propensity.goodness import MISFIT, AttractionCheck, compared_by_attraction, goodness_of_fit
+from cldrank.propensity.cells import FEWEST_GROUPS, Cells, PairSums, Resample, draw_weights
 from cldrank.propensity.identifiability import Requirement, cannot_estimate, errors_of_logs, too_few, usable_positions
-from cldrank.propensity.propensities import Propensities
+from cldrank.propensity.propensities import MISFIT, Goodness, Propensities
 
-Floats = NDArray[np.float64]
 Result_co = TypeVar("Result_co", covariant=True)
 Outcome = TypeVar("Outcome")
 
 REFUSALS = (UnidentifiableError, MissingDependencyError, MissingValueError)
 _FEW_UNITS = 20
+_FEWEST_REPLICATES = 20
+_EXACT = 1e-9  # a pair that the estimator itself solved for has no residual to test
+_ENOUGH = 500_000  # cells that are compared by attraction; more only cost time
 
 
 @value
@@ -48,6 +49,7 @@ class PropensityEstimator(Value, ABC, Generic[Result_co]):
     bound      whether it finds a lower bound of the curve, instead of the curve
     baseline   whether it is known to be biased, and only there to be compared with
     order      its place in lists: the better founded, the earlier
+    assumes    what must hold that no log can show, for the audit
     """
 
     depth: int | None = parameter(
@@ -71,6 +73,7 @@ class PropensityEstimator(Value, ABC, Generic[Result_co]):
     bound: ClassVar[bool] = False
     baseline: ClassVar[bool] = False
     order: ClassVar[int] = 50
+    assumes: ClassVar[str] = ""
 
     def fit(self, clicks: ClickTable, dataset: RankingDataset | None = None) -> Result_co:
         """Estimate from a log, or raise UnidentifiableError where the log cannot support it.
@@ -171,6 +174,10 @@ class CurveEstimator(PropensityEstimator[Propensities]):
 
     caution: ClassVar[str] = ""  # what holds for every result
 
+    def _weights(self, cells: Cells) -> Floats:
+        """(replicates, groups) how often each replicate draws each group of queries."""
+        return draw_weights(cells.n_groups, self.replicates, self.seed)
+
     def _errors(self, draws: Floats, cells: Cells) -> Floats:
         """The standard error of each log propensity; a refusal where one is too large to be of use."""
         errors, lost = errors_of_logs(draws)
@@ -199,6 +206,7 @@ class CurveEstimator(PropensityEstimator[Propensities]):
             values,
             f"{name}, {cells.n_units:,} {cells.units}",
             method=name,
+            bound=self.bound,
             low=np.minimum(low, values),
             high=np.maximum(high, values),
             confidence=self.confidence,
@@ -226,73 +234,194 @@ class CurveEstimator(PropensityEstimator[Propensities]):
 
 
 @dataclass(frozen=True, eq=False)
-class Tally:
-    """What an estimator keeps of a log: sums that add up over groups of queries, and pairs of positions.
+class Sample:
+    """What an estimator of a curve makes of a log, and of the same log resampled.
 
-    sums          (groups, …) all that the estimate is computed from
+    solved        (1 + replicates, size) the propensities of the log, then those of resampled ones; NaN where none
+    grounds       why the log identifies all positions, in one sentence without a full stop
     comparisons   (size,) the effective number of impressions behind each position
     pairs         pairs of positions, to test the fit
+    notes         what to know of the result
     """
 
-    sums: Floats
+    solved: Floats
+    grounds: str
     comparisons: Floats
-    pairs: PairSums
+    pairs: PairSums | None = None
+    notes: tuple[str, ...] = ()
 
 
 @value
-class SumEstimator(CurveEstimator):
-    """Estimators that need sums by query only, so that a replicate is one product of matrices."""
+class CellEstimator(CurveEstimator):
+    """Estimators of a curve from cells alone; each says in `_sample` what cells show."""
 
     @abstractmethod
-    def _tally(self, cells: Cells) -> Tally:
-        """The sums of a log."""
-
-    @abstractmethod
-    def _solve(self, sums: Floats) -> Floats:
-        """(logs, size) the propensities of several logs at once, given (logs, …) sums; NaN where there is none."""
-
-    @abstractmethod
-    def _require(self, tally: Tally, cells: Cells) -> None:
-        """Raise UnidentifiableError where the sums cannot identify a position."""
-
-    @abstractmethod
-    def _grounds(self, tally: Tally) -> str:
-        """Why the sums identify all positions, in one sentence without a full stop."""
-
-    def _weighted(self, cells: Cells, clicks: ClickTable) -> Cells:
-        """The cells that sums are taken over, weighted where the estimator has weights."""
-        del clicks
-        return cells
+    def _sample(self, cells: Cells) -> Sample:
+        """What cells show; a refusal where they do not identify a position."""
 
     def _required(self, clicks: ClickTable, dataset: RankingDataset | None) -> Requirement:
         del dataset
-        cells = self._weighted(self._cells(clicks), clicks)
-        tally, _, draws, _ = self._resampled(cells)
-        return self._met(self._grounds(tally), self._errors(draws, cells))
+        cells = self._cells(clicks)
+        sample = self._sample(cells)
+        return self._met(sample.grounds, self._errors(sample.solved[1:], cells))
 
     def _fit(self, clicks: ClickTable, dataset: RankingDataset | None) -> Propensities:
         del dataset
         cells = self._cells(clicks)
-        weighted = self._weighted(cells, clicks)
-        tally, values, draws, weights = self._resampled(weighted)
-        errors = self._errors(draws, weighted)
-        attraction = compared_by_attraction(cells, values, self.replicates, self.seed)
-        return self._curve(
-            weighted,
-            values,
-            draws,
-            comparisons=tally.comparisons,
-            goodness=goodness_of_fit(tally.pairs, values, draws, weights),
-            notes=self._notes(values, errors, weighted, attraction),
+        sample = self._sample(cells)
+        values, draws = sample.solved[0], sample.solved[1:]
+        errors = self._errors(draws, cells)
+        attraction, parts = None, {}
+        if sample.pairs is not None:
+            attraction = compared_by_attraction(cells.unweighted(), values, self.replicates, self.seed)
+            parts["goodness"] = goodness_of_fit(sample.pairs, values, draws, self._weights(cells))
+        notes = (*self._notes(values, errors, cells, attraction), *sample.notes)
+        return self._curve(cells, values, draws, comparisons=sample.comparisons, notes=notes, **parts)
+
+    def _solved(self, solve: Callable[[Floats], Floats], sums: Floats, cells: Cells) -> Floats:
+        """(1 + replicates, size) what `solve` makes of (logs, …) sums: of all groups, and of resampled ones."""
+        return solve(np.concatenate([sums.sum(axis=0)[None], self._weights(cells) @ sums]))
+
+
+# -- whether the position-based model fits -------------------------------------------------------------------------
+
+
+def goodness_of_fit(pairs: PairSums, rho: Floats, draws: Floats, weights: Floats) -> Goodness | None:
+    """Test a curve against the pairs that it was not fitted to; None where nothing is left to test.
+
+    draws     (replicates, k) the resampled estimates
+    weights   (replicates, groups) how often each replicate drew each group of queries
+    """
+    rich = np.flatnonzero(pairs.clicked_enough())
+    if not len(rich):
+        return None
+    upper, lower = pairs.upper[rich], pairs.lower[rich]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        here = np.log(pairs.below.sum(axis=0)[rich] / pairs.above.sum(axis=0)[rich]) - np.log(rho[lower] / rho[upper])
+        resampled = np.log((weights @ pairs.below[:, rich]) / (weights @ pairs.above[:, rich]))
+        spread = resampled - np.log(draws[:, lower] / draws[:, upper]) - here
+    tested = chance_of(here, spread)
+    if tested is None:
+        return None
+    statistic, p_value, number, worst = tested
+    return Goodness(statistic, number, p_value, (int(upper[worst]) + 1, int(lower[worst]) + 1))
+
+
+def chance_of(here: Floats, spread: Floats) -> tuple[float, float, int, int] | None:
+    """The mean squared residual, its p-value, how many were tested, and the worst; None if nothing can be tested.
+
+    here     (pairs,) residuals
+    spread   (replicates, pairs) what resampling adds to them
+    """
+    whole = np.isfinite(spread).all(axis=1)
+    if whole.sum() < _FEWEST_REPLICATES:
+        return None
+    spread = spread[whole]
+    error = np.sqrt((spread**2).mean(axis=0))
+    tested = np.flatnonzero(error > _EXACT)
+    if not len(tested):
+        return None
+    scores = (here[tested] / error[tested]) ** 2
+    chance = ((spread[:, tested] / error[tested]) ** 2).mean(axis=1)
+    statistic = float(scores.mean())
+    p_value = (1 + int((chance >= statistic).sum())) / (1 + len(chance))
+    return statistic, p_value, len(tested), int(tested[scores.argmax()])
+
+
+# -- attractive and unattractive results ---------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class AttractionCheck:
+    """Whether clicks fall alike for attractive and unattractive candidates, as they are moved down.
+
+    statistic    mean squared difference of the two log click ratios, in standard errors, over pairs of positions
+    pairs        pairs of positions that could be compared
+    p_value      how often resampling alone brings a larger statistic
+    difference   the mean difference of the log ratios: above 0, attractive results keep more of their clicks, as
+                 where people trust high positions, or stop at the first result that they like
+    """
+
+    statistic: float
+    pairs: int
+    p_value: float
+    difference: float
+
+    def __str__(self) -> str:
+        if self.p_value >= MISFIT:
+            return f"attractive and unattractive results lose clicks alike when moved down, p = {self.p_value:.2g}"
+        return (
+            f"moved down, attractive results keep {np.exp(self.difference):.1f} times the share of their clicks that "
+            f"unattractive ones keep, p = {self.p_value:.2g}: this is not position bias alone, but trust bias or a "
+            "cascade, say"
         )
 
-    def _resampled(self, cells: Cells) -> tuple[Tally, Floats, Floats, Floats]:
-        """The sums, (size,) estimates, (replicates, size) resampled ones, (replicates, groups) how often drawn."""
-        tally = self._tally(cells)
-        self._require(tally, cells)
-        weights = draw_weights(len(tally.sums), self.replicates, self.seed)
-        solved = self._solve(np.concatenate([tally.sums.sum(axis=0)[None], weights @ tally.sums]))
-        return tally, solved[0], solved[1:], weights
+
+def check_attraction(
+    clicks: ClickTable,
+    propensities: Propensities,
+    *,
+    replicates: int = 400,
+    seed: int = 0,
+    resample: Resample = "auto",
+) -> AttractionCheck | None:
+    """Test a curve on attractive and on unattractive candidates; None where too little can be compared.
+
+    Half of the impressions, drawn at random, decide which candidates are clicked more than most at their positions;
+    the other half is compared. So the two do not depend on the same luck.
+
+    >>> import cldrank as cr
+    >>> data = cr.RankingDataset.from_arrays([[0.0]] * 60, [0] * 60)
+    >>> shown = {"row": [*range(60)] * 2, "position": [1] * 60 + [2] * 60, "impressions": [1000] * 120}
+    >>> trusted = [800, 400] * 30 + [600, 100] * 30      # the good ones lose a quarter, the bad ones more
+    >>> print(check_attraction(cr.ClickTable.from_arrays(data, **shown, clicks=trusted), Propensities.power(1, 2)))
+    moved down, attractive results keep 3... times the share of their clicks that unattractive ones keep, p = 0.0...
+    """
+    check_whole("replicates", replicates, least=20)
+    cells = Cells.of(clicks, min(len(propensities), clicks.depth), resample, seed)
+    return compared_by_attraction(cells, propensities.values, replicates, seed)
+
+
+def compared_by_attraction(cells: Cells, rho: Floats, replicates: int, seed: int) -> AttractionCheck | None:
+    """The same of cells; of large logs, a part of the groups."""
+    several = np.bincount(cells.row)[cells.row] > 1
+    if not several.any() or (cells.clicks > cells.impressions).any():
+        return None
+    groups = min(cells.n_groups, max(FEWEST_GROUPS, int(cells.n_groups * _ENOUGH / several.sum())))
+    part = replace(cells.chosen(several & (cells.group < groups)), n_groups=groups)
+    attractive, rest = _halved(part, rho, np.random.default_rng([seed, 2]))
+    sides = [PairSums.of(rest.chosen(side[rest.row])) for side in (attractive, ~attractive)]
+    rich = np.flatnonzero(np.logical_and(*(side.clicked_enough() for side in sides)))
+    if not len(rich):
+        return None
+    weights = np.concatenate([np.ones((1, groups)), draw_weights(groups, replicates, seed)])
+    with np.errstate(divide="ignore", invalid="ignore"):
+        logs = [np.log((weights @ side.below[:, rich]) / (weights @ side.above[:, rich])) for side in sides]
+        here, drawn = logs[0][0] - logs[1][0], logs[0][1:] - logs[1][1:]
+        tested = chance_of(here, drawn - here)
+    if tested is None:
+        return None
+    statistic, p_value, pairs, _ = tested
+    usable = drawn[np.isfinite(drawn).all(axis=1)]
+    precision = 1 / np.maximum(usable.var(axis=0), 1e-12)
+    return AttractionCheck(statistic, pairs, p_value, float(here @ precision / precision.sum()))
+
+
+def _halved(cells: Cells, rho: Floats, random: np.random.Generator) -> tuple[Bools, Cells]:
+    """Which rows are attractive, by one half of the impressions, and the cells of the other half."""
+    impressions, clicks = cells.impressions.astype(np.int64), cells.clicks.astype(np.int64)
+    clicked = random.binomial(clicks, 0.5)
+    taken = clicked + random.binomial(impressions - clicks, 0.5)
+    rows = int(cells.row.max()) + 1
+    expected = np.bincount(cells.row, taken * rho[cells.place], rows)
+    rate = np.bincount(cells.row, clicked, rows) / np.where(expected > 0, expected, 1.0)
+    shown = expected > 0
+    left = impressions - taken
+    rest = replace(cells, impressions=left.astype(np.float64), clicks=(clicks - clicked).astype(np.float64))
+    return rate > np.median(rate[shown]) if shown.any() else shown, rest.chosen(left > 0)
+
+
+# -- all of them --------------------------------------------------------------------------------------------------
 
 
 def estimators() -> dict[str, type[PropensityEstimator[Any]]]:

@@ -7,19 +7,15 @@ from abc import abstractmethod
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
-from cldrank._typing import IntArray
+from cldrank._typing import Bools, Floats, IntArray
 from cldrank.clicks.table import ClickTable
 from cldrank.errors import UsageError
 from cldrank.parameters import parameter, value
 from cldrank.propensity.cells import Cells, PairSums, Weighting, pair_number
-from cldrank.propensity.estimator import SumEstimator, Tally
+from cldrank.propensity.estimator import CellEstimator, Sample
 from cldrank.propensity.identifiability import cannot_estimate, counts_every_click
 from cldrank.wording import count
-
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
 
 _FEWEST_COMPARED = 5  # queries behind a comparison; resampling fewer does not show their spread
 _STEPS = 100
@@ -30,7 +26,7 @@ _FARTHEST = 30.0  # a log propensity beyond is that of a position without clicks
 
 
 @value
-class Harvesting(SumEstimator):
+class Harvesting(CellEstimator):
     """Estimators of pairs of positions, by the clicks of S_kl, the candidates shown at both (Agarwal et al. 2019)."""
 
     weighting: Weighting = parameter(
@@ -38,6 +34,8 @@ class Harvesting(SumEstimator):
         about="Weight of a candidate shown at two positions: by its `impressions` there, for the least variance, or "
         "equal for all `candidates`, as in the paper",
     )
+
+    assumes = "a candidate's position did not depend on its relevance"
 
     @property
     @abstractmethod
@@ -48,38 +46,29 @@ class Harvesting(SumEstimator):
     def _links(self, size: int) -> tuple[IntArray, IntArray]:
         """The pairs of places (upper, lower) that are used."""
 
-    def _tally(self, cells: Cells) -> Tally:
+    @abstractmethod
+    def _solve(self, sums: Floats) -> Floats:
+        """(logs, size) the propensities of several logs at once, given (logs, …) sums; NaN where there is none."""
+
+    def _sample(self, cells: Cells) -> Sample:
         pairs = PairSums.of(cells, self.weighting)
         used = pair_number(*self._links(cells.size), cells.size)
+        require_overlap(self.name, self.against, pairs, used, cells, self.confidence)
         sums = np.concatenate([pairs.above[:, used], pairs.below[:, used], pairs.total[:, used]], axis=1)
         ends = np.concatenate([pairs.upper[used], pairs.lower[used]])
-        comparisons = np.bincount(ends, np.tile(pairs.effective[used], 2), cells.size)
-        return Tally(sums, np.asarray(comparisons, dtype=np.float64), pairs)
-
-    def _require(self, tally: Tally, cells: Cells) -> None:
-        used = pair_number(*self._links(cells.size), cells.size)
-        require_overlap(self.name, self.against, tally.pairs, used, cells, self.confidence)
-
-    def _grounds(self, tally: Tally) -> str:
-        shared, possible = int((tally.pairs.candidates > 0).sum()), len(tally.pairs.upper)
-        return (
-            f"{shared:,} of {possible:,} pairs of positions have candidates in common, and every position has clicked "
-            f"ones in common with {self.against}"
+        comparisons = np.bincount(ends, np.tile(pairs.effective[used], 2), cells.size).astype(np.float64)
+        shared = (
+            f"{(pairs.candidates > 0).sum():,} of {len(pairs.upper):,} pairs of positions have candidates in common"
         )
+        grounds = f"{shared}, and every position has clicked ones in common with {self.against}"
+        return Sample(self._solved(self._solve, sums, cells), grounds, comparisons, pairs)
 
 
 @value
 class Pivot(Harvesting):
     """Each position against a pivot, on the candidates shown at both (Agarwal et al. 2019).
 
-        rho_k / rho_p = sum_i w_i c_ik / n_ik / sum_i w_i c_ip / n_ip,   i in S_kp
-
-    >>> import cldrank as cr
-    >>> data = cr.RankingDataset.from_arrays([[0.0]] * 60, [0] * 60)
-    >>> shown = {"row": [*range(60)] * 2, "position": [1] * 60 + [2] * 60, "impressions": [100] * 120}
-    >>> clicks = cr.ClickTable.from_arrays(data, **shown, clicks=[40] * 60 + [10] * 60)
-    >>> Pivot().fit(clicks)
-    Propensities(1, 0.25; Pivot, 60 candidates)
+    rho_k / rho_p = sum_i w_i c_ik / n_ik / sum_i w_i c_ip / n_ip,   i in S_kp
     """
 
     pivot: int = parameter(default=1, least=1, about="The position that all others are compared with", kw_only=False)
@@ -121,13 +110,6 @@ class AdjacentChain(Harvesting):
         rho_k / rho_1 = product over l = 2 … k of rho_l / rho_(l-1)
 
     It needs swaps of neighbours only, but errors add up along the chain.
-
-    >>> import cldrank as cr
-    >>> data = cr.RankingDataset.from_arrays([[0.0]] * 60, [0] * 60)
-    >>> shown = {"row": [*range(60)] * 2, "position": [1] * 60 + [2] * 60, "impressions": [100] * 120}
-    >>> clicks = cr.ClickTable.from_arrays(data, **shown, clicks=[40] * 60 + [10] * 60)
-    >>> AdjacentChain().fit(clicks)
-    Propensities(1, 0.25; AdjacentChain, 60 candidates)
     """
 
     name = "adjacent-chain"

@@ -11,16 +11,13 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
-from cldrank._typing import IntArray
+from cldrank._typing import Bools, Floats, IntArray
 from cldrank.clicks.table import ClickTable
 from cldrank.errors import UnidentifiableError
 from cldrank.propensity.cells import DEEPEST, Cells
 from cldrank.wording import count, positions
 
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
 Looks = Literal["random", "mixed", "fixed", "unknown"]
 
 USABLE = 0.25  # an interval of ± this much, relative to the propensity, is still useful
@@ -76,11 +73,7 @@ class Requirement:
 
 
 def usable_positions(errors: Sequence[float | None]) -> int | None:
-    """The lowest position down to which 90% intervals are within ±25%.
-
-    >>> usable_positions([0.0, 0.1, 0.2, 0.1]), usable_positions([0.0, None])
-    (2, None)
-    """
+    """The lowest position down to which 90% intervals are within ±25%."""
     usable = 1
     while usable < len(errors) and (error := errors[usable]) is not None and math.expm1(Z90 * error) <= USABLE:
         usable += 1

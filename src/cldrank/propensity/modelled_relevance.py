@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from cldrank import optimise
 from cldrank import scaling as scalings
-from cldrank._typing import IntArray
+from cldrank._typing import Floats, IntArray
 from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
 from cldrank.data.query_hash import hashes_of
@@ -21,82 +21,20 @@ from cldrank.models import MLP, Linear, Network, Run
 from cldrank.optimise import Derivatives, Solution, Vector
 from cldrank.parameters import parameter, value
 from cldrank.propensity.cells import Cells, PairSums, draw_weights
-from cldrank.propensity.estimator import CurveEstimator
-from cldrank.propensity.goodness import compared_by_attraction, goodness_of_fit
+from cldrank.propensity.estimator import CurveEstimator, compared_by_attraction, goodness_of_fit
 from cldrank.propensity.identifiability import Requirement, counts_every_click
-from cldrank.propensity.propensities import Propensities
+from cldrank.propensity.propensities import Confounding, Propensities
 from cldrank.wording import positions
 
 if TYPE_CHECKING:
     import torch
 
-    from cldrank.rankers import Ranker
-
-Floats = NDArray[np.float64]
 # a network of relevance beside a curve of positions; all queries teach, as none is held out to choose the epoch
 NETWORK = MLP(epochs=40, learning_rate=5e-3, l2=1e-5, batch_queries=32, warmup=0.0, validation=0.0)
 _EM_STEPS = 6
 _AROUND = (0.1, 10.0)  # penalties, times the chosen one, that the estimate should not care about
 _BLOCK_VALUES = 1 << 22
 _DETERMINED = 0.98  # features that explain more of the order than this leave nothing to estimate from
-_EXPLAINED = 0.5
-_MOVED = 0.1
-_ALWAYS = 0.3  # whatever the error
-_SENSITIVE = 0.1
-_SURE = 3.0  # standard errors
-
-
-@dataclass(frozen=True)
-class Confounding:
-    """How much the estimate rests on the model of relevance, which the log itself cannot test.
-
-    explained     0 … 1: of the contrast of positions that the features explain best, the share of variance that they
-                  explain (the largest squared canonical correlation, adjusted for their number)
-    moved         how far the model of relevance moved log ρ from plain click-through rates, at most
-    error         the standard error of that; None where it is not known
-    position      where
-    sensitivity   how far log ρ moves, at most, if the penalty of the regression is ten times larger or smaller; None
-                  for networks
-
-    In a random order nothing is explained and nothing is moved. Where a ranker puts the relevant on top, features must
-    move the curve; the relevance that they do not know still counts as position, and the log does not show how much.
-    """
-
-    explained: float
-    moved: float
-    error: float | None
-    position: int
-    sensitivity: float | None = None
-
-    @property
-    def reasons(self) -> tuple[str, ...]:
-        """What makes the estimate doubtful, in words; empty where nothing does."""
-        reasons = []
-        if abs(self.moved) > max(_MOVED, min(_SURE * (self.error or 0.0), _ALWAYS)):
-            reasons.append(
-                f"the model of relevance moved position {self.position} by {np.expm1(self.moved):+.0%} from its "
-                "click-through rate, so what it does not know of relevance may count as position, too"
-            )
-        if self.explained > _EXPLAINED:
-            reasons.append(
-                f"features explain {self.explained:.0%} of a contrast of positions, so they may stand in for it"
-            )
-        if self.sensitivity is not None and self.sensitivity > _SENSITIVE:
-            reasons.append(f"another penalty moves a position by {np.expm1(self.sensitivity):.0%}")
-        return tuple(reasons)
-
-    @property
-    def doubtful(self) -> bool:
-        """Whether the log leaves it open how much of the curve is position."""
-        return bool(self.reasons)
-
-    def __str__(self) -> str:
-        if self.doubtful:
-            return f"relevance and position are confounded: {'; '.join(self.reasons)}"
-        return (
-            f"relevance and position can be told apart: features explain {self.explained:.0%} of the order, and the "
-            f"model of relevance moved no position by more than {np.expm1(abs(self.moved)):.1%}"
-        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,16 +93,6 @@ class ShownCandidates:
         return float(moved[at]), float(errors[at]), at + 1
 
 
-@dataclass(frozen=True, eq=False)
-class ModelledCurve:
-    """log ρ, (replicates, k) the same resampled, what scores the candidates, and the sensitivity to the penalty."""
-
-    logs: Floats
-    draws: Floats
-    ranker: Ranker
-    sensitivity: float | None = None
-
-
 @value
 class ModelledRelevance(CurveEstimator):
     """Estimators that need the features of the candidates: `fit(clicks, dataset)`.
@@ -188,11 +116,11 @@ class ModelledRelevance(CurveEstimator):
         return replace(self, warn=False)
 
     @abstractmethod
-    def _estimate(self, shown: ShownCandidates) -> ModelledCurve: ...
+    def _estimate(self, shown: ShownCandidates) -> tuple[Floats, Floats, Floats, dict[str, Any]]:
+        """Log ρ, (replicates, k) the same resampled, its standard errors or a refusal, and parts of the result.
 
-    @abstractmethod
-    def _errors_and_parts(self, curve: ModelledCurve, cells: Cells, weights: Floats) -> tuple[Floats, dict[str, Any]]:
-        """The standard errors of log ρ, or a refusal; and parts of the result that follow from the draws."""
+        Beside parts of `Propensities`: the `interval`, and the `sensitivity` to the penalty, where they are known.
+        """
 
     def _required(self, clicks: ClickTable, dataset: RankingDataset | None) -> Requirement:
         _, explained = self._prepared(clicks, dataset)
@@ -224,23 +152,21 @@ class ModelledRelevance(CurveEstimator):
 
     def _fit(self, clicks: ClickTable, dataset: RankingDataset | None) -> Propensities:
         shown, explained = self._prepared(clicks, dataset)
-        curve, cells = self._estimate(shown), shown.cells
-        values, weights = np.exp(curve.logs), draw_weights(cells.n_groups, self.replicates, self.seed)
-        errors, parts = self._errors_and_parts(curve, cells, weights)
-        moved, error, position = shown.against_click_through(curve.logs, curve.draws, weights)
-        check = Confounding(explained, moved, error, position, curve.sensitivity)
+        logs, draws, errors, parts = self._estimate(shown)
+        cells, values = shown.cells, np.exp(logs)
+        moved, error, position = shown.against_click_through(logs, draws, self._weights(cells))
+        check = Confounding(explained, moved, error, position, parts.pop("sensitivity", None))
         attraction = compared_by_attraction(cells, values, self.replicates, self.seed)
         if check.doubtful and self.warn:
             warn(CldrankWarning(f"{self.name}: {check}."))
         return self._curve(
             cells,
             values,
-            np.exp(curve.draws),
-            covariance=np.cov(curve.draws, rowvar=False),
+            np.exp(draws),
+            covariance=np.cov(draws, rowvar=False),
             comparisons=np.asarray(np.bincount(cells.place, cells.impressions, cells.size), dtype=np.float64),
             confounding=check,
             notes=(*self._notes(values, errors, cells, attraction), str(check), *parts.pop("notes", ())),
-            ranker=curve.ranker,
             **parts,
         )
 
@@ -294,14 +220,33 @@ class DualLearning(ModelledRelevance):
                 "or a ranker to begin with is for one. Leave them out of `run`."
             )
 
-    def _estimate(self, shown: ShownCandidates) -> ModelledCurve:
+    def _estimate(self, shown: ShownCandidates) -> tuple[Floats, Floats, Floats, dict[str, Any]]:
         """Train on the log, and on `refits` logs of resampled queries, each from its own seed."""
+        from scipy.stats import t
+
         from cldrank.rankers.from_torch import ranker_of
 
         logs, network = self._train(shown, self.seed, np.ones(shown.cells.n_groups))
         weights = draw_weights(shown.cells.n_groups, self.refits, self.seed)
-        draws = [self._train(shown, self.seed + 1 + turn, weight)[0] for turn, weight in enumerate(weights)]
-        return ModelledCurve(logs, np.array(draws), ranker_of(network, **self._ranker_parts(shown)))
+        draws = np.array([self._train(shown, self.seed + 1 + turn, own)[0] for turn, own in enumerate(weights)])
+        errors: Floats = draws.std(axis=0, ddof=1)
+        weak = np.flatnonzero(errors > self.refuse_above)
+        if len(weak):
+            worst = int(weak[errors[weak].argmax()])
+            raise UnidentifiableError(
+                f"{self.name} cannot estimate {positions((weak + 1).tolist())}: networks trained on resampled queries "
+                f"differ by {errors[worst]:.2f} in the log propensity of position {worst + 1} (standard deviation). "
+                "More pages, a simpler model or more epochs may help; else use regression-em, which is exact.",
+                positions=tuple((weak + 1).tolist()),
+                depth=int(weak[0]),
+            )
+        half = t.ppf(1 - (1 - self.confidence) / 2, self.refits - 1) * errors
+        parts = {
+            "interval": (np.exp(logs - half), np.exp(logs + half)),
+            "notes": (f"the intervals rest on {self.refits} networks, each with its own queries and its own seed",),
+            "ranker": ranker_of(network, **self._ranker_parts(shown)),
+        }
+        return logs, draws, errors, parts
 
     def _train(self, shown: ShownCandidates, seed: int, weight: Floats) -> tuple[Floats, torch.nn.Module]:
         """The log ρ and the network of relevance, with each group of queries counted `weight` times."""
@@ -329,25 +274,6 @@ class DualLearning(ModelledRelevance):
             raise UnidentifiableError(f"{self.name} met numbers that are not finite; lower `learning_rate`.")
         logs = task.networks["examination"].logs.detach().double().cpu().numpy()  # type: ignore[operator]
         return logs - logs[0], task.networks["relevance"]
-
-    def _errors_and_parts(self, curve: ModelledCurve, cells: Cells, weights: Floats) -> tuple[Floats, dict[str, Any]]:
-        from scipy.stats import t
-
-        del cells, weights
-        errors: Floats = curve.draws.std(axis=0, ddof=1)
-        weak = np.flatnonzero(errors > self.refuse_above)
-        if len(weak):
-            worst = int(weak[errors[weak].argmax()])
-            raise UnidentifiableError(
-                f"{self.name} cannot estimate {positions((weak + 1).tolist())}: networks trained on resampled queries "
-                f"differ by {errors[worst]:.2f} in the log propensity of position {worst + 1} (standard deviation). "
-                "More pages, a simpler model or more epochs may help; else use regression-em, which is exact.",
-                positions=tuple((weak + 1).tolist()),
-                depth=int(weak[0]),
-            )
-        half = t.ppf(1 - (1 - self.confidence) / 2, self.refits - 1) * errors
-        note = f"the intervals rest on {self.refits} networks, each with its own queries and its own seed"
-        return errors, {"interval": (np.exp(curve.logs - half), np.exp(curve.logs + half)), "notes": (note,)}
 
 
 def _lists(cells: Cells, weight: Floats) -> Any:
@@ -399,10 +325,11 @@ class RegressionEM(ModelledRelevance):
     sentence = "One ranker; relevance by regression on features, so trust it less"
     order = 30
 
-    def _estimate(self, shown: ShownCandidates) -> ModelledCurve:
+    def _estimate(self, shown: ShownCandidates) -> tuple[Floats, Floats, Floats, dict[str, Any]]:
         from cldrank.rankers import LinearRanker
 
-        objective = ExaminedRegression(shown.cells, shown.features, shown.row, self.model.l2)
+        cells = shown.cells
+        objective = ExaminedRegression(cells, shown.features, shown.row, self.model.l2)
         start = objective.start
         for _ in range(_EM_STEPS):
             start = objective.em_step(start)
@@ -414,31 +341,32 @@ class RegressionEM(ModelledRelevance):
                     "larger `l2` may help."
                 )
             )
-        found = solution.parameters
-        logs, moved = objective.logs(found), []
+        optimum = solution.parameters
+        logs, moved = objective.logs(optimum), []
         for times in _AROUND if self.model.l2 else ():
-            other = ExaminedRegression(shown.cells, shown.features, shown.row, self.model.l2 * times)
-            nearby = other.climb(found)
+            other = ExaminedRegression(cells, shown.features, shown.row, self.model.l2 * times)
+            nearby = other.climb(optimum)
             moved += [float(np.abs(objective.logs(nearby.parameters) - logs).max())] if nearby.converged else []
-        coefficients, intercept = found[shown.cells.size - 1 : -1], float(found[-1])
-        ranker = LinearRanker(coefficients=coefficients, intercept=intercept, **self._ranker_parts(shown))
-        return ModelledCurve(logs, self._resampled(objective, solution), ranker, max(moved, default=None))
+        draws = self._resampled(objective, solution)
+        curves = np.exp(draws)
+        errors = self._errors(curves, cells)
+        coefficients, intercept = optimum[cells.size - 1 : -1], float(optimum[-1])
+        parts = {
+            "goodness": goodness_of_fit(PairSums.of(cells), np.exp(logs), curves, self._weights(cells)),
+            "replicates": curves,
+            "sensitivity": max(moved, default=None),
+            "ranker": LinearRanker(coefficients=coefficients, intercept=intercept, **self._ranker_parts(shown)),
+        }
+        return logs, draws, errors, parts
 
     def _resampled(self, objective: ExaminedRegression, solution: Solution) -> Floats:
         """(replicates, k) log ρ, each one Newton step from the optimum of the whole log towards its own."""
         if solution.evaluation is None:
             raise AssertionError("Newton's method leaves the last evaluation")
-        weights = draw_weights(objective.cells.n_groups, self.replicates, self.seed)
-        pull = (weights - 1) @ objective.group_scores(solution.parameters)
+        pull = (self._weights(objective.cells) - 1) @ objective.group_scores(solution.parameters)
         steps = pull @ optimise.inverse(-solution.evaluation.hessian)[:, : objective.n_positions]
         logs = objective.logs(solution.parameters)[1:] + steps
         return np.concatenate([np.zeros((len(logs), 1)), logs], axis=1)
-
-    def _errors_and_parts(self, curve: ModelledCurve, cells: Cells, weights: Floats) -> tuple[Floats, dict[str, Any]]:
-        draws = np.exp(curve.draws)
-        errors = self._errors(draws, cells)
-        goodness = goodness_of_fit(PairSums.of(cells), np.exp(curve.logs), draws, weights)
-        return errors, {"goodness": goodness, "replicates": draws}
 
 
 class ExaminedRegression:
@@ -470,8 +398,8 @@ class ExaminedRegression:
     def scores(self, parameters: Vector) -> Floats:
         """(rows,) β·x + intercept."""
         beta = parameters[self.n_positions : -1]
-        found: Floats = np.concatenate([block @ beta for _, block in self._blocks()])
-        return found + float(parameters[-1])
+        scores: Floats = np.concatenate([block @ beta for _, block in self._blocks()])
+        return scores + float(parameters[-1])
 
     def logs(self, parameters: Vector) -> Floats:
         """(k,) log ρ."""
@@ -491,14 +419,14 @@ class ExaminedRegression:
         examined = _summed(cells.place, cells.clicks + self.missed * rho * (1 - gamma) / left, cells.size)
         relevant = _summed(self.row, cells.clicks + self.missed * (1 - rho) * gamma / left, len(scores))
         shown = _summed(self.row, cells.impressions, len(scores))
-        found = np.clip(examined / _summed(cells.place, cells.impressions, cells.size), 1e-9, 1.0)
+        rates = np.clip(examined / _summed(cells.place, cells.impressions, cells.size), 1e-9, 1.0)
         fitted = expit(scores)
         gradient = self._back(relevant - shown * fitted) / self.total
         hessian = self._gram(shown * fitted * (1 - fitted)) / self.total
         gradient[:-1] -= 2 * self.l2 * parameters[self.n_positions : -1]
         hessian[np.arange(self.width), np.arange(self.width)] += 2 * self.l2
         step = np.linalg.lstsq(hessian, gradient, rcond=1e-12)[0]
-        return np.concatenate([np.log(found[1:] / found[0]), parameters[self.n_positions :] + step])
+        return np.concatenate([np.log(rates[1:] / rates[0]), parameters[self.n_positions :] + step])
 
     def __call__(self, parameters: Vector) -> Derivatives:
         """Value, gradient and Hessian."""
@@ -530,17 +458,17 @@ class ExaminedRegression:
 
         cells = self.cells
         _, first, _, _, _, relevant = self._terms(parameters)
-        found = np.zeros((cells.n_groups, len(parameters)))
-        found[:, : self.n_positions] = cells.by_group(cells.place, first, cells.size)[:, 1:]
+        gradients = np.zeros((cells.n_groups, len(parameters)))
+        gradients[:, : self.n_positions] = cells.by_group(cells.place, first, cells.size)[:, 1:]
         member = csr_matrix((first * relevant, (cells.group, self.row)), shape=(cells.n_groups, len(self.features)))
         for own, block in self._blocks():
             part = member[:, own]
-            found[:, self.n_positions : -1] += part @ block
-            found[:, -1] += np.asarray(part.sum(axis=1)).ravel()
+            gradients[:, self.n_positions : -1] += part @ block
+            gradients[:, -1] += np.asarray(part.sum(axis=1)).ravel()
         shown = _summed(cells.group, cells.impressions, cells.n_groups)
         beta = parameters[self.n_positions : -1]
-        found[:, self.n_positions : -1] -= 2 * self.l2 * np.outer(shown, beta)
-        return found / self.total
+        gradients[:, self.n_positions : -1] -= 2 * self.l2 * np.outer(shown, beta)
+        return gradients / self.total
 
     def _terms(self, parameters: Vector) -> tuple[float, Floats, Floats, Floats, Floats, Floats]:
         """The log-likelihood, and of each cell its derivatives: by log ρ, twice, by both, by the score twice; 1 - γ.
@@ -577,14 +505,14 @@ class ExaminedRegression:
 
     def _gram(self, weight: Floats) -> Floats:
         """(columns + 1, columns + 1) Σ weight (x, 1)(x, 1)ᵀ; weights of either sign."""
-        found = np.zeros((self.width + 1, self.width + 1))
+        gram = np.zeros((self.width + 1, self.width + 1))
         for own, block in self._blocks():
             part = block * weight[own][:, None]
-            found[:-1, :-1] += part.T @ block
-            found[:-1, -1] += part.sum(axis=0)
-        found[-1, :-1] = found[:-1, -1]
-        found[-1, -1] = weight.sum()
-        return found
+            gram[:-1, :-1] += part.T @ block
+            gram[:-1, -1] += part.sum(axis=0)
+        gram[-1, :-1] = gram[:-1, -1]
+        gram[-1, -1] = weight.sum()
+        return gram
 
 
 def _summed(key: IntArray, values: Floats, size: int) -> Floats:

@@ -9,19 +9,23 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from cldrank._typing import Floats
 from cldrank.arguments import check_choice, check_number, check_whole
 from cldrank.errors import DataError, UsageError
 from cldrank.reading import reason
-from cldrank.wording import positions
+from cldrank.wording import count, positions
 
 if TYPE_CHECKING:
     from cldrank.clicks.table import ClickTable
     from cldrank.documents import Figure
-    from cldrank.propensity.goodness import Goodness
-    from cldrank.propensity.modelled_relevance import Confounding
-    from cldrank.rankers import Ranker
 
-Floats = NDArray[np.float64]
+MISFIT = 0.01  # a p-value below refutes a model
+_EXPLAINED = 0.5
+_MOVED = 0.1
+_ALWAYS = 0.3  # whatever the error
+_SENSITIVE = 0.1
+_SURE = 3.0  # standard errors
+LARGEST = 1e300  # numbers beyond it have no place in a figure
 _WIDE = 1.6  # times the lower end of its interval: a larger estimate of a bound is not relied on
 
 
@@ -75,6 +79,10 @@ class CurveBase:
         curve: Self = load_curve(path, cls)
         return curve
 
+    def trusted(self) -> Self:
+        """The same, to be used whatever the log's own pages show; slopes and bases are not held against these."""
+        return self
+
     def _check_array(self, name: str, shape: tuple[int, ...], scale: float = 1.0) -> None:
         """Keep a part as an array of a shape, over `scale`, if it is given; refuse what is not finite or negative."""
         given = getattr(self, name)
@@ -85,11 +93,91 @@ class CurveBase:
             raise DataError(f"{name} has shape {array.shape}; it must be {shape}.")
         with np.errstate(all="ignore"):
             array = array / scale
-        if not np.isfinite(array).all():
-            raise DataError(f"{name} holds {array[~np.isfinite(array)][0]}; all entries must be finite.")
+        beyond = ~(np.abs(array) < LARGEST)
+        if beyond.any():
+            raise DataError(f"{name} holds {array[beyond][0]}; all entries must be finite, and below {LARGEST:g}.")
         if (np.diag(array) if array.ndim > 1 else array).min() < 0:
             raise DataError(f"{name} holds a negative {'variance' if array.ndim > 1 else 'number'}.")
         keep_array(self, name, array)
+
+
+@dataclass(frozen=True)
+class Goodness:
+    """How well a curve fits the clicks of candidates that were shown at several positions.
+
+        statistic = mean over pairs of positions (k, l) of (residual / its standard error)^2
+        residual  = log(clicks at l / clicks at k, of the candidates shown at both) - log(rho_l / rho_k)
+
+    pairs     pairs of positions that could be tested
+    p_value   how often resampling alone brings a larger statistic; a small one refutes the position-based model
+    worst     the pair of positions with the largest residual, in standard errors
+    """
+
+    statistic: float
+    pairs: int
+    p_value: float
+    worst: tuple[int, int]
+
+    def __str__(self) -> str:
+        verdict = "contradict" if self.p_value < MISFIT else "agree with"
+        pairs = count(self.pairs, "pair")
+        return (
+            f"clicks of the same candidates elsewhere {verdict} the curve: {pairs} of positions, mean squared residual "
+            f"{self.statistic:.2f}, p = {self.p_value:.2g}, worst at {self.worst[0]} and {self.worst[1]}"
+        )
+
+
+@dataclass(frozen=True)
+class Confounding:
+    """How much the estimate rests on the model of relevance, which the log itself cannot test.
+
+    explained     0 … 1: of the contrast of positions that the features explain best, the share of variance that they
+                  explain (the largest squared canonical correlation, adjusted for their number)
+    moved         how far the model of relevance moved log ρ from plain click-through rates, at most
+    error         the standard error of that; None where it is not known
+    position      where
+    sensitivity   how far log ρ moves, at most, if the penalty of the regression is ten times larger or smaller; None
+                  for networks
+
+    In a random order nothing is explained and nothing is moved. Where a ranker puts the relevant on top, features must
+    move the curve; the relevance that they do not know still counts as position, and the log does not show how much.
+    """
+
+    explained: float
+    moved: float
+    error: float | None
+    position: int
+    sensitivity: float | None = None
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """What makes the estimate doubtful, in words; empty where nothing does."""
+        reasons = []
+        if abs(self.moved) > max(_MOVED, min(_SURE * (self.error or 0.0), _ALWAYS)):
+            reasons.append(
+                f"the model of relevance moved position {self.position} by {np.expm1(self.moved):+.0%} from its "
+                "click-through rate, so what it does not know of relevance may count as position, too"
+            )
+        if self.explained > _EXPLAINED:
+            reasons.append(
+                f"features explain {self.explained:.0%} of a contrast of positions, so they may stand in for it"
+            )
+        if self.sensitivity is not None and self.sensitivity > _SENSITIVE:
+            reasons.append(f"another penalty moves a position by {np.expm1(self.sensitivity):.0%}")
+        return tuple(reasons)
+
+    @property
+    def doubtful(self) -> bool:
+        """Whether the log leaves it open how much of the curve is position."""
+        return bool(self.reasons)
+
+    def __str__(self) -> str:
+        if self.doubtful:
+            return f"relevance and position are confounded: {'; '.join(self.reasons)}"
+        return (
+            f"relevance and position can be told apart: features explain {self.explained:.0%} of the order, and the "
+            f"model of relevance moved no position by more than {np.expm1(abs(self.moved)):.1%}"
+        )
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -142,7 +230,7 @@ class Propensities(CurveBase):
     confounding: Confounding | None = None
     notes: tuple[str, ...] = ()
     replicates: Floats | None = field(default=None, compare=False)
-    ranker: Ranker | None = field(default=None, compare=False)
+    ranker: Any = field(default=None, compare=False)
     is_trusted: bool = field(default=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -176,7 +264,7 @@ class Propensities(CurveBase):
         if (self.low is None) != (self.high is None) or (self.low is not None and self.confidence is None):
             raise DataError("an interval needs low, high and confidence, all three.")
         if self.confidence is not None:
-            check_confidence(self.confidence)
+            check_number("confidence", self.confidence, above=0, below=1)
         if self.low is not None and self.high is not None and (self.low > self.high).any():
             at = int(np.flatnonzero(self.low > self.high)[0])
             raise DataError(f"the interval of position {at + 1} is from {self.low[at]} to {self.high[at]}.")
@@ -314,7 +402,7 @@ class Propensities(CurveBase):
             high=high,
         )
 
-    def trusted(self) -> Propensities:
+    def trusted(self) -> Self:
         """The same, to be used by methods and comparisons whatever the log's own pages show.
 
         >>> Propensities.power(1, 3).trusted().is_trusted
@@ -347,7 +435,7 @@ def _relative(rows: Floats, what: str) -> Floats:
     """Each row over its first entry; refused unless all are above 0 and finite, also relative to the first."""
     with np.errstate(all="ignore"):
         relative = rows / rows[:, :1]
-        bad = ~(np.isfinite(relative) & (relative > 0) & np.isfinite(1 / relative) & (rows > 0))
+        bad = ~((relative < LARGEST) & (relative > 0) & np.isfinite(1 / relative) & (rows > 0))
     if bad.any():
         row, at = (int(place[0]) for place in np.nonzero(bad))
         raise DataError(
@@ -383,23 +471,11 @@ def keep_array(owner: object, name: str, array: Floats) -> None:
 
 
 def as_floats(value: Any, name: str) -> Floats:
-    """A copy as float64, of whatever shape.
-
-    >>> as_floats([1, "a"], "low")
-    Traceback (most recent call last):
-    cldrank.errors.DataError: low cannot be read as numbers (could not convert string to float: 'a').
-    """
+    """A copy as float64, of whatever shape."""
     try:
         return np.array(value, dtype=np.float64)
     except (TypeError, ValueError, OverflowError) as error:
         raise DataError(f"{name} cannot be read as numbers ({reason(error)}).") from None
-
-
-def check_confidence(confidence: Any) -> None:
-    """Refuse what is no confidence between 0 and 1."""
-    number = isinstance(confidence, int | float | np.number) and not isinstance(confidence, bool)
-    if not number or not 0 < confidence < 1:
-        raise DataError(f"confidence must be a number between 0 and 1, not {confidence!r}.")
 
 
 # -- smoothing -------------------------------------------------------------------------------------------------------
@@ -409,10 +485,6 @@ def monotone(propensities: Propensities) -> Propensities:
     """The nearest curve that never rises: isotonic regression of log ρ, weighted by 1 / variance, and at most 0.
 
     Intervals are those of the smoothed replicates; without replicates, their ends are smoothed alike.
-
-    >>> rho = monotone(Propensities(np.array([1, 0.5, 0.6, 0.7]), method="Randomised"))
-    >>> rho.values.round(3), rho.notes
-    (array([1.   , 0.594, 0.594, 0.594]), ('smoothed to a falling curve: positions 2, 3 and 4 changed',))
     """
     weights = 1 / _variances(propensities)[1:]
     values = _falling(propensities.values, weights)
@@ -445,9 +517,6 @@ def power_law(propensities: Propensities) -> Propensities:
         eta = -sum_k w_k log(k) log(rho_k) / sum_k w_k log(k)^2
 
     Its interval follows from the covariance of log ρ; so does the test of whether a power law fits at all.
-
-    >>> power_law(Propensities.power(0.8, 5)).origin
-    'power law, eta 0.8; fitted to power law, eta 0.8'
     """
     from scipy.special import ndtri
 

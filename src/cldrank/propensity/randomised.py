@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
+from cldrank._typing import Floats
 from cldrank.clicks.candidates import ids_of
 from cldrank.clicks.log.layout import LogLayout
 from cldrank.clicks.table import ClickTable
@@ -15,19 +15,17 @@ from cldrank.data.dataset import RankingDataset
 from cldrank.errors import DataError, FormatError, UnidentifiableError, UsageError
 from cldrank.parameters import parameter, value
 from cldrank.propensity.cells import Cells, PairSums
-from cldrank.propensity.estimator import SumEstimator, Tally
+from cldrank.propensity.estimator import CellEstimator, Sample
 from cldrank.propensity.identifiability import Requirement, display_order
 from cldrank.tables import connect
 from cldrank.wording import positions
-
-Floats = NDArray[np.float64]
 
 _UNEVEN = 0.1  # how far the weighted impressions of a position may be from those of the first
 _SURE = 4.0  # standard errors beyond which that is not chance
 
 
 @value
-class Stratified(SumEstimator):
+class Stratified(CellEstimator):
     """Each position against the first, query by query, so that lists of different lengths do not mix up queries.
 
         rho_k = sum_q w_qk c_qk / n_qk / sum_q w_qk c_q1 / n_q1,   w_qk = n_qk n_q1 / (n_qk + n_q1)
@@ -36,7 +34,9 @@ class Stratified(SumEstimator):
     all pages have the same length this is the ratio of the click-through rates.
     """
 
-    def _tally(self, cells: Cells) -> Tally:
+    grounds: ClassVar[str] = "every position has clicks of queries that were clicked at the first position, too"
+
+    def _sample(self, cells: Cells) -> Sample:
         size, place, query = cells.size, cells.place, cells.query
         impressions, clicks = cells.impressions, cells.clicks
         n_queries = int(query.max()) + 1
@@ -58,23 +58,17 @@ class Stratified(SumEstimator):
         weight = impressions * share
         spread = np.bincount(place, weight**2 / cells.seen, size)
         comparisons = np.bincount(place, weight, size) ** 2 / np.where(spread > 0, spread, 1.0)
-        return Tally(sums.reshape(cells.n_groups, -1), comparisons, PairSums.of(cells))
+        silent = np.flatnonzero(~(sums[:, :2].sum(axis=0) > 0).all(axis=0))
+        why = "no query with clicks at the first position has clicks there, too"
+        self._refuse_silent(silent, cells, why, "more pages in random order")
+        solved = self._solved(self._solve, sums.reshape(cells.n_groups, -1), cells)
+        return Sample(solved, self.grounds, comparisons, PairSums.of(cells))
 
     def _solve(self, sums: Floats) -> Floats:
         clicks, clicks_first, shown, shown_first = sums.reshape(len(sums), 4, -1).swapaxes(0, 1)
         with np.errstate(divide="ignore", invalid="ignore"):
             rho: Floats = (clicks / clicks_first) * (shown_first / shown)
         return np.where(np.isfinite(rho), rho, np.nan)
-
-    def _require(self, tally: Tally, cells: Cells) -> None:
-        sums = tally.sums.sum(axis=0).reshape(4, cells.size)
-        silent = np.flatnonzero(~((sums[0] > 0) & (sums[1] > 0)))
-        why = "no query with clicks at the first position has clicks there, too"
-        self._refuse_silent(silent, cells, why, "more pages in random order")
-
-    def _grounds(self, tally: Tally) -> str:
-        del tally
-        return "every position has clicks of queries that were clicked at the first position, too"
 
 
 @value
@@ -85,13 +79,6 @@ class Randomised(Stratified):
 
     The table must hold the shuffled sessions alone. Queries are compared with themselves only, so lists may differ in
     length.
-
-    >>> import cldrank as cr
-    >>> data = cr.RankingDataset.from_arrays([[0.0]] * 60, [0] * 60)
-    >>> shown = {"row": [*range(60)] * 2, "position": [1] * 60 + [2] * 60, "impressions": [100] * 120}
-    >>> clicks = cr.ClickTable.from_arrays(data, **shown, clicks=[40] * 60 + [10] * 60)
-    >>> Randomised().fit(clicks)
-    Propensities(1, 0.25; Randomised, 60 candidates)
     """
 
     check_order: bool = parameter(default=True, about="Refuse a log whose order is not random")
@@ -128,14 +115,6 @@ class Logged(Stratified):
     Impressions and clicks count 1 / probability each, which turns the log into one of a random order; then positions
     are compared as by `Randomised`. Every result must have had some chance at every position: where the weighted
     impressions of a position are not those of the first, this did not hold, and there is a refusal.
-
-    >>> import cldrank as cr
-    >>> data = cr.RankingDataset.from_arrays([[0.0]] * 60, [0] * 60)
-    >>> often = [300] * 30 + [100] * 30
-    >>> shown = {"row": [*range(60)] * 2, "position": [1] * 60 + [2] * 60, "impressions": often + often[::-1]}
-    >>> clicks = cr.ClickTable.from_arrays(data, **shown, clicks=[120] * 30 + [40] * 30 + [10] * 30 + [30] * 30)
-    >>> Logged(probability=clicks.impressions / 400).fit(clicks)
-    Propensities(1, 0.25; Logged, 60 candidates)
     """
 
     probability: Floats | None = parameter(
@@ -150,6 +129,7 @@ class Logged(Stratified):
     sentence = "Pages drawn with logged probabilities; clicks count by their inverse"
     needs = "log"
     order = 11
+    grounds = "weighted by 1 / probability, every position was shown equally often"
 
     def missing(self, dataset: RankingDataset | None) -> str | None:
         """That probabilities are missing, where they are."""
@@ -165,12 +145,8 @@ class Logged(Stratified):
         """The same with these probabilities."""
         return replace(self, probability=probability)
 
-    def _grounds(self, tally: Tally) -> str:
-        del tally
-        return "weighted by 1 / probability, every position was shown equally often"
-
-    def _weighted(self, cells: Cells, clicks: ClickTable) -> Cells:
-        chance = np.asarray(self.probability, dtype=np.float64)
+    def _cells(self, clicks: ClickTable) -> Cells:
+        cells, chance = super()._cells(clicks), np.asarray(self.probability, dtype=np.float64)
         if chance.shape != (clicks.n_cells,):
             raise DataError(f"probability has shape {chance.shape} for {clicks.n_cells:,} cells; give one per cell.")
         bad = ~((chance > 0) & (chance <= 1 + 1e-9))
@@ -265,17 +241,11 @@ def logged_probability(
 
 
 @value
-class ClickThrough(SumEstimator):
+class ClickThrough(CellEstimator):
     """The click-through rate of each position over that of the first: what naive plots show.
 
     All of the difference between positions counts as examination. Where a ranker puts relevant results on top, the
     curve is too steep.
-
-    >>> import cldrank as cr
-    >>> data = cr.RankingDataset.from_arrays([[0.0]] * 60, [0] * 60)
-    >>> shown = {"position": [1] * 30 + [2] * 30, "impressions": [100] * 60}
-    >>> ClickThrough().fit(cr.ClickTable.from_arrays(data, **shown, clicks=[40] * 30 + [10] * 30))
-    Propensities(1, 0.25; ClickThrough, 60 candidates)
     """
 
     name = "click-through"
@@ -287,9 +257,12 @@ class ClickThrough(SumEstimator):
         "plain click-through rates: relevance counts as examination, so the curve is too steep if the ranker is good"
     )
 
-    def _tally(self, cells: Cells) -> Tally:
+    def _sample(self, cells: Cells) -> Sample:
         clicks, shown = (cells.by_group(cells.place, part, cells.size) for part in (cells.clicks, cells.impressions))
-        return Tally(np.concatenate([clicks, shown], axis=1), shown.sum(axis=0), PairSums.of(cells))
+        self._refuse_silent(np.flatnonzero(clicks.sum(axis=0) == 0), cells, "nothing was clicked there")
+        grounds = "there are clicks at every position; but relevance counts as examination"
+        solved = self._solved(self._solve, np.concatenate([clicks, shown], axis=1), cells)
+        return Sample(solved, grounds, shown.sum(axis=0), PairSums.of(cells))
 
     def _solve(self, sums: Floats) -> Floats:
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -297,11 +270,3 @@ class ClickThrough(SumEstimator):
             rate = clicks / shown
             rho: Floats = rate / rate[:, :1]
         return np.where(np.isfinite(rho), rho, np.nan)
-
-    def _require(self, tally: Tally, cells: Cells) -> None:
-        silent = np.flatnonzero(tally.sums.sum(axis=0)[: cells.size] == 0)
-        self._refuse_silent(silent, cells, "nothing was clicked there")
-
-    def _grounds(self, tally: Tally) -> str:
-        del tally
-        return "there are clicks at every position; but relevance counts as examination"

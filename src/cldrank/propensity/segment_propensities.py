@@ -7,16 +7,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from cldrank._typing import Floats
 from cldrank.clicks.table import ClickTable
 from cldrank.errors import DataError, UnidentifiableError, UsageError
 from cldrank.propensity.affine_clicks import AffineClicks
 from cldrank.propensity.estimator import CurveEstimator
 from cldrank.propensity.propensities import CurveBase, Propensities, places_of
 from cldrank.wording import kind_of, some
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -129,7 +127,9 @@ class SegmentPropensities(CurveBase, Mapping[str, Propensities]):
         seeds = np.random.SeedSequence(seed).generate_state(len(self))
         draws = [rho.draws(n, int(own)) for rho, own in zip(self.values(), seeds, strict=True)]
         return [
-            SegmentPropensities({name: Propensities(one, method="drawn") for name, one in zip(self, each, strict=True)})
+            SegmentPropensities(
+                {name: Propensities(draw, method="drawn") for name, draw in zip(self, each, strict=True)}
+            )
             for each in zip(*draws, strict=True)
         ]
 
@@ -146,7 +146,7 @@ def drawn_curves(curve: Curve, n: int, seed: int) -> list[Curve]:
         return [AffineClicks(slope, base) for slope, base in zip(slopes, bases, strict=True)]
     if isinstance(curve, SegmentPropensities):
         return [*curve.drawn(n, seed)]
-    return [Propensities(one, method="drawn") for one in curve.draws(n, seed)]
+    return [Propensities(draw, method="drawn") for draw in curve.draws(n, seed)]
 
 
 def slopes_and_bases(curve: Curve, clicks: ClickTable) -> tuple[Floats, Floats]:
