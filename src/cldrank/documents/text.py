@@ -153,9 +153,8 @@ def render_terminal(document: Document, console: Console) -> None:
     Clicks
           ok  rows: All is well.
     """
-    _line(console, doc.Strong(document.title))
-    if document.about:
-        _line(console, document.about)
+    for text in filter(None, (doc.Strong(document.title), document.about)):
+        _line(console, text)
     for block in document.blocks:
         _print(block, console)
 

@@ -87,11 +87,11 @@ def _headline(record: RunRecord) -> str:
 
 
 def _details(step: TaskRecord, base: str) -> Iterator[Block]:
-    sentence = next((known.sentence for known in STEPS if known.name == step.name), "")
+    sentence = (STEPS[step.name].__doc__ or "").partition("\n")[0] if step.name in STEPS else ""
     took = duration(step.seconds)
-    ran = f"reused; it took {took} when it ran" if step.state == "reused" else f"ran, {took}"
+    ran = f"Reused; it took {took} when it ran." if step.state == "reused" else f"It took {took}."
     yield Heading(step.name, level=3, anchor=step.name)
-    yield Paragraph([f"It {sentence}; {ran}."], quiet=True)
+    yield Paragraph(f"{sentence} {ran}", quiet=True)
     files = [("read", name, Mono(key[:_SHORT])) for name, key in step.inputs.items()]
     for name, key in step.wrote.items():
         address = f"{base}/steps/{step.folder}/{name}"

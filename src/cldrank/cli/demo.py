@@ -1,0 +1,478 @@
+"""`cldrank demo`: a week's work on synthetic data, from a click log to a ranker that ships, each step a command.
+
+The demo types its own commands: what it shows is what it runs.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+import shlex
+import sys
+from contextlib import ExitStack, redirect_stderr, redirect_stdout
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from cldrank._version import __version__
+from cldrank.cli import options
+from cldrank.cli.output import Story, print_json, say
+from cldrank.errors import CldrankError, MissingDependencyError, UsageError
+from cldrank.files import make_folder, save_text
+from cldrank.wording import count, listed
+
+Facts = dict[str, Any]
+
+DEPTH, MEASURES = 10, ("nDCG@1", "nDCG@3", "AP")
+DEVICES = {"phone": 1.4, "desktop": 0.7}  # how fast examination falls: (1/position)^eta
+_STUDIED = "phone"  # the device of the experiment: its clicks, and the curve that was estimated for it
+# The share of labels that the production ranker has learned from. It is small, so that both biases show: a better one
+# leaves little to gain, as Naive inherits its order. The last lines of the demo invite to try that.
+_FRACTION = 0.002
+_HELD_OUT = 0.2
+_DCG = f"DCG@{DEPTH}"
+_KIND = "web10k-like"
+_LABELS = {"naive": "Naive", "ips": "IPS", "cld": "CLD", "cld-pair": "CLD-pair"}
+_LINEAR_METHODS = """Naive = {}
+IPS = {}
+"Heckman^rank" = {}
+CLD = {}
+Oracle = {}"""
+_METHODS = """Naive = { model = "mlp" }
+IPS = { model = "mlp" }
+"Heckman^rank" = {}
+RankAgg = {}
+CLD = {}
+CLD-pair = {}
+"CLD-pair trees" = { use = "cld-pair", model = "trees" }
+Oracle = { model = "mlp" }"""  # as in the paper's table 1, and trees
+_MARK = ".cldrank-demo"  # says that all files here are a demo's, and of which
+_EXTRAS = {"torch": ("PyTorch", "neural"), "xgboost": ("XGBoost", "trees")}
+_STOPPED = 130
+
+
+def demo(
+    out: Annotated[Path, options.spelled("--out -o FOLDER", "Where to leave data, logs, rankers and pages.")] = Path(
+        "demo"
+    ),
+    queries: Annotated[
+        int,
+        options.spelled("--queries -n", "How many queries to train on; half as many to test on.", min=100, max=100_000),
+    ] = 1000,
+    seeds: Annotated[
+        int, options.spelled("--seeds", "How often the methods are compared, on clicks anew.", min=1, max=10_000)
+    ] = 3,
+    linear: Annotated[
+        bool, options.spelled("--linear", "Only linear methods: quicker, without PyTorch and XGBoost.")
+    ] = False,
+    as_json: options.Json = False,
+) -> None:
+    """A week's work in three minutes: log, audit, propensities, training, a verdict without labels, export, report.
+
+    All data are synthetic. Every step shows the commands that do the same. Called again, a demo that was stopped does
+    not repeat the fits of its experiment.
+    """
+    _check_installed(linear)
+    options.check_folder(out)
+    make_folder(out)
+    _take_place(out, json.dumps({"queries": queries, "linear": linear, "version": __version__}, indent=2) + "\n")
+    week = Demo(Story(quiet=as_json), out, queries, seeds, linear)
+    for step in (
+        week.log,
+        week.audit,
+        week.propensities,
+        week.methods,
+        week.train,
+        week.judge,
+        week.export,
+        week.report,
+    ):
+        step()
+    week.next_steps()
+    if as_json:
+        print_json({"out": str(out), **week.facts})
+
+
+def _check_installed(linear: bool) -> None:
+    from importlib.util import find_spec
+
+    missing = [] if linear else [named for module, named in _EXTRAS.items() if find_spec(module) is None]
+    if missing:
+        raise MissingDependencyError(
+            f"networks and boosted trees need {' and '.join(name for name, _ in missing)}: pip install "
+            f"'cldrank[{','.join(extra for _, extra in missing)}]', or see the "
+            "linear methods alone: cldrank demo --linear."
+        )
+
+
+def _take_place(out: Path, settings: str) -> None:
+    """Mark the folder as this demo's; refuse to overwrite what others left there, or a demo of other settings."""
+    mark = out / _MARK
+    if mark.is_file():
+        if mark.read_text(encoding="utf-8") != settings:
+            raise UsageError(f"{out} holds a demo of other settings; delete it, or name another folder with `out`.")
+    elif taken := sorted(path.name for path in out.iterdir()):
+        raise UsageError(f"{out} holds {taken[0]}, which no demo has left there; name another folder with `out`.")
+    save_text(mark, settings)
+
+
+def typed(command: str, *, doing: str = "") -> Any:
+    """What a command of cldrank answers with `--json`, run in this process as if it had been typed.
+
+    doing   what is said while it runs, in place of all that the command says beside its answer, but for warnings
+    """
+    from rich.console import Console
+
+    from cldrank.cli import app
+
+    answer, remarks = io.StringIO(), io.StringIO()
+    with ExitStack() as stack:
+        if doing:  # on the terminal as it is, before the command's own remarks go elsewhere
+            stack.enter_context(Console(file=sys.stderr).status(f"{doing} …"))
+            stack.enter_context(redirect_stderr(remarks))
+        stack.enter_context(redirect_stdout(answer))
+        code = app(args=[*shlex.split(command), "--json"], prog_name="cldrank", standalone_mode=False)
+    for line in remarks.getvalue().splitlines():
+        if line.startswith("warning: "):
+            say(line)
+    if code == _STOPPED:
+        say("stopped; the same call continues from there")
+        raise typer.Exit(code)
+    return json.loads(answer.getvalue())
+
+
+@dataclass
+class Demo:
+    """The demo in a folder. Its steps are called once, in order.
+
+    facts   what `--json` says
+    told    what was said of each step, which the page repeats
+    """
+
+    story: Story
+    out: Path
+    queries: int
+    seeds: int
+    linear: bool
+    facts: Facts = field(default_factory=dict)
+    told: dict[str, list[str]] = field(default_factory=dict)
+
+    def path(self, name: str) -> str:
+        """A file of the demo as the shell reads it; with a folder, as a bare name may be a word such as production."""
+        path = self.out / name
+        return shlex.quote(str(path) if path.is_absolute() or len(path.parts) > 1 else f"./{path}")
+
+    def logs(self, folder: str) -> str:
+        """The logs of all devices, as arguments of a command."""
+        return " ".join(self.path(f"{folder}/{device}.parquet") for device in DEVICES)
+
+    def run(self, title: str, why: str, commands: list[str], doing: str) -> list[Any]:
+        """Tell what a step is for, show its commands, and run them; their answers."""
+        self.story.step(title, why, *commands)
+        return [typed(command, doing=doing) for command in commands]
+
+    def tell(self, step: str, text: str) -> None:
+        """A result: told once here, and again on the page."""
+        self.told.setdefault(step, []).append(text)
+        self.story.found(text)
+
+    # -- what a search engine leaves behind --------------------------------------------------------------------------
+
+    def log(self) -> None:
+        """Data, and a week of clicks on two devices."""
+        make_folder(self.out / "log")
+        falls = " and ".join(f"with (1/k)^{eta} on a {device}" for device, eta in DEVICES.items())
+        train, _, *logs = self.run(
+            "Log: what people clicked on the pages of the production ranker",
+            f"Synthetic, in the shape of WEB10K. The ranker learned from {_FRACTION:.1%} of the labels and shows its "
+            f"top {DEPTH}; on half of the pages two neighbours change places. People examine position k {falls}; they "
+            "click what is relevant, and 10% of what is not.",
+            [
+                f"data make {_KIND} -n {self.queries} --seed 0 -o {self.path('train.parquet')}",
+                f"data make {_KIND} -n {self.queries // 2} --skip {self.queries} --seed 0 "
+                f"-o {self.path('test.parquet')}",
+                *self._simulated("train.parquet", "log", 0),
+            ],
+            "making data and a log",
+        )
+        pages = sum(int(log["by_position"][0]["impressions"]) for log in logs)
+        devices, rows = count(len(logs), "device"), train["rows"]
+        self.tell("log", f"{train['queries']:,} queries with {rows:,} candidates, {pages:,} pages on {devices}.")
+        self.facts |= {"queries": train["queries"], "candidates": rows, "pages": pages}
+
+    def audit(self) -> None:
+        """What the log can be used for."""
+        (answer,) = self.run(
+            "Audit: what is this log good for?",
+            "Before anything is learned from it. All findings are in audit.html.",
+            [
+                f"clicks audit {self.logs('log')} --log-column surface=device -f {self.path('train.parquet')} "
+                f"--html {self.path('audit.html')}"
+            ],
+            "auditing the log",
+        )
+        top, last = answer["by_position"][0], answer["by_position"][-1]
+        self.tell(
+            "audit",
+            f"position bias: the click-through rate is {top['rate']:.1%} at position {top['position']} and "
+            f"{last['rate']:.1%} at position {last['position']}.",
+        )
+        for finding in answer["verdict"]["findings"]:
+            if finding["topic"] == "selection":
+                self.tell("audit", f"selection bias: {finding['found']}")
+        self.facts["audit"] = answer["verdict"]["sentence"]
+        self.tell("audit", self.facts["audit"])
+
+    def propensities(self) -> None:
+        """One curve for each device."""
+        train, cells, rho = (self.path(name) for name in ("train.parquet", "cells.parquet", "rho.json"))
+        truths = " ".join(f"--truth {device}={self.path(f'log/{device}.parquet.json')}" for device in DEVICES)
+        _, answer, _ = self.run(
+            "Propensities: how likely is each position to be examined, on each device?",
+            "Pages with two neighbours swapped show the same result at two positions; its clicks tell. A power law, "
+            "which is the truth here, evens out the noise that the audit warns of.",
+            [
+                f"clicks aggregate {self.logs('log')} --segment device -f {train} -o {cells}",
+                f"propensity estimate {cells} --smooth power -o {rho}",
+                f"propensity show {rho} {truths} --plot {self.path('propensities.svg')}",
+            ],
+            "estimating propensities",
+        )
+        self.facts["propensities"] = {device: _eta(answer["segments"][device]["positions"]) for device in DEVICES}
+        for device, eta in self.facts["propensities"].items():
+            self.tell(
+                "propensities",
+                f"{device}: (1/k)^η with η = {eta['eta']:.2f} ({eta['low']:.2f} to {eta['high']:.2f}); "
+                f"the truth is {DEVICES[device]}.",
+            )
+
+    # -- what can be learned from it ---------------------------------------------------------------------------------
+
+    def methods(self) -> None:
+        """All methods, measured by labels, over and over."""
+        from cldrank.cli.experiment import print_section
+        from cldrank.experiment.results import load_results, summary
+        from cldrank.report.findings import what_came_out
+        from cldrank.report.sections import sections
+
+        methods = _LINEAR_METHODS if self.linear else _METHODS
+        assumed = self.facts["propensities"][_STUDIED]["eta"]
+        save_text(self.out / "demo.toml", self._experiment(methods, assumed))
+        ways = methods.count("\n")  # all but Oracle, which sees no clicks
+        self.run(
+            f"Methods: {ways} ways to learn from such clicks, {count(self.seeds, 'seed')} each, measured by labels",
+            "Naive takes clicks as relevance. IPS corrects position bias, Heckman^rank selection bias"
+            + ("; CLD corrects both" if self.linear else ", RankAgg joins the two; CLD and CLD-pair correct both")
+            + " at once. Oracle sees all labels: the ceiling. Each seed has a production ranker of its own and clicks "
+            f"as on a {_STUDIED}: η = {DEVICES[_STUDIED]}, and the methods use the estimate of step 3, {assumed:.2f}.",
+            [f"experiment run {self.path('demo.toml')} --out {self.path('experiment')} --retry-failed"],
+            "",
+        )
+        results = load_results(self.out / "experiment")
+        self.facts["results"] = [cell.as_dict() for cell in summary(results)]
+        if any(cell["failed"] for cell in self.facts["results"]):
+            raise CldrankError(f"some fits failed; `cldrank experiment report {self.out / 'experiment'}` says why.")
+        (section,) = sections(results)
+        if not self.story.quiet:
+            print_section(section)
+        self.tell("methods", what_came_out(section))
+
+    def train(self) -> None:
+        """Three rankers from the log itself, and the choice between them, without labels."""
+        models, asked = "linear models", {"naive": "naive", "ips": "ips", "cld": "cld"}
+        if not self.linear:
+            models, asked = (
+                "boosted trees",
+                {f"{name}-trees": f"{name} --model trees" for name in ("naive", "ips", "cld-pair")},
+            )
+        rho, given = f"-p {self.path('rho.json')}", f"-f {self.path('train.parquet')} -c {self.path('cells.parquet')}"
+        commands = [
+            f"train {words} {given}{'' if name.startswith('naive') else f' {rho}'} --hold-out {_HELD_OUT} "
+            f"-o {self.path(f'rankers/{name}')}"
+            for name, words in asked.items()
+        ]
+        commands += [f"evaluate {self.path(f'rankers/{name}')} {given} {rho}" for name in asked]
+        make_folder(self.out / "rankers")
+        answers = self.run(
+            f"Train: {models} from the log of step 1, and a choice without labels",
+            f"A ranker for production, with the curve of each device. {_HELD_OUT:.0%} of the queries are held out; "
+            "their clicks choose.",
+            commands,
+            "training rankers, and judging them by held-out clicks",
+        )
+        judged = {name: answer["measures"][_DCG] for name, answer in zip(asked, answers[len(asked) :], strict=True)}
+        best = max(judged, key=lambda name: float(judged[name]["estimate"]))
+        values = [
+            f"{label(name)} {value['estimate']:.2f} ({value['low']:.2f} to {value['high']:.2f})"
+            for name, value in judged.items()
+        ]
+        near = [name for name, value in judged.items() if name != best and value["high"] > judged[best]["low"]]
+        doubt = f", though its interval overlaps with {'that' if len(near) == 1 else 'those'} of "
+        chosen = f"{label(best)} is chosen{doubt + listed(map(label, near)) if near else ''}"
+        self.tell("training", f"{_DCG} by held-out clicks: {listed(values)}; {chosen}.")
+        self.facts |= {"rankers": judged, "chosen": best}
+
+    # -- what is shipped ---------------------------------------------------------------------------------------------
+
+    def judge(self) -> None:
+        """The chosen ranker against production on the clicks of the next week, and what labels say."""
+        from cldrank.evaluation.click_results import WayToSettle
+        from cldrank.evaluation.settling import say_way
+
+        make_folder(self.out / "later")
+        test, later, ranker = (
+            self.path(name) for name in ("test.parquet", "later.parquet", f"rankers/{self.facts['chosen']}")
+        )
+        *_, clicks, labels = self.run(
+            "Verdict: is it better than production? By next week's clicks, without labels",
+            "Other queries, on pages like those of step 1: production's order, two neighbours swapped on half of them. "
+            "The last command asks the labels, which only a demo has. Gain is 2^label - 1 by labels, and by clicks the "
+            "probability of a click on what is examined: compare changes, not values.",
+            [
+                *self._simulated("test.parquet", "later", len(DEVICES)),
+                f"clicks aggregate {self.logs('later')} --segment device -f {test} -o {later}",
+                f"compare {ranker} production -f {test} -c {later} -p {self.path('rho.json')} --quick "
+                f"--html {self.path('verdict.html')}",
+                f"compare {ranker} {self.path('production')} -f {test} -m {_DCG}",
+            ],
+            "judging by clicks",
+        )
+        seen, true = clicks["measures"][_DCG], labels["measures"][_DCG]
+        by_clicks, by_labels = _relative(seen, seen["old"]), _relative(true, true["second"])
+        self.tell("verdict", f"clicks alone: {clicks['verdict']}. {clicks['reason']}")
+        if clicks["settling"]:
+            verb = "confirm" if clicks["decision"] == "better" else "settle"
+            self.tell("verdict", say_way(WayToSettle(**clicks["settling"][0]), verb))
+        self.tell("verdict", f"change in {_DCG}: by clicks {_change(by_clicks)}, by labels {_change(by_labels)}.")
+        self.facts["verdict"] = {
+            "decision": clicks["decision"],
+            "reason": clicks["reason"],
+            "measure": _DCG,
+            **by_clicks,
+        }
+        self.facts["labels"] = {"measure": _DCG, **by_labels}
+
+    def export(self) -> None:
+        """The ranker for a search engine, with the proof that it scores alike there."""
+        (answer,) = self.run(
+            "Export: the ranker for OpenSearch, scored as the engine would",
+            "A replay of the engine's arithmetic scores all test candidates; nothing is written if one differs.",
+            [
+                f"export {self.path('rankers/' + self.facts['chosen'])} --to opensearch "
+                f"--check {self.path('test.parquet')} -o {self.path('opensearch')}"
+            ],
+            "exporting",
+        )
+        parity = answer["parity"]
+        order = "all in the same order" if parity["same_order"] else f"{parity['swapped']:,} pairs change places"
+        self.tell(
+            "export",
+            f"{parity['rows']:,} candidates score alike (largest difference {parity['largest']:.2g}), {order}. What is "
+            "left to you: the features in featureset.json.",
+        )
+        for note in answer["notes"]:
+            self.tell("export", f"note: {note}.")
+        self.facts["export"] = {name: answer[name] for name in ("out", "for", "to_do", "parity")}
+
+    def report(self) -> None:
+        """One page about all of it, which leads to the pages of the steps."""
+        from cldrank.cli.demo_page import demo_document
+        from cldrank.documents import render_html
+        from cldrank.report import save_report
+
+        self.story.step(
+            "Report: one page, with links to all others",
+            "The command writes the page of step 4; the demo adds the one to open.",
+            f"experiment report {self.path('experiment')}",
+        )
+        (experiment,) = save_report(self.out / "experiment", self.out / "experiment")
+        pages = {name: str(self.out / f"{name}.html") for name in ("report", "audit", "verdict")}
+        pages |= {"propensities": str(self.out / "propensities.svg"), "experiment": str(experiment)}
+        save_text(Path(pages["report"]), render_html(demo_document(self.out, self.facts, self.told)))
+        self.story.line(f"   → {Path(pages['report']).resolve()}", style="green")
+        self.facts |= {"told": self.told, "pages": pages}
+
+    def next_steps(self) -> None:
+        """What to try now."""
+        again = f"experiment run {self.path('demo.toml')}"
+        better = "--set production.fraction=0.02 --set methods.Production.fraction=0.02"
+        self.story.tell("Go on", style="bold", above=True)
+        for text, commands in {
+            "What if the production ranker is better? Naive inherits its order.": (
+                f"{again} {better} -o {self.path('better')}",
+            ),
+            "All of this every day, with two gates, on a log of your own:": (
+                "pipeline new LOG -f FEATURES",
+                "pipeline run",
+            ),
+            "With labelled data of your own, a folder with train.txt and test.txt:": (
+                f"{again} --data FOLDER -o mine",
+            ),
+        }.items():
+            self.story.tell(text, indent=3)
+            self.story.commands(*commands)
+
+    def _experiment(self, methods: str, assumed: float) -> str:
+        """The experiment as a file, to be changed and run again."""
+        train, test = (json.dumps(str(self.out / name)) for name in ("train.parquet", "test.parquet"))
+        return f"""title = "Learning to rank from biased clicks"
+data = {{ name = "{_KIND}", train = {train}, test = {test} }}
+seeds = {self.seeds}
+measures = {json.dumps(MEASURES)}
+production.fraction = {_FRACTION}
+
+[simulation]
+sessions = 100_000
+depth = {DEPTH}
+eta = {DEVICES[_STUDIED]} # of the {_STUDIED}
+assumed_eta = {assumed:.4g} # what was estimated from its log
+noise = 0.1
+
+[methods]
+Production = {{ use = "svm-rank", fraction = {_FRACTION} }}
+{methods}
+"""
+
+    def _simulated(self, data: str, folder: str, seed: int) -> list[str]:
+        """The commands that make the logs of all devices; the first of all trains the production ranker as well."""
+        production = self.path("production")
+        commands = []
+        for number, (device, eta) in enumerate(DEVICES.items(), start=seed):
+            ranker = (
+                f"--production {production}" if number else f"--fraction {_FRACTION} --save-production {production}"
+            )
+            commands.append(
+                f"simulate {self.path(data)} -n 5e4 -k {DEPTH} --eta {eta} --policy neighbour-swaps {ranker} "
+                f"--seed {number} --segment device={device} --log {self.path(f'{folder}/{device}.parquet')}"
+            )
+        return commands
+
+
+def label(name: str) -> str:
+    """What a ranker is called in sentences.
+
+    >>> label("cld-pair-trees"), label("ips")
+    ('CLD-pair trees', 'IPS')
+    """
+    method = name.removesuffix("-trees")
+    return _LABELS[method] + (" trees" if method != name else "")
+
+
+def _eta(positions: list[dict[str, float]]) -> dict[str, float]:
+    """The exponent of a power law and of the ends of its interval, from what is examined at position 2."""
+    second = positions[1]
+    ends = {"eta": "examined", "low": "high", "high": "low"}
+    return {name: -math.log2(second.get(end, second["examined"])) for name, end in ends.items()}
+
+
+def _relative(measure: Facts, old: float) -> Facts:
+    """A difference and its interval as shares of the old value."""
+    return {"change": measure["difference"] / old, "low": measure["low"] / old, "high": measure["high"] / old}
+
+
+def _change(shares: Facts) -> str:
+    change, low, high = (f"{shares[name]:+.0%}".replace("-", "−") for name in ("change", "low", "high"))
+    return f"{change} ({low} to {high})"
