@@ -250,7 +250,7 @@ def _print_plan(plan: Plan, processes: int, as_json: bool) -> None:
         return
     rows: dict[tuple[str, ...], list[bool]] = {}
     for unit, key in plan.units:
-        place = (unit.experiment, unit.fold.data, _in_words(unit.setting), unit.method)
+        place = (unit.experiment, unit.fit.fold.data, _in_words(unit.setting), unit.method)
         rows.setdefault(place, []).append(key in plan.todo)
     columns = ("experiment", "data", "setting", "method", "units", "to run")
     _print_table("", columns, [(*place, len(missing), sum(missing)) for place, missing in rows.items()])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,22 +21,13 @@ _EVERY_FOLD = ("mq2007", "mq2008")  # small sets: by custom, the mean over all f
 
 
 @dataclass(frozen=True)
-class Made:
-    """A synthetic set: the first queries are for training, the rest for testing."""
-
-    kind: str
-    queries: int
-    test_queries: int
-    seed: int
-
-
-@dataclass(frozen=True)
 class Fold:
     """One train part and one test part.
 
     data          the name of the data
     fold          the name of the fold; empty if there are none
     fingerprint   changes with the content of the files, or with what a synthetic set is made from
+    made          of a synthetic set, what it is made from: the first queries are for training, the rest for testing
     """
 
     data: str
@@ -44,7 +35,7 @@ class Fold:
     fingerprint: str
     train: tuple[str, ...] = ()
     test: tuple[str, ...] = ()
-    made: Made | None = None
+    made: Data | None = None
 
     def load(self) -> tuple[RankingDataset, RankingDataset]:
         """Train and test part; large ones memory-mapped from the cache, after the first time."""
@@ -54,15 +45,15 @@ class Fold:
         return train, test
 
 
-def find(data: Data) -> list[Fold]:
+def find_folds(data: Data) -> list[Fold]:
     """The folds of the data that an experiment names."""
     try:
-        return _found(data)
+        return _folds(data)
     except OSError as error:  # a name that is too long for a file, say
         raise UsageError(f"data: {error.strerror}: {shortened(error.filename)}.") from None
 
 
-def _found(data: Data) -> list[Fold]:
+def _folds(data: Data) -> list[Fold]:
     from cldrank.data import synthetic
 
     if data.train or data.test:
@@ -76,8 +67,7 @@ def _found(data: Data) -> list[Fold]:
     if data.folds:
         raise UsageError(f"data.folds: {data.name} does not come in folds.")
     if data.name in synthetic.KINDS:
-        made = Made(data.name, data.queries, data.test_queries, data.seed)
-        return [Fold(data.name, "", content_hash({**asdict(made), "cldrank": __version__})[:20], made=made)]
+        return [Fold(data.name, "", content_hash({**data.get_params(), "cldrank": __version__})[:20], made=data)]
     folder = Path(data.name)
     if folder.is_dir():
         train, test = (_part(folder, name) for name in ("train", "test"))
@@ -126,12 +116,13 @@ def _part(folder: Path, name: str) -> str:
     raise DataError(f"{folder}: there is no {name} file here; name it {name}.txt or {name}.parquet.")
 
 
-def _synthetic(made: Made) -> tuple[RankingDataset, RankingDataset]:
+def _synthetic(made: Data) -> tuple[RankingDataset, RankingDataset]:
     from cldrank.data import synthetic
     from cldrank.data.store import stored
 
     total = made.queries + made.test_queries
-    whole = stored(lambda _: synthetic.make(made.kind, total, made.seed), [], {**asdict(made), "experiment": True})
+    decides = {"experiment": True, **made.get_params()}
+    whole = stored(lambda _: synthetic.make(made.name, total, made.seed), [], decides)
     return whole[: made.queries], whole[made.queries :]
 
 
