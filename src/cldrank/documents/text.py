@@ -121,7 +121,7 @@ def markdown_templates(package: str) -> Environment:
     """The Jinja templates of a package for Markdown: every text is escaped unless it is Markdown already."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
-    found = Environment(
+    templates = Environment(
         autoescape=False,  # noqa: S701  # which is for HTML; `finalize` escapes for Markdown, and HTML with it
         finalize=lambda value: value if isinstance(value, Markdown) else escaped(str(value)),
         undefined=StrictUndefined,
@@ -130,8 +130,8 @@ def markdown_templates(package: str) -> Environment:
         keep_trailing_newline=True,
         loader=PackageLoader(package),
     )
-    found.filters |= {"code": code, "block": code_block, "cells": _cells, "whole": "{:,}".format}
-    return found
+    templates.filters |= {"code": code, "block": code_block, "cells": _cells, "whole": "{:,}".format}
+    return templates
 
 
 def _cells(row: Sequence[str]) -> Markdown:

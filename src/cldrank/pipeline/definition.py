@@ -159,20 +159,12 @@ SECTIONS: dict[str, type[Value]] = {
 
 @dataclass(frozen=True)
 class PipelineDefinition:
-    r"""All that a pipeline file says.
+    """All that a pipeline file says.
 
     source, text   the file and what it holds; paths in it are relative to its folder
     seed           of whatever draws
     options        by section, the keys that other functions and classes declare
     formats        for each format of an export, how it is written, and what its features are called there
-
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     file = Path(folder) / "pipeline.toml"
-    ...     _ = file.write_text('seed = 3\nlog.files = "log.csv"\nfeatures.files = "train.txt"')
-    ...     pipeline = read_pipeline(file)
-    >>> pipeline.seed, pipeline.log.files
-    (3, ('log.csv',))
     """
 
     source: Path
@@ -199,13 +191,14 @@ class PipelineDefinition:
         return [name if catalogue.is_reference(name) else str(self.path(name)) for name in named]
 
     def reading_options(self, function: Callable[..., Any]) -> dict[str, Any]:
-        """Those options of the log that a function takes which reads plain logs, or imports others."""
+        """Those options of the log that a function takes; an import has taken its own, so later readers do not."""
         from cldrank.clicks.imports import import_log
 
-        of_import = import_options()
-        names = {*_keywords(function), *vars(LogLayout())} - (set() if self.log.from_ == "plain" else set(of_import))
-        chosen = of_import if function is import_log else names
-        return {name: option for name, option in self.options["log"].items() if name in chosen}
+        takes = {*_keywords(function), *vars(LogLayout())}
+        if self.log.from_ != "plain":
+            of_import = set(_import_options())
+            takes = of_import if function is import_log else takes - of_import
+        return {name: option for name, option in self.options["log"].items() if name in takes}
 
 
 def read_pipeline(path: str | Path) -> PipelineDefinition:
@@ -267,7 +260,7 @@ def _other_keys(place: str, given: Mapping[str, Any]) -> Iterable[str]:
     if place == "log":
         counting = (name for name in _keywords(aggregate) if name not in _NOT_READING)
         is_imported = given.get("from", "plain") in ("ubi", "metarank", "yandex")
-        return [*vars(LogLayout()), *counting, *(import_options() if is_imported else ())]
+        return [*vars(LogLayout()), *counting, *(_import_options() if is_imported else ())]
     if place == "features":
         return [name for name in _keywords(load) if name not in _NOT_LOADING]
     if place == "propensities":
@@ -285,7 +278,7 @@ def _other_keys(place: str, given: Mapping[str, Any]) -> Iterable[str]:
     return ()
 
 
-def import_options() -> list[str]:
+def _import_options() -> list[str]:
     """The options of how the log of another program is imported."""
     from cldrank.clicks.imports import import_log
 
