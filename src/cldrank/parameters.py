@@ -81,7 +81,7 @@ class Parameter:
         if self.optional and str not in self.kinds and text.lower() == "none":
             return None
         value: Any = text
-        for kind in sorted(self.kinds, key=lambda kind: 0 if get_origin(kind) is Literal else 1):  # words come first
+        for kind in sorted(self.kinds, key=_is_no_choice):  # words come first
             with suppress(ValueError):
                 value = _parsed(kind, text)
                 break
@@ -95,6 +95,11 @@ class Parameter:
             return "PATH"
         none = ["none"] if self.optional and self.default is not None else []  # where it is not the same as no option
         return "|".join([*filter(None, map(_metavar, self.kinds)), *none])
+
+
+def _is_no_choice(kind: Any) -> bool:
+    origin: Any = get_origin(kind)
+    return origin is not Literal
 
 
 def _parsed(kind: Any, text: str) -> Any:
@@ -227,9 +232,13 @@ class Learner:
         return _written(self, sorted(declared, key=lambda entry: entry.name))
 
 
-@cache
-def parameters(kind: Any) -> Mapping[str, Parameter]:
+def parameters(kind: type) -> Mapping[str, Parameter]:
     """The parameters of a class by name, in the order of their declaration."""
+    return _declared(kind)
+
+
+@cache
+def _declared(kind: Any) -> Mapping[str, Parameter]:
     hints = get_type_hints(kind)
     declared = {}
     for entry in fields(kind):

@@ -4,6 +4,7 @@ import contextlib
 import importlib.util
 import io
 import json
+import shlex
 import shutil
 import sys
 import warnings
@@ -245,9 +246,14 @@ def test_a_demo_of_other_settings_is_not_mixed_with_this_one(run: Run, left: Pat
     assert (left / "train.parquet").read_bytes() == before
 
 
-def test_a_bare_name_is_not_taken_for_a_word() -> None:
-    here = Demo(Story(quiet=True), Path(), queries=100, seeds=2, linear=True)
-    assert [here.path(name) for name in ("production", "a b/c", "/d")] == ["./production", "'a b/c'", "/d"]
+@pytest.mark.parametrize(
+    ("out", "words"), [(".", "./production"), ("a b/c", "'a b/c'/production"), ("/d", "/d/production")]
+)
+def test_paths_are_words_of_the_shell(out: str, words: str) -> None:
+    """A bare name would be taken for the word `production`."""
+    commands = Demo(Story(quiet=True), Path(out), queries=100, seeds=2, linear=True).show("verdict", chosen="ips")
+    assert f"--production {words} " in commands[0]
+    assert shlex.split(commands[0])[1].endswith("/test.parquet")
 
 
 def test_warnings_are_passed_on(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -26,21 +26,106 @@ from cldrank.wording import count, listed
 
 Facts = dict[str, Any]
 
-DEPTH, MEASURES = 10, ("nDCG@1", "nDCG@3", "AP")
 DEVICES = {"phone": 1.4, "desktop": 0.7}  # how fast examination falls: (1/position)^eta
-_STUDIED = "phone"  # the device of the experiment: its clicks, and the curve that was estimated for it
-# The share of labels that the production ranker has learned from. It is small, so that both biases show: a better one
-# leaves little to gain, as Naive inherits its order. The last lines of the demo invite to try that.
-_FRACTION = 0.002
-_HELD_OUT = 0.2
-_DCG = f"DCG@{DEPTH}"
-_KIND = "web10k-like"
+DECISIVE = "nDCG@3"  # of the measures of the experiment
+_DCG = "DCG@10"
 _LABELS = {"naive": "Naive", "ips": "IPS", "cld": "CLD", "cld-pair": "CLD-pair"}
+_MARK = ".cldrank-demo"  # says that all files here are a demo's, and of which
+_EXTRAS = {"torch": ("PyTorch", "neural"), "xgboost": ("XGBoost", "trees")}
+_STOPPED = 130
+
+# What each step tells first, and its commands. The production ranker has learned from few labels, so that both biases
+# show: a better one leaves little to gain, as Naive inherits its order. The last lines of the demo invite to try that.
+_LOGGED = "-n 5e4 -k 10 --policy neighbour-swaps"
+_SCRIPT = {
+    "log": f"""Log: what people clicked on the pages of the production ranker
+Synthetic, in the shape of WEB10K. The ranker learned from 0.2% of the labels and shows its top 10; on half of the \
+pages two neighbours change places. People examine position k with (1/k)^1.4 on a phone and with (1/k)^0.7 on a \
+desktop; they click what is relevant, and 10% of what is not.
+$ data make web10k-like -n {{queries}} --seed 0 -o {{out}}/train.parquet
+$ data make web10k-like -n {{half}} --skip {{queries}} --seed 0 -o {{out}}/test.parquet
+$ simulate {{out}}/train.parquet {_LOGGED} --eta 1.4 --fraction 0.002 --save-production {{out}}/production --seed 0 \
+--segment device=phone --log {{out}}/log/phone.parquet
+$ simulate {{out}}/train.parquet {_LOGGED} --eta 0.7 --production {{out}}/production --seed 1 \
+--segment device=desktop --log {{out}}/log/desktop.parquet""",
+    "audit": """Audit: what is this log good for?
+Before anything is learned from it. All findings are in audit.html.
+$ clicks audit {out}/log/phone.parquet {out}/log/desktop.parquet --log-column surface=device -f {out}/train.parquet \
+--html {out}/audit.html""",
+    "propensities": """Propensities: how likely is each position to be examined, on each device?
+Pages with two neighbours swapped show the same result at two positions; its clicks tell. A power law, which is the \
+truth here, evens out the noise that the audit warns of.
+$ clicks aggregate {out}/log/phone.parquet {out}/log/desktop.parquet --segment device -f {out}/train.parquet \
+-o {out}/cells.parquet
+$ propensity estimate {out}/cells.parquet --smooth power -o {out}/rho.json
+$ propensity show {out}/rho.json --truth phone={out}/log/phone.parquet.json \
+--truth desktop={out}/log/desktop.parquet.json --plot {out}/propensities.svg""",
+    "methods": """Methods: {ways} ways to learn from such clicks, {seeds} each, measured by labels
+Naive takes clicks as relevance. IPS corrects position bias, Heckman^rank selection bias{both} at once. Oracle sees \
+all labels: the ceiling. Each seed has a production ranker of its own and clicks as on a phone: η = 1.4, and the \
+methods use the estimate of step 3, {assumed:.2f}.
+$ experiment run {out}/demo.toml --out {out}/experiment --retry-failed""",
+    "training": """Train: {models} from the log of step 1, and a choice without labels
+A ranker for production, with the curve of each device. 20% of the queries are held out; their clicks choose.
+$ train naive{model} -f {out}/train.parquet -c {out}/cells.parquet --hold-out 0.2 -o {out}/rankers/{first}
+$ train ips{model} -f {out}/train.parquet -c {out}/cells.parquet -p {out}/rho.json --hold-out 0.2 \
+-o {out}/rankers/{second}
+$ train {best}{model} -f {out}/train.parquet -c {out}/cells.parquet -p {out}/rho.json --hold-out 0.2 \
+-o {out}/rankers/{third}
+$ evaluate {out}/rankers/{first} -f {out}/train.parquet -c {out}/cells.parquet -p {out}/rho.json
+$ evaluate {out}/rankers/{second} -f {out}/train.parquet -c {out}/cells.parquet -p {out}/rho.json
+$ evaluate {out}/rankers/{third} -f {out}/train.parquet -c {out}/cells.parquet -p {out}/rho.json""",
+    "verdict": f"""Verdict: is it better than production? By next week's clicks, without labels
+Other queries, on pages like those of step 1: production's order, two neighbours swapped on half of them. The last \
+command asks the labels, which only a demo has. Gain is 2^label - 1 by labels, and by clicks the probability of a \
+click on what is examined: compare changes, not values.
+$ simulate {{out}}/test.parquet {_LOGGED} --eta 1.4 --production {{out}}/production --seed 2 \
+--segment device=phone --log {{out}}/later/phone.parquet
+$ simulate {{out}}/test.parquet {_LOGGED} --eta 0.7 --production {{out}}/production --seed 3 \
+--segment device=desktop --log {{out}}/later/desktop.parquet
+$ clicks aggregate {{out}}/later/phone.parquet {{out}}/later/desktop.parquet --segment device -f {{out}}/test.parquet \
+-o {{out}}/later.parquet
+$ compare {{out}}/rankers/{{chosen}} production -f {{out}}/test.parquet -c {{out}}/later.parquet -p {{out}}/rho.json \
+--quick --html {{out}}/verdict.html
+$ compare {{out}}/rankers/{{chosen}} {{out}}/production -f {{out}}/test.parquet -m {_DCG}""",
+    "export": """Export: the ranker for OpenSearch, scored as the engine would
+A replay of the engine's arithmetic scores all test candidates; nothing is written if one differs.
+$ export {out}/rankers/{chosen} --to opensearch --check {out}/test.parquet -o {out}/opensearch""",
+    "report": """Report: one page, with links to all others
+The command writes the page of step 4; the demo adds the one to open.
+$ experiment report {out}/experiment""",
+}
+_GO_ON = """What if the production ranker is better? Naive inherits its order.
+$ experiment run {out}/demo.toml --set production.fraction=0.02 --set methods.Production.fraction=0.02 -o {out}/better
+All of this every day, with two gates, on a log of your own:
+$ pipeline new LOG -f FEATURES
+$ pipeline run
+With labelled data of your own, a folder with train.txt and test.txt:
+$ experiment run {out}/demo.toml --data FOLDER -o mine"""
+_EXPERIMENT = """title = "Learning to rank from biased clicks"
+data = {{ name = "web10k-like", train = {train}, test = {test} }}
+seeds = {seeds}
+measures = ["nDCG@1", "nDCG@3", "AP"]
+
+[production]
+fraction = 0.002
+
+[simulation]
+sessions = 100_000
+depth = 10
+eta = 1.4 # of the phone
+assumed_eta = {assumed:.4g} # what was estimated from its log
+noise = 0.1
+
+[methods]
+Production = {{ use = "svm-rank", fraction = 0.002 }}
+"""
 _LINEAR_METHODS = """Naive = {}
 IPS = {}
 "Heckman^rank" = {}
 CLD = {}
-Oracle = {}"""
+Oracle = {}
+"""
 _METHODS = """Naive = { model = "mlp" }
 IPS = { model = "mlp" }
 "Heckman^rank" = {}
@@ -48,10 +133,8 @@ RankAgg = {}
 CLD = {}
 CLD-pair = {}
 "CLD-pair trees" = { use = "cld-pair", model = "trees" }
-Oracle = { model = "mlp" }"""  # as in the paper's table 1, and trees
-_MARK = ".cldrank-demo"  # says that all files here are a demo's, and of which
-_EXTRAS = {"torch": ("PyTorch", "neural"), "xgboost": ("XGBoost", "trees")}
-_STOPPED = 130
+Oracle = { model = "mlp" }
+"""  # as in the paper's table 1, and trees
 
 
 def demo(
@@ -80,17 +163,14 @@ def demo(
     make_folder(out)
     _take_place(out, json.dumps({"queries": queries, "linear": linear, "version": __version__}, indent=2) + "\n")
     week = Demo(Story(quiet=as_json), out, queries, seeds, linear)
-    for step in (
-        week.log,
-        week.audit,
-        week.propensities,
-        week.methods,
-        week.train,
-        week.judge,
-        week.export,
-        week.report,
-    ):
-        step()
+    week.log()
+    week.audit()
+    week.propensities()
+    week.methods()
+    week.train()
+    week.judge()
+    week.export()
+    week.report()
     week.next_steps()
     if as_json:
         print_json({"out": str(out), **week.facts})
@@ -160,19 +240,16 @@ class Demo:
     facts: Facts = field(default_factory=dict)
     told: dict[str, list[str]] = field(default_factory=dict)
 
-    def path(self, name: str) -> str:
-        """A file of the demo as the shell reads it; with a folder, as a bare name may be a word such as production."""
-        path = self.out / name
-        return shlex.quote(str(path) if path.is_absolute() or len(path.parts) > 1 else f"./{path}")
-
-    def logs(self, folder: str) -> str:
-        """The logs of all devices, as arguments of a command."""
-        return " ".join(self.path(f"{folder}/{device}.parquet") for device in DEVICES)
-
-    def run(self, title: str, why: str, commands: list[str], doing: str) -> list[Any]:
-        """Tell what a step is for, show its commands, and run them; their answers."""
+    def show(self, step: str, **names: object) -> list[str]:
+        """Tell what a step is for, and show its commands."""
+        title, why, *lines = _SCRIPT[step].format(out=shlex.quote(str(self.out)), **names).splitlines()
+        commands = [line.removeprefix("$ ") for line in lines]
         self.story.step(title, why, *commands)
-        return [typed(command, doing=doing) for command in commands]
+        return commands
+
+    def run(self, step: str, doing: str, **names: object) -> list[Any]:
+        """Show the commands of a step, and run them; their answers."""
+        return [typed(command, doing=doing) for command in self.show(step, **names)]
 
     def tell(self, step: str, text: str) -> None:
         """A result: told once here, and again on the page."""
@@ -184,20 +261,7 @@ class Demo:
     def log(self) -> None:
         """Data, and a week of clicks on two devices."""
         make_folder(self.out / "log")
-        falls = " and ".join(f"with (1/k)^{eta} on a {device}" for device, eta in DEVICES.items())
-        train, _, *logs = self.run(
-            "Log: what people clicked on the pages of the production ranker",
-            f"Synthetic, in the shape of WEB10K. The ranker learned from {_FRACTION:.1%} of the labels and shows its "
-            f"top {DEPTH}; on half of the pages two neighbours change places. People examine position k {falls}; they "
-            "click what is relevant, and 10% of what is not.",
-            [
-                f"data make {_KIND} -n {self.queries} --seed 0 -o {self.path('train.parquet')}",
-                f"data make {_KIND} -n {self.queries // 2} --skip {self.queries} --seed 0 "
-                f"-o {self.path('test.parquet')}",
-                *self._simulated("train.parquet", "log", 0),
-            ],
-            "making data and a log",
-        )
+        train, _, *logs = self.run("log", "making data and a log", queries=self.queries, half=self.queries // 2)
         pages = sum(int(log["by_position"][0]["impressions"]) for log in logs)
         devices, rows = count(len(logs), "device"), train["rows"]
         self.tell("log", f"{train['queries']:,} queries with {rows:,} candidates, {pages:,} pages on {devices}.")
@@ -205,15 +269,7 @@ class Demo:
 
     def audit(self) -> None:
         """What the log can be used for."""
-        (answer,) = self.run(
-            "Audit: what is this log good for?",
-            "Before anything is learned from it. All findings are in audit.html.",
-            [
-                f"clicks audit {self.logs('log')} --log-column surface=device -f {self.path('train.parquet')} "
-                f"--html {self.path('audit.html')}"
-            ],
-            "auditing the log",
-        )
+        (answer,) = self.run("audit", "auditing the log")
         top, last = answer["by_position"][0], answer["by_position"][-1]
         self.tell(
             "audit",
@@ -228,19 +284,7 @@ class Demo:
 
     def propensities(self) -> None:
         """One curve for each device."""
-        train, cells, rho = (self.path(name) for name in ("train.parquet", "cells.parquet", "rho.json"))
-        truths = " ".join(f"--truth {device}={self.path(f'log/{device}.parquet.json')}" for device in DEVICES)
-        _, answer, _ = self.run(
-            "Propensities: how likely is each position to be examined, on each device?",
-            "Pages with two neighbours swapped show the same result at two positions; its clicks tell. A power law, "
-            "which is the truth here, evens out the noise that the audit warns of.",
-            [
-                f"clicks aggregate {self.logs('log')} --segment device -f {train} -o {cells}",
-                f"propensity estimate {cells} --smooth power -o {rho}",
-                f"propensity show {rho} {truths} --plot {self.path('propensities.svg')}",
-            ],
-            "estimating propensities",
-        )
+        _, answer, _ = self.run("propensities", "estimating propensities")
         self.facts["propensities"] = {device: _eta(answer["segments"][device]["positions"]) for device in DEVICES}
         for device, eta in self.facts["propensities"].items():
             self.tell(
@@ -258,19 +302,15 @@ class Demo:
         from cldrank.report.findings import what_came_out
         from cldrank.report.sections import sections
 
-        methods = _LINEAR_METHODS if self.linear else _METHODS
-        assumed = self.facts["propensities"][_STUDIED]["eta"]
-        save_text(self.out / "demo.toml", self._experiment(methods, assumed))
-        ways = methods.count("\n")  # all but Oracle, which sees no clicks
-        self.run(
-            f"Methods: {ways} ways to learn from such clicks, {count(self.seeds, 'seed')} each, measured by labels",
-            "Naive takes clicks as relevance. IPS corrects position bias, Heckman^rank selection bias"
-            + ("; CLD corrects both" if self.linear else ", RankAgg joins the two; CLD and CLD-pair correct both")
-            + " at once. Oracle sees all labels: the ceiling. Each seed has a production ranker of its own and clicks "
-            f"as on a {_STUDIED}: η = {DEVICES[_STUDIED]}, and the methods use the estimate of step 3, {assumed:.2f}.",
-            [f"experiment run {self.path('demo.toml')} --out {self.path('experiment')} --retry-failed"],
-            "",
-        )
+        assumed = self.facts["propensities"]["phone"]["eta"]
+        methods, both = _METHODS, ", RankAgg joins the two; CLD and CLD-pair correct both"
+        if self.linear:
+            methods, both = _LINEAR_METHODS, "; CLD corrects both"
+        train, test = (json.dumps(str(self.out / name)) for name in ("train.parquet", "test.parquet"))
+        definition = _EXPERIMENT.format(train=train, test=test, seeds=self.seeds, assumed=assumed)
+        save_text(self.out / "demo.toml", definition + methods)
+        ways = len(methods.splitlines()) - 1  # all but Oracle, which sees no clicks
+        self.run("methods", "", ways=ways, seeds=count(self.seeds, "seed"), both=both, assumed=assumed)
         results = load_results(self.out / "experiment")
         self.facts["results"] = [cell.as_dict() for cell in summary(results)]
         if any(cell["failed"] for cell in self.facts["results"]):
@@ -282,38 +322,25 @@ class Demo:
 
     def train(self) -> None:
         """Three rankers from the log itself, and the choice between them, without labels."""
-        models, asked = "linear models", {"naive": "naive", "ips": "ips", "cld": "cld"}
-        if not self.linear:
-            models, asked = (
-                "boosted trees",
-                {f"{name}-trees": f"{name} --model trees" for name in ("naive", "ips", "cld-pair")},
-            )
-        rho, given = f"-p {self.path('rho.json')}", f"-f {self.path('train.parquet')} -c {self.path('cells.parquet')}"
-        commands = [
-            f"train {words} {given}{'' if name.startswith('naive') else f' {rho}'} --hold-out {_HELD_OUT} "
-            f"-o {self.path(f'rankers/{name}')}"
-            for name, words in asked.items()
-        ]
-        commands += [f"evaluate {self.path(f'rankers/{name}')} {given} {rho}" for name in asked]
         make_folder(self.out / "rankers")
-        answers = self.run(
-            f"Train: {models} from the log of step 1, and a choice without labels",
-            f"A ranker for production, with the curve of each device. {_HELD_OUT:.0%} of the queries are held out; "
-            "their clicks choose.",
-            commands,
-            "training rankers, and judging them by held-out clicks",
-        )
-        judged = {name: answer["measures"][_DCG] for name, answer in zip(asked, answers[len(asked) :], strict=True)}
-        best = max(judged, key=lambda name: float(judged[name]["estimate"]))
+        best, models, model, suffix = "cld-pair", "boosted trees", " --model trees", "-trees"
+        if self.linear:
+            best, models, model, suffix = "cld", "linear models", "", ""
+        names = [f"{method}{suffix}" for method in ("naive", "ips", best)]
+        places = dict(zip(("first", "second", "third"), names, strict=True))
+        doing = "training rankers, and judging them by held-out clicks"
+        *_, first, second, third = self.run("training", doing, best=best, models=models, model=model, **places)
+        judged = {name: answer["measures"][_DCG] for name, answer in zip(names, (first, second, third), strict=True)}
+        chosen = max(judged, key=lambda name: float(judged[name]["estimate"]))
         values = [
             f"{label(name)} {value['estimate']:.2f} ({value['low']:.2f} to {value['high']:.2f})"
             for name, value in judged.items()
         ]
-        near = [name for name, value in judged.items() if name != best and value["high"] > judged[best]["low"]]
-        doubt = f", though its interval overlaps with {'that' if len(near) == 1 else 'those'} of "
-        chosen = f"{label(best)} is chosen{doubt + listed(map(label, near)) if near else ''}"
-        self.tell("training", f"{_DCG} by held-out clicks: {listed(values)}; {chosen}.")
-        self.facts |= {"rankers": judged, "chosen": best}
+        near = [label(name) for name in names if name != chosen and judged[name]["high"] > judged[chosen]["low"]]
+        doubt = f", though its interval overlaps with {'that' if len(near) == 1 else 'those'} of {listed(near)}"
+        choice = f"{label(chosen)} is chosen{doubt if near else ''}"
+        self.tell("training", f"{_DCG} by held-out clicks: {listed(values)}; {choice}.")
+        self.facts |= {"rankers": judged, "chosen": chosen}
 
     # -- what is shipped ---------------------------------------------------------------------------------------------
 
@@ -323,23 +350,7 @@ class Demo:
         from cldrank.evaluation.settling import say_way
 
         make_folder(self.out / "later")
-        test, later, ranker = (
-            self.path(name) for name in ("test.parquet", "later.parquet", f"rankers/{self.facts['chosen']}")
-        )
-        *_, clicks, labels = self.run(
-            "Verdict: is it better than production? By next week's clicks, without labels",
-            "Other queries, on pages like those of step 1: production's order, two neighbours swapped on half of them. "
-            "The last command asks the labels, which only a demo has. Gain is 2^label - 1 by labels, and by clicks the "
-            "probability of a click on what is examined: compare changes, not values.",
-            [
-                *self._simulated("test.parquet", "later", len(DEVICES)),
-                f"clicks aggregate {self.logs('later')} --segment device -f {test} -o {later}",
-                f"compare {ranker} production -f {test} -c {later} -p {self.path('rho.json')} --quick "
-                f"--html {self.path('verdict.html')}",
-                f"compare {ranker} {self.path('production')} -f {test} -m {_DCG}",
-            ],
-            "judging by clicks",
-        )
+        *_, clicks, labels = self.run("verdict", "judging by clicks", chosen=self.facts["chosen"])
         seen, true = clicks["measures"][_DCG], labels["measures"][_DCG]
         by_clicks, by_labels = _relative(seen, seen["old"]), _relative(true, true["second"])
         self.tell("verdict", f"clicks alone: {clicks['verdict']}. {clicks['reason']}")
@@ -357,15 +368,7 @@ class Demo:
 
     def export(self) -> None:
         """The ranker for a search engine, with the proof that it scores alike there."""
-        (answer,) = self.run(
-            "Export: the ranker for OpenSearch, scored as the engine would",
-            "A replay of the engine's arithmetic scores all test candidates; nothing is written if one differs.",
-            [
-                f"export {self.path('rankers/' + self.facts['chosen'])} --to opensearch "
-                f"--check {self.path('test.parquet')} -o {self.path('opensearch')}"
-            ],
-            "exporting",
-        )
+        (answer,) = self.run("export", "exporting", chosen=self.facts["chosen"])
         parity = answer["parity"]
         order = "all in the same order" if parity["same_order"] else f"{parity['swapped']:,} pairs change places"
         self.tell(
@@ -383,11 +386,7 @@ class Demo:
         from cldrank.documents import render_html
         from cldrank.report import save_report
 
-        self.story.step(
-            "Report: one page, with links to all others",
-            "The command writes the page of step 4; the demo adds the one to open.",
-            f"experiment report {self.path('experiment')}",
-        )
+        self.show("report")
         (experiment,) = save_report(self.out / "experiment", self.out / "experiment")
         pages = {name: str(self.out / f"{name}.html") for name in ("report", "audit", "verdict")}
         pages |= {"propensities": str(self.out / "propensities.svg"), "experiment": str(experiment)}
@@ -397,58 +396,12 @@ class Demo:
 
     def next_steps(self) -> None:
         """What to try now."""
-        again = f"experiment run {self.path('demo.toml')}"
-        better = "--set production.fraction=0.02 --set methods.Production.fraction=0.02"
         self.story.tell("Go on", style="bold", above=True)
-        for text, commands in {
-            "What if the production ranker is better? Naive inherits its order.": (
-                f"{again} {better} -o {self.path('better')}",
-            ),
-            "All of this every day, with two gates, on a log of your own:": (
-                "pipeline new LOG -f FEATURES",
-                "pipeline run",
-            ),
-            "With labelled data of your own, a folder with train.txt and test.txt:": (
-                f"{again} --data FOLDER -o mine",
-            ),
-        }.items():
-            self.story.tell(text, indent=3)
-            self.story.commands(*commands)
-
-    def _experiment(self, methods: str, assumed: float) -> str:
-        """The experiment as a file, to be changed and run again."""
-        train, test = (json.dumps(str(self.out / name)) for name in ("train.parquet", "test.parquet"))
-        return f"""title = "Learning to rank from biased clicks"
-data = {{ name = "{_KIND}", train = {train}, test = {test} }}
-seeds = {self.seeds}
-measures = {json.dumps(MEASURES)}
-production.fraction = {_FRACTION}
-
-[simulation]
-sessions = 100_000
-depth = {DEPTH}
-eta = {DEVICES[_STUDIED]} # of the {_STUDIED}
-assumed_eta = {assumed:.4g} # what was estimated from its log
-noise = 0.1
-
-[methods]
-Production = {{ use = "svm-rank", fraction = {_FRACTION} }}
-{methods}
-"""
-
-    def _simulated(self, data: str, folder: str, seed: int) -> list[str]:
-        """The commands that make the logs of all devices; the first of all trains the production ranker as well."""
-        production = self.path("production")
-        commands = []
-        for number, (device, eta) in enumerate(DEVICES.items(), start=seed):
-            ranker = (
-                f"--production {production}" if number else f"--fraction {_FRACTION} --save-production {production}"
-            )
-            commands.append(
-                f"simulate {self.path(data)} -n 5e4 -k {DEPTH} --eta {eta} --policy neighbour-swaps {ranker} "
-                f"--seed {number} --segment device={device} --log {self.path(f'{folder}/{device}.parquet')}"
-            )
-        return commands
+        for line in _GO_ON.format(out=shlex.quote(str(self.out))).splitlines():
+            if line.startswith("$ "):
+                self.story.commands(line.removeprefix("$ "))
+            else:
+                self.story.tell(line, indent=3)
 
 
 def label(name: str) -> str:

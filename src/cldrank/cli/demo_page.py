@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from cldrank import documents as doc
-from cldrank.cli.demo import DEVICES, MEASURES, label
+from cldrank.cli.demo import DECISIVE, DEVICES, label
 
 
 def demo_document(out: Path, facts: Mapping[str, Any], told: Mapping[str, Sequence[str]]) -> doc.Document:
@@ -60,4 +60,4 @@ def _methods(out: Path) -> doc.Figure:
 
     (section,) = sections(load_results(out / "experiment"))
     drawn = figures(section, method_looks(section.methods.values()))
-    return next(figure for figure in drawn if figure.title == MEASURES[1])
+    return next(figure for figure in drawn if figure.title == DECISIVE)

@@ -7,6 +7,7 @@ parameter of a method, can be written into a pipeline file without a word here.
 from __future__ import annotations
 
 import inspect
+import re
 import tomllib
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
@@ -29,6 +30,8 @@ _NOT_READING = ("again", "counted", "days", "layout", "segment", "threads")  # o
 _WHERE = ("engine", "master", "memory_limit")  # of `aggregate`: the result does not depend on them
 _NOT_IMPORTING = ("events", "out", "progress", "queries", "rejects", "threads")  # of `import_log`
 _NOT_TRAINING = ("checkpoint", "resume", "tensorboard", "on_epoch", "warm_start")  # of a run
+
+_PARAMETER = re.compile(r"`([a-z]\w*)(?:=([^`]+))?`")  # as messages name one
 
 
 # -- sections ------------------------------------------------------------------------------------------------------
@@ -283,6 +286,24 @@ def _import_options() -> list[str]:
     from cldrank.clicks.imports import import_log
 
     return [name for name in _keywords(import_log) if name not in _NOT_IMPORTING]
+
+
+def in_keys(text: str) -> str:
+    """A message with keys of the file in place of the parameters that it names.
+
+    >>> in_keys("fill in missing values with `missing=0.0`.")
+    'fill in missing values with features.missing = 0.0.'
+    """
+    places: dict[str, list[str]] = {}
+    for place in ("log", "features"):
+        for key in dict.fromkeys(_other_keys(place, {})):
+            places.setdefault(key, []).append(place)
+
+    def key_of(match: re.Match[str]) -> str:
+        (place, *others), value = places.get(match[1], [""]), f" = {match[2]}" if match[2] else ""
+        return f"{place}.{match[1]}{value}" if place and not others else match[0]
+
+    return _PARAMETER.sub(key_of, text)
 
 
 def deciding(options: Mapping[str, Any]) -> dict[str, Any]:

@@ -17,10 +17,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from cldrank.errors import CldrankError, FormatError, UsageError
+from cldrank.errors import CldrankError, FormatError, MissingValueError, UsageError
 from cldrank.files import holding, make_folder, replacing_folder, save_json, save_text, sweep
 from cldrank.fingerprints import commit, versions
-from cldrank.pipeline.definition import PipelineDefinition
+from cldrank.pipeline.definition import PipelineDefinition, in_keys
 from cldrank.pipeline.shipped import check_place, is_shipped, ship, shipped_content
 from cldrank.pipeline.steps import STEPS, UNFINISHED, Say, Workbench, steps_of
 from cldrank.reading import read_json
@@ -217,6 +217,8 @@ class _RunningPipeline:
                 if name == "card":
                     ship(bench, record)
         except CldrankError as error:
+            hint = " In a pipeline file, features.missing = 0 does so." if isinstance(error, MissingValueError) else ""
+            error.args = (in_keys(str(error.args[0])) + hint, *error.args[1:])
             self._note(TaskRecord(name, "failed", decided=str(error)))
             raise
         bench.results[name] = record

@@ -21,7 +21,6 @@ from cldrank.decoding import plain
 from cldrank.errors import (
     CldrankWarning,
     DataError,
-    MissingValueError,
     UnidentifiableError,
     UsageError,
     hearing_warnings,
@@ -217,11 +216,12 @@ def import_task(bench: Workbench) -> Task:
 
     def work(folder: Path) -> Outcome:
         bench.say(f"importing {log.from_}")
-        named = {"queries": log.queries, "events": log.events} if log.from_ == "ubi" else {}
         files = [bench.pipeline.paths(log.files)] if log.files else []
-        paths = {name: bench.pipeline.paths(paths) for name, paths in named.items()}
+        given: dict[str, Any] = {"out": folder / _IMPORTED, "progress": bench.say, **options}
+        if not log.files:
+            given |= {"queries": bench.pipeline.paths(log.queries), "events": bench.pipeline.paths(log.events)}
         make_folder((folder / _IMPORTED).parent)
-        report = import_log(log.from_, *files, **paths, out=folder / _IMPORTED, progress=bench.say, **options)
+        report = import_log(log.from_, *files, **given)
         facts = {key: fact for key, fact in report.as_dict().items() if key not in ("out", "seconds")}
         return Outcome(str(report).splitlines()[0].rstrip(":"), facts)
 
@@ -522,8 +522,6 @@ def _trained(bench: Workbench, folder: Path) -> Outcome:
             ranker = learner.fit(dataset, *needed(learner.required, table, bench.curve)).ranker_
     except UnsafeError as error:
         return Outcome(str(error), {"hold_out": held.as_dict()}, UNSAFE)
-    except MissingValueError as error:
-        raise DataError(f"{error} In a pipeline file, that is missing = 0 in [features].") from None
     if method.status_ == "interrupted":
         raise KeyboardInterrupt  # the fit kept its best ranker so far, which is not the one that was asked for
     command = f"cldrank pipeline run {bench.pipeline.source.name}"
