@@ -112,7 +112,7 @@ def _learned(fit: Fit) -> Learned:
     model = make_method(method["class"], {**method["parameters"], **where})
     refused: tuple[str, ...] = ()
     train, _ = _load(fit.fold)
-    import_what_is_needed(method["class"], method["parameters"])  # so that imports do not count as time of the fit
+    import_what_is_needed(model)  # so that imports do not count as time of the fit
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         start = time.perf_counter()

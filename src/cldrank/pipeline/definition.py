@@ -162,12 +162,20 @@ SECTIONS: dict[str, type[Value]] = {
 
 @dataclass(frozen=True)
 class PipelineDefinition:
-    """All that a pipeline file says.
+    r"""All that a pipeline file says.
 
     source, text   the file and what it holds; paths in it are relative to its folder
     seed           of whatever draws
     options        by section, the keys that other functions and classes declare
     formats        for each format of an export, how it is written, and what its features are called there
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = Path(folder) / "pipeline.toml"
+    ...     _ = file.write_text('seed = 3\nlog.files = "log.csv"\nfeatures.files = "train.txt"')
+    ...     pipeline = read_pipeline(file)
+    >>> pipeline.seed, pipeline.log.files
+    (3, ('log.csv',))
     """
 
     source: Path

@@ -126,7 +126,7 @@ class _Process:
     def __init__(self, work: Callable[[Any], Any], threads: int, group: Hashable = None) -> None:
         self.pipe, its_end = multiprocessing.Pipe()
         spawn = multiprocessing.get_context("spawn")  # a fork inherits locks, but not the threads that hold them
-        self._process = spawn.Process(target=_serve, args=(its_end, work), daemon=True)
+        self._process = spawn.Process(target=_serve, args=(its_end, work))
         with _thread_limit(threads), _interrupts_blocked():
             self._process.start()
         its_end.close()  # so that the pipe ends with the process
