@@ -14,7 +14,7 @@ import shlex
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from functools import partial
+from functools import cache, partial
 from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -31,7 +31,7 @@ from cldrank.files import make_folder, save_json, sweep
 from cldrank.fingerprints import commit, content_hash, versions
 from cldrank.methods.needs import uses_clicks, uses_curve
 from cldrank.reading import read_json
-from cldrank.runs import Outcome, Processes, Store, Task, TaskRecord
+from cldrank.runs import Outcome, Processes, Store, Task
 
 PLAN, TASKS = "plan.json", "tasks"
 Place = tuple[Any, ...]  # experiment, data, fold, setting, method, seed
@@ -283,29 +283,24 @@ def _group(task: Task) -> str:
 
 def _rows(planned: Plan) -> Iterator[dict[str, Any]]:
     """The rows of all units that are finished, by place; the measures of a unit stay in their order."""
-    records: dict[str, TaskRecord | None] = {}
+    find = cache(partial(planned.store.find, "fit"))
     for place, (key, *_) in sorted(planned.places.items()):
-        if key not in records:
-            records[key] = planned.store.find("fit", key)
-        record = records[key]
-        if record is not None:
-            yield from _rows_of(dict(zip(PLACE, place, strict=True)), record)
-
-
-def _rows_of(place: Mapping[str, Any], record: TaskRecord) -> Iterator[dict[str, Any]]:
-    facts = record.facts
-    common = {
-        **place,
-        "unit": record.key,
-        "synthetic": facts.get("synthetic", False),
-        "status": "failed" if record.error else "ok",
-        "error": record.error,
-        "warnings": json.dumps(facts.get("warnings", []), ensure_ascii=False),
-        "seconds": facts.get("seconds", math.nan),
-        "configuration": canonical(record.parameters),
-        "data_fingerprint": record.inputs["data"],
-        "finished": datetime.datetime.fromisoformat(record.finished),
-        **facts["origin"],
-    }
-    for measure in record.parameters["measures"]:
-        yield {**common, "measure": measure, "value": facts.get("values", {}).get(measure, math.nan)}
+        record = find(key)
+        if record is None:
+            continue
+        facts = record.facts
+        common = {
+            **dict(zip(PLACE, place, strict=True)),
+            "unit": record.key,
+            "synthetic": facts.get("synthetic", False),
+            "status": "failed" if record.error else "ok",
+            "error": record.error,
+            "warnings": json.dumps(facts.get("warnings", []), ensure_ascii=False),
+            "seconds": facts.get("seconds", math.nan),
+            "configuration": canonical(record.parameters),
+            "data_fingerprint": record.inputs["data"],
+            "finished": datetime.datetime.fromisoformat(record.finished),
+            **facts["origin"],
+        }
+        for measure in record.parameters["measures"]:
+            yield {**common, "measure": measure, "value": facts.get("values", {}).get(measure, math.nan)}
