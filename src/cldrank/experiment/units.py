@@ -26,7 +26,7 @@ from cldrank.experiment.datasets import Fold, find_folds
 from cldrank.experiment.definition import Experiment
 from cldrank.experiment.makers import Maker, maker
 from cldrank.experiment.results import PLACE, save_results
-from cldrank.experiment.work import Fit, fit_unit
+from cldrank.experiment.work import UnitFit, fit_unit
 from cldrank.files import make_folder, save_json, sweep
 from cldrank.fingerprints import commit, content_hash, versions
 from cldrank.methods.needs import uses_clicks, uses_curve
@@ -48,7 +48,7 @@ class Unit:
     setting: str
     method: str
     seed: int
-    fit: Fit
+    fit: UnitFit
     conditions: str
 
     @property
@@ -100,7 +100,7 @@ def _units(experiment: Experiment) -> Iterator[Unit]:
                 for method in setting.experiment.methods:
                     made = makers[setting.varied, method.label]
                     described = canonical(_configuration(setting.experiment, made, fold, seed))
-                    fit = Fit(fold, described, made.parameters.get("device"))
+                    fit = UnitFit(fold, described, made.parameters.get("device"))
                     yield Unit(experiment.name, setting.varied, method.label, seed, fit, conditions)
 
 

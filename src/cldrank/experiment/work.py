@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Fit:
+class UnitFit:
     """A fit and its evaluation.
 
     configuration   all that decides the result, as canonical JSON
@@ -48,7 +48,7 @@ class Fit:
         return int(self.described.get("loop", {"rounds": 1})["rounds"])
 
     @property
-    def before(self) -> Fit:
+    def before(self) -> UnitFit:
         """The round before it."""
         earlier = {**self.described, "loop": {"rounds": self.rounds - 1}}
         return replace(self, configuration=canonical(earlier))
@@ -63,7 +63,7 @@ class Learned(NamedTuple):
     seconds: float
 
 
-def fit_unit(fit: Fit, origin: Mapping[str, str], folder: Path) -> Outcome:
+def fit_unit(fit: UnitFit, origin: Mapping[str, str], folder: Path) -> Outcome:
     """Fit a method and measure it; whatever goes wrong is part of the outcome.
 
     origin   what the record says about where the result comes from
@@ -80,7 +80,7 @@ def fit_unit(fit: Fit, origin: Mapping[str, str], folder: Path) -> Outcome:
         return Outcome(error=text, facts=facts)
 
 
-def _measured(fit: Fit) -> dict[str, Any]:
+def _measured(fit: UnitFit) -> dict[str, Any]:
     from cldrank.evaluation import evaluate
 
     train, test = _load(fit.fold)
@@ -99,7 +99,7 @@ def _measured(fit: Fit) -> dict[str, Any]:
     }
 
 
-def _learned(fit: Fit) -> Learned:
+def _learned(fit: UnitFit) -> Learned:
     from cldrank.propensity import Propensities
 
     clicks, propensities = None, None
@@ -135,12 +135,12 @@ def _load(fold: Fold) -> tuple[RankingDataset, RankingDataset]:
 
 
 @lru_cache(maxsize=4)
-def _round(fit: Fit) -> Learned:
+def _round(fit: UnitFit) -> Learned:
     """A round of a loop. Its unit computes it, the next round begins with it; if it is not at hand, it is made anew."""
     return _learned(fit)
 
 
-def _production(fit: Fit) -> Any:
+def _production(fit: UnitFit) -> Any:
     return _svm_rank(fit.fold, canonical(fit.described["production"]), fit.described["seed"])
 
 
@@ -150,7 +150,7 @@ def _svm_rank(fold: Fold, production: str, seed: int) -> Any:
     return make_method("svm-rank", {"seed": seed, **json.loads(production)}).fit(_load(fold)[0])
 
 
-def _log(fit: Fit) -> ClickTable:
+def _log(fit: UnitFit) -> ClickTable:
     """All clicks so far: on the pages of the production ranker; in a loop, then on those of each ranker deployed."""
     production, simulation = (canonical(fit.described[name]) for name in ("production", "simulation"))
     if fit.rounds == 1:
