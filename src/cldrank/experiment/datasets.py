@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from cldrank import catalogue
 from cldrank._version import __version__
 from cldrank.arguments import shortened
+from cldrank.data import synthetic
+from cldrank.data.dataset import RankingDataset
+from cldrank.data.loading import feature_files, load
+from cldrank.data.store import stored
 from cldrank.errors import DataError, UsageError
 from cldrank.experiment.definition import Data
 from cldrank.fingerprints import content_hash, file_fingerprint
-
-if TYPE_CHECKING:
-    from cldrank.data.dataset import RankingDataset
 
 _EVERY_FOLD = ("mq2007", "mq2008")  # small sets: by custom, the mean over all folds is reported
 
@@ -54,8 +54,6 @@ def find_folds(data: Data) -> list[Fold]:
 
 
 def _folds(data: Data) -> list[Fold]:
-    from cldrank.data import synthetic
-
     if data.train or data.test:
         if not (data.train and data.test) or data.folds:
             raise UsageError("data: files are named by train and test, both of them, and have no folds.")
@@ -81,8 +79,6 @@ def _of_catalogue(data: Data) -> list[Fold]:
     try:
         source = catalogue.get(name)
     except UsageError as error:
-        from cldrank.data import synthetic
-
         kinds = ", ".join(synthetic.KINDS)
         raise UsageError(
             f"{error} Or name a synthetic kind ({kinds}), or a folder with train and test files."
@@ -102,8 +98,6 @@ def _of_catalogue(data: Data) -> list[Fold]:
 
 
 def _of_files(name: str, train: Sequence[str], test: Sequence[str]) -> Fold:
-    from cldrank.data.loading import feature_files
-
     files = [file.path for part in (train, test) for file in feature_files(list(part))]
     return Fold(name, "", _fingerprint(files), tuple(train), tuple(test))
 
@@ -117,9 +111,6 @@ def _part(folder: Path, name: str) -> str:
 
 
 def _synthetic(made: Data) -> tuple[RankingDataset, RankingDataset]:
-    from cldrank.data import synthetic
-    from cldrank.data.store import stored
-
     total = made.queries + made.test_queries
     decides = {"experiment": True, **made.get_params()}
     whole = stored(lambda _: synthetic.make(made.name, total, made.seed), [], decides)
@@ -128,8 +119,6 @@ def _synthetic(made: Data) -> tuple[RankingDataset, RankingDataset]:
 
 def _loaded(train: list[str], test: list[str]) -> tuple[RankingDataset, RankingDataset]:
     """Both parts, with the same number of features: rows of text may leave out the last ones."""
-    from cldrank.data.loading import load
-
     parts = [load(train), load(test)]
     width = max(part.n_features for part in parts)
     for index, files in enumerate((train, test)):

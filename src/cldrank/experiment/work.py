@@ -10,18 +10,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
+import numpy as np
+
+from cldrank.clicks.simulate import PositionBased, Simulation, TopK
+from cldrank.clicks.table import ClickTable
+from cldrank.data.dataset import RankingDataset
 from cldrank.decoding import canonical, plain
 from cldrank.errors import CldrankError, DataError
+from cldrank.evaluation import evaluate, scores_of
 from cldrank.experiment.datasets import Fold
 from cldrank.experiment.makers import import_what_is_needed, make_method
+from cldrank.propensity import Propensities
 from cldrank.runs import Outcome
 from cldrank.safety import UnsafeError
-
-if TYPE_CHECKING:
-    from cldrank.clicks.table import ClickTable
-    from cldrank.data.dataset import RankingDataset
 
 
 @dataclass(frozen=True)
@@ -81,8 +84,6 @@ def fit_unit(fit: UnitFit, origin: Mapping[str, str], folder: Path) -> Outcome:
 
 
 def _measured(fit: UnitFit) -> dict[str, Any]:
-    from cldrank.evaluation import evaluate
-
     train, test = _load(fit.fold)
     learned = _round(fit) if "loop" in fit.described else _learned(fit)
     measures = fit.described["measures"]
@@ -100,8 +101,6 @@ def _measured(fit: UnitFit) -> dict[str, Any]:
 
 
 def _learned(fit: UnitFit) -> Learned:
-    from cldrank.propensity import Propensities
-
     clicks, propensities = None, None
     if "simulation" in fit.described:
         clicks = _log(fit)
@@ -155,10 +154,6 @@ def _log(fit: UnitFit) -> ClickTable:
     production, simulation = (canonical(fit.described[name]) for name in ("production", "simulation"))
     if fit.rounds == 1:
         return _first_clicks(fit.fold, production, simulation, fit.described["seed"])
-    import numpy as np
-
-    from cldrank.evaluation import scores_of
-
     before = _round(fit.before)
     scores = scores_of(before.model, _load(fit.fold)[0])
     # the same for all methods, so that their users draw the same queries
@@ -174,8 +169,6 @@ def _first_clicks(fold: Fold, production: str, simulation: str, seed: int) -> Cl
 
 def _drawn(fold: Fold, scores: Any, simulation: str, seed: int) -> ClickTable:
     """The clicks on the pages of a ranker that gives the training rows these scores."""
-    from cldrank.clicks.simulate import PositionBased, Simulation, TopK
-
     chosen = json.loads(simulation)
     return Simulation(
         _load(fold)[0],

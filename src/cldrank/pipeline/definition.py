@@ -16,11 +16,21 @@ from typing import Any, Literal
 
 from cldrank import catalogue
 from cldrank.arguments import check_whole, shortened
+from cldrank.clicks.aggregate import aggregate
+from cldrank.clicks.days import n_days
+from cldrank.clicks.imports import import_log
 from cldrank.clicks.log.layout import LogLayout
+from cldrank.data.loading import load
 from cldrank.decoding import check_keys, check_plain, decode, decode_word, keys_of
 from cldrank.errors import CldrankError, FormatError, UsageError
+from cldrank.evaluation.click_measures import parse_click_measures
 from cldrank.evaluation.click_results import Decision
+from cldrank.evaluation.off_policy import off_policy
+from cldrank.export.format import format_named
+from cldrank.methods.needs import uses_clicks
+from cldrank.methods.registry import configured, default_model, methods, settings_of, usable_models
 from cldrank.parameters import Value, parameter, parameters, value
+from cldrank.propensity import Propensities, PropensityEstimator, estimators
 from cldrank.reading import reading
 
 AS_SHIPPED = "shipped"  # of verdict.against: whatever export.folder holds
@@ -203,8 +213,6 @@ class PipelineDefinition:
 
     def reading_options(self, function: Callable[..., Any]) -> dict[str, Any]:
         """Those options of the log that a function takes; an import has taken its own, so later readers do not."""
-        from cldrank.clicks.imports import import_log
-
         takes = {*_keywords(function), *vars(LogLayout())}
         if self.log.from_ != "plain":
             of_import = set(_import_options())
@@ -263,11 +271,6 @@ def _decoded(table: Mapping[str, Any], file: Path, text: str) -> PipelineDefinit
 
 def _other_keys(place: str, given: Mapping[str, Any]) -> Iterable[str]:
     """The keys of a section that functions and classes declare."""
-    from cldrank.clicks.aggregate import aggregate
-    from cldrank.data.loading import load
-    from cldrank.methods.registry import default_model, methods, settings_of, usable_models
-    from cldrank.propensity import PropensityEstimator, estimators
-
     if place == "log":
         counting = (name for name in _keywords(aggregate) if name not in _NOT_READING)
         is_imported = given.get("from", "plain") in ("ubi", "metarank", "yandex")
@@ -291,8 +294,6 @@ def _other_keys(place: str, given: Mapping[str, Any]) -> Iterable[str]:
 
 def _import_options() -> list[str]:
     """The options of how the log of another program is imported."""
-    from cldrank.clicks.imports import import_log
-
     return [name for name in _keywords(import_log) if name not in _NOT_IMPORTING]
 
 
@@ -331,8 +332,6 @@ def _keywords(function: Callable[..., Any]) -> list[str]:
 
 
 def _format(name: str, table: Any) -> tuple[FormatSettings, Mapping[str, str]]:
-    from cldrank.export.format import format_named
-
     _placed("export.to", format_named, name)
     if not isinstance(table, Mapping):
         return decode(FormatSettings, table, f"export.{name}"), {}  # which refuses it
@@ -358,10 +357,6 @@ def _placed(place: str, function: Callable[..., Any], *arguments: Any, **named: 
 
 
 def _check(pipeline: PipelineDefinition) -> None:
-    from cldrank.clicks.days import n_days
-    from cldrank.evaluation.click_measures import parse_click_measures
-    from cldrank.evaluation.off_policy import off_policy
-
     log, verdict = pipeline.log, pipeline.verdict
     if log.from_ == "ubi" and (log.files or not log.queries or not log.events):
         raise UsageError('log: from = "ubi" takes queries and events, two sets of files, and no others.')
@@ -389,8 +384,6 @@ def _check(pipeline: PipelineDefinition) -> None:
 
 def _check_curve(pipeline: PipelineDefinition) -> None:
     """One source of propensities; an estimator is made once to check its parameters."""
-    from cldrank.propensity import Propensities, estimators
-
     chosen, options = pipeline.propensities, pipeline.options["propensities"]
     ways = [bool(chosen.assume), bool(chosen.file), bool(options) or chosen.method != "auto"]
     if sum(ways) > 1:
@@ -411,9 +404,6 @@ def _check_curve(pipeline: PipelineDefinition) -> None:
 
 def _check_training(pipeline: PipelineDefinition) -> None:
     """The method is made once to check its parameters."""
-    from cldrank.methods.needs import uses_clicks
-    from cldrank.methods.registry import configured, methods
-
     chosen = pipeline.train
     method = _placed("train", configured, methods()[chosen.method], dict(pipeline.options["train"]))
     _placed("train", method.check)

@@ -13,9 +13,18 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import pyarrow.parquet as pq
+
+from cldrank.auditing import Audit, audit, audit_table
+from cldrank.clicks.aggregate import aggregate
+from cldrank.clicks.days import DayFolder
 from cldrank.clicks.holding_out import HeldOut
+from cldrank.clicks.imports import import_log
+from cldrank.clicks.table import ClickTable
+from cldrank.data.dataset import RankingDataset
+from cldrank.data.loading import feature_files, group_paths_of, load
 from cldrank.data.query_hash import held_out
 from cldrank.decoding import plain
 from cldrank.errors import (
@@ -34,6 +43,7 @@ from cldrank.files import make_folder, save_json, save_text, scratch
 from cldrank.fingerprints import content_hash, file_fingerprint
 from cldrank.methods.evidence import needed
 from cldrank.methods.registry import configured, methods
+from cldrank.models import Epoch
 from cldrank.pipeline.definition import AS_SHIPPED, USERS, PipelineDefinition, deciding
 from cldrank.pipeline.shipped import RANKER, shipped_content, shipped_place
 from cldrank.propensity import SegmentPropensities, estimators, logged_probability
@@ -41,19 +51,13 @@ from cldrank.propensity.affine_clicks import curve_of
 from cldrank.propensity.comparing import choose_method, fitted_curve, fitted_segments
 from cldrank.propensity.curve_document import save_chart
 from cldrank.propensity.curve_files import load_curve, parse_curve
+from cldrank.propensity.segment_propensities import Curve
 from cldrank.rankers import load_ranker
 from cldrank.runs import Outcome, Store, Task, TaskRecord
 from cldrank.safety import Safe, UnsafeError
-from cldrank.tables import table_files
+from cldrank.tables import open_table, table_files
 from cldrank.tables.sources import text_files
 from cldrank.wording import count, listed
-
-if TYPE_CHECKING:
-    from cldrank.auditing import Audit
-    from cldrank.clicks.table import ClickTable
-    from cldrank.data.dataset import RankingDataset
-    from cldrank.models import Epoch
-    from cldrank.propensity.segment_propensities import Curve
 
 Say = Callable[[str], None]
 UNFINISHED = "unfinished"  # the folder with the states of fits that were stopped
@@ -121,8 +125,6 @@ class Workbench:
 
     def _files(self, name: str) -> dict[str, Path]:
         """The files of an input as they are now, by their paths as seen from where the pipeline lies."""
-        from cldrank.data.loading import feature_files, group_paths_of
-
         pipeline, log = self.pipeline, self.pipeline.log
         if name == "features":
             groups = group_paths_of(pipeline.options["features"].get("groups")) or []
@@ -163,8 +165,6 @@ class Workbench:
 
     def counting(self) -> dict[str, Any]:
         """The options of how the log is read and counted."""
-        from cldrank.clicks.aggregate import aggregate
-
         segment = self.pipeline.propensities.segment
         return self.pipeline.reading_options(aggregate) | ({"segment": segment} if segment else {})
 
@@ -177,15 +177,11 @@ class Workbench:
     @cached_property
     def dataset(self) -> RankingDataset:
         """The candidates with their features."""
-        from cldrank.data.loading import load
-
         return load(self.pipeline.paths(self.pipeline.features.files), **self.pipeline.options["features"])
 
     @cached_property
     def clicks(self) -> ClickTable:
         """The cells, on the candidates."""
-        from cldrank.clicks.table import ClickTable
-
         return ClickTable.read(self.result("aggregate", "cells.parquet"), self.dataset)
 
     @cached_property
@@ -209,8 +205,6 @@ def _fingerprints(files: Mapping[str, Path]) -> dict[str, str]:
 
 def import_task(bench: Workbench) -> Task:
     """Make a plain log of one that another program wrote, as `cldrank clicks import` does."""
-    from cldrank.clicks.imports import import_log
-
     log = bench.pipeline.log
     options = bench.pipeline.reading_options(import_log)
 
@@ -231,8 +225,6 @@ def import_task(bench: Workbench) -> Task:
 
 def audit_task(bench: Workbench) -> Task:
     """Find out whether the log is fit to be learned from; a verdict as bad as `stop_at` ends the run."""
-    from cldrank.auditing import audit
-
     options, segment = bench.pipeline.reading_options(audit), bench.pipeline.propensities.segment
 
     def work(folder: Path) -> Outcome:
@@ -253,8 +245,6 @@ def window_audit_task(bench: Workbench) -> Task:
     """Audit the days that are learned from, which are not all that the log holds, or more than it still holds."""
 
     def work(folder: Path) -> Outcome:
-        from cldrank.auditing import audit_table
-
         bench.say("auditing the window")
         days = bench.results["aggregate"].facts["days"]
         seen = f"{count(len(days), 'day')} from {days[0]} to {days[-1]}"
@@ -302,8 +292,6 @@ def days_task(bench: Workbench) -> Task:
     every = {**remembered.get(identity, {}), **files}
 
     def work(folder: Path) -> Outcome:
-        from cldrank.clicks.table import ClickTable
-
         records = {name: _counted(bench, name, key, options) for name, key in every.items()}
         save_json(memory, {**remembered, identity: every})
         by_day: dict[str, list[Path]] = {}
@@ -344,8 +332,6 @@ def _counted(bench: Workbench, name: str, fingerprint: str, options: Mapping[str
     """What was counted of one file of the log, day by day; counted now, unless it was before."""
 
     def work(folder: Path) -> Outcome:
-        from cldrank.clicks.aggregate import aggregate
-
         path = bench.log_files()[name]
         if not _has_rows(path):
             return Outcome(facts={"rows": 0, "set_aside": 0})
@@ -369,8 +355,6 @@ def _counted(bench: Workbench, name: str, fingerprint: str, options: Mapping[str
 
 
 def _has_rows(path: Path) -> bool:
-    from cldrank.tables import open_table
-
     if not path.stat().st_size:
         return False
     with open_table(path) as table:
@@ -417,17 +401,11 @@ def aggregate_task(bench: Workbench) -> Task:
 
 
 def _window(bench: Workbench) -> tuple[ClickTable, dict[str, Any]]:
-    from cldrank.clicks.days import DayFolder
-
     days, last = DayFolder(bench.result("days", "days")), bench.pipeline.window.last
     return days.read(bench.dataset, last=last), {"days": [str(day) for day in days.window(last)]}
 
 
 def _whole_log(bench: Workbench, folder: Path) -> tuple[ClickTable, dict[str, Any]]:
-    import pyarrow.parquet as pq
-
-    from cldrank.clicks.aggregate import aggregate
-
     counted = aggregate(bench.log_paths(), bench.dataset, **bench.counting())
     pq.write_table(counted.rejects, folder / "rejects.parquet")
     account = counted.account
