@@ -15,16 +15,7 @@ from cldrank.cli import options
 from cldrank.cli.clicks_audit import BLOCKED
 from cldrank.cli.compare import EXIT_CODES
 from cldrank.cli.log_options import log_columns
-from cldrank.cli.output import (
-    console,
-    messages,
-    print_error,
-    print_json,
-    print_line,
-    print_warning,
-    say,
-    working,
-)
+from cldrank.cli.output import console, messages, print_error, print_json, print_line, print_warning, say, working
 from cldrank.errors import CldrankError, UsageError
 from cldrank.files import save_text
 from cldrank.wording import duration

@@ -12,7 +12,7 @@ import tomllib
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_type_hints
 
 from cldrank import catalogue
 from cldrank.arguments import check_whole, shortened
@@ -40,7 +40,6 @@ _NOT_READING = ("again", "counted", "days", "layout", "segment", "threads")  # o
 _WHERE = ("engine", "master", "memory_limit")  # of `aggregate`: the result does not depend on them
 _NOT_IMPORTING = ("events", "out", "progress", "queries", "rejects", "threads")  # of `import_log`
 _NOT_TRAINING = ("checkpoint", "resume", "tensorboard", "on_epoch", "warm_start")  # of a run
-
 _PARAMETER = re.compile(r"`([a-z]\w*)(?:=([^`]+))?`")  # as messages name one
 
 
@@ -154,19 +153,6 @@ class RunsSettings(Value):
     keep: int = parameter(default=30, least=1, about="runs to keep, with the results that they refer to")
 
 
-SECTIONS: dict[str, type[Value]] = {
-    "log": LogSettings,
-    "features": FeatureSettings,
-    "audit": AuditSettings,
-    "window": WindowSettings,
-    "propensities": CurveSettings,
-    "train": TrainSettings,
-    "verdict": VerdictSettings,
-    "export": ExportSettings,
-    "runs": RunsSettings,
-}
-
-
 # -- the whole -----------------------------------------------------------------------------------------------------
 
 
@@ -218,6 +204,13 @@ class PipelineDefinition:
             of_import = set(_import_options())
             takes = of_import if function is import_log else takes - of_import
         return {name: option for name, option in self.options["log"].items() if name in takes}
+
+
+SECTIONS: dict[str, type[Value]] = {  # the tables of a file, in its order
+    name: kind
+    for name, kind in get_type_hints(PipelineDefinition).items()
+    if isinstance(kind, type) and issubclass(kind, Value)
+}
 
 
 def read_pipeline(path: str | Path) -> PipelineDefinition:

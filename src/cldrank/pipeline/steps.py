@@ -27,14 +27,7 @@ from cldrank.data.dataset import RankingDataset
 from cldrank.data.loading import feature_files, group_paths_of, load
 from cldrank.data.query_hash import held_out
 from cldrank.decoding import plain
-from cldrank.errors import (
-    CldrankWarning,
-    DataError,
-    UnidentifiableError,
-    UsageError,
-    hearing_warnings,
-    warn,
-)
+from cldrank.errors import CldrankWarning, DataError, UnidentifiableError, UsageError, hearing_warnings, warn
 from cldrank.evaluation import compare
 from cldrank.evaluation.orders import PRODUCTION
 from cldrank.export import export_ranker
