@@ -114,7 +114,7 @@ def is_of_kind(kind: Any, given: Any, bounds: Bounds = NO_BOUNDS) -> bool:
         return _is_among(given, get_args(kind))
     if origin in (tuple, Sequence):
         listed = isinstance(given, Sequence) and not isinstance(given, str | bytes)
-        return listed and all(is_of_kind(get_args(kind)[0], one, bounds) for one in given)
+        return listed and all(is_of_kind(get_args(kind)[0], part, bounds) for part in given)
     return kind is Any or isinstance(given, origin or kind) or (origin is Callable and callable(given))
 
 
@@ -160,7 +160,7 @@ def as_json(given: Any) -> Any:
     """
     try:
         plain = json.dumps(
-            given, default=lambda one: one.item() if hasattr(one, "item") else repr(one), allow_nan=False
+            given, default=lambda value: value.item() if hasattr(value, "item") else repr(value), allow_nan=False
         )
         return json.loads(plain)
     except (ValueError, TypeError, RecursionError):

@@ -9,14 +9,13 @@ import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, TypeVar, get_args, get_origin
 
-from cldrank.arguments import one_of, shortened
+from cldrank.arguments import one_of, requirements, shortened
 from cldrank.errors import UsageError
 from cldrank.parameters import Parameter, Value, parameters
 from cldrank.reading import reason
 
 Decoded = TypeVar("Decoded", bound=Value)
 
-_KINDS = {int: "a whole number", float: "a number", str: "a text", bool: "true or false"}
 _DEEPEST = 50
 _LARGEST = (1 << 63) - 1
 _LONGEST = 80  # letters of a place in a message
@@ -60,11 +59,11 @@ def nested(key: str, value: Any) -> dict[str, Any]:
 
 def merged(table: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
     """A table with some of its entries changed, at any depth."""
-    found = dict(table)
+    changed = dict(table)
     for key, value in changes.items():
-        old = found.get(key)
-        found[key] = merged(old, value) if isinstance(old, Mapping) and isinstance(value, Mapping) else value
-    return found
+        old = changed.get(key)
+        changed[key] = merged(old, value) if isinstance(old, Mapping) and isinstance(value, Mapping) else value
+    return changed
 
 
 def dotted(table: Any, before: str = "") -> Iterator[tuple[str, Any]]:
@@ -136,13 +135,14 @@ def decode(kind: type[Decoded], table: Any, place: str) -> Decoded:
 
 def keys_of(kind: type[Value]) -> dict[str, Parameter]:
     """The parameters of a value by the keys that a file has for them."""
-    return {name.removesuffix("_"): one for name, one in parameters(kind).items()}
+    return {name.removesuffix("_"): known for name, known in parameters(kind).items()}
 
 
 def decode_text(value: Any, place: str) -> str:
     """A text, refused if it is anything else."""
-    found: str = _scalar(value, str, place)
-    return found
+    if not isinstance(value, str):
+        raise UsageError(f"{place} must be a text, not {shortened(value)}.")
+    return value
 
 
 def check_plain(table: Any, place: str = "") -> None:
@@ -159,8 +159,14 @@ def check_plain(table: Any, place: str = "") -> None:
             raise UsageError(f"{name} must be a text without the character NUL, not {shortened(value)}.")
         if isinstance(value, float) and not math.isfinite(value):
             raise UsageError(f"{name} must be a finite number, not {value}.")
-        if isinstance(value, int) and abs(value) > _LARGEST:
-            raise UsageError(f"{name} is too large: a number must fit into 64 bits.")
+        if isinstance(value, int):
+            _checked_size(value, name)
+
+
+def _checked_size(number: int, place: str) -> int:
+    if abs(number) > _LARGEST:
+        raise UsageError(f"{place} is too large: a number must fit into 64 bits.")
+    return number
 
 
 def leaves(table: Any, place: str = "") -> Iterator[tuple[str, Any]]:
@@ -190,32 +196,23 @@ def check_keys(table: Mapping[str, Any], known: Iterable[str], place: str) -> No
             raise UsageError(f"{_joined(place, key)} is unknown.{guess(key, names)} Known here: {', '.join(names)}.")
 
 
-def _decoded(value: Any, known: Parameter, place: str) -> Any:
-    kind = known.kinds[0]  # X or X | None: TOML has no null, so a value is always an X
+def _decoded(given: Any, known: Parameter, place: str) -> Any:
+    """A value as its parameter takes it: one item is a list of one, and a whole number may be written as 1e5."""
+    value, kind = given, known.kinds[0]  # X or X | None: TOML has no null, so a value is always an X
     if get_origin(kind) is tuple:
-        items = value if isinstance(value, list | tuple) else [value]
-        return tuple(_scalar(item, get_args(kind)[0], place) for item in items)
-    found = _scalar(value, kind, place)
-    if get_origin(kind) is Literal:
-        return found
-    if not known.accepts(found):
-        raise UsageError(f"{place} must be {_KINDS[kind]}{known.bounds.words}, not {shortened(value)}.")
-    return found
-
-
-def _scalar(value: Any, kind: Any, place: str) -> Any:
-    if get_origin(kind) is Literal:
-        return decode_word(value, get_args(kind), place)
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    if kind is int and number and value == int(value):  # so that sessions may be written as 1e5
-        if abs(value) > _LARGEST:
-            raise UsageError(f"{place} is too large: a number must fit into 64 bits.")
-        return int(value)
-    if kind is float and number:
-        return float(value)
-    if kind in (str, bool) and isinstance(value, kind):
-        return value
-    raise UsageError(f"{place} must be {_KINDS[kind]}, not {shortened(value)}.")
+        value = tuple(given) if isinstance(given, list | tuple) else (given,)
+    elif kind is int and isinstance(given, float) and given.is_integer():
+        value = _checked_size(int(given), place)
+    elif kind is float and type(given) is int:
+        value = float(given)
+    single = get_args(kind)[0] if get_origin(kind) is tuple else kind
+    if get_origin(single) is Literal:
+        for word in value if isinstance(value, tuple) else (value,):
+            decode_word(word, get_args(single), place)
+    if not known.accepts(value):
+        words = "true or false" if kind is bool else one_of(requirements(kind, known.bounds))
+        raise UsageError(f"{place} must be {words}, not {shortened(given)}.")
+    return value
 
 
 def decode_word(value: Any, words: Sequence[str], place: str) -> str:

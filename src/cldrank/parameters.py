@@ -46,7 +46,7 @@ class Parameter:
     def kinds(self) -> tuple[Any, ...]:
         """The types that it may have, without None."""
         union = get_origin(self.kind) in (Union, types.UnionType)
-        return tuple(one for one in (get_args(self.kind) if union else (self.kind,)) if one is not type(None))
+        return tuple(kind for kind in (get_args(self.kind) if union else (self.kind,)) if kind is not type(None))
 
     @property
     def optional(self) -> bool:
@@ -56,14 +56,14 @@ class Parameter:
     @property
     def requirement(self) -> str:
         """What it must be, in words, such as `a number above 0 and up to 1, or None`."""
-        words = one_of([words for one in self.kinds for words in requirements(one, self.bounds)])
+        words = one_of([words for kind in self.kinds for words in requirements(kind, self.bounds)])
         return f"{words}, or None" if self.optional else words
 
     def accepts(self, value: Any) -> bool:
         """Whether a value is of its type and within its bounds."""
         if value is None:
             return self.optional or self.kind is Any
-        return any(is_of_kind(one, value, self.bounds) for one in self.kinds)
+        return any(is_of_kind(kind, value, self.bounds) for kind in self.kinds)
 
     def check(self, value: Any, typed: str | None = None) -> None:
         """Refuse a value that it does not accept; `typed` is how it was written on a command line."""
@@ -91,7 +91,7 @@ class Parameter:
     @property
     def metavar(self) -> str:
         """What stands for its value in a help text, such as `NUMBER|profile`."""
-        if any(get_origin(one) is PathLike for one in self.kinds):
+        if any(get_origin(kind) is PathLike for kind in self.kinds):
             return "PATH"
         none = ["none"] if self.optional and self.default is not None else []  # where it is not the same as no option
         return "|".join([*filter(None, map(_metavar, self.kinds)), *none])
@@ -173,10 +173,10 @@ def documented(kind: Kind) -> Kind:
     made: Any = kind
     first: Any = next(base for base in reversed(kind.__mro__) if "__dataclass_fields__" in vars(base))
     told = set() if first is kind else {entry.name for entry in fields(first)}  # the first says what all fits leave
-    left = {one.name: one.metadata[_LEFT] for one in fields(made) if _LEFT in one.metadata and one.name not in told}
-    given = {
-        f"{one.name}={shortened(one.default)}": f"{one.about} ({one.requirement})" for one in parameters(kind).values()
-    }
+    after = (entry for entry in fields(made) if _LEFT in entry.metadata and entry.name not in told)
+    left = {entry.name: entry.metadata[_LEFT] for entry in after}
+    declared = parameters(kind).items()
+    given = {f"{name}={shortened(known.default)}": f"{known.about} ({known.requirement})" for name, known in declared}
     if kind.__doc__:
         lists = [_list(title, rows) for title, rows in (("Parameters", given), ("After a fit", left)) if rows]
         kind.__doc__ = "\n\n".join([cleandoc(kind.__doc__), *lists])
@@ -202,7 +202,7 @@ class Value:
     def get_params(self, deep: bool = False) -> dict[str, Any]:
         """The parameters by name; none of them has parameters of its own."""
         del deep
-        return {one.name: getattr(self, one.name) for one in parameters(type(self)).values()}
+        return {name: getattr(self, name) for name in parameters(type(self))}
 
     def __sklearn_clone__(self) -> Any:
         return self  # frozen
@@ -216,11 +216,11 @@ class Learner:
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """The parameters by name, in alphabetical order; with those of the model and the run as `model__l2`."""
-        found = {name: getattr(self, name) for name in sorted(parameters(type(self)))}
+        own = {name: getattr(self, name) for name in sorted(parameters(type(self)))}
         if not deep:
-            return found
-        held = {name: value.get_params() for name, value in found.items() if isinstance(value, Value)}
-        return found | {f"{owner}__{name}": value for owner, own in held.items() for name, value in own.items()}
+            return own
+        held = {name: value.get_params() for name, value in own.items() if isinstance(value, Value)}
+        return own | {f"{owner}__{name}": value for owner, held_by in held.items() for name, value in held_by.items()}
 
     def __sklearn_tags__(self) -> Any:
         from sklearn.base import BaseEstimator
@@ -251,8 +251,8 @@ def _declared(kind: Any) -> Mapping[str, Parameter]:
 
 def check_all(owner: Any) -> None:
     """Refuse the first parameter of a value or a method that is not what it was declared to be."""
-    for one in parameters(type(owner)).values():
-        one.check(getattr(owner, one.name))
+    for name, known in parameters(type(owner)).items():
+        known.check(getattr(owner, name))
 
 
 def _written(owner: Any, entries: Iterable[Field[Any]]) -> str:

@@ -8,15 +8,15 @@ import pytest
 
 from cldrank import catalogue
 from cldrank.errors import DataError, UsageError
-from cldrank.experiment.datasets import find
+from cldrank.experiment.datasets import find_folds
 from cldrank.experiment.definition import Data, read
 from cldrank.experiment.units import units
 
 
 def test_files_and_folders(folder: Path) -> None:
-    (named,) = find(Data(train=("train.txt",), test=("test.txt",)))
+    (named,) = find_folds(Data(train=("train.txt",), test=("test.txt",)))
     assert (named.data, named.fold) == ("train", "")
-    (found,) = find(Data(name="."))
+    (found,) = find_folds(Data(name="."))
     assert found.data == folder.name
     assert found.fingerprint == named.fingerprint
     train, test = found.load()
@@ -26,55 +26,55 @@ def test_files_and_folders(folder: Path) -> None:
 def test_folds_where_there_are_none(folder: Path) -> None:
     for name in ("web10k-like", "."):
         with pytest.raises(UsageError, match="does not come in folds"):
-            find(Data(name=name, folds=("fold1",)))
+            find_folds(Data(name=name, folds=("fold1",)))
 
 
 def test_compressed_parts_and_patterns(folder: Path) -> None:
     (folder / "set").mkdir()
     for part in ("train", "test"):
         (folder / "set" / f"{part}.txt.xz").write_bytes(lzma.compress((folder / f"{part}.txt").read_bytes()))
-    (found,) = find(Data(name="set"))
+    (found,) = find_folds(Data(name="set"))
     assert found.load()[0].n_queries == 40
-    (pattern,) = find(Data(train=("trai*.txt",), test=("test.txt",), name="mine"))
+    (pattern,) = find_folds(Data(train=("trai*.txt",), test=("test.txt",), name="mine"))
     assert pattern.data == "mine"
 
 
 def test_synthetic_kinds() -> None:
-    (found,) = find(Data(name="web10k-like", queries=30, test_queries=10, seed=3))
+    (found,) = find_folds(Data(name="web10k-like", queries=30, test_queries=10, seed=3))
     train, test = found.load()
     assert (train.n_queries, test.n_queries, train.synthetic) == (30, 10, True)
     assert not set(train.query_ids) & set(test.query_ids)
-    (again,) = find(Data(name="web10k-like", queries=30, test_queries=10, seed=3))
+    (again,) = find_folds(Data(name="web10k-like", queries=30, test_queries=10, seed=3))
     np.testing.assert_array_equal(again.load()[1].features, test.features)
     assert again.fingerprint == found.fingerprint
-    assert find(Data(name="web10k-like", queries=31, test_queries=10, seed=3))[0].fingerprint != found.fingerprint
+    assert find_folds(Data(name="web10k-like", queries=31, test_queries=10, seed=3))[0].fingerprint != found.fingerprint
 
 
 def test_rows_may_leave_out_the_last_features(folder: Path) -> None:
     (folder / "test.txt").write_text("1 qid:1 1:0.5\n0 qid:1 2:0.5\n")
-    train, test = find(Data(name="."))[0].load()
+    train, test = find_folds(Data(name="."))[0].load()
     assert train.n_features == test.n_features == 3
 
 
 def test_mistakes(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CLDRANK_DATA", str(folder))
     with pytest.raises(UsageError, match=r"the catalogue has no data set 'msdr'; did you mean msrd.*web10k-like"):
-        find(Data(name="msdr"))
+        find_folds(Data(name="msdr"))
     with pytest.raises(DataError, match="msrd:train is not on this machine.* --data web10k-like"):
-        find(Data(name="msrd"))
+        find_folds(Data(name="msrd"))
     with pytest.raises(UsageError, match="ranklens is a click log"):
-        find(Data(name="ranklens"))
+        find_folds(Data(name="ranklens"))
     with pytest.raises(UsageError, match="train and test, both of them"):
-        find(Data(train=("train.txt",)))
+        find_folds(Data(train=("train.txt",)))
     for wrong in (Data(name="a" * 5000), Data(train=("a" * 5000,), test=("test.txt",))):
         with pytest.raises(UsageError, match="File name too long|no such"):
-            find(wrong)
+            find_folds(wrong)
     with pytest.raises(UsageError, match=r"nothing.txt: no such"):
-        find(Data(train=("train.txt",), test=("nothing.txt",)))
+        find_folds(Data(train=("train.txt",), test=("nothing.txt",)))
     (folder / "half").mkdir()
     (folder / "half" / "train.txt").write_text("1 qid:1 1:0.5\n")
     with pytest.raises(DataError, match="half: there is no test file here; name it test.txt"):
-        find(Data(name="half"))
+        find_folds(Data(name="half"))
 
 
 def test_folds_as_is_the_custom(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -85,10 +85,10 @@ def test_folds_as_is_the_custom(folder: Path, monkeypatch: pytest.MonkeyPatch) -
             place.mkdir(parents=True)
             for part in ("train", "vali", "test"):
                 (place / f"{part}.txt").write_text(f"1 qid:{number} 1:0.5\n")
-    assert [fold.fold for fold in find(Data(name="mq2008"))] == [f"fold{number}" for number in range(1, 6)]
-    assert [fold.fold for fold in find(Data(name="web10k"))] == ["fold1"]  # as the paper
-    assert [fold.fold for fold in find(Data(name="web10k:fold3"))] == ["fold3"]
-    assert [fold.fold for fold in find(Data(name="web10k", folds=("fold2", "fold4")))] == ["fold2", "fold4"]
+    assert [fold.fold for fold in find_folds(Data(name="mq2008"))] == [f"fold{number}" for number in range(1, 6)]
+    assert [fold.fold for fold in find_folds(Data(name="web10k"))] == ["fold1"]  # as the paper
+    assert [fold.fold for fold in find_folds(Data(name="web10k:fold3"))] == ["fold3"]
+    assert [fold.fold for fold in find_folds(Data(name="web10k", folds=("fold2", "fold4")))] == ["fold2", "fold4"]
 
 
 def run_one(experiment: str, data: str, *changes: str) -> dict[str, float]:
@@ -119,7 +119,7 @@ def test_yahoo_in_its_own_format(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
                 lines.append(f"{label} qid:{query} {listed}")
         (place / f"set1.{part}.txt").write_text("\n".join(lines) + "\n")
     monkeypatch.setenv("CLDRANK_DATA", str(tmp_path))
-    (found,) = find(Data(name="yahoo"))
+    (found,) = find_folds(Data(name="yahoo"))
     assert (found.data, found.fold) == ("yahoo", "set1")
     train, test = found.load()
     assert train.n_features == test.n_features == used[-1]
@@ -129,7 +129,7 @@ def test_yahoo_in_its_own_format(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 @pytest.mark.data
 def test_the_web10k_sample(real_data: Path) -> None:
     assert catalogue.get("web10k-sample").find() is not None
-    (found,) = find(Data(name="web10k-sample"))
+    (found,) = find_folds(Data(name="web10k-sample"))
     train, test = found.load()
     assert (train.n_queries, test.n_queries, train.n_features) == (43, 43, 136)
     values = run_one("table1", "web10k-sample", "simulation.relevant_from=2", "production.fraction=0.2")
@@ -139,5 +139,5 @@ def test_the_web10k_sample(real_data: Path) -> None:
 
 @pytest.mark.data
 def test_mq2008_has_five_folds(real_data: Path) -> None:
-    folds = find(Data(name="mq2008"))
+    folds = find_folds(Data(name="mq2008"))
     assert len({fold.fingerprint for fold in folds}) == 5

@@ -114,11 +114,11 @@ def test_methods_are_restricted_or_added(folder: Path) -> None:
     ("change", "complaint"),
     [
         ("simulation.dept=3", "small.toml: simulation.dept is unknown. Did you mean depth?"),
-        ("simulation.depth=2.5", "small.toml: simulation.depth must be a whole number, not 2.5"),
+        ("simulation.depth=2.5", "small.toml: simulation.depth must be a whole number of at least 1, not 2.5"),
         ("simulation.depth=0", "simulation.depth must be a whole number of at least 1, not 0"),
         ("simulation.assumed_eta=-1", "simulation.assumed_eta must be a number of at least 0, not -1"),
         ("simulation.noise=2", "simulation.noise must be a number of at least 0 and up to 1, not 2"),
-        ("simulation.eta=large", "simulation.eta must be a number, not 'large'"),
+        ("simulation.eta=large", "simulation.eta must be a number of at least 0, not 'large'"),
         ("simulation=3", "simulation must be a table, not 3"),
         ("production.fraction=0", "production.fraction must be a number above 0 and up to 1, not 0"),
         ("seed=3", "seed is unknown. Did you mean seeds? Known here: title, seeds"),

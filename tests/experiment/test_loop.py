@@ -43,8 +43,7 @@ def unit_of(method: str, rounds: int, seed: int = 0, *changes: str) -> Unit:
 
 def log_of(method: str, rounds: int, seed: int = 0) -> ClickTable:
     """All clicks that the method sees in a round."""
-    unit = unit_of(method, rounds, seed)
-    return work._log(unit.fold, unit.configuration, None)
+    return work._log(unit_of(method, rounds, seed).fit)
 
 
 def values(out: str) -> dict[tuple[Any, ...], float]:

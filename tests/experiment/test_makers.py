@@ -44,7 +44,7 @@ def test_flat_settings_make_every_method_with_every_model(name: str, model: str)
     assert made.run == Run(seed=2)
     assert made.model == {"mlp": MLP(epochs=3, hidden=[8]), "trees": Trees(rounds=3), "linear": Linear()}[model]
     assert found.needs == made.required
-    import_what_is_needed(found.home, found.parameters)
+    import_what_is_needed(made)
 
 
 def test_a_scaling_may_have_options() -> None:

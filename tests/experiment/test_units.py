@@ -80,7 +80,7 @@ def test_the_true_propensities_are_assumed_unless_said_otherwise(folder: Path) -
 
 def test_a_method_of_the_users_own_is_known_by_its_source(folder: Path) -> None:
     (unit,) = planned("methods={Mine={use='own_rankers:ByFirst', sign=-1.0}}", "seeds=1", methods=["Mine"])
-    method = unit.configuration["method"]
+    method = unit.fit.described["method"]
     assert method["class"] == "own_rankers:ByFirst"
     assert method["parameters"] == {"sign": -1.0}
     (folder / "own_rankers.py").write_text((folder / "own_rankers.py").read_text() + "\n# better\n")

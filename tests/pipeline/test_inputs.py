@@ -29,10 +29,10 @@ def test_files_of_one_name_in_two_folders_are_two(place: Path) -> None:
     named = ('"log.parquet"', '["a/log.parquet", "b/log.parquet"]')
     write_halves(place)
     before = bench(place, named)
-    first = before.log_hashes()
+    first = before.hashes("log")
     assert before.inputs["log"].keys() == {"a/log.parquet", "b/log.parquet"}
     write_halves(place, rows=5000)
-    assert bench(place, named).log_hashes() != first
+    assert bench(place, named).hashes("log") != first
 
 
 def test_features_of_one_name_in_two_folders_are_two(place: Path) -> None:
@@ -42,14 +42,14 @@ def test_features_of_one_name_in_two_folders_are_two(place: Path) -> None:
     (place / "b").mkdir()
     data[:20].save(place / "a" / "part.parquet")
     data[20:].save(place / "b" / "part.parquet")
-    first = bench(place, named).features_hash()
+    first = bench(place, named).hashes("features")
     data[:10].save(place / "a" / "part.parquet")
-    assert bench(place, named).features_hash() != first
+    assert bench(place, named).hashes("features") != first
 
 
 def test_a_file_that_is_named_twice_is_refused(place: Path) -> None:
     with pytest.raises(UsageError, match=r"train\.parquet.*twice"):
-        bench(place, ('"train.parquet"', '["train.parquet", "train.parquet"]')).features_hash()
+        bench(place, ('"train.parquet"', '["train.parquet", "train.parquet"]')).hashes("features")
 
 
 def test_group_files_are_inputs(place: Path) -> None:
@@ -57,11 +57,11 @@ def test_group_files_are_inputs(place: Path) -> None:
     (place / "train.txt").write_text("0 1:1\n1 1:2\n0 1:3\n")
     (place / groups).write_text("1\n2\n")
     before = bench(place, named)
-    first = before.features_hash()
+    first = before.hashes("features")
     assert groups in before.inputs["features"]
     assert before.dataset.n_queries == 2
     (place / groups).write_text("2\n1\n")
-    assert bench(place, named).features_hash() != first
+    assert bench(place, named).hashes("features") != first
 
 
 @pytest.mark.parametrize("arrives", [True, False])

@@ -4,11 +4,12 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from cldrank.decoding import keys_of
-from cldrank.errors import UsageError
+from cldrank.errors import DataError, UsageError
 from cldrank.pipeline import read_pipeline, run_pipeline
 from cldrank.pipeline.definition import SECTIONS
 from cldrank.pipeline.template import pipeline_template
@@ -56,4 +57,32 @@ def test_columns_go_where_they_belong(place: Path) -> None:
         names = [name if column == "query_id" else column for column in table.column_names]
         pq.write_table(table.rename_columns(names), place / file)
     path = written(place, columns={"query_id": "qid"}, feature_columns={"query_id": "group"})
+    assert run_pipeline(read_pipeline(path)).status == "shipped"
+
+
+def test_a_position_inside_a_column_and_one_that_is_wrong(place: Path) -> None:
+    """A row with position 0 among positions from 1 is set aside; it does not make the file say that all begin at 0."""
+    table = pq.read_table(place / "log.parquet")
+    positions = table["position"].to_pylist()
+    events = pa.array([{"rank": 0 if row == 7 else position} for row, position in enumerate(positions)])
+    pq.write_table(table.drop_columns("position").append_column("event", events), place / "log.parquet")
+    path = written(place, columns={"position": "event.rank"})
+    record = run_pipeline(read_pipeline(path))
+    assert record.status == "shipped"
+    assert record.step("aggregate").facts["set_aside"] == 1  # type: ignore[union-attr]
+
+
+def test_missing_values_have_a_key_that_the_errors_name(place: Path) -> None:
+    table = pq.read_table(place / "train.parquet")
+    ages = [None if row % 8 == 5 else age for row, age in enumerate(table["age"].to_pylist())]
+    with_gaps = table.set_column(table.column_names.index("age"), "age", pa.array(ages, pa.float32()))
+    pq.write_table(with_gaps, place / "train.parquet")
+    path = written(place)
+    with pytest.raises(DataError, match=r"fill in missing values with features\.missing = 0"):
+        run_pipeline(read_pipeline(path))
+    text = path.read_text(encoding="utf-8")
+    path.write_text(text.replace("# missing = 0 ", 'missing = "keep" '), encoding="utf-8")
+    with pytest.raises(DataError, match=r"features\.missing = 0"):  # a linear model cannot use them
+        run_pipeline(read_pipeline(path))
+    path.write_text(text.replace("# missing = 0 ", "missing = 0 "), encoding="utf-8")
     assert run_pipeline(read_pipeline(path)).status == "shipped"

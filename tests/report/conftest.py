@@ -41,43 +41,21 @@ ROUNDS = [{"loop.rounds": rounds} for rounds in range(1, 11)]
 
 _FLOOR = {"nDCG@1": 0.383, "nDCG@3": 0.350, "AP": 0.294}
 _CEILING = {"nDCG@1": 0.455, "nDCG@3": 0.416, "AP": 0.332}
-_SECONDS = {
-    "Naive": 9.1,
-    "IPS": 9.6,
-    "Heckman^rank": 2.2,
-    "RankAgg": 11.9,
-    "CLD": 3.4,
-    "CLD-pair": 31.0,
-    "Oracle": 14.2,
-}
 _START = datetime(2024, 5, 6, 7, 8, 9, tzinfo=UTC)
 
 
+_SHARES = {
+    "Naive": 0.0, "IPS": 0.5, "Heckman^rank": 0.1, "RankAgg": 0.4, "CLD": 0.75, "CLD-pair": 0.8, "CLD-N": 0.3,
+    "CLD-pair-L": 0.7, "Oracle": 1.0, "CLD-pair+": 0.85, "Naive trees": 0.1, "IPS trees": 0.6, "CLD-pair trees": 0.9,
+    "XGBoost unbiased": 0.4, "LightGBM position": 0.3, "Oracle trees": 1.1,
+}  # fmt: skip
+
+
 def share(method: str, simulation: Mapping[str, float], assumed: float) -> float:
-    """How much of the way from Naive to Oracle a method might make it: about as the paper's figures look."""
-    depth, eta, noise, sessions = (simulation[key] for key in ("depth", "eta", "noise", "sessions"))
-    severe, hidden = eta / 2, math.exp(-depth / 6)
-    wrong = 0.35 * max(assumed - eta, 0) ** 1.5 + 0.06 * max(eta - assumed, 0)
-    few = 0.5 * math.exp(-math.log10(sessions / 2_000))
-    made = {
-        "Naive": 0.25 - 0.5 * severe * (1 - 0.4 * hidden) - 0.3 * noise,
-        "IPS": 0.75 - 0.5 * hidden - 0.15 * severe - 0.6 * noise - 0.9 * wrong,
-        "Heckman^rank": 0.45 - 0.9 * severe - 0.2 * hidden - 0.4 * noise,
-        "RankAgg": 0.68 - 0.35 * hidden - 0.35 * severe - 0.5 * noise - 0.7 * wrong,
-        "CLD": 0.86 - 0.12 * hidden - 0.1 * severe - 0.25 * noise - 0.4 * wrong,
-        "CLD-pair": 0.92 - 0.12 * hidden - 0.12 * severe - 0.55 * noise - 0.5 * wrong,
-        "CLD-N": 0.35 - 0.2 * hidden - 0.3 * noise,
-        "CLD-pair-L": 0.84 - 0.12 * hidden - 0.5 * noise,
-        "Oracle": 1.0 + few,
-        "CLD-pair+": 0.93 - 0.12 * hidden - 0.1 * severe - 0.5 * noise - 0.2 * wrong + 0.6 * few,
-        "Naive trees": 0.35 - 0.5 * severe * (1 - 0.4 * hidden) - 0.3 * noise + 0.6 * few,
-        "IPS trees": 0.85 - 0.5 * hidden - 0.15 * severe - 0.6 * noise - 0.4 * wrong + 0.5 * few,
-        "CLD-pair trees": 0.97 - 0.12 * hidden - 0.1 * severe - 0.5 * noise - 0.1 * wrong + 0.6 * few,
-        "XGBoost unbiased": 0.6 - 0.4 * severe - 0.2 * hidden - 0.4 * noise,
-        "LightGBM position": 0.5 - 0.4 * severe - 0.2 * hidden - 0.4 * noise,
-        "Oracle trees": 1.1 + few,
-    }
-    return float(made.get(method, 0.5) - few)
+    """How much of the way from Naive to Oracle a method might make it, less with few sessions or a wrong η."""
+    few = 0.5 * math.exp(-math.log10(simulation["sessions"] / 2_000))
+    wrong = 0.3 * abs(assumed - simulation["eta"]) * ("Naive" not in method and "Oracle" not in method)
+    return _SHARES.get(method, 0.5) - wrong - few
 
 
 def configuration(method: str, seed: int, simulation: Mapping[str, float], assumed: float) -> dict[str, Any]:
@@ -123,7 +101,7 @@ def rows(
                 random = np.random.default_rng(int(unit, 16))
                 common = np.random.default_rng([seed, len(experiment)]).normal(0, 0.004)
                 error = failing(method, seed) if failing else ""
-                seconds = _SECONDS.get(method, 5.0) * random.lognormal(0, 0.15)
+                seconds = 5.0 * random.lognormal(0, 0.15)
                 for measure in measures:
                     low, high = _FLOOR.get(measure, 0.3), _CEILING.get(measure, 0.4)
                     value = low + (high - low) * share(method, chosen, assumed) + common + random.normal(0, 0.003)

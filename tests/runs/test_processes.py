@@ -1,10 +1,14 @@
 from __future__ import annotations
 
+import multiprocessing
+import os
 import pickle
 import signal
 import subprocess
 import sys
+import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +26,9 @@ from cldrank.runs import Finished, Processes, share
 def test_a_process_that_dies_costs_only_its_own_task() -> None:
     tasks = ["6 * 7", "__import__('os')._exit(3)", "__import__('os').kill(__import__('os').getpid(), 9)", "'the rest'"]
     with Processes(eval, 1, 1) as processes:
-        found = list(processes.run(tasks))
+        finished = list(processes.run(tasks))
         again = list(processes.run(["1 + 1"]))
-    assert found == [
+    assert finished == [
         Finished(tasks[0], 42),
         Finished(tasks[1], None, "the process exited with code 3"),
         Finished(tasks[2], None, "the process was killed by SIGKILL; if memory ran out, use fewer jobs"),
@@ -36,48 +40,55 @@ def test_a_process_that_dies_costs_only_its_own_task() -> None:
 def test_processes_and_threads_are_as_many_as_asked_for() -> None:
     task = "(__import__('time').sleep(0.2), __import__('os').getpid(), __import__('os').environ['OMP_NUM_THREADS'])"
     with Processes(eval, 2, 3) as processes:
-        found: list[Any] = [done.result for done in processes.run([task] * 6)]
-    assert len({process for _, process, _ in found}) == 2
-    assert {threads for *_, threads in found} == {"3"}
+        results: list[Any] = [done.result for done in processes.run([task] * 6)]
+    assert len({process for _, process, _ in results}) == 2
+    assert {threads for *_, threads in results} == {"3"}
 
 
-SLEEPER = """
-import pathlib, time
-try:
-    pathlib.Path("begun").touch()
-    time.sleep(60)
-except KeyboardInterrupt:
-    pathlib.Path("ended in order").touch()
-    raise
-"""
+SLEEPER = "(__import__('pathlib').Path('begun').touch(), __import__('time').sleep(60))"
 
 
-@pytest.mark.parametrize("grace", [0.0, 20.0])
-def test_processes_end_with_the_block(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, grace: float) -> None:
+def _interrupt_when(happened: Callable[[], object], process: Callable[[], int]) -> None:
+    while not happened():
+        time.sleep(0.01)
+    os.kill(process(), signal.SIGINT)
+
+
+def test_processes_end_with_the_block(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-
-    def look() -> None:
-        if Path("begun").exists():
-            raise KeyboardInterrupt
-
+    threading.Thread(target=_interrupt_when, args=(Path("begun").exists, os.getpid)).start()
     begun = time.monotonic()
-    with pytest.raises(KeyboardInterrupt), Processes(exec, 1, 1, grace=grace) as processes:
-        list(processes.run([SLEEPER], waiting=look))
+    with pytest.raises(KeyboardInterrupt), Processes(eval, 1, 1) as processes:
+        list(processes.run([SLEEPER]))
     assert time.monotonic() - begun < 15
-    assert Path("ended in order").exists() == (grace > 0)
+    assert not multiprocessing.active_children()
+
+
+def test_an_error_of_the_work_comes_back_as_it_is() -> None:
+    with pytest.raises(ZeroDivisionError), Processes(eval, 1, 1) as processes:
+        list(processes.run(["1 / 0"]))
+
+
+def test_what_cannot_be_sent_back_is_told_as_a_death() -> None:
+    with Processes(eval, 1, 1) as processes:
+        (done,) = processes.run(["lambda: 1"])
+    assert (done.result, done.death) == (None, "the process exited with code 1")
 
 
 def test_a_process_that_is_just_starting_does_not_see_ctrl_c() -> None:
     """Spawned processes import the main module before any line of ours could tell them to ignore it."""
     code = """if True:
-        import os, signal
-        from cldrank.runs.processes import _Process
+        import os, signal, threading, time
+        from multiprocessing import active_children
+        from cldrank.runs import Processes
+        def interrupt():
+            while not active_children():
+                time.sleep(0.001)
+            os.kill(active_children()[0].pid, signal.SIGINT)  # long before it has imported anything
         if __name__ == "__main__":
-            process = _Process(1, orderly=False)
-            future = process.submit(eval, "6 * 7")
-            os.kill(process._process.pid, signal.SIGINT)  # long before it has imported anything
-            print(future.result())
-            process.join(30)
+            threading.Thread(target=interrupt).start()
+            with Processes(eval, 1, 1) as processes:
+                print(*(done.result for done in processes.run(["6 * 7"])))
             signal.raise_signal(signal.SIGINT)  # we ourselves still do
     """
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)

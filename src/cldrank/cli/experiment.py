@@ -11,23 +11,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cldrank.cli import options
-from cldrank.cli.output import (
-    add_row,
-    console,
-    messages,
-    new_table,
-    print_json,
-    print_line,
-    print_title,
-    say,
-    working,
-)
+from cldrank.cli.output import console, counting, print_json, print_line, say, working
 from cldrank.errors import CldrankError
 from cldrank.wording import count
 
 if TYPE_CHECKING:
     from cldrank.experiment.definition import Experiment
-    from cldrank.experiment.results import Contrast
     from cldrank.experiment.units import Plan, Progress
     from cldrank.report.sections import Section
 
@@ -38,43 +27,7 @@ app = typer.Typer(
 )
 
 _EVERYTHING = "all"
-
-
-class Format(StrEnum):
-    """What a report can be written as."""
-
-    html = "html"
-    md = "md"
-    csv = "csv"
-
-
-Source = Annotated[
-    str,
-    typer.Argument(
-        metavar="NAME|FILE.toml", help="A shipped experiment, `all`, or a file of your own.", show_default=False
-    ),
-]
-Out = Annotated[Path | None, options.spelled("--out -o FOLDER", "Where results go.  [default: experiments/NAME]")]
-DataName = Annotated[
-    str | None,
-    options.spelled(
-        "--data NAME",
-        "The data: a set that `cldrank data list` shows (`mq2008`, or one fold, `mq2008:fold1`), a synthetic "
-        "kind (`web10k-like`, `yahoo-like`), or a folder with train and test files.",
-    ),
-]
-Changes = Annotated[
-    list[str] | None, options.spelled("--set KEY=VALUE", "Change anything in the file: `--set simulation.noise=0.2`.")
-]
-Seeds = Annotated[int | None, options.spelled("--seeds", "The number of seeds.", min=1)]
-Methods = Annotated[
-    list[str] | None,
-    options.spelled("--method -m METHOD", "Only these methods, by label or name; repeatable."),
-]
-Device = Annotated[str | None, options.spelled("--device", "`cuda` to train on a GPU what can be trained there.")]
-Jobs = Annotated[int | None, options.spelled("--jobs -j", "Processes at a time.  [default: one per core]", min=1)]
-RetryFailed = Annotated[bool, options.spelled("--retry-failed", "Try failed units again.")]
-DryRun = Annotated[bool, options.spelled("--dry-run", "Only show what would be run.")]
+Format = StrEnum("Format", ["html", "md", "csv"])
 Folder = Annotated[
     Path, typer.Argument(metavar="FOLDER", help="The folder that `run` left its results in.", show_default=False)
 ]
@@ -88,31 +41,56 @@ def list_experiments(as_json: options.Json = False) -> None:
     """
     from cldrank.experiment.definition import shipped
 
-    found = [_described(experiment) for experiment in shipped()]
+    entries = [_described(experiment) for experiment in shipped()]
     if as_json:
-        print_json(found)
+        print_json(entries)
         return
-    table = new_table("name", "varies", "settings", "methods", "seeds", "units")
-    for entry in found:
+    rows = []
+    for entry in entries:
         varies = "; ".join(f"{key.partition('.')[2]} {_span(values)}" for key, values in entry["varies"].items())
-        counts = (entry["settings"], len(entry["methods"]), entry["seeds"], entry["units"])
-        table.add_row(entry["name"], varies or "–", *map(str, counts))
-    console.print(table)
+        rows.append(
+            (entry["name"], varies or "–", entry["settings"], len(entry["methods"]), entry["seeds"], entry["units"])
+        )
+    _print_table("", ("name", "varies", "settings", "methods", "seeds", "units"), rows)
     console.print("`cldrank experiment run NAME`, or `all` of them; units count for each fold.", style="dim")
 
 
 @app.command()
 def run(
-    experiment: Source,
-    out: Out = None,
-    data: DataName = None,
-    change: Changes = None,
-    seeds: Seeds = None,
-    method: Methods = None,
-    device: Device = None,
-    jobs: Jobs = None,
-    retry_failed: RetryFailed = False,
-    dry_run: DryRun = False,
+    experiment: Annotated[
+        str,
+        typer.Argument(
+            metavar="NAME|FILE.toml", help="A shipped experiment, `all`, or a file of your own.", show_default=False
+        ),
+    ],
+    out: Annotated[
+        Path | None, options.spelled("--out -o FOLDER", "Where results go.  [default: experiments/NAME]")
+    ] = None,
+    data: Annotated[
+        str | None,
+        options.spelled(
+            "--data NAME",
+            "The data: a set that `cldrank data list` shows (`mq2008`, or one fold, `mq2008:fold1`), a synthetic "
+            "kind (`web10k-like`, `yahoo-like`), or a folder with train and test files.",
+        ),
+    ] = None,
+    change: Annotated[
+        list[str] | None,
+        options.spelled("--set KEY=VALUE", "Change anything in the file: `--set simulation.noise=0.2`."),
+    ] = None,
+    seeds: Annotated[int | None, options.spelled("--seeds", "The number of seeds.", min=1)] = None,
+    method: Annotated[
+        list[str] | None,
+        options.spelled("--method -m METHOD", "Only these methods, by label or name; repeatable."),
+    ] = None,
+    device: Annotated[
+        str | None, options.spelled("--device", "`cuda` to train on a GPU what can be trained there.")
+    ] = None,
+    jobs: Annotated[
+        int | None, options.spelled("--jobs -j", "Processes at a time.  [default: one per core]", min=1)
+    ] = None,
+    retry_failed: Annotated[bool, options.spelled("--retry-failed", "Try failed units again.")] = False,
+    dry_run: Annotated[bool, options.spelled("--dry-run", "Only show what would be run.")] = False,
     as_json: options.Json = False,
 ) -> None:
     """Run an experiment. What is finished is never run again, so the same call continues where it was stopped.
@@ -148,9 +126,6 @@ def run(
 
 def _ran(planned: Plan, processes: int, threads: int) -> Progress:
     """Compute what is missing, under a bar with the time left; whatever stops it, finished results are kept."""
-    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
-    from rich.progress import Progress as Bar
-
     from cldrank.experiment.units import run as run_units
 
     if planned.finished:
@@ -158,18 +133,16 @@ def _ran(planned: Plan, processes: int, threads: int) -> Progress:
     if planned.todo:
         at_once = f"{processes} at a time" if processes > 1 else "one after the other"
         say(f"{count(len(planned.todo), 'fit')}, {at_once}")
-    columns = (TextColumn("fits"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Bar(*columns, TextColumn("{task.fields[note]}"), console=messages, disable=not planned.todo) as bar:
-        task = bar.add_task("", total=len(planned.todo), note="")
+    with counting("fits", len(planned.todo), shown=bool(planned.todo)) as update:
 
-        def update(state: Progress) -> None:
-            failed = f"{state.failed} failed, " if state.failed else ""
-            bar.update(task, completed=state.done, note=f"{failed}{state.last}")
+        def show(state: Progress) -> None:
+            failed = f", {state.failed} failed" if state.failed else ""
+            if update is not None:
+                update(state.done, f"fits{failed}: {state.last}")
 
         try:
-            return run_units(planned, jobs=processes, threads=threads, progress=update)
+            return run_units(planned, jobs=processes, threads=threads, progress=show)
         except KeyboardInterrupt:
-            bar.stop()
             say("stopped; finished results are kept, and the same call continues from there")
             raise typer.Exit(130) from None
 
@@ -189,13 +162,27 @@ def compare(
 
     from cldrank.experiment.results import contrasts, load_results
 
-    found = contrasts(load_results(folder), first, second)
+    compared = contrasts(load_results(folder), first, second)
     if as_json:
-        print_json([asdict(one) for one in found])
+        print_json([asdict(contrast) for contrast in compared])
         return
-    for name, data in dict.fromkeys((one.experiment, one.data) for one in found):
-        print_title(f"{first} minus {second}: {name} on {data}")
-        _print_contrasts([one for one in found if (one.experiment, one.data) == (name, data)])
+    groups: dict[tuple[str, str], list[tuple[str, ...]]] = {}
+    for contrast in compared:
+        interval = contrast.interval
+        groups.setdefault((contrast.experiment, contrast.data), []).append(
+            (
+                _in_words(contrast.setting),
+                contrast.measure,
+                f"{contrast.first:.4f}",
+                f"{contrast.second:.4f}",
+                f"{interval.estimate:+.4f} ± {interval.high - interval.estimate:.4f}",
+                f"{contrast.p_value:.2g}",
+                f"{contrast.wins}/{interval.n}",
+            )
+        )
+    columns = ("setting", "measure", "first", "second", "difference,\n90% interval", "p", "won")
+    for (name, data), rows in groups.items():
+        _print_table(f"{first} minus {second}: {name} on {data}", columns, rows)
 
 
 @app.command()
@@ -245,43 +232,32 @@ def _span(values: Sequence[Any]) -> str:
     return ", ".join(texts) if len(texts) < 4 else f"{texts[0]} … {texts[-1]}"
 
 
+def _print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    from cldrank.documents import Document, Table, render_terminal
+
+    render_terminal(Document(title, [Table(columns, rows)]), console)
+
+
 def _print_plan(plan: Plan, processes: int, as_json: bool) -> None:
+    from cldrank.experiment.results import PLACE
+
     if as_json:
-        keys = ("experiment", "data", "fold", "setting", "method", "seed")
         listed = [
-            {**dict(zip(keys, unit.place, strict=True)), "unit": key, "to_run": key in plan.todo}
+            {**dict(zip(PLACE, unit.place, strict=True)), "unit": key, "to_run": key in plan.todo}
             for unit, key in plan.units
         ]
         print_json({"out": str(plan.folder), "units": listed, "fits": len(plan.todo), "processes": processes})
         return
-    table = new_table("experiment", "data", "setting", "method", "units", "to run")
     rows: dict[tuple[str, ...], list[bool]] = {}
     for unit, key in plan.units:
-        rows.setdefault((unit.experiment, unit.fold.data, unit.setting, unit.method), []).append(key in plan.todo)
-    for (name, data, setting, method), missing in rows.items():
-        add_row(table, name, data, _in_words(setting), method, str(len(missing)), str(sum(missing)))
-    console.print(table)
+        place = (unit.experiment, unit.fit.fold.data, _in_words(unit.setting), unit.method)
+        rows.setdefault(place, []).append(key in plan.todo)
+    columns = ("experiment", "data", "setting", "method", "units", "to run")
+    _print_table("", columns, [(*place, len(missing), sum(missing)) for place, missing in rows.items()])
     print_line(
         f"{len(plan.units):,} units, {plan.finished:,} finished; {len(plan.todo):,} fits to do in {processes} at a "
         f"time; results go to {plan.folder}"
     )
-
-
-def _print_contrasts(found: Sequence[Contrast]) -> None:
-    table = new_table("setting", "measure", "first", "second", "difference,\n90% interval", "p", "won")
-    for one in found:
-        interval = one.interval
-        add_row(
-            table,
-            _in_words(one.setting),
-            one.measure,
-            f"{one.first:.4f}",
-            f"{one.second:.4f}",
-            f"{interval.estimate:+.4f} ± {interval.high - interval.estimate:.4f}",
-            f"{one.p_value:.2g}",
-            f"{one.wins}/{interval.n}",
-        )
-    console.print(table)
 
 
 def _print_results(wanted: Sequence[Experiment], folder: Path, as_json: bool) -> None:
@@ -294,8 +270,8 @@ def _print_results(wanted: Sequence[Experiment], folder: Path, as_json: bool) ->
     names = {experiment.name for experiment in wanted}
     results = load_results(folder)
     if as_json:
-        found = [cell.as_dict() for cell in summary(results) if cell.experiment in names]
-        print_json({"out": str(folder), "results": found})
+        cells = [cell.as_dict() for cell in summary(results) if cell.experiment in names]
+        print_json({"out": str(folder), "results": cells})
         return
     for section in sections(results.filter(pc.is_in(results["experiment"], pa.array(sorted(names))))):
         print_section(section)

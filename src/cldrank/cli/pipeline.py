@@ -15,16 +15,7 @@ from cldrank.cli import options
 from cldrank.cli.clicks_audit import BLOCKED
 from cldrank.cli.compare import EXIT_CODES
 from cldrank.cli.log_options import log_columns
-from cldrank.cli.output import (
-    console,
-    messages,
-    print_error,
-    print_json,
-    print_line,
-    print_warning,
-    say,
-    working,
-)
+from cldrank.cli.output import console, messages, print_error, print_json, print_line, print_warning, say, working
 from cldrank.errors import CldrankError, UsageError
 from cldrank.files import save_text
 from cldrank.wording import duration
@@ -34,7 +25,6 @@ if TYPE_CHECKING:
 
 _INTERRUPTED = 130
 _WRONG_CALL = 2
-_UNSAFE = EXIT_CODES["cannot tell"]  # nothing that was learned is shown to be safe
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -42,12 +32,10 @@ app = typer.Typer(
     help="From a click log to a shipped ranker, every day, with one command.",
 )
 
-PipelineFile = Annotated[Path, typer.Argument(help="The file of the pipeline.", metavar="FILE")]
-
 
 @app.command()
 def run(
-    file: PipelineFile = Path("pipeline.toml"),
+    file: Annotated[Path, typer.Argument(help="The file of the pipeline.", metavar="FILE")] = Path("pipeline.toml"),
     ship_anyway: Annotated[
         str | None,
         options.spelled(
@@ -71,13 +59,20 @@ def run(
 
     Example: `cldrank pipeline run pipeline.toml --json`
     """
-    from cldrank.pipeline.definition import read_pipeline
+    from cldrank.pipeline import read_pipeline, run_pipeline
 
     if ship_anyway is not None and not ship_anyway.strip():
         raise UsageError("--ship-anyway needs a reason, which goes into all records.")
     with _lined(as_json):
         pipeline = read_pipeline(file)
-    record = _ran(pipeline, ship_anyway or "", as_json)
+    with _lined(as_json, pipeline), working("starting …") as update:
+        record = run_pipeline(
+            pipeline,
+            ship_anyway=ship_anyway or "",
+            command=shlex.join(["cldrank", *sys.argv[1:]]),
+            say=lambda text: update(f"{text} …"),
+            report=_report,
+        )
     code = _exit_code(record)
     if as_json:
         _print_line(pipeline, record, code)
@@ -172,21 +167,6 @@ def new(
 # -- running -------------------------------------------------------------------------------------------------------
 
 
-def _ran(pipeline: PipelineDefinition, ship_anyway: str, as_json: bool) -> RunRecord:
-    """Run it, and say how each step went."""
-    from cldrank.pipeline.running import run_pipeline
-
-    command = shlex.join(["cldrank", *sys.argv[1:]])
-    with _lined(as_json, pipeline), working("starting …") as update:
-        return run_pipeline(
-            pipeline,
-            ship_anyway=ship_anyway,
-            command=command,
-            say=lambda text: update(f"{text} …"),
-            report=_report,
-        )
-
-
 @contextmanager
 def _lined(as_json: bool, pipeline: PipelineDefinition | None = None) -> Iterator[None]:
     """A line of JSON whatever ends the block early, if one is asked for: of the run, if it has begun."""
@@ -195,15 +175,15 @@ def _lined(as_json: bool, pipeline: PipelineDefinition | None = None) -> Iterato
         yield
     except (Exception, KeyboardInterrupt, SystemExit) as error:
         record = _newest(pipeline)
-        begun = pipeline is not None and record is not None and record != before
+        begun = record is not None and record != before
         code = _code_of(error, in_definition=pipeline is None, begun=begun)
+        was_stopped = isinstance(error, KeyboardInterrupt | SystemExit)
         if as_json and begun:
             _print_line(pipeline, record, code)  # type: ignore[arg-type]
         elif as_json:
-            stopped = isinstance(error, KeyboardInterrupt | SystemExit)
-            status, reason = ("interrupted", "it was stopped.") if stopped else ("failed", str(error))
+            status, reason = ("interrupted", "it was stopped.") if was_stopped else ("failed", str(error))
             print_json({"status": status, "exit_code": code, "run": None, "reason": reason}, one_line=True)
-        if isinstance(error, KeyboardInterrupt | SystemExit):
+        if was_stopped:
             print_error("stopped; finished steps are kept, and the same command goes on from there.")
             raise typer.Exit(code) from None
         if isinstance(error, CldrankError):
@@ -217,18 +197,21 @@ def _code_of(error: BaseException, *, in_definition: bool, begun: bool) -> int:
         return _INTERRUPTED
     if isinstance(error, SystemExit):
         return error.code if isinstance(error.code, int) else 1
-    if isinstance(error, CldrankError) and in_definition:
-        return _WRONG_CALL
-    return _WRONG_CALL if isinstance(error, UsageError) and not begun else 1
+    is_wrong_call = isinstance(error, CldrankError) and (in_definition or (isinstance(error, UsageError) and not begun))
+    return _WRONG_CALL if is_wrong_call else 1
+
+
+def _exit_code(record: RunRecord) -> int:
+    if record.status == "shipped":
+        return 0
+    return {**EXIT_CODES, "unsafe": EXIT_CODES["cannot tell"]}.get(record.stopped_by, BLOCKED)
 
 
 def _newest(pipeline: PipelineDefinition | None) -> RunRecord | None:
     """The record of the newest run, if there is one."""
-    if pipeline is None:
-        return None
     from cldrank.pipeline.running import runs_in
 
-    every = runs_in(pipeline.path(pipeline.runs.folder))
+    every = [] if pipeline is None else runs_in(pipeline.path(pipeline.runs.folder))
     return every[-1][1] if every else None
 
 
@@ -240,12 +223,6 @@ def _report(step: TaskRecord) -> None:
         print_warning(f"{step.name}: {text}")
 
 
-def _exit_code(record: RunRecord) -> int:
-    if record.status == "shipped":
-        return 0
-    return {**EXIT_CODES, "unsafe": _UNSAFE}.get(record.stopped_by, BLOCKED)
-
-
 def _print_line(pipeline: PipelineDefinition, record: RunRecord, code: int) -> None:
     from cldrank.pipeline.running import as_line
 
@@ -254,7 +231,6 @@ def _print_line(pipeline: PipelineDefinition, record: RunRecord, code: int) -> N
 
 
 def _print_end(pipeline: PipelineDefinition, record: RunRecord) -> None:
-    folder = pipeline.path(pipeline.runs.folder) / record.name
     place = pipeline.path(pipeline.export.folder)
     if record.override:
         print_warning(f"shipped against the verdict ({record.verdict}): {record.override}")
@@ -265,4 +241,5 @@ def _print_end(pipeline: PipelineDefinition, record: RunRecord) -> None:
         print_line(f"the ranker is shipped, in {place}/")
     else:
         print_line(f"nothing has changed; what is shipped, in {place}/, stays")
-    print_line(f"the run, in {duration(record.seconds)}: {folder / 'run.html'}")
+    page = pipeline.path(pipeline.runs.folder) / record.name / "run.html"
+    print_line(f"the run, in {duration(record.seconds)}: {page}")

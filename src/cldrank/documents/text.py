@@ -121,7 +121,7 @@ def markdown_templates(package: str) -> Environment:
     """The Jinja templates of a package for Markdown: every text is escaped unless it is Markdown already."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
-    found = Environment(
+    templates = Environment(
         autoescape=False,  # noqa: S701  # which is for HTML; `finalize` escapes for Markdown, and HTML with it
         finalize=lambda value: value if isinstance(value, Markdown) else escaped(str(value)),
         undefined=StrictUndefined,
@@ -130,8 +130,8 @@ def markdown_templates(package: str) -> Environment:
         keep_trailing_newline=True,
         loader=PackageLoader(package),
     )
-    found.filters |= {"code": code, "block": code_block, "cells": _cells, "whole": "{:,}".format}
-    return found
+    templates.filters |= {"code": code, "block": code_block, "cells": _cells, "whole": "{:,}".format}
+    return templates
 
 
 def _cells(row: Sequence[str]) -> Markdown:
@@ -153,9 +153,8 @@ def render_terminal(document: Document, console: Console) -> None:
     Clicks
           ok  rows: All is well.
     """
-    _line(console, doc.Strong(document.title))
-    if document.about:
-        _line(console, document.about)
+    for text in filter(None, (doc.Strong(document.title), document.about)):
+        _line(console, text)
     for block in document.blocks:
         _print(block, console)
 

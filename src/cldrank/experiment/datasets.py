@@ -3,31 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from cldrank import catalogue
 from cldrank._version import __version__
 from cldrank.arguments import shortened
+from cldrank.data import synthetic
+from cldrank.data.dataset import RankingDataset
+from cldrank.data.loading import feature_files, load
+from cldrank.data.store import stored
 from cldrank.errors import DataError, UsageError
 from cldrank.experiment.definition import Data
 from cldrank.fingerprints import content_hash, file_fingerprint
 
-if TYPE_CHECKING:
-    from cldrank.data.dataset import RankingDataset
-
 _EVERY_FOLD = ("mq2007", "mq2008")  # small sets: by custom, the mean over all folds is reported
-
-
-@dataclass(frozen=True)
-class Made:
-    """A synthetic set: the first queries are for training, the rest for testing."""
-
-    kind: str
-    queries: int
-    test_queries: int
-    seed: int
 
 
 @dataclass(frozen=True)
@@ -37,6 +27,7 @@ class Fold:
     data          the name of the data
     fold          the name of the fold; empty if there are none
     fingerprint   changes with the content of the files, or with what a synthetic set is made from
+    made          of a synthetic set, what it is made from: the first queries are for training, the rest for testing
     """
 
     data: str
@@ -44,7 +35,7 @@ class Fold:
     fingerprint: str
     train: tuple[str, ...] = ()
     test: tuple[str, ...] = ()
-    made: Made | None = None
+    made: Data | None = None
 
     def load(self) -> tuple[RankingDataset, RankingDataset]:
         """Train and test part; large ones memory-mapped from the cache, after the first time."""
@@ -54,17 +45,15 @@ class Fold:
         return train, test
 
 
-def find(data: Data) -> list[Fold]:
+def find_folds(data: Data) -> list[Fold]:
     """The folds of the data that an experiment names."""
     try:
-        return _found(data)
+        return _folds(data)
     except OSError as error:  # a name that is too long for a file, say
         raise UsageError(f"data: {error.strerror}: {shortened(error.filename)}.") from None
 
 
-def _found(data: Data) -> list[Fold]:
-    from cldrank.data import synthetic
-
+def _folds(data: Data) -> list[Fold]:
     if data.train or data.test:
         if not (data.train and data.test) or data.folds:
             raise UsageError("data: files are named by train and test, both of them, and have no folds.")
@@ -76,8 +65,7 @@ def _found(data: Data) -> list[Fold]:
     if data.folds:
         raise UsageError(f"data.folds: {data.name} does not come in folds.")
     if data.name in synthetic.KINDS:
-        made = Made(data.name, data.queries, data.test_queries, data.seed)
-        return [Fold(data.name, "", content_hash({**asdict(made), "cldrank": __version__})[:20], made=made)]
+        return [Fold(data.name, "", content_hash({**data.get_params(), "cldrank": __version__})[:20], made=data)]
     folder = Path(data.name)
     if folder.is_dir():
         train, test = (_part(folder, name) for name in ("train", "test"))
@@ -91,8 +79,6 @@ def _of_catalogue(data: Data) -> list[Fold]:
     try:
         source = catalogue.get(name)
     except UsageError as error:
-        from cldrank.data import synthetic
-
         kinds = ", ".join(synthetic.KINDS)
         raise UsageError(
             f"{error} Or name a synthetic kind ({kinds}), or a folder with train and test files."
@@ -112,8 +98,6 @@ def _of_catalogue(data: Data) -> list[Fold]:
 
 
 def _of_files(name: str, train: Sequence[str], test: Sequence[str]) -> Fold:
-    from cldrank.data.loading import feature_files
-
     files = [file.path for part in (train, test) for file in feature_files(list(part))]
     return Fold(name, "", _fingerprint(files), tuple(train), tuple(test))
 
@@ -126,19 +110,15 @@ def _part(folder: Path, name: str) -> str:
     raise DataError(f"{folder}: there is no {name} file here; name it {name}.txt or {name}.parquet.")
 
 
-def _synthetic(made: Made) -> tuple[RankingDataset, RankingDataset]:
-    from cldrank.data import synthetic
-    from cldrank.data.store import stored
-
+def _synthetic(made: Data) -> tuple[RankingDataset, RankingDataset]:
     total = made.queries + made.test_queries
-    whole = stored(lambda _: synthetic.make(made.kind, total, made.seed), [], {**asdict(made), "experiment": True})
+    decides = {"experiment": True, **made.get_params()}
+    whole = stored(lambda _: synthetic.make(made.name, total, made.seed), [], decides)
     return whole[: made.queries], whole[made.queries :]
 
 
 def _loaded(train: list[str], test: list[str]) -> tuple[RankingDataset, RankingDataset]:
     """Both parts, with the same number of features: rows of text may leave out the last ones."""
-    from cldrank.data.loading import load
-
     parts = [load(train), load(test)]
     width = max(part.n_features for part in parts)
     for index, files in enumerate((train, test)):

@@ -53,32 +53,30 @@ def check_use(use: str, place: str) -> None:
 class Maker:
     """How to make a method: its name (or `module:Class`) and flat settings, as plain as JSON.
 
-    needs    what its fit looks at; what it does not see does not make a new unit
-    seeded   whether it takes a seed that the file leaves open
-    source   a fingerprint of the file that defines a class from outside this package
+    needs      what its fit looks at; what it does not see does not make a new unit
+    seeded     whether it takes a seed that the file leaves open
+    defaults   the parameters that nobody chose
+    source     a fingerprint of the file that defines a class from outside this package
     """
 
     home: str
     parameters: Mapping[str, Any]
     needs: Needs
     seeded: bool
+    defaults: Mapping[str, Any]
     source: str
-
-    def describe(self, seed: int) -> dict[str, Any]:
-        """All that says what would be made, ready for JSON: also the parameters that nobody chose.
-
-        Not the device: as with the number of threads, results differ by rounding alone.
-        """
-        chosen = {key: value for key, value in self.chosen(seed).items() if key != "device"}
-        model = make_method(self.home, chosen)
-        known = model.get_params() if hasattr(model, "get_params") else {}
-        others = {key: value for key, value in known.items() if key.rpartition("__")[2] not in {*chosen, *_HIDDEN}}
-        defaults = {key: as_json(value) for key, value in others.items()}
-        return {"class": self.home, "parameters": chosen, "defaults": defaults, "source": self.source}
 
     def chosen(self, seed: int) -> dict[str, Any]:
         """The parameters, with the seed where it is open."""
         return {**self.parameters, **({"seed": seed} if self.seeded else {})}
+
+    def describe(self, seed: int) -> dict[str, Any]:
+        """All that says what would be made, ready for JSON.
+
+        Not the device: as with the number of threads, results differ by rounding alone.
+        """
+        chosen = {key: value for key, value in self.chosen(seed).items() if key != "device"}
+        return {"class": self.home, "parameters": chosen, "defaults": self.defaults, "source": self.source}
 
 
 def maker(use: str, parameters: Mapping[str, Any], place: str, device: str | None = None) -> Maker:
@@ -100,8 +98,11 @@ def maker(use: str, parameters: Mapping[str, Any], place: str, device: str | Non
     else:
         takes, needs = set(inspect.signature(type(method)).parameters), "propensities"
     given = {**({"device": device} if device is not None and "device" in takes else {}), **parameters}
-    source = "" if named is not None else _source(type(method))
-    return Maker(home, given, needs, "seed" in takes and "seed" not in given, source)
+    seeded = "seed" in takes and "seed" not in given
+    known = method.get_params() if hasattr(method, "get_params") else {}
+    set_here = {*given, *_HIDDEN, *(["seed"] if seeded else [])}
+    defaults = {key: as_json(value) for key, value in known.items() if key.rpartition("__")[2] not in set_here}
+    return Maker(home, given, needs, seeded, defaults, "" if named is not None else _source(type(method)))
 
 
 def make_method(home: str, parameters: Mapping[str, Any]) -> Any:
@@ -121,9 +122,8 @@ def make_method(home: str, parameters: Mapping[str, Any]) -> Any:
         raise UsageError(f"{home} cannot be made with {shortened(parameters)} ({why}).") from error
 
 
-def import_what_is_needed(home: str, parameters: Mapping[str, Any]) -> None:
-    """Import the package that a method with these parameters would import in its first fit."""
-    method = make_method(home, parameters)
+def import_what_is_needed(method: Any) -> None:
+    """Import the package that a method would import in its first fit."""
     if not isinstance(method, _OWN) or method.package is None:
         return
     package = import_module(method.package)

@@ -132,8 +132,8 @@ class Summary:
     @property
     def varied(self) -> dict[str, Any]:
         """The varied keys of the setting and their values."""
-        found: dict[str, Any] = json.loads(self.setting)
-        return found
+        varied: dict[str, Any] = json.loads(self.setting)
+        return varied
 
     @property
     def interval(self) -> Interval | None:
@@ -147,9 +147,13 @@ class Summary:
 
 def per_seed(table: pa.Table) -> dict[Cell, dict[int, float]]:
     """The value of each seed; folds are averaged, and a seed counts only when all its folds have finished."""
+    return _per_seed(_by_cell(table))
+
+
+def _per_seed(by_cell: Mapping[Cell, Sequence[Mapping[str, Any]]]) -> dict[Cell, dict[int, float]]:
     folds: dict[tuple[str, str], set[str]] = defaultdict(set)
     values: dict[Cell, dict[int, dict[str, float]]] = {}
-    for cell, rows in _by_cell(table).items():
+    for cell, rows in by_cell.items():
         folds[cell.experiment, cell.data] |= {row["fold"] for row in rows}
         values[cell] = defaultdict(dict)
         for row in filter(_is_done, rows):
@@ -166,13 +170,18 @@ def per_seed(table: pa.Table) -> dict[Cell, dict[int, float]]:
 
 def summary(table: pa.Table) -> list[Summary]:
     """Every method in every setting by every measure, in the order of experiment, data, setting, measure, method."""
-    by_seed, rows, known = per_seed(table), _by_cell(table), _identities(table)
+    rows = _by_cell(table)
+    by_seed = _per_seed(rows)
+    known = {cell: identify(cell.method, json.loads(own[-1]["configuration"])) for cell, own in rows.items()}
     measures = list(dict.fromkeys(table["measure"].to_pylist()))
-    groups: dict[tuple[str, str, str, str], dict[Cell, dict[int, float]]] = defaultdict(dict)
+    groups: dict[Cell, dict[Cell, dict[int, float]]] = defaultdict(dict)
     for cell in sorted(by_seed, key=lambda cell: known[cell].order):
-        groups[cell.experiment, cell.data, cell.setting, cell.measure][cell] = by_seed[cell]
-    order = sorted(groups, key=lambda key: (key[0], key[1], setting_order(key[2]), measures.index(key[3])))
-    return [found for group in order for found in _summarise(groups[group], rows, known)]
+        groups[cell._replace(method="")][cell] = by_seed[cell]
+
+    def place(group: Cell) -> tuple[Any, ...]:
+        return group.experiment, group.data, setting_order(group.setting), measures.index(group.measure)
+
+    return [cell for group in sorted(groups, key=place) for cell in _summarise(groups[group], rows, known)]
 
 
 def setting_order(setting: str) -> list[Any]:
@@ -198,31 +207,33 @@ def _summarise(
     floor, width = _gap(by_seed, means, higher)
     rivals = [cell for cell in by_seed if not known[cell].sees_labels and len(by_seed[cell]) > 1]
     best = max(rivals, key=lambda cell: means[cell] if higher else -means[cell], default=None)
-    found = []
+    unknown = Interval(math.nan, math.nan, math.nan, CONFIDENCE, 0)
+    summaries = []
     for cell, seeds in by_seed.items():
-        mean = mean_interval(list(seeds.values()), CONFIDENCE) if len(seeds) > 1 else None
-        behind = _difference(seeds, by_seed[best]) if best is not None and cell in rivals else None
+        mean = mean_interval(list(seeds.values()), CONFIDENCE) if len(seeds) > 1 else unknown
+        rival = by_seed[best] if best is not None and cell in rivals else None
+        behind = (None if rival is None else _difference(seeds, rival)) or unknown
         done = [row["seconds"] for row in filter(_is_done, rows[cell])]
-        found.append(
+        summaries.append(
             Summary(
                 **cell._asdict(),
                 synthetic=rows[cell][0]["synthetic"],
                 mean=means[cell],
-                low=mean.low if mean else math.nan,
-                high=mean.high if mean else math.nan,
+                low=mean.low,
+                high=mean.high,
                 seeds=len(seeds),
                 failed=len(rows[cell]) - len(done),
                 gap=(means[cell] - floor) / width,
                 sees_labels=known[cell].sees_labels,
-                best=best is not None and cell in rivals and means[cell] == means[best],
-                tied=best is not None and cell in rivals and _tied(seeds, by_seed[best]),
-                behind=behind.estimate if behind else math.nan,
-                behind_low=behind.low if behind else math.nan,
-                behind_high=behind.high if behind else math.nan,
+                best=rival is not None and best is not None and means[cell] == means[best],
+                tied=rival is not None and _tied(seeds, rival),
+                behind=behind.estimate,
+                behind_low=behind.low,
+                behind_high=behind.high,
                 seconds=math.fsum(done) / len(done) if done else math.nan,
             )
         )
-    return found
+    return summaries
 
 
 def _gap(by_seed: Mapping[Cell, Mapping[int, float]], means: Mapping[Cell, float], higher: bool) -> tuple[float, float]:
@@ -242,18 +253,12 @@ def _difference(mine: Mapping[int, float], others: Mapping[int, float]) -> Inter
 
 
 def _tied(mine: Mapping[int, float], best: Mapping[int, float]) -> bool:
-    found = _difference(mine, best)
-    return mine == best or (found is not None and found.low <= 0 <= found.high)
+    difference = _difference(mine, best)
+    return mine == best or (difference is not None and difference.low <= 0 <= difference.high)
 
 
 def _is_done(row: Mapping[str, Any]) -> bool:
     return row["status"] == "ok" and row["value"] is not None and math.isfinite(row["value"])
-
-
-def _identities(table: pa.Table) -> dict[Cell, Identity]:
-    """Who the method of each cell is, by the configuration of one of its units."""
-    cells = _by_cell(table).items()
-    return {cell: identify(cell.method, json.loads(rows[-1]["configuration"])) for cell, rows in cells}
 
 
 def _by_cell(table: pa.Table) -> dict[Cell, list[dict[str, Any]]]:
@@ -294,21 +299,21 @@ def contrasts(table: pa.Table, first: str, second: str) -> list[Contrast]:
         if label.casefold() not in labels:
             raise UsageError(f"there are no results of {label!r}; there are results of {listed(labels.values())}.")
     first, second = labels[first.casefold()], labels[second.casefold()]
-    found = []
+    compared = []
     for cell, mine in by_seed.items():
         theirs = by_seed.get(cell._replace(method=second), {})
         common = sorted(mine.keys() & theirs.keys())
         if cell.method == first and len(common) > 1:
-            found.append(_contrast(cell, [(mine[seed], theirs[seed]) for seed in common]))
-    if not found:
+            compared.append(_contrast(cell, [(mine[seed], theirs[seed]) for seed in common]))
+    if not compared:
         raise DataError(f"{first} and {second} do not have two seeds of one setting in common; run more seeds.")
-    return sorted(found, key=lambda contrast: (contrast.experiment, contrast.data, setting_order(contrast.setting)))
+    return sorted(compared, key=lambda contrast: (contrast.experiment, contrast.data, setting_order(contrast.setting)))
 
 
 def _contrast(cell: Cell, pairs: Sequence[tuple[float, float]]) -> Contrast:
     from scipy.special import stdtr, stdtrit
 
-    differences = [one - other for one, other in pairs]
+    differences = [mine - theirs for mine, theirs in pairs]
     interval = mean_interval(differences, CONFIDENCE)
     degrees = len(pairs) - 1
     error = (interval.high - interval.estimate) / stdtrit(degrees, (1 + CONFIDENCE) / 2)

@@ -14,7 +14,7 @@ import shlex
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from functools import partial
+from functools import cache, partial
 from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,16 +22,16 @@ from typing import Any, NamedTuple
 from cldrank._version import __version__
 from cldrank.decoding import canonical
 from cldrank.errors import FormatError, UsageError
-from cldrank.experiment.datasets import Fold, find
+from cldrank.experiment.datasets import Fold, find_folds
 from cldrank.experiment.definition import Experiment
 from cldrank.experiment.makers import Maker, maker
 from cldrank.experiment.results import PLACE, save_results
-from cldrank.experiment.work import FitWork, fit_unit
+from cldrank.experiment.work import UnitFit, fit_unit
 from cldrank.files import make_folder, save_json, sweep
 from cldrank.fingerprints import commit, content_hash, versions
 from cldrank.methods.needs import uses_clicks, uses_curve
 from cldrank.reading import read_json
-from cldrank.runs import Outcome, Processes, Store, Task, TaskRecord
+from cldrank.runs import Outcome, Processes, Store, Task
 
 PLAN, TASKS = "plan.json", "tasks"
 Place = tuple[Any, ...]  # experiment, data, fold, setting, method, seed
@@ -39,35 +39,32 @@ Place = tuple[Any, ...]  # experiment, data, fold, setting, method, seed
 
 @dataclass(frozen=True)
 class Unit:
-    """One fit and its evaluation.
+    """One fit and its evaluation, in its place among the results.
 
-    configuration   all that decides the result; the work is done from it alone
     conditions      the hash of what all results of its setting must have in common
-    device          where it is done, if its method has a choice
     """
 
     experiment: str
-    fold: Fold
     setting: str
     method: str
     seed: int
-    configuration: Mapping[str, Any]
+    fit: UnitFit
     conditions: str
-    device: str | None = None
 
     @property
     def place(self) -> Place:
         """Where its result stands in the table of results."""
-        return self.experiment, self.fold.data, self.fold.fold, self.setting, self.method, self.seed
+        fold = self.fit.fold
+        return self.experiment, fold.data, fold.fold, self.setting, self.method, self.seed
 
     def task(self, origin: Mapping[str, str] | None = None) -> Task:
         """The fit; units of several settings share one if the method does not see what varies, as Oracle does not."""
-        work = FitWork(self.fold, canonical(self.configuration), self.device, origin or {})
-        return Task("fit", {"data": self.fold.fingerprint}, self.configuration, partial(fit_unit, work))
+        inputs = {"data": self.fit.fold.fingerprint}
+        return Task("fit", inputs, self.fit.described, partial(fit_unit, self.fit, origin or {}))
 
     def planned(self) -> Planned:
         """What a plan says of it."""
-        method = self.configuration["method"]
+        method = self.fit.described["method"]
         unseeded = {key: value for key, value in method["parameters"].items() if key != "seed"}
         return Planned(self.task().key, self.conditions, content_hash({**method, "parameters": unseeded})[:20])
 
@@ -86,7 +83,7 @@ def units(experiments: Sequence[Experiment]) -> list[Unit]:
 
 
 def _units(experiment: Experiment) -> Iterator[Unit]:
-    folds = find(experiment.data)
+    folds = find_folds(experiment.data)
     experiment.check_size(len(folds))
     settings, place = experiment.settings(), f"{experiment.source}: methods"
     makers = {
@@ -102,9 +99,9 @@ def _units(experiment: Experiment) -> Iterator[Unit]:
                 conditions = _conditions(setting.experiment, fold)
                 for method in setting.experiment.methods:
                     made = makers[setting.varied, method.label]
-                    described = _configuration(setting.experiment, made, fold, seed)
-                    where = (experiment.name, fold, setting.varied, method.label, seed)
-                    yield Unit(*where, described, conditions, made.parameters.get("device"))
+                    described = canonical(_configuration(setting.experiment, made, fold, seed))
+                    fit = UnitFit(fold, described, made.parameters.get("device"))
+                    yield Unit(experiment.name, setting.varied, method.label, seed, fit, conditions)
 
 
 def _conditions(experiment: Experiment, fold: Fold) -> str:
@@ -123,7 +120,7 @@ def _configuration(experiment: Experiment, made: Maker, fold: Fold, seed: int) -
         "seed": seed if made.seeded or uses_clicks(made.needs) else None,
     }
     if fold.made:
-        described["data"] |= asdict(fold.made)
+        described["data"] |= {key: getattr(fold.made, key) for key in ("queries", "test_queries", "seed")}
     if not uses_clicks(made.needs):
         return described
     simulation = asdict(experiment.simulation)
@@ -249,7 +246,7 @@ def run(
         "command": command or shlex.join(["cldrank", *sys.argv[1:]]),
     }
     state = Progress(len(planned.todo))
-    tasks = [shared[0].task(origin) for shared in planned.todo.values()]
+    tasks = [units[0].task(origin) for units in planned.todo.values()]
     try:
         with Processes(planned.store.carry_out, jobs, threads) as pool:
             for done in pool.run(tasks, group=_group, alone=lambda task: "loop" in task.parameters):
@@ -286,29 +283,24 @@ def _group(task: Task) -> str:
 
 def _rows(planned: Plan) -> Iterator[dict[str, Any]]:
     """The rows of all units that are finished, by place; the measures of a unit stay in their order."""
-    records: dict[str, TaskRecord | None] = {}
+    find = cache(partial(planned.store.find, "fit"))
     for place, (key, *_) in sorted(planned.places.items()):
-        if key not in records:
-            records[key] = planned.store.find("fit", key)
-        record = records[key]
-        if record is not None:
-            yield from _rows_of(dict(zip(PLACE, place, strict=True)), record)
-
-
-def _rows_of(place: Mapping[str, Any], record: TaskRecord) -> Iterator[dict[str, Any]]:
-    facts = record.facts
-    common = {
-        **place,
-        "unit": record.key,
-        "synthetic": facts.get("synthetic", False),
-        "status": "failed" if record.error else "ok",
-        "error": record.error,
-        "warnings": json.dumps(facts.get("warnings", []), ensure_ascii=False),
-        "seconds": facts.get("seconds", math.nan),
-        "configuration": canonical(record.parameters),
-        "data_fingerprint": record.inputs["data"],
-        "finished": datetime.datetime.fromisoformat(record.finished),
-        **facts["origin"],
-    }
-    for measure in record.parameters["measures"]:
-        yield {**common, "measure": measure, "value": facts.get("values", {}).get(measure, math.nan)}
+        record = find(key)
+        if record is None:
+            continue
+        facts = record.facts
+        common = {
+            **dict(zip(PLACE, place, strict=True)),
+            "unit": record.key,
+            "synthetic": facts.get("synthetic", False),
+            "status": "failed" if record.error else "ok",
+            "error": record.error,
+            "warnings": json.dumps(facts.get("warnings", []), ensure_ascii=False),
+            "seconds": facts.get("seconds", math.nan),
+            "configuration": canonical(record.parameters),
+            "data_fingerprint": record.inputs["data"],
+            "finished": datetime.datetime.fromisoformat(record.finished),
+            **facts["origin"],
+        }
+        for measure in record.parameters["measures"]:
+            yield {**common, "measure": measure, "value": facts.get("values", {}).get(measure, math.nan)}

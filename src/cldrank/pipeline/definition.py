@@ -7,19 +7,30 @@ parameter of a method, can be written into a pipeline file without a word here.
 from __future__ import annotations
 
 import inspect
+import re
 import tomllib
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_type_hints
 
 from cldrank import catalogue
 from cldrank.arguments import check_whole, shortened
+from cldrank.clicks.aggregate import aggregate
+from cldrank.clicks.days import n_days
+from cldrank.clicks.imports import import_log
 from cldrank.clicks.log.layout import LogLayout
+from cldrank.data.loading import load
 from cldrank.decoding import check_keys, check_plain, decode, decode_word, keys_of
 from cldrank.errors import CldrankError, FormatError, UsageError
+from cldrank.evaluation.click_measures import parse_click_measures
 from cldrank.evaluation.click_results import Decision
+from cldrank.evaluation.off_policy import off_policy
+from cldrank.export.format import format_named
+from cldrank.methods.needs import uses_clicks
+from cldrank.methods.registry import configured, default_model, methods, settings_of, usable_models
 from cldrank.parameters import Value, parameter, parameters, value
+from cldrank.propensity import Propensities, PropensityEstimator, estimators
 from cldrank.reading import reading
 
 AS_SHIPPED = "shipped"  # of verdict.against: whatever export.folder holds
@@ -29,6 +40,7 @@ _NOT_READING = ("again", "counted", "days", "layout", "segment", "threads")  # o
 _WHERE = ("engine", "master", "memory_limit")  # of `aggregate`: the result does not depend on them
 _NOT_IMPORTING = ("events", "out", "progress", "queries", "rejects", "threads")  # of `import_log`
 _NOT_TRAINING = ("checkpoint", "resume", "tensorboard", "on_epoch", "warm_start")  # of a run
+_PARAMETER = re.compile(r"`([a-z]\w*)(?:=([^`]+))?`")  # as messages name one
 
 
 # -- sections ------------------------------------------------------------------------------------------------------
@@ -141,19 +153,6 @@ class RunsSettings(Value):
     keep: int = parameter(default=30, least=1, about="runs to keep, with the results that they refer to")
 
 
-SECTIONS: dict[str, type[Value]] = {
-    "log": LogSettings,
-    "features": FeatureSettings,
-    "audit": AuditSettings,
-    "window": WindowSettings,
-    "propensities": CurveSettings,
-    "train": TrainSettings,
-    "verdict": VerdictSettings,
-    "export": ExportSettings,
-    "runs": RunsSettings,
-}
-
-
 # -- the whole -----------------------------------------------------------------------------------------------------
 
 
@@ -199,13 +198,19 @@ class PipelineDefinition:
         return [name if catalogue.is_reference(name) else str(self.path(name)) for name in named]
 
     def reading_options(self, function: Callable[..., Any]) -> dict[str, Any]:
-        """Those options of the log that a function takes which reads plain logs, or imports others."""
-        from cldrank.clicks.imports import import_log
+        """Those options of the log that a function takes; an import has taken its own, so later readers do not."""
+        takes = {*_keywords(function), *vars(LogLayout())}
+        if self.log.from_ != "plain":
+            of_import = set(_import_options())
+            takes = of_import if function is import_log else takes - of_import
+        return {name: option for name, option in self.options["log"].items() if name in takes}
 
-        of_import = import_options()
-        names = {*_keywords(function), *vars(LogLayout())} - (set() if self.log.from_ == "plain" else set(of_import))
-        chosen = of_import if function is import_log else names
-        return {name: option for name, option in self.options["log"].items() if name in chosen}
+
+SECTIONS: dict[str, type[Value]] = {  # the tables of a file, in its order
+    name: kind
+    for name, kind in get_type_hints(PipelineDefinition).items()
+    if isinstance(kind, type) and issubclass(kind, Value)
+}
 
 
 def read_pipeline(path: str | Path) -> PipelineDefinition:
@@ -259,15 +264,10 @@ def _decoded(table: Mapping[str, Any], file: Path, text: str) -> PipelineDefinit
 
 def _other_keys(place: str, given: Mapping[str, Any]) -> Iterable[str]:
     """The keys of a section that functions and classes declare."""
-    from cldrank.clicks.aggregate import aggregate
-    from cldrank.data.loading import load
-    from cldrank.methods.registry import default_model, methods, settings_of, usable_models
-    from cldrank.propensity import PropensityEstimator, estimators
-
     if place == "log":
         counting = (name for name in _keywords(aggregate) if name not in _NOT_READING)
         is_imported = given.get("from", "plain") in ("ubi", "metarank", "yandex")
-        return [*vars(LogLayout()), *counting, *(import_options() if is_imported else ())]
+        return [*vars(LogLayout()), *counting, *(_import_options() if is_imported else ())]
     if place == "features":
         return [name for name in _keywords(load) if name not in _NOT_LOADING]
     if place == "propensities":
@@ -285,11 +285,27 @@ def _other_keys(place: str, given: Mapping[str, Any]) -> Iterable[str]:
     return ()
 
 
-def import_options() -> list[str]:
+def _import_options() -> list[str]:
     """The options of how the log of another program is imported."""
-    from cldrank.clicks.imports import import_log
-
     return [name for name in _keywords(import_log) if name not in _NOT_IMPORTING]
+
+
+def in_keys(text: str) -> str:
+    """A message with keys of the file in place of the parameters that it names.
+
+    >>> in_keys("fill in missing values with `missing=0.0`.")
+    'fill in missing values with features.missing = 0.0.'
+    """
+    places: dict[str, list[str]] = {}
+    for place in ("log", "features"):
+        for key in dict.fromkeys(_other_keys(place, {})):
+            places.setdefault(key, []).append(place)
+
+    def key_of(match: re.Match[str]) -> str:
+        (place, *others), value = places.get(match[1], [""]), f" = {match[2]}" if match[2] else ""
+        return f"{place}.{match[1]}{value}" if place and not others else match[0]
+
+    return _PARAMETER.sub(key_of, text)
 
 
 def deciding(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -309,8 +325,6 @@ def _keywords(function: Callable[..., Any]) -> list[str]:
 
 
 def _format(name: str, table: Any) -> tuple[FormatSettings, Mapping[str, str]]:
-    from cldrank.export.format import format_named
-
     _placed("export.to", format_named, name)
     if not isinstance(table, Mapping):
         return decode(FormatSettings, table, f"export.{name}"), {}  # which refuses it
@@ -336,10 +350,6 @@ def _placed(place: str, function: Callable[..., Any], *arguments: Any, **named: 
 
 
 def _check(pipeline: PipelineDefinition) -> None:
-    from cldrank.clicks.days import n_days
-    from cldrank.evaluation.click_measures import parse_click_measures
-    from cldrank.evaluation.off_policy import off_policy
-
     log, verdict = pipeline.log, pipeline.verdict
     if log.from_ == "ubi" and (log.files or not log.queries or not log.events):
         raise UsageError('log: from = "ubi" takes queries and events, two sets of files, and no others.')
@@ -367,8 +377,6 @@ def _check(pipeline: PipelineDefinition) -> None:
 
 def _check_curve(pipeline: PipelineDefinition) -> None:
     """One source of propensities; an estimator is made once to check its parameters."""
-    from cldrank.propensity import Propensities, estimators
-
     chosen, options = pipeline.propensities, pipeline.options["propensities"]
     ways = [bool(chosen.assume), bool(chosen.file), bool(options) or chosen.method != "auto"]
     if sum(ways) > 1:
@@ -389,9 +397,6 @@ def _check_curve(pipeline: PipelineDefinition) -> None:
 
 def _check_training(pipeline: PipelineDefinition) -> None:
     """The method is made once to check its parameters."""
-    from cldrank.methods.needs import uses_clicks
-    from cldrank.methods.registry import configured, methods
-
     chosen = pipeline.train
     method = _placed("train", configured, methods()[chosen.method], dict(pipeline.options["train"]))
     _placed("train", method.check)

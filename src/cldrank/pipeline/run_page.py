@@ -6,27 +6,14 @@ import json
 from collections.abc import Iterator
 from dataclasses import replace
 
+from cldrank import documents as doc
 from cldrank.decoding import dotted
-from cldrank.documents import (
-    Block,
-    Details,
-    Document,
-    Facts,
-    Heading,
-    Link,
-    Mono,
-    Notice,
-    Paragraph,
-    Severity,
-    Table,
-    render_html,
-)
 from cldrank.pipeline.running import RunRecord
 from cldrank.pipeline.steps import STEPS
 from cldrank.runs import TaskRecord
 from cldrank.wording import count, duration
 
-_SEVERITIES: dict[str, Severity] = {"shipped": "ok", "stopped": "warning", "failed": "blocking"}
+_SEVERITIES: dict[str, doc.Severity] = {"shipped": "ok", "stopped": "warning", "failed": "blocking"}
 _PAGES = (".html", ".svg", ".md")  # what a browser shows
 _SHORT = 12  # letters of a hash that are shown
 
@@ -42,14 +29,14 @@ def render_run(record: RunRecord, base: str = "..") -> str:
         blocks += _details(step, base) if step.state not in ("not needed", "not run") else ()
     versions = ", ".join(f"{name} {version}" for name, version in record.versions.items())
     origin = {"command": record.command, "seed": str(record.seed), "versions": versions, "commit": record.commit}
-    blocks += [Heading("To repeat it"), Facts({name: text for name, text in origin.items() if text})]
+    blocks += [doc.Heading("To repeat it"), doc.Facts({name: text for name, text in origin.items() if text})]
     for name, files in record.inputs.items():
-        listing = Table(("file", "SHA-256"), [(file, Mono(key)) for file, key in files.items()], text=("file",))
-        blocks.append(Details(f"{name}: {count(len(files), 'file')}", [listing]))
-    return render_html(replace(summary, blocks=blocks))
+        listing = doc.Table(("file", "SHA-256"), [(file, doc.Mono(key)) for file, key in files.items()], text=("file",))
+        blocks.append(doc.Details(f"{name}: {count(len(files), 'file')}", [listing]))
+    return doc.render_html(replace(summary, blocks=blocks))
 
 
-def run_document(record: RunRecord) -> Document:
+def run_document(record: RunRecord) -> doc.Document:
     """How a run ended, and each of its steps in a line."""
     shown = [step for step in record.steps if step.state != "not needed"]
     override = f"Shipped against the verdict, for this reason: {record.override}"
@@ -57,15 +44,15 @@ def run_document(record: RunRecord) -> Document:
         (step.name, record.states[step.name], duration(step.seconds) if step.state == "done" else "", step.decided)
         for step in shown
     ]
-    blocks: list[Block] = [
-        Notice(_SEVERITIES.get(record.status, "note"), [record.reason], title=_headline(record), large=True),
-        *([Notice("warning", [override])] if record.override else []),
-        Facts({"verdict": record.verdict or "none", "time": duration(record.seconds)}, large=True),
-        Heading("Steps"),
-        Table(("step", "state", "time", "result"), rows, text=("step", "state", "result"), wide=True),
+    blocks: list[doc.Block] = [
+        doc.Notice(_SEVERITIES.get(record.status, "note"), [record.reason], title=_headline(record), large=True),
+        *([doc.Notice("warning", [override])] if record.override else []),
+        doc.Facts({"verdict": record.verdict or "none", "time": duration(record.seconds)}, large=True),
+        doc.Heading("Steps"),
+        doc.Table(("step", "state", "time", "result"), rows, text=("step", "state", "result"), wide=True),
     ]
-    blocks += [Notice("warning", text, title=step.name) for step in shown for text in step.warnings]
-    return Document(
+    blocks += [doc.Notice("warning", text, title=step.name) for step in shown for text in step.warnings]
+    return doc.Document(
         f"Pipeline run {record.name}",
         blocks,
         about=[f"{record.pipeline}, started {record.started[:19].replace('T', ' ')} UTC"],
@@ -86,20 +73,20 @@ def _headline(record: RunRecord) -> str:
     }[record.status]
 
 
-def _details(step: TaskRecord, base: str) -> Iterator[Block]:
-    sentence = next((known.sentence for known in STEPS if known.name == step.name), "")
+def _details(step: TaskRecord, base: str) -> Iterator[doc.Block]:
+    sentence = (STEPS[step.name].__doc__ or "").partition("\n")[0] if step.name in STEPS else ""
     took = duration(step.seconds)
-    ran = f"reused; it took {took} when it ran" if step.state == "reused" else f"ran, {took}"
-    yield Heading(step.name, level=3, anchor=step.name)
-    yield Paragraph([f"It {sentence}; {ran}."], quiet=True)
-    files = [("read", name, Mono(key[:_SHORT])) for name, key in step.inputs.items()]
+    ran = f"Reused; it took {took} when it ran." if step.state == "reused" else f"It took {took}."
+    yield doc.Heading(step.name, level=3, anchor=step.name)
+    yield doc.Paragraph(f"{sentence} {ran}", quiet=True)
+    files = [("read", name, doc.Mono(key[:_SHORT])) for name, key in step.inputs.items()]
     for name, key in step.wrote.items():
         address = f"{base}/steps/{step.folder}/{name}"
-        files.append(("wrote", Link(name, address) if name.endswith(_PAGES) else name, Mono(key[:_SHORT])))
+        files.append(("wrote", doc.Link(name, address) if name.endswith(_PAGES) else name, doc.Mono(key[:_SHORT])))
     if files:
-        yield Table(("", "file", "hash"), files, text=("", "file", "hash"))
+        yield doc.Table(("", "file", "hash"), files, text=("", "file", "hash"))
     for title, entries in (("In numbers", step.facts), ("Settings", step.parameters)):
         known = [(name, value) for name, value in dotted(entries) if value not in (None, "", [], ())]
         rows = [(name, value if isinstance(value, str) else json.dumps(value)) for name, value in known]
         if rows:
-            yield Details(title, [Table(("", "value"), rows, text=("", "value"))])
+            yield doc.Details(title, [doc.Table(("", "value"), rows, text=("", "value"))])

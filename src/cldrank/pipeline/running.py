@@ -17,12 +17,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from cldrank.errors import CldrankError, FormatError, UsageError
+from cldrank.errors import CldrankError, FormatError, MissingValueError, UsageError
 from cldrank.files import holding, make_folder, replacing_folder, save_json, save_text, sweep
 from cldrank.fingerprints import commit, versions
-from cldrank.pipeline.definition import PipelineDefinition
+from cldrank.pipeline.definition import PipelineDefinition, in_keys
 from cldrank.pipeline.shipped import check_place, is_shipped, ship, shipped_content
-from cldrank.pipeline.steps import STEPS, UNFINISHED, Say, Step, Workbench, steps_of
+from cldrank.pipeline.steps import STEPS, UNFINISHED, Say, Workbench, steps_of
 from cldrank.reading import read_json
 from cldrank.runs import TaskRecord
 
@@ -139,12 +139,12 @@ def run_pipeline(
 
 def runs_in(root: Path) -> list[tuple[Path, RunRecord]]:
     """The runs in a folder, the oldest first; what cannot be read as one is left out."""
-    found = []
+    runs = []
     for folder in root.iterdir() if root.is_dir() else ():
         with suppress(CldrankError):
             record = RunRecord.load(folder)
-            found += [(folder, record)] if record.name == folder.name else []  # else it is a copy
-    return sorted(found, key=lambda run: run[1].started)
+            runs += [(folder, record)] if record.name == folder.name else []  # else it is a copy
+    return sorted(runs, key=lambda run: run[1].started)
 
 
 def _ended(record: RunRecord, status: Status, reason: str) -> RunRecord:
@@ -168,7 +168,7 @@ class _RunningPipeline:
             command=command,
             commit=commit(),
             versions=versions(),
-            steps=tuple(TaskRecord(step.name, "not run" if step in needed else "not needed") for step in STEPS),
+            steps=tuple(TaskRecord(name, "not run" if name in needed else "not needed") for name in STEPS),
         )
         self.folder = bench.root / self.record.name
         with replacing_folder(self.folder) as temporary:
@@ -195,31 +195,33 @@ class _RunningPipeline:
 
     def _all_steps(self) -> TaskRecord | None:
         """Run all steps; the record of the one that stopped, if one did."""
-        for step in steps_of(self.bench.pipeline):
-            record = self._result(step)
-            if record.stop and not (step.name == "verdict" and self.ship_anyway):
+        for name in steps_of(self.bench.pipeline):
+            record = self._result(name)
+            if record.stop and not (name == "verdict" and self.ship_anyway):
                 return record
             if record.stop:
                 self.bench.override = self.ship_anyway
                 self.record = replace(self.record, override=self.ship_anyway)
         return None
 
-    def _result(self, step: Step) -> TaskRecord:
+    def _result(self, name: str) -> TaskRecord:
         """The result of a step: of an earlier run, if nothing that decides it has changed."""
         bench = self.bench
-        self._note(TaskRecord(step.name, "running"))
+        self._note(TaskRecord(name, "running"))
         try:
-            task = step.describe(bench)
-            self._note(TaskRecord(step.name, "running", task.key, dict(task.parameters), dict(task.inputs)))
-            record = bench.store.find(task.name, task.key)
-            if record is None or (step.name in ("export", "card") and not is_shipped(bench.pipeline, record)):
+            task = STEPS[name](bench)
+            self._note(TaskRecord(name, "running", task.key, dict(task.parameters), dict(task.inputs)))
+            record = bench.store.find(name, task.key)
+            if record is None or (name in ("export", "card") and not is_shipped(bench.pipeline, record)):
                 record = bench.store.carry_out(task, check=lambda: bench.check_inputs(task.inputs))
-                if step.name == "card":
+                if name == "card":
                     ship(bench, record)
         except CldrankError as error:
-            self._note(TaskRecord(step.name, "failed", decided=str(error)))
+            hint = " In a pipeline file, features.missing = 0 does so." if isinstance(error, MissingValueError) else ""
+            error.args = (in_keys(str(error.args[0])) + hint, *error.args[1:])
+            self._note(TaskRecord(name, "failed", decided=str(error)))
             raise
-        bench.results[step.name] = record
+        bench.results[name] = record
         self._note(record)
         self.report(record)
         return record

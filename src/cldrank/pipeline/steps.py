@@ -1,7 +1,7 @@
 """The steps of a pipeline, in the order in which they run.
 
 A step is a function that describes its task: the hashes of what it reads, the parameters that decide its result, and
-the work itself, which leaves files in a folder and says what it found. `Task.key` hashes all of that.
+the work itself, which leaves files in a folder and says what came of it. `Task.key` hashes all of that.
 """
 
 from __future__ import annotations
@@ -13,20 +13,21 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import pyarrow.parquet as pq
+
+from cldrank.auditing import Audit, audit, audit_table
+from cldrank.clicks.aggregate import aggregate
+from cldrank.clicks.days import DayFolder
 from cldrank.clicks.holding_out import HeldOut
+from cldrank.clicks.imports import import_log
+from cldrank.clicks.table import ClickTable
+from cldrank.data.dataset import RankingDataset
+from cldrank.data.loading import feature_files, group_paths_of, load
 from cldrank.data.query_hash import held_out
 from cldrank.decoding import plain
-from cldrank.errors import (
-    CldrankWarning,
-    DataError,
-    MissingValueError,
-    UnidentifiableError,
-    UsageError,
-    hearing_warnings,
-    warn,
-)
+from cldrank.errors import CldrankWarning, DataError, UnidentifiableError, UsageError, hearing_warnings, warn
 from cldrank.evaluation import compare
 from cldrank.evaluation.orders import PRODUCTION
 from cldrank.export import export_ranker
@@ -35,26 +36,21 @@ from cldrank.files import make_folder, save_json, save_text, scratch
 from cldrank.fingerprints import content_hash, file_fingerprint
 from cldrank.methods.evidence import needed
 from cldrank.methods.registry import configured, methods
+from cldrank.models import Epoch
 from cldrank.pipeline.definition import AS_SHIPPED, USERS, PipelineDefinition, deciding
 from cldrank.pipeline.shipped import RANKER, shipped_content, shipped_place
-from cldrank.propensity import SegmentPropensities, estimators
+from cldrank.propensity import SegmentPropensities, estimators, logged_probability
 from cldrank.propensity.affine_clicks import curve_of
 from cldrank.propensity.comparing import choose_method, fitted_curve, fitted_segments
 from cldrank.propensity.curve_document import save_chart
 from cldrank.propensity.curve_files import load_curve, parse_curve
+from cldrank.propensity.segment_propensities import Curve
 from cldrank.rankers import load_ranker
 from cldrank.runs import Outcome, Store, Task, TaskRecord
 from cldrank.safety import Safe, UnsafeError
-from cldrank.tables import table_files
+from cldrank.tables import open_table, table_files
 from cldrank.tables.sources import text_files
 from cldrank.wording import count, listed
-
-if TYPE_CHECKING:
-    from cldrank.auditing import Audit
-    from cldrank.clicks.table import ClickTable
-    from cldrank.data.dataset import RankingDataset
-    from cldrank.models import Epoch
-    from cldrank.propensity.segment_propensities import Curve
 
 Say = Callable[[str], None]
 UNFINISHED = "unfinished"  # the folder with the states of fits that were stopped
@@ -63,6 +59,12 @@ _IMPORTED = "imported/log.parquet"
 _COUNTED_FILES = "counted-files.json"
 _FROM_MILD_TO_BAD = ("ok", "note", "warning", "blocking")
 _READING = ("numpy", "duckdb", "pyarrow")  # the packages that read logs
+_RESULTS = {  # what steps read of earlier ones: the step, and the file or folder that it left
+    "days": ("days", "days"),
+    "cells": ("aggregate", "cells.parquet"),
+    "propensities": ("propensities", "rho.json"),
+    "ranker": ("train", RANKER),
+}
 
 
 @dataclass
@@ -82,7 +84,6 @@ class Workbench:
     inputs: dict[str, dict[str, str]] = field(default_factory=dict)
     override: str = ""
     say: Say = lambda _: None
-    _listing: dict[str, Callable[[], dict[str, Path]]] = field(default_factory=dict)
 
     @property
     def store(self) -> Store:
@@ -91,30 +92,63 @@ class Workbench:
 
     # -- what goes in ------------------------------------------------------------------------------------------------
 
-    def input_hash(self, name: str, list_files: Callable[[], Collection[Path]]) -> str:
-        """The hash of some files, by their names and their content; they go into the record of the run."""
+    def hashes(self, *names: str) -> dict[str, str]:
+        """The hash of each input of a task: of files by their names and content, or of what an earlier step left.
+
+        With a log goes the file of users whose rows are set aside, if there is one.
+        """
+        is_log = not {"log", "queries"}.isdisjoint(names)
+        users = ("excluded users",) if is_log and self.pipeline.options["log"].get(USERS) else ()
+        return {name: self._hash(name) for name in (*names, *users)}
+
+    def _hash(self, name: str) -> str:
+        if name in _RESULTS:
+            step, file = _RESULTS[name]
+            return self.results[step].hash_of(file)
+        if name == "log" and "import" in self.results:
+            return self.results["import"].hash_of(_IMPORTED)
         if name not in self.inputs:
             self.say(f"{name}: reading fingerprints")
-            self._listing[name] = lambda: self._by_name(list_files())
-            self.inputs[name] = _fingerprints(self._listing[name]())
-        return content_hash(self.inputs[name])
+            self.inputs[name] = _fingerprints(self._files(name))
+        content = content_hash(self.inputs[name])
+        if name != "features":
+            return content
+        others = {key: option for key, option in self.pipeline.options["features"].items() if key != "groups"}
+        return content_hash({"files": content, "options": others})
+
+    def _files(self, name: str) -> dict[str, Path]:
+        """The files of an input as they are now, by their paths as seen from where the pipeline lies."""
+        pipeline, log = self.pipeline, self.pipeline.log
+        if name == "features":
+            groups = group_paths_of(pipeline.options["features"].get("groups")) or []
+            files = [*(file.path for file in feature_files(pipeline.paths(pipeline.features.files))), *groups]
+        elif name == "excluded users":
+            files = [Path(pipeline.options["log"][USERS])]
+        elif name == "propensities file":
+            files = [pipeline.path(pipeline.propensities.file)]
+        elif name == "against":  # its model card does not decide what a ranker does
+            files = [file for file in text_files(against(pipeline)) if file.suffix != ".md"]
+        else:
+            files = text_files(pipeline.paths({"log": log.files, "queries": log.queries, "events": log.events}[name]))
+        home = pipeline.source.parent.absolute()
+        paths = {file.absolute(): file for file in files}
+        return {
+            (path.relative_to(home) if path.is_relative_to(home) else path).as_posix(): file
+            for path, file in paths.items()
+        }
 
     def check_inputs(self, names: Collection[str]) -> None:
         """Refuse inputs that were changed since their fingerprints were taken: nobody could say what was read."""
-        for name in (name for name in names if name in self._listing):
-            before, now = self.inputs[name], _fingerprints(self._listing[name]())
+        for name in (name for name in names if name in self.inputs):
+            before, now = self.inputs[name], _fingerprints(self._files(name))
             changed = next((file for file in {**before, **now} if before.get(file) != now.get(file)), None)
             if changed is not None:
                 did = "arrived" if changed not in before else "was changed" if changed in now else "was removed"
                 raise DataError(f"{changed} {did} while the run was reading the {name}; run again when all is there.")
 
-    def _by_name(self, files: Collection[Path]) -> dict[str, Path]:
-        """Files by their paths, as they are seen from where the pipeline lies."""
-        home = self.pipeline.source.parent.absolute()
-        paths = [(file.absolute(), file) for file in files]
-        return {
-            (path.relative_to(home) if path.is_relative_to(home) else path).as_posix(): file for path, file in paths
-        }
+    def log_files(self) -> dict[str, Path]:
+        """The files of the plain log, by the names under which runs know them again."""
+        return {_IMPORTED: self.result("import", _IMPORTED)} if "import" in self.results else self._files("log")
 
     def log_paths(self) -> list[str]:
         """The plain log: as it is named, or as it was imported."""
@@ -122,73 +156,25 @@ class Workbench:
             return [str(self.result("import", _IMPORTED))]
         return self.pipeline.paths(self.pipeline.log.files)
 
-    def log_files(self) -> dict[str, Path]:
-        """The files of the plain log, by the names under which runs know them again."""
-        if "import" in self.results:
-            return {_IMPORTED: self.result("import", _IMPORTED)}
-        self.log_hashes()
-        return self._listing["log"]()
-
-    def log_hashes(self) -> dict[str, str]:
-        """The hash of the plain log, and of the file with users whose rows are left out, if there is one."""
-        if "import" in self.results:
-            return {"log": self.result_hash("import", _IMPORTED), **self.users_hash()}
-        return {"log": self.input_hash("log", lambda: text_files(self.log_paths())), **self.users_hash()}
-
-    def users_hash(self) -> dict[str, str]:
-        """The hash of the file with users whose rows are set aside, if there is one."""
-        users = self.pipeline.options["log"].get(USERS)
-        return {"excluded users": self.input_hash("excluded users", lambda: [Path(users)])} if users else {}
-
-    def features_hash(self) -> str:
-        """The hash of the feature files, of the group files that belong to them, and of how they are read."""
-        from cldrank.data.loading import feature_files, group_paths_of
-
-        def list_files() -> list[Path]:
-            files = feature_files(self.pipeline.paths(self.pipeline.features.files))
-            return [*(file.path for file in files), *(group_paths_of(options.get("groups")) or [])]
-
-        options = self.pipeline.options["features"]
-        others = {name: option for name, option in options.items() if name != "groups"}
-        return content_hash({"files": self.input_hash("features", list_files), "options": others})
-
     def counting(self) -> dict[str, Any]:
         """The options of how the log is read and counted."""
-        from cldrank.clicks.aggregate import aggregate
-
         segment = self.pipeline.propensities.segment
         return self.pipeline.reading_options(aggregate) | ({"segment": segment} if segment else {})
 
-    @cached_property
-    def dataset(self) -> RankingDataset:
-        """The candidates with their features."""
-        from cldrank.data.loading import load
-
-        return load(self.pipeline.paths(self.pipeline.features.files), **self.pipeline.options["features"])
-
-    # -- what steps left ---------------------------------------------------------------------------------------------
+    # -- what steps work with ----------------------------------------------------------------------------------------
 
     def result(self, step: str, file: str) -> Path:
         """A file or folder that a step left."""
         return self.store.folder / self.results[step].folder / file
 
-    def result_hash(self, step: str, file: str) -> str:
-        """Its hash; of a folder, that of all files in it."""
-        return self.results[step].hash_of(file)
-
-    def learning_hashes(self) -> dict[str, str]:
-        """The hashes of what is learned from, and judged by."""
-        return {
-            "features": self.features_hash(),
-            "cells": self.result_hash("aggregate", "cells.parquet"),
-            "propensities": self.result_hash("propensities", "rho.json"),
-        }
+    @cached_property
+    def dataset(self) -> RankingDataset:
+        """The candidates with their features."""
+        return load(self.pipeline.paths(self.pipeline.features.files), **self.pipeline.options["features"])
 
     @cached_property
     def clicks(self) -> ClickTable:
         """The cells, on the candidates."""
-        from cldrank.clicks.table import ClickTable
-
         return ClickTable.read(self.result("aggregate", "cells.parquet"), self.dataset)
 
     @cached_property
@@ -207,79 +193,68 @@ def _fingerprints(files: Mapping[str, Path]) -> dict[str, str]:
     return {name: file_fingerprint(file) for name, file in files.items()}
 
 
-# -- import --------------------------------------------------------------------------------------------------------
+# -- import and audit ----------------------------------------------------------------------------------------------
 
 
 def import_task(bench: Workbench) -> Task:
     """Make a plain log of one that another program wrote, as `cldrank clicks import` does."""
-    from cldrank.clicks.imports import import_log
-
     log = bench.pipeline.log
-    named = {"queries": log.queries, "events": log.events} if log.from_ == "ubi" else {"log": log.files}
-    paths = {name: bench.pipeline.paths(files) for name, files in named.items()}
     options = bench.pipeline.reading_options(import_log)
 
     def work(folder: Path) -> Outcome:
         bench.say(f"importing {log.from_}")
-        given: dict[str, Any] = {**paths, **options}
-        positional = [given.pop("log")] if "log" in given else []
+        files = [bench.pipeline.paths(log.files)] if log.files else []
+        given: dict[str, Any] = {"out": folder / _IMPORTED, "progress": bench.say, **options}
+        if not log.files:
+            given |= {"queries": bench.pipeline.paths(log.queries), "events": bench.pipeline.paths(log.events)}
         make_folder((folder / _IMPORTED).parent)
-        report = import_log(log.from_, *positional, out=folder / _IMPORTED, progress=bench.say, **given)
+        report = import_log(log.from_, *files, **given)
         facts = {key: fact for key, fact in report.as_dict().items() if key not in ("out", "seconds")}
         return Outcome(str(report).splitlines()[0].rstrip(":"), facts)
 
-    inputs = {name: bench.input_hash(name, partial(text_files, files)) for name, files in paths.items()}
-    return Task("import", {**inputs, **bench.users_hash()}, {"from": log.from_, **deciding(options)}, work, _READING)
-
-
-# -- audit ---------------------------------------------------------------------------------------------------------
+    inputs = bench.hashes(*(["log"] if log.files else ["queries", "events"]))
+    return Task("import", inputs, {"from": log.from_, **deciding(options)}, work, _READING)
 
 
 def audit_task(bench: Workbench) -> Task:
-    """Audit the log; a verdict as bad as `stop_at` ends the run."""
-    from cldrank.auditing import audit
-
+    """Find out whether the log is fit to be learned from; a verdict as bad as `stop_at` ends the run."""
     options, segment = bench.pipeline.reading_options(audit), bench.pipeline.propensities.segment
 
     def work(folder: Path) -> Outcome:
         dataset = bench.dataset
         bench.say("auditing the log")
-        found = audit(bench.log_paths(), dataset, **options)
-        surfaces = [group.name for group in (found.facts.log and found.facts.log.surfaces) or ()]
+        audited = audit(bench.log_paths(), dataset, **options)
+        surfaces = [group.name for group in (audited.facts.log and audited.facts.log.surfaces) or ()]
         if len(surfaces) > 1 and not segment:
             several = f"the log has pages of several surfaces ({listed(surfaces)}), and one curve is taken for all"
             warn(CldrankWarning(f'{several}; segment = "surface" in [propensities] makes one for each.'))
-        return _audited(bench, found, folder)
+        return _audited(bench, audited, folder)
 
-    inputs = {**bench.log_hashes(), "features": bench.features_hash()}
     parameters = {"stop_at": bench.pipeline.audit.stop_at, "segment": segment, **deciding(options)}
-    return Task("audit", inputs, parameters, work, _READING)
+    return Task("audit", bench.hashes("log", "features"), parameters, work, _READING)
 
 
 def window_audit_task(bench: Workbench) -> Task:
     """Audit the days that are learned from, which are not all that the log holds, or more than it still holds."""
 
     def work(folder: Path) -> Outcome:
-        from cldrank.auditing import audit_table
-
         bench.say("auditing the window")
         days = bench.results["aggregate"].facts["days"]
         seen = f"{count(len(days), 'day')} from {days[0]} to {days[-1]}"
-        return _audited(bench, audit_table(bench.clicks, source=seen), folder, seen)
+        return _audited(bench, audit_table(bench.clicks, source=seen), folder, f" ({seen})")
 
-    inputs = {"cells": bench.result_hash("aggregate", "cells.parquet"), "features": bench.features_hash()}
-    return Task("window-audit", inputs, {"stop_at": bench.pipeline.audit.stop_at}, work, ("numpy",))
+    stop_at = {"stop_at": bench.pipeline.audit.stop_at}
+    return Task("window-audit", bench.hashes("cells", "features"), stop_at, work, ("numpy",))
 
 
-def _audited(bench: Workbench, found: Audit, folder: Path, seen: str = "") -> Outcome:
+def _audited(bench: Workbench, audited: Audit, folder: Path, seen: str = "") -> Outcome:
     """What an audit leads to; its page is written. `seen` says what was audited, if not all of the log."""
-    save_json(folder / "audit.json", plain(found.as_dict()))
-    save_text(folder / "audit.html", found.to_html())
-    severity = str(found.verdict.severity)
-    serious = [finding for finding in found.verdict.findings if finding.severity in ("warning", "blocking")]
+    save_json(folder / "audit.json", plain(audited.as_dict()))
+    save_text(folder / "audit.html", audited.to_html())
+    verdict, severity = audited.verdict, str(audited.verdict.severity)
+    serious = [finding for finding in verdict.findings if finding.severity in ("warning", "blocking")]
     facts = {"severity": severity, "findings": [f"{finding.topic}: {finding.found}" for finding in serious]}
-    words = found.verdict.sentence + (f" ({seen})" if seen else "")
-    return Outcome(words, facts, stopping(bench.pipeline.audit.stop_at, severity))
+    return Outcome(verdict.sentence + seen, facts, stopping(bench.pipeline.audit.stop_at, severity))
 
 
 def stopping(stop_at: str, severity: str) -> str:
@@ -297,16 +272,16 @@ def stopping(stop_at: str, severity: str) -> str:
 
 
 def days_task(bench: Workbench) -> Task:
-    """The cells of each day, from what was counted of each log file.
+    """Count new log files, day by day.
 
     A file is counted by itself, as a task of its own. Whatever content a file has now is what counts, also if it is
     empty or was there before; a file that was deleted stays counted as it was last.
     """
-    options, others = bench.counting(), bench.log_hashes()
+    options = bench.counting()
     identity = content_hash({"log": plain(bench.pipeline.log.get_params()), "counting": plain(deciding(options))})[:20]
     memory = bench.root / _COUNTED_FILES
     remembered = _remembered(memory)
-    files = _fingerprints(bench.log_files())
+    inputs, files = bench.hashes("log"), _fingerprints(bench.log_files())
     every = {**remembered.get(identity, {}), **files}
 
     def work(folder: Path) -> Outcome:
@@ -317,7 +292,11 @@ def days_task(bench: Workbench) -> Task:
             for name in record.wrote:
                 by_day.setdefault(Path(name).stem, []).append(bench.store.folder / record.folder / name)
         for day, cells in by_day.items():
-            _write_day(cells, make_folder(folder / "days") / f"{day}.parquet")
+            target = make_folder(folder / "days") / f"{day}.parquet"
+            if len(cells) == 1:
+                shutil.copyfile(cells[0], target)
+            else:
+                ClickTable.merged([ClickTable.read(file) for file in cells]).save(target)
         new = [record for record in records.values() if record.state == "done"]
         facts = {
             "rows": sum(record.facts["rows"] for record in new),
@@ -330,7 +309,7 @@ def days_task(bench: Workbench) -> Task:
         counted = f"{count(len(new), 'file')} counted, {facts['counted_before']} before"
         return Outcome(f"{counted}; {count(len(by_day), 'day')} there", facts)
 
-    return Task("days", {**others, "log": content_hash(every)}, deciding(options), work, _READING)
+    return Task("days", {**inputs, "log": content_hash(every)}, deciding(options), work, _READING)
 
 
 def _remembered(memory: Path) -> dict[str, dict[str, str]]:
@@ -346,16 +325,14 @@ def _counted(bench: Workbench, name: str, fingerprint: str, options: Mapping[str
     """What was counted of one file of the log, day by day; counted now, unless it was before."""
 
     def work(folder: Path) -> Outcome:
-        from cldrank.clicks.aggregate import aggregate
-
         path = bench.log_files()[name]
         if not _has_rows(path):
             return Outcome(facts={"rows": 0, "set_aside": 0})
         with _with_partitions(path, bench.log_paths()) as source:
-            found = aggregate(source, days=True, **options)
-        for day, cells in found.days.items():
+            counted = aggregate(source, days=True, **options)
+        for day, cells in counted.days.items():
             cells.save(folder / f"{day.isoformat()}.parquet")
-        return Outcome(facts={"rows": found.account.rows, "set_aside": found.account.n_rejected})
+        return Outcome(facts={"rows": counted.account.rows, "set_aside": counted.account.n_rejected})
 
     task = Task("count", {"file": fingerprint}, deciding(options), work, _READING)
     record = bench.store.find(task.name, task.key)
@@ -371,12 +348,10 @@ def _counted(bench: Workbench, name: str, fingerprint: str, options: Mapping[str
 
 
 def _has_rows(path: Path) -> bool:
-    from cldrank.tables import open_table
-
     if not path.stat().st_size:
         return False
     with open_table(path) as table:
-        return bool(table.engine.rows(f"SELECT 1 AS one FROM {table} LIMIT 1"))
+        return bool(table.engine.rows(f"SELECT 1 AS row FROM {table} LIMIT 1"))
 
 
 @contextmanager
@@ -393,20 +368,10 @@ def _with_partitions(path: Path, log: Sequence[str]) -> Iterator[Path]:
         yield folder
 
 
-def _write_day(cells: Sequence[Path], target: Path) -> None:
-    """The cells of a day, those of several files added up."""
-    from cldrank.clicks.table import ClickTable
-
-    if len(cells) == 1:
-        shutil.copyfile(cells[0], target)
-    else:
-        ClickTable.merged([ClickTable.read(file) for file in cells]).save(target)
-
-
 def aggregate_task(bench: Workbench) -> Task:
     """Count how often each candidate was shown at each position, and clicked, in the log or in a window of its days."""
     window = bench.pipeline.window
-    inputs = {"days": bench.result_hash("days", "days")} if window.last else bench.log_hashes()
+    inputs = bench.hashes("days" if window.last else "log", "features")
     parameters = {"last": window.last, "depth": window.depth, **({} if window.last else deciding(bench.counting()))}
 
     def work(folder: Path) -> Outcome:
@@ -425,25 +390,19 @@ def aggregate_task(bench: Workbench) -> Task:
         words = f"{facts['cells']:,} cells, {facts['impressions']:,} impressions, {facts['clicks']:,} clicks{aside}"
         return Outcome(words, facts)
 
-    return Task("aggregate", {**inputs, "features": bench.features_hash()}, parameters, work, _READING)
+    return Task("aggregate", inputs, parameters, work, _READING)
 
 
 def _window(bench: Workbench) -> tuple[ClickTable, dict[str, Any]]:
-    from cldrank.clicks.days import DayFolder
-
     days, last = DayFolder(bench.result("days", "days")), bench.pipeline.window.last
     return days.read(bench.dataset, last=last), {"days": [str(day) for day in days.window(last)]}
 
 
 def _whole_log(bench: Workbench, folder: Path) -> tuple[ClickTable, dict[str, Any]]:
-    import pyarrow.parquet as pq
-
-    from cldrank.clicks.aggregate import aggregate
-
-    found = aggregate(bench.log_paths(), bench.dataset, **bench.counting())
-    pq.write_table(found.rejects, folder / "rejects.parquet")
-    account = found.account
-    return found.clicks, {"rows": account.rows, "set_aside": account.n_rejected, "reasons": dict(account.rejected)}
+    counted = aggregate(bench.log_paths(), bench.dataset, **bench.counting())
+    pq.write_table(counted.rejects, folder / "rejects.parquet")
+    account = counted.account
+    return counted.clicks, {"rows": account.rows, "set_aside": account.n_rejected, "reasons": dict(account.rejected)}
 
 
 # -- propensities --------------------------------------------------------------------------------------------------
@@ -451,13 +410,14 @@ def _whole_log(bench: Workbench, folder: Path) -> tuple[ClickTable, dict[str, An
 
 def propensities_task(bench: Workbench) -> Task:
     """Find out how likely each position is to be examined: estimated, assumed, or read from a file."""
-    chosen, file = bench.pipeline.propensities, bench.pipeline.propensities.file
-    needs = "cells" if chosen.assume or file or chosen.method == "auto" else estimators()[chosen.method].needs
+    chosen = bench.pipeline.propensities
+    given = chosen.assume or chosen.file
+    needs = "cells" if given or chosen.method == "auto" else estimators()[chosen.method].needs
     options = {"seed": bench.pipeline.seed, **bench.pipeline.options["propensities"]}
 
     def work(folder: Path) -> Outcome:
         bench.say("estimating propensities")
-        curve, words, method = _curve_of(bench, options)
+        curve, words, method = _curve(bench, options)
         curve.save(folder / "rho.json")
         curves = dict(curve) if isinstance(curve, SegmentPropensities) else {"examined": curve_of(curve)}
         save_chart(curves, folder / "rho.svg")
@@ -467,50 +427,42 @@ def propensities_task(bench: Workbench) -> Task:
                 f"the propensities reach down to position {deepest}, the clicks to {bench.clicks.depth}; window.depth "
                 f"= {deepest} treats pages as if they ended there."
             )
-        values = {name: [round(float(rho), 4) for rho in one.values] for name, one in curves.items()}
+        values = {name: [round(float(rho), 4) for rho in curve.values] for name, curve in curves.items()}
         shown = "; ".join(f"{name}: {listed([f'{rho:.3g}' for rho in own[:3]])} …" for name, own in values.items())
         return Outcome(f"{words}; {shown}", {"method": method, "values": values})
 
-    inputs = {"cells": bench.result_hash("aggregate", "cells.parquet")}
-    if file:
-        inputs["propensities file"] = bench.input_hash("propensities file", lambda: [bench.pipeline.path(file)])
-    inputs |= {"features": bench.features_hash()} if needs == "features" else {}
-    inputs |= bench.log_hashes() if needs == "log" else {}
+    names = ["cells", *(["propensities file"] if chosen.file else []), *([needs] if needs != "cells" else [])]
     own = {name: option for name, option in chosen.get_params().items() if name != "file"}
     more = {"log": ("duckdb",), "features": ("torch",)}.get(needs, ())
-    return Task("propensities", inputs, plain({**own, "options": options}), work, ("numpy", "scipy", *more))
+    return Task(
+        "propensities", bench.hashes(*names), plain({**own, "options": options}), work, ("numpy", "scipy", *more)
+    )
 
 
-def _curve_of(bench: Workbench, options: Mapping[str, Any]) -> tuple[Curve, str, str]:
+def _curve(bench: Workbench, options: Mapping[str, Any]) -> tuple[Curve, str, str]:
     """The curve or, by segment, the curves; how they came about in words; and by which method."""
-    chosen = bench.pipeline.propensities
+    chosen, table = bench.pipeline.propensities, bench.clicks
     if chosen.assume:
-        return parse_curve(chosen.assume, bench.clicks), f"{chosen.assume} is assumed", "assumed"
+        return parse_curve(chosen.assume, table), f"{chosen.assume} is assumed", "assumed"
     if chosen.file:
         return load_curve(bench.pipeline.path(chosen.file)), f"read from {chosen.file}", "file"
+    finish: dict[str, Any] = {"smooth": None if chosen.smooth == "no" else chosen.smooth, "clip": chosen.clip}
     try:
         name, words = chosen.method, f"by {chosen.method}"
         if chosen.method == "auto":
-            best = choose_method(bench.clicks, options.get("depth"))
+            best = choose_method(table, options.get("depth"))
             name, words = best.estimator, f"by {best.estimator}, since {best.reason}"
-        return _estimated(bench, estimators()[name](**options).quiet()), words, name
+        estimator: Any = estimators()[name](**options).quiet()
+        if chosen.segment:
+            return fitted_segments(estimator, table, **finish), words, name
+        if estimator.needs == "log":
+            reading = bench.pipeline.reading_options(logged_probability)
+            estimator = estimator.given_log(logged_probability(bench.log_paths(), table, **reading))
+        return fitted_curve(estimator, table, bench.dataset, **finish), words, name
     except UnidentifiableError as error:
         raise DataError(
             f"{error} A curve that you take for granted goes on: propensities.assume = 'power:1.0', say."
         ) from None
-
-
-def _estimated(bench: Workbench, estimator: Any) -> Curve:
-    from cldrank.propensity import logged_probability
-
-    chosen, table = bench.pipeline.propensities, bench.clicks
-    finish: dict[str, Any] = {"smooth": None if chosen.smooth == "no" else chosen.smooth, "clip": chosen.clip}
-    if chosen.segment:
-        return fitted_segments(estimator, table, **finish)
-    if estimator.needs == "log":
-        reading = bench.pipeline.reading_options(logged_probability)
-        estimator = estimator.given_log(logged_probability(bench.log_paths(), table, **reading))
-    return fitted_curve(estimator, table, bench.dataset, **finish)
 
 
 # -- training ------------------------------------------------------------------------------------------------------
@@ -523,8 +475,8 @@ def train_task(bench: Workbench) -> Task:
     package = method.model.package(method.way)
     own = {name: option for name, option in options.items() if name != "device"}
     packages = ("numpy", "scipy", *(() if package is None else (package[0],)))
-    parameters = plain({**chosen.get_params(), "options": own})
-    return Task("train", bench.learning_hashes(), parameters, partial(_trained, bench), packages)
+    inputs = bench.hashes("features", "cells", "propensities")
+    return Task("train", inputs, plain({**chosen.get_params(), "options": own}), partial(_trained, bench), packages)
 
 
 def _trained(bench: Workbench, folder: Path) -> Outcome:
@@ -534,17 +486,13 @@ def _trained(bench: Workbench, folder: Path) -> Outcome:
     checkpoint = bench.root / UNFINISHED / f"{train_task(bench).folder}.checkpoint"
     method = _method(bench, checkpoint)
     bench.say(f"training {method.label}")
+    margin, production = chosen.safe_margin, chosen.production_feature or None
+    learner = Safe(method, margin=margin, production=production) if chosen.safe else method
     try:
         with hearing_warnings() as heard:
-            if chosen.safe:
-                safe = Safe(method, margin=chosen.safe_margin, production=chosen.production_feature or None)
-                ranker = safe.fit(dataset, *needed(safe.required, table, bench.curve)).ranker_
-            else:
-                ranker = method.fit(dataset, *needed(method.required, table, bench.curve)).ranker_
+            ranker = learner.fit(dataset, *needed(learner.required, table, bench.curve)).ranker_
     except UnsafeError as error:
         return Outcome(str(error), {"hold_out": held.as_dict()}, UNSAFE)
-    except MissingValueError as error:
-        raise DataError(f"{error} In a pipeline file, that is missing = 0 in [features].") from None
     if method.status_ == "interrupted":
         raise KeyboardInterrupt  # the fit kept its best ranker so far, which is not the one that was asked for
     command = f"cldrank pipeline run {bench.pipeline.source.name}"
@@ -574,17 +522,21 @@ def _method(bench: Workbench, checkpoint: Path) -> Any:
 # -- verdict -------------------------------------------------------------------------------------------------------
 
 
+def against(pipeline: PipelineDefinition) -> Path:
+    """The folder of the ranker to compare with, which may not be there."""
+    named = pipeline.verdict.against
+    return shipped_place(pipeline) / RANKER if named == AS_SHIPPED else pipeline.path(named)
+
+
 def verdict_task(bench: Workbench) -> Task:
     """Judge the ranker by the clicks on queries that it was not trained on, as `cldrank compare` does."""
-    chosen, against = bench.pipeline.verdict, bench.pipeline.verdict.against
-    shipped = shipped_content(bench.pipeline)
-    old = shipped_place(bench.pipeline) / RANKER if against == AS_SHIPPED else bench.pipeline.path(against)
-    is_shipped = against == AS_SHIPPED and shipped.get(RANKER) == bench.result_hash("train", RANKER)
-    inputs = {"ranker": bench.result_hash("train", RANKER), **bench.learning_hashes()}
+    chosen, shipped = bench.pipeline.verdict, shipped_content(bench.pipeline)
+    inputs = bench.hashes("ranker", "features", "cells", "propensities")
+    is_shipped = chosen.against == AS_SHIPPED and shipped.get(RANKER) == inputs["ranker"]
     if is_shipped:  # what the ranker was judged against when it was new
         inputs |= {"against": str(shipped["against"])} if shipped.get("against") else {}
-    elif against != PRODUCTION and (old / "ranker.json").is_file():
-        inputs["against"] = bench.input_hash("against", lambda: _without_cards(old))
+    elif chosen.against != PRODUCTION and (against(bench.pipeline) / "ranker.json").is_file():
+        inputs |= bench.hashes("against")
     own = {"hold_out": bench.pipeline.train.hold_out, "seed": bench.pipeline.seed}
     parameters = {**chosen.get_params(), "ship_if": sorted(chosen.ship_if), **own}
 
@@ -592,14 +544,9 @@ def verdict_task(bench: Workbench) -> Task:
         if is_shipped:
             words = "the ranker is the one that is shipped: there is nothing to compare"
             return Outcome(words, {"decision": shipped.get("verdict"), "against": AS_SHIPPED})
-        return _judged(bench, old if "against" in inputs else None, folder)
+        return _judged(bench, against(bench.pipeline) if "against" in inputs else None, folder)
 
     return Task("verdict", inputs, plain(parameters), work, ("numpy", "scipy"))
-
-
-def _without_cards(folder: Path) -> list[Path]:
-    """The files of a ranker but for its model card, which does not decide what it does."""
-    return [file for file in text_files(folder) if file.suffix != ".md"]
 
 
 def _judged(bench: Workbench, old: Path | None, folder: Path) -> Outcome:
@@ -608,7 +555,7 @@ def _judged(bench: Workbench, old: Path | None, folder: Path) -> Outcome:
     note = "" if name == chosen.against else " Nothing is shipped yet, so this is against the order of the log."
     held = held_out(bench.dataset.query_ids, bench.pipeline.train.hold_out)
     bench.say("judging by clicks")
-    found = compare(
+    comparison = compare(
         load_ranker(bench.result("train", RANKER)),
         PRODUCTION if old is None else load_ranker(old),
         bench.dataset[held],
@@ -624,13 +571,13 @@ def _judged(bench: Workbench, old: Path | None, folder: Path) -> Outcome:
         seed=bench.pipeline.seed,
         progress=lambda at: bench.say(f"judging by clicks: {at}"),
     )
-    save_json(folder / "verdict.json", plain(found.as_dict()))
-    save_text(folder / "verdict.html", found.to_html())
-    decision, first = found.verdict.decision, found.first
+    save_json(folder / "verdict.json", plain(comparison.as_dict()))
+    save_text(folder / "verdict.html", comparison.to_html())
+    verdict, first = comparison.verdict, comparison.first
     bounds = {"measure": first.measure, "low": first.interval.low, "high": first.interval.high}
-    facts = plain({"decision": decision, "against": name, **bounds})
-    words = f"{found.verdict.words}: {found.verdict.reason}{note}"
-    return Outcome(words, facts, "" if decision in chosen.ship_if else decision)
+    facts = plain({"decision": verdict.decision, "against": name, **bounds})
+    stop = "" if verdict.decision in chosen.ship_if else verdict.decision
+    return Outcome(f"{verdict.words}: {verdict.reason}{note}", facts, stop)
 
 
 # -- export and card -----------------------------------------------------------------------------------------------
@@ -638,17 +585,18 @@ def _judged(bench: Workbench, old: Path | None, folder: Path) -> Outcome:
 
 def export_task(bench: Workbench) -> Task:
     """Write the ranker for each engine; nothing is shipped unless all of them score alike."""
-    pipeline = bench.pipeline
-    formats = {name: {**own.get_params(), "rename": dict(names)} for name, (own, names) in pipeline.formats.items()}
-    features = {"features": bench.features_hash()} if pipeline.export.check else {}
+    check = bench.pipeline.export.check
+    formats = {
+        name: {**own.get_params(), "rename": dict(names)} for name, (own, names) in bench.pipeline.formats.items()
+    }
 
     def work(folder: Path) -> Outcome:
         facts = {name: _exported(bench, name, folder / name) for name in formats}
-        words = listed([f"{name} ({one['parity'] or 'not compared'})" for name, one in facts.items()])
+        words = listed([f"{name} ({fact['parity'] or 'not compared'})" for name, fact in facts.items()])
         return Outcome(f"written for {words}" if facts else "no format is named: the ranker goes as it is", facts)
 
-    inputs = {"ranker": bench.result_hash("train", RANKER), **features}
-    return Task("export", inputs, {"formats": formats, "check": pipeline.export.check}, work, ("numpy",))
+    inputs = bench.hashes("ranker", *(["features"] if check else []))
+    return Task("export", inputs, {"formats": formats, "check": check}, work, ("numpy",))
 
 
 def _exported(bench: Workbench, name: str, out: Path) -> dict[str, Any]:
@@ -676,7 +624,7 @@ def _exported(bench: Workbench, name: str, out: Path) -> dict[str, Any]:
 
 
 def card_task(bench: Workbench) -> Task:
-    """Write the ranker again, with what the pipeline decided in its card."""
+    """Write the model card, with what the pipeline decided, and ship the ranker."""
     lines = ["## What the pipeline decided", ""]
     for name in ("audit", "window-audit", "propensities", "verdict", "export"):
         if name in bench.results:
@@ -695,39 +643,27 @@ def card_task(bench: Workbench) -> Task:
         place = bench.pipeline.export.folder
         return Outcome(f"the ranker, its card and its exports are in {place}/", {"folder": place})
 
-    inputs = {"ranker": bench.result_hash("train", RANKER)}
-    inputs |= {f"export {name}": bench.result_hash("export", name) for name in bench.pipeline.formats}
+    exports = {f"export {name}": bench.results["export"].hash_of(name) for name in bench.pipeline.formats}
+    inputs = bench.hashes("ranker") | exports
     return Task("card", inputs, {"notes": notes, "override": bench.override}, work, ("numpy",))
 
 
-# -- all of them ---------------------------------------------------------------------------------------------------
+STEPS: Mapping[str, Callable[[Workbench], Task]] = {
+    "import": import_task,
+    "audit": audit_task,
+    "days": days_task,
+    "aggregate": aggregate_task,
+    "window-audit": window_audit_task,
+    "propensities": propensities_task,
+    "train": train_task,
+    "verdict": verdict_task,
+    "export": export_task,
+    "card": card_task,
+}
 
 
-@dataclass(frozen=True)
-class Step:
-    """One step of a pipeline: its task, for a run that has come so far, and what it does in a sentence."""
-
-    name: str
-    describe: Callable[[Workbench], Task]
-    sentence: str
-
-
-def steps_of(pipeline: PipelineDefinition) -> tuple[Step, ...]:
-    """The steps that a pipeline has."""
+def steps_of(pipeline: PipelineDefinition) -> list[str]:
+    """The names of the steps that a pipeline has."""
     unneeded = {"import"} if pipeline.log.from_ == "plain" else set()
     unneeded |= set() if pipeline.window.last else {"days", "window-audit"}
-    return tuple(step for step in STEPS if step.name not in unneeded)
-
-
-STEPS = (
-    Step("import", import_task, "turns the log of another program into a plain one"),
-    Step("audit", audit_task, "finds out whether the log is fit to be learned from"),
-    Step("days", days_task, "counts new log files, day by day"),
-    Step("aggregate", aggregate_task, "counts impressions and clicks of each candidate at each position"),
-    Step("window-audit", window_audit_task, "finds out whether the days of the window are fit to be learned from"),
-    Step("propensities", propensities_task, "finds out how likely each position is to be examined"),
-    Step("train", train_task, "trains the ranker"),
-    Step("verdict", verdict_task, "compares the ranker with production, by the clicks on held-out queries"),
-    Step("export", export_task, "writes the ranker for each engine, and proves that the engine scores alike"),
-    Step("card", card_task, "writes the model card, and ships the ranker"),
-)
+    return [name for name in STEPS if name not in unneeded]

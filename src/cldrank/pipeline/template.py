@@ -29,6 +29,14 @@ _EXAMPLES: dict[tuple[str, str], Any] = {  # of keys that have no default
     ("verdict", "margin"): 0.01,
     ("export", "to"): ["opensearch"],
 }
+_OPTIONS: dict[str, dict[str, tuple[Any, str]]] = {  # keys that other functions declare and many need
+    "log": {
+        "first_position": (0, "the number of the first position, if it is not 1"),
+        "exclude_bots": (True, "set rows of users aside that do not look like people"),
+        "exclude_users": ("bots.txt", "a file with an id on each line; the rows of these users are set aside"),
+    },
+    "features": {"missing": (0, 'stands for missing values; "keep" leaves them to trees')},
+}
 
 
 def pipeline_template(
@@ -56,6 +64,8 @@ def pipeline_template(
             shown = _EXAMPLES.get((section, key), known.default) if value is None else value
             if shown is not None:
                 lines.append(f"{'# ' if value is None else ''}{key} = {_toml(shown)}  # {known.about}")
+        for key, (example, about) in _OPTIONS.get(section, {}).items():
+            lines.append(f"# {key} = {_toml(example)}  # {about}")
         if named.get(section):
             lines += ["", f"[{section}.columns]", *(f"{role} = {_toml(name)}" for role, name in named[section].items())]
         lines.append("")

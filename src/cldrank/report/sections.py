@@ -127,14 +127,14 @@ def sections(table: pa.Table) -> tuple[Section, ...]:
     """The sections of a table of results, the paper's experiments first, in the paper's order."""
     pairs = {(row["experiment"], row["data"]) for row in table.select(["experiment", "data"]).to_pylist()}
     names: list[str] = []
-    found = []
+    listed = []
     for experiment, data in sorted(pairs, key=lambda pair: ([*SHIPPED, pair[0]].index(pair[0]), *pair)):
         title = f"{read(experiment).title if experiment in SHIPPED else experiment} ({data})"
         slug = re.sub(r"\s", "-", re.sub(r"[^\w\s-]", "", title.lower())) or "results"  # as GitHub and Sphinx name it
         names.append(f"{slug}-{names.count(slug)}" if slug in names else slug)
         own = table.filter((pc.field("experiment") == experiment) & (pc.field("data") == data))
-        found.append(_section(own, names[-1], title))
-    return tuple(found)
+        listed.append(_section(own, names[-1], title))
+    return tuple(listed)
 
 
 def _section(table: pa.Table, name: str, title: str) -> Section:

@@ -1,8 +1,7 @@
 """Processes that work in parallel, and arrays that they share.
 
-Each process is an executor of its own: one that dies breaks only that executor and costs only its own item, which is
-given back with the reason. Ctrl-C, which a terminal sends to all processes at once, is left to the parent, which ends
-the others; and when the parent is killed, they end too.
+A process that dies costs only its own item, which is given back with the reason. Ctrl-C, which a terminal sends to all
+processes at once, is left to the parent, which ends the others; and when the parent is killed, they end too.
 """
 
 from __future__ import annotations
@@ -15,9 +14,7 @@ import pickle
 import signal
 import threading
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing import connection, resource_tracker
 from pathlib import Path
@@ -28,7 +25,6 @@ import numpy as np
 from cldrank.errors import CldrankError
 
 _THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
-_WATCH_SECONDS = 0.3
 _PATIENCE_SECONDS = 5.0  # for a process to end
 _SMALL_BYTES = 1 << 14  # arrays below it travel with the rest
 
@@ -49,11 +45,10 @@ class Processes(Generic[Item, Result]):
     """Up to `count` processes with `threads` threads each, started when first needed, ended with the block.
 
     work    a function that a process can import: it is called there with one item at a time
-    grace   seconds that a process gets to end in order, by a KeyboardInterrupt, before it is killed; 0: none
     """
 
-    def __init__(self, work: Callable[[Item], Result], count: int, threads: int, *, grace: float = 0.0) -> None:
-        self._work, self._count, self._threads, self._grace = work, count, threads, grace
+    def __init__(self, work: Callable[[Item], Result], count: int, threads: int) -> None:
+        self._work, self._count, self._threads = work, count, threads
         self._processes: list[_Process] = []
 
     def __enter__(self) -> Processes[Item, Result]:
@@ -61,49 +56,41 @@ class Processes(Generic[Item, Result]):
 
     def __exit__(self, *_: object) -> None:
         for process in self._processes:
-            process.terminate()
+            process.end()
         for process in self._processes:
-            process.join(self._grace or _PATIENCE_SECONDS)
+            process.join()
         self._processes.clear()
 
     def run(
         self,
         items: Sequence[Item],
         group: Callable[[Item], Hashable] = lambda _: None,
-        waiting: Callable[[], None] | None = None,
         alone: Callable[[Item], bool] = lambda _: False,
     ) -> Iterator[Finished[Item, Result]]:
         """Work on all items, in any order; each is given back as soon as it is finished.
 
         group     items of one group share something costly, so a process stays with a group while it has items left
-        waiting   called every now and then while none has finished
         alone     whether an item's group is left to one process: each of its items begins with what the one before left
         """
         queue = _Queue(items, group, alone)
-        busy: dict[Future[Result], tuple[_Process, Item]] = {}
-
-        def begin(process: _Process) -> None:
-            for item in queue.next_for(process):
-                busy[process.submit(self._work, item)] = process, item
-
         while len(self._processes) < min(self._count, len(items)):
-            self._processes.append(_Process(self._threads, orderly=self._grace > 0))
+            self._processes.append(_Process(self._work, self._threads))
         for process in self._processes:
-            begin(process)
-        while busy:
-            done, _ = wait(busy, timeout=None if waiting is None else _WATCH_SECONDS, return_when=FIRST_COMPLETED)
-            if not done and waiting is not None:
-                waiting()
-            for future in done:
-                process, item = busy.pop(future)
+            process.begin(queue)
+        while busy := {process.pipe: process for process in self._processes if process.is_busy}:
+            for pipe in connection.wait(list(busy)):
+                process = busy[pipe]  # type: ignore[index]
                 try:
-                    finished = Finished(item, future.result())
-                except BrokenProcessPool:
-                    finished = Finished(item, None, death=process.cause_of_death())
+                    result, error = process.answer()
+                    finished = Finished(process.item, result)
+                except (EOFError, OSError):
+                    error, finished = None, Finished(process.item, None, process.cause_of_death())
                     self._processes.remove(process)
-                    process = _Process(self._threads, orderly=self._grace > 0, group=process.group)
+                    process = _Process(self._work, self._threads, process.group)
                     self._processes.append(process)
-                begin(process)
+                if error is not None:
+                    raise error
+                process.begin(queue)
                 yield finished
 
 
@@ -117,41 +104,47 @@ class _Queue:
         self._untouched = list(self._left)
         self._reserved = {group(item) for item in items if alone(item)}
 
-    def next_for(self, process: _Process) -> list[Any]:
-        """One item, if there is any: of the group of a process, of a new one, of the one with the most left."""
-        if process.group not in self._left:
+    def next_after(self, last: Hashable) -> tuple[Hashable, Any] | None:
+        """An item with its group, if there is any: of the last group, of a new one, of the one with the most left."""
+        if last not in self._left:
             shared = [group for group in self._left if group not in self._reserved]
             groups = self._untouched or sorted(shared, key=lambda group: -len(self._left[group]))
             if not groups:
-                return []
-            process.group = groups[0]
-        if process.group in self._untouched:
-            self._untouched.remove(process.group)
-        items = self._left[process.group]
-        item = items.pop(0)
-        if not items:
-            del self._left[process.group]
-        return [item]
+                return None
+            last = groups[0]
+        if last in self._untouched:
+            self._untouched.remove(last)
+        item = self._left[last].pop(0)
+        if not self._left[last]:
+            del self._left[last]
+        return last, item
 
 
 class _Process:
-    """One process behind an executor of its own, and the group that it worked on last."""
+    """One process, the item that it works on, and the group of that item."""
 
-    def __init__(self, threads: int, *, orderly: bool, group: Hashable = None) -> None:
+    def __init__(self, work: Callable[[Any], Any], threads: int, group: Hashable = None) -> None:
+        self.pipe, its_end = multiprocessing.Pipe()
         spawn = multiprocessing.get_context("spawn")  # a fork inherits locks, but not the threads that hold them
-        self._executor = ProcessPoolExecutor(1, mp_context=spawn, initializer=_prepare, initargs=(orderly,))
-        self._threads = threads
-        self._process: Any = None
-        self._future: Future[Any] | None = None
-        self.group = group
+        self._process = spawn.Process(target=_serve, args=(its_end, work))
+        with _thread_limit(threads), _interrupts_blocked():
+            self._process.start()
+        its_end.close()  # so that the pipe ends with the process
+        self.group, self.is_busy = group, False
+        self.item: Any = None
 
-    def submit(self, work: Callable[[Any], Any], item: Any) -> Future[Any]:
-        before = set(multiprocessing.active_children())
-        with _thread_limit(self._threads), _interrupts_blocked():
-            self._future = self._executor.submit(_do, work, item)
-        if self._process is None:
-            (self._process,) = set(multiprocessing.active_children()) - before
-        return self._future
+    def begin(self, queue: _Queue) -> None:
+        """Begin with the next item, if there is one for it."""
+        if (following := queue.next_after(self.group)) is not None:
+            (self.group, self.item), self.is_busy = following, True
+            with suppress(OSError):  # it has died, which `answer` finds out
+                self.pipe.send(self.item)
+
+    def answer(self) -> tuple[Any, Exception | None]:
+        """The result of its item, or the error that the work raised; EOFError or OSError where it has died."""
+        self.is_busy = False
+        answer: tuple[Any, Exception | None] = self.pipe.recv()
+        return answer
 
     def cause_of_death(self) -> str:
         self._process.join()
@@ -161,24 +154,23 @@ class _Process:
         name = signal.Signals(-code).name
         return f"the process was killed by {name}{'; if memory ran out, use fewer jobs' if name == 'SIGKILL' else ''}"
 
-    def terminate(self) -> None:
-        """Ask it to end; one that has nothing to do ends by itself."""
-        if self._future is not None and not self._future.done():
+    def end(self) -> None:
+        """Stop its work; one that has nothing to do ends with its pipe."""
+        if self.is_busy:
             self._process.terminate()
-        self._executor.shutdown(wait=False, cancel_futures=True)
+        self.pipe.close()
 
-    def join(self, seconds: float) -> None:
+    def join(self) -> None:
         """Wait for its end, and kill it when the time is up."""
-        if self._process is not None:
-            self._process.join(timeout=seconds)
-            if self._process.is_alive():
-                self._process.kill()
-        self._executor.shutdown(wait=True)
+        self._process.join(_PATIENCE_SECONDS)
+        if self._process.is_alive():
+            self._process.kill()
+            self._process.join()
 
 
 @contextmanager
 def _interrupts_blocked() -> Iterator[None]:
-    """A process that is started meanwhile never sees Ctrl-C, not even before it comes to `_prepare`."""
+    """A process that is started meanwhile never sees Ctrl-C, not even before it comes to `_serve`."""
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
@@ -205,31 +197,24 @@ def _thread_limit(count: int) -> Iterator[None]:
 
 # -- in the process ------------------------------------------------------------------------------------------------
 
-_is_working = threading.Event()
 
-
-def _do(work: Callable[[Any], Any], item: Any) -> Any:
-    _is_working.set()
-    try:
-        return work(item)
-    finally:
-        _is_working.clear()
-
-
-def _prepare(orderly: bool) -> None:
-    """Leave Ctrl-C to the parent, and end with it, even in the middle of an item."""
+def _serve(pipe: connection.Connection[Any, Any], work: Callable[[Any], Any]) -> None:
+    """Do the work on one item after the other, until the pipe ends; Ctrl-C is left to the parent."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, _interrupt if orderly else signal.SIG_DFL)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     threading.Thread(target=_exit_with_parent, daemon=True).start()
-
-
-def _interrupt(*_: object) -> None:
-    """End as Ctrl-C ends, so that what is under way is given up in order."""
-    if _is_working.is_set():
-        raise KeyboardInterrupt
+    with suppress(EOFError):
+        while True:
+            item = pipe.recv()
+            try:
+                answer: tuple[Any, Exception | None] = work(item), None
+            except Exception as error:
+                answer = None, error
+            pipe.send(answer)
 
 
 def _exit_with_parent() -> None:
+    """End when the parent does, even in the middle of an item."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         connection.wait([parent.sentinel])

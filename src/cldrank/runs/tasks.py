@@ -53,8 +53,8 @@ class Task:
     function     does the work: it leaves files in an empty folder, and says what came of it
     packages     those that compute the result, whose versions decide it too
 
-    >>> one, other = (Task("square", {}, {"of": number}, lambda _: Outcome()) for number in (2, 3))
-    >>> one.key == other.key
+    >>> two, three = (Task("square", {}, {"of": number}, lambda _: Outcome()) for number in (2, 3))
+    >>> two.key == three.key
     False
     """
 

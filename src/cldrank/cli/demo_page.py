@@ -2,52 +2,40 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from cldrank import documents as doc
-from cldrank.cli.demo.world import DECISIVE, DEVICES
-from cldrank.files import save_text
-
-Facts = dict[str, Any]
+from cldrank.cli.demo import DECISIVE, DEVICES, label
 
 
-def save_pages(out: Path, facts: Facts) -> dict[str, Path]:
-    """Write the report on a demo; where all of its pages are, by name."""
-    from cldrank.report import save_report
-
-    (experiment,) = save_report(out / "experiment", out / "experiment")
-    save_text(out / "report.html", doc.render_html(demo_document(out, facts)))
-    pages = {name: out / f"{name}.html" for name in ("report", "audit", "verdict")}
-    return {**pages, "propensities": out / "propensities.svg", "experiment": experiment}
-
-
-def demo_document(out: Path, facts: Facts) -> doc.Document:
+def demo_document(out: Path, facts: Mapping[str, Any], told: Mapping[str, Sequence[str]]) -> doc.Document:
     """What `cldrank demo` found, step by step."""
-    from cldrank.cli.demo.steps import label
-
-    told, chosen, decision = facts["told"], facts["chosen"], facts["verdict"]["decision"]
+    chosen, decision = facts["chosen"], facts["verdict"]["decision"]
     severity: doc.Severity = "ok" if decision == "better" else "blocking" if decision == "worse" else "warning"
     question = f"Verdict: is {label(chosen)} better than production?"
     numbers = {name: f"{facts[name]:,}" for name in ("queries", "candidates", "pages")}
+    figures = {"propensities": _curves, "methods": _methods}
+    links = {
+        "audit": doc.Link("the audit", "audit.html"),
+        "propensities": doc.Link("the curves", "propensities.svg"),
+        "methods": doc.Link("all methods and measures", "experiment/report.html"),
+        "training": doc.Link("the model card", f"rankers/{chosen}/README.md"),
+        "verdict": doc.Link("the verdict", "verdict.html"),
+        "export": doc.Link("how to load it", "opensearch/README.md"),
+    }
     blocks: list[doc.Block] = [
         doc.Notice(severity, _sentence(told["verdict"][0]), question, large=True),
         doc.Facts({**numbers, "devices": f"{len(DEVICES)}"}, large=True),
-        *_step("Audit", told["audit"], doc.Link("the audit", "audit.html")),
-        *_step("Propensities", told["propensities"], doc.Link("the curves", "propensities.svg"), _curves(out)),
-        *_step("Methods", told["methods"], doc.Link("all methods and measures", "experiment/report.html"),
-               _methods(out)),
-        *_step("Training", told["training"], doc.Link("the model card", f"rankers/{chosen}/README.md")),
-        *_step("Verdict", told["verdict"][1:], doc.Link("the verdict", "verdict.html")),
-        *_step("Export", told["export"], doc.Link("how to load it", "opensearch/README.md")),
-    ]  # fmt: skip
+    ]
+    for name, link in links.items():
+        blocks.append(doc.Heading(name.capitalize()))
+        blocks += [doc.Paragraph(_sentence(text)) for text in told[name][1 if name == "verdict" else 0 :]]
+        blocks += [doc.Panels((figures[name](out),), columns=1)] if name in figures else []
+        blocks.append(doc.Paragraph(link))
     about = "What `cldrank demo` found; all data are synthetic and measure nothing of the real world."
     return doc.Document("From a click log to a ranker", blocks, about)
-
-
-def _step(title: str, told: list[str], link: doc.Link, figure: doc.Figure | None = None) -> list[doc.Block]:
-    figures = [] if figure is None else [doc.Panels((figure,), columns=1)]
-    return [doc.Heading(title), *(doc.Paragraph(_sentence(text)) for text in told), *figures, doc.Paragraph(link)]
 
 
 def _sentence(text: str) -> list[str]:
@@ -65,7 +53,7 @@ def _curves(out: Path) -> doc.Figure:
 
 
 def _methods(out: Path) -> doc.Figure:
-    """Every method by the decisive measure, as in the report of the experiment."""
+    """Every method by the measure that the report compares by, as in the report of the experiment."""
     from cldrank.experiment.results import load_results
     from cldrank.report.contents import figures, method_looks
     from cldrank.report.sections import sections
