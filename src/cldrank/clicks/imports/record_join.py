@@ -1,14 +1,15 @@
 """Records of any format, joined to the rows of a plain log, with an account of every record that came in.
 
-A page is one query of one person with the results that it returned (a query of UBI, a ranking of Metarank). Everything
-is grouping and joining, so the order of records does not matter.
+A page is one query of one person with the results that it returned (a query of UBI, a ranking of Metarank). One table
+holds all records, each with the reason to set it aside or none: the log, the account and the rejects are read from it.
+Everything is grouping and joining, so the order of records does not matter.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pyarrow as pa
 
@@ -76,17 +77,68 @@ def join_records(records: Records, options: JoinOptions) -> Joined:
     if options.exclude_users is not None:
         users = pages.engine.open(pa.table({"excluded": pa.array(options.exclude_users, pa.string())}))
         pages = _excluding(pages, "user_id", f"SELECT excluded FROM {users}", "excluded user")
-    joined = _Join(records, pages, options).joined()
+    joined = _joined(records, pages, options)
     if options.exclude_bots:
         rows = f"SELECT *, clicked AS clicks, CAST(NULL AS VARCHAR) AS reason FROM {joined.rows}"
         bots = find_bots(pages.engine.sql(rows))
         by = "user_id" if "user_id" in joined.rows.columns else "page"
-        pages = _excluding(pages, by, f"SELECT name FROM {bots}", "bot")
-        joined = _Join(records, pages, options).joined()
+        joined = _joined(records, _excluding(pages, by, f"SELECT name FROM {bots}", "bot"), options)
     if not joined.report.rows:
         why = "; ".join(str(aside).strip() for aside in joined.report.set_aside)
         raise DataError(f"nothing was shown on any page, and there is no log to write ({why}).")
     return joined
+
+
+def _joined(records: Records, pages: Relation, options: JoinOptions) -> Joined:
+    """One join of events to pages."""
+    engine = pages.engine
+    events = engine.hold(
+        "SELECT record, e.page AS page, doc_id, ordinal, action, mark, e.reason AS reason, p.page IS NOT NULL AS "
+        "is_known, p.reason AS page_reason, nullif(list_position(documents, doc_id), 0) AS place "
+        f"FROM {records.events} AS e LEFT JOIN (SELECT * FROM {pages} WHERE is_page) AS p ON e.page = p.page"
+    )
+    counts = _event_counts(events)
+    _check_events(events, counts, records, options)
+    shown, start, notes = "result", 1, list(records.notes)
+    if records.impressions:
+        if options.impressions == "events" or (options.impressions == "auto" and counts["impression"]):
+            shown = "impression"
+            start, note = _first_ordinal(counts, options.first_position)
+        else:
+            note = _returned_note(events, options)
+        notes += [note] if note else []
+    items = _positioned(events, pages, start, shown)
+    results, judged = _matched(items)
+    lost = f"SELECT page, doc_id, count(*) AS lost FROM {judged} WHERE position IS NULL GROUP BY page, doc_id"
+    clicked = engine.sql(
+        f"SELECT page, doc_id, top AS position, clicks - coalesce(lost, 0) AS clicks FROM {results} "
+        f"LEFT JOIN ({lost}) USING (page, doc_id) WHERE top IS NOT NULL"
+    )
+    empty = f"CASE WHEN page IN (SELECT page FROM {results} WHERE top IS NOT NULL) THEN NULL ELSE 'no results' END"
+    judged_pages = f"SELECT *, CASE WHEN reason IS NULL THEN {empty} ELSE reason END AS why FROM {pages}"
+    columns = "CAST(doc_id AS VARCHAR), CAST(position AS BIGINT), CAST(action AS VARCHAR)"
+    rejects = engine.hold(
+        f"SELECT *, count(*) AS rows FROM (SELECT '{records.page_name}' AS record, why AS reason, CAST(page AS VARCHAR) "
+        "AS session_id, CAST(query AS VARCHAR) AS query_id, CAST(NULL AS VARCHAR) AS doc_id, CAST(NULL AS BIGINT) AS "
+        f"position, CAST(NULL AS VARCHAR) AS action FROM ({judged_pages}) UNION ALL "
+        f"SELECT record, reason, CAST(page AS VARCHAR), NULL, {columns} FROM {items} UNION ALL "
+        f"SELECT record, reason, CAST(page AS VARCHAR), NULL, {columns} FROM {judged}) "
+        "WHERE reason IS NOT NULL GROUP BY ALL"
+    )
+    set_aside = _by_reason(rejects, records)
+    came_in = dict.fromkeys((records.page_name, shown, "click", "other"), 0)
+    came_in[records.page_name] = engine.row(f"SELECT count(*) AS n FROM {pages}")["n"]
+    for row in engine.rows(f"SELECT record, count(*) AS n FROM {items} GROUP BY record"):
+        came_in[row["record"]] = row["n"]
+    shares = _shares(came_in, set_aside, shown)
+    _check_shares(shares, rejects, records, options.min_joined)
+    kept = {
+        record: n - sum(aside.count for aside in set_aside if aside.record == record) for record, n in came_in.items()
+    }
+    number = engine.row(f"SELECT count(*) AS n FROM {clicked} WHERE clicks > 0")["n"]
+    made = kept[records.page_name], kept[shown], number, kept["click"]
+    report = ImportReport("", "", came_in, *made, set_aside=set_aside, joined=shares, notes=tuple(notes))
+    return Joined(_rows(clicked, pages), rejects, report)
 
 
 # -- pages -------------------------------------------------------------------------------------------------------------
@@ -116,242 +168,61 @@ def _excluding(pages: Relation, by: str, names: str, why: str) -> Relation:
     return pages.engine.hold(f"SELECT * EXCLUDE (reason), {reason} FROM {pages}")
 
 
-# -- the join ----------------------------------------------------------------------------------------------------------
+# -- events ------------------------------------------------------------------------------------------------------------
 
 
-class _Join:
-    """One join of events to pages."""
+def _event_counts(events: Relation) -> dict[str, int]:
+    """How many events there are of each kind, and what the ordinals of impressions say."""
+    kinds = [f"count(*) FILTER (WHERE record = '{kind}') AS {kind}" for kind in ("impression", "click", "other")]
+    ordinals = [
+        f"count(*) FILTER (WHERE record = 'impression' AND ordinal = {start}{also}) AS {name}_{start}"
+        for start in (0, 1)
+        for name, also in (("at", ""), ("first_at", " AND place = 1"))
+    ]
+    return events.engine.row(f"SELECT {', '.join([*kinds, *ordinals])}, count(page) AS named FROM {events}")
 
-    def __init__(self, records: Records, pages: Relation, options: JoinOptions) -> None:
-        self.records, self.pages, self.options, self.engine = records, pages, options, pages.engine
-        self.events = self.engine.hold(
-            "SELECT record, e.page AS page, doc_id, ordinal, action, mark, e.reason AS reason, p.page IS NOT NULL AS "
-            "is_known, p.reason AS page_reason, nullif(list_position(documents, doc_id), 0) AS place "
-            f"FROM {records.events} AS e LEFT JOIN (SELECT * FROM {pages} WHERE is_page) AS p ON e.page = p.page"
-        )
-        self.counts = self._counted()
-        self._check_events()
-        from_events = options.impressions == "events" or (options.impressions == "auto" and self.counts["impression"])
-        self.shown = "impression" if records.impressions and from_events else "result"
 
-    def joined(self) -> Joined:
-        """The rows, and the account of all records."""
-        start, notes = 1, list(self.records.notes)
-        if self.shown == "impression":
-            start, note = self._first_ordinal()
-            notes += [note] if note else []
-        elif self.records.impressions:
-            notes.append(self._returned_note())
-        items = self._items(start)
-        page_name, counts = self.records.page_name, self.counts
-        came_in = {
-            page_name: self.engine.row(f"SELECT count(*) AS n FROM {self.pages}")["n"],
-            self.shown: self.engine.row(f"SELECT count(*) AS n FROM {items} WHERE record = '{self.shown}'")["n"],
-            "click": counts["click"],
-            "other": counts["other"],
-        }
-        results, clicks, matched = self._matched(items)
-        facts = self.engine.row(
-            "SELECT count(DISTINCT CASE WHEN position IS NOT NULL THEN page END) AS pages, count(position) AS rows, "
-            "count(*) FILTER (WHERE position IS NOT NULL AND clicks > 0) AS clicked, "
-            f"coalesce(CAST(sum(clicks) FILTER (WHERE position IS NOT NULL) AS BIGINT), 0) AS clicks FROM {matched}"
-        )
-        aside = self.engine.hold(" UNION ALL ".join(self._set_aside(items, results, clicks, matched)))
-        set_aside = self._by_reason(aside)
-        shares = _shares(came_in, set_aside, self.shown)
-        self._check_shares(shares, aside)
-        kept = {page_name: facts["pages"], self.shown: facts["rows"], "click": facts["clicks"], "other": 0}
-        for record, number in came_in.items():
-            lost = sum(entry.count for entry in set_aside if entry.record == record)
-            if number != kept[record] + lost:
-                raise AssertionError(f"{number} {record} came in, {kept[record]} are kept, {lost} set aside")
-        report = ImportReport("", "", came_in, **facts, set_aside=set_aside, joined=shares, notes=tuple(notes))
-        return Joined(self._log(matched), aside, report)
-
-    def _counted(self) -> dict[str, int]:
-        """How many events there are of each kind, and what the ordinals of impressions say."""
-        kinds = [f"count(*) FILTER (WHERE record = '{kind}') AS {kind}" for kind in ("impression", "click", "other")]
-        ordinals = [
-            f"count(*) FILTER (WHERE record = 'impression' AND ordinal = {start}{also}) AS {name}_{start}"
-            for start in (0, 1)
-            for name, also in (("at", ""), ("first_at", " AND place = 1"))
-        ]
-        return self.engine.row(f"SELECT {', '.join([*kinds, *ordinals])}, count(page) AS named FROM {self.events}")
-
-    def _check_events(self) -> None:
-        """Refuse events that cannot make a log: none that is a click, or none that names its page."""
-        options, counts = self.options, self.counts
-        if self.records.impressions and not counts["impression"] + counts["click"] + counts["other"]:
-            raise DataError(f"{self.records.where}: there are no events.")
-        wanted = [("click", "click_action", options.click_action)] if counts["other"] else []
-        if options.impressions == "events":
-            wanted.append(("impression", "impression_action", options.impression_action))
-        for kind, name, actions in wanted:
-            if actions and not counts[kind]:
-                raise DataError(
-                    f"{self.records.where}: no event has the action {' or '.join(map(repr, actions))}; the actions "
-                    f"are {other_actions(self.events) or 'missing'}. Name those that count as {kind}s with `{name}`."
-                )
-        if counts["click"] + counts["impression"] and not counts["named"]:
-            raise FormatError(f"no click or impression has a {self.records.id_name}.", path=self.records.where)
-
-    def _first_ordinal(self) -> tuple[int, str]:
-        """Whether ordinals count from 0 or 1: what the first hits say or, if there are none, the smallest ordinals."""
-        if self.options.first_position is not None:
-            return self.options.first_position, ""
-        zero, one = self.counts["first_at_0"], self.counts["first_at_1"]
-        if not zero + one:
-            zero, one = self.counts["at_0"], self.counts["at_1"]
-            start = 0 if zero > _STRAY * one else 1
-            seen = f"{zero:,} impressions at 0 and {one:,} at 1"
-            return start, f"ordinals count from {start}, judged by {seen}: no page lists what it returned"
-        if min(zero, one) > _STRAY * max(zero, one):
+def _check_events(events: Relation, counts: Mapping[str, int], records: Records, options: JoinOptions) -> None:
+    """Refuse events that cannot make a log: none that is a click, or none that names its page."""
+    if records.impressions and not counts["impression"] + counts["click"] + counts["other"]:
+        raise DataError(f"{records.where}: there are no events.")
+    wanted = [("click", "click_action", options.click_action)] if counts["other"] else []
+    if options.impressions == "events":
+        wanted.append(("impression", "impression_action", options.impression_action))
+    for kind, name, actions in wanted:
+        if actions and not counts[kind]:
             raise DataError(
-                f"some ordinals count from 0 and some from 1: of the results returned first, {zero:,} are at 0 and "
-                f"{one:,} at 1. Import the clients one by one, or set `first_position=0` or `first_position=1`."
+                f"{records.where}: no event has the action {' or '.join(map(repr, actions))}; the actions are "
+                f"{other_actions(events) or 'missing'}. Name those that count as {kind}s with `{name}`."
             )
-        start, number = int(one > zero), max(zero, one)
-        return start, f"ordinals count from {start}, as {number:,} of {zero + one:,} results returned first show"
+    if counts["click"] + counts["impression"] and not counts["named"]:
+        raise FormatError(f"no click or impression has a {records.id_name}.", path=records.where)
 
-    def _returned_note(self) -> str:
-        text = "all results that were returned count as shown, seen or not"
-        if self.options.impressions == "returned":
-            return text
-        return f"there are no impression events (other actions: {other_actions(self.events) or 'none'}), so {text}"
 
-    def _items(self, start: int) -> Relation:
-        """Events with positions from 1 (their ordinals or else their places among the hits), and what was returned."""
-        position = f"CASE WHEN record = 'impression' THEN coalesce(ordinal + {1 - start}, place) END"
-        reason = (
-            "CASE WHEN reason IS NOT NULL THEN reason WHEN record = 'other' THEN 'other action' "
-            "WHEN page IS NULL THEN 'no id' WHEN doc_id IS NULL THEN 'no document' "
-            "WHEN NOT is_known THEN 'unknown page' WHEN page_reason = 'no text' THEN 'page without text' "
-            "WHEN page_reason IS NOT NULL THEN page_reason WHEN record <> 'impression' THEN NULL "
-            f"WHEN position IS NULL THEN 'no position' WHEN NOT position BETWEEN 1 AND {DEEPEST} THEN "
-            "'position out of range' END"
+def _first_ordinal(counts: Mapping[str, int], first_position: int | None) -> tuple[int, str]:
+    """Whether ordinals count from 0 or 1: what the first hits say or, if there are none, the smallest ordinals."""
+    if first_position is not None:
+        return first_position, ""
+    zero, one = counts["first_at_0"], counts["first_at_1"]
+    if not zero + one:
+        zero, one = counts["at_0"], counts["at_1"]
+        start = 0 if zero > _STRAY * one else 1
+        seen = f"{zero:,} impressions at 0 and {one:,} at 1"
+        return start, f"ordinals count from {start}, judged by {seen}: no page lists what it returned"
+    if min(zero, one) > _STRAY * max(zero, one):
+        raise DataError(
+            f"some ordinals count from 0 and some from 1: of the results returned first, {zero:,} are at 0 and "
+            f"{one:,} at 1. Import the clients one by one, or set `first_position=0` or `first_position=1`."
         )
-        events = (
-            f"SELECT record, page, doc_id, position, action, mark, {reason} AS reason "
-            f"FROM (SELECT *, {position} AS position FROM {self.events})"
-        )
-        if self.shown == "impression":
-            return self.engine.sql(events)
-        places = (
-            "SELECT page, documents, reason, unnest(range(1, array_length(documents) + 1)) AS position "
-            f"FROM {self.pages} WHERE is_page AND reason IS DISTINCT FROM 'no text' AND documents IS NOT NULL"
-        )
-        returned = self.engine.hold(
-            "SELECT 'result' AS record, page, doc_id, position, CAST(NULL AS VARCHAR) AS action, CAST(NULL AS VARCHAR) "
-            "AS mark, CASE WHEN doc_id IS NULL THEN 'no document' ELSE reason END AS reason FROM "
-            f"(SELECT page, list_extract(documents, position) AS doc_id, position, reason FROM ({places}))"
-        )
-        return self.engine.sql(f"{events} UNION ALL SELECT * FROM {returned}")
+    start, number = int(one > zero), max(zero, one)
+    return start, f"ordinals count from {start}, as {number:,} of {zero + one:,} results returned first show"
 
-    def _matched(self, items: Relation) -> tuple[Relation, Relation, Relation]:
-        """What was shown, what was clicked, and both together; a click on nothing has no position."""
-        results = self.engine.hold(
-            f"SELECT page, doc_id, min(position) AS position, count(*) AS copies FROM {items} "
-            f"WHERE reason IS NULL AND record = '{self.shown}' GROUP BY page, doc_id"
-        )
-        clicks = self.engine.hold(
-            f"SELECT page, doc_id, action, mark, count(*) AS copies FROM {items} "
-            "WHERE reason IS NULL AND record = 'click' GROUP BY page, doc_id, action, mark"
-        )
-        matched = self.engine.hold(
-            f"SELECT page, doc_id, position, clicks FROM {results} FULL JOIN (SELECT page, doc_id, count(*) AS clicks "
-            f"FROM {clicks} GROUP BY page, doc_id) USING (page, doc_id)"
-        )
-        return results, clicks, matched
 
-    def _log(self, matched: Relation) -> Relation:
-        """The log: one row per result that was shown."""
-        filled = self.engine.row(
-            f"SELECT {', '.join(f'count({name}) AS {name}' for name in _OPTIONAL)} FROM {self.pages} "
-            "WHERE reason IS NULL"
-        )
-        values = {"timestamp": "CAST(timestamp AS TIMESTAMPTZ)", "user_id": "user_id", "surface": "surface"}
-        known = "".join(f", {values[name]} AS {name}" for name, number in filled.items() if number)
-        return self.engine.sql(
-            "SELECT page AS session_id, query AS query_id, doc_id, CAST(position AS INTEGER) AS position, "
-            f"CAST(coalesce(clicks, 0) AS INTEGER) AS clicked{known} FROM {matched} "
-            f"JOIN (SELECT * FROM {self.pages} WHERE is_page) USING (page) WHERE position IS NOT NULL"
-        )
-
-    # -- the account ---------------------------------------------------------------------------------------------------
-
-    def _set_aside(self, items: Relation, results: Relation, clicks: Relation, matched: Relation) -> list[str]:
-        """SQL for all that was set aside."""
-        bad = (  # other events are gathered by action
-            "SELECT record, reason, CASE WHEN record <> 'other' THEN page END AS page, CASE WHEN record <> 'other' "
-            "THEN doc_id END AS doc_id, CASE WHEN record <> 'other' THEN position END AS position, action "
-            f"FROM {items} WHERE reason IS NOT NULL"
-        )
-        again = (
-            "SELECT i.page, i.doc_id, i.position, r.position AS top, count(*) AS number "
-            f"FROM {items} AS i JOIN (SELECT * FROM {results} WHERE copies > 1) AS r USING (page, doc_id) "
-            f"WHERE i.record = '{self.shown}' AND i.reason IS NULL GROUP BY i.page, i.doc_id, i.position, r.position"
-        )
-        lost = (
-            f"SELECT page, doc_id, action, count(*) AS number FROM {clicks} "
-            f"JOIN (SELECT page, doc_id FROM {matched} WHERE position IS NULL) USING (page, doc_id) "
-            "GROUP BY page, doc_id, action"
-        )
-        kept = f"SELECT page FROM {matched} WHERE position IS NOT NULL"
-        empty = f"(SELECT * FROM {self.pages} WHERE reason IS NULL) ANTI JOIN ({kept}) USING (page)"
-        same = "CASE WHEN position = top THEN number - 1 ELSE number END"
-        where = "CASE WHEN position = top THEN 'repeated' ELSE 'second place' END"
-        page = {"record": f"'{self.records.page_name}'", "query": "query"}
-        return [
-            _aside(f"{self.pages} WHERE reason IS NOT NULL", **page, reason="reason"),
-            _aside(empty, **page, reason="'no results'"),
-            _aside(f"({bad}) GROUP BY ALL", "record", "reason", "doc_id", "position", "action", "count(*)"),
-            _aside(f"{clicks} WHERE copies > 1", "'click'", "'repeated'", "doc_id", action="action", rows="copies - 1"),
-            _aside(f"({again}) WHERE {same} > 0", f"'{self.shown}'", where, "doc_id", "position", rows=same),
-            _aside(f"({lost})", "'click'", "'never shown'", "doc_id", action="action", rows="number"),
-        ]
-
-    def _by_reason(self, aside: Relation) -> tuple[SetAside, ...]:
-        """The number of records for each reason; the example is the first in alphabetical order."""
-        named = {
-            self.records.id_name: "session_id",
-            "query": "query_id",
-            "document": "doc_id",
-            self.records.action_name: "action",
-            "position": "CAST(position AS VARCHAR)",
-        }
-        example = " || ".join(f"coalesce(', {name} ' || {value}, '')" for name, value in named.items())
-        rows = self.engine.rows(
-            f"SELECT record, reason, CAST(sum(rows) AS BIGINT) AS number, min({example}) AS example FROM {aside} "
-            "GROUP BY record, reason"
-        )
-        kinds, reasons = list(RECORDS), list(REASONS)
-        rows.sort(key=lambda row: (kinds.index(row["record"]), reasons.index(row["reason"])))
-        return tuple(SetAside(row["record"], row["reason"], row["number"], row["example"][2:]) for row in rows)
-
-    def _check_shares(self, shares: Mapping[str, float], aside: Relation) -> None:
-        """Refuse a poor join, with examples of what did not find its counterpart."""
-        for what, share in shares.items():
-            if share >= self.options.min_joined:
-                continue
-            of_results = "joined to a result" in what
-            reasons = "'never shown'" if of_results else "'unknown page', 'no id', 'no document'"
-            rows = self.engine.rows(
-                f"SELECT session_id, doc_id FROM {aside} WHERE reason IN ({reasons}) "
-                f"AND record <> '{self.records.page_name}' ORDER BY reason, session_id, doc_id LIMIT {_MOST_EXAMPLES}"
-            )
-            examples = "; ".join(
-                f"{self.records.id_name} {row['session_id']}, document {row['doc_id']}" for row in rows
-            )
-            advice = "Are these the files of the same days?"
-            if of_results and self.records.impressions:
-                advice = (
-                    "Do results and clicks name documents by the same ids? If not, set `object_id`; if impressions are "
-                    "missing, `impressions=returned` counts what was returned."
-                )
-            raise DataError(
-                f"only {share:.1%} of {what}, less than the {self.options.min_joined:.1%} that `min_joined` asks for; "
-                f"such as {examples}. {advice}"
-            )
+def _returned_note(events: Relation, options: JoinOptions) -> str:
+    text = "all results that were returned count as shown, seen or not"
+    if options.impressions == "returned":
+        return text
+    return f"there are no impression events (other actions: {other_actions(events) or 'none'}), so {text}"
 
 
 def other_actions(events: Relation) -> str:
@@ -363,38 +234,131 @@ def other_actions(events: Relation) -> str:
     return some([f"{row['action']} ({row['number']:,})" for row in rows])
 
 
-def _aside(
-    source: str,
-    record: str,
-    reason: str,
-    document: str = "NULL",
-    position: str = "NULL",
-    action: str = "NULL",
-    rows: str = "1",
-    query: str = "NULL",
-) -> str:
-    """SQL for records that are set aside."""
-    return (
-        f"SELECT {record} AS record, {reason} AS reason, CAST(page AS VARCHAR) AS session_id, CAST({query} AS VARCHAR) "
-        f"AS query_id, CAST({document} AS VARCHAR) AS doc_id, CAST({position} AS BIGINT) AS position, "
-        f"CAST({action} AS VARCHAR) AS action, CAST({rows} AS BIGINT) AS rows FROM {source}"
+# -- results and clicks ------------------------------------------------------------------------------------------------
+
+
+def _positioned(events: Relation, pages: Relation, start: int, shown: str) -> Relation:
+    """Events with positions from 1 (their ordinals or else their places among the hits), and what was returned."""
+    position = f"CASE WHEN record = 'impression' THEN coalesce(ordinal + {1 - start}, place) END"
+    reason = (
+        "CASE WHEN reason IS NOT NULL THEN reason WHEN record = 'other' THEN 'other action' "
+        "WHEN page IS NULL THEN 'no id' WHEN doc_id IS NULL THEN 'no document' "
+        "WHEN NOT is_known THEN 'unknown page' WHEN page_reason = 'no text' THEN 'page without text' "
+        "WHEN page_reason IS NOT NULL THEN page_reason WHEN record <> 'impression' THEN NULL "
+        f"WHEN position IS NULL THEN 'no position' WHEN NOT position BETWEEN 1 AND {DEEPEST} THEN "
+        "'position out of range' END"
     )
+    items = (
+        f"SELECT record, page, doc_id, position, action, mark, {reason} AS reason "
+        f"FROM (SELECT *, {position} AS position FROM {events})"
+    )
+    if shown == "impression":
+        return events.engine.sql(items)
+    places = (
+        "SELECT page, documents, reason, unnest(range(1, array_length(documents) + 1)) AS position "
+        f"FROM {pages} WHERE is_page AND reason IS DISTINCT FROM 'no text' AND documents IS NOT NULL"
+    )
+    return events.engine.hold(
+        f"{items} UNION ALL SELECT 'result', page, doc_id, position, NULL, NULL, CASE WHEN doc_id IS NULL THEN "
+        "'no document' ELSE reason END FROM "
+        f"(SELECT page, list_extract(documents, position) AS doc_id, position, reason FROM ({places}))"
+    )
+
+
+def _matched(items: Relation) -> tuple[Relation, Relation]:
+    """What was shown or clicked on each page by document: the `top` position, results and clicks; and what to take off.
+
+    The latter are copies, second places, and clicks on what was not shown, with their reasons: only documents that
+    occur in any of these ways are looked at one record at a time.
+    """
+    engine = items.engine
+    results = engine.hold(
+        "SELECT page, doc_id, min(position) AS top, count(position) AS shown, count(*) - count(position) AS clicks "
+        f"FROM {items} WHERE reason IS NULL GROUP BY page, doc_id"
+    )
+    copy = "row_number() OVER (PARTITION BY page, doc_id, position, action, mark ORDER BY page) > 1"
+    why = "CASE WHEN position > top THEN 'second place' WHEN is_copy THEN 'repeated' ELSE 'never shown' END"
+    odd = f"SELECT page, doc_id, top FROM {results} WHERE shown <> 1 OR clicks > 1"
+    judged = engine.hold(
+        f"SELECT record, {why} AS reason, page, doc_id, position, action FROM (SELECT record, page, doc_id, position, "
+        f"action, top, {copy} AS is_copy FROM {items} JOIN ({odd}) USING (page, doc_id) WHERE reason IS NULL) "
+        "WHERE is_copy OR top IS NULL OR position > top"
+    )
+    return results, judged
+
+
+def _rows(clicked: Relation, pages: Relation) -> Relation:
+    """The log: one row per result that was shown."""
+    known = f"(SELECT * FROM {pages} WHERE reason IS NULL)"
+    filled = pages.engine.row(f"SELECT {', '.join(f'count({name}) AS {name}' for name in _OPTIONAL)} FROM {known}")
+    values = {"timestamp": "CAST(timestamp AS TIMESTAMPTZ)", "user_id": "user_id", "surface": "surface"}
+    optional = "".join(f", {values[name]} AS {name}" for name, number in filled.items() if number)
+    return pages.engine.sql(
+        "SELECT page AS session_id, query AS query_id, doc_id, CAST(position AS INTEGER) AS position, "
+        f"CAST(clicks AS INTEGER) AS clicked{optional} FROM {clicked} JOIN {known} USING (page)"
+    )
+
+
+# -- the account -------------------------------------------------------------------------------------------------------
+
+
+def _by_reason(rejects: Relation, records: Records) -> tuple[SetAside, ...]:
+    """The number of records for each reason; the example is the first in alphabetical order."""
+    named = {
+        records.id_name: "session_id",
+        "query": "query_id",
+        "document": "doc_id",
+        records.action_name: "action",
+        "position": "CAST(position AS VARCHAR)",
+    }
+    example = " || ".join(f"coalesce(', {name} ' || {value}, '')" for name, value in named.items())
+    counts = rejects.engine.rows(
+        f"SELECT record, reason, CAST(sum(rows) AS BIGINT) AS number, min({example}) AS example FROM {rejects} "
+        "GROUP BY record, reason"
+    )
+    kinds, reasons = list(RECORDS), list(REASONS)
+    counts.sort(key=lambda row: (kinds.index(row["record"]), reasons.index(row["reason"])))
+    return tuple(SetAside(row["record"], row["reason"], row["number"], row["example"][2:]) for row in counts)
 
 
 def _shares(came_in: Mapping[str, int], set_aside: Sequence[SetAside], shown: str) -> dict[str, float]:
     """Which share of events found their page, and of clicks what was clicked."""
 
-    def number(records: Sequence[str], reasons: Any) -> int:
-        return sum(entry.count for entry in set_aside if entry.record in records and entry.reason in reasons)
+    def number(kinds: Sequence[str], reasons: Sequence[str]) -> int:
+        return sum(entry.count for entry in set_aside if entry.record in kinds and entry.reason in reasons)
 
     events = ["impression", "click"] if shown == "impression" else ["click"]
-    total = sum(came_in.get(record, 0) for record in events)
+    total = sum(came_in[record] for record in events)
     shares = {}
     if total:
         stray = number(events, ["no id", "unknown page", "no document"])
         shares[f"{listed(RECORDS[record][1] for record in events)} joined to a page"] = 1 - stray / total
     lost = number(["click"], ["never shown"])
-    on_pages = came_in.get("click", 0) - (number(["click"], REASONS) - lost)
+    on_pages = came_in["click"] - number(["click"], list(REASONS)) + lost
     if on_pages:
         shares["those clicks joined to a result"] = 1 - lost / on_pages
     return shares
+
+
+def _check_shares(shares: Mapping[str, float], rejects: Relation, records: Records, least: float) -> None:
+    """Refuse a poor join, with examples of what did not find its counterpart."""
+    for what, share in shares.items():
+        if share >= least:
+            continue
+        of_results = "joined to a result" in what
+        reasons = "'never shown'" if of_results else "'unknown page', 'no id', 'no document'"
+        rows = rejects.engine.rows(
+            f"SELECT session_id, doc_id FROM {rejects} WHERE reason IN ({reasons}) "
+            f"AND record <> '{records.page_name}' ORDER BY reason, session_id, doc_id LIMIT {_MOST_EXAMPLES}"
+        )
+        examples = "; ".join(f"{records.id_name} {row['session_id']}, document {row['doc_id']}" for row in rows)
+        advice = "Are these the files of the same days?"
+        if of_results and records.impressions:
+            advice = (
+                "Do results and clicks name documents by the same ids? If not, set `object_id`; if impressions are "
+                "missing, `impressions=returned` counts what was returned."
+            )
+        raise DataError(
+            f"only {share:.1%} of {what}, less than the {least:.1%} that `min_joined` asks for; such as {examples}. "
+            f"{advice}"
+        )
