@@ -39,11 +39,7 @@ RECORDS = {  # how they are counted: one, several
 
 @dataclass(frozen=True)
 class SetAside:
-    """Records that were set aside for one reason, and one of them as an example.
-
-    >>> print(SetAside("click", "never shown", 3, "q1"))
-               3  click, never shown: a click on something that its page did not show; such as q1
-    """
+    """Records that were set aside for one reason, and one of them as an example."""
 
     record: str
     reason: str
@@ -69,11 +65,6 @@ class ImportReport:
     set_aside     all that did not become part of the log
     joined        shares: of impressions and clicks that found their page, of clicks that found what was clicked
     notes         what to know before the log is used
-
-    >>> aside = (SetAside("click", "never shown", 1, "q1"),)
-    >>> report = ImportReport("ubi", "log.parquet", {"query": 2, "click": 3}, 2, 20, 2, 2, aside)
-    >>> report.aside("click")
-    1
     """
 
     source: str
@@ -90,7 +81,7 @@ class ImportReport:
 
     def aside(self, record: str, reason: str | None = None) -> int:
         """How many records of a kind were set aside, for one reason or for any."""
-        return sum(one.count for one in self.set_aside if one.record == record and reason in (None, one.reason))
+        return sum(entry.count for entry in self.set_aside if entry.record == record and reason in (None, entry.reason))
 
     @property
     def returned_only(self) -> bool:
@@ -103,7 +94,7 @@ class ImportReport:
 
     def __str__(self) -> str:
         read = listed(count(number, *RECORDS[record]) for record, number in self.came_in.items())
-        aside = sum(one.count for one in self.set_aside)
+        aside = sum(entry.count for entry in self.set_aside)
         lines = [f"{read} read, {aside:,} set aside", *map(str, self.set_aside)]
         lines += [f"{share:.1%} of {what}" for what, share in self.joined.items()]
         lines += [f"note: {note}." for note in self.notes]

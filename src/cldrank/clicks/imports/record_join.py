@@ -109,36 +109,21 @@ def _joined(records: Records, pages: Relation, options: JoinOptions) -> Joined:
         notes += [note] if note else []
     items = _positioned(events, pages, start, shown)
     results, judged = _matched(items)
-    lost = f"SELECT page, doc_id, count(*) AS lost FROM {judged} WHERE position IS NULL GROUP BY page, doc_id"
-    clicked = engine.sql(
-        f"SELECT page, doc_id, top AS position, clicks - coalesce(lost, 0) AS clicks FROM {results} "
-        f"LEFT JOIN ({lost}) USING (page, doc_id) WHERE top IS NOT NULL"
-    )
-    empty = f"CASE WHEN page IN (SELECT page FROM {results} WHERE top IS NOT NULL) THEN NULL ELSE 'no results' END"
-    judged_pages = f"SELECT *, CASE WHEN reason IS NULL THEN {empty} ELSE reason END AS why FROM {pages}"
-    columns = "CAST(doc_id AS VARCHAR), CAST(position AS BIGINT), CAST(action AS VARCHAR)"
-    rejects = engine.hold(
-        f"SELECT *, count(*) AS rows FROM (SELECT '{records.page_name}' AS record, why AS reason, CAST(page AS VARCHAR) "
-        "AS session_id, CAST(query AS VARCHAR) AS query_id, CAST(NULL AS VARCHAR) AS doc_id, CAST(NULL AS BIGINT) AS "
-        f"position, CAST(NULL AS VARCHAR) AS action FROM ({judged_pages}) UNION ALL "
-        f"SELECT record, reason, CAST(page AS VARCHAR), NULL, {columns} FROM {items} UNION ALL "
-        f"SELECT record, reason, CAST(page AS VARCHAR), NULL, {columns} FROM {judged}) "
-        "WHERE reason IS NOT NULL GROUP BY ALL"
-    )
+    rejects = _set_aside(records.page_name, pages, items, results, judged)
     set_aside = _by_reason(rejects, records)
     came_in = dict.fromkeys((records.page_name, shown, "click", "other"), 0)
     came_in[records.page_name] = engine.row(f"SELECT count(*) AS n FROM {pages}")["n"]
-    for row in engine.rows(f"SELECT record, count(*) AS n FROM {items} GROUP BY record"):
-        came_in[row["record"]] = row["n"]
+    came_in |= {row["record"]: row["n"] for row in engine.rows(f"SELECT record, count(*) AS n FROM {items} GROUP BY 1")}
     shares = _shares(came_in, set_aside, shown)
     _check_shares(shares, rejects, records, options.min_joined)
     kept = {
-        record: n - sum(aside.count for aside in set_aside if aside.record == record) for record, n in came_in.items()
+        record: n - sum(entry.count for entry in set_aside if entry.record == record) for record, n in came_in.items()
     }
-    number = engine.row(f"SELECT count(*) AS n FROM {clicked} WHERE clicks > 0")["n"]
-    made = kept[records.page_name], kept[shown], number, kept["click"]
+    rows = _rows(results, judged, pages)
+    clicked = engine.row(f"SELECT count(*) AS n FROM {rows} WHERE clicked > 0")["n"]
+    made = kept[records.page_name], kept[shown], clicked, kept["click"]
     report = ImportReport("", "", came_in, *made, set_aside=set_aside, joined=shares, notes=tuple(notes))
-    return Joined(_rows(clicked, pages), rejects, report)
+    return Joined(rows, rejects, report)
 
 
 # -- pages -------------------------------------------------------------------------------------------------------------
@@ -287,19 +272,38 @@ def _matched(items: Relation) -> tuple[Relation, Relation]:
     return results, judged
 
 
-def _rows(clicked: Relation, pages: Relation) -> Relation:
+def _rows(results: Relation, judged: Relation, pages: Relation) -> Relation:
     """The log: one row per result that was shown."""
     known = f"(SELECT * FROM {pages} WHERE reason IS NULL)"
     filled = pages.engine.row(f"SELECT {', '.join(f'count({name}) AS {name}' for name in _OPTIONAL)} FROM {known}")
     values = {"timestamp": "CAST(timestamp AS TIMESTAMPTZ)", "user_id": "user_id", "surface": "surface"}
     optional = "".join(f", {values[name]} AS {name}" for name, number in filled.items() if number)
+    lost = f"SELECT page, doc_id, count(*) AS lost FROM {judged} WHERE position IS NULL GROUP BY page, doc_id"
     return pages.engine.sql(
-        "SELECT page AS session_id, query AS query_id, doc_id, CAST(position AS INTEGER) AS position, "
-        f"CAST(clicks AS INTEGER) AS clicked{optional} FROM {clicked} JOIN {known} USING (page)"
+        "SELECT page AS session_id, query AS query_id, doc_id, CAST(top AS INTEGER) AS position, "
+        f"CAST(clicks - coalesce(lost, 0) AS INTEGER) AS clicked{optional} FROM {results} LEFT JOIN ({lost}) "
+        f"USING (page, doc_id) JOIN {known} USING (page) WHERE top IS NOT NULL"
     )
 
 
 # -- the account -------------------------------------------------------------------------------------------------------
+
+
+def _set_aside(page_name: str, pages: Relation, items: Relation, results: Relation, judged: Relation) -> Relation:
+    """All records that did not become part of the log; `rows` are alike."""
+    empty = f"CASE WHEN page IN (SELECT page FROM {results} WHERE top IS NOT NULL) THEN NULL ELSE 'no results' END"
+    of_pages = (
+        f"SELECT '{page_name}' AS record, coalesce(reason, {empty}) AS reason, page, query, NULL AS doc_id, NULL AS "
+        f"position, NULL AS action FROM {pages}"
+    )
+    of_events = "SELECT record, reason, page, NULL AS query, doc_id, position, action FROM"
+    every = " UNION ALL ".join(
+        "SELECT record, reason, CAST(page AS VARCHAR) AS session_id, CAST(query AS VARCHAR) AS query_id, CAST(doc_id AS "
+        "VARCHAR) AS doc_id, CAST(position AS BIGINT) AS position, CAST(action AS VARCHAR) AS action "
+        f"FROM ({part}) WHERE reason IS NOT NULL"
+        for part in (of_pages, f"{of_events} {items}", f"{of_events} {judged}")
+    )
+    return pages.engine.hold(f"SELECT *, count(*) AS rows FROM ({every}) GROUP BY ALL")
 
 
 def _by_reason(rejects: Relation, records: Records) -> tuple[SetAside, ...]:
