@@ -298,8 +298,8 @@ def _set_aside(page_name: str, pages: Relation, items: Relation, results: Relati
     )
     of_events = "SELECT record, reason, page, NULL AS query, doc_id, position, action FROM"
     every = " UNION ALL ".join(
-        "SELECT record, reason, CAST(page AS VARCHAR) AS session_id, CAST(query AS VARCHAR) AS query_id, CAST(doc_id AS "
-        "VARCHAR) AS doc_id, CAST(position AS BIGINT) AS position, CAST(action AS VARCHAR) AS action "
+        "SELECT record, reason, CAST(page AS VARCHAR) AS session_id, CAST(query AS VARCHAR) AS query_id, CAST(doc_id "
+        "AS VARCHAR) AS doc_id, CAST(position AS BIGINT) AS position, CAST(action AS VARCHAR) AS action "
         f"FROM ({part}) WHERE reason IS NOT NULL"
         for part in (of_pages, f"{of_events} {items}", f"{of_events} {judged}")
     )
