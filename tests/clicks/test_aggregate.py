@@ -59,6 +59,12 @@ class TestOnEachEngine:
         odd = [row["position"] for row in result.rejects.to_pylist() if row["reason"] == "not a number"]
         assert sorted(odd, key=str) == [1, 2, 2, 99_999_999, *[None] * 3]
 
+    def test_a_file_that_was_written_again(self, tmp_path: Path, engine: Any) -> None:
+        """An open Spark session once answered with the rows that it had kept of the file before."""
+        for clicked in (0, 1):
+            (tmp_path / "log.csv").write_text(f"{','.join(COLUMNS)}\n1,q,a,1,{clicked}\n")
+            assert aggregate(tmp_path / "log.csv", engine=engine).clicks.clicks.tolist() == [clicked]
+
     def test_a_log_that_counts_from_zero(self, tmp_path: Path, engine: Any) -> None:
         path = write(tmp_path / "log.parquet", pages_from(0, sessions=5))
         with pytest.raises(DataError, match=r"5 rows .* `first_position=0`"):
