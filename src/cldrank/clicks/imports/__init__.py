@@ -18,7 +18,7 @@ from typing import Any
 from cldrank.arguments import check_choice, check_flag, check_number
 from cldrank.clicks.imports.formats import FORMATS, check_format, metarank_records, ubi_records, yandex_records
 from cldrank.clicks.imports.import_report import ImportReport, SetAside
-from cldrank.clicks.imports.record_join import JoinOptions, join_records
+from cldrank.clicks.imports.record_join import ImportOptions, join_records
 from cldrank.clicks.log.layout import time_zone as check_time_zone
 from cldrank.clicks.log.layout import user_ids
 from cldrank.clicks.log.plain_log import querying
@@ -111,9 +111,20 @@ def import_log(
         check_choice("first_position", first_position, (0, 1))
     if time_zone is not None:
         check_time_zone(time_zone)
-    clicks, shown = _words("click_action", click_action), _words("impression_action", impression_action)
-    users = user_ids(exclude_users)
-    options = JoinOptions(clicks, shown, impressions, first_position, min_joined, users, exclude_bots)
+    options = ImportOptions(
+        _words("click_action", click_action),
+        _words("impression_action", impression_action),
+        impressions,
+        object_id,
+        surface,
+        first_position,
+        query_field,
+        normalise,
+        time_zone,
+        user_ids(exclude_users),
+        exclude_bots,
+        min_joined,
+    )
     sources = _sources(source, paths, queries, events)
     tell = progress or str  # which does nothing
     limits: dict[str, Any] = {"memory_limit": memory_limit, "threads": threads, "master": master}
@@ -124,10 +135,9 @@ def import_log(
         tell("reading records …")
         match source:
             case "ubi":
-                how: dict[str, Any] = {"object_id": object_id, "surface": surface, "normalise": normalise}
-                records = ubi_records(queries, events, opened, options, **how, zone=time_zone)
+                records = ubi_records(queries, events, opened, options)
             case "metarank":
-                records = metarank_records(paths, opened, options, query_field, normalise, time_zone)
+                records = metarank_records(paths, opened, options)
             case _:
                 records = yandex_records(paths, opened)
         tell("joining clicks to results …")

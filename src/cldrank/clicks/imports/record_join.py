@@ -28,11 +28,12 @@ _MOST_EXAMPLES = 3
 
 @dataclass(frozen=True)
 class Records:
-    """What came in, in the terms of all formats.
+    """What came in, in the terms of all formats; optional columns are NULL where a format does not have them.
 
-    pages        page, query, timestamp, time_form, user_id, surface, documents, and stray: whether it is not a page
-    events       record ("impression", "click" or "other"), page, doc_id, ordinal, action, mark, reason (NULL, or why it
-                 is set aside). Clicks on one result with the same action and mark are copies
+    pages        page, query, documents; optional: timestamp, time_form, user_id, surface, and stray: whether it is not
+                 a page
+    events       record ("impression", "click" or "other"), page, doc_id, action; optional: ordinal, mark, reason (why
+                 it is set aside). Clicks on one result with the same action and mark are copies
     where        the source of the events, for messages
     page_name, id_name, action_name   what the format calls a page, its id, and what events do
     impressions  whether the format has events for impressions; if not, all that was returned counts as shown
@@ -50,16 +51,21 @@ class Records:
 
 
 @dataclass(frozen=True)
-class JoinOptions:
-    """How records are joined; see `import_log`."""
+class ImportOptions:
+    """How records are read and joined; see `import_log`."""
 
     click_action: tuple[str, ...] = ()
     impression_action: tuple[str, ...] = ()
     impressions: str = "auto"
+    object_id: str = "object_id"
+    surface: str = "application"
     first_position: int | None = None
-    min_joined: float = 0.8
+    query_field: str | None = None
+    normalise: bool = True
+    time_zone: str | None = None
     exclude_users: Sequence[str] | None = None
     exclude_bots: bool = False
+    min_joined: float = 0.8
 
 
 class Joined(NamedTuple):
@@ -70,10 +76,11 @@ class Joined(NamedTuple):
     report: ImportReport
 
 
-def join_records(records: Records, options: JoinOptions) -> Joined:
+def join_records(records: Records, options: ImportOptions) -> Joined:
     """Join clicks to what was shown, and that to its page, without the users who are excluded."""
-    check_zones(records.pages, records.where)  # where a zone was given, no form is known
-    pages = _with_reasons(records.pages)
+    raw = _complete(records.pages, {"timestamp": "TIMESTAMP", "stray": "BOOLEAN"}, ("time_form", "user_id", "surface"))
+    check_zones(raw, records.where)  # where a zone was given, no form is known
+    pages = _with_reasons(raw)
     if options.exclude_users is not None:
         users = pages.engine.open(pa.table({"excluded": pa.array(options.exclude_users, pa.string())}))
         pages = _excluding(pages, "user_id", f"SELECT excluded FROM {users}", "excluded user")
@@ -89,13 +96,18 @@ def join_records(records: Records, options: JoinOptions) -> Joined:
     return joined
 
 
-def _joined(records: Records, pages: Relation, options: JoinOptions) -> Joined:
+def _joined(records: Records, pages: Relation, options: ImportOptions) -> Joined:
     """One join of events to pages."""
     engine = pages.engine
+    own = {"page": "<> 'other'", "doc_id": "<> 'other'", "ordinal": "= 'impression'", "action": "<> 'impression'"}
+    own |= {"mark": "= 'click'"}
+    columns = [f"CASE WHEN record {which} THEN {name} END AS {name}" for name, which in own.items()]
+    raw = _complete(records.events, {"ordinal": "BIGINT"}, ("mark", "reason"))
     events = engine.hold(
         "SELECT record, e.page AS page, doc_id, ordinal, action, mark, e.reason AS reason, p.page IS NOT NULL AS "
         "is_known, p.reason AS page_reason, nullif(list_position(documents, doc_id), 0) AS place "
-        f"FROM {records.events} AS e LEFT JOIN (SELECT * FROM {pages} WHERE is_page) AS p ON e.page = p.page"
+        f"FROM (SELECT record, reason, {', '.join(columns)} FROM {raw}) AS e "
+        f"LEFT JOIN (SELECT * FROM {pages} WHERE is_page) AS p ON e.page = p.page"
     )
     counts = _event_counts(events)
     _check_events(events, counts, records, options)
@@ -126,13 +138,20 @@ def _joined(records: Records, pages: Relation, options: JoinOptions) -> Joined:
     return Joined(rows, rejects, report)
 
 
+def _complete(table: Relation, columns: Mapping[str, str], texts: Sequence[str]) -> Relation:
+    """The table with NULL in columns of these types, and of text, that it does not have."""
+    kinds = {**columns, **dict.fromkeys(texts, "VARCHAR")}
+    missing = [f"CAST(NULL AS {kind}) AS {name}" for name, kind in kinds.items() if name not in table.columns]
+    return table.engine.sql(f"SELECT {', '.join(['*', *missing])} FROM {table}") if missing else table
+
+
 # -- pages -------------------------------------------------------------------------------------------------------------
 
 
 def _with_reasons(raw: Relation) -> Relation:
     """The pages with the reason to set one aside; of several with one id, the earliest is kept (`is_page`)."""
     engine = raw.engine
-    n = engine.row(f"SELECT count(page) AS n, count(DISTINCT page) AS pages FROM {raw} WHERE NOT stray")
+    n = engine.row(f"SELECT count(page) AS n, count(DISTINCT page) AS pages FROM {raw} WHERE stray IS NOT TRUE")
     repeats = n["n"] > n["pages"]
     order = "timestamp, query, user_id, surface, CAST(documents AS VARCHAR)"
     turn = f"row_number() OVER (PARTITION BY page, stray ORDER BY {order})" if repeats else "1"
@@ -142,7 +161,7 @@ def _with_reasons(raw: Relation) -> Relation:
     )
     query = (
         f"SELECT page, query, {', '.join(_OPTIONAL)}, documents, {reason} AS reason, "
-        f"page IS NOT NULL AND NOT stray AND turn = 1 AS is_page FROM (SELECT *, {turn} AS turn FROM {raw})"
+        f"page IS NOT NULL AND stray IS NOT TRUE AND turn = 1 AS is_page FROM (SELECT *, {turn} AS turn FROM {raw})"
     )
     return engine.hold(query) if repeats else engine.sql(query)
 
@@ -167,7 +186,7 @@ def _event_counts(events: Relation) -> dict[str, int]:
     return events.engine.row(f"SELECT {', '.join([*kinds, *ordinals])}, count(page) AS named FROM {events}")
 
 
-def _check_events(events: Relation, counts: Mapping[str, int], records: Records, options: JoinOptions) -> None:
+def _check_events(events: Relation, counts: Mapping[str, int], records: Records, options: ImportOptions) -> None:
     """Refuse events that cannot make a log: none that is a click, or none that names its page."""
     if records.impressions and not counts["impression"] + counts["click"] + counts["other"]:
         raise DataError(f"{records.where}: there are no events.")
@@ -203,7 +222,7 @@ def _first_ordinal(counts: Mapping[str, int], first_position: int | None) -> tup
     return start, f"ordinals count from {start}, as {number:,} of {zero + one:,} results returned first show"
 
 
-def _returned_note(events: Relation, options: JoinOptions) -> str:
+def _returned_note(events: Relation, options: ImportOptions) -> str:
     text = "all results that were returned count as shown, seen or not"
     if options.impressions == "returned":
         return text
