@@ -19,7 +19,10 @@ from cldrank.errors import DataError
 from cldrank.tables import Relation
 
 MOST_SEGMENTS = 100
-_REJECTED = f"{', '.join(KEYS)}, position, clicks"
+_REJECT = (  # ids as text: logs have them in any type
+    f"SELECT reason, {', '.join(f'CAST({name} AS VARCHAR) AS {name}' for name in KEYS)}, "
+    "CAST(position AS BIGINT) AS position, CAST(clicks AS BIGINT) AS clicks, CAST(1 AS BIGINT) AS rows"
+)
 _MANY_ROWS = 1_000_000  # fewer are grouped at once
 _HASHES_AT_A_TIME = 100_000_000  # 800 MB
 _BATCH = 1 << 17
@@ -64,7 +67,7 @@ def count_cells(log: Log, every_click: bool = False, by_day: bool = False) -> Co
     total, kept = (int(pc.sum(grouped[name]).as_py() or 0) for name in ("logged", "impressions"))
     rejects = []
     if kept < total:
-        rejects.append(log.engine.arrow(f"SELECT reason, {_REJECTED} FROM {rows} WHERE reason IS NOT NULL"))
+        rejects.append(log.engine.arrow(f"{_REJECT} FROM {rows} WHERE reason IS NOT NULL"))
     top = tuple(_at(grouped, place, "logged") for place in range(3))
     if log.by_clicks:
         never_shown = sum(pc.sum(pc.equal(part["position"], 0)).as_py() or 0 for part in rejects)
@@ -74,7 +77,7 @@ def count_cells(log: Log, every_click: bool = False, by_day: bool = False) -> Co
     repeated = _repeated_documents(log, kept_rows, cells, apart)
     if repeated is not None:
         judged = _judged_pages(log, kept_rows, repeated, apart, every_click)
-        rejects.append(log.engine.arrow(f"SELECT reason, {_REJECTED} FROM {judged} WHERE reason IS NOT NULL"))
+        rejects.append(log.engine.arrow(f"{_REJECT} FROM {judged} WHERE reason IS NOT NULL"))
         corrections = log.engine.arrow(
             f"SELECT {cell}, -count(*) FILTER (WHERE reason IS NOT NULL) AS impressions, CAST(sum(CASE WHEN reason IS "
             f"NULL THEN counted ELSE 0 END - clicks) AS BIGINT) AS clicks FROM {judged} GROUP BY {cell}"

@@ -488,9 +488,10 @@ def _check_same_display(tables: Sequence[ClickTable]) -> None:
     """Refuse to add up logs of policies that differ, or might."""
     first, *others = tables
     for other in others:
-        unknown = [table.display is None for table in (first, other)]
-        same = first.candidates.equals(other.candidates) and np.array_equal(first.display, other.display)
-        if not all(unknown) and (any(unknown) or not same):
+        if first.display is None and other.display is None:
+            continue
+        known = first.display is not None and other.display is not None and first.candidates.equals(other.candidates)
+        if not known or not np.array_equal(first.display, other.display):  # type: ignore[arg-type]  # both are known
             raise DataError(
                 "the tables differ in their display probabilities; merge them without, and set those of the merged log "
                 "with with_display."

@@ -21,7 +21,6 @@ import pyarrow as pa
 
 from cldrank.clicks.imports.record_join import ImportOptions, Records, other_actions
 from cldrank.clicks.log import casts
-from cldrank.clicks.log.field_paths import find_field
 from cldrank.errors import DataError, FormatError
 from cldrank.reading import reading
 from cldrank.tables import Engine
@@ -60,7 +59,9 @@ class RecordFields:
 
     def value(self, *paths: str, required: bool = False) -> tuple[str, pa.DataType]:
         """SQL and type; NULL where no record has the field."""
-        located = [find_field(self.table, f"{prefix}{path}") for path in paths for prefix in (f"{_ENVELOPE}.", "")]
+        located = [
+            casts.find_field(self.table, f"{prefix}{path}") for path in paths for prefix in (f"{_ENVELOPE}.", "")
+        ]
         values = [(place.sql, place.kind) for place in located if place and not pa.types.is_null(place.kind)]
         if not values and required:
             raise FormatError(
