@@ -335,17 +335,17 @@ def _cells_by_day(
 
 def _wrong_start(counted: Counted, log: Log, first_position: int | None) -> WrongStart | None:
     """Whether the top position does not seem to be what the caller says."""
-    zero, one, two = counted.top
+    at_0, at_1, at_2 = counted.top
     what = "clicks" if log.by_clicks else "rows"
     if first_position is None and _counts_from_0(counted, log):
         return WrongStart(
-            f"the log, or a part of it, counts positions from 0: {zero:,} {what} are at position 0, {one:,} at "
+            f"the log, or a part of it, counts positions from 0: {at_0:,} {what} are at position 0, {at_1:,} at "
             "position 1",
             "Set `first_position=0`; if it does count from 1, set those at 0 aside with `first_position=1`.",
         )
-    if first_position == 0 and one < _STRAY * two and (not log.by_clicks or two >= _FEW_CLICKS):
+    if first_position == 0 and at_1 < _STRAY * at_2 and (not log.by_clicks or at_2 >= _FEW_CLICKS):
         return WrongStart(
-            f"the log does not count positions from 0: {one:,} {what} are at position 0, {two:,} at position 1",
+            f"the log does not count positions from 0: {at_1:,} {what} are at position 0, {at_2:,} at position 1",
             "Leave out `first_position=0`; if the top result was never logged, add 1 to the positions.",
         )
     return None
@@ -353,11 +353,11 @@ def _wrong_start(counted: Counted, log: Log, first_position: int | None) -> Wron
 
 def _counts_from_0(counted: Counted, log: Log) -> bool:
     """Whether some pages begin at 0: more than mistakes in single rows explain, however small a part of the log."""
-    zero, one, _ = counted.top
+    at_0, at_1, _ = counted.top
     if log.by_clicks:
-        return zero > _STRAY * one
+        return at_0 > _STRAY * at_1
     most, share = _STRAY_PAGES
-    return counted.from_0 >= most or counted.from_0 > share * max(zero, one) or zero > one
+    return counted.from_0 >= most or counted.from_0 > share * max(at_0, at_1) or at_0 > at_1
 
 
 # -- rejects -----------------------------------------------------------------------------------------------------------

@@ -27,10 +27,10 @@ _ROWS_AT_A_TIME = 1 << 20
 class Candidates:
     """The candidates of each query, as in `RankingDataset`: offsets, query ids, and one document id per row.
 
-    >>> found = Candidates.of(RankingDataset.from_arrays([[0], [1], [2]], ["a", "a", "b"]))
-    >>> found.doc_ids                             # documents without an id are numbered within their query
+    >>> candidates = Candidates.of(RankingDataset.from_arrays([[0], [1], [2]], ["a", "a", "b"]))
+    >>> candidates.doc_ids                        # documents without an id are numbered within their query
     array([1, 2, 1])
-    >>> found.find(np.array(["b", "a", "a", "c"]), np.array([1, 2, 7, 1]))
+    >>> candidates.find(np.array(["b", "a", "a", "c"]), np.array([1, 2, 7, 1]))
     array([ 2,  1, -2, -1])
     """
 
@@ -84,7 +84,7 @@ class Candidates:
     def equals(self, other: Candidates) -> bool:
         """Whether both name the same candidates in the same order."""
         pairs = [(self.offsets, other.offsets), (self.query_ids, other.query_ids), (self.doc_ids, other.doc_ids)]
-        return all(one is two or np.array_equal(one, two) for one, two in pairs)
+        return all(own is theirs or np.array_equal(own, theirs) for own, theirs in pairs)
 
     def ids_at(self, rows: IntArray) -> tuple[NDArray[Any], NDArray[Any]]:
         """The query and document id of some rows."""

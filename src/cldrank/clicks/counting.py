@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from cldrank.clicks.cells_file import added_cells
 from cldrank.clicks.log.layout import KEYS, OPTIONAL, SEGMENT
 from cldrank.clicks.log.plain_log import Log
 from cldrank.errors import DataError
@@ -82,7 +83,8 @@ def count_cells(log: Log, every_click: bool = False, by_day: bool = False) -> Co
             f"SELECT {cell}, -count(*) FILTER (WHERE reason IS NOT NULL) AS impressions, CAST(sum(CASE WHEN reason IS "
             f"NULL THEN counted ELSE 0 END - clicks) AS BIGINT) AS clicks FROM {judged} GROUP BY {cell}"
         )
-        cells = _added(cells, corrections)
+        cells = added_cells([cells, corrections.cast(cells.schema)])
+        cells = cells.filter(pc.greater(cells["impressions"], 0))
     from_0 = 0
     if _at(grouped, 0, "logged"):
         both = f"SELECT 1 FROM {table} WHERE position IN (0, 1) GROUP BY session_id, query_id"
@@ -174,15 +176,6 @@ def _repeated_hashes(log: Log, rows: str, keys: list[str], n: int) -> np.ndarray
         hashes.sort()
         repeated.append(np.unique(hashes[1:][hashes[1:] == hashes[:-1]]))
     return np.concatenate(repeated)
-
-
-def _added(cells: pa.Table, corrections: pa.Table) -> pa.Table:
-    """Cells with corrections added; those without impressions are left out."""
-    both = pa.concat_tables([cells, corrections.cast(cells.schema)])
-    counts = ("impressions", "clicks")
-    keys = [name for name in cells.column_names if name not in counts]
-    both = both.group_by(keys).aggregate([(name, "sum") for name in counts]).rename_columns([*keys, *counts])
-    return both.filter(pc.greater(both["impressions"], 0))
 
 
 def _at(cells: pa.Table, position: int, what: str) -> int:

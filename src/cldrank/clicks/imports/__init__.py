@@ -141,12 +141,12 @@ def import_log(
             case _:
                 records = yandex_records(paths, opened)
         tell("joining clicks to results …")
-        joined = join_records(records, options)
+        rows, set_aside, report = join_records(records, options)
         tell("writing the log …")
         if rejects is not None:
-            _save(joined.rejects, Path(rejects))
-        _save(joined.rows, Path(out))
-    return replace(joined.report, source=source, out=str(out), seconds=time.perf_counter() - start)
+            _save(set_aside, Path(rejects))
+        _save(rows, Path(out))
+    return replace(report, source=source, out=str(out), seconds=time.perf_counter() - start)
 
 
 def _sources(source: str, paths: Any, queries: Any, events: Any) -> list[Any]:

@@ -9,14 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
-
-import pyarrow as pa
 
 from cldrank.clicks.bots import find_bots
 from cldrank.clicks.imports.import_report import REASONS, RECORDS, ImportReport, SetAside
 from cldrank.clicks.log.layout import DEEPEST
-from cldrank.clicks.log.plain_log import check_zones
+from cldrank.clicks.log.plain_log import check_zones, is_listed, with_reason
 from cldrank.errors import DataError, FormatError
 from cldrank.tables import Relation
 from cldrank.wording import listed, some
@@ -24,6 +21,8 @@ from cldrank.wording import listed, some
 _OPTIONAL = ("timestamp", "user_id", "surface")  # what a page may tell beside its query
 _STRAY = 0.1  # the share of ordinals that may speak for the other start
 _MOST_EXAMPLES = 3
+
+Joined = tuple[Relation, Relation, ImportReport]  # the rows of a log, the records set aside, and the report
 
 
 @dataclass(frozen=True)
@@ -68,32 +67,25 @@ class ImportOptions:
     min_joined: float = 0.8
 
 
-class Joined(NamedTuple):
-    """The rows of a log, the records set aside, and the report about both, without what was written where."""
-
-    rows: Relation
-    rejects: Relation
-    report: ImportReport
-
-
 def join_records(records: Records, options: ImportOptions) -> Joined:
     """Join clicks to what was shown, and that to its page, without the users who are excluded."""
     raw = _complete(records.pages, {"timestamp": "TIMESTAMP", "stray": "BOOLEAN"}, ("time_form", "user_id", "surface"))
     check_zones(raw, records.where)  # where a zone was given, no form is known
     pages = _with_reasons(raw)
+    engine = pages.engine
     if options.exclude_users is not None:
-        users = pages.engine.open(pa.table({"excluded": pa.array(options.exclude_users, pa.string())}))
-        pages = _excluding(pages, "user_id", f"SELECT excluded FROM {users}", "excluded user")
-    joined = _joined(records, pages, options)
+        listed_users = is_listed("user_id", options.exclude_users, engine)
+        pages = engine.hold(with_reason(pages, listed_users, "excluded user"))
+    rows, rejects, report = _joined(records, pages, options)
     if options.exclude_bots:
-        rows = f"SELECT *, clicked AS clicks, CAST(NULL AS VARCHAR) AS reason FROM {joined.rows}"
-        bots = find_bots(pages.engine.sql(rows))
-        by = "user_id" if "user_id" in joined.rows.columns else "page"
-        joined = _joined(records, _excluding(pages, by, f"SELECT name FROM {bots}", "bot"), options)
-    if not joined.report.rows:
-        why = "; ".join(str(aside).strip() for aside in joined.report.set_aside)
+        bots = find_bots(engine.sql(f"SELECT *, clicked AS clicks, CAST(NULL AS VARCHAR) AS reason FROM {rows}"))
+        by = "user_id" if "user_id" in rows.columns else "page"
+        pages = engine.hold(with_reason(pages, f"{by} IN (SELECT name FROM {bots})", "bot"))
+        rows, rejects, report = _joined(records, pages, options)
+    if not report.rows:
+        why = "; ".join(str(aside).strip() for aside in report.set_aside)
         raise DataError(f"nothing was shown on any page, and there is no log to write ({why}).")
-    return joined
+    return rows, rejects, report
 
 
 def _joined(records: Records, pages: Relation, options: ImportOptions) -> Joined:
@@ -135,7 +127,7 @@ def _joined(records: Records, pages: Relation, options: ImportOptions) -> Joined
     clicked = engine.row(f"SELECT count(*) AS n FROM {rows} WHERE clicked > 0")["n"]
     made = kept[records.page_name], kept[shown], clicked, kept["click"]
     report = ImportReport("", "", came_in, *made, set_aside=set_aside, joined=shares, notes=tuple(notes))
-    return Joined(rows, rejects, report)
+    return rows, rejects, report
 
 
 def _complete(table: Relation, columns: Mapping[str, str], texts: Sequence[str]) -> Relation:
@@ -164,12 +156,6 @@ def _with_reasons(raw: Relation) -> Relation:
         f"page IS NOT NULL AND stray IS NOT TRUE AND turn = 1 AS is_page FROM (SELECT *, {turn} AS turn FROM {raw})"
     )
     return engine.hold(query) if repeats else engine.sql(query)
-
-
-def _excluding(pages: Relation, by: str, names: str, why: str) -> Relation:
-    """The pages with some of them set aside: those of users, or by their own names; `names` is SQL."""
-    reason = f"CASE WHEN reason IS NULL AND {by} IN ({names}) THEN '{why}' ELSE reason END AS reason"
-    return pages.engine.hold(f"SELECT * EXCLUDE (reason), {reason} FROM {pages}")
 
 
 # -- events ------------------------------------------------------------------------------------------------------------
@@ -207,19 +193,19 @@ def _first_ordinal(counts: Mapping[str, int], first_position: int | None) -> tup
     """Whether ordinals count from 0 or 1: what the first hits say or, if there are none, the smallest ordinals."""
     if first_position is not None:
         return first_position, ""
-    zero, one = counts["first_at_0"], counts["first_at_1"]
-    if not zero + one:
-        zero, one = counts["at_0"], counts["at_1"]
-        start = 0 if zero > _STRAY * one else 1
-        seen = f"{zero:,} impressions at 0 and {one:,} at 1"
+    at_0, at_1 = counts["first_at_0"], counts["first_at_1"]
+    if not at_0 + at_1:
+        at_0, at_1 = counts["at_0"], counts["at_1"]
+        start = 0 if at_0 > _STRAY * at_1 else 1
+        seen = f"{at_0:,} impressions at 0 and {at_1:,} at 1"
         return start, f"ordinals count from {start}, judged by {seen}: no page lists what it returned"
-    if min(zero, one) > _STRAY * max(zero, one):
+    if min(at_0, at_1) > _STRAY * max(at_0, at_1):
         raise DataError(
-            f"some ordinals count from 0 and some from 1: of the results returned first, {zero:,} are at 0 and "
-            f"{one:,} at 1. Import the clients one by one, or set `first_position=0` or `first_position=1`."
+            f"some ordinals count from 0 and some from 1: of the results returned first, {at_0:,} are at 0 and "
+            f"{at_1:,} at 1. Import the clients one by one, or set `first_position=0` or `first_position=1`."
         )
-    start, number = int(one > zero), max(zero, one)
-    return start, f"ordinals count from {start}, as {number:,} of {zero + one:,} results returned first show"
+    start, number = int(at_1 > at_0), max(at_0, at_1)
+    return start, f"ordinals count from {start}, as {number:,} of {at_0 + at_1:,} results returned first show"
 
 
 def _returned_note(events: Relation, options: ImportOptions) -> str:

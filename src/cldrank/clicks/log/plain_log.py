@@ -406,9 +406,20 @@ _REASON = f"""CASE
 
 def set_aside(log: Log, condition: str, why: str, *, first: bool = False) -> Log:
     """The log with a reason for the rows that a condition of SQL names; `first`: also in place of other reasons."""
+    return log.of(log.engine.sql(with_reason(log.table, condition, why, first=first)))
+
+
+def with_reason(table: Relation, condition: str, why: str, *, first: bool = False) -> str:
+    """SQL for a table with a reason for the rows that a condition names, unless they have one."""
     free = "TRUE" if first else "reason IS NULL"
-    reason_now = f"CASE WHEN {free} AND {condition} THEN '{why}' ELSE reason END AS reason"
-    return log.of(log.engine.sql(f"SELECT * EXCLUDE (reason), {reason_now} FROM {log.table}"))
+    reason = f"CASE WHEN {free} AND {condition} THEN '{why}' ELSE reason END AS reason"
+    return f"SELECT * EXCLUDE (reason), {reason} FROM {table}"
+
+
+def is_listed(column: str, users: Sequence[str], engine: Engine) -> str:
+    """A condition of SQL: whether a user is one of those that are listed."""
+    listed = engine.open(pa.table({"excluded": pa.array(users, pa.string())}))
+    return f"CAST({column} AS VARCHAR) IN (SELECT excluded FROM {listed})"
 
 
 def _without(log: Log, layout: LogLayout) -> Log:
@@ -417,8 +428,7 @@ def _without(log: Log, layout: LogLayout) -> Log:
     if users is not None:
         if not log.has("user_id"):
             raise UsageError('`exclude_users` needs a column of users; name it with `columns={"user_id": ...}`.')
-        listed = log.engine.open(pa.table({"excluded": pa.array(users, pa.string())}))
-        log = set_aside(log, f"CAST(user_id AS VARCHAR) IN (SELECT excluded FROM {listed})", "excluded user")
+        log = set_aside(log, is_listed("user_id", users, log.engine), "excluded user")
     if layout.exclude_bots:
         from cldrank.clicks.bots import find_bots
 
