@@ -180,35 +180,6 @@ class TestFirstPosition:
             aggregate(path, first_position=0, max_rejected=1)
 
 
-class TestOddTypes:
-    def log(self, path: Path, **columns: pa.Array) -> Path:
-        usual = {"session_id": pa.array([1, 2]), "query_id": pa.array(["q"] * 2), "doc_id": pa.array(["a", "b"])}
-        usual |= {"position": pa.array([1, 1]), "clicked": pa.array([0, 1])}
-        pq.write_table(pa.table({**usual, **columns}), path)
-        return path
-
-    def test_numbers_beyond_an_int64_are_kept_as_text(self, tmp_path: Path) -> None:
-        huge = pa.array([7, 2**64 - 1], pa.uint64())
-        result = aggregate(self.log(tmp_path / "log.parquet", doc_id=huge, session_id=huge))
-        assert set(cells(result.clicks)) == {("q", "7", 1), ("q", str(2**64 - 1), 1)}
-
-    def test_a_position_beyond_an_int64_is_set_aside(self, tmp_path: Path) -> None:
-        path = self.log(tmp_path / "log.parquet", position=pa.array([1, 2**63 + 1], pa.uint64()))
-        assert aggregate(path, max_rejected=1).account.rejected == {"not a number": 1}
-
-    def test_a_document_that_is_no_number_is_missing(self, tmp_path: Path) -> None:
-        path = self.log(tmp_path / "log.parquet", doc_id=pa.array([7.0, float("nan")]))
-        result = aggregate(path, max_rejected=1)
-        assert result.account.rejected == {"null key": 1}
-        assert cells(result.clicks) == {("q", 7, 1): (1, 0)}
-
-    @pytest.mark.parametrize("name", ["session_id", "query_id"])  # of documents, it is a page
-    def test_nested_ids(self, tmp_path: Path, name: str) -> None:
-        path = self.log(tmp_path / "log.parquet", **{name: pa.array([[1], [2]])})
-        with pytest.raises(FormatError, match=rf"column '{name}' \({name}\) holds list"):
-            aggregate(path)
-
-
 class TestSources:
     def test_cells_are_not_a_log(self, tmp_path: Path) -> None:
         path = write(tmp_path / "log.parquet", CLEAN)
