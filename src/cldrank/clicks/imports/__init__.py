@@ -1,8 +1,7 @@
 """`import_log`: logs of other programs, turned into the plain log that everything else takes, with a report.
 
-formats         from files to pages and events: where UBI, Metarank and Yandex keep what these say
-record_join     from pages and events to rows, with a reason for every record that is not in the log
-import_report   what became of the records
+formats       from files to pages and events: where UBI, Metarank and Yandex keep what these say
+record_join   from pages and events to rows, and a report with a reason for every record that is not in the log
 """
 
 from __future__ import annotations
@@ -17,8 +16,7 @@ from typing import Any
 
 from cldrank.arguments import check_choice, check_flag, check_number
 from cldrank.clicks.imports.formats import FORMATS, check_format, metarank_records, ubi_records, yandex_records
-from cldrank.clicks.imports.import_report import ImportReport, SetAside
-from cldrank.clicks.imports.record_join import ImportOptions, join_records
+from cldrank.clicks.imports.record_join import ImportOptions, ImportReport, SetAside, join_records
 from cldrank.clicks.log.layout import time_zone as check_time_zone
 from cldrank.clicks.log.layout import user_ids
 from cldrank.clicks.log.plain_log import querying

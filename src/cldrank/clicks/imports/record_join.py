@@ -1,28 +1,53 @@
 """Records of any format, joined to the rows of a plain log, with an account of every record that came in.
 
-A page is one query of one person with the results that it returned (a query of UBI, a ranking of Metarank). One table
-holds all records, each with the reason to set it aside or none: the log, the account and the rejects are read from it.
-Everything is grouping and joining, so the order of records does not matter.
+A page is one query of one person with the results that it returned (a query of UBI, a ranking of Metarank). Results and
+clicks are grouped by page and document; only where a document occurs twice, or was clicked but not shown, are records
+judged one by one. Everything is grouping and joining, so the order of records does not matter.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
+from typing import Any
 
 from cldrank.clicks.bots import find_bots
-from cldrank.clicks.imports.import_report import REASONS, RECORDS, ImportReport, SetAside
 from cldrank.clicks.log.layout import DEEPEST
 from cldrank.clicks.log.plain_log import check_zones, is_listed, with_reason
 from cldrank.errors import DataError, FormatError
 from cldrank.tables import Relation
-from cldrank.wording import listed, some
+from cldrank.wording import count, listed, some
 
+REASONS = {
+    "no id": "it does not name its page",
+    "not a query": "an event among the queries",
+    "no text": "the query is missing or blank",
+    "excluded user": "of a user who is excluded on request",
+    "bot": "of a user who does not look like a person, excluded on request",
+    "no results": "no result of this page was shown",
+    "repeated": "a copy of another record",
+    "second place": "the same document at another position of the same page; the uppermost counts",
+    "no document": "it does not name a document",
+    "unknown page": "no query with this id came in",
+    "page without text": "the query of its page is missing or blank",
+    "no position": "it has no position, and its page does not list the document",
+    "position out of range": "its position lies before the first, or beyond 10,000",
+    "never shown": "a click on something that its page did not show",
+    "other action": "neither a click nor an impression",
+    "broken line": "it lacks fields, or an id in it is not a whole number",
+    "unknown type": "the type of the record is neither Q nor C",
+}
+RECORDS = {  # how they are counted: one, several
+    "query": ("query", "queries"),
+    "ranking": ("ranking", "rankings"),
+    "impression": ("impression", "impressions"),
+    "result": ("result returned", "results returned"),
+    "click": ("click", "clicks"),
+    "other": ("other record", "other records"),
+}
 _OPTIONAL = ("timestamp", "user_id", "surface")  # what a page may tell beside its query
 _STRAY = 0.1  # the share of ordinals that may speak for the other start
 _MOST_EXAMPLES = 3
-
-Joined = tuple[Relation, Relation, ImportReport]  # the rows of a log, the records set aside, and the report
 
 
 @dataclass(frozen=True)
@@ -65,6 +90,77 @@ class ImportOptions:
     exclude_users: Sequence[str] | None = None
     exclude_bots: bool = False
     min_joined: float = 0.8
+
+
+@dataclass(frozen=True)
+class SetAside:
+    """Records that were set aside for one reason, and one of them as an example."""
+
+    record: str
+    reason: str
+    count: int
+    example: str
+
+    def __str__(self) -> str:
+        such = f"; such as {self.example}" if self.example else ""
+        return f"{self.count:>12,}  {self.record}, {self.reason}: {REASONS[self.reason]}{such}"
+
+
+@dataclass(frozen=True)
+class ImportReport:
+    """What became of the records of an import.
+
+    source        the format: ubi, metarank or yandex
+    out           the log that was written
+    came_in       how many records of each kind were read
+    pages         pages in the log: one query of one person each
+    rows          rows of the log: results that were shown
+    clicked       rows with a click
+    clicks        clicks in the log; several on one result count each
+    set_aside     all that did not become part of the log
+    joined        shares: of impressions and clicks that found their page, of clicks that found what was clicked
+    notes         what to know before the log is used
+    """
+
+    source: str
+    out: str
+    came_in: Mapping[str, int]
+    pages: int
+    rows: int
+    clicked: int
+    clicks: int
+    set_aside: tuple[SetAside, ...] = ()
+    joined: Mapping[str, float] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    seconds: float = 0.0
+
+    def aside(self, record: str, reason: str | None = None) -> int:
+        """How many records of a kind were set aside, for one reason or for any."""
+        return sum(entry.count for entry in self.set_aside if entry.record == record and reason in (None, entry.reason))
+
+    @property
+    def returned_only(self) -> bool:
+        """Whether what counts as shown is all that was returned, seen or not."""
+        return self.source == "ubi" and "result" in self.came_in
+
+    def as_dict(self) -> dict[str, Any]:
+        """All of it as plain values."""
+        return {**asdict(self), "notes": list(self.notes), "seconds": round(self.seconds, 3)}
+
+    def __str__(self) -> str:
+        read = listed(count(number, *RECORDS[record]) for record, number in self.came_in.items())
+        aside = sum(entry.count for entry in self.set_aside)
+        lines = [f"{read} read, {aside:,} set aside", *map(str, self.set_aside)]
+        lines += [f"{share:.1%} of {what}" for what, share in self.joined.items()]
+        lines += [f"note: {note}." for note in self.notes]
+        lines.append(
+            f"{count(self.rows, 'row')} of {count(self.pages, 'page')} written, {self.clicked:,} of them clicked "
+            f"({count(self.clicks, 'click')})"
+        )
+        return "\n".join(lines)
+
+
+Joined = tuple[Relation, Relation, ImportReport]  # the rows of a log, the records set aside, and the report
 
 
 def join_records(records: Records, options: ImportOptions) -> Joined:
