@@ -81,7 +81,9 @@ class Spark(Engine):
     def release(self) -> None:
         """Let executors forget what was held: Spark would use it for a file of the same name with other content."""
         while self._held:
-            self._held.pop().unpersist()
+            frame = self._held.pop()
+            with suppress(Exception):  # of many kinds, once the session was stopped, and then nothing is held
+                frame.unpersist()
 
     def frame(self, query: str) -> Any:
         """The result of a query as a Spark DataFrame."""
