@@ -94,7 +94,11 @@ class ImportOptions:
 
 @dataclass(frozen=True)
 class SetAside:
-    """Records that were set aside for one reason, and one of them as an example."""
+    """Records that were set aside for one reason, and one of them as an example.
+
+    >>> print(SetAside("click", "never shown", 3, "q1"))
+               3  click, never shown: a click on something that its page did not show; such as q1
+    """
 
     record: str
     reason: str
@@ -120,6 +124,11 @@ class ImportReport:
     set_aside     all that did not become part of the log
     joined        shares: of impressions and clicks that found their page, of clicks that found what was clicked
     notes         what to know before the log is used
+
+    >>> aside = (SetAside("click", "never shown", 1, "q1"),)
+    >>> report = ImportReport("ubi", "log.parquet", {"query": 2, "click": 3}, 2, 20, 2, 2, aside)
+    >>> report.aside("click")
+    1
     """
 
     source: str
