@@ -59,6 +59,12 @@ class TestOnEachEngine:
         odd = [row["position"] for row in result.rejects.to_pylist() if row["reason"] == "not a number"]
         assert sorted(odd, key=str) == [1, 2, 2, 99_999_999, *[None] * 3]
 
+    def test_a_file_that_was_written_again(self, tmp_path: Path, engine: Any) -> None:
+        """An open Spark session once answered with the rows that it had kept of the file before."""
+        for clicked in (0, 1):
+            (tmp_path / "log.csv").write_text(f"{','.join(COLUMNS)}\n1,q,a,1,{clicked}\n")
+            assert aggregate(tmp_path / "log.csv", engine=engine).clicks.clicks.tolist() == [clicked]
+
     def test_a_log_that_counts_from_zero(self, tmp_path: Path, engine: Any) -> None:
         path = write(tmp_path / "log.parquet", pages_from(0, sessions=5))
         with pytest.raises(DataError, match=r"5 rows .* `first_position=0`"):
@@ -172,35 +178,6 @@ class TestFirstPosition:
         pq.write_table(pa.table({**pages, "clicked_positions": [[1]] * 30}), path)
         with pytest.raises(DataError, match="does not count positions from 0"):
             aggregate(path, first_position=0, max_rejected=1)
-
-
-class TestOddTypes:
-    def log(self, path: Path, **columns: pa.Array) -> Path:
-        usual = {"session_id": pa.array([1, 2]), "query_id": pa.array(["q"] * 2), "doc_id": pa.array(["a", "b"])}
-        usual |= {"position": pa.array([1, 1]), "clicked": pa.array([0, 1])}
-        pq.write_table(pa.table({**usual, **columns}), path)
-        return path
-
-    def test_numbers_beyond_an_int64_are_kept_as_text(self, tmp_path: Path) -> None:
-        huge = pa.array([7, 2**64 - 1], pa.uint64())
-        result = aggregate(self.log(tmp_path / "log.parquet", doc_id=huge, session_id=huge))
-        assert set(cells(result.clicks)) == {("q", "7", 1), ("q", str(2**64 - 1), 1)}
-
-    def test_a_position_beyond_an_int64_is_set_aside(self, tmp_path: Path) -> None:
-        path = self.log(tmp_path / "log.parquet", position=pa.array([1, 2**63 + 1], pa.uint64()))
-        assert aggregate(path, max_rejected=1).account.rejected == {"not a number": 1}
-
-    def test_a_document_that_is_no_number_is_missing(self, tmp_path: Path) -> None:
-        path = self.log(tmp_path / "log.parquet", doc_id=pa.array([7.0, float("nan")]))
-        result = aggregate(path, max_rejected=1)
-        assert result.account.rejected == {"null key": 1}
-        assert cells(result.clicks) == {("q", 7, 1): (1, 0)}
-
-    @pytest.mark.parametrize("name", ["session_id", "query_id"])  # of documents, it is a page
-    def test_nested_ids(self, tmp_path: Path, name: str) -> None:
-        path = self.log(tmp_path / "log.parquet", **{name: pa.array([[1], [2]])})
-        with pytest.raises(FormatError, match=rf"column '{name}' \({name}\) holds list"):
-            aggregate(path)
 
 
 class TestSources:

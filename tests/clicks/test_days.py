@@ -248,16 +248,6 @@ class TestDaysOfOneKind:
         assert not folder.read().has_segments
         assert len(folder.files()) == 2
 
-    def test_all_days_count_every_click_or_none_does(self, tmp_path: Path) -> None:
-        folder = DayFolder(tmp_path / "cells")
-        folder.add(write(tmp_path / "a.parquet", page(1, START)))
-        later = write(tmp_path / "b.parquet", page(1, START + timedelta(days=1)))
-        with pytest.raises(
-            DataError, match=r"the log .*`every_click=True`, .*2026-11-13\.parquet .*`every_click=False`"
-        ):
-            folder.add(later, every_click=True)
-        assert list(folder.add(later).written) == [date(2026, 11, 14)]
-
     def test_grids_are_as_wide_on_all_days(self, tmp_path: Path) -> None:
         folder = DayFolder(tmp_path / "cells")
         options: dict[str, Any] = {"columns": {"row": "r", "column": "c"}}
@@ -431,11 +421,6 @@ class TestReading:
         other = RankingDataset.from_arrays([[0.0]], ["else"])
         with pytest.raises(DataError, match="were they made for another dataset"):
             ClickTable.read(folder.path, other, last="1d")
-
-    def test_forgetting(self, folder: DayFolder) -> None:
-        assert folder.forget("3d") == [date(2026, 11, 13), date(2026, 11, 14)]
-        assert folder.forget("3d") == []
-        assert list(folder.files()) == [date(2026, 11, 16), date(2026, 11, 18)]
 
     def test_only_folders_of_days_have_windows(self, folder: DayFolder, tmp_path: Path) -> None:
         for path in (next(iter(folder.files().values())), tmp_path / "0.parquet"):

@@ -166,7 +166,6 @@ class TestQueries:
     def test_holding_computes_once(self, engine: Engine) -> None:
         held = engine.hold("SELECT random() AS x FROM (VALUES (1), (2)) AS t(y)")
         assert engine.rows(f"SELECT x FROM {held} ORDER BY x") == engine.rows(f"SELECT x FROM {held} ORDER BY x")
-        engine.drop(held)
 
     def test_saving(self, tmp_path: Path, engine: Engine) -> None:
         engine.save("SELECT 1 AS a UNION ALL SELECT 2 AS a", tmp_path / "out.parquet")

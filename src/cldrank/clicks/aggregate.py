@@ -27,7 +27,7 @@ from cldrank.clicks.log.plain_log import Log, only_query, open_log, querying, se
 from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import CldrankError, DataError, UsageError
-from cldrank.tables import Engine, TableFile, connect, is_frame, table_files
+from cldrank.tables import Engine, connect, is_frame, table_files
 from cldrank.tables.frames import frame_name
 
 __all__ = ["Account", "Aggregation", "TooManyRejectsError", "aggregate"]
@@ -54,7 +54,7 @@ _STRAY = 0.1  # rows at the top position, relative to the next, below which the 
 _FEW_CLICKS = 20
 _MOST_ACCEPTED = 0.5  # beyond this share of rejects, the log is read wrongly
 _STRAY_PAGES = 10, 0.2  # pages from position 0, number and share, up to which they are mistakes in single rows
-_REJECTS = pa.schema(  # ids as text: logs have them in any type
+_REJECTS = pa.schema(
     [
         *((name, pa.string()) for name in ("reason", "session_id", "query_id", "doc_id")),
         *((name, pa.int64()) for name in ("position", "clicks", "rows")),
@@ -210,11 +210,10 @@ def aggregate(
     empty = [file.path for file in source if file.path not in sources] if isinstance(source, list) else []
     known = {} if again else counted_before(sources, tuple(counted), empty)
     if known and len(known) == len(sources):
-        none = pa.table({name: pa.array([], pa.int64()) for name in ("position", "impressions", "clicks")})
-        nothing = np.zeros(0, dtype=np.int64)
-        candidates = Candidates.seen(nothing, nothing) if dataset is None else Candidates.of(dataset)
-        clicks = ClickTable.from_cells(none, candidates, nothing, every_click=every_click)
-        return Aggregation(clicks, Account(0), _reject_table([]), left_out=tuple(known.values()))
+        none = np.zeros(0, dtype=np.int64)
+        candidates = Candidates.seen(none, none) if dataset is None else Candidates.of(dataset)
+        clicks = ClickTable(candidates, none, none, none, none, every_click=every_click)
+        return Aggregation(clicks, Account(0), _REJECTS.empty_table(), left_out=tuple(known.values()))
     if isinstance(source, list):
         source = [file for file in source if file.path not in known]
     fresh = tuple(named for file, named in sources.items() if file not in known)
@@ -234,8 +233,7 @@ def log_source(paths: Any, layout: LogLayout, *, again: bool = False) -> tuple[A
 
     again   accept a file that is named twice, or two of the same content
     """
-    given = isinstance(paths, list) and bool(paths) and isinstance(paths[0], TableFile)
-    files: list[TableFile] = [] if is_frame(paths) else paths if given else table_files(paths, what="log")
+    files = [] if is_frame(paths) else table_files(paths, what="log")
     for part in [file.path for file in files] or [paths]:
         if is_cells(part):
             raise UsageError(
@@ -289,7 +287,7 @@ def aggregate_any(
     facts = {"every_click": every_click, "layout": layout.page_settings()}
     clicks = ClickTable.from_cells(cells, candidates, row, sources=sources, **facts)
     by_day = {days: clicks} if isinstance(days, date) else _cells_by_day(cells, clicks, row, facts) if days else {}
-    rejects = _reject_table([*counted.rejects, _unknown(cells, row)])
+    rejects = _reject_table(counted.rejects, cells, row)
     account = Account(
         rows=counted.rows,
         rejected=_by_reason(rejects),
@@ -337,17 +335,17 @@ def _cells_by_day(
 
 def _wrong_start(counted: Counted, log: Log, first_position: int | None) -> WrongStart | None:
     """Whether the top position does not seem to be what the caller says."""
-    zero, one, two = counted.top
+    at_0, at_1, at_2 = counted.top
     what = "clicks" if log.by_clicks else "rows"
     if first_position is None and _counts_from_0(counted, log):
         return WrongStart(
-            f"the log, or a part of it, counts positions from 0: {zero:,} {what} are at position 0, {one:,} at "
+            f"the log, or a part of it, counts positions from 0: {at_0:,} {what} are at position 0, {at_1:,} at "
             "position 1",
             "Set `first_position=0`; if it does count from 1, set those at 0 aside with `first_position=1`.",
         )
-    if first_position == 0 and one < _STRAY * two and (not log.by_clicks or two >= _FEW_CLICKS):
+    if first_position == 0 and at_1 < _STRAY * at_2 and (not log.by_clicks or at_2 >= _FEW_CLICKS):
         return WrongStart(
-            f"the log does not count positions from 0: {one:,} {what} are at position 0, {two:,} at position 1",
+            f"the log does not count positions from 0: {at_1:,} {what} are at position 0, {at_2:,} at position 1",
             "Leave out `first_position=0`; if the top result was never logged, add 1 to the positions.",
         )
     return None
@@ -355,45 +353,27 @@ def _wrong_start(counted: Counted, log: Log, first_position: int | None) -> Wron
 
 def _counts_from_0(counted: Counted, log: Log) -> bool:
     """Whether some pages begin at 0: more than mistakes in single rows explain, however small a part of the log."""
-    zero, one, _ = counted.top
+    at_0, at_1, _ = counted.top
     if log.by_clicks:
-        return zero > _STRAY * one
+        return at_0 > _STRAY * at_1
     most, share = _STRAY_PAGES
-    return counted.from_0 >= most or counted.from_0 > share * max(zero, one) or zero > one
+    return counted.from_0 >= most or counted.from_0 > share * max(at_0, at_1) or at_0 > at_1
 
 
 # -- rejects -----------------------------------------------------------------------------------------------------------
 
 
-def _unknown(cells: pa.Table, row: IntArray) -> pa.Table:
-    """The cells of candidates that the dataset does not have, as rejects."""
+def _reject_table(rejects: Sequence[pa.Table], cells: pa.Table, row: IntArray) -> pa.Table:
+    """Rows set aside, with the cells of candidates that the dataset does not have, where `row` is below 0."""
     unknown = cells.filter(pa.array(row < 0))
     reasons = np.where(row[row < 0] == UNKNOWN_QUERY, "unknown query", "unknown document")
-    columns = {name: unknown[name] for name in ("query_id", "doc_id", "position", "clicks")}
-    return pa.table(
-        {"reason": pa.array(reasons.astype(object), pa.string()), **columns, "rows": unknown["impressions"]}
-    )
-
-
-def _reject_table(parts: Sequence[pa.Table]) -> pa.Table:
-    """Rows set aside, with one schema; a part may lack columns, and without `rows` each of its rows counts once."""
-    typed = [_REJECTS.empty_table()]
-    for part in parts:
-        if "rows" not in part.column_names:
-            part = part.append_column("rows", pa.array(np.ones(len(part), dtype=np.int64)))
-        columns = [
-            _cast(part[name], kind) if name in part.column_names else pa.nulls(len(part), kind)
-            for name, kind in zip(_REJECTS.names, _REJECTS.types, strict=True)
-        ]
-        typed.append(pa.table(columns, schema=_REJECTS))
-    return pa.concat_tables(typed)
-
-
-def _cast(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
-    try:
-        return column.cast(kind)
-    except pa.ArrowException:  # ids of a type that Arrow cannot write as text
-        return pa.chunked_array([pa.array([None if v is None else str(v) for v in column.to_pylist()], kind)])
+    columns = {
+        "reason": pa.array(reasons.astype(object), pa.string()),
+        "session_id": pa.nulls(len(unknown), pa.string()),
+        **{name: unknown[name] for name in ("query_id", "doc_id", "position", "clicks")},
+        "rows": unknown["impressions"],
+    }
+    return pa.concat_tables([part.cast(_REJECTS) for part in (*rejects, pa.table(columns))])
 
 
 def _by_reason(rejects: pa.Table) -> dict[str, int]:

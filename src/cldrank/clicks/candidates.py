@@ -27,10 +27,10 @@ _ROWS_AT_A_TIME = 1 << 20
 class Candidates:
     """The candidates of each query, as in `RankingDataset`: offsets, query ids, and one document id per row.
 
-    >>> found = Candidates.of(RankingDataset.from_arrays([[0], [1], [2]], ["a", "a", "b"]))
-    >>> found.doc_ids                             # documents without an id are numbered within their query
+    >>> candidates = Candidates.of(RankingDataset.from_arrays([[0], [1], [2]], ["a", "a", "b"]))
+    >>> candidates.doc_ids                        # documents without an id are numbered within their query
     array([1, 2, 1])
-    >>> found.find(np.array(["b", "a", "a", "c"]), np.array([1, 2, 7, 1]))
+    >>> candidates.find(np.array(["b", "a", "a", "c"]), np.array([1, 2, 7, 1]))
     array([ 2,  1, -2, -1])
     """
 
@@ -84,7 +84,7 @@ class Candidates:
     def equals(self, other: Candidates) -> bool:
         """Whether both name the same candidates in the same order."""
         pairs = [(self.offsets, other.offsets), (self.query_ids, other.query_ids), (self.doc_ids, other.doc_ids)]
-        return all(one is two or np.array_equal(one, two) for one, two in pairs)
+        return all(own is theirs or np.array_equal(own, theirs) for own, theirs in pairs)
 
     def ids_at(self, rows: IntArray) -> tuple[NDArray[Any], NDArray[Any]]:
         """The query and document id of some rows."""
@@ -161,8 +161,8 @@ class Candidates:
     def joined(cls, many: Iterable[Candidates]) -> Candidates:
         """All candidates of several, those of the first one first within each query, new queries last."""
         every = list(many)
-        queries = _of_one_kind([part.query_ids[part.row_queries] for part in every])
-        documents = _of_one_kind([part.doc_ids for part in every])
+        queries = np.concatenate(_alike(*(part.query_ids[part.row_queries] for part in every)))
+        documents = np.concatenate(_alike(*(part.doc_ids for part in every)))
         codes, unique = _codes(documents)
         first = np.sort(np.unique(_codes(queries)[0] * max(len(unique), 1) + codes, return_index=True)[1])
         from cldrank.data.rows import gather_queries
@@ -203,16 +203,8 @@ def _codes(values: NDArray[Any]) -> tuple[IntArray, NDArray[Any]]:
     return inverse.astype(np.int64), unique
 
 
-def _of_one_kind(many: list[NDArray[Any]]) -> NDArray[Any]:
-    """Ids one after the other: as numbers if all are, else as text."""
+def _alike(*many: NDArray[Any]) -> list[NDArray[Any]]:
+    """Ids of one kind: all as numbers, or else all as text, since a log may write 12 as '12'."""
     flat = [checks.flat_ids(ids, "ids") for ids in many]
     kinds = {ids.dtype.kind for ids in flat if len(ids)}
-    return np.concatenate(flat if len(kinds) < 2 else [ids.astype(np.str_) for ids in flat])
-
-
-def _alike(one: NDArray[Any], two: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Ids of one kind: both as numbers, or else both as text, since a log may write 12 as '12'."""
-    one, two = checks.flat_ids(one, "ids"), checks.flat_ids(two, "ids")
-    if one.dtype.kind == two.dtype.kind:
-        return one, two
-    return one.astype(np.str_), two.astype(np.str_)
+    return flat if len(kinds) < 2 else [ids.astype(np.str_) for ids in flat]

@@ -83,7 +83,7 @@ def load_cells(paths: Any, dataset: RankingDataset | None = None, *, known_only:
             counted += own
         if shared or not _can_be_added(contents, every_click):  # then one by one, with all checks
             return ClickTable.merged([load_cells(file, dataset, known_only=known_only) for file in given])
-        contents = [_added(contents)]
+        contents = [added_cells(contents)]
     (cells,) = contents
     query_ids, doc_ids = (_ids(cells, column, names[0]) for column in COLUMNS[:2])
     candidates = Candidates.seen(query_ids, doc_ids) if dataset is None else Candidates.of(dataset)
@@ -134,13 +134,10 @@ def _can_be_added(contents: list[pa.Table], every_click: bool) -> bool:
     )
 
 
-def _added(contents: list[pa.Table]) -> pa.Table:
-    """The cells of all files, those of equal keys added up, before anything is done with their ids."""
-    if SEGMENT in contents[0].column_names:  # as text: codes of other days stand for other segments
-        place = contents[0].column_names.index(SEGMENT)
-        contents = [content.set_column(place, SEGMENT, content[SEGMENT].cast(pa.string())) for content in contents]
-    keys = [name for name in contents[0].column_names if name not in COLUMNS[3:]]
-    sums = pa.concat_tables(contents).group_by(keys).aggregate([(name, "sum") for name in COLUMNS[3:]])
+def added_cells(parts: list[pa.Table]) -> pa.Table:
+    """Cells of one kind together, those with equal keys added up, before anything is done with their ids."""
+    keys = [name for name in parts[0].column_names if name not in COLUMNS[3:]]
+    sums = pa.concat_tables(parts).group_by(keys).aggregate([(name, "sum") for name in COLUMNS[3:]])
     return sums.rename_columns([*keys, *COLUMNS[3:]])
 
 
@@ -172,6 +169,9 @@ def _content(source: Any, where: str) -> pa.Table:
         if content[column].null_count:
             needed = ", ".join(COLUMNS)
             raise FormatError(f"column {column!r} has null entries; a cell needs all of {needed}.", path=where)
+    if SEGMENT in wanted:  # as text: codes of other days stand for other segments
+        with reading(where, "a file of cells whose segments are text"):
+            content = content.set_column(wanted.index(SEGMENT), SEGMENT, content[SEGMENT].cast(pa.string()))
     return content
 
 

@@ -13,13 +13,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from cldrank.clicks.cells_file import added_cells
 from cldrank.clicks.log.layout import KEYS, OPTIONAL, SEGMENT
 from cldrank.clicks.log.plain_log import Log
 from cldrank.errors import DataError
 from cldrank.tables import Relation
 
 MOST_SEGMENTS = 100
-_REJECTED = f"{', '.join(KEYS)}, position, clicks"
+_REJECT = (  # ids as text: logs have them in any type
+    f"SELECT reason, {', '.join(f'CAST({name} AS VARCHAR) AS {name}' for name in KEYS)}, "
+    "CAST(position AS BIGINT) AS position, CAST(clicks AS BIGINT) AS clicks, CAST(1 AS BIGINT) AS rows"
+)
 _MANY_ROWS = 1_000_000  # fewer are grouped at once
 _HASHES_AT_A_TIME = 100_000_000  # 800 MB
 _BATCH = 1 << 17
@@ -64,7 +68,7 @@ def count_cells(log: Log, every_click: bool = False, by_day: bool = False) -> Co
     total, kept = (int(pc.sum(grouped[name]).as_py() or 0) for name in ("logged", "impressions"))
     rejects = []
     if kept < total:
-        rejects.append(log.engine.arrow(f"SELECT reason, {_REJECTED} FROM {rows} WHERE reason IS NOT NULL"))
+        rejects.append(log.engine.arrow(f"{_REJECT} FROM {rows} WHERE reason IS NOT NULL"))
     top = tuple(_at(grouped, place, "logged") for place in range(3))
     if log.by_clicks:
         never_shown = sum(pc.sum(pc.equal(part["position"], 0)).as_py() or 0 for part in rejects)
@@ -74,12 +78,13 @@ def count_cells(log: Log, every_click: bool = False, by_day: bool = False) -> Co
     repeated = _repeated_documents(log, kept_rows, cells, apart)
     if repeated is not None:
         judged = _judged_pages(log, kept_rows, repeated, apart, every_click)
-        rejects.append(log.engine.arrow(f"SELECT reason, {_REJECTED} FROM {judged} WHERE reason IS NOT NULL"))
+        rejects.append(log.engine.arrow(f"{_REJECT} FROM {judged} WHERE reason IS NOT NULL"))
         corrections = log.engine.arrow(
             f"SELECT {cell}, -count(*) FILTER (WHERE reason IS NOT NULL) AS impressions, CAST(sum(CASE WHEN reason IS "
             f"NULL THEN counted ELSE 0 END - clicks) AS BIGINT) AS clicks FROM {judged} GROUP BY {cell}"
         )
-        cells = _added(cells, corrections)
+        cells = added_cells([cells, corrections.cast(cells.schema)])
+        cells = cells.filter(pc.greater(cells["impressions"], 0))
     from_0 = 0
     if _at(grouped, 0, "logged"):
         both = f"SELECT 1 FROM {table} WHERE position IN (0, 1) GROUP BY session_id, query_id"
@@ -171,15 +176,6 @@ def _repeated_hashes(log: Log, rows: str, keys: list[str], n: int) -> np.ndarray
         hashes.sort()
         repeated.append(np.unique(hashes[1:][hashes[1:] == hashes[:-1]]))
     return np.concatenate(repeated)
-
-
-def _added(cells: pa.Table, corrections: pa.Table) -> pa.Table:
-    """Cells with corrections added; those without impressions are left out."""
-    both = pa.concat_tables([cells, corrections.cast(cells.schema)])
-    counts = ("impressions", "clicks")
-    keys = [name for name in cells.column_names if name not in counts]
-    both = both.group_by(keys).aggregate([(name, "sum") for name in counts]).rename_columns([*keys, *counts])
-    return both.filter(pc.greater(both["impressions"], 0))
 
 
 def _at(cells: pa.Table, position: int, what: str) -> int:

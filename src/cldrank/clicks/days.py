@@ -81,8 +81,9 @@ class DayFolder:
         return any(is_cells(file) for file in list(cls(path).files().values())[:1])
 
     def files(self) -> dict[date, Path]:
-        """The file of each day, the first day first."""
-        self._recover()
+        """The file of each day, the first day first; a folder whose replacement was cut short is brought back."""
+        if not os.path.lexists(self.path):
+            recover_folder(os.path.realpath(self.path))
         if not self.path.is_dir():
             return {}
         named = ((_NAME.fullmatch(file.name), file) for file in sorted(self.path.iterdir()))
@@ -173,13 +174,6 @@ class DayFolder:
             self._save(cells, removed)
         return DaysAdded(counted, cells, removed)
 
-    def write(self, cells: Mapping[date, ClickTable], removed: Sequence[date] = ()) -> None:
-        """Put the cells of some days in the place of what is there, and remove others: all of it, or nothing."""
-        self._check()
-        make_folder(self.path)
-        with holding(self.path.resolve().parent):
-            self._save(cells, removed)
-
     def forget(self, keep: str) -> list[date]:
         """Delete the days before the last ones, such as "90d", counted back from the newest day; gives those."""
         self._check()
@@ -236,12 +230,12 @@ class DayFolder:
 
     def _check(self) -> None:
         """Refuse a folder with anything else in it: files that are written here replace what was there."""
-        self._recover()
+        days = self.files()
         if self.path.exists() and not self.path.is_dir():
             raise UsageError(f"{self.path} is a file; name a folder of days.")
-        names = sorted(file.name for file in self.path.iterdir()) if self.path.is_dir() else []
-        foreign = [name for name in names if not _NAME.fullmatch(name) and not name.startswith(".")]
-        foreign += [file.name for file in self.files().values() if not is_cells(file)]
+        there = [file.name for file in self.path.iterdir()] if self.path.is_dir() else []
+        cells = [file.name for file in days.values() if is_cells(file)]
+        foreign = sorted(name for name in there if name not in cells and not name.startswith("."))
         if foreign:
             raise UsageError(
                 f"{self.path} holds {foreign[0]!r}; a folder of days holds files of cells such as 2026-11-15.parquet "
@@ -256,11 +250,6 @@ class DayFolder:
         if not there:
             raise DataError(f"{self.path} holds no days; add some with `cldrank clicks aggregate LOG --add-to`.")
         return there
-
-    def _recover(self) -> None:
-        """Bring back a folder that a process was replacing when it was killed."""
-        if not os.path.lexists(self.path):
-            recover_folder(os.path.realpath(self.path))
 
     def file(self, day: date) -> Path:
         """The file of a day, whether it is there or not."""

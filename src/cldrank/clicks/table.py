@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _CELLS = ("row", "segment", "position", "impressions", "clicks")
+_MOST_ROWS = 10  # positions that a notebook shows
 _ROUNDING = 1e-6  # by which display probabilities may add up to more than 1
 
 
@@ -99,7 +100,8 @@ class ClickTable:
         if self.display is not None:
             if len(names) > 1:
                 raise DataError("display probabilities are those of one policy, and the cells are of several segments.")
-            object.__setattr__(self, "display", self._checked(self.display))
+            display = _display_table(self.display, self.candidates.n_rows, self.row, self.position)
+            object.__setattr__(self, "display", display)
 
     # -- making one ----------------------------------------------------------------------------------------------
 
@@ -219,7 +221,7 @@ class ClickTable:
         array([[0.9],
                [0.1]])
         """
-        return replace(self, display=None if probabilities is None else self._checked(probabilities))
+        return replace(self, display=probabilities)  # type: ignore[arg-type]  # checked as it is made
 
     # -- looking at it -------------------------------------------------------------------------------------------
 
@@ -337,9 +339,26 @@ class ClickTable:
         )
 
     def _repr_html_(self) -> str:
-        from cldrank.clicks.clicks_view import clicks_view
+        """Its size, and impressions and clicks by position."""
+        from cldrank.documents import Document, Table, left_out, render_notebook
+        from cldrank.documents.numbers import percent
 
-        return clicks_view(self)
+        def line(place: object, shown: float, clicks: float) -> tuple[str, str, str, str]:
+            return str(place), f"{shown:,.0f}", f"{clicks:,.0f}", percent(clicks / shown, 2) if shown else "–"
+
+        about = (
+            f"{count(self.n_queries, 'query', 'queries')}, {count(self.candidates.n_rows, 'candidate')}, "
+            f"{self.shown.sum():,} of them shown; {count(self.n_cells, 'cell')}"
+        )
+        shown, clicks = (
+            np.bincount(self.position, counts, self.depth + 1) for counts in (self.impressions, self.clicks)
+        )
+        places = np.flatnonzero(shown)
+        rows = [line(place, shown[place], clicks[place]) for place in places[:_MOST_ROWS]]
+        rows.append(line("all", shown.sum(), clicks.sum()))
+        table = [Table(("position", "impressions", "clicks", "click-through rate"), rows)] if len(places) else []
+        notes = left_out(min(len(places), _MOST_ROWS), len(places), "positions")
+        return render_notebook(Document("ClickTable", [*table, *notes], about))
 
     # -- parts and sums ------------------------------------------------------------------------------------------
 
@@ -410,20 +429,11 @@ class ClickTable:
             for table, row, segment in zip(tables, rows, codes, strict=True)
         ]
         sources = _joined_sources([table.sources for table in tables], keys, again=again)
-        counts = {
-            name: np.concatenate([getattr(table, name) for table in tables])
-            for name in ("position", "impressions", "clicks")
-        }
         cells: dict[str, Any] = {
-            **counts,
-            "row": np.concatenate(rows),
-            "segment": np.concatenate(codes),
-            "segment_names": names,
+            name: np.concatenate([getattr(table, name) for table in tables]) for name in _CELLS[2:]
         }
+        cells |= {"row": np.concatenate(rows), "segment": np.concatenate(codes), "segment_names": names}
         return replace(first, candidates=candidates, sources=sources, layout=layout, **cells)
-
-    def _checked(self, probabilities: ArrayLike) -> NDArray[np.float64]:
-        return _display_table(probabilities, self.candidates.n_rows, self.row, self.position)
 
 
 # -- sums of tables ----------------------------------------------------------------------------------------------------
@@ -480,12 +490,8 @@ def _check_same_display(tables: Sequence[ClickTable]) -> None:
     for other in others:
         if first.display is None and other.display is None:
             continue
-        if (
-            first.display is None
-            or other.display is None
-            or not first.candidates.equals(other.candidates)
-            or not np.array_equal(first.display, other.display)
-        ):
+        known = first.display is not None and other.display is not None and first.candidates.equals(other.candidates)
+        if not known or not np.array_equal(first.display, other.display):  # type: ignore[arg-type]  # both are known
             raise DataError(
                 "the tables differ in their display probabilities; merge them without, and set those of the merged log "
                 "with with_display."

@@ -49,19 +49,20 @@ def connect(
     """
     from cldrank.tables.duckdb_engine import DuckDB, memory_bytes
 
+    if not isinstance(engine, Engine):
+        check_choice("engine", engine, ("duckdb", "spark"))
+        if is_spark_frame(source) or engine == "spark":
+            from cldrank.tables.spark_engine import Spark, spark_session
+
+            session = (
+                source.sparkSession if is_spark_frame(source) else spark_session(master, memory_bytes(memory_limit))
+            )
+            engine = Spark(session)
     if isinstance(engine, Engine):
-        yield engine
-        return
-    if is_spark_frame(source):
-        from cldrank.tables.spark_engine import Spark
-
-        yield Spark(source.sparkSession)
-        return
-    check_choice("engine", engine, ("duckdb", "spark"))
-    if engine == "spark":
-        from cldrank.tables.spark_engine import Spark, spark_session
-
-        yield Spark(spark_session(master, memory_bytes(memory_limit)))
+        try:
+            yield engine
+        finally:
+            engine.release()
         return
     with DuckDB.connected(memory_limit, threads) as database:
         yield database

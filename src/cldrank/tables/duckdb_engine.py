@@ -149,9 +149,8 @@ class DuckDB(Engine):
             self.connection.execute(f"CREATE TEMP TABLE {name} AS {query}")
         return self._described(name)
 
-    def drop(self, table: Relation) -> None:
-        """Give up a table that was held."""
-        self.connection.execute(f"DROP TABLE IF EXISTS {table}")
+    def release(self) -> None:
+        """Nothing to do: tables go with the connection."""
 
     def batches(self, query: str, rows: int = 1 << 16) -> Iterator[pa.RecordBatch]:
         """The result of a query, batch by batch."""

@@ -104,8 +104,8 @@ class Engine(ABC):
         """The result of a query, computed once and kept until the engine closes."""
 
     @abstractmethod
-    def drop(self, table: Relation) -> None:
-        """Give up a table that was held."""
+    def release(self) -> None:
+        """Give up what was held."""
 
     @abstractmethod
     def batches(self, query: str, rows: int = 1 << 16) -> Iterator[pa.RecordBatch]:

@@ -13,7 +13,7 @@ from fnmatch import fnmatch
 from functools import partial
 from os import PathLike
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 from urllib.parse import unquote
 
 from cldrank import catalogue
@@ -72,19 +72,26 @@ class TableFile:
 
 
 def table_files(
-    source: Source, formats: Sequence[Format] = TABLES, *, what: str = "table", skip_others: bool = False
+    source: Source | list[TableFile],
+    formats: Sequence[Format] = TABLES,
+    *,
+    what: str = "table",
+    skip_others: bool = False,
 ) -> list[TableFile]:
     """The files that a source stands for: paths, folders with all that is below them, patterns, names of the catalogue.
 
     A pattern such as `2024-*.parquet`, `days/*/*.parquet` or `days/**/*.parquet` stands for all that match, sorted.
-    Hidden files are left out unless they are named. A file that is named twice is refused.
+    Hidden files are left out unless they are named. A file that is named twice is refused. Files that were found so
+    before are given back.
 
     formats       the formats that the caller reads
     what          what messages call it
     skip_others   whether other files in a folder are left out; by default they are refused
     """
+    if isinstance(source, list) and source and isinstance(source[0], TableFile):
+        return cast("list[TableFile]", source)
     files: list[TableFile] = []
-    for path in named_paths(source, what):
+    for path in named_paths(cast("Source", source), what):
         if path.is_dir():
             files += _below(path, formats, skip_others)
         elif path.exists():

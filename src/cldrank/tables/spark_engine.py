@@ -36,6 +36,7 @@ class Spark(Engine):
 
     def __init__(self, session: Any) -> None:
         self.session = session
+        self._held: list[Any] = []
 
     def read_part(self, part: Part) -> Relation:
         """The rows of the files of a part; columns of CSV are text."""
@@ -74,12 +75,15 @@ class Spark(Engine):
 
     def hold(self, query: str) -> Relation:
         """The result of a query, kept by the executors."""
-        frame = self.frame(query).persist()
-        return self._view(frame)
+        self._held.append(self.frame(query).persist())
+        return self._view(self._held[-1])
 
-    def drop(self, table: Relation) -> None:
-        """Let the executors forget a table that was held."""
-        self.session.table(table.name).unpersist()
+    def release(self) -> None:
+        """Let executors forget what was held: Spark would use it for a file of the same name with other content."""
+        while self._held:
+            frame = self._held.pop()
+            with suppress(Exception):  # of many kinds, once the session was stopped, and then nothing is held
+                frame.unpersist()
 
     def frame(self, query: str) -> Any:
         """The result of a query as a Spark DataFrame."""

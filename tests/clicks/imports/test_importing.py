@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from cldrank.clicks.imports import import_log
-from cldrank.clicks.imports.format_recognition import format_of_line
+from cldrank.clicks.imports.formats import format_of_line
 from cldrank.errors import CldrankError, DataError, FormatError, UsageError
 
 YANDEX = "1\t0\tQ\t5\t1\t10\t11\n1\t4\tC\t11\n"

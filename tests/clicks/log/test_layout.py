@@ -77,12 +77,3 @@ class TestTextBooleans:
         spelled: list[tuple[Any, Any]] = [(True, False), ("Y", "N"), (1, 0), (1.0, None)]
         rows = [{**row, "clicked": spelled[place % 4][1 - row["clicked"]]} for place, row in enumerate(plain_rows())]
         assert read(write_json(tmp_path / "log.jsonl", rows), engine)[0] == expected()
-
-    def test_other_words_are_set_aside(self, tmp_path: Path) -> None:
-        words = ["clicked", "on", "ja", "-", "01x"]
-        rows = [{**row, "clicked": "Y" if row["clicked"] else "N"} for row in plain_rows()]
-        for row, word in zip(rows, words, strict=False):
-            row["clicked"] = word
-        found, result = read(write_parquet(tmp_path / "log.parquet", rows))
-        assert result.account.rejected == {"not a number": len(words)}
-        assert sum(n for n, _ in found.values()) == len(rows) - len(words)

@@ -177,14 +177,6 @@ class TestChoosingQueries:
         assert table[[1]].clicks.tolist() == [2]
 
 
-def test_lists_of_pages(tmp_path: Path) -> None:
-    """Of one row per page, each result becomes a row, and clicks on what is not there are set aside."""
-    pages = [{"session_id": 1, "query_id": "q", "documents": ["a", "b"], "clicked_positions": [2, 9]}]
-    found, result = read(write_parquet(tmp_path / "log.parquet", pages))
-    assert found == {("q", "a", 1): (1, 0), ("q", "b", 2): (1, 1)}
-    assert result.account.rejected == {"click never shown": 1}
-
-
 @pytest.mark.parametrize("shape", ["results", "pages", "times in lists"])
 def test_times_that_cannot_be_read_are_shown_as_logged(tmp_path: Path, shape: str) -> None:
     times = ["2024-07-01T12:00:00z", "Very soon"]

@@ -16,7 +16,6 @@ from cldrank.clicks.simulate import (
     TrustBiased,
     click_models,
 )
-from cldrank.clicks.simulate.click_models import per_position
 from cldrank.clicks.simulate.policies import POLICIES
 from cldrank.errors import UsageError
 from cldrank.parameters import parameters
@@ -128,17 +127,9 @@ def test_enormous_counts() -> None:
     [
         (PositionBased, {"eta": -0.1}, "eta.* must be .*not -0.1"),
         (PositionBased, {"eta": np.inf}, "eta.* must be"),
-        (PositionBased, {"eta": "1"}, "eta.* must be .*not '1'"),
         (PositionBased, {"noise": 1.1}, "noise.* must be .*not 1.1"),
-        (PositionBased, {"noise": True}, "noise.* must be .*not True"),
-        (Cascade, {"noise": -1}, "noise.* must be"),
-        (
-            DependentClicks,
-            {"continuation": (0.5, 2)},
-            r"must be a number .*, or a list of numbers .*, not \(0.5, 2\)",
-        ),
+        (DependentClicks, {"continuation": (0.5, 2)}, r"not \(0.5, 2\)"),
         (DependentClicks, {"continuation": ()}, "continuation.* is empty"),
-        (TrustBiased, {"epsilon_plus": 1.5}, "epsilon_plus.* must be"),
         (TrustBiased, {"epsilon_minus": (0.5, np.nan)}, r"epsilon_minus.* must be .*, or None, not \(0.5, nan\)"),
     ],
 )
@@ -173,9 +164,3 @@ def test_every_part_describes_itself(kind: type) -> None:
     assert kind.about  # type: ignore[attr-defined]
     assert all(one.about and not one.about.endswith(".") for one in parameters(kind).values())
     assert len({one.name for one in (*click_models.MODELS, *POLICIES)}) == len(click_models.MODELS) + len(POLICIES)
-
-
-def test_a_number_per_position() -> None:
-    assert per_position((0.5, 0.25, 0.1), "continuation", 2).tolist() == [0.5, 0.25]
-    with pytest.raises(UsageError, match="`continuation` has 1 entries"):
-        per_position((0.5,), "continuation", 2)

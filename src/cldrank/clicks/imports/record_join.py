@@ -1,25 +1,50 @@
 """Records of any format, joined to the rows of a plain log, with an account of every record that came in.
 
-A page is one query of one person with the results that it returned (a query of UBI, a ranking of Metarank). Everything
-is grouping and joining, so the order of records does not matter.
+A page is one query of one person with the results that it returned (a query of UBI, a ranking of Metarank). Results and
+clicks are grouped by page and document; only where a document occurs twice, or was clicked but not shown, are records
+judged one by one. Everything is grouping and joining, so the order of records does not matter.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple
-
-import pyarrow as pa
+from dataclasses import asdict, dataclass, field
+from typing import Any
 
 from cldrank.clicks.bots import find_bots
-from cldrank.clicks.imports.import_report import REASONS, RECORDS, ImportReport, SetAside
 from cldrank.clicks.log.layout import DEEPEST
-from cldrank.clicks.log.plain_log import check_zones
+from cldrank.clicks.log.plain_log import check_zones, is_listed, with_reason
 from cldrank.errors import DataError, FormatError
 from cldrank.tables import Relation
-from cldrank.wording import listed, some
+from cldrank.wording import count, listed, some
 
+REASONS = {
+    "no id": "it does not name its page",
+    "not a query": "an event among the queries",
+    "no text": "the query is missing or blank",
+    "excluded user": "of a user who is excluded on request",
+    "bot": "of a user who does not look like a person, excluded on request",
+    "no results": "no result of this page was shown",
+    "repeated": "a copy of another record",
+    "second place": "the same document at another position of the same page; the uppermost counts",
+    "no document": "it does not name a document",
+    "unknown page": "no query with this id came in",
+    "page without text": "the query of its page is missing or blank",
+    "no position": "it has no position, and its page does not list the document",
+    "position out of range": "its position lies before the first, or beyond 10,000",
+    "never shown": "a click on something that its page did not show",
+    "other action": "neither a click nor an impression",
+    "broken line": "it lacks fields, or an id in it is not a whole number",
+    "unknown type": "the type of the record is neither Q nor C",
+}
+RECORDS = {  # how they are counted: one, several
+    "query": ("query", "queries"),
+    "ranking": ("ranking", "rankings"),
+    "impression": ("impression", "impressions"),
+    "result": ("result returned", "results returned"),
+    "click": ("click", "clicks"),
+    "other": ("other record", "other records"),
+}
 _OPTIONAL = ("timestamp", "user_id", "surface")  # what a page may tell beside its query
 _STRAY = 0.1  # the share of ordinals that may speak for the other start
 _MOST_EXAMPLES = 3
@@ -27,11 +52,12 @@ _MOST_EXAMPLES = 3
 
 @dataclass(frozen=True)
 class Records:
-    """What came in, in the terms of all formats.
+    """What came in, in the terms of all formats; optional columns are NULL where a format does not have them.
 
-    pages        page, query, timestamp, time_form, user_id, surface, documents, and stray: whether it is not a page
-    events       record ("impression", "click" or "other"), page, doc_id, ordinal, action, mark, reason (NULL, or why it
-                 is set aside). Clicks on one result with the same action and mark are copies
+    pages        page, query, documents; optional: timestamp, time_form, user_id, surface, and stray: whether it is not
+                 a page
+    events       record ("impression", "click" or "other"), page, doc_id, action; optional: ordinal, mark, reason (why
+                 it is set aside). Clicks on one result with the same action and mark are copies
     where        the source of the events, for messages
     page_name, id_name, action_name   what the format calls a page, its id, and what events do
     impressions  whether the format has events for impressions; if not, all that was returned counts as shown
@@ -49,44 +75,171 @@ class Records:
 
 
 @dataclass(frozen=True)
-class JoinOptions:
-    """How records are joined; see `import_log`."""
+class ImportOptions:
+    """How records are read and joined; see `import_log`."""
 
     click_action: tuple[str, ...] = ()
     impression_action: tuple[str, ...] = ()
     impressions: str = "auto"
+    object_id: str = "object_id"
+    surface: str = "application"
     first_position: int | None = None
-    min_joined: float = 0.8
+    query_field: str | None = None
+    normalise: bool = True
+    time_zone: str | None = None
     exclude_users: Sequence[str] | None = None
     exclude_bots: bool = False
+    min_joined: float = 0.8
 
 
-class Joined(NamedTuple):
-    """The rows of a log, the records set aside, and the report about both, without what was written where."""
+@dataclass(frozen=True)
+class SetAside:
+    """Records that were set aside for one reason, and one of them as an example.
 
-    rows: Relation
-    rejects: Relation
-    report: ImportReport
+    >>> print(SetAside("click", "never shown", 3, "q1"))
+               3  click, never shown: a click on something that its page did not show; such as q1
+    """
+
+    record: str
+    reason: str
+    count: int
+    example: str
+
+    def __str__(self) -> str:
+        such = f"; such as {self.example}" if self.example else ""
+        return f"{self.count:>12,}  {self.record}, {self.reason}: {REASONS[self.reason]}{such}"
 
 
-def join_records(records: Records, options: JoinOptions) -> Joined:
+@dataclass(frozen=True)
+class ImportReport:
+    """What became of the records of an import.
+
+    source        the format: ubi, metarank or yandex
+    out           the log that was written
+    came_in       how many records of each kind were read
+    pages         pages in the log: one query of one person each
+    rows          rows of the log: results that were shown
+    clicked       rows with a click
+    clicks        clicks in the log; several on one result count each
+    set_aside     all that did not become part of the log
+    joined        shares: of impressions and clicks that found their page, of clicks that found what was clicked
+    notes         what to know before the log is used
+
+    >>> aside = (SetAside("click", "never shown", 1, "q1"),)
+    >>> report = ImportReport("ubi", "log.parquet", {"query": 2, "click": 3}, 2, 20, 2, 2, aside)
+    >>> report.aside("click")
+    1
+    """
+
+    source: str
+    out: str
+    came_in: Mapping[str, int]
+    pages: int
+    rows: int
+    clicked: int
+    clicks: int
+    set_aside: tuple[SetAside, ...] = ()
+    joined: Mapping[str, float] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    seconds: float = 0.0
+
+    def aside(self, record: str, reason: str | None = None) -> int:
+        """How many records of a kind were set aside, for one reason or for any."""
+        return sum(entry.count for entry in self.set_aside if entry.record == record and reason in (None, entry.reason))
+
+    @property
+    def returned_only(self) -> bool:
+        """Whether what counts as shown is all that was returned, seen or not."""
+        return self.source == "ubi" and "result" in self.came_in
+
+    def as_dict(self) -> dict[str, Any]:
+        """All of it as plain values."""
+        return {**asdict(self), "notes": list(self.notes), "seconds": round(self.seconds, 3)}
+
+    def __str__(self) -> str:
+        read = listed(count(number, *RECORDS[record]) for record, number in self.came_in.items())
+        aside = sum(entry.count for entry in self.set_aside)
+        lines = [f"{read} read, {aside:,} set aside", *map(str, self.set_aside)]
+        lines += [f"{share:.1%} of {what}" for what, share in self.joined.items()]
+        lines += [f"note: {note}." for note in self.notes]
+        lines.append(
+            f"{count(self.rows, 'row')} of {count(self.pages, 'page')} written, {self.clicked:,} of them clicked "
+            f"({count(self.clicks, 'click')})"
+        )
+        return "\n".join(lines)
+
+
+Joined = tuple[Relation, Relation, ImportReport]  # the rows of a log, the records set aside, and the report
+
+
+def join_records(records: Records, options: ImportOptions) -> Joined:
     """Join clicks to what was shown, and that to its page, without the users who are excluded."""
-    check_zones(records.pages, records.where)  # where a zone was given, no form is known
-    pages = _with_reasons(records.pages)
+    raw = _complete(records.pages, {"timestamp": "TIMESTAMP", "stray": "BOOLEAN"}, ("time_form", "user_id", "surface"))
+    check_zones(raw, records.where)  # where a zone was given, no form is known
+    pages = _with_reasons(raw)
+    engine = pages.engine
     if options.exclude_users is not None:
-        users = pages.engine.open(pa.table({"excluded": pa.array(options.exclude_users, pa.string())}))
-        pages = _excluding(pages, "user_id", f"SELECT excluded FROM {users}", "excluded user")
-    joined = _Join(records, pages, options).joined()
+        listed_users = is_listed("user_id", options.exclude_users, engine)
+        pages = engine.hold(with_reason(pages, listed_users, "excluded user"))
+    rows, rejects, report = _joined(records, pages, options)
     if options.exclude_bots:
-        rows = f"SELECT *, clicked AS clicks, CAST(NULL AS VARCHAR) AS reason FROM {joined.rows}"
-        bots = find_bots(pages.engine.sql(rows))
-        by = "user_id" if "user_id" in joined.rows.columns else "page"
-        pages = _excluding(pages, by, f"SELECT name FROM {bots}", "bot")
-        joined = _Join(records, pages, options).joined()
-    if not joined.report.rows:
-        why = "; ".join(str(aside).strip() for aside in joined.report.set_aside)
+        bots = find_bots(engine.sql(f"SELECT *, clicked AS clicks, CAST(NULL AS VARCHAR) AS reason FROM {rows}"))
+        by = "user_id" if "user_id" in rows.columns else "page"
+        pages = engine.hold(with_reason(pages, f"{by} IN (SELECT name FROM {bots})", "bot"))
+        rows, rejects, report = _joined(records, pages, options)
+    if not report.rows:
+        why = "; ".join(str(aside).strip() for aside in report.set_aside)
         raise DataError(f"nothing was shown on any page, and there is no log to write ({why}).")
-    return joined
+    return rows, rejects, report
+
+
+def _joined(records: Records, pages: Relation, options: ImportOptions) -> Joined:
+    """One join of events to pages."""
+    engine = pages.engine
+    own = {"page": "<> 'other'", "doc_id": "<> 'other'", "ordinal": "= 'impression'", "action": "<> 'impression'"}
+    own |= {"mark": "= 'click'"}
+    columns = [f"CASE WHEN record {which} THEN {name} END AS {name}" for name, which in own.items()]
+    raw = _complete(records.events, {"ordinal": "BIGINT"}, ("mark", "reason"))
+    events = engine.hold(
+        "SELECT record, e.page AS page, doc_id, ordinal, action, mark, e.reason AS reason, p.page IS NOT NULL AS "
+        "is_known, p.reason AS page_reason, nullif(list_position(documents, doc_id), 0) AS place "
+        f"FROM (SELECT record, reason, {', '.join(columns)} FROM {raw}) AS e "
+        f"LEFT JOIN (SELECT * FROM {pages} WHERE is_page) AS p ON e.page = p.page"
+    )
+    counts = _event_counts(events)
+    _check_events(events, counts, records, options)
+    shown, start, notes = "result", 1, list(records.notes)
+    if records.impressions:
+        if options.impressions == "events" or (options.impressions == "auto" and counts["impression"]):
+            shown = "impression"
+            start, note = _first_ordinal(counts, options.first_position)
+        else:
+            note = _returned_note(events, options)
+        notes += [note] if note else []
+    items = _positioned(events, pages, start, shown)
+    results, judged = _matched(items)
+    rejects = _set_aside(records.page_name, pages, items, results, judged)
+    set_aside = _by_reason(rejects, records)
+    came_in = dict.fromkeys((records.page_name, shown, "click", "other"), 0)
+    came_in[records.page_name] = engine.row(f"SELECT count(*) AS n FROM {pages}")["n"]
+    came_in |= {row["record"]: row["n"] for row in engine.rows(f"SELECT record, count(*) AS n FROM {items} GROUP BY 1")}
+    shares = _shares(came_in, set_aside, shown)
+    _check_shares(shares, rejects, records, options.min_joined)
+    kept = {
+        record: n - sum(entry.count for entry in set_aside if entry.record == record) for record, n in came_in.items()
+    }
+    rows = _rows(results, judged, pages)
+    clicked = engine.row(f"SELECT count(*) AS n FROM {rows} WHERE clicked > 0")["n"]
+    made = kept[records.page_name], kept[shown], clicked, kept["click"]
+    report = ImportReport("", "", came_in, *made, set_aside=set_aside, joined=shares, notes=tuple(notes))
+    return rows, rejects, report
+
+
+def _complete(table: Relation, columns: Mapping[str, str], texts: Sequence[str]) -> Relation:
+    """The table with NULL in columns of these types, and of text, that it does not have."""
+    kinds = {**columns, **dict.fromkeys(texts, "VARCHAR")}
+    missing = [f"CAST(NULL AS {kind}) AS {name}" for name, kind in kinds.items() if name not in table.columns]
+    return table.engine.sql(f"SELECT {', '.join(['*', *missing])} FROM {table}") if missing else table
 
 
 # -- pages -------------------------------------------------------------------------------------------------------------
@@ -95,7 +248,7 @@ def join_records(records: Records, options: JoinOptions) -> Joined:
 def _with_reasons(raw: Relation) -> Relation:
     """The pages with the reason to set one aside; of several with one id, the earliest is kept (`is_page`)."""
     engine = raw.engine
-    n = engine.row(f"SELECT count(page) AS n, count(DISTINCT page) AS pages FROM {raw} WHERE NOT stray")
+    n = engine.row(f"SELECT count(page) AS n, count(DISTINCT page) AS pages FROM {raw} WHERE stray IS NOT TRUE")
     repeats = n["n"] > n["pages"]
     order = "timestamp, query, user_id, surface, CAST(documents AS VARCHAR)"
     turn = f"row_number() OVER (PARTITION BY page, stray ORDER BY {order})" if repeats else "1"
@@ -105,253 +258,66 @@ def _with_reasons(raw: Relation) -> Relation:
     )
     query = (
         f"SELECT page, query, {', '.join(_OPTIONAL)}, documents, {reason} AS reason, "
-        f"page IS NOT NULL AND NOT stray AND turn = 1 AS is_page FROM (SELECT *, {turn} AS turn FROM {raw})"
+        f"page IS NOT NULL AND stray IS NOT TRUE AND turn = 1 AS is_page FROM (SELECT *, {turn} AS turn FROM {raw})"
     )
     return engine.hold(query) if repeats else engine.sql(query)
 
 
-def _excluding(pages: Relation, by: str, names: str, why: str) -> Relation:
-    """The pages with some of them set aside: those of users, or by their own names; `names` is SQL."""
-    reason = f"CASE WHEN reason IS NULL AND {by} IN ({names}) THEN '{why}' ELSE reason END AS reason"
-    return pages.engine.hold(f"SELECT * EXCLUDE (reason), {reason} FROM {pages}")
+# -- events ------------------------------------------------------------------------------------------------------------
 
 
-# -- the join ----------------------------------------------------------------------------------------------------------
+def _event_counts(events: Relation) -> dict[str, int]:
+    """How many events there are of each kind, and what the ordinals of impressions say."""
+    kinds = [f"count(*) FILTER (WHERE record = '{kind}') AS {kind}" for kind in ("impression", "click", "other")]
+    ordinals = [
+        f"count(*) FILTER (WHERE record = 'impression' AND ordinal = {start}{also}) AS {name}_{start}"
+        for start in (0, 1)
+        for name, also in (("at", ""), ("first_at", " AND place = 1"))
+    ]
+    return events.engine.row(f"SELECT {', '.join([*kinds, *ordinals])}, count(page) AS named FROM {events}")
 
 
-class _Join:
-    """One join of events to pages."""
-
-    def __init__(self, records: Records, pages: Relation, options: JoinOptions) -> None:
-        self.records, self.pages, self.options, self.engine = records, pages, options, pages.engine
-        self.events = self.engine.hold(
-            "SELECT record, e.page AS page, doc_id, ordinal, action, mark, e.reason AS reason, p.page IS NOT NULL AS "
-            "is_known, p.reason AS page_reason, nullif(list_position(documents, doc_id), 0) AS place "
-            f"FROM {records.events} AS e LEFT JOIN (SELECT * FROM {pages} WHERE is_page) AS p ON e.page = p.page"
-        )
-        self.counts = self._counted()
-        self._check_events()
-        from_events = options.impressions == "events" or (options.impressions == "auto" and self.counts["impression"])
-        self.shown = "impression" if records.impressions and from_events else "result"
-
-    def joined(self) -> Joined:
-        """The rows, and the account of all records."""
-        start, notes = 1, list(self.records.notes)
-        if self.shown == "impression":
-            start, note = self._first_ordinal()
-            notes += [note] if note else []
-        elif self.records.impressions:
-            notes.append(self._returned_note())
-        items = self._items(start)
-        page_name, counts = self.records.page_name, self.counts
-        came_in = {
-            page_name: self.engine.row(f"SELECT count(*) AS n FROM {self.pages}")["n"],
-            self.shown: self.engine.row(f"SELECT count(*) AS n FROM {items} WHERE record = '{self.shown}'")["n"],
-            "click": counts["click"],
-            "other": counts["other"],
-        }
-        results, clicks, matched = self._matched(items)
-        facts = self.engine.row(
-            "SELECT count(DISTINCT CASE WHEN position IS NOT NULL THEN page END) AS pages, count(position) AS rows, "
-            "count(*) FILTER (WHERE position IS NOT NULL AND clicks > 0) AS clicked, "
-            f"coalesce(CAST(sum(clicks) FILTER (WHERE position IS NOT NULL) AS BIGINT), 0) AS clicks FROM {matched}"
-        )
-        aside = self.engine.hold(" UNION ALL ".join(self._set_aside(items, results, clicks, matched)))
-        set_aside = self._by_reason(aside)
-        shares = _shares(came_in, set_aside, self.shown)
-        self._check_shares(shares, aside)
-        kept = {page_name: facts["pages"], self.shown: facts["rows"], "click": facts["clicks"], "other": 0}
-        for record, number in came_in.items():
-            lost = sum(entry.count for entry in set_aside if entry.record == record)
-            if number != kept[record] + lost:
-                raise AssertionError(f"{number} {record} came in, {kept[record]} are kept, {lost} set aside")
-        report = ImportReport("", "", came_in, **facts, set_aside=set_aside, joined=shares, notes=tuple(notes))
-        return Joined(self._log(matched), aside, report)
-
-    def _counted(self) -> dict[str, int]:
-        """How many events there are of each kind, and what the ordinals of impressions say."""
-        kinds = [f"count(*) FILTER (WHERE record = '{kind}') AS {kind}" for kind in ("impression", "click", "other")]
-        ordinals = [
-            f"count(*) FILTER (WHERE record = 'impression' AND ordinal = {start}{also}) AS {name}_{start}"
-            for start in (0, 1)
-            for name, also in (("at", ""), ("first_at", " AND place = 1"))
-        ]
-        return self.engine.row(f"SELECT {', '.join([*kinds, *ordinals])}, count(page) AS named FROM {self.events}")
-
-    def _check_events(self) -> None:
-        """Refuse events that cannot make a log: none that is a click, or none that names its page."""
-        options, counts = self.options, self.counts
-        if self.records.impressions and not counts["impression"] + counts["click"] + counts["other"]:
-            raise DataError(f"{self.records.where}: there are no events.")
-        wanted = [("click", "click_action", options.click_action)] if counts["other"] else []
-        if options.impressions == "events":
-            wanted.append(("impression", "impression_action", options.impression_action))
-        for kind, name, actions in wanted:
-            if actions and not counts[kind]:
-                raise DataError(
-                    f"{self.records.where}: no event has the action {' or '.join(map(repr, actions))}; the actions "
-                    f"are {other_actions(self.events) or 'missing'}. Name those that count as {kind}s with `{name}`."
-                )
-        if counts["click"] + counts["impression"] and not counts["named"]:
-            raise FormatError(f"no click or impression has a {self.records.id_name}.", path=self.records.where)
-
-    def _first_ordinal(self) -> tuple[int, str]:
-        """Whether ordinals count from 0 or 1: what the first hits say or, if there are none, the smallest ordinals."""
-        if self.options.first_position is not None:
-            return self.options.first_position, ""
-        zero, one = self.counts["first_at_0"], self.counts["first_at_1"]
-        if not zero + one:
-            zero, one = self.counts["at_0"], self.counts["at_1"]
-            start = 0 if zero > _STRAY * one else 1
-            seen = f"{zero:,} impressions at 0 and {one:,} at 1"
-            return start, f"ordinals count from {start}, judged by {seen}: no page lists what it returned"
-        if min(zero, one) > _STRAY * max(zero, one):
+def _check_events(events: Relation, counts: Mapping[str, int], records: Records, options: ImportOptions) -> None:
+    """Refuse events that cannot make a log: none that is a click, or none that names its page."""
+    if records.impressions and not counts["impression"] + counts["click"] + counts["other"]:
+        raise DataError(f"{records.where}: there are no events.")
+    wanted = [("click", "click_action", options.click_action)] if counts["other"] else []
+    if options.impressions == "events":
+        wanted.append(("impression", "impression_action", options.impression_action))
+    for kind, name, actions in wanted:
+        if actions and not counts[kind]:
             raise DataError(
-                f"some ordinals count from 0 and some from 1: of the results returned first, {zero:,} are at 0 and "
-                f"{one:,} at 1. Import the clients one by one, or set `first_position=0` or `first_position=1`."
+                f"{records.where}: no event has the action {' or '.join(map(repr, actions))}; the actions are "
+                f"{other_actions(events) or 'missing'}. Name those that count as {kind}s with `{name}`."
             )
-        start, number = int(one > zero), max(zero, one)
-        return start, f"ordinals count from {start}, as {number:,} of {zero + one:,} results returned first show"
+    if counts["click"] + counts["impression"] and not counts["named"]:
+        raise FormatError(f"no click or impression has a {records.id_name}.", path=records.where)
 
-    def _returned_note(self) -> str:
-        text = "all results that were returned count as shown, seen or not"
-        if self.options.impressions == "returned":
-            return text
-        return f"there are no impression events (other actions: {other_actions(self.events) or 'none'}), so {text}"
 
-    def _items(self, start: int) -> Relation:
-        """Events with positions from 1 (their ordinals or else their places among the hits), and what was returned."""
-        position = f"CASE WHEN record = 'impression' THEN coalesce(ordinal + {1 - start}, place) END"
-        reason = (
-            "CASE WHEN reason IS NOT NULL THEN reason WHEN record = 'other' THEN 'other action' "
-            "WHEN page IS NULL THEN 'no id' WHEN doc_id IS NULL THEN 'no document' "
-            "WHEN NOT is_known THEN 'unknown page' WHEN page_reason = 'no text' THEN 'page without text' "
-            "WHEN page_reason IS NOT NULL THEN page_reason WHEN record <> 'impression' THEN NULL "
-            f"WHEN position IS NULL THEN 'no position' WHEN NOT position BETWEEN 1 AND {DEEPEST} THEN "
-            "'position out of range' END"
+def _first_ordinal(counts: Mapping[str, int], first_position: int | None) -> tuple[int, str]:
+    """Whether ordinals count from 0 or 1: what the first hits say or, if there are none, the smallest ordinals."""
+    if first_position is not None:
+        return first_position, ""
+    at_0, at_1 = counts["first_at_0"], counts["first_at_1"]
+    if not at_0 + at_1:
+        at_0, at_1 = counts["at_0"], counts["at_1"]
+        start = 0 if at_0 > _STRAY * at_1 else 1
+        seen = f"{at_0:,} impressions at 0 and {at_1:,} at 1"
+        return start, f"ordinals count from {start}, judged by {seen}: no page lists what it returned"
+    if min(at_0, at_1) > _STRAY * max(at_0, at_1):
+        raise DataError(
+            f"some ordinals count from 0 and some from 1: of the results returned first, {at_0:,} are at 0 and "
+            f"{at_1:,} at 1. Import the clients one by one, or set `first_position=0` or `first_position=1`."
         )
-        events = (
-            f"SELECT record, page, doc_id, position, action, mark, {reason} AS reason "
-            f"FROM (SELECT *, {position} AS position FROM {self.events})"
-        )
-        if self.shown == "impression":
-            return self.engine.sql(events)
-        places = (
-            "SELECT page, documents, reason, unnest(range(1, array_length(documents) + 1)) AS position "
-            f"FROM {self.pages} WHERE is_page AND reason IS DISTINCT FROM 'no text' AND documents IS NOT NULL"
-        )
-        returned = self.engine.hold(
-            "SELECT 'result' AS record, page, doc_id, position, CAST(NULL AS VARCHAR) AS action, CAST(NULL AS VARCHAR) "
-            "AS mark, CASE WHEN doc_id IS NULL THEN 'no document' ELSE reason END AS reason FROM "
-            f"(SELECT page, list_extract(documents, position) AS doc_id, position, reason FROM ({places}))"
-        )
-        return self.engine.sql(f"{events} UNION ALL SELECT * FROM {returned}")
+    start, number = int(at_1 > at_0), max(at_0, at_1)
+    return start, f"ordinals count from {start}, as {number:,} of {at_0 + at_1:,} results returned first show"
 
-    def _matched(self, items: Relation) -> tuple[Relation, Relation, Relation]:
-        """What was shown, what was clicked, and both together; a click on nothing has no position."""
-        results = self.engine.hold(
-            f"SELECT page, doc_id, min(position) AS position, count(*) AS copies FROM {items} "
-            f"WHERE reason IS NULL AND record = '{self.shown}' GROUP BY page, doc_id"
-        )
-        clicks = self.engine.hold(
-            f"SELECT page, doc_id, action, mark, count(*) AS copies FROM {items} "
-            "WHERE reason IS NULL AND record = 'click' GROUP BY page, doc_id, action, mark"
-        )
-        matched = self.engine.hold(
-            f"SELECT page, doc_id, position, clicks FROM {results} FULL JOIN (SELECT page, doc_id, count(*) AS clicks "
-            f"FROM {clicks} GROUP BY page, doc_id) USING (page, doc_id)"
-        )
-        return results, clicks, matched
 
-    def _log(self, matched: Relation) -> Relation:
-        """The log: one row per result that was shown."""
-        filled = self.engine.row(
-            f"SELECT {', '.join(f'count({name}) AS {name}' for name in _OPTIONAL)} FROM {self.pages} "
-            "WHERE reason IS NULL"
-        )
-        values = {"timestamp": "CAST(timestamp AS TIMESTAMPTZ)", "user_id": "user_id", "surface": "surface"}
-        known = "".join(f", {values[name]} AS {name}" for name, number in filled.items() if number)
-        return self.engine.sql(
-            "SELECT page AS session_id, query AS query_id, doc_id, CAST(position AS INTEGER) AS position, "
-            f"CAST(coalesce(clicks, 0) AS INTEGER) AS clicked{known} FROM {matched} "
-            f"JOIN (SELECT * FROM {self.pages} WHERE is_page) USING (page) WHERE position IS NOT NULL"
-        )
-
-    # -- the account ---------------------------------------------------------------------------------------------------
-
-    def _set_aside(self, items: Relation, results: Relation, clicks: Relation, matched: Relation) -> list[str]:
-        """SQL for all that was set aside."""
-        bad = (  # other events are gathered by action
-            "SELECT record, reason, CASE WHEN record <> 'other' THEN page END AS page, CASE WHEN record <> 'other' "
-            "THEN doc_id END AS doc_id, CASE WHEN record <> 'other' THEN position END AS position, action "
-            f"FROM {items} WHERE reason IS NOT NULL"
-        )
-        again = (
-            "SELECT i.page, i.doc_id, i.position, r.position AS top, count(*) AS number "
-            f"FROM {items} AS i JOIN (SELECT * FROM {results} WHERE copies > 1) AS r USING (page, doc_id) "
-            f"WHERE i.record = '{self.shown}' AND i.reason IS NULL GROUP BY i.page, i.doc_id, i.position, r.position"
-        )
-        lost = (
-            f"SELECT page, doc_id, action, count(*) AS number FROM {clicks} "
-            f"JOIN (SELECT page, doc_id FROM {matched} WHERE position IS NULL) USING (page, doc_id) "
-            "GROUP BY page, doc_id, action"
-        )
-        kept = f"SELECT page FROM {matched} WHERE position IS NOT NULL"
-        empty = f"(SELECT * FROM {self.pages} WHERE reason IS NULL) ANTI JOIN ({kept}) USING (page)"
-        same = "CASE WHEN position = top THEN number - 1 ELSE number END"
-        where = "CASE WHEN position = top THEN 'repeated' ELSE 'second place' END"
-        page = {"record": f"'{self.records.page_name}'", "query": "query"}
-        return [
-            _aside(f"{self.pages} WHERE reason IS NOT NULL", **page, reason="reason"),
-            _aside(empty, **page, reason="'no results'"),
-            _aside(f"({bad}) GROUP BY ALL", "record", "reason", "doc_id", "position", "action", "count(*)"),
-            _aside(f"{clicks} WHERE copies > 1", "'click'", "'repeated'", "doc_id", action="action", rows="copies - 1"),
-            _aside(f"({again}) WHERE {same} > 0", f"'{self.shown}'", where, "doc_id", "position", rows=same),
-            _aside(f"({lost})", "'click'", "'never shown'", "doc_id", action="action", rows="number"),
-        ]
-
-    def _by_reason(self, aside: Relation) -> tuple[SetAside, ...]:
-        """The number of records for each reason; the example is the first in alphabetical order."""
-        named = {
-            self.records.id_name: "session_id",
-            "query": "query_id",
-            "document": "doc_id",
-            self.records.action_name: "action",
-            "position": "CAST(position AS VARCHAR)",
-        }
-        example = " || ".join(f"coalesce(', {name} ' || {value}, '')" for name, value in named.items())
-        rows = self.engine.rows(
-            f"SELECT record, reason, CAST(sum(rows) AS BIGINT) AS number, min({example}) AS example FROM {aside} "
-            "GROUP BY record, reason"
-        )
-        kinds, reasons = list(RECORDS), list(REASONS)
-        rows.sort(key=lambda row: (kinds.index(row["record"]), reasons.index(row["reason"])))
-        return tuple(SetAside(row["record"], row["reason"], row["number"], row["example"][2:]) for row in rows)
-
-    def _check_shares(self, shares: Mapping[str, float], aside: Relation) -> None:
-        """Refuse a poor join, with examples of what did not find its counterpart."""
-        for what, share in shares.items():
-            if share >= self.options.min_joined:
-                continue
-            of_results = "joined to a result" in what
-            reasons = "'never shown'" if of_results else "'unknown page', 'no id', 'no document'"
-            rows = self.engine.rows(
-                f"SELECT session_id, doc_id FROM {aside} WHERE reason IN ({reasons}) "
-                f"AND record <> '{self.records.page_name}' ORDER BY reason, session_id, doc_id LIMIT {_MOST_EXAMPLES}"
-            )
-            examples = "; ".join(
-                f"{self.records.id_name} {row['session_id']}, document {row['doc_id']}" for row in rows
-            )
-            advice = "Are these the files of the same days?"
-            if of_results and self.records.impressions:
-                advice = (
-                    "Do results and clicks name documents by the same ids? If not, set `object_id`; if impressions are "
-                    "missing, `impressions=returned` counts what was returned."
-                )
-            raise DataError(
-                f"only {share:.1%} of {what}, less than the {self.options.min_joined:.1%} that `min_joined` asks for; "
-                f"such as {examples}. {advice}"
-            )
+def _returned_note(events: Relation, options: ImportOptions) -> str:
+    text = "all results that were returned count as shown, seen or not"
+    if options.impressions == "returned":
+        return text
+    return f"there are no impression events (other actions: {other_actions(events) or 'none'}), so {text}"
 
 
 def other_actions(events: Relation) -> str:
@@ -363,38 +329,150 @@ def other_actions(events: Relation) -> str:
     return some([f"{row['action']} ({row['number']:,})" for row in rows])
 
 
-def _aside(
-    source: str,
-    record: str,
-    reason: str,
-    document: str = "NULL",
-    position: str = "NULL",
-    action: str = "NULL",
-    rows: str = "1",
-    query: str = "NULL",
-) -> str:
-    """SQL for records that are set aside."""
-    return (
-        f"SELECT {record} AS record, {reason} AS reason, CAST(page AS VARCHAR) AS session_id, CAST({query} AS VARCHAR) "
-        f"AS query_id, CAST({document} AS VARCHAR) AS doc_id, CAST({position} AS BIGINT) AS position, "
-        f"CAST({action} AS VARCHAR) AS action, CAST({rows} AS BIGINT) AS rows FROM {source}"
+# -- results and clicks ------------------------------------------------------------------------------------------------
+
+
+def _positioned(events: Relation, pages: Relation, start: int, shown: str) -> Relation:
+    """Events with positions from 1 (their ordinals or else their places among the hits), and what was returned."""
+    position = f"CASE WHEN record = 'impression' THEN coalesce(ordinal + {1 - start}, place) END"
+    reason = (
+        "CASE WHEN reason IS NOT NULL THEN reason WHEN record = 'other' THEN 'other action' "
+        "WHEN page IS NULL THEN 'no id' WHEN doc_id IS NULL THEN 'no document' "
+        "WHEN NOT is_known THEN 'unknown page' WHEN page_reason = 'no text' THEN 'page without text' "
+        "WHEN page_reason IS NOT NULL THEN page_reason WHEN record <> 'impression' THEN NULL "
+        f"WHEN position IS NULL THEN 'no position' WHEN NOT position BETWEEN 1 AND {DEEPEST} THEN "
+        "'position out of range' END"
     )
+    items = (
+        f"SELECT record, page, doc_id, position, action, mark, {reason} AS reason "
+        f"FROM (SELECT *, {position} AS position FROM {events})"
+    )
+    if shown == "impression":
+        return events.engine.sql(items)
+    places = (
+        "SELECT page, documents, reason, unnest(range(1, array_length(documents) + 1)) AS position "
+        f"FROM {pages} WHERE is_page AND reason IS DISTINCT FROM 'no text' AND documents IS NOT NULL"
+    )
+    return events.engine.hold(
+        f"{items} UNION ALL SELECT 'result', page, doc_id, position, NULL, NULL, CASE WHEN doc_id IS NULL THEN "
+        "'no document' ELSE reason END FROM "
+        f"(SELECT page, list_extract(documents, position) AS doc_id, position, reason FROM ({places}))"
+    )
+
+
+def _matched(items: Relation) -> tuple[Relation, Relation]:
+    """What was shown or clicked on each page by document: the `top` position, results and clicks; and what to take off.
+
+    The latter are copies, second places, and clicks on what was not shown, with their reasons: only documents that
+    occur in any of these ways are looked at one record at a time.
+    """
+    engine = items.engine
+    results = engine.hold(
+        "SELECT page, doc_id, min(position) AS top, count(position) AS shown, count(*) - count(position) AS clicks "
+        f"FROM {items} WHERE reason IS NULL GROUP BY page, doc_id"
+    )
+    copy = "row_number() OVER (PARTITION BY page, doc_id, position, action, mark ORDER BY page) > 1"
+    why = "CASE WHEN position > top THEN 'second place' WHEN is_copy THEN 'repeated' ELSE 'never shown' END"
+    odd = f"SELECT page, doc_id, top FROM {results} WHERE shown <> 1 OR clicks > 1"
+    judged = engine.hold(
+        f"SELECT record, {why} AS reason, page, doc_id, position, action FROM (SELECT record, page, doc_id, position, "
+        f"action, top, {copy} AS is_copy FROM {items} JOIN ({odd}) USING (page, doc_id) WHERE reason IS NULL) "
+        "WHERE is_copy OR top IS NULL OR position > top"
+    )
+    return results, judged
+
+
+def _rows(results: Relation, judged: Relation, pages: Relation) -> Relation:
+    """The log: one row per result that was shown."""
+    known = f"(SELECT * FROM {pages} WHERE reason IS NULL)"
+    filled = pages.engine.row(f"SELECT {', '.join(f'count({name}) AS {name}' for name in _OPTIONAL)} FROM {known}")
+    values = {"timestamp": "CAST(timestamp AS TIMESTAMPTZ)", "user_id": "user_id", "surface": "surface"}
+    optional = "".join(f", {values[name]} AS {name}" for name, number in filled.items() if number)
+    lost = f"SELECT page, doc_id, count(*) AS lost FROM {judged} WHERE position IS NULL GROUP BY page, doc_id"
+    return pages.engine.sql(
+        "SELECT page AS session_id, query AS query_id, doc_id, CAST(top AS INTEGER) AS position, "
+        f"CAST(clicks - coalesce(lost, 0) AS INTEGER) AS clicked{optional} FROM {results} LEFT JOIN ({lost}) "
+        f"USING (page, doc_id) JOIN {known} USING (page) WHERE top IS NOT NULL"
+    )
+
+
+# -- the account -------------------------------------------------------------------------------------------------------
+
+
+def _set_aside(page_name: str, pages: Relation, items: Relation, results: Relation, judged: Relation) -> Relation:
+    """All records that did not become part of the log; `rows` are alike."""
+    empty = f"CASE WHEN page IN (SELECT page FROM {results} WHERE top IS NOT NULL) THEN NULL ELSE 'no results' END"
+    of_pages = (
+        f"SELECT '{page_name}' AS record, coalesce(reason, {empty}) AS reason, page, query, NULL AS doc_id, NULL AS "
+        f"position, NULL AS action FROM {pages}"
+    )
+    of_events = "SELECT record, reason, page, NULL AS query, doc_id, position, action FROM"
+    every = " UNION ALL ".join(
+        "SELECT record, reason, CAST(page AS VARCHAR) AS session_id, CAST(query AS VARCHAR) AS query_id, CAST(doc_id "
+        "AS VARCHAR) AS doc_id, CAST(position AS BIGINT) AS position, CAST(action AS VARCHAR) AS action "
+        f"FROM ({part}) WHERE reason IS NOT NULL"
+        for part in (of_pages, f"{of_events} {items}", f"{of_events} {judged}")
+    )
+    return pages.engine.hold(f"SELECT *, count(*) AS rows FROM ({every}) GROUP BY ALL")
+
+
+def _by_reason(rejects: Relation, records: Records) -> tuple[SetAside, ...]:
+    """The number of records for each reason; the example is the first in alphabetical order."""
+    named = {
+        records.id_name: "session_id",
+        "query": "query_id",
+        "document": "doc_id",
+        records.action_name: "action",
+        "position": "CAST(position AS VARCHAR)",
+    }
+    example = " || ".join(f"coalesce(', {name} ' || {value}, '')" for name, value in named.items())
+    counts = rejects.engine.rows(
+        f"SELECT record, reason, CAST(sum(rows) AS BIGINT) AS number, min({example}) AS example FROM {rejects} "
+        "GROUP BY record, reason"
+    )
+    kinds, reasons = list(RECORDS), list(REASONS)
+    counts.sort(key=lambda row: (kinds.index(row["record"]), reasons.index(row["reason"])))
+    return tuple(SetAside(row["record"], row["reason"], row["number"], row["example"][2:]) for row in counts)
 
 
 def _shares(came_in: Mapping[str, int], set_aside: Sequence[SetAside], shown: str) -> dict[str, float]:
     """Which share of events found their page, and of clicks what was clicked."""
 
-    def number(records: Sequence[str], reasons: Any) -> int:
-        return sum(entry.count for entry in set_aside if entry.record in records and entry.reason in reasons)
+    def number(kinds: Sequence[str], reasons: Sequence[str]) -> int:
+        return sum(entry.count for entry in set_aside if entry.record in kinds and entry.reason in reasons)
 
     events = ["impression", "click"] if shown == "impression" else ["click"]
-    total = sum(came_in.get(record, 0) for record in events)
+    total = sum(came_in[record] for record in events)
     shares = {}
     if total:
         stray = number(events, ["no id", "unknown page", "no document"])
         shares[f"{listed(RECORDS[record][1] for record in events)} joined to a page"] = 1 - stray / total
     lost = number(["click"], ["never shown"])
-    on_pages = came_in.get("click", 0) - (number(["click"], REASONS) - lost)
+    on_pages = came_in["click"] - number(["click"], list(REASONS)) + lost
     if on_pages:
         shares["those clicks joined to a result"] = 1 - lost / on_pages
     return shares
+
+
+def _check_shares(shares: Mapping[str, float], rejects: Relation, records: Records, least: float) -> None:
+    """Refuse a poor join, with examples of what did not find its counterpart."""
+    for what, share in shares.items():
+        if share >= least:
+            continue
+        of_results = "joined to a result" in what
+        reasons = "'never shown'" if of_results else "'unknown page', 'no id', 'no document'"
+        rows = rejects.engine.rows(
+            f"SELECT session_id, doc_id FROM {rejects} WHERE reason IN ({reasons}) "
+            f"AND record <> '{records.page_name}' ORDER BY reason, session_id, doc_id LIMIT {_MOST_EXAMPLES}"
+        )
+        examples = "; ".join(f"{records.id_name} {row['session_id']}, document {row['doc_id']}" for row in rows)
+        advice = "Are these the files of the same days?"
+        if of_results and records.impressions:
+            advice = (
+                "Do results and clicks name documents by the same ids? If not, set `object_id`; if impressions are "
+                "missing, `impressions=returned` counts what was returned."
+            )
+        raise DataError(
+            f"only {share:.1%} of {what}, less than the {least:.1%} that `min_joined` asks for; such as {examples}. "
+            f"{advice}"
+        )

@@ -116,12 +116,12 @@ class _Digest(io.RawIOBase):
         return len(content)
 
 
-def in_both(one: Iterable[LogFile], two: Iterable[LogFile]) -> list[LogFile]:
+def in_both(first: Iterable[LogFile], second: Iterable[LogFile]) -> list[LogFile]:
     """The files that both have, in part or as a whole, under the names of the second."""
     known: dict[str, list[LogFile]] = {}
-    for file in one:
+    for file in first:
         known.setdefault(file.sha256, []).append(file)
-    return [file for file in two if any(map(file.shares_rows, known.get(file.sha256, ())))]
+    return [file for file in second if any(map(file.shares_rows, known.get(file.sha256, ())))]
 
 
 def counted_before(

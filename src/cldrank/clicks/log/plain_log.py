@@ -21,13 +21,12 @@ from numpy.typing import NDArray
 from pyarrow import types
 
 from cldrank.clicks.log import casts
-from cldrank.clicks.log.casts import Cast
-from cldrank.clicks.log.field_paths import Field, locate
+from cldrank.clicks.log.casts import Cast, Field, locate
 from cldrank.clicks.log.layout import DEEPEST, KEYS, NO_SEGMENT, ONE_QUERY, OPTIONAL, SEGMENT, LogLayout, columns_of
 from cldrank.clicks.log.layout import user_ids as listed_users
 from cldrank.errors import CldrankError, DataError, FormatError, UsageError
 from cldrank.reading import reason
-from cldrank.tables import Engine, Relation, TableFile, is_frame
+from cldrank.tables import Engine, Relation, is_frame, table_files
 from cldrank.tables.columns import missing_column
 from cldrank.tables.frames import frame_name
 from cldrank.tables.types import is_number, is_text
@@ -101,10 +100,10 @@ def open_log(source: Any, engine: Engine, layout: LogLayout) -> Log:
     doc_id, top first) and clicked_positions, clicked_documents or clicked (one entry per document). A session_id stands
     for one page of results: one search of one person.
 
-    source    as `cldrank.tables.Engine.open` takes it, or files as `table_files` gives them
+    source    as `cldrank.tables.Engine.open` takes it
     """
-    files = isinstance(source, list) and bool(source) and isinstance(source[0], TableFile)
-    where = str(source[0].path) if files else frame_name(source) if is_frame(source) else str(source)
+    source = source if is_frame(source) else table_files(source, what="log")
+    where = frame_name(source) if is_frame(source) else str(source[0].path)
     columns: dict[str, str] = {}
     names: list[str] = []
 
@@ -113,7 +112,7 @@ def open_log(source: Any, engine: Engine, layout: LogLayout) -> Log:
         columns.update(columns_of(available, where, layout))
         return list(columns.values())
 
-    table = engine.open_files(source, choose) if files else engine.open(source, choose, what="log")
+    table = engine.open(source, choose)
     fields = {role: locate(table, path) for role, path in columns.items()}
     query = _PlainQuery(table, columns, fields, layout)
     with querying(engine, table.where):
@@ -407,9 +406,20 @@ _REASON = f"""CASE
 
 def set_aside(log: Log, condition: str, why: str, *, first: bool = False) -> Log:
     """The log with a reason for the rows that a condition of SQL names; `first`: also in place of other reasons."""
+    return log.of(log.engine.sql(with_reason(log.table, condition, why, first=first)))
+
+
+def with_reason(table: Relation, condition: str, why: str, *, first: bool = False) -> str:
+    """SQL for a table with a reason for the rows that a condition names, unless they have one."""
     free = "TRUE" if first else "reason IS NULL"
-    reason_now = f"CASE WHEN {free} AND {condition} THEN '{why}' ELSE reason END AS reason"
-    return log.of(log.engine.sql(f"SELECT * EXCLUDE (reason), {reason_now} FROM {log.table}"))
+    reason = f"CASE WHEN {free} AND {condition} THEN '{why}' ELSE reason END AS reason"
+    return f"SELECT * EXCLUDE (reason), {reason} FROM {table}"
+
+
+def is_listed(column: str, users: Sequence[str], engine: Engine) -> str:
+    """A condition of SQL: whether a user is one of those that are listed."""
+    listed = engine.open(pa.table({"excluded": pa.array(users, pa.string())}))
+    return f"CAST({column} AS VARCHAR) IN (SELECT excluded FROM {listed})"
 
 
 def _without(log: Log, layout: LogLayout) -> Log:
@@ -418,8 +428,7 @@ def _without(log: Log, layout: LogLayout) -> Log:
     if users is not None:
         if not log.has("user_id"):
             raise UsageError('`exclude_users` needs a column of users; name it with `columns={"user_id": ...}`.')
-        listed = log.engine.open(pa.table({"excluded": pa.array(users, pa.string())}))
-        log = set_aside(log, f"CAST(user_id AS VARCHAR) IN (SELECT excluded FROM {listed})", "excluded user")
+        log = set_aside(log, is_listed("user_id", users, log.engine), "excluded user")
     if layout.exclude_bots:
         from cldrank.clicks.bots import find_bots
 

@@ -28,7 +28,7 @@ def log_tails(
     >>> np.exp(log_tails(np.log(weights), 1.0, np.array([1, 0, 2, 3]), np.array([0, 3, 4]))) * [3, 3, 3, 7]
     array([6., 3., 1., 7.])
     """
-    found = np.empty(len(order))
+    tails = np.empty(len(order))
     for query in range(len(offsets) - 1):
         start, stop = offsets[query], offsets[query + 1]
         own = 0.0
@@ -36,11 +36,11 @@ def log_tails(
             if place > start and temperature < np.inf:
                 gap = (scores[order[place - 1]] - scores[order[place]]) / temperature
                 own -= gap if gap < _WIDEST else _WIDEST
-            found[place] = own
+            tails[place] = own
         for place in range(stop - 2, start - 1, -1):
-            own, rest = found[place], found[place + 1]
-            found[place] = max(own, rest) + np.log1p(np.exp(-abs(own - rest)))
-    return found
+            own, rest = tails[place], tails[place + 1]
+            tails[place] = max(own, rest) + np.log1p(np.exp(-abs(own - rest)))
+    return tails
 
 
 @njit(nogil=True, cache=True)
@@ -78,9 +78,9 @@ def draw_pages(
 def _drawn(tails: NDArray[np.float64], first: int, random: np.random.Generator) -> int:
     """A place from `first` on, each with its share of the weight."""
     least = tails[first] - random.standard_exponential()
-    found, left = first, len(tails) - first
+    place, left = first, len(tails) - first
     while left > 1:
         half = left >> 1
-        found += half if tails[found + half] >= least else 0
+        place += half if tails[place + half] >= least else 0
         left -= half
-    return found
+    return place

@@ -255,11 +255,11 @@ POLICIES: tuple[type[Policy], ...] = (TopK, NeighbourSwaps, FirstSwaps, Shuffled
 def _swapped(pairs: list[tuple[int, int]], probability: float, depth: int) -> Layouts:
     """Production's order, and, for each pair of positions, the order with these two swapped."""
     places = np.tile(np.arange(depth), (len(pairs) + 1, 1))
-    for index, (one, two) in enumerate(pairs, 1):
-        places[index, [one - 1, two - 1]] = two - 1, one - 1
+    for index, (upper, lower) in enumerate(pairs, 1):
+        places[index, [upper - 1, lower - 1]] = lower - 1, upper - 1
     shares = np.zeros((depth + 1, len(pairs) + 1))
     for length in range(depth + 1):
         possible = [index for index, pair in enumerate(pairs, 1) if max(pair) <= length]
         shares[length, possible] = probability / max(len(possible), 1)
         shares[length, 0] = 1 - probability if possible else 1.0
-    return Layouts(("production", *(f"swap-{one}-{two}" for one, two in pairs)), places, shares)
+    return Layouts(("production", *(f"swap-{upper}-{lower}" for upper, lower in pairs)), places, shares)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import islice
@@ -29,6 +30,8 @@ _GROUP_ROWS = 1 << 20
 _OWN_COLUMNS = ("session_id", "query_id", "doc_id", "position", "clicked", "ranker_id", "propensity")
 _WAITING = 2  # row groups made and not yet written
 _NAME = pa.dictionary(pa.int32(), pa.string())
+
+Display = Callable[[IntArray, IntArray, NDArray[np.int32]], NDArray[np.float64]]
 
 
 @dataclass(frozen=True)
@@ -93,34 +96,29 @@ class Columns:
             )
         self.segment, self.varies = segment, simulation.varies
         candidates, policy = Candidates.of(simulation.dataset), simulation.policy
-        top = simulation.ranking.top
-        draws_any = policy.reaches_all and not simulation.counts_all
-        self.query_ids = _Ids(candidates.query_ids, np.arange(candidates.n_queries))
-        self.doc_ids = _Ids(candidates.doc_ids, np.arange(candidates.n_rows) if draws_any else top[top >= 0])
+        self.query_ids, self.doc_ids = _ids(candidates.query_ids), _ids(candidates.doc_ids)
         self.names = pa.array([*simulation.layouts.names, policy.name])
-        self.propensities = _DisplayProbabilities.of(simulation) if self.varies else None
+        self.display = display_probability(simulation) if self.varies else None
         session = pa.int64() if segment is None else pa.string()
-        fields = [("session_id", session), ("query_id", self.query_ids.kind), ("doc_id", self.doc_ids.kind)]
+        fields = [("session_id", session), ("query_id", self.query_ids.type), ("doc_id", self.doc_ids.type)]
         fields += [("position", pa.int32()), ("clicked", pa.bool_())]
         fields += [("ranker_id", _NAME)] if self.varies else []
-        fields += [("propensity", pa.float64())] if self.propensities else []
+        fields += [("propensity", pa.float64())] if self.display else []
         fields += [(segment[0], _NAME)] if segment else []
         self.schema = pa.schema(fields)
         # Session ids only ever grow: their differences take less than a bit each. Numbers of queries and positions come
         # in runs and cycles, which the compression finds more quickly than a dictionary. Numbers of documents on drawn
         # pages hardly repeat, but lie near each other within a query.
         encoding = {"session_id": "DELTA_BINARY_PACKED" if segment is None else "DELTA_BYTE_ARRAY"}
-        coded = {"doc_id", "ranker_id", "propensity", *([segment[0]] if segment else [])}
-        coded |= {"query_id"} if self.query_ids.text else set()
-        if policy.reaches_all and self.doc_ids.text is None:
+        plain = {"position", "clicked", *(["query_id"] if pa.types.is_integer(self.query_ids.type) else [])}
+        if policy.reaches_all and pa.types.is_integer(self.doc_ids.type):
             encoding["doc_id"] = "DELTA_BINARY_PACKED"
-            coded.remove("doc_id")
         self.options: dict[str, Any] = {
             "compression": "zstd",
             "compression_level": 1,
             "store_schema": False,  # ids read back as plain numbers or text
             "column_encoding": encoding,
-            "use_dictionary": [name for name in self.schema.names if name in coded],
+            "use_dictionary": [name for name in self.schema.names if name not in {*plain, *encoding}],
         }
 
     def batch(self, block: Sessions) -> pa.RecordBatch:
@@ -136,69 +134,42 @@ class Columns:
         ids = pa.array(session)
         if self.segment is not None:
             ids = pc.binary_join_element_wise(self.segment[1], ids.cast(pa.string()), "-")
-        columns = [ids, self.query_ids.of(query), self.doc_ids.of(row), pa.array(position), pa.array(clicked)]
+        columns = [ids, self.query_ids.take(query), self.doc_ids.take(row), pa.array(position), pa.array(clicked)]
         if self.varies:
             columns.append(pa.DictionaryArray.from_arrays(pa.array(layout), self.names))
-        if self.propensities:
-            columns.append(pa.array(self.propensities.at(query, row, position)))
+        if self.display:
+            columns.append(pa.array(self.display(query, row, position)))
         if self.segment:
-            code = pa.array(np.zeros(len(row), dtype=np.int32))
-            columns.append(pa.DictionaryArray.from_arrays(code, pa.array([self.segment[1]])))
+            columns.append(pa.repeat(self.segment[1], len(row)).dictionary_encode())
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
 
-class _Ids:
-    """Ids by their index. Text is kept once, in a dictionary, unless that would be larger than the rows of a group."""
-
-    def __init__(self, ids: NDArray[Any], used: IntArray) -> None:
-        self.ids, self.text = ids, None
-        if ids.dtype.kind in "iu":
-            self.kind = pa.from_numpy_dtype(ids.dtype)
-            return
-        unique, codes = np.unique(ids[used], return_inverse=True)
-        self.ids = np.zeros(len(ids), dtype=np.int32)
-        self.ids[used] = codes
-        self.text = pa.array(unique.astype(str), type=pa.string())
-        self.kind = _NAME if len(unique) <= _GROUP_ROWS // 8 else pa.string()
-
-    def of(self, index: IntArray) -> pa.Array:
-        values = pa.array(self.ids[index])
-        if self.text is None:
-            return values
-        return pa.DictionaryArray.from_arrays(values, self.text) if self.kind == _NAME else self.text.take(values)
+def _ids(ids: NDArray[Any]) -> pa.Array:
+    """Ids in Arrow. Text is kept once, in a dictionary, unless that would be larger than the rows of a group."""
+    if ids.dtype.kind in "iu":
+        return pa.array(ids)
+    coded = pa.array(ids.astype(str), type=pa.string()).dictionary_encode()
+    return coded if len(coded.dictionary) <= _GROUP_ROWS // 8 else coded.dictionary_decode()
 
 
-@dataclass(frozen=True)
-class _DisplayProbabilities:
-    """P(the policy shows this row at this position | query).
+def display_probability(simulation: Simulation) -> Display | None:
+    """A function for P(the policy shows a row at a position | query), given queries, rows and positions.
 
-    by_layout     (lengths, places + 1, positions) by length of page and place in production's order, the last for rows
-                  that no layout shows
-    by_drawing    (queries,) what drawn pages add, the same for all rows that can be there
-    length_code   (queries,) which of the lengths its page has
-    place         (rows,) in production's order, from 0
+    None where the policy does not know the probability of a drawn page.
     """
+    ranking, layouts, depth = simulation.ranking, simulation.layouts, simulation.longest_page
+    drawn = simulation.policy.drawn_probability(ranking, np.arange(ranking.n_queries))
+    if drawn is None:
+        return None
+    lengths, length_code = np.unique(ranking.lengths, return_inverse=True)
+    by_layout = np.zeros((len(lengths), depth + 1, depth))  # by length of page, place in production's order, position
+    for layout, places in enumerate(layouts.places):
+        by_layout[:, places, np.arange(depth)] += layouts.shares[lengths, layout][:, None]
+    place = np.minimum(segments.descending_ranks(ranking.scores, ranking.offsets) - 1, depth)  # the last: no layout
+    by_drawing = layouts.drawn * drawn
 
-    by_layout: NDArray[np.float64]
-    by_drawing: NDArray[np.float64]
-    length_code: IntArray
-    place: IntArray
+    def probability(queries: IntArray, rows: IntArray, positions: NDArray[np.int32]) -> NDArray[np.float64]:
+        laid_out: NDArray[np.float64] = by_layout[length_code[queries], place[rows], positions - 1]
+        return laid_out + by_drawing[queries]
 
-    @classmethod
-    def of(cls, simulation: Simulation) -> _DisplayProbabilities | None:
-        """Those of a simulation; None where the policy does not know the probability of a drawn page."""
-        ranking, layouts, depth = simulation.ranking, simulation.layouts, simulation.longest_page
-        drawn = simulation.policy.drawn_probability(ranking, np.arange(ranking.n_queries))
-        if drawn is None:
-            return None
-        lengths, length_code = np.unique(ranking.lengths, return_inverse=True)
-        by_layout = np.zeros((len(lengths), depth + 1, depth))
-        for layout, places in enumerate(layouts.places):
-            by_layout[:, places, np.arange(depth)] += layouts.shares[lengths, layout][:, None]
-        ranks = segments.descending_ranks(ranking.scores, ranking.offsets)
-        return cls(by_layout, layouts.drawn * drawn, length_code, np.minimum(ranks - 1, depth))
-
-    def at(self, queries: IntArray, rows: IntArray, positions: NDArray[np.int32]) -> NDArray[np.float64]:
-        """The probabilities of some impressions."""
-        laid_out: NDArray[np.float64] = self.by_layout[self.length_code[queries], self.place[rows], positions - 1]
-        return laid_out + self.by_drawing[queries]
+    return probability

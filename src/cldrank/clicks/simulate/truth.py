@@ -110,7 +110,7 @@ def load_truth(path: str | PathLike[str]) -> dict[str, Any]:
     source = truth_path(path)
     if not source.exists():
         raise UsageError(f"{source}: there is no such file; it would hold the truth about simulated clicks.")
-    found = read_json(source, "a JSON file")
-    if not isinstance(found, dict) or found.get("format") != FORMAT:
+    truth = read_json(source, "a JSON file")
+    if not isinstance(truth, dict) or truth.get("format") != FORMAT:
         raise FormatError(f'this does not describe a simulation: it lacks "format": "{FORMAT}".', path=source)
-    return found
+    return truth
