@@ -10,7 +10,6 @@ from made_rankers import (
     NAMES,
     dataset,
     linear,
-    nested,
 )
 
 from cldrank.data.query_hash import hashes_of
@@ -124,17 +123,3 @@ def test_scores_that_are_not_finite_are_refused_with_their_row(method: str | Non
     ordinary[2] = 1e30
     with pytest.raises(DataError, match=r"the score of row 2 \(counted from 0\) is inf"):
         ranker.predict(ordinary, block_rows=2)
-
-
-@pytest.mark.parametrize(
-    "wrong",
-    [{"rows": "3"}, {"rows": True}, {"synthetic": 1}, {"parameters": {"l2": np.nan}}, {"parameters": {"l2": {1}}}],
-)
-def test_a_provenance_that_json_cannot_hold_is_refused(wrong: dict[str, Any]) -> None:
-    with pytest.raises(DataError, match="provenance"):
-        Provenance(**wrong)
-
-
-def test_a_provenance_that_is_nested_too_deeply_is_refused() -> None:
-    with pytest.raises(DataError, match="provenance"):
-        Provenance(parameters={"deep": nested(5000)})

@@ -74,7 +74,7 @@ def facts(card: str, title: str, number: int = 0) -> dict[str, str]:
 def items(card: str, title: str) -> list[str]:
     section = re.search(rf"^## {title}\n(.*?)^##? ", body_of(card) + "\n## ", re.MULTILINE | re.DOTALL)
     assert section
-    return re.findall(r"^- (.*)$", section[1], re.MULTILINE)
+    return re.findall(r"^> \*\*\w+\*\* (.*)$", section[1], re.MULTILINE)
 
 
 @cache

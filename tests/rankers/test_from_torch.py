@@ -15,7 +15,7 @@ from torch import nn
 
 from cldrank.models import MLP
 from cldrank.rankers import LinearRanker, ModuleRanker, NetworkRanker
-from cldrank.rankers.from_torch import ranker_of
+from cldrank.rankers.torch_module import ranker_of
 
 
 @pytest.mark.parametrize("activation", ["elu", "relu", "gelu", "silu", "tanh"])

@@ -296,7 +296,7 @@ class DualLearning(ModelledRelevance):
 
     def _estimate(self, shown: ShownCandidates) -> ModelledCurve:
         """Train on the log, and on `refits` logs of resampled queries, each from its own seed."""
-        from cldrank.rankers.from_torch import ranker_of
+        from cldrank.rankers.torch_module import ranker_of
 
         logs, network = self._train(shown, self.seed, np.ones(shown.cells.n_groups))
         weights = draw_weights(shown.cells.n_groups, self.refits, self.seed)

@@ -21,6 +21,7 @@ from cldrank.feature_blocks import as_table
 from cldrank.rankers.devices import is_cpu
 from cldrank.rankers.explaining import Contributions
 from cldrank.rankers.provenance import Measured, Provenance
+from cldrank.rankers.ranges import Ranges, check_ranges, training_ranges
 from cldrank.scaling import Scaling
 from cldrank.wording import count, kind_of, some
 
@@ -40,6 +41,7 @@ class Ranker(ABC):
     feature_names   what it scores, by name and in order
     provenance      where it comes from
     trained_on      sorted hashes of the queries that it was trained on, see `cldrank.data.query_hash`; None if unknown
+    ranges          of its features in training, see `cldrank.rankers.ranges`; None if unknown
     start           what a later fit can begin with beside the scores, such as the model of selection: named arrays
 
     >>> import cldrank as cr
@@ -55,6 +57,7 @@ class Ranker(ABC):
     feature_names: tuple[str, ...]
     provenance: Provenance = field(default_factory=Provenance)
     trained_on: Hashes | None = None
+    ranges: Ranges | None = None
     start: Mapping[str, NDArray[Any]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -187,6 +190,22 @@ class Ranker(ABC):
     def with_queries(self, hashes: Hashes) -> Self:
         """The same ranker, which remembers the queries that it was trained on by their hashes, sorted."""
         return self._with(trained_on=check_hashes(hashes))
+
+    def with_ranges(self, features: Any) -> Self:
+        """The same ranker, which remembers the range of each feature in these, its training data."""
+        return self._with(ranges=training_ranges(features))
+
+    def with_training(self, arrays: Weights) -> Self:
+        """The same ranker with what a file remembers of its training: queries, ranges, and what a fit begins with."""
+        known = dict(arrays)
+        if "trained_on" in known:
+            known["trained_on"] = check_hashes(known["trained_on"])
+        if "ranges" in known:
+            known["ranges"] = check_ranges(known["ranges"], len(self.feature_names))
+        start = {name: known.pop(name) for name in arrays if name.startswith("start.")}
+        if unknown := known.keys() - {"trained_on", "ranges"}:
+            raise DataError(f"the training of a ranker has no array {min(unknown)!r}.")
+        return self._with(start={name.removeprefix("start."): array for name, array in start.items()}, **known)
 
     def with_start(self, **arrays: NDArray[Any]) -> Self:
         """The same ranker with arrays that a later fit can begin with."""

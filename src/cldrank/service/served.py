@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
@@ -69,7 +68,7 @@ class ServedRanker:
             **self.identity,
             "features": list(ranker.feature_names),
             "takes_missing": ranker.takes_missing,
-            "provenance": {key: value for key, value in asdict(ranker.provenance).items() if key != "command"},
+            "provenance": {key: value for key, value in ranker.provenance.as_dict().items() if key != "command"},
             "summary": repr(ranker),
         }
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -56,7 +55,7 @@ def onnx_model(ranker: Ranker, request: ExportRequest, names: Sequence[str]) -> 
     score = graph.add("Sum", *scores) if len(scores) > 1 else scores[0]
     graph.add("Identity", graph.cast(score, Single), out=OUTPUT)
     model = graph.model(request.name, len(names))
-    about = {"features": list(names), "kind": ranker.kind, "provenance": asdict(ranker.provenance)}
+    about = {"features": list(names), "kind": ranker.kind, "provenance": ranker.provenance.as_dict()}
     texts = {name: json.dumps(value, ensure_ascii=False, default=dict) for name, value in about.items()}
     onnx.helper.set_model_props(model, {"cldrank": __version__, **texts})
     onnx.checker.check_model(model, full_check=True)
