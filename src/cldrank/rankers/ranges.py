@@ -22,6 +22,7 @@ _FAR = 10  # times the range: what lies further outside of it is far
 _FAR_SHARE = 2 * _TAIL  # of the values: more of them far outside are another distribution
 _NARROW = 20  # times as narrow as the range
 _NARROW_ROWS = 1000  # before narrowness means anything
+_MOST = 5  # features that are named
 
 
 def training_ranges(features: Any) -> Ranges | None:
@@ -84,12 +85,12 @@ class RangeWatch:
         self._high = np.fmax(self._high, np.fmax.reduce(rows, axis=0))
 
     def differences(self) -> dict[str, str]:
-        """A sentence for each feature that is unlike what it was in training, by its name."""
+        """A sentence for each feature that is unlike what it was in training, by its name; at most five."""
         seen = self._high - self._low
         narrow = (self.rows >= _NARROW_ROWS) & (seen > 0) & (seen * _NARROW < self._span)
         unlike = (self._span > 0) & ((self._far > _FAR_SHARE * self.rows) | narrow)
         return {
             self._names[at]: f"the feature {self._names[at]} goes from {self._low[at]:.3g} to {self._high[at]:.3g} "
             f"here, from {self._ranges[0, at]:.3g} to {self._ranges[1, at]:.3g} in 98% of the training data"
-            for at in np.flatnonzero(unlike)
+            for at in np.flatnonzero(unlike)[:_MOST]
         }
