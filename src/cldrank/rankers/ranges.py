@@ -84,11 +84,14 @@ class RangeWatch:
         self._low = np.fmin(self._low, np.fmin.reduce(rows, axis=0))
         self._high = np.fmax(self._high, np.fmax.reduce(rows, axis=0))
 
-    def differences(self) -> dict[str, str]:
-        """A sentence for each feature that is unlike what it was in training, by its name; at most five."""
+    def differences(self, *, narrow: bool = True) -> dict[str, str]:
+        """A sentence for each feature that is unlike what it was in training, by its name; at most five.
+
+        narrow   whether a much narrower range counts, too; not where the same rows may come again and again
+        """
         seen = self._high - self._low
-        narrow = (self.rows >= _NARROW_ROWS) & (seen > 0) & (seen * _NARROW < self._span)
-        unlike = (self._span > 0) & ((self._far > _FAR_SHARE * self.rows) | narrow)
+        is_narrow = (seen > 0) & (seen * _NARROW < self._span) if narrow and self.rows >= _NARROW_ROWS else False
+        unlike = (self._span > 0) & ((self._far > _FAR_SHARE * self.rows) | is_narrow)
         return {
             self._names[at]: f"the feature {self._names[at]} goes from {self._low[at]:.3g} to {self._high[at]:.3g} "
             f"here, from {self._ranges[0, at]:.3g} to {self._ranges[1, at]:.3g} in 98% of the training data"
