@@ -180,6 +180,10 @@ def export_ranker(
     exported = engine.export(ranker, request)
     exported = replace(exported, notes=(*exported.notes, *_warnings(engine, request, check)))
     path = Path(out)
+    if engine.one_file and not path.suffix:
+        raise UsageError(
+            f"{path} has no ending, and {engine.label} is one file; name it {path.name}.{engine.name}, say."
+        )
     kept = {} if engine.one_file else _completed(path, engine, request, exported)
     parity = None if check is None else _checked(ranker, engine, request, exported, check)
     if engine.one_file:

@@ -149,6 +149,8 @@ class Ranker(ABC):
     def _table_of(self, features: Any, feature_names: Sequence[str] | None) -> tuple[NDArray[Any], IntArray | None]:
         """The table to score, and which rows belong to one query; refused where the features are not the ranker's."""
         if isinstance(features, RankingDataset):
+            if not self.takes_missing:
+                features.check_complete(kind_of(self))
             table: NDArray[Any] = features.features
             names: Sequence[str] | None = features.feature_names
             offsets: IntArray | None = features.offsets
