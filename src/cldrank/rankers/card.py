@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -34,8 +33,6 @@ from cldrank.wording import count, listed, positions, some
 Rows = list[tuple[str, ...]]
 
 _SHOWN = 20  # features of the table
-_PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_@.-]*")
-_WORDS = ("true", "false", "null", "yes", "no", "on", "off", "y", "n")  # which YAML does not take for texts
 _UNPRINTABLE = re.compile("[\x7f-\xa0\u200b-\u200f\u2028-\u202e\u2060-\u2069\ud800-\udfff\ufeff\ufffe\uffff]")
 _FRONT = re.compile(r"---\n(.*?\n)?---\n", re.DOTALL)
 _SYNTHETIC = (
@@ -79,7 +76,7 @@ def model_card(ranker: Ranker, notes: str = "") -> str:
     given = _FRONT.match(notes)
     own = (given[1] or "") if given else ""
     theirs = set(re.findall(r"^([\w-]+):", own, re.MULTILINE))
-    front = as_yaml({key: value for key, value in _front(ranker).items() if key not in theirs}) + own
+    front = front_matter({key: value for key, value in _front(ranker).items() if key not in theirs}) + own
     text = (notes[given.end() :] if given else notes).strip()
     below = f"## Notes\n\n{text}\n\n" if text else ""
     return f"---\n{front}---\n\n{render_markdown(card_document(ranker))}\n{below}---\n\n{_FOOTER}\n"
@@ -430,40 +427,16 @@ def _result(record: EvaluationRecord) -> dict[str, Any]:
     return {
         "task": {"type": "text-ranking", "name": "learning to rank"},
         "dataset": {"type": "labelled-candidates", "name": name, "revision": record.fingerprint},
-        "metrics": [{"type": measure, "value": known["mean"]} for measure, known in record.measures.items()],
+        "metrics": [{"type": measure, "value": round(known["mean"], 4)} for measure, known in record.measures.items()],
     }
 
 
-def as_yaml(value: Any, indent: str = "") -> str:
-    """Mappings, lists, texts and numbers as YAML, which reads them back equal.
+def front_matter(entries: Mapping[str, Any]) -> str:
+    """Entries as YAML, one per line: their values are JSON, which YAML reads, with all that it does not print escaped.
 
-    >>> print(as_yaml({"tags": ["a", "b: c"], "value": 0.5}), end="")
-    tags:
-    - a
-    - "b: c"
+    >>> print(front_matter({"tags": ["a", "b: c"], "value": 0.5}), end="")
+    tags: ["a", "b: c"]
     value: 0.5
     """
-    lines = []
-    entries = value.items() if isinstance(value, Mapping) else [("-", entry) for entry in value]
-    for key, entry in entries:
-        head = f"{indent}-" if key == "-" else f"{indent}{key}:"
-        if isinstance(entry, Mapping) and key == "-":
-            lines.append(f"{head} {as_yaml(entry, f'{indent}  ').lstrip()}")
-        elif isinstance(entry, Mapping):
-            lines.append(f"{head}\n{as_yaml(entry, f'{indent}  ')}")
-        elif isinstance(entry, Sequence) and not isinstance(entry, str):
-            lines.append(f"{head}\n{as_yaml(entry, indent)}")
-        else:
-            lines.append(f"{head} {_scalar(entry)}\n")
-    return "".join(lines)
-
-
-def _scalar(value: Any) -> str:
-    if isinstance(value, bool) or not isinstance(value, str | float):
-        return json.dumps(value)
-    if isinstance(value, float):
-        text = repr(value) if math.isfinite(value) else json.dumps(str(value))
-        return re.sub(r"^(-?\d+)e", r"\1.0e", text)  # YAML takes 1e-05 for a text
-    if _PLAIN.fullmatch(value) and value.lower() not in _WORDS:
-        return value
-    return _UNPRINTABLE.sub(lambda letter: f"\\u{ord(letter[0]):04x}", json.dumps(value, ensure_ascii=False))
+    text = "".join(f"{key}: {json.dumps(value, ensure_ascii=False)}\n" for key, value in entries.items())
+    return _UNPRINTABLE.sub(lambda letter: f"\\u{ord(letter[0]):04x}", text)
