@@ -91,7 +91,7 @@ def card_document(ranker: Ranker) -> Document:
     blocks.append(Paragraph([Mono(repr(ranker))]))
     if origin.method is not None:
         blocks.append(Paragraph([Strong(origin.method.label), f" {origin.method.sentence}."]))
-    sections = {
+    sections: dict[str, Sequence[Block]] = {
         "Limits": [Notice("note", [text], label="limit") for text in known_limits(ranker)],
         "Use": _use(ranker),
         "Evaluation": _evaluations(origin) or [Paragraph("None is recorded.")],
@@ -250,8 +250,8 @@ def _parameters(origin: Provenance) -> list[Block]:
 
 def _fit(fit: FitRecord) -> list[Block]:
     rows = [(name, _number(value)) for name, value in fit.facts().items()]
-    said = [Paragraph("Warnings of the fit:"), *(Notice("warning", [text]) for text in fit.warnings)]
-    return [_facts(rows), *(said if fit.warnings else [])]
+    blocks: list[Block] = [Paragraph("Warnings of the fit:")] if fit.warnings else []
+    return [_facts(rows), *blocks, *(Notice("warning", [text]) for text in fit.warnings)]
 
 
 def _number(value: Any) -> str:

@@ -16,7 +16,7 @@ _SHOWN = 20  # features of a table or a chart
 _LONGEST = 32  # letters of a name in a chart
 
 
-class FeatureTable(ABC):
+class FeatureNumbers(ABC):
     """Numbers for each feature, the largest of the first one on top: as values, as a table, and as a chart.
 
     title, axis   of the chart of the first number
@@ -81,7 +81,7 @@ class FeatureTable(ABC):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Importance(FeatureTable):
+class Importance(FeatureNumbers):
     """How much trees rely on each feature.
 
     gain     (features,) by how much its splits reduce the loss, all together
@@ -112,7 +112,7 @@ class Importance(FeatureTable):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Contributions(FeatureTable):
+class Contributions(FeatureNumbers):
     """How much each feature adds to the score of each row: base + Σ values = score.
 
     values   (rows, features)

@@ -180,7 +180,7 @@ def blended(members: Sequence[Ranker], weights: Sequence[float]) -> Ranker:
     parts: dict[str, Any] = {name: getattr(rankers[-1], name) for name in kept}
     if all(isinstance(ranker, TreeRanker) for ranker in rankers):
         return TreeRanker(content=_joined_trees(rankers, shares), **parts)
-    scalings = [getattr(ranker, "scaling", None) for ranker in rankers]
+    scalings: list[Any] = [getattr(ranker, "scaling", None) for ranker in rankers]
     if _same_scaling(scalings):
         if all(isinstance(ranker, LinearRanker) for ranker in rankers):
             return _added(rankers, shares, scaling=scalings[-1], **parts)

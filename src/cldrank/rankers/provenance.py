@@ -153,7 +153,7 @@ class FitRecord:
 
     def facts(self) -> dict[str, str | float]:
         """What is known, by its name in words."""
-        known = {
+        known: dict[str, str | float | None] = {
             "status": self.status,
             "steps": self.steps,
             "started from": self.warm_start or None,

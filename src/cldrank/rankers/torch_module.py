@@ -172,4 +172,4 @@ def plain_layers(network: torch.nn.Module) -> list[Layer] | None:
 
 
 def _array(values: torch.Tensor) -> NDArray[np.float32]:
-    return values.detach().float().numpy().copy()  # type: ignore[no-any-return]
+    return values.detach().float().numpy().copy()
