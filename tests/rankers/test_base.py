@@ -9,6 +9,7 @@ from made_rankers import (
     FEATURES,
     NAMES,
     dataset,
+    in_blocks,
     linear,
 )
 
@@ -111,7 +112,7 @@ def test_a_value_that_is_not_finite_is_refused_with_its_row() -> None:
     features = FEATURES.copy()
     features[250, 1] = np.nan
     with pytest.raises(DataError, match=r"feature 'pagerank' of row 250 .* is nan"):
-        linear().predict(features, block_rows=100)
+        in_blocks(linear(), features, 100)
 
 
 @pytest.mark.parametrize("method", ["standard", None])
@@ -122,4 +123,4 @@ def test_scores_that_are_not_finite_are_refused_with_their_row(method: str | Non
         ordinary[:] = ranker.scaling.parameters["center"]
     ordinary[2] = 1e30
     with pytest.raises(DataError, match=r"the score of row 2 \(counted from 0\) is inf"):
-        ranker.predict(ordinary, block_rows=2)
+        in_blocks(ranker, ordinary, 2)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from made_rankers import FEATURES, NAMES, ORIGIN, borda, dataset, linear, module, network, trees
+from made_rankers import FEATURES, NAMES, ORIGIN, borda, dataset, in_blocks, linear, module, network, trees
 
 import cldrank as cr
 from cldrank.errors import DataError, UsageError
@@ -79,7 +79,7 @@ class TestOthers:
         assert isinstance(found, BlendRanker)
         expected = added(both)
         np.testing.assert_allclose(found.predict(FEATURES), expected, rtol=1e-12)
-        np.testing.assert_array_equal(found.predict(FEATURES, block_rows=7), found.predict(FEATURES))
+        np.testing.assert_array_equal(in_blocks(found, FEATURES, 7), found.predict(FEATURES))
         found.save(tmp_path / "ranker")
         again = load_ranker(tmp_path / "ranker")
         assert isinstance(again, BlendRanker)

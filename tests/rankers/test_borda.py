@@ -10,6 +10,7 @@ from made_rankers import (
     SCALING,
     borda,
     dataset,
+    in_blocks,
     module,
     network,
     voter,
@@ -38,7 +39,7 @@ def test_a_plain_table_is_one_query_for_voters() -> None:
     ranker = borda()
     whole = RankingDataset.from_arrays(FEATURES, np.zeros(len(FEATURES), dtype=int), feature_names=NAMES)
     np.testing.assert_array_equal(ranker.predict(FEATURES), ranker.predict(whole))
-    np.testing.assert_array_equal(ranker.predict(dataset(), block_rows=3), ranker.predict(dataset()))
+    np.testing.assert_array_equal(in_blocks(ranker, dataset(), 3), ranker.predict(dataset()))
     assert ranker.predict(FEATURES[:0]).shape == (0,)
 
 

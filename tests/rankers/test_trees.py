@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 import xgboost
-from made_rankers import FEATURES, NAMES, borda, dataset, network, trees
+from made_rankers import FEATURES, NAMES, borda, dataset, in_blocks, network, trees
 
 from cldrank.errors import DataError, FormatError
 from cldrank.rankers import BordaRanker, TreeRanker, load_ranker
@@ -49,7 +49,7 @@ def test_a_score_is_the_sum_of_one_leaf_of_each_tree() -> None:
 def test_blocks_and_kinds_of_numbers_change_nothing() -> None:
     ranker, table = trees(), holes()
     scores = ranker.predict(table)
-    np.testing.assert_array_equal(ranker.predict(table, block_rows=7), scores)
+    np.testing.assert_array_equal(in_blocks(ranker, table, 7), scores)
     np.testing.assert_array_equal(ranker.predict(table.astype(np.float64)), scores)
     np.testing.assert_array_equal(ranker.predict(np.asfortranarray(table)), scores)
     np.testing.assert_array_equal(ranker.predict(table[::2]), scores[::2])

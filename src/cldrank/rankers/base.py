@@ -27,7 +27,8 @@ from cldrank.wording import count, kind_of, some
 
 Weights = dict[str, NDArray[Any]]
 Config = dict[str, Any]
-Scorer = Callable[[NDArray[np.float32]], NDArray[np.float64]]
+Floats = NDArray[np.float64]
+Scorer = Callable[[NDArray[np.float32]], Floats]
 
 _DEVICE_VALUES = 1 << 22  # of a block of features on a GPU
 
@@ -66,14 +67,7 @@ class Ranker(ABC):
             object.__setattr__(self, "trained_on", check_hashes(self.trained_on))
 
     @abstractmethod
-    def score_rows(
-        self,
-        table: NDArray[Any],
-        offsets: IntArray | None = None,
-        *,
-        block_rows: int | None = None,
-        device: str | None = None,
-    ) -> NDArray[np.float64]:
+    def score_rows(self, table: NDArray[Any], offsets: IntArray | None = None, *, device: str | None = None) -> Floats:
         """One score per row of a table with the right features; `offsets` say which rows belong to one query."""
 
     @abstractmethod
@@ -82,9 +76,7 @@ class Ranker(ABC):
 
     @classmethod
     @abstractmethod
-    def from_state(
-        cls, config: Config, weights: Weights, *, feature_names: tuple[str, ...], provenance: Provenance
-    ) -> Self:
+    def from_state(cls, config: Config, weights: Weights, **parts: Any) -> Self:
         """The ranker that gave this state; anything that it cannot have given is refused."""
 
     @overload
@@ -93,7 +85,6 @@ class Ranker(ABC):
         features: RankingDataset | NDArray[Any] | Sequence[Any],
         *,
         feature_names: Sequence[str] | None = ...,
-        block_rows: int | None = ...,
         device: str | None = ...,
     ) -> NDArray[np.float64]: ...
     @overload
@@ -102,7 +93,6 @@ class Ranker(ABC):
         features: Any,
         *,
         feature_names: Sequence[str] | None = ...,
-        block_rows: int | None = ...,
         device: str | None = ...,
     ) -> Any: ...
     def predict(
@@ -110,7 +100,6 @@ class Ranker(ABC):
         features: Any,
         *,
         feature_names: Sequence[str] | None = None,
-        block_rows: int | None = None,
         device: str | None = None,
     ) -> Any:
         """One score per row, in the order of the rows given; memory beyond the result is bounded by the block.
@@ -126,7 +115,7 @@ class Ranker(ABC):
         device   where networks and trees compute: cpu, or cuda for a GPU
         """
         table, offsets = self._table_of(features, feature_names)
-        scores = self.score_rows(table, offsets, block_rows=block_rows, device=device)
+        scores = self.score_rows(table, offsets, device=device)
         if not _may_be_frame(features):
             return scores
         from cldrank.data.table_rows import as_series
@@ -269,19 +258,11 @@ class ScalingRanker(Ranker):
     def from_scorer(cls, config: Config, weights: Weights, **parts: Any) -> Self:
         """The ranker with the scorer that gave this state; `parts` are feature names, scaling and provenance."""
 
-    def score_rows(
-        self,
-        table: NDArray[Any],
-        offsets: IntArray | None = None,
-        *,
-        block_rows: int | None = None,
-        device: str | None = None,
-    ) -> NDArray[np.float64]:
+    def score_rows(self, table: NDArray[Any], offsets: IntArray | None = None, *, device: str | None = None) -> Floats:
         """One score per row, block by block; queries do not matter."""
         del offsets
         scores = np.empty(len(table), dtype=np.float64)
-        if not is_cpu(device) and block_rows is None:
-            block_rows = max(1, _DEVICE_VALUES // max(len(self.feature_names), 1))
+        block_rows = None if is_cpu(device) else max(1, _DEVICE_VALUES // max(len(self.feature_names), 1))
         score = self._scorer(device)
         with np.errstate(over="ignore", invalid="ignore"):  # what overflows is refused below
             for rows, block in self.scaling.blocks(table, block_rows=block_rows, names=self.feature_names):
@@ -319,14 +300,11 @@ class ScalingRanker(Ranker):
         return {"scaling": scaling, "scorer": scorer}, weights
 
     @classmethod
-    def from_state(
-        cls, config: Config, weights: Weights, *, feature_names: tuple[str, ...], provenance: Provenance
-    ) -> Self:
+    def from_state(cls, config: Config, weights: Weights, **parts: Any) -> Self:
         """The ranker from the states of scaling and scorer."""
-        parts = split_weights(weights, ("scaling", "scorer"))
-        scaling = Scaling.from_state(member(config, "scaling", dict), parts["scaling"])
-        own: dict[str, Any] = {"feature_names": feature_names, "scaling": scaling, "provenance": provenance}
-        return cls.from_scorer(member(config, "scorer", dict), parts["scorer"], **own)
+        arrays = split_weights(weights, ("scaling", "scorer"))
+        scaling = Scaling.from_state(member(config, "scaling", dict), arrays["scaling"])
+        return cls.from_scorer(member(config, "scorer", dict), arrays["scorer"], scaling=scaling, **parts)
 
     def _parts(self) -> list[str]:
         return [f"scaling {self.scaling.rule}"]

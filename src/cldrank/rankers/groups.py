@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from cldrank import segments
 from cldrank._typing import IntArray
 from cldrank.errors import DataError, UsageError
-from cldrank.rankers.base import Config, Ranker, Weights, finite_scores, member, split_weights
+from cldrank.rankers.base import Config, Floats, Ranker, Weights, finite_scores, member, split_weights
 from cldrank.rankers.linear import LinearRanker
 from cldrank.rankers.network import Layer, NetworkRanker
 from cldrank.rankers.provenance import Provenance
@@ -66,24 +66,20 @@ class GroupRanker(Ranker):
         return config, weights
 
     @classmethod
-    def from_state(
-        cls, config: Config, weights: Weights, *, feature_names: tuple[str, ...], provenance: Provenance
-    ) -> Self:
+    def from_state(cls, config: Config, weights: Weights, **parts: Any) -> Self:
         """The ranker with these members."""
         described = member(config, "members", list)
-        parts = split_weights(weights, [str(index) for index in range(len(described))])
+        arrays = split_weights(weights, [str(index) for index in range(len(described))])
         members = []
         for index, own in enumerate(described):
             if not isinstance(own, dict) or str(own.get("kind")) not in _MEMBERS:
                 raise DataError(f"member {index + 1} must be of the kind {listed(_MEMBERS, 'or')}.")
             kind = _MEMBERS[own["kind"]]
-            members.append(
-                kind.from_state(own, parts[str(index)], feature_names=feature_names, provenance=Provenance())
-            )
+            members.append(kind.from_state(own, arrays[str(index)], **{**parts, "provenance": Provenance()}))
         shares = member(config, cls.shares, list)
         if not all(isinstance(share, int | float) and not isinstance(share, bool) for share in shares):
             raise DataError(f"the {cls.shares} must be numbers, not {shares!r}.")
-        return cls(feature_names=feature_names, provenance=provenance, members=members, weights=shares)
+        return cls(members=members, weights=shares, **parts)
 
     def _parts(self) -> list[str]:
         return [f"{len(self.members)} members"]
@@ -109,7 +105,6 @@ class BordaRanker(GroupRanker):
         table: NDArray[Any],
         offsets: IntArray | None = None,
         *,
-        block_rows: int | None = None,
         device: str | None = None,
         first_query: int = 0,
     ) -> NDArray[np.float64]:
@@ -118,7 +113,7 @@ class BordaRanker(GroupRanker):
         sizes = np.repeat(np.diff(spans), np.diff(spans))
         total = np.zeros(len(table))
         for ranker, weight in zip(self.members, self.weights, strict=True):
-            scores = ranker.score_rows(table, offsets, block_rows=block_rows, device=device)
+            scores = ranker.score_rows(table, offsets, device=device)
             total += weight * (sizes - segments.descending_ranks(scores, spans, first_query))
         return total
 
@@ -137,20 +132,13 @@ class BlendRanker(GroupRanker):
     kind = "blend"
     shares = "weights"
 
-    def score_rows(
-        self,
-        table: NDArray[Any],
-        offsets: IntArray | None = None,
-        *,
-        block_rows: int | None = None,
-        device: str | None = None,
-    ) -> NDArray[np.float64]:
+    def score_rows(self, table: NDArray[Any], offsets: IntArray | None = None, *, device: str | None = None) -> Floats:
         """One score per row; queries do not matter. Linear members compute on the CPU, whatever the device."""
         total = np.zeros(len(table))
         with np.errstate(over="ignore", invalid="ignore"):  # what overflows is refused below
             for ranker, weight in zip(self.members, self.weights, strict=True):
                 where = None if isinstance(ranker, LinearRanker) else device
-                total += weight * ranker.score_rows(table, offsets, block_rows=block_rows, device=where)
+                total += weight * ranker.score_rows(table, offsets, device=where)
         return finite_scores(total)
 
 

@@ -19,10 +19,9 @@ from cldrank._typing import IntArray
 from cldrank.arguments import shortened, shortened_text
 from cldrank.errors import DataError, MissingDependencyError
 from cldrank.feature_blocks import row_blocks
-from cldrank.rankers.base import Config, Ranker, Weights, finite_scores
+from cldrank.rankers.base import Config, Floats, Ranker, Weights, finite_scores
 from cldrank.rankers.devices import check_tree_device, is_cpu
 from cldrank.rankers.explaining import Contributions, Importance
-from cldrank.rankers.provenance import Provenance
 from cldrank.reading import reason
 from cldrank.wording import count, some
 from cldrank.workers import available_cores, fair_threads
@@ -54,22 +53,13 @@ class TreeRanker(Ranker):
         super().__post_init__()
         object.__setattr__(self, "content", checked_trees(self.content, len(self.feature_names)))
 
-    def score_rows(
-        self,
-        table: NDArray[Any],
-        offsets: IntArray | None = None,
-        *,
-        block_rows: int | None = None,
-        device: str | None = None,
-    ) -> NDArray[np.float64]:
+    def score_rows(self, table: NDArray[Any], offsets: IntArray | None = None, *, device: str | None = None) -> Floats:
         """One score per row, block by block; queries do not matter."""
         del offsets
         predict = self._predictor(device)
         scores = np.empty(len(table))
-        size = max(1, _BLOCK_VALUES // max(table.shape[1], 1)) if block_rows is None else block_rows
-        for start, end in row_blocks(table, size):
-            block = _checked(table[start:end], start)
-            scores[start:end] = predict(block)
+        for start, end in row_blocks(table, max(1, _BLOCK_VALUES // max(table.shape[1], 1))):
+            scores[start:end] = predict(_checked(table[start:end], start))
         return finite_scores(scores)
 
     def _predictor(self, device: str | None) -> Callable[[NDArray[np.float32]], NDArray[np.float32]]:
@@ -139,14 +129,12 @@ class TreeRanker(Ranker):
         return {}, {_FILE: np.frombuffer(self.content, dtype=np.uint8)}
 
     @classmethod
-    def from_state(
-        cls, config: Config, weights: Weights, *, feature_names: tuple[str, ...], provenance: Provenance
-    ) -> Self:
+    def from_state(cls, config: Config, weights: Weights, **parts: Any) -> Self:
         """The ranker with the trees of this file, which are loaded at once, so that what is wrong shows now."""
         del config
         if weights.keys() != {_FILE}:
             raise DataError(f"a ranker of trees has {_FILE} and no arrays, not {some(weights) or 'nothing'}.")
-        made = cls(content=weights[_FILE].tobytes(), feature_names=feature_names, provenance=provenance)
+        made = cls(content=weights[_FILE].tobytes(), **parts)
         made.booster  # noqa: B018
         return made
 
