@@ -65,14 +65,15 @@ class RangeWatch:
         self._names = feature_names
         self._ranges = np.full((2, width), np.nan) if ranges is None else ranges.astype(np.float64)
         self._span = self._ranges[1] - self._ranges[0]
-        self._least, self._most = self._ranges + np.array([[-_FAR], [_FAR]]) * self._span
+        with np.errstate(over="ignore"):  # nothing is further than infinity
+            self._least, self._most = (self._ranges + np.array([[-_FAR], [_FAR]]) * self._span).astype(np.float32)
         self._watched = bool((self._span > 0).any())
         self.forget()
 
     def forget(self) -> None:
         """Begin anew."""
         self.rows, self._far = 0, np.zeros(len(self._names), dtype=np.int64)
-        self._low, self._high = np.full((2, len(self._names)), np.nan)
+        self._low, self._high = np.full((2, len(self._names)), np.nan, dtype=np.float32)
 
     def look(self, table: NDArray[Any], most: int = 1000) -> None:
         """Take in about `most` rows of a table."""
@@ -80,9 +81,10 @@ class RangeWatch:
             return
         rows = table[:: max(1, len(table) // most)]
         self.rows += len(rows)
-        self._far += ((rows < self._least) | (rows > self._most)).sum(axis=0)
-        self._low = np.fmin(self._low, np.fmin.reduce(rows, axis=0))
-        self._high = np.fmax(self._high, np.fmax.reduce(rows, axis=0))
+        low, high = np.fmin.reduce(rows, axis=0), np.fmax.reduce(rows, axis=0)
+        if (low < self._least).any() or (high > self._most).any():
+            self._far += ((rows < self._least) | (rows > self._most)).sum(axis=0)
+        self._low, self._high = np.fmin(self._low, low), np.fmax(self._high, high)
 
     def differences(self, *, narrow: bool = True) -> dict[str, str]:
         """A sentence for each feature that is unlike what it was in training, by its name; at most five.

@@ -33,7 +33,7 @@ from cldrank.wording import some
 logger = logging.getLogger("cldrank.service")
 _PERIOD = 1.0  # seconds between two looks at the folder
 _PAUSE = 0.2  # seconds before a folder that could not be loaded is tried once more
-_LOOKED_AT = 8  # rows of a request that are compared with the training data
+_LOOKED_AT = 100  # about how many rows are compared with the training data, of every tenth request
 _JUDGED = 1000  # rows, before features are judged by them
 _QUIET = 3600.0  # seconds between two warnings of features
 
@@ -46,6 +46,7 @@ class ServedRanker:
         self.reader = RequestReader(ranker.feature_names, ranker.takes_missing, max_candidates)
         self.identity = {"kind": ranker.kind, "fingerprint": ranker_fingerprint(ranker)}
         self.watch = RangeWatch(ranker.feature_names, ranker.ranges)
+        self._requests = 0
 
     def rank(self, request: RankRequest) -> tuple[list[str | int], NDArray[np.float64]]:
         """Ids and scores, best first, cut to the top; ties are broken as everywhere in cldrank."""
@@ -53,7 +54,9 @@ class ServedRanker:
             scores = self.ranker.score_rows(request.table) if len(request.table) else np.empty(0)
         except DataError as error:
             raise RequestError(str(error)) from None
-        self.watch.look(request.table, _LOOKED_AT)
+        self._requests += 1
+        if self._requests % 10 == 0:
+            self.watch.look(request.table, _LOOKED_AT)
         order = _descending(scores)[: request.top]
         return [request.ids[row] for row in order.tolist()], scores[order]
 
