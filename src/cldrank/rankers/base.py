@@ -343,13 +343,13 @@ def split_weights(weights: Weights, parts: Sequence[str]) -> dict[str, Weights]:
     >>> split_weights({"scorer.a": 1, "scaling.b": 2}, ["scaling", "scorer"])
     {'scaling': {'b': 2}, 'scorer': {'a': 1}}
     """
-    found: dict[str, Weights] = {part: {} for part in parts}
+    split: dict[str, Weights] = {part: {} for part in parts}
     for name, values in weights.items():
         part, _, rest = name.partition(".")
-        if part not in found:
+        if part not in split:
             raise DataError(f"there is an array {name!r}, which belongs to nothing.")
-        found[part][rest] = values
-    return found
+        split[part][rest] = values
+    return split
 
 
 def _may_be_frame(features: Any) -> bool:
@@ -357,7 +357,7 @@ def _may_be_frame(features: Any) -> bool:
     return not isinstance(features, RankingDataset | np.ndarray | Sequence)
 
 
-def check_features(expected: Sequence[str], found: Sequence[str], *, of_file: bool = False) -> None:
+def check_features(expected: Sequence[str], given: Sequence[str], *, of_file: bool = False) -> None:
     """Refuse features that are not those expected, by name and in order, and say where they differ.
 
     of_file   whether they are those of a file, whose columns can be chosen
@@ -367,35 +367,29 @@ def check_features(expected: Sequence[str], found: Sequence[str], *, of_file: bo
     ...
     cldrank.errors.DataError: feature 1 is 'length' where the ranker expects 'bm25'; put the features in its order.
     """
-    expected, found = list(expected), list(found)
-    if expected == found:
+    expected, given = list(expected), list(given)
+    if expected == given:
         return
-    missing, extra = _without(expected, found), _without(found, expected)
+    known, own = set(expected), set(given)
+    missing, extra = [name for name in expected if name not in own], [name for name in given if name not in known]
     if missing or extra:
-        parts = [f"{_named(missing)} missing"] if missing else []
-        parts += [f"{_named(extra)} unknown to it"] if extra else []
-        counts = f"{len(found)} features instead of the ranker's {len(expected)}"
-        if len(found) == len(expected):
-            counts = "other features than the ranker was trained on"
-        if extra and not missing and of_file:
-            remedy = " Leave out what is not a feature: `columns={'features': [a, b, c]}` chooses columns of a file."
-        else:
-            remedy = " Leave out what is not a feature." if extra and not missing else ""
+        what = {"missing": missing, "unknown to it": extra}
+        parts = [
+            f"{some(map(repr, names), most=5)} {'is' if len(names) == 1 else 'are'} {words}"
+            for words, names in what.items()
+            if names
+        ]
+        counts = "other features than the ranker was trained on"
+        if len(given) != len(expected):
+            counts = f"{len(given)} features instead of the ranker's {len(expected)}"
+        choice = ": `columns={'features': [a, b, c]}` chooses columns of a file" if of_file else ""
+        remedy = f" Leave out what is not a feature{choice}." if extra and not missing else ""
         raise DataError(f"{counts}: {', '.join(parts)}.{remedy}")
-    if len(found) != len(expected):
-        repeated = next(name for name in found if found.count(name) > 1)
+    if len(given) != len(expected):
+        repeated = next(name for name in given if given.count(name) > 1)
         raise DataError(f"the feature {repeated!r} appears more than once; each may appear only once.")
-    place = next(index for index, pair in enumerate(zip(expected, found, strict=True)) if pair[0] != pair[1])
+    place = next(index for index, pair in enumerate(zip(expected, given, strict=True)) if pair[0] != pair[1])
     raise DataError(
-        f"feature {place + 1} is {found[place]!r} where the ranker expects {expected[place]!r}; "
+        f"feature {place + 1} is {given[place]!r} where the ranker expects {expected[place]!r}; "
         "put the features in its order."
     )
-
-
-def _without(names: list[str], others: list[str]) -> list[str]:
-    known = set(others)
-    return [name for name in names if name not in known]
-
-
-def _named(names: list[str]) -> str:
-    return f"{some(map(repr, names), most=5)} {'is' if len(names) == 1 else 'are'}"

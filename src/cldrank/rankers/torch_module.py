@@ -95,8 +95,7 @@ class ModuleRanker(ScalingRanker):
         def score(block: NDArray[np.float32]) -> NDArray[np.float64]:
             with torch.no_grad():
                 scores = module(torch.from_numpy(np.ascontiguousarray(block)).to(place).to(kind))
-            found: NDArray[np.float64] = scores.reshape(len(block)).float().double().cpu().numpy()
-            return found
+            return scores.reshape(len(block)).float().double().cpu().numpy()  # type: ignore[no-any-return]
 
         return score
 

@@ -138,8 +138,8 @@ def ranker_fingerprint(ranker: Ranker) -> str:
 
     >>> from cldrank import scaling
     >>> from cldrank.rankers import LinearRanker
-    >>> one = LinearRanker(feature_names="ab", scaling=scaling.fit(None, [[1, 1]]), coefficients=[1, 2])
-    >>> ranker_fingerprint(one)
+    >>> ranker = LinearRanker(feature_names="ab", scaling=scaling.fit(None, [[1, 1]]), coefficients=[1, 2])
+    >>> ranker_fingerprint(ranker)
     '...'
     """
     config, weights = ranker.to_state()

@@ -46,8 +46,8 @@ def _derived(derived: list[dict[str, Any]], features: list[str], rows: NDArray[n
     """Derived features: expressions over those of the set, in double; one that does not match is 0."""
     values = np.where(np.isnan(rows), 0.0, rows.astype(np.float64))
     known = dict(zip(features, values.T, strict=True))
-    found = [evaluated(feature["template"], known, _FUNCTIONS) for feature in derived]
-    return [np.broadcast_to(value, len(rows)).astype(np.float32) for value in found]
+    columns = [evaluated(feature["template"], known, _FUNCTIONS) for feature in derived]
+    return [np.broadcast_to(value, len(rows)).astype(np.float32) for value in columns]
 
 
 def _linear(weights: Mapping[str, float], features: list[str], rows: NDArray[np.float32]) -> NDArray[np.float32]:
