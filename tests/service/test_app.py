@@ -20,6 +20,7 @@ from cldrank.rankers import LinearRanker
 from cldrank.scaling import fit
 from cldrank.service import app as app_module
 from cldrank.service import requests as requests_module
+from cldrank.service import served as served_module
 from cldrank.service.served import ranker_fingerprint
 
 Client = Callable[..., Any]
@@ -253,8 +254,9 @@ def test_every_example_of_the_description_works_as_it_is(client: Client) -> None
 
 
 def test_a_feature_unlike_the_training_data_is_logged_once_and_counted(
-    client: Client, caplog: pytest.LogCaptureFixture
+    client: Client, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(served_module, "_JUDGED", 200)
     service = client(made_rankers.linear().with_ranges(made_rankers.FEATURES))
     usual, other = made_rankers.FEATURES[:200].copy(), made_rankers.FEATURES[:200].copy()
     other[:, 1] *= 100

@@ -33,7 +33,7 @@ from cldrank.wording import some
 logger = logging.getLogger("cldrank.service")
 _PERIOD = 1.0  # seconds between two looks at the folder
 _PAUSE = 0.2  # seconds before a folder that could not be loaded is tried once more
-_LOOKED_AT = 100  # about how many rows are compared with the training data, of every tenth request
+_LOOKED_AT = 25  # about how many rows are compared with the training data, of every tenth request
 _JUDGED = 1000  # rows, before features are judged by them
 _QUIET = 3600.0  # seconds between two warnings of features
 
