@@ -28,9 +28,10 @@ from cldrank.data.checks import Missing
 from cldrank.data.loading import Source, check_format_options, feature_files, group_paths_of
 from cldrank.data.rows import RowBatch, RowSource, as_numbers, dataset_of, id_codes, whole_queries
 from cldrank.data.table_rows import TableSource, file_part, frame_part
-from cldrank.errors import DataError, UsageError
+from cldrank.errors import CldrankWarning, DataError, UsageError, warn
 from cldrank.files import check_writable, replacing
 from cldrank.rankers.base import Ranker, UnscorableRowError, check_features
+from cldrank.rankers.ranges import RangeWatch
 from cldrank.tables import is_frame
 from cldrank.wording import count, duration, kind_of
 
@@ -81,7 +82,8 @@ def score(
 
     The columns are `query_id`, `doc_id` where the data have one, `score` and `rank`: 1 is the best of its query, and
     ties are broken as in `evaluate`. A file named `.parquet` or `.csv` has them as columns; `.run` or `.trec` is a run
-    as TREC has them.
+    as TREC has them. Ids are written as they are: of ids that others chose, a spreadsheet may take `=…` in a CSV file
+    for a formula. A feature far from its range in training is warned of.
 
     source    what `load` takes, with the same options; features must be the ranker's, in any order if columns name them
     top       keep only the first of each query
@@ -122,6 +124,8 @@ def score(
             counts = _written(temporary, open_writer, scorer.in_order(), top, on_rows)
         except _NotInOrderError:
             counts = _written(temporary, open_writer, scorer.as_a_whole(), top, on_rows)
+    for difference in scorer.watch.differences().values():
+        warn(CldrankWarning(f"{difference}; is it in the same unit?"))
     return Scored(out, *counts, scorer.scattered, time.perf_counter() - begun)
 
 
@@ -145,14 +149,13 @@ class _NotInOrderError(Exception):
     """Rows that cannot be scored as they are read."""
 
 
-@dataclass
 class _Scorer:
     """Yields rows with their scores and ranks, as tables, and how many queries begin in each."""
 
-    ranker: Ranker
-    source: RowSource
-    device: str | None
-    scattered: bool = False  # whether the rows of some query did not lie together
+    def __init__(self, ranker: Ranker, source: RowSource, device: str | None) -> None:
+        self.ranker, self.source, self.device = ranker, source, device
+        self.scattered = False  # whether the rows of some query did not lie together
+        self.watch = RangeWatch(ranker.feature_names, ranker.ranges)
 
     def in_order(self) -> Iterator[tuple[pa.Table, int]]:
         """Query after query, as they are read."""
@@ -175,6 +178,8 @@ class _Scorer:
         data = dataset_of(self.source)
         self.scattered = data.source_rows is not None
         scores = self.ranker.predict(data, device=self.device)
+        self.watch.forget()
+        self.watch.look(data.features)
         columns: dict[str, Any] = {"query_id": data.query_ids[data.row_queries]}
         if data.doc_ids is not None:
             columns["doc_id"] = data.doc_ids
@@ -187,6 +192,7 @@ class _Scorer:
 
     def _scores(self, batch: RowBatch, first_query: int) -> FloatArray:
         place = {} if self.ranker.by_row else {"first_query": first_query}
+        self.watch.look(batch.features)
         try:
             return self.ranker.score_rows(batch.features, batch.offsets, device=self.device, **place)
         except UnscorableRowError as error:

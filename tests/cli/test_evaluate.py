@@ -88,9 +88,7 @@ def test_refusals_are_in_the_words_of_the_shell(run: Run, letor: Path) -> None:
     assert "has no labels" in refused
     description = Path("ranker/ranker.json")
     description.write_bytes(b"\xff" + description.read_bytes())
-    assert "ranker/ranker.json: not JSON: it is not text in UTF-8 (byte 0)." in _line(
-        run("score", "ranker", "-f", letor, "-o", "a.csv").err
-    )
+    assert "ranker/ranker.json: not JSON" in _line(run("score", "ranker", "-f", letor, "-o", "a.csv").err)
 
 
 def _line(text: str) -> str:

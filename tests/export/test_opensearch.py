@@ -61,14 +61,12 @@ class TestLinear:
 
     def test_it_says_what_the_scaling_is(self) -> None:
         ranker = LINEAR["standard"]()
-        model = model_of(exported(ranker))
-        norm = model["feature_normalizers"]["bm25"]["standard"]
-        assert norm["mean"] == pytest.approx(made.FEATURES[:, 0].mean(), rel=1e-5)
-        assert norm["standard_deviation"] == pytest.approx(made.FEATURES[:, 0].std(), rel=1e-5)
-        assert json.loads(model["definition"])["bm25"] == pytest.approx(0.1)
-        ranged = model_of(exported(LINEAR["minmax"]()))["feature_normalizers"]["clicks"]["min_max"]
-        assert ranged == {"minimum": made.FEATURES[:, 3].min(), "maximum": made.FEATURES[:, 3].max()}
-        assert "feature_normalizers" not in model_of(exported(LINEAR["unscaled"]()))
+        written = exported(ranker)
+        center, factor = (float(ranker.scaling.parameters[name][0]) for name in ("center", "factor"))
+        (first, *_) = json.loads(written.files["scaling.json"])["features"]
+        assert (first["name"], first["template"]) == ("bm25_scaled", f"(bm25 - {center!r}) * {factor!r}")
+        assert json.loads(model_of(written)["definition"])["bm25_scaled"] == pytest.approx(0.1)
+        assert "scaling.json" not in exported(LINEAR["unscaled"]()).files
 
     def test_the_intercept_is_left_out_and_named(self) -> None:
         written = exported(LINEAR["unscaled"]())
@@ -91,7 +89,7 @@ class TestLinear:
         ranker = made.linear(scaling=scaling.fit("standard:clip=none", features), coefficients=[1.0, 5.0, 0.0, 2.0])
         written = exported(ranker)
         model = model_of(written)
-        assert json.loads(model["definition"]).keys() == {"bm25", "clicks"} == model["feature_normalizers"].keys()
+        assert json.loads(model["definition"]).keys() == {"bm25_scaled", "clicks_scaled"}
         assert "2 of 4 features are to be defined; the others need no definition" in written.notes
         assert written.to_fill == {"featureset.json": ["bm25", "clicks"]}
         assert compared(ranker, tricky.tricky(made.FEATURES)).swapped == 0
@@ -109,14 +107,13 @@ class TestLinear:
             assert compared(ranker, values).largest < 1e-5
 
     @pytest.mark.parametrize("rule", CLIPPED)
-    def test_what_normalizers_cannot_say_derived_features_do(self, rule: str) -> None:
+    def test_derived_features_scale(self, rule: str) -> None:
         ranker = made.linear(rule, **GENTLE)
         found = compared(ranker, tricky.tricky(made.FEATURES))
         assert found.largest <= 5e-7 * max(found.scale, 1)
         assert found.swapped == 0
         written = exported(ranker)
         assert written.losses == ()
-        assert "feature_normalizers" not in model_of(written)
         readme = written.files["README.md"].decode()
         assert (
             readme.index("@featureset.json") < readme.index("_addfeatures?merge=true") < readme.index('_createmodel"')

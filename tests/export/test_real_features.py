@@ -19,7 +19,7 @@ def test_scores_and_order(name: str, to: str, bound: float, tmp_path: Path) -> N
     data = cr.load(name)[:150]
     for model in (Linear(), MLP(hidden=(16,), epochs=1, validation=0.0), Trees(rounds=10, validation=0.0)):
         ranker = cr.Oracle(model=model).fit(data).ranker_
-        found = export_ranker(ranker, to, tmp_path / type(model).__name__, check=data).parity
+        found = export_ranker(ranker, to, tmp_path / f"{type(model).__name__}.{to}", check=data).parity
         assert found is not None
         assert found.largest <= bound * max(found.scale, 1)
         assert found.swapped == 0

@@ -12,7 +12,8 @@ import pytest
 from numpy.typing import NDArray
 
 from cldrank import scaling
-from cldrank.errors import DataError, UsageError
+from cldrank.data.dataset import RankingDataset
+from cldrank.errors import DataError, MissingValueError, UsageError
 from cldrank.export import Exported, ExportFormat, ExportRequest, export_ranker, shipping
 from cldrank.export.replay import NamedTable
 from cldrank.rankers import LinearRanker, Ranker
@@ -253,3 +254,18 @@ def test_a_version_where_there_are_none_is_refused(tmp_path: Path) -> None:
 def test_names_that_say_nothing_are_refused(name: str, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="`name` must be printable text"):
         export_ranker(made.linear(), "json", tmp_path / "out.json", name=name)
+
+
+def test_a_file_without_an_ending_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"name it onnx-x\.onnx"):
+        export_ranker(made.linear(), "onnx", f"{tmp_path}/onnx-x/")
+    assert not list(tmp_path.iterdir())
+
+
+def test_missing_values_for_a_ranker_without_use_for_them_are_named_with_the_remedy(tmp_path: Path) -> None:
+    table = made.FEATURES.copy()
+    table[3, 1] = np.nan
+    data = RankingDataset.from_arrays(table, np.arange(300) // 7, feature_names=made.NAMES, missing="keep")
+    with pytest.raises(MissingValueError, match="feature 'pagerank' of row 3.*`missing=0`"):
+        export_ranker(made.linear(), "json", tmp_path / "model.json", check=data)
+    assert not list(tmp_path.iterdir())

@@ -45,7 +45,7 @@ def _case_ranker(seeds: Path, place: Path, random: Random) -> Path:
         tree["files_sha256"][name] = hashlib.sha256((target / name).read_bytes()).hexdigest()
         description.write_text(json.dumps(tree))
     elif random.random() < 0.2:
-        queries = target / "queries.safetensors"
+        queries = target / "training.safetensors"
         queries.write_bytes(mutate_bytes(queries.read_bytes(), random))
         tree = json.loads(description.read_text())
         tree["files_sha256"][queries.name] = hashlib.sha256(queries.read_bytes()).hexdigest()
@@ -100,7 +100,7 @@ def _case_start(seeds: Path, place: Path, random: Random) -> Path:
     target = place / name
     shutil.rmtree(target, ignore_errors=True)
     shutil.copytree(seeds / name, target)
-    file = target / "start.safetensors"
+    file = target / "training.safetensors"
     if random.random() < 0.4:
         file.write_bytes(mutate_bytes(file.read_bytes(), random))
     else:

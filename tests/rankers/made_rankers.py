@@ -9,18 +9,20 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 import safetensors.numpy
 import torch
 import xgboost
 from numpy.typing import NDArray
 from torch import nn
 
-from cldrank import scaling
+from cldrank import feature_blocks, scaling
 from cldrank.data.dataset import RankingDataset
 from cldrank.models import MLP
 from cldrank.rankers import BordaRanker, LinearRanker, ModuleRanker, NetworkRanker, Provenance, TreeRanker
-from cldrank.rankers.from_torch import ranker_of
+from cldrank.rankers import trees as tree_rankers
 from cldrank.rankers.provenance import ClicksRecord, CurveRecord, EvaluationRecord, FitRecord, MethodRecord
+from cldrank.rankers.torch_module import ranker_of
 
 NAMES = ("bm25", "pagerank", "länge", "clicks")
 FEATURES = np.random.default_rng(0).lognormal(0, 2, (300, 4)).astype(np.float32)
@@ -114,6 +116,15 @@ def dataset(features: NDArray[Any] = FEATURES, names: tuple[str, ...] = NAMES) -
 
 
 RANKERS: dict[str, Callable[[], Any]] = {"network": network, "module": module, "borda": borda, "trees": trees}
+
+
+def in_blocks(ranker: Any, features: Any, rows: int) -> NDArray[np.float64]:
+    """The scores of a ranker that reads features in blocks of so many rows."""
+    with pytest.MonkeyPatch.context() as patched:
+        for module in (feature_blocks, tree_rankers):
+            patched.setattr(module, "_BLOCK_VALUES", rows * len(ranker.feature_names))
+        scores: NDArray[np.float64] = ranker.predict(features)
+    return scores
 
 
 def rewrite(folder: Path, description: dict[str, Any], tensors: dict[str, NDArray[Any]] | bytes) -> None:

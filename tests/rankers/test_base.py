@@ -9,8 +9,8 @@ from made_rankers import (
     FEATURES,
     NAMES,
     dataset,
+    in_blocks,
     linear,
-    nested,
 )
 
 from cldrank.data.query_hash import hashes_of
@@ -112,7 +112,7 @@ def test_a_value_that_is_not_finite_is_refused_with_its_row() -> None:
     features = FEATURES.copy()
     features[250, 1] = np.nan
     with pytest.raises(DataError, match=r"feature 'pagerank' of row 250 .* is nan"):
-        linear().predict(features, block_rows=100)
+        in_blocks(linear(), features, 100)
 
 
 @pytest.mark.parametrize("method", ["standard", None])
@@ -123,18 +123,4 @@ def test_scores_that_are_not_finite_are_refused_with_their_row(method: str | Non
         ordinary[:] = ranker.scaling.parameters["center"]
     ordinary[2] = 1e30
     with pytest.raises(DataError, match=r"the score of row 2 \(counted from 0\) is inf"):
-        ranker.predict(ordinary, block_rows=2)
-
-
-@pytest.mark.parametrize(
-    "wrong",
-    [{"rows": "3"}, {"rows": True}, {"synthetic": 1}, {"parameters": {"l2": np.nan}}, {"parameters": {"l2": {1}}}],
-)
-def test_a_provenance_that_json_cannot_hold_is_refused(wrong: dict[str, Any]) -> None:
-    with pytest.raises(DataError, match="provenance"):
-        Provenance(**wrong)
-
-
-def test_a_provenance_that_is_nested_too_deeply_is_refused() -> None:
-    with pytest.raises(DataError, match="provenance"):
-        Provenance(parameters={"deep": nested(5000)})
+        in_blocks(ranker, ordinary, 2)

@@ -12,6 +12,7 @@ from made_rankers import (
     RANKERS,
     borda,
     dataset,
+    in_blocks,
     module,
     network,
     weights,
@@ -26,7 +27,7 @@ from cldrank.rankers import BordaRanker, Layer, NetworkRanker
 def test_equal_rows_get_equal_scores_wherever_they_lie(name: str) -> None:
     ranker = RANKERS[name]()
     copies = np.repeat(FEATURES[:3], 203, axis=0)
-    scores = [ranker.predict(copies, block_rows=size).reshape(3, 203) for size in (1, 2, 7, 100, None)]
+    scores = [in_blocks(ranker, copies, size).reshape(3, 203) for size in (1, 2, 7, 100, 1000)]
     for row in range(3):
         assert len(np.unique([found[row] for found in scores])) == 1
 
@@ -35,7 +36,7 @@ def test_equal_rows_get_equal_scores_wherever_they_lie(name: str) -> None:
 def test_a_score_depends_on_its_row_alone(name: str) -> None:
     ranker = RANKERS[name]()
     order = np.random.default_rng(1).permutation(len(FEATURES))
-    np.testing.assert_array_equal(ranker.predict(FEATURES[order], block_rows=11), ranker.predict(FEATURES)[order])
+    np.testing.assert_array_equal(in_blocks(ranker, FEATURES[order], 11), ranker.predict(FEATURES)[order])
     np.testing.assert_array_equal(ranker.predict(dataset()), ranker.predict(FEATURES))
 
 

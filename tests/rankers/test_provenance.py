@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from made_rankers import ORIGIN, dataset, linear
+from made_rankers import ORIGIN, dataset, linear, nested
 
 import cldrank as cr
 from cldrank.errors import DataError
 from cldrank.rankers import Provenance
-from cldrank.rankers.provenance import CurveRecord, FitRecord, plain_parameters
+from cldrank.rankers.provenance import plain_parameters
 
 
 def test_it_comes_back_from_json() -> None:
@@ -24,16 +25,29 @@ def test_it_comes_back_from_json() -> None:
     assert Provenance.from_json({}) == Provenance()
 
 
-def test_lists_and_numbers_of_numpy_become_plain() -> None:
-    found = CurveRecord([1.0, 0.5], "given", clipped=[2])  # type: ignore[arg-type]
-    assert found == CurveRecord((1.0, 0.5), "given", clipped=(2,))
+def test_numbers_of_numpy_become_plain() -> None:
     assert plain_parameters({"l2": np.float32(0.5), "hidden": (4, 2)}) == {"l2": 0.5, "hidden": [4, 2]}
 
 
-@pytest.mark.parametrize("wrong", [{"status": None}, {"steps": True}, {"loss": float("inf")}, {"constant": "abc"}])
+@pytest.mark.parametrize("wrong", [{"status": None}, {"steps": True}, {"loss": 1e999}, {"constant": "abc"}])
 def test_a_record_of_other_values_is_refused(wrong: dict[str, Any]) -> None:
-    with pytest.raises(DataError, match=f"{next(iter(wrong))} of the diagnostics must be"):
-        FitRecord(**{"status": "converged", "steps": 1, **wrong})
+    with pytest.raises(DataError, match=next(iter(wrong))):
+        Provenance.from_json({"diagnostics": {"status": "converged", "steps": 1, **wrong}})
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"rows": "3"},
+        {"rows": True},
+        {"data": "\ud800"},
+        *({"parameters": {"l2": value}} for value in (np.nan, {1}, nested(5000))),
+    ],
+)
+def test_one_that_could_not_be_loaded_is_not_saved(wrong: dict[str, Any], tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="cannot be"):
+        linear(provenance=Provenance(**wrong)).save(tmp_path / "ranker")
+    assert not (tmp_path / "ranker").exists()
 
 
 def test_places_in_memory_are_left_out() -> None:

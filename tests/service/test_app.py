@@ -19,6 +19,8 @@ from cldrank import segments
 from cldrank.rankers import LinearRanker
 from cldrank.scaling import fit
 from cldrank.service import app as app_module
+from cldrank.service import requests as requests_module
+from cldrank.service import served as served_module
 from cldrank.service.served import ranker_fingerprint
 
 Client = Callable[..., Any]
@@ -86,7 +88,8 @@ def test_whole_numbers_and_nothing_in_arrow(client: Client) -> None:
 def test_a_large_body_is_ranked_in_a_thread_alike(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     service = client()
     expected = ask(service, features=ROWS).json()
-    monkeypatch.setattr(app_module, "_IN_LOOP", 100)
+    monkeypatch.setattr(app_module, "LARGE", 100)
+    monkeypatch.setattr(requests_module, "LARGE", 100)
     assert ask(service, features=ROWS).json() == expected
     assert ask(service, features=[[1]] * 100).status_code == 422
 
@@ -250,6 +253,22 @@ def test_every_example_of_the_description_works_as_it_is(client: Client) -> None
                 assert service.call(method.upper(), path).status_code not in (404, 405, 500)
 
 
+def test_a_feature_unlike_the_training_data_is_logged_once_and_counted(
+    client: Client, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(served_module, "_JUDGED", 200)
+    service = client(made_rankers.linear().with_ranges(made_rankers.FEATURES))
+    usual, other = made_rankers.FEATURES[:200].copy(), made_rankers.FEATURES[:200].copy()
+    other[:, 1] *= 100
+    for _ in range(110):
+        ask(service, features=usual.tolist())
+    assert "cldrank_unlike_training_total{" not in service.get("/metrics").text
+    for _ in range(210):
+        ask(service, features=other.tolist())
+    assert re.search(r'cldrank_unlike_training_total{feature="pagerank"} \d.0', service.get("/metrics").text)
+    assert caplog.text.count("the feature pagerank goes from") == 1
+
+
 # -- reloading -----------------------------------------------------------------------------------------------------
 
 
@@ -287,6 +306,7 @@ def test_a_broken_ranker_is_refused_and_the_old_one_stays(
         refused = service.post("/reload", headers=BEARER)
         assert refused.status_code == 409
         assert words in refused.json()["error"]
+        assert str(tmp_path) not in refused.text
         assert words in caplog.text
         assert ask(service, features=ROWS).json() == old
     (tmp_path / "module").rename(tmp_path / "set aside")
@@ -312,6 +332,7 @@ def test_a_reload_needs_the_token(client: Client) -> None:
     for header in (
         {},
         {"Authorization": TOKEN},
+        {"Authorization": f"Basic {TOKEN}"},
         {"Authorization": f"Bearer {TOKEN}x"},
         {"Authorization": f"Bearer {TOKEN[:-1]}"},
         {"Authorization": "Bearer "},

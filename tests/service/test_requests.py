@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
+from cldrank.service import requests as requests_module
 from cldrank.service.requests import RankRequest, RequestError, RequestReader
 
 NAMES = ("bm25", "age", "url length")
@@ -26,6 +27,15 @@ def read(body: Any, reader: RequestReader = READER) -> RankRequest:
 
 def named(*values: Any, **more: Any) -> dict[str, Any]:
     return {"id": "d1", "features": dict(zip(NAMES, values, strict=False)), **more}
+
+
+def outcome(reader: RequestReader, body: bytes) -> Any:
+    """What is read, or that it is refused."""
+    try:
+        request = reader.read_json(body)
+    except RequestError:
+        return None
+    return request.ids, request.table.tobytes(), request.query_id, request.top
 
 
 class TestJson:
@@ -145,6 +155,56 @@ class TestJson:
         _, peak = tracemalloc.get_traced_memory()
         tracemalloc.stop()
         assert peak < 3 * len(body)
+
+    @pytest.mark.parametrize(
+        "body",
+        [
+            b'{"ids":[' + b'"ab",' * 900_000 + b'""]}',
+            b'{"feature_names":[' + b'"ab",' * 900_000 + b'""]}',
+            b'{"ids":[],"ids":[' + b"999," * 900_000 + b"1]}",
+            b'{"ids":[1],"features":[' + b",".join([b"[" + b",".join([b"1"] * 300) + b"]"] * 9000) + b"]}",
+            b'{"features":' + b"[" * (1 << 22),
+            b'{"top":' + b"9" * (1 << 22) + b"}",
+        ],
+        ids=["texts", "names", "whole numbers", "rows", "nesting", "digits"],
+    )
+    def test_nor_does_one_for_a_ranker_of_many_features(self, body: bytes) -> None:
+        reader = RequestReader(tuple(f"f{place}" for place in range(300)))
+        tracemalloc.start()
+        with pytest.raises(RequestError):
+            reader.read_json(body)
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert peak < 7 * len(body)
+
+    @pytest.mark.parametrize("takes_missing", [False, True])
+    def test_a_large_body_is_read_as_a_small_one_is(self, takes_missing: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+        reader = RequestReader(NAMES, takes_missing)
+        rows = np.random.default_rng(0).normal(size=(99, 3)).tolist()
+        bodies: list[Any] = [
+            {"features": rows, "ids": list(range(99)), "top": 3, "query_id": "q"},
+            {"features": rows, "feature_names": NAMES[::-1]},
+            {"features": [], "ids": []},
+            {"features": None, "candidates": [named(1, 2, 3)]},
+            {"features": 5},
+            {"features": "[[1, 2, 3]]"},
+            {"features": {"a": [1, 2, 3]}},
+            {"features": [*rows, [1, 2]]},
+            {"features": [*rows, 7, [1, 2, 3]]},
+            {"features": [*rows, ["],", 1, 2]]},
+            {"features": [[rows]]},
+            {"features": [*rows, [1, None, 2]]},
+            {"ids": ["a"]},
+            {"unknown": 1},
+        ]
+        spaced = [json.dumps(body, indent=1).encode() for body in bodies]
+        texts = [*spaced, *(json.dumps(body, separators=(",", ":")).encode() for body in bodies)]
+        small = [outcome(reader, text) for text in texts]
+        monkeypatch.setattr(requests_module, "LARGE", 0)
+        monkeypatch.setattr(requests_module, "_CHUNK", 200)
+        assert [outcome(reader, text) for text in texts] == small
+        with pytest.raises(RequestError, match=r"\$\.features\[\d+:\]\[\d+\]"):
+            reader.read_json(json.dumps({"features": [*rows, [1, "2", 3]]}).encode())
 
     def test_commas_and_brackets_in_ids_are_not_values(self) -> None:
         ids = ["[{," * 20_000, '\\"[{,' * 1_000]
@@ -291,6 +351,7 @@ class TestArrow:
             with pytest.raises(RequestError, match="not an Arrow IPC stream"):
                 read_arrow(damaged)
 
+    @example([(140, 128)])  # a name of a column that is not text
     @given(st.lists(st.tuples(st.integers(0, len(WHOLE) - 1), st.integers(0, 255)), min_size=1, max_size=4))
     def test_a_damaged_stream_is_read_or_refused(self, changes: list[tuple[int, int]]) -> None:
         content = bytearray(WHOLE)

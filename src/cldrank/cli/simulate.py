@@ -270,12 +270,10 @@ def _production(production: str, dataset: RankingDataset) -> tuple[NDArray[Any],
         return dataset.features[:, dataset.feature_names.index(name)], {"kind": "column", "source": name}
     recover_folder(production)
     if Path(production).is_dir():
-        from dataclasses import asdict
-
         from cldrank.rankers import load_ranker
 
         ranker = load_ranker(production)
-        return ranker.predict(dataset), {"kind": "ranker", "source": production, **asdict(ranker.provenance)}
+        return ranker.predict(dataset), {"kind": "ranker", "source": production, **ranker.provenance.as_dict()}
     from cldrank.data.scores import load_scores
 
     return load_scores(production, dataset), {"kind": "scores", "source": production}

@@ -2,6 +2,7 @@
 
 from cldrank.documents.document import (
     Block,
+    Code,
     Details,
     Document,
     Facts,
@@ -22,7 +23,7 @@ from cldrank.documents.svg import picture
 from cldrank.documents.text import markdown_pictures, render_markdown, render_terminal, terminal_text
 
 __all__ = [
-    "Axis", "Block", "Details", "Document", "Facts", "Figure", "Heading", "HeatMap", "Link", "Look", "Mono",
+    "Axis", "Block", "Code", "Details", "Document", "Facts", "Figure", "Heading", "HeatMap", "Link", "Look", "Mono",
     "Notice", "Panels", "Paragraph", "Point", "Series", "Severity", "Strong", "Table", "left_out", "looks",
     "markdown_pictures", "picture", "render_html", "render_markdown", "render_notebook", "render_terminal",
     "terminal_text", "visible",

@@ -121,6 +121,14 @@ class Table:
 
 
 @dataclass(frozen=True)
+class Code:
+    """Lines to copy, in a `language`."""
+
+    text: str
+    language: str
+
+
+@dataclass(frozen=True)
 class Details:
     """Blocks that are folded away at first."""
 
@@ -128,7 +136,7 @@ class Details:
     blocks: Sequence[Block]
 
 
-Block = Heading | Paragraph | Notice | Facts | Table | Details | Figure | HeatMap | Panels
+Block = Heading | Paragraph | Code | Notice | Facts | Table | Details | Figure | HeatMap | Panels
 
 
 @dataclass(frozen=True)

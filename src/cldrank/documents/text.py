@@ -56,6 +56,8 @@ def _markdown(block: doc.Block, names: Iterator[str]) -> list[str]:
             return [f"{'#' * block.level} {escaped(block.text)}"]
         case doc.Paragraph():
             return [_inline(block.text)]
+        case doc.Code():
+            return [code_block(block.text, block.language)]
         case doc.Notice():
             title = f"**{escaped(block.title)}** " if block.title else ""
             text = f"{title}{_inline(block.text)} {_inline(block.advice)}".rstrip()
@@ -172,8 +174,8 @@ def _print(block: doc.Block, console: Console) -> None:
     match block:
         case doc.Heading():
             _line(console, doc.Strong(f"\n{block.text}"))
-        case doc.Paragraph():
-            _line(console, block.text, "dim" if block.quiet else "")
+        case doc.Paragraph() | doc.Code():
+            _line(console, block.text, "dim" if isinstance(block, doc.Paragraph) and block.quiet else "")
         case doc.Notice(large=True):
             _line(console, ["\n", *pieces(block.text)], f"bold {_COLOURS[block.severity]}")
         case doc.Notice():

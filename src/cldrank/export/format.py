@@ -289,5 +289,5 @@ def placeholder_query(parameter: str, *, zero_elsewhere: bool) -> dict[str, Any]
 
 def rendered(template: str, **context: Any) -> bytes:
     """A file from a template, that of all READMEs where a format has none; texts are escaped as Markdown needs it."""
-    found = markdown_templates("cldrank.export").select_template([f"{template}.jinja", "README.md.jinja"])
-    return found.render(version=__version__, **context).encode()
+    chosen = markdown_templates("cldrank.export").select_template([f"{template}.jinja", "README.md.jinja"])
+    return chosen.render(version=__version__, **context).encode()

@@ -65,9 +65,10 @@ class Parity:
         ours, theirs = np.asarray(own, dtype=np.float64), np.asarray(engine, dtype=np.float64)
         swapped = tied = 0
         for start, end in zip(offsets[:-1], offsets[1:], strict=True):
-            one, other = ours[start:end], theirs[start:end]
-            for place in range(len(one) - 1):  # one row of the table of pairs at a time: a query may be long
-                first, second = np.sign(one[place] - one[place + 1 :]), np.sign(other[place] - other[place + 1 :])
+            own_scores, other = ours[start:end], theirs[start:end]
+            for place in range(len(other) - 1):  # one row of the table of pairs at a time: a query may be long
+                first = np.sign(own_scores[place] - own_scores[place + 1 :])
+                second = np.sign(other[place] - other[place + 1 :])
                 swapped += int(np.count_nonzero(~(first * second >= 0)))  # NaN compares with nothing
                 tied += int(np.count_nonzero((first == 0) != (second == 0)))
         return cls(
@@ -111,9 +112,9 @@ class Shipment:
     >>> import tempfile
     >>> from cldrank import scaling
     >>> from cldrank.rankers import LinearRanker
-    >>> one = LinearRanker(feature_names="ab", scaling=scaling.fit(None, [[1, 2]]), coefficients=[1, 2])
+    >>> ranker = LinearRanker(feature_names="ab", scaling=scaling.fit(None, [[1, 2]]), coefficients=[1, 2])
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     export_ranker(one, "solr", f"{folder}/solr").target
+    ...     export_ranker(ranker, "solr", f"{folder}/solr").target
     'Solr 10.0'
     """
 
@@ -161,9 +162,9 @@ def export_ranker(
     >>> from cldrank import scaling
     >>> from cldrank.rankers import LinearRanker
     >>> data = RankingDataset.from_arrays([[3, 1], [1, 2], [0, 9]], [1, 1, 1], feature_names="ab")
-    >>> one = LinearRanker(feature_names="ab", scaling=scaling.fit(None, data.features), coefficients=[1, 2])
+    >>> ranker = LinearRanker(feature_names="ab", scaling=scaling.fit(None, data.features), coefficients=[1, 2])
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     shipped = export_ranker(one, "json", f"{folder}/ranker.json", check=data)
+    ...     shipped = export_ranker(ranker, "json", f"{folder}/ranker.json", check=data)
     >>> shipped
     Shipment(JSON, in ...ranker.json; 3 rows of 1 query: largest difference 0 (scores up to 18), no two candidates
     change order)
@@ -180,6 +181,10 @@ def export_ranker(
     exported = engine.export(ranker, request)
     exported = replace(exported, notes=(*exported.notes, *_warnings(engine, request, check)))
     path = Path(out)
+    if engine.one_file and not path.suffix:
+        raise UsageError(
+            f"{path} has no ending, and {engine.label} is one file; name it {path.name}.{engine.name}, say."
+        )
     kept = {} if engine.one_file else _completed(path, engine, request, exported)
     parity = None if check is None else _checked(ranker, engine, request, exported, check)
     if engine.one_file:

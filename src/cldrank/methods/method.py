@@ -197,6 +197,7 @@ class Method(Learner, ABC):
         earlier = self.ranker_.trained_on  # of a network that began with another ranker, which had learned from these
         learned = evidence.learned_queries
         self.ranker_ = self.ranker_.with_queries(learned if earlier is None else np.union1d(learned, earlier))
+        self.ranker_ = self.ranker_.with_ranges(features)
         used = evidence.given_propensities
         self._describe(
             clicks=None if evidence.given_clicks is None else clicks_record(evidence.given_clicks),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from cldrank.clicks.table import ClickTable
@@ -68,13 +67,13 @@ def clicks_record(clicks: ClickTable) -> ClicksRecord:
 def curve_record(used: Curve) -> CurveRecord:
     """The curve that clicks were corrected by, with its intervals; of several segments, that of each."""
     if isinstance(used, SegmentPropensities):
-        segments = {name: asdict(curve_record(rho)) for name, rho in used.items()}
+        segments = {name: curve_record(rho) for name, rho in used.items()}
         return CurveRecord(values=(), origin=used.origin, segments=segments)
     if isinstance(used, AffineClicks):
         low, high = used.interval("slope") if used.confidence is not None else (None, None)
         return CurveRecord(
-            values=used.slope.tolist(),
-            base=used.base.tolist(),
+            values=tuple(used.slope.tolist()),
+            base=tuple(used.base.tolist()),
             origin=used.origin,
             estimator=None if used.confidence is None else "TrustBias",
             low=_numbers(low),
@@ -83,7 +82,7 @@ def curve_record(used: Curve) -> CurveRecord:
             notes=used.notes,
         )
     return CurveRecord(
-        values=used.values.tolist(),
+        values=tuple(used.values.tolist()),
         origin=used.origin,
         estimator=used.method,
         low=_numbers(used.low),
@@ -122,7 +121,7 @@ def fit_record(fit: Fit) -> FitRecord:
 
 
 def _numbers(values: Any) -> Any:
-    return None if values is None else values.tolist()
+    return None if values is None else tuple(values.tolist())
 
 
 def _finite(value: float | None) -> float | None:

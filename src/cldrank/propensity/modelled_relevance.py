@@ -224,7 +224,7 @@ class DualLearning(ModelledRelevance):
         """Train on the log, and on `refits` logs of resampled queries, each from its own seed."""
         from scipy.stats import t
 
-        from cldrank.rankers.from_torch import ranker_of
+        from cldrank.rankers.torch_module import ranker_of
 
         logs, network = self._train(shown, self.seed, np.ones(shown.cells.n_groups))
         weights = draw_weights(shown.cells.n_groups, self.refits, self.seed)

@@ -1,21 +1,19 @@
 """Rankers: what a fit leaves behind. A scaling and a scorer, which can score, be saved, and be loaded again.
 
 A saved ranker is a folder: `ranker.json` says what it is, `weights.safetensors` holds its numbers, boosted trees lie in
-`model.json`, as XGBoost writes them, `queries.safetensors` tells by their hashes which queries it was trained on, and
-`README.md` is its model card.
+`model.json`, as XGBoost writes them, `training.safetensors` remembers what it was trained on, and `README.md` is its
+model card.
 Loading reads data only; nothing in a folder can make code run.
 """
 
 from cldrank.rankers.base import Ranker
 from cldrank.rankers.base import ScalingRanker as ScalingRanker
 from cldrank.rankers.base import check_features as check_features
-from cldrank.rankers.blend import BlendRanker, blended
-from cldrank.rankers.borda import BordaRanker
 from cldrank.rankers.card import model_card
 from cldrank.rankers.explaining import Contributions, Importance
 from cldrank.rankers.files import check_replaceable as check_replaceable
 from cldrank.rankers.files import load_ranker, record_evaluation
-from cldrank.rankers.group import GroupRanker
+from cldrank.rankers.groups import BlendRanker, BordaRanker, GroupRanker, blended
 from cldrank.rankers.linear import LinearRanker
 from cldrank.rankers.network import Layer as Layer
 from cldrank.rankers.network import NetworkRanker

@@ -21,12 +21,14 @@ from cldrank.feature_blocks import as_table
 from cldrank.rankers.devices import is_cpu
 from cldrank.rankers.explaining import Contributions
 from cldrank.rankers.provenance import Measured, Provenance
+from cldrank.rankers.ranges import Ranges, check_ranges, training_ranges
 from cldrank.scaling import Scaling
 from cldrank.wording import count, kind_of, some
 
 Weights = dict[str, NDArray[Any]]
 Config = dict[str, Any]
-Scorer = Callable[[NDArray[np.float32]], NDArray[np.float64]]
+Floats = NDArray[np.float64]
+Scorer = Callable[[NDArray[np.float32]], Floats]
 
 _DEVICE_VALUES = 1 << 22  # of a block of features on a GPU
 
@@ -40,6 +42,7 @@ class Ranker(ABC):
     feature_names   what it scores, by name and in order
     provenance      where it comes from
     trained_on      sorted hashes of the queries that it was trained on, see `cldrank.data.query_hash`; None if unknown
+    ranges          of its features in training, see `cldrank.rankers.ranges`; None if unknown
     start           what a later fit can begin with beside the scores, such as the model of selection: named arrays
 
     >>> import cldrank as cr
@@ -55,6 +58,7 @@ class Ranker(ABC):
     feature_names: tuple[str, ...]
     provenance: Provenance = field(default_factory=Provenance)
     trained_on: Hashes | None = None
+    ranges: Ranges | None = None
     start: Mapping[str, NDArray[Any]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -63,14 +67,7 @@ class Ranker(ABC):
             object.__setattr__(self, "trained_on", check_hashes(self.trained_on))
 
     @abstractmethod
-    def score_rows(
-        self,
-        table: NDArray[Any],
-        offsets: IntArray | None = None,
-        *,
-        block_rows: int | None = None,
-        device: str | None = None,
-    ) -> NDArray[np.float64]:
+    def score_rows(self, table: NDArray[Any], offsets: IntArray | None = None, *, device: str | None = None) -> Floats:
         """One score per row of a table with the right features; `offsets` say which rows belong to one query."""
 
     @abstractmethod
@@ -79,9 +76,7 @@ class Ranker(ABC):
 
     @classmethod
     @abstractmethod
-    def from_state(
-        cls, config: Config, weights: Weights, *, feature_names: tuple[str, ...], provenance: Provenance
-    ) -> Self:
+    def from_state(cls, config: Config, weights: Weights, **parts: Any) -> Self:
         """The ranker that gave this state; anything that it cannot have given is refused."""
 
     @overload
@@ -90,7 +85,6 @@ class Ranker(ABC):
         features: RankingDataset | NDArray[Any] | Sequence[Any],
         *,
         feature_names: Sequence[str] | None = ...,
-        block_rows: int | None = ...,
         device: str | None = ...,
     ) -> NDArray[np.float64]: ...
     @overload
@@ -99,7 +93,6 @@ class Ranker(ABC):
         features: Any,
         *,
         feature_names: Sequence[str] | None = ...,
-        block_rows: int | None = ...,
         device: str | None = ...,
     ) -> Any: ...
     def predict(
@@ -107,7 +100,6 @@ class Ranker(ABC):
         features: Any,
         *,
         feature_names: Sequence[str] | None = None,
-        block_rows: int | None = None,
         device: str | None = None,
     ) -> Any:
         """One score per row, in the order of the rows given; memory beyond the result is bounded by the block.
@@ -123,7 +115,7 @@ class Ranker(ABC):
         device   where networks and trees compute: cpu, or cuda for a GPU
         """
         table, offsets = self._table_of(features, feature_names)
-        scores = self.score_rows(table, offsets, block_rows=block_rows, device=device)
+        scores = self.score_rows(table, offsets, device=device)
         if not _may_be_frame(features):
             return scores
         from cldrank.data.table_rows import as_series
@@ -146,6 +138,8 @@ class Ranker(ABC):
     def _table_of(self, features: Any, feature_names: Sequence[str] | None) -> tuple[NDArray[Any], IntArray | None]:
         """The table to score, and which rows belong to one query; refused where the features are not the ranker's."""
         if isinstance(features, RankingDataset):
+            if not self.takes_missing:
+                features.check_complete(kind_of(self))
             table: NDArray[Any] = features.features
             names: Sequence[str] | None = features.feature_names
             offsets: IntArray | None = features.offsets
@@ -187,6 +181,22 @@ class Ranker(ABC):
     def with_queries(self, hashes: Hashes) -> Self:
         """The same ranker, which remembers the queries that it was trained on by their hashes, sorted."""
         return self._with(trained_on=check_hashes(hashes))
+
+    def with_ranges(self, features: Any) -> Self:
+        """The same ranker, which remembers the range of each feature in these, its training data."""
+        return self._with(ranges=training_ranges(features))
+
+    def with_training(self, arrays: Weights) -> Self:
+        """The same ranker with what a file remembers of its training: queries, ranges, and what a fit begins with."""
+        known = dict(arrays)
+        if "trained_on" in known:
+            known["trained_on"] = check_hashes(known["trained_on"])
+        if "ranges" in known:
+            known["ranges"] = check_ranges(known["ranges"], len(self.feature_names))
+        start = {name: known.pop(name) for name in arrays if name.startswith("start.")}
+        if unknown := known.keys() - {"trained_on", "ranges"}:
+            raise DataError(f"the training of a ranker has no array {min(unknown)!r}.")
+        return self._with(start={name.removeprefix("start."): array for name, array in start.items()}, **known)
 
     def with_start(self, **arrays: NDArray[Any]) -> Self:
         """The same ranker with arrays that a later fit can begin with."""
@@ -248,19 +258,11 @@ class ScalingRanker(Ranker):
     def from_scorer(cls, config: Config, weights: Weights, **parts: Any) -> Self:
         """The ranker with the scorer that gave this state; `parts` are feature names, scaling and provenance."""
 
-    def score_rows(
-        self,
-        table: NDArray[Any],
-        offsets: IntArray | None = None,
-        *,
-        block_rows: int | None = None,
-        device: str | None = None,
-    ) -> NDArray[np.float64]:
+    def score_rows(self, table: NDArray[Any], offsets: IntArray | None = None, *, device: str | None = None) -> Floats:
         """One score per row, block by block; queries do not matter."""
         del offsets
         scores = np.empty(len(table), dtype=np.float64)
-        if not is_cpu(device) and block_rows is None:
-            block_rows = max(1, _DEVICE_VALUES // max(len(self.feature_names), 1))
+        block_rows = None if is_cpu(device) else max(1, _DEVICE_VALUES // max(len(self.feature_names), 1))
         score = self._scorer(device)
         with np.errstate(over="ignore", invalid="ignore"):  # what overflows is refused below
             for rows, block in self.scaling.blocks(table, block_rows=block_rows, names=self.feature_names):
@@ -298,14 +300,11 @@ class ScalingRanker(Ranker):
         return {"scaling": scaling, "scorer": scorer}, weights
 
     @classmethod
-    def from_state(
-        cls, config: Config, weights: Weights, *, feature_names: tuple[str, ...], provenance: Provenance
-    ) -> Self:
+    def from_state(cls, config: Config, weights: Weights, **parts: Any) -> Self:
         """The ranker from the states of scaling and scorer."""
-        parts = split_weights(weights, ("scaling", "scorer"))
-        scaling = Scaling.from_state(member(config, "scaling", dict), parts["scaling"])
-        own: dict[str, Any] = {"feature_names": feature_names, "scaling": scaling, "provenance": provenance}
-        return cls.from_scorer(member(config, "scorer", dict), parts["scorer"], **own)
+        arrays = split_weights(weights, ("scaling", "scorer"))
+        scaling = Scaling.from_state(member(config, "scaling", dict), arrays["scaling"])
+        return cls.from_scorer(member(config, "scorer", dict), arrays["scorer"], scaling=scaling, **parts)
 
     def _parts(self) -> list[str]:
         return [f"scaling {self.scaling.rule}"]
@@ -344,13 +343,13 @@ def split_weights(weights: Weights, parts: Sequence[str]) -> dict[str, Weights]:
     >>> split_weights({"scorer.a": 1, "scaling.b": 2}, ["scaling", "scorer"])
     {'scaling': {'b': 2}, 'scorer': {'a': 1}}
     """
-    found: dict[str, Weights] = {part: {} for part in parts}
+    split: dict[str, Weights] = {part: {} for part in parts}
     for name, values in weights.items():
         part, _, rest = name.partition(".")
-        if part not in found:
+        if part not in split:
             raise DataError(f"there is an array {name!r}, which belongs to nothing.")
-        found[part][rest] = values
-    return found
+        split[part][rest] = values
+    return split
 
 
 def _may_be_frame(features: Any) -> bool:
@@ -358,7 +357,7 @@ def _may_be_frame(features: Any) -> bool:
     return not isinstance(features, RankingDataset | np.ndarray | Sequence)
 
 
-def check_features(expected: Sequence[str], found: Sequence[str], *, of_file: bool = False) -> None:
+def check_features(expected: Sequence[str], given: Sequence[str], *, of_file: bool = False) -> None:
     """Refuse features that are not those expected, by name and in order, and say where they differ.
 
     of_file   whether they are those of a file, whose columns can be chosen
@@ -368,35 +367,29 @@ def check_features(expected: Sequence[str], found: Sequence[str], *, of_file: bo
     ...
     cldrank.errors.DataError: feature 1 is 'length' where the ranker expects 'bm25'; put the features in its order.
     """
-    expected, found = list(expected), list(found)
-    if expected == found:
+    expected, given = list(expected), list(given)
+    if expected == given:
         return
-    missing, extra = _without(expected, found), _without(found, expected)
+    known, own = set(expected), set(given)
+    missing, extra = [name for name in expected if name not in own], [name for name in given if name not in known]
     if missing or extra:
-        parts = [f"{_named(missing)} missing"] if missing else []
-        parts += [f"{_named(extra)} unknown to it"] if extra else []
-        counts = f"{len(found)} features instead of the ranker's {len(expected)}"
-        if len(found) == len(expected):
-            counts = "other features than the ranker was trained on"
-        if extra and not missing and of_file:
-            remedy = " Leave out what is not a feature: `columns={'features': [a, b, c]}` chooses columns of a file."
-        else:
-            remedy = " Leave out what is not a feature." if extra and not missing else ""
+        what = {"missing": missing, "unknown to it": extra}
+        parts = [
+            f"{some(map(repr, names), most=5)} {'is' if len(names) == 1 else 'are'} {words}"
+            for words, names in what.items()
+            if names
+        ]
+        counts = "other features than the ranker was trained on"
+        if len(given) != len(expected):
+            counts = f"{len(given)} features instead of the ranker's {len(expected)}"
+        choice = ": `columns={'features': [a, b, c]}` chooses columns of a file" if of_file else ""
+        remedy = f" Leave out what is not a feature{choice}." if extra and not missing else ""
         raise DataError(f"{counts}: {', '.join(parts)}.{remedy}")
-    if len(found) != len(expected):
-        repeated = next(name for name in found if found.count(name) > 1)
+    if len(given) != len(expected):
+        repeated = next(name for name in given if given.count(name) > 1)
         raise DataError(f"the feature {repeated!r} appears more than once; each may appear only once.")
-    place = next(index for index, pair in enumerate(zip(expected, found, strict=True)) if pair[0] != pair[1])
+    place = next(index for index, pair in enumerate(zip(expected, given, strict=True)) if pair[0] != pair[1])
     raise DataError(
-        f"feature {place + 1} is {found[place]!r} where the ranker expects {expected[place]!r}; "
+        f"feature {place + 1} is {given[place]!r} where the ranker expects {expected[place]!r}; "
         "put the features in its order."
     )
-
-
-def _without(names: list[str], others: list[str]) -> list[str]:
-    known = set(others)
-    return [name for name in names if name not in known]
-
-
-def _named(names: list[str]) -> str:
-    return f"{some(map(repr, names), most=5)} {'is' if len(names) == 1 else 'are'}"

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,8 +16,72 @@ _SHOWN = 20  # features of a table or a chart
 _LONGEST = 32  # letters of a name in a chart
 
 
+class FeatureNumbers(ABC):
+    """Numbers for each feature, the largest of the first one on top: as values, as a table, and as a chart.
+
+    title, axis   of the chart of the first number
+    heads         what numbers are called in a table, where not by their own name
+    """
+
+    title: ClassVar[str]
+    axis: ClassVar[str]
+    heads: ClassVar[dict[str, str]] = {}
+    feature_names: tuple[str, ...]
+
+    @abstractmethod
+    def columns(self) -> dict[str, NDArray[Any]]:
+        """(features,) numbers by name."""
+
+    def ordered(self) -> list[dict[str, Any]]:
+        """All features with their numbers; equal ones stay in their order."""
+        columns = self.columns()
+        order = np.argsort(-next(iter(columns.values())), kind="stable")
+        return [
+            {"feature": self.feature_names[at], **{name: values[at].item() for name, values in columns.items()}}
+            for at in order
+        ]
+
+    def table(self, most: int = _SHOWN) -> str:
+        """The first features, one per line: names to the left and numbers to the right."""
+        rows = self.ordered()
+        names = ["feature", *self.columns()]
+        lines = [
+            [self.heads.get(name, name) for name in names],
+            *([_written(name, row[name]) for name in names] for row in rows[:most]),
+        ]
+        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+        texts = [
+            "    ".join(
+                cell.rjust(width) if place else cell.ljust(width)
+                for place, (cell, width) in enumerate(zip(line, widths, strict=True))
+            ).rstrip()
+            for line in lines
+        ]
+        rest = len(rows) - most
+        return "\n".join([*texts, *([f"and {count(rest, 'more feature')}"] if rest > 0 else [])])
+
+    def __repr__(self) -> str:
+        return self.table()
+
+    def _repr_svg_(self) -> str:
+        """A line from 0 for each of the first features."""
+        from cldrank.documents.figure import Axis, Figure, Point, Series
+        from cldrank.documents.svg import picture
+
+        first = next(iter(self.columns()))
+        rows = [(row["feature"], row[first]) for row in self.ordered()[:_SHOWN] if row[first] > 0]
+        series = tuple(
+            Series(name, (Point(at, value, 0.0, value, f"{name}: {_written(first, value)}"),))
+            for at, (name, value) in enumerate(rows)
+        )
+        names = [name if len(name) <= _LONGEST else f"{name[: _LONGEST - 1]}…" for name, _ in rows]
+        largest = max((value for _, value in rows), default=1.0)
+        values = Axis.from_zero(largest, in_percent=first == "share", name=self.axis)
+        return picture([Figure(self.title, series, Axis.of_rows(names), values, "rows", width=520)])
+
+
 @dataclass(frozen=True, eq=False, repr=False)
-class Importance:
+class Importance(FeatureNumbers):
     """How much trees rely on each feature.
 
     gain     (features,) by how much its splits reduce the loss, all together
@@ -29,6 +94,7 @@ class Importance:
     length             25.0%       1       10         1
     """
 
+    title, axis, heads = "What the trees split by", "share of gain", {"share": "share of gain"}
     feature_names: tuple[str, ...]
     gain: Floats
     cover: Floats
@@ -40,33 +106,13 @@ class Importance:
         whole = float(self.gain.sum())
         return self.gain / whole if whole else np.zeros(len(self.gain))
 
-    def ordered(self) -> list[dict[str, Any]]:
-        """All features, the most important one first."""
-        columns = {"gain": self.gain, "share": self.share, "cover": self.cover, "splits": self.weight}
-        return [
-            {"feature": self.feature_names[at], **{name: values[at].item() for name, values in columns.items()}}
-            for at in _descending(self.gain)
-        ]
-
-    def table(self, most: int = _SHOWN) -> str:
-        """The most important features, one per line."""
-        rows = [
-            [one["feature"], f"{one['share']:.1%}", *(f"{one[name]:.4g}" for name in ("gain", "cover", "splits"))]
-            for one in self.ordered()
-        ]
-        return _columns(["feature", "share of gain", "gain", "cover", "splits"], rows, most)
-
-    def __repr__(self) -> str:
-        return self.table()
-
-    def _repr_svg_(self) -> str:
-        """A chart of the most important features."""
-        rows = [(one["feature"], one["share"], f"{one['share']:.1%}") for one in self.ordered()]
-        return _chart("What the trees split by", rows, "share of gain", in_percent=True)
+    def columns(self) -> dict[str, NDArray[Any]]:
+        """Share of all gain, gain, cover and splits."""
+        return {"share": self.share, "gain": self.gain, "cover": self.cover, "splits": self.weight}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Contributions:
+class Contributions(FeatureNumbers):
     """How much each feature adds to the score of each row: base + Σ values = score.
 
     values   (rows, features)
@@ -79,6 +125,8 @@ class Contributions:
     length                     0.5      -0.5        0.5
     """
 
+    title, axis = "What makes the scores", "mean |contribution| to a score"
+    heads = {"mean": "mean |contribution|"}  # noqa: RUF012
     feature_names: tuple[str, ...]
     values: Floats
     base: Floats
@@ -89,77 +137,24 @@ class Contributions:
     @property
     def scores(self) -> Floats:
         """(rows,) what base and contributions add up to."""
-        found: Floats = self.base + self.values.sum(axis=1)
-        return found
+        return self.base + self.values.sum(axis=1)  # type: ignore[no-any-return]
 
     @property
     def mean(self) -> Floats:
         """(features,) the mean size of its contributions."""
-        if not len(self):
-            return np.zeros(len(self.feature_names))
-        found: Floats = np.abs(self.values).mean(axis=0)
-        return found
+        return np.abs(self.values).mean(axis=0) if len(self) else np.zeros(len(self.feature_names))
 
-    def ordered(self) -> list[dict[str, Any]]:
-        """All features with the mean size and the range of their contributions, the largest first."""
-        mean, low, high = self.mean, *(self._ends() if len(self) else (self.mean, self.mean))
-        columns = {"mean": mean, "lowest": low, "highest": high}
-        return [
-            {"feature": self.feature_names[at], **{name: values[at].item() for name, values in columns.items()}}
-            for at in _descending(mean)
-        ]
-
-    def table(self, most: int = _SHOWN) -> str:
-        """The features that contribute most, one per line."""
-        rows = [
-            [one["feature"], *(f"{one[name]:.4g}" for name in ("mean", "lowest", "highest"))] for one in self.ordered()
-        ]
-        return _columns(["feature", "mean |contribution|", "lowest", "highest"], rows, most)
-
-    def _ends(self) -> tuple[Floats, Floats]:
-        return self.values.min(axis=0), self.values.max(axis=0)
+    def columns(self) -> dict[str, NDArray[Any]]:
+        """The mean size and the range of contributions."""
+        low, high = (self.values.min(axis=0), self.values.max(axis=0)) if len(self) else (self.mean, self.mean)
+        return {"mean": self.mean, "lowest": low, "highest": high}
 
     def __repr__(self) -> str:
         features, rows = count(len(self.feature_names), "feature"), count(len(self), "row")
         return f"contributions of {features} to the scores of {rows}\n{self.table()}"
 
-    def _repr_svg_(self) -> str:
-        """A chart of the features that contribute most."""
-        rows = [(one["feature"], one["mean"], f"{one['mean']:.4g}") for one in self.ordered()]
-        return _chart("What makes the scores", rows, "mean |contribution| to a score", in_percent=False)
 
-
-def _descending(values: NDArray[Any]) -> list[int]:
-    """Places from the largest value to the smallest; equal ones stay in their order."""
-    return [int(at) for at in np.argsort(-values, kind="stable")]
-
-
-def _columns(head: list[str], rows: list[list[str]], most: int) -> str:
-    """A table of texts, names to the left and numbers to the right."""
-    lines = [head, *rows[:most]]
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    texts = [
-        "    ".join(
-            [line[0].ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(line[1:], widths[1:], strict=True))]
-        )
-        for line in lines
-    ]
-    rest = len(rows) - most
-    return "\n".join(
-        [*(text.rstrip() for text in texts), *([f"and {count(rest, 'more feature')}"] if rest > 0 else [])]
-    )
-
-
-def _chart(title: str, rows: list[tuple[str, float, str]], name: str, *, in_percent: bool) -> str:
-    """A line from 0 for each of the first features, with its note."""
-    from cldrank.documents.figure import Axis, Figure, Point, Series
-    from cldrank.documents.svg import picture
-
-    rows = [row for row in rows[:_SHOWN] if row[1] > 0]
-    series = tuple(
-        Series(feature, (Point(at, value, 0.0, value, f"{feature}: {note}"),))
-        for at, (feature, value, note) in enumerate(rows)
-    )
-    names = [feature if len(feature) <= _LONGEST else f"{feature[: _LONGEST - 1]}…" for feature, _, _ in rows]
-    values = Axis.from_zero(max((value for _, value, _ in rows), default=1.0), in_percent=in_percent, name=name)
-    return picture([Figure(title, series, Axis.of_rows(names), values, "rows", width=520)])
+def _written(name: str, value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    return f"{value:.1%}" if name == "share" else f"{value:.4g}"

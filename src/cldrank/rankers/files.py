@@ -1,7 +1,7 @@
 """Saved rankers: a folder with a description in JSON, the numbers in safetensors, a model card, and files of an engine.
 
-The hashes of the queries that it was trained on lie beside, in `queries.safetensors`, where they are known, and in
-`start.safetensors` what a later fit can begin with, such as the model of selection.
+What it remembers of its training lies beside, in `training.safetensors`: hashes of queries, the ranges of features, and
+what a later fit can begin with, such as the model of selection.
 In a ranker's state, an array of bytes whose name ends in `model.json` is such a file; it lies in the folder as it is.
 The card, `README.md`, is for people: loading does not look at it. What they write themselves, `NOTES.md`, is kept.
 """
@@ -12,28 +12,25 @@ import hashlib
 import json
 import os
 import re
-from dataclasses import asdict
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, NotRequired, TypedDict
 
+import msgspec
 import numpy as np
 
 from cldrank._version import __version__
-from cldrank.data.query_hash import Hashes
 from cldrank.errors import DataError, FormatError, UsageError
 from cldrank.files import holding, recover_folder, replacing_folder
 from cldrank.rankers.base import Config, Ranker, Weights
-from cldrank.rankers.blend import BlendRanker
-from cldrank.rankers.borda import BordaRanker
 from cldrank.rankers.card import model_card
+from cldrank.rankers.groups import BlendRanker, BordaRanker
 from cldrank.rankers.linear import LinearRanker
 from cldrank.rankers.network import NetworkRanker
 from cldrank.rankers.provenance import Measured, Provenance
-from cldrank.rankers.record import can_be_written
 from cldrank.rankers.torch_module import ModuleRanker
 from cldrank.rankers.trees import TreeRanker
-from cldrank.reading import read_json, reading, reason
+from cldrank.reading import reading, reason
 from cldrank.wording import listed
 
 FORMAT = "cldrank-ranker"
@@ -43,18 +40,27 @@ KINDS: dict[str, type[Ranker]] = {
 }
 _DESCRIPTION = "ranker.json"
 _WEIGHTS = "weights.safetensors"
-_QUERIES = "queries.safetensors"
-_START = "start.safetensors"
+_TRAINING = "training.safetensors"
 _CARD = "README.md"
 _NOTES = "NOTES.md"
-_HASHES = "trained_on"  # the array in the file of queries
 _OF_ENGINE = re.compile(r"([0-9]+\.)*model\.json")  # the numbers are those of members
+
+
+class _Description(TypedDict):
+    """What every `ranker.json` has, beside the state of its kind of ranker."""
+
+    kind: str
+    feature_names: list[str]
+    provenance: dict[str, Any]
+    weights_sha256: str
+    files_sha256: NotRequired[dict[str, str]]
 
 
 def save_ranker(ranker: Ranker, folder: str | PathLike[str]) -> None:
     """Write a ranker and its model card to a folder, which is there whole or not at all."""
     target = Path(folder).resolve()
     check_replaceable(target)
+    origin = ranker.provenance.as_dict()
     content, files, config = _contents(ranker)
     notes = (target / _NOTES).read_bytes() if (target / _NOTES).is_file() else None
     card = model_card(ranker, "" if notes is None else notes.decode("utf-8", "replace")).encode()
@@ -64,16 +70,19 @@ def save_ranker(ranker: Ranker, folder: str | PathLike[str]) -> None:
         "kind": ranker.kind,
         "feature_names": ranker.feature_names,
         **config,
-        "provenance": asdict(ranker.provenance),
+        "provenance": origin,
         **_digests(content, files),
         "card_sha256": hashlib.sha256(card).hexdigest(),
     }
+    try:
+        text = json.dumps(description, indent=2, ensure_ascii=False, allow_nan=False).encode() + b"\n"
+    except ValueError as error:
+        raise DataError(f"the ranker cannot be saved: {reason(error)}.") from None
+    contents = {_WEIGHTS: content, **files, _CARD: card, _NOTES: notes, _DESCRIPTION: text}
     with replacing_folder(target) as temporary:
-        for name, file in {_WEIGHTS: content, **files, _CARD: card, _NOTES: notes}.items():
+        for name, file in contents.items():
             if file is not None:
                 (temporary / name).write_bytes(file)
-        text = json.dumps(description, indent=2, ensure_ascii=False, allow_nan=False)
-        (temporary / _DESCRIPTION).write_text(text + "\n", encoding="utf-8")
 
 
 def _contents(ranker: Ranker) -> tuple[bytes, dict[str, bytes], Config]:
@@ -82,18 +91,20 @@ def _contents(ranker: Ranker) -> tuple[bytes, dict[str, bytes], Config]:
 
     config, weights = ranker.to_state()
     files = {name: weights.pop(name).tobytes() for name in list(weights) if _OF_ENGINE.fullmatch(name)}
-    if ranker.trained_on is not None:
-        files[_QUERIES] = save({_HASHES: ranker.trained_on})
-    if ranker.start:
-        files[_START] = save({name: np.asarray(values, order="C") for name, values in ranker.start.items()})
-    return save({name: np.asarray(values, order="C") for name, values in weights.items()}), files, config
+    training = {"trained_on": ranker.trained_on, "ranges": ranker.ranges}
+    training |= {f"start.{name}": values for name, values in ranker.start.items()}
+    contents = [
+        save({name: np.asarray(values, order="C") for name, values in arrays.items() if values is not None})
+        for arrays in (weights, training)
+    ]
+    if any(values is not None for values in training.values()):
+        files[_TRAINING] = contents[1]
+    return contents[0], files, config
 
 
 def _digests(content: bytes, files: dict[str, bytes]) -> dict[str, Any]:
-    found: dict[str, Any] = {"weights_sha256": hashlib.sha256(content).hexdigest()}
-    if files:
-        found["files_sha256"] = {name: hashlib.sha256(file).hexdigest() for name, file in files.items()}
-    return found
+    digests = {name: hashlib.sha256(file).hexdigest() for name, file in files.items()}
+    return {"weights_sha256": hashlib.sha256(content).hexdigest()} | ({"files_sha256": digests} if files else {})
 
 
 def weights_digest(ranker: Ranker) -> str:
@@ -134,9 +145,9 @@ def load_ranker(folder: str | PathLike[str], module: Any = None) -> Ranker:
     >>> import tempfile
     >>> from cldrank import scaling
     >>> from cldrank.rankers import LinearRanker
-    >>> one = LinearRanker(feature_names="ab", scaling=scaling.fit(None, [[1, 2]]), coefficients=[1, 2])
+    >>> ranker = LinearRanker(feature_names="ab", scaling=scaling.fit(None, [[1, 2]]), coefficients=[1, 2])
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     one.save(f"{folder}/ranker")
+    ...     ranker.save(f"{folder}/ranker")
     ...     load_ranker(f"{folder}/ranker").predict([[3, 1]])
     array([5.])
     """
@@ -150,13 +161,10 @@ def load_ranker(folder: str | PathLike[str], module: Any = None) -> Ranker:
     weights = _arrays(path / _WEIGHTS, _content(path / _WEIGHTS, description["weights_sha256"]))
     files = description.get("files_sha256", {})
     contents = {name: _content(path / name, digest, *files) for name, digest in files.items()}
-    queries = _arrays(path / _QUERIES, contents.pop(_QUERIES)) if _QUERIES in contents else None
-    start = _arrays(path / _START, contents.pop(_START)) if _START in contents else {}
+    training = _arrays(path / _TRAINING, contents.pop(_TRAINING)) if _TRAINING in contents else {}
     weights |= {name: np.frombuffer(content, dtype=np.uint8) for name, content in contents.items()}
     try:
-        ranker = _assembled(description, weights)
-        ranker = ranker if queries is None else ranker.with_queries(_hashes(queries))
-        ranker = ranker.with_start(**start) if start else ranker
+        ranker = _assembled(description, weights).with_training(training)
         return ranker.with_module(module) if isinstance(ranker, ModuleRanker) else ranker
     except DataError as error:
         raise FormatError(str(error), path=path) from None
@@ -175,10 +183,10 @@ def check_replaceable(folder: str | PathLike[str]) -> None:
     try:
         description = json.loads((target / _DESCRIPTION).read_bytes())
         is_ranker, digest = description["format"] == FORMAT, description.get("card_sha256")
-        engine = set(filter(_OF_ENGINE.fullmatch, description.get("files_sha256", {})))
+        engine = set(filter(_is_part, description.get("files_sha256", {})))
     except (OSError, ValueError, LookupError, TypeError, RecursionError):
         is_ranker, digest, engine = False, None, set()
-    own = {_DESCRIPTION, _WEIGHTS, _QUERIES, _START, _CARD, _NOTES, *engine}
+    own = {_DESCRIPTION, _WEIGHTS, _CARD, _NOTES, *engine}
     foreign = [name for name in inside if name not in own or not (target / name).is_file()]
     if foreign:
         raise UsageError(
@@ -195,7 +203,8 @@ def check_replaceable(folder: str | PathLike[str]) -> None:
 
 def _description(path: Path) -> dict[str, Any]:
     _check_inside(path)
-    description = read_json(path, "JSON")
+    with reading(path, "JSON"):
+        description = msgspec.json.decode(path.read_bytes())
     if not isinstance(description, dict) or description.get("format") != FORMAT:
         raise FormatError(f'this does not describe a ranker: it lacks "format": "{FORMAT}".', path=path)
     version = description.get("format_version")
@@ -207,14 +216,15 @@ def _description(path: Path) -> dict[str, Any]:
             "Upgrade cldrank.",
             path=path,
         )
-    kinds = {"kind": str, "feature_names": list, "provenance": dict, "weights_sha256": str}
-    for key, kind in kinds.items():
-        if not isinstance(description.get(key), kind):
-            raise FormatError(f"{key!r} must be a {kind.__name__}, not {description.get(key)!r}.", path=path)
-    files = description.get("files_sha256", {})
-    if not isinstance(files, dict) or not all(map(_OF_ENGINE.fullmatch, files.keys() - {_QUERIES, _START})):
-        raise FormatError(f"'files_sha256' must be digests of files such as model.json, not {files!r}.", path=path)
+    with reading(path, "the description of a ranker"):
+        msgspec.convert(description, _Description)
+    if others := [name for name in description.get("files_sha256", {}) if not _is_part(name)]:
+        raise FormatError(f"'files_sha256' names {others[0]!r}, which is no file of a ranker.", path=path)
     return description
+
+
+def _is_part(name: str) -> bool:
+    return name == _TRAINING or bool(_OF_ENGINE.fullmatch(name))
 
 
 def _arrays(path: Path, content: bytes) -> Weights:
@@ -222,12 +232,6 @@ def _arrays(path: Path, content: bytes) -> Weights:
 
     with reading(path, "a safetensors file of numpy arrays"):
         return dict(load(content))
-
-
-def _hashes(arrays: Weights) -> Hashes:
-    if set(arrays) != {_HASHES}:
-        raise DataError(f"{_QUERIES} must hold the array {_HASHES!r} and nothing else, not {sorted(arrays)}.")
-    return arrays[_HASHES]
 
 
 def _content(path: Path, digest: Any, *others: str) -> bytes:
@@ -247,8 +251,8 @@ def _assembled(description: dict[str, Any], weights: Weights) -> Ranker:
         raise DataError(
             f"the kind of ranker {kind!r} is not known to cldrank {__version__}; known: {', '.join(KINDS)}."
         )
-    if not all(map(can_be_written, names)) or len(set(names)) < len(names):
-        raise DataError("feature_names must be texts, each different.")
+    if len(set(names)) < len(names):
+        raise DataError("feature_names must be different from each other.")
     provenance = Provenance.from_json(description["provenance"])
     return KINDS[kind].from_state(description, weights, feature_names=tuple(names), provenance=provenance)
 

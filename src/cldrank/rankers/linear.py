@@ -77,8 +77,8 @@ class LinearRanker(ScalingRanker):
             if name not in weights:
                 raise DataError(f"the array {name!r} of a linear ranker is missing.")
             if weights[name].dtype != np.float64 or weights[name].shape != shape:
-                found = f"{weights[name].dtype} {weights[name].shape}"
-                raise DataError(f"the array {name!r} of the ranker must be float64 {shape}, not {found}.")
+                given = f"{weights[name].dtype} {weights[name].shape}"
+                raise DataError(f"the array {name!r} of the ranker must be float64 {shape}, not {given}.")
         if extra := weights.keys() - {"coefficients", "intercept"}:
             raise DataError(f"a linear ranker has no array {min(extra)!r}.")
         return cls(coefficients=weights["coefficients"], intercept=weights["intercept"].item(), **parts)

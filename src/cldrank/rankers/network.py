@@ -19,15 +19,13 @@ Matrix = NDArray[np.float64]
 def _normal(x: Matrix) -> Matrix:
     from scipy.special import ndtr
 
-    found: Matrix = ndtr(x)
-    return found
+    return ndtr(x)  # type: ignore[no-any-return]
 
 
 def _sigmoid(x: Matrix) -> Matrix:
     from scipy.special import expit
 
-    found: Matrix = expit(x)
-    return found
+    return expit(x)  # type: ignore[no-any-return]
 
 
 ACTIVATIONS: dict[str, Callable[[Matrix], Matrix]] = {
@@ -67,8 +65,8 @@ class Layer:
         """What the layer makes of some rows."""
         if self.weight is None:
             return ACTIVATIONS[self.kind](rows)
-        found: Matrix = rows @ self.weight.T.astype(np.float64)
-        return found if self.bias is None else found + self.bias
+        sums: Matrix = rows @ self.weight.T.astype(np.float64)
+        return sums if self.bias is None else sums + self.bias
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -122,8 +120,7 @@ class NetworkRanker(ScalingRanker):
             rows = torch.from_numpy(block).to(place).double()
             for kind, weight, bias in layers:
                 rows = getattr(functional, kind)(rows) if weight is None else functional.linear(rows, weight, bias)
-            found: NDArray[np.float64] = rows[:, 0].float().double().cpu().numpy()
-            return found
+            return rows[:, 0].float().double().cpu().numpy()
 
         return score
 

@@ -1,25 +1,34 @@
-"""`Provenance`: where a ranker comes from, as plain values that JSON holds and that are checked one by one.
+"""`Provenance`: where a ranker comes from, as plain values that JSON holds; msgspec checks those that are read.
 
 The same fit has the same provenance: no time, no machine, no folder.
 """
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, Self
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import Annotated, Any, Protocol, Self, TypeVar
+
+import msgspec
+import numpy as np
 
 from cldrank._version import __version__
-from cldrank.arguments import as_json, shortened
+from cldrank.arguments import as_json, shortened_text
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import DataError
-from cldrank.parameters import Parameter
-from cldrank.rankers.record import Record
+from cldrank.reading import reason
 
 _CHANCE = 0.5  # the concordance of scores that know nothing; ties count half
-IMITATION = "imitation"  # of production, learned from the log
+_LARGEST = float(np.finfo(np.float64).max)
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
+IMITATION = "imitation"  # of production, learned from the log
+
+Count = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+Number = Annotated[float, msgspec.Meta(ge=-_LARGEST, le=_LARGEST)]
+Share = Annotated[float, msgspec.Meta(gt=0, lt=1)]
+Fingerprint = Annotated[str, msgspec.Meta(pattern="^([0-9a-f]{64})?$")]
 
 
 class Measured(Protocol):
@@ -30,7 +39,7 @@ class Measured(Protocol):
 
 
 @dataclass(frozen=True)
-class MethodRecord(Record):
+class MethodRecord:
     """The method that trained a ranker.
 
     label, sentence   what it is called, and what it does
@@ -40,37 +49,33 @@ class MethodRecord(Record):
     defaults          the defaults of those parameters that are not at their defaults
     """
 
-    what = "the method"
-
     label: str
     sentence: str
     corrects: tuple[str, ...]
     learns: str
     call: str
-    defaults: Mapping[str, Any]
+    defaults: dict[str, Any]
 
 
 @dataclass(frozen=True)
-class ClicksRecord(Record):
+class ClicksRecord:
     """The clicks that a ranker was learned from.
 
     cells        candidates at positions; `shown` candidates were shown at all
     depth        the lowest position with impressions
     """
 
-    what = "the clicks"
-
-    impressions: int
-    clicks: int
-    cells: int
-    shown: int
-    depth: int
+    impressions: Count
+    clicks: Count
+    cells: Count
+    shown: Count
+    depth: Count
     every_click: bool
-    fingerprint: str
+    fingerprint: Fingerprint
 
 
 @dataclass(frozen=True)
-class CurveRecord(Record):
+class CurveRecord:
     """The propensities that clicks were corrected by, as they were used: clipped and raised.
 
     values            one per position; of affine clicks the slopes
@@ -83,45 +88,40 @@ class CurveRecord(Record):
     segments          of several segments, the record of each by name, and no values beside them
     """
 
-    what = "the propensities"
-
-    values: tuple[float, ...]
+    values: tuple[Number, ...]
     origin: str
     estimator: str | None = None
-    base: tuple[float, ...] | None = None
-    low: tuple[float, ...] | None = None
-    high: tuple[float, ...] | None = None
-    confidence: float | None = None
+    base: tuple[Number, ...] | None = None
+    low: tuple[Number, ...] | None = None
+    high: tuple[Number, ...] | None = None
+    confidence: Number | None = None
     clipped: tuple[int, ...] = ()
     raised: tuple[int, ...] = ()
     notes: tuple[str, ...] = ()
-    segments: Mapping[str, Any] = field(default_factory=dict)
+    segments: dict[str, CurveRecord] = field(default_factory=dict)
 
     @property
     def by_segment(self) -> dict[str, CurveRecord]:
         """The curve of each segment; of a log without segments, this one, without a name."""
-        if not self.segments:
-            return {"": self}
-        return {name: CurveRecord.from_json(one) for name, one in self.segments.items()}
+        return self.segments or {"": self}
 
     def __post_init__(self) -> None:
-        super().__post_init__()
         size = len(self.values)
-        if any(one.segments for one in self.by_segment.values() if self.segments):
-            raise DataError(f"a segment of {self.what} has segments itself.")
+        if any(curve.segments for curve in self.segments.values()):
+            raise DataError("a segment of the propensities has segments itself.")
         for name in ("base", "low", "high"):
             own = getattr(self, name)
             if own is not None and len(own) != size:
-                raise DataError(f"{name} of {self.what} has {len(own)} entries for {size} positions.")
+                raise DataError(f"{name} of the propensities has {len(own)} entries for {size} positions.")
         if not (self.low is None) == (self.high is None) == (self.confidence is None):
-            raise DataError(f"an interval of {self.what} needs low, high and confidence, all three.")
-        for at in (*self.clipped, *self.raised):
-            if not 1 <= at <= size:
-                raise DataError(f"{self.what} have no position {shortened(at)}; they go from 1 to {size}.")
+            raise DataError("an interval of the propensities needs low, high and confidence, all three.")
+        for position in (*self.clipped, *self.raised):
+            if not 1 <= position <= size:
+                raise DataError(f"the propensities have no position {position}; they go from 1 to {size}.")
 
 
 @dataclass(frozen=True)
-class FitRecord(Record):
+class FitRecord:
     """What is known of a fit.
 
     status, steps                    how it ended, and after how many steps
@@ -134,24 +134,42 @@ class FitRecord(Record):
     warnings                         what the fit had to say
     """
 
-    what = "the diagnostics"
-
     status: str
-    steps: int
-    log_likelihood: float | None = None
-    rows: int | None = None
-    weight: float | None = None
-    kept: int | None = None
-    loss: float | None = None
-    learned_queries: int | None = None
-    held_queries: int | None = None
-    held_loss: float | None = None
-    concordance: float | None = None
+    steps: Count
+    log_likelihood: Number | None = None
+    rows: Count | None = None
+    weight: Number | None = None
+    kept: Count | None = None
+    loss: Number | None = None
+    learned_queries: Count | None = None
+    held_queries: Count | None = None
+    held_loss: Number | None = None
+    concordance: Number | None = None
     held_target: str = ""
     constant: tuple[str, ...] = ()
     collinear: tuple[str, ...] = ()
     warm_start: str = ""
     warnings: tuple[str, ...] = ()
+
+    def facts(self) -> dict[str, str | float]:
+        """What is known, by its name in words."""
+        known: dict[str, str | float | None] = {
+            "status": self.status,
+            "steps": self.steps,
+            "started from": self.warm_start or None,
+            "log-likelihood": self.log_likelihood,
+            "weighted rows": self.rows,
+            "their total weight": None if self.weight is None else f"{self.weight:,.0f}",
+            "step kept": self.kept,
+            "loss": self.loss,
+            "queries learned from": self.learned_queries,
+            "queries held out": self.held_queries,
+            "held-out loss": self.held_loss,
+            f"held-out concordance with {self.held_target}": self.concordance,
+            "constant features": len(self.constant) or None,
+            "collinear features": len(self.collinear) or None,
+        }
+        return {name: value for name, value in known.items() if value is not None}
 
     @property
     def is_chance(self) -> bool:
@@ -160,37 +178,32 @@ class FitRecord(Record):
 
 
 @dataclass(frozen=True)
-class EvaluationRecord(Record):
+class EvaluationRecord:
     """The measures of a ranker on labelled data: `mean` of each and, where they are known, `low`, `high`, `confidence`.
 
     empty   "zero" if queries without a relevant document count 0, "skip" if they are left out
     """
 
-    what = "an evaluation"
-
     data: str
     synthetic: bool
-    queries: int
-    fingerprint: str
+    queries: Count
+    fingerprint: Fingerprint
     empty: str
-    measures: Mapping[str, Mapping[str, float]]
+    measures: dict[str, dict[str, Number]]
 
     def __post_init__(self) -> None:
-        super().__post_init__()
-        for name, found in self.measures.items():
-            keys = set(found) if isinstance(found, dict) else set()
-            numbers = found.values() if isinstance(found, dict) else [found]
-            if keys not in ({"mean"}, {"mean", "low", "high", "confidence"}) or not all(map(_is_number, numbers)):
-                raise DataError(f"{name} of {self.what} must have a mean, or mean, low, high and confidence.")
+        for name, known in self.measures.items():
+            if known.keys() not in ({"mean"}, {"mean", "low", "high", "confidence"}):
+                raise DataError(f"{name} of an evaluation must have a mean, or mean, low, high and confidence.")
 
     def joins(self, other: EvaluationRecord) -> bool:
         """Whether measures of both can stand side by side: the same data, and queries treated in the same way."""
-        mine, theirs = ((one.fingerprint or one.data, one.empty) for one in (self, other))
+        mine, theirs = ((record.fingerprint or record.data, record.empty) for record in (self, other))
         return mine == theirs
 
 
 @dataclass(frozen=True)
-class SafetyRecord(Record):
+class SafetyRecord:
     """How far a ranker departs from production, and what says that this is safe; see `cldrank.safety`.
 
     share            of the learned ranker in the blend; 0 is production, 1 the learned ranker
@@ -204,20 +217,18 @@ class SafetyRecord(Record):
     tried            the lower ends of the gains of all shares that were tried
     """
 
-    what = "the safety"
-
-    share: float
+    share: Number
     production: str
-    overlap: float
+    overlap: Number
     measure: str
-    margin: float
-    value: float
-    gain: float
-    low: float
-    high: float
-    confidence: float
-    queries: int
-    tried: Mapping[str, float]
+    margin: Number
+    value: Number
+    gain: Number
+    low: Number
+    high: Number
+    confidence: Number
+    queries: Count
+    tried: dict[str, Number]
 
     @property
     def is_imitated(self) -> bool:
@@ -236,7 +247,7 @@ class SafetyRecord(Record):
 
 
 @dataclass(frozen=True)
-class Provenance(Record):
+class Provenance:
     """Where a ranker comes from: the data, whether that was synthetic, the estimator and its parameters.
 
     fingerprint    of the data, see `RankingDataset.fingerprint`
@@ -252,27 +263,22 @@ class Provenance(Record):
     """
 
     estimator: str = ""
-    parameters: Mapping[str, Any] = field(default_factory=dict)
+    parameters: dict[str, Any] = field(default_factory=dict)
     data: str = ""
     synthetic: bool = False
-    rows: int = 0
-    queries: int = 0
+    rows: Count = 0
+    queries: Count = 0
     cldrank: str = __version__
-    fingerprint: str = ""
+    fingerprint: Fingerprint = ""
     has_missing: bool = False
     method: MethodRecord | None = None
     clicks: ClicksRecord | None = None
     propensities: CurveRecord | None = None
     diagnostics: FitRecord | None = None
     safety: SafetyRecord | None = None
-    held_out: float | None = None
+    held_out: Share | None = None
     command: str = ""
     evaluations: tuple[EvaluationRecord, ...] = ()
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.held_out is not None and not 0 < self.held_out < 1:
-            raise DataError(f"held_out of {self.what} must be above 0 and below 1, not {shortened(self.held_out)}.")
 
     @classmethod
     def of(cls, estimator: str, parameters: Mapping[str, Any], data: RankingDataset, **more: Any) -> Self:
@@ -292,14 +298,22 @@ class Provenance(Record):
     @classmethod
     def from_json(cls, content: Any) -> Self:
         """The provenance that a file describes; refused unless all of it is what a provenance has."""
-        if not isinstance(content, dict):
-            return super().from_json(content)
-        parts = {name: kind.from_json(content[name]) for name, kind in _PARTS.items() if content.get(name) is not None}
-        evaluations = content.get("evaluations", [])
-        if not isinstance(evaluations, list):
-            raise DataError(f"evaluations of {cls.what} must be a list, not {shortened(evaluations)}.")
-        entries = tuple(EvaluationRecord.from_json(one) for one in evaluations)
-        return super().from_json({**content, **parts, "evaluations": entries})
+        made = _decoded(content, cls, "the provenance")
+        if unknown := next(_unknown(content, asdict(made)), None):
+            raise DataError(
+                f"the provenance cannot be read: this cldrank ({__version__}) does not know the entry {unknown!r}; "
+                "did a newer one write it? If so, upgrade cldrank."
+            )
+        return made
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values, which `from_json` takes back; refused where a file could not hold them."""
+        try:
+            plain: dict[str, Any] = json.loads(json.dumps(asdict(self), allow_nan=False, ensure_ascii=False).encode())
+        except (TypeError, ValueError, RecursionError) as error:
+            raise DataError(f"the provenance cannot be saved: {reason(error)}.") from None
+        self.from_json(plain)
+        return plain
 
     def documented(self, warned: Iterable[str], **known: Any) -> Self:
         """The same with what only the caller of a fit knows, such as the command, and all warnings in its words."""
@@ -309,13 +323,13 @@ class Provenance(Record):
 
     def with_evaluation(self, result: Measured) -> Self:
         """The same with one more evaluation, into which an earlier one on the same data goes: see `joins`."""
-        new = EvaluationRecord.from_json(result.as_dict())
+        new = _decoded(result.as_dict(), EvaluationRecord, "an evaluation")
         others = []
-        for one in self.evaluations:
-            if one.joins(new):
-                new = replace(new, measures={**one.measures, **new.measures})
+        for earlier in self.evaluations:
+            if earlier.joins(new):
+                new = replace(new, measures={**earlier.measures, **new.measures})
             else:
-                others.append(one)
+                others.append(earlier)
         return replace(self, evaluations=(*others, new))
 
     def __str__(self) -> str:
@@ -326,13 +340,25 @@ class Provenance(Record):
         return f"{origin} (synthetic)" if self.synthetic else origin
 
 
-_PARTS: dict[str, type[Record]] = {
-    "method": MethodRecord,
-    "clicks": ClicksRecord,
-    "propensities": CurveRecord,
-    "diagnostics": FitRecord,
-    "safety": SafetyRecord,
-}
+Decoded = TypeVar("Decoded")
+
+
+def _decoded(content: Any, kind: type[Decoded], what: str) -> Decoded:
+    """Plain values as a record; refused with the place of the first that does not fit."""
+    try:
+        return msgspec.convert(content, kind)
+    except (msgspec.ValidationError, OverflowError, RecursionError) as error:
+        raise DataError(f"{what} cannot be read: {shortened_text(str(error), 300)}.") from None
+
+
+def _unknown(content: Any, known: Any, place: str = "") -> Iterator[str]:
+    """The entries of plain values that a record did not take up, at any depth, each with its place."""
+    if isinstance(content, dict) and isinstance(known, dict):
+        for key, value in content.items():
+            yield from _unknown(value, known[key], f"{place}{key}.") if key in known else (f"{place}{key}",)
+    elif isinstance(content, list) and isinstance(known, list | tuple):
+        for inner, taken in zip(content, known, strict=True):
+            yield from _unknown(inner, taken, place)
 
 
 def plain_parameters(parameters: Mapping[str, Any]) -> dict[str, Any]:
@@ -348,7 +374,3 @@ def plain_parameters(parameters: Mapping[str, Any]) -> dict[str, Any]:
 def without_address(text: str) -> str:
     """A repr without places in memory."""
     return _ADDRESS.sub("", text)
-
-
-def _is_number(value: Any) -> bool:
-    return Parameter("", float, None, "").accepts(value)

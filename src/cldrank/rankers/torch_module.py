@@ -1,4 +1,7 @@
-"""`ModuleRanker`: a torch module that is not a plain sequence of layers. Its numbers are saved, its code is not."""
+"""Networks of torch as rankers: `ranker_of` a trained one, and `ModuleRanker` for those that are no plain layers.
+
+The numbers of a module are saved, its code is not.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +13,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cldrank.errors import DataError, UsageError
-from cldrank.rankers.base import Config, ScalingRanker, Scorer, Weights, member
+from cldrank.rankers.base import Config, Ranker, ScalingRanker, Scorer, Weights, member
 from cldrank.rankers.devices import device_of
+from cldrank.rankers.linear import LinearRanker
+from cldrank.rankers.network import Layer, NetworkRanker
 
 if TYPE_CHECKING:
     import torch
+
+_ACTIVATIONS = {"ELU": "elu", "ReLU": "relu", "GELU": "gelu", "SiLU": "silu", "Tanh": "tanh", "Sigmoid": "sigmoid"}
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -88,8 +95,7 @@ class ModuleRanker(ScalingRanker):
         def score(block: NDArray[np.float32]) -> NDArray[np.float64]:
             with torch.no_grad():
                 scores = module(torch.from_numpy(np.ascontiguousarray(block)).to(place).to(kind))
-            found: NDArray[np.float64] = scores.reshape(len(block)).float().double().cpu().numpy()
-            return found
+            return scores.reshape(len(block)).float().double().cpu().numpy()  # type: ignore[no-any-return]
 
         return score
 
@@ -120,3 +126,49 @@ def _precise(module: torch.nn.Module, width: int) -> torch.nn.Module:
     except (RuntimeError, TypeError):
         copied.float()
     return copied
+
+
+def ranker_of(network: torch.nn.Module, **parts: Any) -> Ranker:
+    """The simplest kind of ranker that scores as the network does.
+
+    >>> from cldrank import scaling
+    >>> from torch import nn
+    >>> own = scaling.fit(None, [[1, 1]])
+    >>> ranker_of(nn.Sequential(nn.Linear(2, 3), nn.ELU(), nn.Linear(3, 1)), feature_names="ab", scaling=own)
+    NetworkRanker(2 features, 2 → 3 → 1, scaling Unscaled(), of unknown origin)
+    """
+    network = network.eval().cpu()
+    layers = plain_layers(network)
+    if layers is None:
+        return ModuleRanker.of(network, **parts)
+    if len(layers) == 1 and layers[0].weight is not None:
+        intercept = 0.0 if layers[0].bias is None else float(layers[0].bias[0])
+        return LinearRanker(coefficients=layers[0].weight[0].astype(np.float64), intercept=intercept, **parts)
+    return NetworkRanker(layers=layers, **parts)
+
+
+def plain_layers(network: torch.nn.Module) -> list[Layer] | None:
+    """The network as plain layers; None where it is something else."""
+    from torch import nn
+
+    layers: list[Layer] = []
+    parts: list[Any] = [*network] if type(network) is nn.Sequential else [network]
+    if any(module._forward_pre_hooks or module._forward_hooks for module in (network, *parts)):
+        return None
+    for module in parts:
+        kind = type(module)
+        activation = _ACTIVATIONS.get(kind.__name__, "") if kind is getattr(nn, kind.__name__, None) else ""
+        is_usual = getattr(module, "alpha", 1.0) == 1.0 and getattr(module, "approximate", "none") == "none"
+        if isinstance(module, nn.Dropout | nn.Identity):
+            continue  # silent when scoring
+        if kind is nn.Linear:
+            layers.append(Layer("linear", _array(module.weight), None if module.bias is None else _array(module.bias)))
+        elif activation and is_usual:
+            layers.append(Layer(activation))
+        else:
+            return None
+    return layers
+
+
+def _array(values: torch.Tensor) -> NDArray[np.float32]:
+    return values.detach().float().numpy().copy()

@@ -1,29 +1,35 @@
-"""`TreeRanker`: boosted trees, scored by XGBoost."""
+"""`TreeRanker`: boosted trees, scored by XGBoost, in files that are checked before XGBoost reads them.
+
+XGBoost trusts the files that it reads: a wrong index in one reads or overwrites memory.
+"""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any, Self
+from typing import Annotated, Any, Literal, Self
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from cldrank._typing import IntArray
+from cldrank.arguments import shortened, shortened_text
 from cldrank.errors import DataError, MissingDependencyError
 from cldrank.feature_blocks import row_blocks
-from cldrank.rankers.base import Config, Ranker, Weights, finite_scores
+from cldrank.rankers.base import Config, Floats, Ranker, Weights, finite_scores
 from cldrank.rankers.devices import check_tree_device, is_cpu
 from cldrank.rankers.explaining import Contributions, Importance
-from cldrank.rankers.provenance import Provenance
-from cldrank.rankers.tree_file import checked_trees, parsed_trees
 from cldrank.reading import reason
 from cldrank.wording import count, some
 from cldrank.workers import available_cores, fair_threads
 
 _FILE = "model.json"
 _BLOCK_VALUES = 1 << 22
+_ROOT = 2**31 - 1  # what the engine writes as the parent of a root
+_LARGEST = float(np.finfo(np.float32).max)
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -47,22 +53,13 @@ class TreeRanker(Ranker):
         super().__post_init__()
         object.__setattr__(self, "content", checked_trees(self.content, len(self.feature_names)))
 
-    def score_rows(
-        self,
-        table: NDArray[Any],
-        offsets: IntArray | None = None,
-        *,
-        block_rows: int | None = None,
-        device: str | None = None,
-    ) -> NDArray[np.float64]:
+    def score_rows(self, table: NDArray[Any], offsets: IntArray | None = None, *, device: str | None = None) -> Floats:
         """One score per row, block by block; queries do not matter."""
         del offsets
         predict = self._predictor(device)
         scores = np.empty(len(table))
-        size = max(1, _BLOCK_VALUES // max(table.shape[1], 1)) if block_rows is None else block_rows
-        for start, end in row_blocks(table, size):
-            block = _checked(table[start:end], start)
-            scores[start:end] = predict(block)
+        for start, end in row_blocks(table, max(1, _BLOCK_VALUES // max(table.shape[1], 1))):
+            scores[start:end] = predict(_checked(table[start:end], start))
         return finite_scores(scores)
 
     def _predictor(self, device: str | None) -> Callable[[NDArray[np.float32]], NDArray[np.float32]]:
@@ -97,9 +94,8 @@ class TreeRanker(Ranker):
     @cached_property
     def trees(self) -> list[dict[str, Any]]:
         """The trees as XGBoost describes them."""
-        parsed = parsed_trees(self.content, len(self.feature_names))
-        found: list[dict[str, Any]] = parsed["learner"]["gradient_booster"]["model"]["trees"]
-        return found
+        trees: list[dict[str, Any]] = json.loads(self.content)["learner"]["gradient_booster"]["model"]["trees"]
+        return trees
 
     @property
     def n_splits(self) -> int:
@@ -124,8 +120,8 @@ class TreeRanker(Ranker):
         values, base = np.empty((len(table), width)), np.empty(len(table))
         for start, end in row_blocks(table, max(1, _BLOCK_VALUES // max(width, 1))):
             block = _engine().DMatrix(_checked(table[start:end], start))
-            found = self.booster.predict(block, pred_contribs=True)
-            values[start:end], base[start:end] = found[:, :-1], found[:, -1]
+            shares = self.booster.predict(block, pred_contribs=True)
+            values[start:end], base[start:end] = shares[:, :-1], shares[:, -1]
         return Contributions(self.feature_names, values, base)
 
     def to_state(self) -> tuple[Config, Weights]:
@@ -133,14 +129,12 @@ class TreeRanker(Ranker):
         return {}, {_FILE: np.frombuffer(self.content, dtype=np.uint8)}
 
     @classmethod
-    def from_state(
-        cls, config: Config, weights: Weights, *, feature_names: tuple[str, ...], provenance: Provenance
-    ) -> Self:
+    def from_state(cls, config: Config, weights: Weights, **parts: Any) -> Self:
         """The ranker with the trees of this file, which are loaded at once, so that what is wrong shows now."""
         del config
         if weights.keys() != {_FILE}:
             raise DataError(f"a ranker of trees has {_FILE} and no arrays, not {some(weights) or 'nothing'}.")
-        made = cls(content=weights[_FILE].tobytes(), feature_names=feature_names, provenance=provenance)
+        made = cls(content=weights[_FILE].tobytes(), **parts)
         made.booster  # noqa: B018
         return made
 
@@ -162,11 +156,138 @@ def _engine() -> Any:
 def _checked(block: NDArray[Any], start: int) -> NDArray[np.float32]:
     """Some rows in float32; infinity is refused, missing values are not."""
     with np.errstate(over="ignore"):
-        found = np.ascontiguousarray(block, dtype=np.float32)
-    if np.isinf(found).any():
-        row, column = (int(at[0]) for at in np.nonzero(np.isinf(found)))
+        values = np.ascontiguousarray(block, dtype=np.float32)
+    if np.isinf(values).any():
+        row, column = (int(at[0]) for at in np.nonzero(np.isinf(values)))
         raise DataError(
             f"feature {column + 1} of row {start + row} (counted from 0) is {block[row, column]}, which float32 cannot "
             "hold; features must be finite, or NaN where they are missing."
         )
-    return found
+    return values
+
+
+# -- files of trees ------------------------------------------------------------------------------------------------
+
+Single = Annotated[float, msgspec.Meta(ge=-_LARGEST, le=_LARGEST)]
+Child = Annotated[int, msgspec.Meta(ge=-1, lt=_ROOT)]
+Index = Annotated[int, msgspec.Meta(ge=0, le=_ROOT)]
+NoList = Annotated[list[int], msgspec.Meta(max_length=0)]
+
+
+class _Part(msgspec.Struct, forbid_unknown_fields=True):
+    """A part of a file as XGBoost writes it, its entries in XGBoost's order."""
+
+
+class _Tree(_Part):
+    base_weights: list[Single]
+    categories: NoList
+    categories_nodes: NoList
+    categories_segments: NoList
+    categories_sizes: NoList
+    default_left: list[Literal[0, 1]]
+    id: int
+    left_children: list[Child]
+    loss_changes: list[Single]
+    parents: list[Index]
+    right_children: list[Child]
+    split_conditions: list[Single]
+    split_indices: list[Index]
+    split_type: list[Literal[0]]
+    sum_hessian: list[Single]
+    tree_param: dict[str, str]
+
+
+class _Categories(_Part):
+    enc: NoList
+    feature_segments: NoList
+    sorted_idx: NoList
+
+
+class _ForestSize(_Part):
+    num_parallel_tree: Literal["1"]
+    num_trees: str
+
+
+class _Forest(_Part, kw_only=True):
+    cats: _Categories | msgspec.UnsetType = msgspec.UNSET  # XGBoost 3.0 does not write them
+    gbtree_model_param: _ForestSize
+    iteration_indptr: list[int]
+    tree_info: list[Literal[0]]
+    trees: Annotated[list[_Tree], msgspec.Meta(min_length=1)]
+
+
+class _Booster(_Part):
+    model: _Forest
+    name: Literal["gbtree"]
+
+
+class _LearnerSize(_Part):
+    base_score: Literal["[0E0]", "0E0"]
+    boost_from_average: Literal["0"]
+    num_class: Literal["0"]
+    num_feature: str
+    num_target: Literal["1"]
+
+
+class _Objective(_Part):
+    lambdarank_param: dict[str, Annotated[str, msgspec.Meta(pattern=r"^(mean|topk|[0-9]{1,10})\Z")]]
+    name: Literal["rank:ndcg"]
+
+
+class _Learner(_Part):
+    attributes: Annotated[dict[str, str], msgspec.Meta(max_length=0)]
+    feature_names: NoList
+    feature_types: NoList
+    gradient_booster: _Booster
+    learner_model_param: _LearnerSize
+    objective: _Objective
+
+
+class _TreeFile(_Part):
+    learner: _Learner
+    version: tuple[Index, Index, Index]
+
+
+def checked_trees(content: bytes, n_features: int) -> bytes:
+    """The same trees, written anew; refused unless they are in all parts what the engine writes for `n_features`."""
+    try:
+        file = msgspec.json.decode(content, type=_TreeFile)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise DataError(f"the trees cannot be read: {shortened_text(str(error), 300)}.") from None
+    forest, size = file.learner.gradient_booster.model, file.learner.learner_model_param.num_feature
+    if size != str(n_features):
+        raise DataError(f"num_feature of the trees must be '{n_features}', not {shortened(size)}.")
+    rounds = len(forest.trees)
+    if forest.gbtree_model_param.num_trees != str(rounds) or len(forest.tree_info) != rounds:
+        raise DataError(f"the parameters of {rounds} trees cannot be {shortened(forest.gbtree_model_param)}.")
+    if forest.iteration_indptr != list(range(rounds + 1)):
+        raise DataError("each tree must be that of one round.")
+    for number, tree in enumerate(forest.trees):
+        try:
+            _check_tree(tree, number, n_features)
+        except DataError as error:
+            raise DataError(f"tree {number + 1}: {error}") from None
+    return json.dumps(msgspec.to_builtins(file), separators=(",", ":"), allow_nan=False).encode()
+
+
+def _check_tree(tree: _Tree, number: int, n_features: int) -> None:
+    """Refuse numbers that do not fit each other, and what is not one tree: a parent comes before its two children."""
+    size = len(tree.left_children)
+    sizes = {"num_deleted": "0", "num_feature": str(n_features), "num_nodes": str(size), "size_leaf_vector": "1"}
+    if tree.tree_param != sizes or not size or tree.id != number:
+        raise DataError(f"its id or its parameters cannot be {number}, {shortened(tree.tree_param)}.")
+    for name, values in msgspec.structs.asdict(tree).items():
+        if isinstance(values, list) and len(values) != size and not name.startswith("categories"):
+            raise DataError(f"{name} must be {size} numbers, not {len(values)}.")
+    if max(tree.split_indices) >= n_features:
+        raise DataError(f"it splits by feature {max(tree.split_indices) + 1} of {n_features}.")
+    parents = [_ROOT, *[-1] * (size - 1)]
+    for node, children in enumerate(zip(tree.left_children, tree.right_children, strict=True)):
+        if children == (-1, -1):
+            continue
+        for child in children:
+            if not node < child < size or parents[child] != -1:
+                raise DataError(f"node {node} cannot have the child {child}; it must have two of its own, or none.")
+            parents[child] = node
+    if parents != tree.parents:
+        raise DataError("its nodes do not have the parents that they name.")

@@ -129,5 +129,5 @@ def shown_alike(ranks: NDArray[np.int64], clicks: ClickTable) -> float:
 
 
 def _linear(learned: Ranker, scaling: Scaling, coefficients: Floats) -> LinearRanker:
-    parts = {name: getattr(learned, name) for name in ("feature_names", "provenance", "trained_on")}
+    parts = {name: getattr(learned, name) for name in ("feature_names", "provenance", "trained_on", "ranges")}
     return LinearRanker(scaling=scaling, coefficients=coefficients, **parts)

@@ -27,7 +27,7 @@ from cldrank.methods.needs import Needs, uses_clicks, uses_curve
 from cldrank.methods.recording import clicks_record, curve_record
 from cldrank.propensity.segment_propensities import Curve
 from cldrank.rankers import Ranker, blended
-from cldrank.rankers.blend import check_blendable
+from cldrank.rankers.groups import check_blendable
 from cldrank.rankers.provenance import IMITATION, SafetyRecord
 from cldrank.safety.imitation import feature_alone, imitate, production_column, shown_alike, within_spread
 from cldrank.wording import kind_of

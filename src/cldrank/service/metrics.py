@@ -33,6 +33,12 @@ class ServiceMetrics:
             "cldrank_rank_candidates", "Candidates in a request", buckets=_CANDIDATES, registry=own
         )
         self._reloads = Counter("cldrank_reloads", "Rankers swapped in, or refused", ["outcome"], registry=own)
+        self._unlike = Counter(
+            "cldrank_unlike_training",
+            "Times that a feature was far from its range in training, judged every 1,000 rows",
+            ["feature"],
+            registry=own,
+        )
         self._rankers = Gauge(
             "cldrank_ranker_workers",
             "Workers that serve this ranker",
@@ -56,6 +62,11 @@ class ServiceMetrics:
         """Note a ranker that was swapped in, or refused."""
         with _told():
             self._reloads.labels(outcome).inc()
+
+    def unlike_training(self, feature: str) -> None:
+        """Note a feature that is unlike what it was in training."""
+        with _told():
+            self._unlike.labels(feature).inc()
 
     def serves(self, identity: dict[str, str], *, yes: bool) -> None:
         """Note that this worker serves a ranker, or does so no longer."""

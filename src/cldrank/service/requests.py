@@ -1,15 +1,16 @@
 """Requests: a body in JSON or Arrow becomes ids and a table of features, or is refused with the reason.
 
 JSON is decoded into types made for one ranker: a row is a tuple with as many numbers as the ranker has features, so
-msgspec refuses a wrong body at the first wrong value, before it takes much memory. An Arrow stream is read only if its
-headers announce plain, uncompressed batches.
+msgspec refuses a wrong body at the first wrong value, before it takes much memory. A large body is decoded in pieces:
+numbers of Python take more memory than their digits, and other threads wait while msgspec decodes. An Arrow stream is
+read only if its headers announce plain, uncompressed batches.
 """
 
 from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import starmap
@@ -27,8 +28,10 @@ from cldrank.reading import reason
 from cldrank.wording import count, some
 
 FloatTable = NDArray[np.float32]
+LARGE = 2 << 20  # bytes of a body that is decoded in pieces
 _SMALL = 1 << 16  # bytes; what so few bytes decode to takes little memory
 _CHUNK = 1 << 18
+_ABSENT = msgspec.Raw(b"null")
 
 
 class RequestError(CldrankError):
@@ -64,6 +67,8 @@ class RequestReader:
         self.names, self.takes_missing, self.max_candidates = names, takes_missing, max_candidates
         self.body = _body_type(names, takes_missing)
         self._decoder = msgspec.json.Decoder(self.body)
+        kinds = {field.name: field.type for field in msgspec.structs.fields(self.body)}
+        self._parts = {name: msgspec.json.Decoder(kinds[name]) for name in _LISTS}
         self._pack = struct.Struct(f"{len(names)}f").pack  # checks, converts and rounds; thrice as fast as np.array
 
     # -- JSON ------------------------------------------------------------------------------------------------------
@@ -71,12 +76,7 @@ class RequestReader:
     def read_json(self, body: bytes) -> RankRequest:
         """The request in a JSON body."""
         self._check_size(body)
-        try:
-            given: Any = self._decoder.decode(body)
-        except msgspec.ValidationError as error:
-            raise RequestError(f"{shortened_text(str(error), 300)}.") from None
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise RequestError(f"the body is not JSON: {shortened_text(str(error), 300)}.", status=400) from None
+        given = _decoded(self._decoder, body) if len(body) <= LARGE else self._in_pieces(body)
         if (given.candidates is None) == (given.features is None):
             raise RequestError("the body needs either `candidates`, or `features` with `ids`.")
         if given.features is not None:
@@ -91,21 +91,43 @@ class RequestReader:
             table = self._in_order(given.feature_names, table)
         return self._checked(list(range(len(table))) if ids is None else ids, table, given.query_id, given.top)
 
-    def _check_size(self, body: bytes) -> None:
+    def _check_size(self, body: bytes, most: int | None = None) -> None:
         """Refuse a body with more values or objects than a request may have, before it is decoded."""
-        most_values, most_opened = (self.max_candidates + 1) * (len(self.names) + 3), 2 * self.max_candidates + 8
-        if len(body) <= _SMALL or (body.count(b",") <= most_values and _opened(body) <= most_opened):
+        most = (self.max_candidates + 1) * (len(self.names) + 3) if most is None else most
+        most_opened = 2 * self.max_candidates + 8
+        if len(body) <= _SMALL or (body.count(b",") <= most and _opened(body) <= most_opened):
             return
         values = opened = 0
         for part in _outside_texts(body):
             values += part.count(b",")
             opened += _opened(part)
-        if values > most_values or opened > most_opened:
+        if values > most or opened > most_opened:
             raise RequestError(
                 f"the body has more values than {self.max_candidates:,} candidates (--max-candidates) with "
                 f"{count(len(self.names), 'feature')}.",
                 status=413,
             )
+
+    def _in_pieces(self, body: bytes) -> Any:
+        """The same as decoding the body, but that its rows of features are decoded some at a time, as they are used."""
+        given = _decoded(_LARGE_BODY, body)
+        self._check_size(bytes(given.ids), most=self.max_candidates)
+        self._check_size(bytes(given.feature_names), most=len(self.names))
+        parts = {name: _decoded(self._parts[name], getattr(given, name), f".{name}") for name in _LISTS[1:]}
+        rows = None if given.features == _ABSENT else self._rows(bytes(given.features))
+        return self.body(**parts, features=rows, query_id=given.query_id, top=given.top)
+
+    def _rows(self, text: bytes) -> Iterator[Sequence[float | None]]:
+        """The rows of a list, some at a time; numbers have no brackets, so one that closes ends a row."""
+        decoder, rows, start, end = self._parts["features"], 0, 1, 0
+        if not text.startswith(b"["):
+            _decoded(decoder, text, ".features")  # raises
+        while end >= 0:
+            end = text.find(b"]", start + _CHUNK, -1)
+            end = text.find(b",", end) if end >= 0 else end
+            piece = text[start : end if end >= 0 else -1]
+            yield from (part := _decoded(decoder, b"[%s]" % piece, f".features[{rows}:]" if rows else ".features"))
+            rows, start = rows + len(part), end + 1
 
     def _packed(self, rows: Iterable[Sequence[float | None]]) -> FloatTable:
         """Rows as float32; None is missing."""
@@ -129,6 +151,7 @@ class RequestReader:
             batches = list(pa.ipc.open_stream(body))
             for batch in batches:
                 batch.validate(full=True)
+            _ = [batch.schema.names for batch in batches]  # may not be text
         except (pa.ArrowException, OSError, ValueError, TypeError, struct.error) as error:
             why = shortened_text(reason(error), 500)
             raise RequestError(f"the body is not an Arrow IPC stream: {why}.", status=400) from None
@@ -202,6 +225,29 @@ class RequestReader:
         return RankRequest(ids, table, query_id, top)
 
 
+def _decoded(decoder: msgspec.json.Decoder[Any], text: Any, place: str = "") -> Any:
+    """What a text holds, which is found at a place of the body."""
+    try:
+        return decoder.decode(text)
+    except msgspec.ValidationError as error:
+        raise RequestError(f"{shortened_text(str(error).replace('`$', f'`${place}'), 300)}.") from None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise RequestError(f"the body is not JSON: {shortened_text(str(error), 300)}.", status=400) from None
+
+
+_LISTS = ("features", "candidates", "ids", "feature_names")
+_IDENTITY: Any = str | Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+_REST: list[tuple[str, Any, Any]] = [
+    ("query_id", _IDENTITY | None, None),
+    ("top", Annotated[int, msgspec.Meta(ge=1)] | None, None),
+]
+_LARGE_BODY = msgspec.json.Decoder(
+    msgspec.defstruct(
+        "LargeBody", [*((name, msgspec.Raw, _ABSENT) for name in _LISTS), *_REST], forbid_unknown_fields=True
+    )
+)
+
+
 @lru_cache(maxsize=8)
 def _body_type(names: tuple[str, ...], takes_missing: bool) -> type[msgspec.Struct]:
     """The type of a JSON body; features and rows have exactly the ranker's features."""
@@ -214,21 +260,13 @@ def _body_type(names: tuple[str, ...], takes_missing: bool) -> type[msgspec.Stru
         forbid_unknown_fields=True,
         gc=False,
     )
-    identity: Any = str | Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
     candidate: Any = msgspec.defstruct(
-        "Candidate", [("id", identity), ("features", features)], forbid_unknown_fields=True, gc=False
+        "Candidate", [("id", _IDENTITY), ("features", features)], forbid_unknown_fields=True, gc=False
     )
     row: Any = tuple.__class_getitem__((number,) * len(names))
-    optional = {
-        "candidates": list[candidate],
-        "features": list[row],
-        "ids": list[identity],
-        "feature_names": list[str],
-        "query_id": identity,
-        "top": Annotated[int, msgspec.Meta(ge=1)],
-    }
-    fields = [(name, kind | None, None) for name, kind in optional.items()]
-    return msgspec.defstruct("RankBody", fields, forbid_unknown_fields=True)
+    kinds: tuple[Any, ...] = (list[row], list[candidate], list[_IDENTITY], list[str])
+    lists = [(name, kind | None, None) for name, kind in zip(_LISTS, kinds, strict=True)]
+    return msgspec.defstruct("RankBody", [*lists, *_REST], forbid_unknown_fields=True)
 
 
 def _opened(text: bytes) -> int:

@@ -1,10 +1,16 @@
-"""`ServedRanker`: a ranker that has been tried, and answers requests."""
+"""The ranker in use: it has been tried, answers requests, and is exchanged when its folder changes."""
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
-from dataclasses import asdict
+import logging
+import os
+import signal
+import time
+from collections.abc import Callable
+from contextlib import suppress
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
@@ -16,10 +22,20 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from cldrank import segments
-from cldrank.errors import DataError, UsageError
+from cldrank.errors import CldrankError, DataError, UsageError
 from cldrank.rankers import GroupRanker, ModuleRanker, Ranker, TreeRanker, load_ranker
-from cldrank.reading import read_json
+from cldrank.rankers.ranges import RangeWatch
+from cldrank.reading import read_json, reason
+from cldrank.service.metrics import ServiceMetrics
 from cldrank.service.requests import RankRequest, RequestError, RequestReader
+from cldrank.wording import some
+
+logger = logging.getLogger("cldrank.service")
+_PERIOD = 1.0  # seconds between two looks at the folder
+_PAUSE = 0.2  # seconds before a folder that could not be loaded is tried once more
+_LOOKED_AT = 25  # about how many rows are compared with the training data, of every tenth request
+_JUDGED = 1000  # rows, before features are judged by them
+_QUIET = 3600.0  # seconds between two warnings of features
 
 
 class ServedRanker:
@@ -29,6 +45,8 @@ class ServedRanker:
         self.ranker = ranker
         self.reader = RequestReader(ranker.feature_names, ranker.takes_missing, max_candidates)
         self.identity = {"kind": ranker.kind, "fingerprint": ranker_fingerprint(ranker)}
+        self.watch = RangeWatch(ranker.feature_names, ranker.ranges)
+        self._requests = 0
 
     def rank(self, request: RankRequest) -> tuple[list[str | int], NDArray[np.float64]]:
         """Ids and scores, best first, cut to the top; ties are broken as everywhere in cldrank."""
@@ -36,6 +54,9 @@ class ServedRanker:
             scores = self.ranker.score_rows(request.table) if len(request.table) else np.empty(0)
         except DataError as error:
             raise RequestError(str(error)) from None
+        self._requests += 1
+        if self._requests % 10 == 0:
+            self.watch.look(request.table, _LOOKED_AT)
         order = _descending(scores)[: request.top]
         return [request.ids[row] for row in order.tolist()], scores[order]
 
@@ -69,7 +90,7 @@ class ServedRanker:
             **self.identity,
             "features": list(ranker.feature_names),
             "takes_missing": ranker.takes_missing,
-            "provenance": {key: value for key, value in asdict(ranker.provenance).items() if key != "command"},
+            "provenance": {key: value for key, value in ranker.provenance.as_dict().items() if key != "command"},
             "summary": repr(ranker),
         }
 
@@ -117,8 +138,8 @@ def ranker_fingerprint(ranker: Ranker) -> str:
 
     >>> from cldrank import scaling
     >>> from cldrank.rankers import LinearRanker
-    >>> one = LinearRanker(feature_names="ab", scaling=scaling.fit(None, [[1, 1]]), coefficients=[1, 2])
-    >>> ranker_fingerprint(one)
+    >>> ranker = LinearRanker(feature_names="ab", scaling=scaling.fit(None, [[1, 1]]), coefficients=[1, 2])
+    >>> ranker_fingerprint(ranker)
     '...'
     """
     config, weights = ranker.to_state()
@@ -127,3 +148,103 @@ def ranker_fingerprint(ranker: Ranker) -> str:
         digest.update(f"\0{name}\0{values.dtype}\0{values.shape}\0".encode())
         digest.update(np.ascontiguousarray(values).tobytes())
     return digest.hexdigest()[:16]
+
+
+# -- the ranker in use ---------------------------------------------------------------------------------------------
+
+
+class RankerInUse:
+    """The ranker that answers the next request; a request keeps the one that it began with.
+
+    kept   a folder with a copy of the last ranker in use, for workers that start when `folder` is broken; or None
+    """
+
+    def __init__(self, folder: Path, kept: Path | None, max_candidates: int) -> None:
+        self._folder, self._kept, self._max_candidates = folder, kept, max_candidates
+        self._lock = asyncio.Lock()
+        self._quiet_until = 0.0
+        self.metrics = ServiceMetrics()
+        self._seen = _signature(folder)
+        try:
+            self.served = load_served(folder, max_candidates)
+        except CldrankError:
+            if kept is None:
+                raise
+            self.served = load_served(kept, max_candidates)
+        self.metrics.serves(self.served.identity, yes=True)
+
+    async def reload(self) -> dict[str, str]:
+        """Swap in the ranker that now lies in the folder; `RequestError` if the old one stays."""
+        async with self._lock:
+            self._seen = _signature(self._folder)
+            try:
+                served = await self._replacement()
+            except RequestError as error:
+                fingerprint = self.served.identity["fingerprint"]
+                logger.error("reload of %s refused, %s stays: %s", self._folder, fingerprint, error)
+                self.metrics.reloaded("refused")
+                raise
+            if served.identity != self.served.identity:
+                logger.info("swapping in %s from %s", served.identity, self._folder)
+                self.metrics.serves(self.served.identity, yes=False)
+                self.served = served
+                self.metrics.serves(served.identity, yes=True)
+            self.metrics.reloaded("swapped")
+            return served.identity
+
+    def judge_features(self) -> None:
+        """Count, and now and then log, features of the last requests that are unlike those of the training data."""
+        watch = self.served.watch
+        if watch.rows < _JUDGED:
+            return
+        differences = watch.differences(narrow=False)
+        watch.forget()
+        for name in differences:
+            self.metrics.unlike_training(name)
+        if differences and time.monotonic() >= self._quiet_until:
+            self._quiet_until = time.monotonic() + _QUIET
+            logger.warning("%s", "; ".join(differences.values()))
+
+    async def watch(self, gone: Callable[[], bool] = lambda: False) -> None:
+        """Reload whenever files of the folder have changed; stop the process once `gone` says so."""
+        while not gone():
+            await asyncio.sleep(_PERIOD)
+            if _signature(self._folder) != self._seen:
+                with suppress(RequestError):  # logged
+                    await self.reload()
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    async def _replacement(self) -> ServedRanker:
+        old = self.served.ranker.feature_names
+        try:
+            try:
+                served = await asyncio.to_thread(load_served, self._folder, self._max_candidates)
+            except Exception:  # perhaps the folder is being replaced: one file was the old one, another the new
+                await asyncio.sleep(_PAUSE)
+                served = await asyncio.to_thread(load_served, self._folder, self._max_candidates)
+            if served.ranker.feature_names == old and self._kept is not None:
+                await asyncio.to_thread(served.ranker.save, self._kept)
+        except Exception as error:  # whatever is wrong with the folder, the service goes on
+            why = str(error) if isinstance(error, CldrankError) else f"{type(error).__name__}: {reason(error)}"
+            for place in (self._folder.resolve(), self._folder, *([] if self._kept is None else [self._kept])):
+                why = why.replace(str(place), place.name)  # where it lies is nobody's business
+            raise RequestError(why, status=409) from error
+        new = served.ranker.feature_names
+        if new != old:
+            changes = {"new": sorted({*new} - {*old}), "gone": sorted({*old} - {*new})}
+            told = "; ".join(f"{word}: {some(names, 5)}" for word, names in changes.items() if names)
+            raise RequestError(
+                f"{self._folder.name} has other features than the ranker in use ({told or 'another order'}), so "
+                "clients would fail; restart the service to use it.",
+                status=409,
+            )
+        return served
+
+
+def _signature(folder: Path) -> tuple[tuple[str, int, int, int], ...]:
+    """Names, sizes and times of the files of a folder: another if it was replaced."""
+    try:
+        described = [(entry.name, entry.stat()) for entry in os.scandir(folder)]
+    except OSError:
+        return ()
+    return tuple(sorted((name, state.st_ino, state.st_size, state.st_mtime_ns) for name, state in described))

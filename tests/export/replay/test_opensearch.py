@@ -38,23 +38,6 @@ class TestReplayOfLinearModels:
         files = files_of("model/linear", {"body_query": 2}, names)
         assert scored(files, names, [9, 1.5], [9, np.nan]) == [3.0, 0.0]
 
-    def test_a_mean_becomes_zero_and_a_deviation_one(self) -> None:
-        names = ("release_year", "body_query")
-        norms = {"release_year": {"standard": {"mean": 1970, "standard_deviation": 30}}}
-        files = files_of("model/linear", {"release_year": 0.3, "body_query": 0.5}, names, feature_normalizers=norms)
-        found = scored(files, names, [1970, 0], [2000, 0], [1940, 1])
-        assert found == pytest.approx([0, 0.3, 0.2])
-
-    def test_a_feature_that_does_not_match_is_normalised_too(self) -> None:
-        norms = {"release_year": {"standard": {"mean": 1970, "standard_deviation": 30}}}
-        files = files_of("model/linear", {"release_year": 3}, ("release_year",), feature_normalizers=norms)
-        assert scored(files, ("release_year",), [np.nan]) == pytest.approx([-197.0])
-
-    def test_a_minimum_becomes_zero_and_a_maximum_one_without_clipping(self) -> None:
-        norms = {"vote_average": {"min_max": {"minimum": 0, "maximum": 10}}}
-        files = files_of("model/linear", {"vote_average": 4}, ("vote_average",), feature_normalizers=norms)
-        assert scored(files, ("vote_average",), [0], [10], [5], [20]) == [0, 4, 2, 8]
-
     def test_sums_are_float32(self) -> None:
         names = ("a", "b", "c")
         files = files_of("model/linear", {"a": 1, "b": 1, "c": 1}, names)
@@ -64,8 +47,6 @@ class TestReplayOfLinearModels:
         ("definition", "more", "words"),
         [
             ({"other": 1}, {}, r"Feature \[other\] is unknown"),
-            ({}, {"feature_normalizers": {"other": {}}}, r"Feature \[other\] is unknown"),
-            ({}, {"feature_normalizers": {"a": {"min_max": {"minimum": 1, "maximum": 1}}}}, "normalizer"),
             ({}, {"feature_normalizers": {"a": {"log": {}}}}, "normalizer"),
         ],
     )

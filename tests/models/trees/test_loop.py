@@ -122,8 +122,8 @@ def test_damage_is_found(tmp_path: Path) -> None:
         ({"history": content["history"][:1]}, "its trees are not those of its history"),
         ({"history": []}, "this checkpoint is damaged"),
         ({"history": wrong_epoch}, "this checkpoint is damaged"),
-        ({"trees": json.dumps(trees)}, "tree 1: left_children must be"),
-        ({"trees": "{"}, "the trees are not JSON"),
+        ({"trees": json.dumps(trees)}, "tree 1: node 0 cannot have the child 99"),
+        ({"trees": "{"}, "the trees cannot be read"),
     ]
     for change, message in damages:
         file.write_bytes(good)

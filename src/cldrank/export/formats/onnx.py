@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -56,7 +55,7 @@ def onnx_model(ranker: Ranker, request: ExportRequest, names: Sequence[str]) -> 
     score = graph.add("Sum", *scores) if len(scores) > 1 else scores[0]
     graph.add("Identity", graph.cast(score, Single), out=OUTPUT)
     model = graph.model(request.name, len(names))
-    about = {"features": list(names), "kind": ranker.kind, "provenance": asdict(ranker.provenance)}
+    about = {"features": list(names), "kind": ranker.kind, "provenance": ranker.provenance.as_dict()}
     texts = {name: json.dumps(value, ensure_ascii=False, default=dict) for name, value in about.items()}
     onnx.helper.set_model_props(model, {"cldrank": __version__, **texts})
     onnx.checker.check_model(model, full_check=True)
@@ -132,8 +131,8 @@ class _Graph:
         """The whole model."""
         helper, kind = self._onnx.helper, self._onnx.TensorProto.FLOAT
         given = helper.make_tensor_value_info(INPUT, kind, ["batch", width])
-        found = helper.make_tensor_value_info(OUTPUT, kind, ["batch", 1])
-        graph = helper.make_graph(self._nodes, name, [given], [found], self._arrays)
+        score = helper.make_tensor_value_info(OUTPUT, kind, ["batch", 1])
+        graph = helper.make_graph(self._nodes, name, [given], [score], self._arrays)
         opsets = [helper.make_opsetid("", _OPSET), helper.make_opsetid("ai.onnx.ml", _TREE_OPSET)]
         about = {"producer_name": "cldrank", "producer_version": __version__}
         return helper.make_model(graph, opset_imports=opsets, ir_version=_IR, **about)
@@ -157,9 +156,9 @@ def _scaled(graph: _Graph, ranker: ScalingRanker) -> str:
 
 def _signed_log(graph: _Graph, node: str) -> str:
     """sign(x) log(1 + |x|); ONNX has no log1p, so that what 1 + |x| rounds away is added again."""
-    one, size = graph.array(1.0), graph.add("Abs", node)
-    more = graph.add("Add", size, one)
-    lost = graph.add("Sub", size, graph.add("Sub", more, one))
+    unit, size = graph.array(1.0), graph.add("Abs", node)
+    more = graph.add("Add", size, unit)
+    lost = graph.add("Sub", size, graph.add("Sub", more, unit))
     log = graph.add("Add", graph.add("Log", more), graph.add("Div", lost, more))
     return graph.add("Mul", graph.add("Sign", node), log)
 
@@ -176,7 +175,7 @@ def _quantiles(graph: _Graph, node: str, ranker: ScalingRanker) -> str:
     width = ranker.scaling.n_features
     below = [_search_tree(feature, knots, first[feature], last[feature]) for feature in range(width)]
     place = graph.cast(graph.trees(graph.cast(node, Single), below, list(range(width))), np.int64)
-    knot, level, slope = (graph.add("Gather", graph.array(one), place) for one in (knots, levels, rise))
+    knot, level, slope = (graph.add("Gather", graph.array(numbers), place) for numbers in (knots, levels, rise))
     node = graph.add("Add", graph.add("Mul", graph.add("Sub", node, knot), slope), level)
     return graph.cast(graph.cast(node, Single), Double)
 
@@ -203,8 +202,8 @@ def _search_tree(feature: int, knots: NDArray[np.float64], first: int, last: int
 def _activation(graph: _Graph, node: str, kind: str) -> str:
     """An activation in float64, made of what ONNX Runtime computes in float64."""
     if kind == "elu":  # max(x, 0) + exp(min(x, 0)) - 1
-        zero, one = graph.array(0.0), graph.array(1.0)
-        below = graph.add("Sub", graph.add("Exp", graph.add("Min", node, zero)), one)
+        zero, unit = graph.array(0.0), graph.array(1.0)
+        below = graph.add("Sub", graph.add("Exp", graph.add("Min", node, zero)), unit)
         return graph.add("Add", graph.add("Max", node, zero), below)
     if kind == "gelu":  # x (1 + erf(x / sqrt 2)) / 2, the error function in float32
         inner = graph.cast(graph.add("Mul", node, graph.array(math.sqrt(0.5))), Single)

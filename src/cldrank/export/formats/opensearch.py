@@ -7,17 +7,14 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cldrank.documents.text import Markdown
 from cldrank.errors import UsageError
 from cldrank.export.format import Exported, ExportFormat, ExportRequest, placeholder_query, version_parts, written_json
 from cldrank.export.forms import AffineForm, TreeForm, learned_missing, linear_features, tree_features, xgboost_dump
 from cldrank.rankers import LinearRanker, TreeRanker
-from cldrank.scaling import MinMax
 from cldrank.wording import count
 
-_TINY = float(np.finfo(np.float32).tiny)  # the plugin divides by the deviation, so it must not round to 0
 _ASTRAY = {"zero": "counts a missing value as 0", "right": "sends missing values right at every split"}
 
 
@@ -44,23 +41,20 @@ class OpenSearch(ExportFormat):
         scaling = self.affine(ranker)
         places = linear_features(ranker, scaling)
         used = [names[place] for place in places]
-        derived: list[dict[str, Any]] = []
-        normalizers: dict[str, Any] = {}
-        if scaling.low is not None or scaling.logarithm:
+        weights, derived = ranker.coefficients[places], []
+        if not scaling.changes_nothing:
             derived = [_derived(scaling, place, names[place]) for place in places.tolist()]
             used = [feature["name"] for feature in derived]
             if taken := set(used) & set(names):
                 raise UsageError(f"a feature is called {min(taken)!r}, as a derived one is; rename it with `renamed`.")
-            weights, shift = ranker.coefficients[places], ranker.intercept
-        else:
-            weights, normalizers, shift = _normalized(ranker, scaling, places, used)
         with np.errstate(over="ignore"):
             written = dict(zip(used, weights.astype(np.float32).tolist(), strict=True))
-        if infinite := [names[place] for place, one in zip(places, written.values(), strict=True) if np.isinf(one)]:
-            raise self.refuse(ranker, f"the weight of {infinite[0]!r} exceeds float32", "retrain with more l2")
-        normalized = {"feature_normalizers": normalizers} if normalizers else {}
-        model = {"type": "model/linear", **normalized, "definition": json.dumps(written)}
-        return _packed(request, [names[place] for place in places] or [names[0]], model, derived, shift=shift)
+        if infinite := [place for place, weight in zip(places, written.values(), strict=True) if np.isinf(weight)]:
+            reason = f"the weight of {names[infinite[0]]!r} exceeds float32"
+            raise self.refuse(ranker, reason, "retrain with more l2")
+        model = {"type": "model/linear", "definition": json.dumps(written)}
+        features = [names[place] for place in places] or [names[0]]  # a set without a feature is refused
+        return _packed(request, features, model, derived, shift=ranker.intercept)
 
     def _trees(self, ranker: TreeRanker, request: ExportRequest, names: Sequence[str]) -> Exported:
         trees = self.nested_trees(ranker)
@@ -116,36 +110,13 @@ def _packed(
 
 
 def _derived(scaling: AffineForm, place: int, name: str) -> dict[str, Any]:
-    """A derived feature, whose expression the plugin computes in double: normalizers cannot clip."""
+    """A derived feature, whose expression the plugin computes in double; its normalizers cannot clip."""
     value = f"ln(1 + max({name}, 0)) - ln(1 + max(-{name}, 0))" if scaling.logarithm else name
     center = float(scaling.center[place])
     scaled = f"({value} - {f'({center!r})' if center < 0 else repr(center)}) * {float(scaling.factor[place])!r}"
     if scaling.low is not None:
         scaled = f"min(max({scaled}, {scaling.low!r}), {scaling.high!r})"
     return {"name": f"{name}_scaled", "params": [], "template_language": "derived_expression", "template": scaled}
-
-
-def _normalized(
-    ranker: LinearRanker, scaling: AffineForm, places: NDArray[np.int64], names: Sequence[str]
-) -> tuple[NDArray[np.float64], dict[str, Any], float]:
-    """Weights, normalizers and the shift. What rounding to float32 changes of a center is made up for in the shift,
-    what it changes of a width in the weight.
-    """
-    center, factor = scaling.center[places], scaling.factor[places]
-    slope = ranker.coefficients[places] * factor
-    if scaling.changes_nothing:
-        return slope, {}, ranker.intercept
-    low = center.astype(np.float32)
-    shift = ranker.intercept + float(slope @ (low.astype(np.float64) - center))
-    if isinstance(ranker.scaling.rule, MinMax):
-        high = (center + 1 / factor).astype(np.float32)
-        width = (high - low).astype(np.float64)
-        kind, first, second, numbers = "min_max", "minimum", "maximum", high.tolist()
-    else:
-        width = np.maximum(1 / factor, _TINY).astype(np.float32).astype(np.float64)
-        kind, first, second, numbers = "standard", "mean", "standard_deviation", width.tolist()
-    pairs = zip(names, low.tolist(), numbers, strict=True)
-    return slope * width, {name: {kind: {first: one, second: other}} for name, one, other in pairs}, shift
 
 
 def _missing_rule(request: ExportRequest) -> str:

@@ -104,12 +104,12 @@ class Solr(ExportFormat):
     def _float32(self, ranker: Ranker, values: NDArray[np.float64], above: float = -np.inf) -> Singles:
         """The same in float32; refused where it cannot hold one."""
         with np.errstate(over="ignore"):
-            found = values.astype(np.float32)
-        bad = values[~np.isfinite(found) | (found <= above)]
+            rounded = values.astype(np.float32)
+        bad = values[~np.isfinite(rounded) | (rounded <= above)]
         if len(bad):
             reason = f"one of its numbers is {bad[0]:g}, which float32 cannot hold"
             raise self.refuse(ranker, reason, "retrain with features of a usual size")
-        return found
+        return rounded
 
 
 def _packed(
@@ -199,8 +199,8 @@ def _written_thresholds(
     """
     powers: dict[int, int] = {}
     written, gap = np.zeros_like(threshold), np.zeros(len(threshold))
-    for one in np.unique(feature).tolist():
-        own = feature == one
+    for column in np.unique(feature).tolist():
+        own = feature == column
         largest = float(np.abs(threshold[own]).max())
         tried = {}
         for power in range(127):
@@ -208,7 +208,7 @@ def _written_thresholds(
             if not tried[power][1].any() or largest * 2.0 ** (power + 2) > _LARGEST:
                 break
         best = min(tried, key=lambda power: (np.count_nonzero(tried[power][1]), tried[power][1].max()))
-        powers[one] = best
+        powers[column] = best
         written[own], gap[own] = tried[best]
     return powers, written, gap
 

@@ -75,18 +75,18 @@ def leaf_values(
 
 def dumped_nodes(root: dict[str, Any], features: Sequence[str]) -> list[dict[str, Any]]:
     """A tree of XGBoost's JSON dump as `leaf_values` takes it; `features` are the columns of the rows."""
-    nodes, found = [root], []
+    nodes, flat = [root], []
     for node in nodes:  # grows as it goes
         if "leaf" in node:
-            found.append({"value": node["leaf"]})
+            flat.append({"value": node["leaf"]})
             continue
         if [child["nodeid"] for child in node["children"]] != [node["yes"], node["no"]]:
             raise ValueError("Split structure is invalid")
         split = {"feature": features.index(node["split"]), "threshold": node["split_condition"]}
         sides = {"left": len(nodes), "right": len(nodes) + 1, "missing_left": node.get("missing") == node["yes"]}
-        found.append({**split, **sides})
+        flat.append({**split, **sides})
         nodes += node["children"]
-    return found
+    return flat
 
 
 def evaluated(text: str, columns: Mapping[str, Any], functions: Mapping[str, Callable[..., Any]]) -> Any:

@@ -68,6 +68,6 @@ def definition_by_eland(content: bytes, names: list[str]) -> dict[str, Any]:
     for column in ("Split", "Gain"):  # eland reads nine digits, which as a double are not the float32
         table[column] = table[column].astype("float32").astype("float64")
     booster.trees_to_dataframe = lambda: table
-    found = get_model_transformer(model, feature_names=names).transform().serialize_model()
-    plain: dict[str, Any] = json.loads(json.dumps(found))  # as it travels
+    made = get_model_transformer(model, feature_names=names).transform().serialize_model()
+    plain: dict[str, Any] = json.loads(json.dumps(made))  # as it travels
     return plain

@@ -1,7 +1,7 @@
 """What the Learning to Rank plugin of OpenSearch, and that of Elasticsearch, computes from a feature set and a model.
 
-After its sources: LinearRankerParser, LinearRanker, StandardFeatureNormalizer, MinMaxFeatureNormalizer,
-XGBoostJsonParser, NaiveAdditiveDecisionTree, DerivedExpressionQuery. All numbers are floats of Java, which are float32,
+After its sources: LinearRankerParser, LinearRanker, XGBoostJsonParser, NaiveAdditiveDecisionTree,
+DerivedExpressionQuery. All numbers are floats of Java, which are float32,
 but for those inside the expression of a derived feature, which are doubles.
 """
 
@@ -32,9 +32,11 @@ def scores(files: Mapping[str, bytes], table: NamedTable, version: str | None = 
     described = json.loads(files["model.json"])["model"]["model"]
     definition = described["definition"]
     model = json.loads(definition) if isinstance(definition, str) else definition
+    if "feature_normalizers" in described:
+        raise ValueError("this replay knows no normalizers, which cldrank does not write")
     with np.errstate(over="ignore", invalid="ignore"):
         if described["type"] == "model/linear":
-            return _linear(model, described.get("feature_normalizers", {}), names, rows).astype(np.float64)
+            return _linear(model, names, rows).astype(np.float64)
         if described["type"] == "model/xgboost+json":
             return _trees(model, names, rows, missing_rule(version)).astype(np.float64)
     raise ValueError(f"unknown model type {described['type']}")
@@ -44,33 +46,19 @@ def _derived(derived: list[dict[str, Any]], features: list[str], rows: NDArray[n
     """Derived features: expressions over those of the set, in double; one that does not match is 0."""
     values = np.where(np.isnan(rows), 0.0, rows.astype(np.float64))
     known = dict(zip(features, values.T, strict=True))
-    found = [evaluated(feature["template"], known, _FUNCTIONS) for feature in derived]
-    return [np.broadcast_to(value, len(rows)).astype(np.float32) for value in found]
+    columns = [evaluated(feature["template"], known, _FUNCTIONS) for feature in derived]
+    return [np.broadcast_to(value, len(rows)).astype(np.float32) for value in columns]
 
 
-def _linear(
-    weights: Mapping[str, float], normalizers: Mapping[str, Any], features: list[str], rows: NDArray[np.float32]
-) -> NDArray[np.float32]:
-    """A dot product in the order of the feature set; a feature that does not match is 0, and then normalised."""
-    for name in [*weights, *normalizers]:
-        if name not in features:
-            raise ValueError(f"Feature [{name}] is unknown.")
+def _linear(weights: Mapping[str, float], features: list[str], rows: NDArray[np.float32]) -> NDArray[np.float32]:
+    """A dot product in the order of the feature set; a feature that does not match is 0."""
+    if unknown := [name for name in weights if name not in features]:
+        raise ValueError(f"Feature [{unknown[0]}] is unknown.")
     total = np.zeros(len(rows), dtype=np.float32)
     for place, name in enumerate(features):
         column = np.where(np.isnan(rows[:, place]), np.float32(0), rows[:, place])
-        total += np.float32(weights.get(name, 0.0)) * _normalised(normalizers.get(name), column)
+        total += np.float32(weights.get(name, 0.0)) * column
     return total
-
-
-def _normalised(described: Mapping[str, Any] | None, column: NDArray[np.float32]) -> Any:
-    match described:
-        case None:
-            return column
-        case {"standard": {"mean": mean, "standard_deviation": deviation}}:
-            return (column - np.float32(mean)) / np.float32(deviation)
-        case {"min_max": {"minimum": minimum, "maximum": maximum}} if np.float32(minimum) < np.float32(maximum):
-            return (column - np.float32(minimum)) / (np.float32(maximum) - np.float32(minimum))
-    raise ValueError(f"a normalizer that the plugin does not take: {described}")
 
 
 def missing_rule(version: str | None) -> str:

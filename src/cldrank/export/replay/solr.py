@@ -59,8 +59,7 @@ def _normalised(norm: dict[str, Any] | None, column: Singles) -> Singles:
     if deviation <= 0:
         raise ValueError("NormalizerException: Standard Normalizer standard deviation must be positive")
     with np.errstate(over="ignore"):
-        found: Singles = (column - average) / deviation
-    return found
+        return (column - average) / deviation
 
 
 def _linear(weights: Mapping[str, float], names: list[str], rows: Singles) -> Singles:
@@ -88,8 +87,7 @@ def _layers(layers: list[dict[str, Any]], rows: Singles) -> Singles:
             units = np.flatnonzero(matrix[:, place]) if np.isfinite(column).all() else np.arange(len(bias))
             total[units] += matrix[units, place, None] * column
         values = np.where(total < 0, np.float32(0), total) if layer["activation"] == "relu" else total
-    found: Singles = values[0]
-    return found
+    return values[0]  # type: ignore[no-any-return]
 
 
 def _trees(params: dict[str, Any], names: list[str], rows: Singles, version: str | None) -> Singles:
@@ -102,16 +100,16 @@ def _trees(params: dict[str, Any], names: list[str], rows: Singles, version: str
     total = np.zeros(len(rows), dtype=np.float32)
     for tree in params["trees"]:
         nodes: list[dict[str, Any]] = [tree["root"]]
-        found: list[dict[str, Any]] = []
+        flat: list[dict[str, Any]] = []
         for node in nodes:  # grows as it goes
             if "feature" not in node:
-                found.append({"value": _parsed(node["value"])})
+                flat.append({"value": _parsed(node["value"])})
                 continue
             split = {"feature": names.index(node["feature"]), "threshold": _parsed(node["threshold"]) + _SLACK}
             if not same and "missing" not in node:
                 raise ValueError("NullPointerException: a split without 'missing'")
             sides = {"left": len(nodes), "right": len(nodes) + 1}
-            found.append({**split, **sides, "missing_left": not same and node["missing"] == "left"})
+            flat.append({**split, **sides, "missing_left": not same and node["missing"] == "left"})
             nodes += [node["left"], node["right"]]
-        total += _parsed(tree["weight"]) * leaf_values(found, rows, np.less_equal)
+        total += _parsed(tree["weight"]) * leaf_values(flat, rows, np.less_equal)
     return total

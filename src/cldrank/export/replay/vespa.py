@@ -37,15 +37,15 @@ def scores(files: Mapping[str, bytes], table: NamedTable, version: str | None = 
     (phase,) = ("".join(parts).strip() for parts in _PHASE.findall(text))
     functions = {name: (argument, line or block) for name, argument, line, block in _FUNCTION.findall(text)}
     rows = table.values.astype(np.float64)
-    if found := re.fullmatch(r'xgboost\("(\S+)"\)', phase):
+    if match := re.fullmatch(r'xgboost\("(\S+)"\)', phase):
         total = np.zeros(len(rows))
-        for tree in json.loads(files[f"models/{found[1]}"]):
+        for tree in json.loads(files[f"models/{match[1]}"]):
             total += leaf_values(dumped_nodes(tree, list(table.names)), rows)
         return total
-    if found := re.fullmatch(r"onnx\((\w+)\)\.(\w+)\{d0:0,d1:0\}", phase):
+    if match := re.fullmatch(r"onnx\((\w+)\)\.(\w+)\{d0:0,d1:0\}", phase):
         name, file, given, output = _MODEL.findall(text)[0]
-        if (name, output) != found.groups():
-            raise ValueError(f"there is no model {found[1]!r} with the output {found[2]!r}")
+        if (name, output) != match.groups():
+            raise ValueError(f"there is no model {match[1]!r} with the output {match[2]!r}")
         return onnx.row_scores(files[file], table.columns(_cells(functions[given][1].strip())))
     known = dict(zip(table.names, rows.T, strict=True))
     own = {name: _called(body, argument) for name, (argument, body) in functions.items() if argument}
@@ -56,11 +56,11 @@ def scores(files: Mapping[str, bytes], table: NamedTable, version: str | None = 
 def _inherited(profiles: Mapping[str, str]) -> str:
     """All rank profiles as one text; a profile that another inherits must be there, in a file of its name."""
     for name, text in profiles.items():
-        found = re.match(r"rank-profile (\w+)(?: inherits (\w+))? \{", text)
-        if found is None or name != f"{found[1]}.profile":
+        match = re.match(r"rank-profile (\w+)(?: inherits (\w+))? \{", text)
+        if match is None or name != f"{match[1]}.profile":
             raise ValueError(f"{name} does not begin with the rank profile of that name")
-        if found[2] is not None and f"{found[2]}.profile" not in profiles:
-            raise ValueError(f"the rank profile {found[2]!r}, which {found[1]!r} inherits, is not there")
+        if match[2] is not None and f"{match[2]}.profile" not in profiles:
+            raise ValueError(f"the rank profile {match[2]!r}, which {match[1]!r} inherits, is not there")
     return "\n".join(profiles.values())
 
 
@@ -71,10 +71,10 @@ def _called(body: str, argument: str) -> Callable[[Any], Any]:
 
 def _cells(body: str) -> list[str]:
     """The features that make up the input of a model: one row, a cell each."""
-    found = _TENSOR.fullmatch(body)
-    if found is None:
+    match = _TENSOR.fullmatch(body)
+    if match is None:
         raise ValueError(f"{body[:40]!r} does not make a tensor")
-    cells = [cell.strip() for cell in re.split(r",(?![^(]*\))", found[2])]
-    if len(cells) != int(found[1]):
-        raise ValueError(f"a tensor of {found[1]} cells is given {len(cells)}")
+    cells = [cell.strip() for cell in re.split(r",(?![^(]*\))", match[2])]
+    if len(cells) != int(match[1]):
+        raise ValueError(f"a tensor of {match[1]} cells is given {len(cells)}")
     return cells

@@ -23,7 +23,7 @@ from cldrank.models.network.tasks import Pairs, SelectedPairs, SelectedPoints, T
 from cldrank.models.network.warm import begin_with, start_of
 from cldrank.models.warm import WarmStart
 from cldrank.rankers.devices import device_of
-from cldrank.rankers.from_torch import ranker_of
+from cldrank.rankers.torch_module import ranker_of
 from cldrank.wording import count
 
 if TYPE_CHECKING:

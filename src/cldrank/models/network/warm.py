@@ -13,7 +13,7 @@ from cldrank.errors import UsageError
 from cldrank.models.network.tasks import TrainingTask
 from cldrank.models.warm import WarmStart, held_start, selection_start
 from cldrank.rankers import Layer, LinearRanker
-from cldrank.rankers.from_torch import plain_layers
+from cldrank.rankers.torch_module import plain_layers
 
 _LEVEL = "level"
 

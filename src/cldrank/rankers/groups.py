@@ -1,0 +1,258 @@
+"""Rankers made of others: `BordaRanker` by votes, `BlendRanker` by a weighted sum, and `blended`, which prefers one
+ranker of the members' own kind where there is such.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cldrank import segments
+from cldrank._typing import IntArray
+from cldrank.errors import DataError, UsageError
+from cldrank.rankers.base import Config, Floats, Ranker, Weights, finite_scores, member, split_weights
+from cldrank.rankers.linear import LinearRanker
+from cldrank.rankers.network import Layer, NetworkRanker
+from cldrank.rankers.provenance import Provenance
+from cldrank.rankers.trees import TreeRanker
+from cldrank.scaling import Scaling
+from cldrank.wording import kind_of, listed
+
+_LARGEST = 1e280  # times the candidates of any query, added up over any number of members, it is still finite
+_LEAF = -1
+_MEMBERS: dict[str, type[Ranker]] = {kind.kind: kind for kind in (LinearRanker, NetworkRanker, TreeRanker)}
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class GroupRanker(Ranker):
+    """Several rankers of the same features, each with a weight.
+
+    shares   what the description calls the weights
+    """
+
+    shares: ClassVar[str]
+    members: Sequence[Ranker]
+    weights: Sequence[float]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "members", tuple(self.members))
+        if any(weight > _LARGEST for weight in self.weights):
+            raise DataError(f"the weights must be at most {_LARGEST:g}, or scores would be infinite.")
+        object.__setattr__(self, "weights", tuple(float(weight) for weight in self.weights))
+        if not self.members or len(self.members) != len(self.weights):
+            raise DataError(f"there are {len(self.weights)} weights for {len(self.members)} members.")
+        if not all(np.isfinite(weight) and weight >= 0 for weight in self.weights) or not any(self.weights):
+            raise DataError(f"the weights must be at least 0, and one above it, not {self.weights}.")
+        for ranker in self.members:
+            if ranker.feature_names != self.feature_names:
+                raise DataError("all members must know the same features.")
+
+    def to_state(self) -> tuple[Config, Weights]:
+        """The states of all members."""
+        config: Config = {"members": [], self.shares: list(self.weights)}
+        weights: Weights = {}
+        for index, ranker in enumerate(self.members):
+            if ranker.kind not in _MEMBERS:
+                raise DataError(f"{kind_of(ranker)} cannot be saved as a member of others.")
+            own, arrays = ranker.to_state()
+            config["members"].append({"kind": ranker.kind, **own})
+            weights |= {f"{index}.{name}": values for name, values in arrays.items()}
+        return config, weights
+
+    @classmethod
+    def from_state(cls, config: Config, weights: Weights, **parts: Any) -> Self:
+        """The ranker with these members."""
+        described = member(config, "members", list)
+        arrays = split_weights(weights, [str(index) for index in range(len(described))])
+        members = []
+        for index, own in enumerate(described):
+            if not isinstance(own, dict) or str(own.get("kind")) not in _MEMBERS:
+                raise DataError(f"member {index + 1} must be of the kind {listed(_MEMBERS, 'or')}.")
+            kind = _MEMBERS[own["kind"]]
+            members.append(kind.from_state(own, arrays[str(index)], **{**parts, "provenance": Provenance()}))
+        shares = member(config, cls.shares, list)
+        if not all(isinstance(share, int | float) and not isinstance(share, bool) for share in shares):
+            raise DataError(f"the {cls.shares} must be numbers, not {shares!r}.")
+        return cls(members=members, weights=shares, **parts)
+
+    def _parts(self) -> list[str]:
+        return [f"{len(self.members)} members"]
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class BordaRanker(GroupRanker):
+    """Borda count: score = Σ weight * candidates of the query that the member ranks below. It depends on the query.
+
+    >>> from cldrank import scaling
+    >>> unscaled = scaling.fit(None, [[1, 1]])
+    >>> members = [LinearRanker(feature_names="ab", scaling=unscaled, coefficients=c) for c in ([1, 0], [0, 1])]
+    >>> BordaRanker(feature_names="ab", members=members, weights=(2, 1)).predict([[3, 1], [2, 2], [1, 3]])
+    array([4., 3., 2.])
+    """
+
+    kind = "borda"
+    by_row = False
+    shares = "votes"
+
+    def score_rows(
+        self,
+        table: NDArray[Any],
+        offsets: IntArray | None = None,
+        *,
+        device: str | None = None,
+        first_query: int = 0,
+    ) -> NDArray[np.float64]:
+        """The votes of each row among those of its query; ties depend on the number of the query among all."""
+        spans = np.array([0, len(table)]) if offsets is None else offsets
+        sizes = np.repeat(np.diff(spans), np.diff(spans))
+        total = np.zeros(len(table))
+        for ranker, weight in zip(self.members, self.weights, strict=True):
+            scores = ranker.score_rows(table, offsets, device=device)
+            total += weight * (sizes - segments.descending_ranks(scores, spans, first_query))
+        return total
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class BlendRanker(GroupRanker):
+    """score = Σ weight * score of the member.
+
+    >>> from cldrank import scaling
+    >>> unscaled = scaling.fit(None, [[1, 1]])
+    >>> members = [LinearRanker(feature_names="ab", scaling=unscaled, coefficients=c) for c in ([1, 0], [0, 1])]
+    >>> BlendRanker(feature_names="ab", members=members, weights=(2, 1)).predict([[3, 1], [2, 2]])
+    array([7., 6.])
+    """
+
+    kind = "blend"
+    shares = "weights"
+
+    def score_rows(self, table: NDArray[Any], offsets: IntArray | None = None, *, device: str | None = None) -> Floats:
+        """One score per row; queries do not matter. Linear members compute on the CPU, whatever the device."""
+        total = np.zeros(len(table))
+        with np.errstate(over="ignore", invalid="ignore"):  # what overflows is refused below
+            for ranker, weight in zip(self.members, self.weights, strict=True):
+                where = None if isinstance(ranker, LinearRanker) else device
+                total += weight * ranker.score_rows(table, offsets, device=where)
+        return finite_scores(total)
+
+
+def blended(members: Sequence[Ranker], weights: Sequence[float]) -> Ranker:
+    """The ranker whose score is Σ weight * score of the member; those of weight 0 are left out.
+
+    Linear rankers with the same scaling become one linear ranker, networks alike one network as wide as both, trees
+    one list of trees. What it remembers of its origin is that of the last member.
+
+    >>> from cldrank import scaling
+    >>> unscaled = scaling.fit(None, [[1, 1]])
+    >>> members = [LinearRanker(feature_names="ab", scaling=unscaled, coefficients=c) for c in ([1, 0], [0, 1])]
+    >>> blended(members, (2, 1)).coefficients
+    array([2., 1.])
+    """
+    for ranker in members:
+        check_blendable(ranker)
+    rankers = [ranker for ranker, weight in zip(members, weights, strict=True) if weight]
+    shares = np.array([float(weight) for weight in weights if weight])
+    if not rankers or not (np.isfinite(shares).all() and (shares > 0).all()):
+        raise DataError(f"the weights of a blend must be at least 0, and one above it, not {tuple(weights)}.")
+    if len({ranker.feature_names for ranker in rankers}) > 1:
+        raise DataError("all members must know the same features.")
+    if len(rankers) == 1:
+        return rankers[0]
+    kept = ("feature_names", "provenance", "trained_on", "ranges")
+    parts: dict[str, Any] = {name: getattr(rankers[-1], name) for name in kept}
+    if all(isinstance(ranker, TreeRanker) for ranker in rankers):
+        return TreeRanker(content=_joined_trees(rankers, shares), **parts)
+    scalings: list[Any] = [getattr(ranker, "scaling", None) for ranker in rankers]
+    if _same_scaling(scalings):
+        if all(isinstance(ranker, LinearRanker) for ranker in rankers):
+            return _added(rankers, shares, scaling=scalings[-1], **parts)
+        if _are_alike(rankers):
+            return NetworkRanker(layers=_side_by_side(rankers, shares), scaling=scalings[-1], **parts)
+    return BlendRanker(members=rankers, weights=tuple(shares), **parts)
+
+
+def check_blendable(ranker: Ranker) -> None:
+    """Refuse a ranker that cannot be a part of a blend."""
+    if not isinstance(ranker, LinearRanker | NetworkRanker | TreeRanker):
+        raise UsageError(
+            f"{kind_of(ranker)} cannot be blended with another ranker; linear models, plain networks and trees can."
+        )
+
+
+def _same_scaling(scalings: Sequence[Scaling | None]) -> bool:
+    first = scalings[0]
+    return first is not None and all(
+        scaling is not None
+        and scaling.rule == first.rule
+        and all(np.array_equal(scaling.parameters[name], values) for name, values in first.parameters.items())
+        for scaling in scalings
+    )
+
+
+def _added(rankers: Sequence[Any], weights: NDArray[np.float64], **parts: Any) -> LinearRanker:
+    """Coefficients and intercepts, added up."""
+    coefficients = weights @ np.array([ranker.coefficients for ranker in rankers])
+    intercept = float(weights @ [ranker.intercept for ranker in rankers])
+    return LinearRanker(coefficients=coefficients, intercept=intercept, **parts)
+
+
+def _are_alike(rankers: Sequence[Any]) -> bool:
+    """Whether all are networks of the same layers, two of them linear at least, the last one among these."""
+    if not all(isinstance(ranker, NetworkRanker) for ranker in rankers):
+        return False
+    kinds = [layer.kind for layer in rankers[0].layers]
+    alike = all([layer.kind for layer in ranker.layers] == kinds for ranker in rankers)
+    return alike and kinds[-1] == "linear" and kinds.count("linear") > 1
+
+
+def _side_by_side(rankers: Sequence[Any], weights: NDArray[np.float64]) -> list[Layer]:
+    """The layers of networks next to each other; the last one adds up their scores."""
+    from scipy.linalg import block_diag
+
+    layers: list[Layer] = []
+    columns = list(zip(*(ranker.layers for ranker in rankers), strict=True))
+    first = next(at for at, column in enumerate(columns) if column[0].kind == "linear")
+    for at, column in enumerate(columns):
+        if column[0].kind != "linear":
+            layers.append(column[0])
+            continue
+        matrices = [layer.weight.astype(np.float64) for layer in column]
+        biases = [np.zeros(len(layer.weight)) if layer.bias is None else layer.bias for layer in column]
+        if at == first:
+            matrix, bias = np.vstack(matrices), np.concatenate(biases)
+        elif at < len(columns) - 1:
+            matrix, bias = block_diag(*matrices), np.concatenate(biases)
+        else:
+            matrix = np.hstack([weight * own for weight, own in zip(weights, matrices, strict=True)])
+            bias = weights @ np.array(biases)
+        layers.append(Layer("linear", matrix.astype(np.float32), bias.astype(np.float32)))
+    return layers
+
+
+def _joined_trees(rankers: Sequence[Any], weights: NDArray[np.float64]) -> bytes:
+    """The file of all trees one after the other, leaves times the weight; gains, which say what matters, as well."""
+    whole = json.loads(rankers[-1].content)
+    trees: list[dict[str, Any]] = []
+    for ranker, weight in zip(rankers, weights, strict=True):
+        for tree in ranker.trees:
+            leaf = np.array(tree["left_children"]) == _LEAF
+            values = np.array(tree["split_conditions"])
+            scaled = {
+                "split_conditions": np.where(leaf, weight * values, values),
+                "base_weights": weight * np.array(tree["base_weights"]),
+                "loss_changes": weight * np.array(tree["loss_changes"]),
+            }
+            numbers = {name: own.astype(np.float32).astype(np.float64).tolist() for name, own in scaled.items()}
+            trees.append({**tree, **numbers, "id": len(trees)})
+    model = whole["learner"]["gradient_booster"]["model"]
+    model["trees"] = trees
+    model["gbtree_model_param"]["num_trees"] = str(len(trees))
+    model["tree_info"] = [0] * len(trees)
+    model["iteration_indptr"] = list(range(len(trees) + 1))
+    return json.dumps(whole).encode()
