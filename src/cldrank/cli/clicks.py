@@ -57,7 +57,7 @@ class RawRows(options.Spark):
         """The options that a class has, as far as they were given; `local` is DuckDB, in this process."""
         self.check_engine()
         values = {entry.name: getattr(self, entry.name) for entry in fields(kind)}
-        known = {name: value for name, value in values.items() if value not in (None, False, [])}
+        known = {name: value for name, value in values.items() if value or (value == 0 and value is not False)}
         return {**known, "engine": "duckdb" if self.engine == "local" else self.engine}
 
 

@@ -69,7 +69,7 @@ Changes = Annotated[
 Seeds = Annotated[int | None, options.spelled("--seeds", "The number of seeds.", min=1)]
 Methods = Annotated[
     list[str] | None,
-    options.spelled("--method -m METHOD", "Only these methods, by label or name; repeatable."),
+    options.spelled("--method METHOD", "Only these methods, by label or name; repeatable."),
 ]
 Device = Annotated[str | None, options.spelled("--device", "`cuda` to train on a GPU what can be trained there.")]
 Jobs = Annotated[int | None, options.spelled("--jobs -j", "Processes at a time.  [default: one per core]", min=1)]
@@ -202,7 +202,7 @@ def compare(
 def report(
     folder: Folder,
     out: Annotated[Path | None, options.spelled("--out -o PATH", "Where to write it.  [default: in FOLDER]")] = None,
-    form: Annotated[Format, options.spelled("--format -f", "As what.")] = Format.html,
+    form: Annotated[Format, options.spelled("--format", "As what.")] = Format.html,
 ) -> None:
     """Write a report on the results of `run`: one HTML page, or Markdown with pictures, or CSV.
 

@@ -216,7 +216,10 @@ class Estimate(options.Candidates, options.LogReading, options.JsonOutput):
             say(f"`cldrank propensity estimate` chooses {best.estimator}: {best.reason}.")
         except UnidentifiableError:
             if "click-through" in estimates and set(estimates) <= {"click-through", "envelope"}:
-                say("click-through is the only curve left, and it counts relevance as examination: do not train on it.")
+                say(
+                    "click-through is the only curve left, and it counts relevance as examination: do not train with "
+                    "it."
+                )
             if "envelope" in estimates:
                 say(
                     "envelope is a lower bound; where an assumed curve lies below it, `cldrank train` raises the curve."

@@ -71,10 +71,13 @@ class Show(options.Candidates, options.Window, options.JsonOutput):
     def run(self) -> None:
         """Recognise what is named by its content, and show it."""
         kind = self._kind()
+        if kind == "ranker":
+            options.check_outside(self.out, Path(self.paths[0]))
+        options.check_outputs([self.out, self.plot], [*self.paths, *(self.features or [])])
         unused = [name for name in _EVERY if getattr(self, name) and name not in _USED[kind]]
-        if unused:
+        if unused and Path(self.paths[0]).exists():
             raise UsageError(f"{some(self.paths)} holds {kind}, which --{unused[0]} is not for; leave it out.")
-        if kind != "data" and kind != "curves" and len(self.paths) > 1:
+        if kind in ("cells", "ranker") and len(self.paths) > 1:
             raise UsageError(f"{listed(self.paths[:2])} are shown one at a time.")
         getattr(self, f"_show_{kind}")()
 
@@ -135,7 +138,6 @@ class Show(options.Candidates, options.Window, options.JsonOutput):
         from cldrank.propensity.affine_clicks import curve_of
         from cldrank.propensity.curve_document import curve_document, save_chart
 
-        options.check_outputs([self.plot], self.paths)
         if self.truth and self.plot is None:
             raise UsageError("--truth is drawn into the chart; name one with --plot.")
         named = {name: curve for file in self.paths for name, curve in self._named_curves(file).items()}
@@ -201,8 +203,6 @@ class Show(options.Candidates, options.Window, options.JsonOutput):
 
         if self.out is not None:
             check_parquet_name(self.out)
-        options.check_outside(self.out, folder)
-        options.check_outputs([self.out], [*features, folder])
         ranker = load_ranker(folder)
         dataset = self.load_for_ranker(ranker, folder, features)
         with working("explaining …"):

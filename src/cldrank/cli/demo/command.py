@@ -22,7 +22,9 @@ def demo(
     ),
     queries: Annotated[
         int,
-        options.spelled("--queries -n", "How many queries to train on; half as many to test on.", min=100, max=100_000),
+        options.spelled(
+            "--n-queries -n", "How many queries to train on; half as many to test on.", min=100, max=100_000
+        ),
     ] = 1000,
     seeds: Annotated[
         int, options.spelled("--seeds", "How often the methods are compared, on clicks anew.", min=1, max=10_000)

@@ -101,7 +101,7 @@ class Steps:
         commands = (
             f"clicks aggregate {world.logs(self.out, 'log')} --segment device -f {train} -o {cells}",
             f"propensity estimate {cells} --smooth power -o {rho}",
-            f"propensity show {rho} {truths} --plot {self.path('propensities.svg')}",
+            f"show {rho} {truths} --plot {self.path('propensities.svg')}",
         )
         self.story.step(
             "Propensities: how likely is each position to be examined, on each device?",

@@ -49,8 +49,9 @@ def simulate(out: Path, data: str, folder: str, device: str, seed: int, *, first
     production = shell_word(out / "production")
     ranker = f"--fraction {FRACTION} --save-production {production}" if first else f"--production {production}"
     return (
-        f"simulate {shell_word(out / data)} -n {PAGES} -k {DEPTH} --eta {DEVICES[device]} --policy neighbour-swaps "
-        f"{ranker} --seed {seed} --segment device={device} --log {shell_word(out / folder / f'{device}.parquet')}"
+        f"simulate {shell_word(out / data)} --sessions {PAGES} -k {DEPTH} --eta {DEVICES[device]} "
+        f"--policy neighbour-swaps {ranker} --seed {seed} --add-column device={device} "
+        f"--log {shell_word(out / folder / f'{device}.parquet')}"
     )
 
 
