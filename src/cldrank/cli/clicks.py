@@ -76,7 +76,7 @@ class LogLayout(RawRows):
 class RawLog(LogLayout, options.Candidates, options.JsonOutput):
     """A log of any layout."""
 
-    log: list[str] = argument("LOG...", "Log files, folders or patterns: Parquet, CSV, JSON Lines.")
+    log: list[str] = argument("LOG", "Log files, folders or patterns: Parquet, CSV, JSON Lines.")
     log_column: list[str] | None = of_reading(
         "ROLE=NAME",
         "Which column of the log holds `session_id`, `query_id`, `doc_id`, `position`, `clicked` (or lists: "
@@ -362,7 +362,7 @@ class Import(ImportedRecords, options.JsonOutput):
     Example: `cldrank clicks import --from ubi --queries queries.jsonl --events events.jsonl --out log.parquet`
     """
 
-    files: list[str] | None = argument("[FILE]...", "Metarank, Yandex: log files, folders or patterns.", None)
+    files: list[str] | None = argument("FILE", "Metarank, Yandex: log files, folders or patterns.", None)
     source: str = option("--from ubi|metarank|yandex", "The format of the log.", ...)
     out: Path = option("-o FILE", "The log to write: a Parquet file; with Spark, a folder.", ...)
     rejects: Path | None = option("FILE", "Write what is set aside, with reasons, to this Parquet file.")

@@ -56,10 +56,16 @@ def declared(kind: Kind) -> Kind:
 
 
 def field_options(kind: type) -> list[Option]:
-    """The options of a class, from its fields; others but typer's context are left out."""
+    """The options of a class, from its fields, panel by panel; other fields but typer's context are left out."""
     hints = get_type_hints(kind, include_extras=True)
     entries = [entry for entry in fields(kind) if _KEY in entry.metadata or hints[entry.name] is typer.Context]
+    entries.sort(key=lambda entry: (_panel(entry) is not None, entry.name == "as_json"))
     return [_field_option(entry, hints[entry.name]) for entry in entries]
+
+
+def _panel(entry: Any) -> str | None:
+    panel: str | None = entry.metadata[_KEY][3] if _KEY in entry.metadata else None
+    return panel
 
 
 def _field_option(entry: Any, hint: Any) -> Option:
@@ -187,20 +193,21 @@ class ShellCommand(TyperCommand):
         panels: dict[str, Table] = {}
         for parameter in self.get_params(ctx):
             record = parameter.get_help_record(ctx)
-            if record is not None:
-                usual = "Options" if parameter.param_type_name == "option" else "Arguments"
-                title = getattr(parameter, "rich_help_panel", None) or usual
-                table = panels.setdefault(title, Table.grid(padding=(0, 2, 0, 0)))
-                if not table.columns:
-                    table.add_column(max_width=_NAMES_WIDTH, overflow="fold")
-                    table.add_column()
-                table.add_row(*map(Text, record))
+            if record is None:  # it is hidden
+                continue
+            is_option = parameter.param_type_name == "option"
+            title = getattr(parameter, "rich_help_panel", None) or ("Options" if is_option else "Arguments")
+            table = panels.setdefault(title, Table.grid(padding=(0, 2, 0, 0)))
+            if not table.columns:
+                table.add_column(max_width=_NAMES_WIDTH, overflow="fold")
+                table.add_column()
+            table.add_row(Text(record[0] if is_option else str(parameter.metavar)), Text(record[1]))
         parts = [
             Text(self.get_usage(ctx)),
             Text(""),
             Padding(Markdown(inspect.cleandoc(self.help or "")), (0, 0, 0, 2)),
         ]
-        for title in sorted(panels, key=lambda title: title not in ("Arguments", "Options")):
+        for title in sorted(panels, key=lambda title: (title != "Arguments", title != "Options")):
             parts += [Text(""), Text(title, style="bold"), Padding(panels[title], (0, 0, 0, 2))]
         SafeConsole(highlight=False, emoji=False).print(Group(*parts))
 

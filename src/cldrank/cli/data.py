@@ -13,7 +13,6 @@ from cldrank.cli.commands import add_command, argument, declared, option
 from cldrank.cli.output import (
     check_parquet_name,
     console,
-    download_bar,
     new_table,
     print_json,
     print_line,
@@ -81,7 +80,7 @@ class Fetch(options.JsonOutput):
 
         source = catalogue.get(self.name)
         tasks: dict[str, Any] = {}
-        with download_bar() as bar:
+        with progress_bar(of_bytes=True) as bar:
 
             def report(file: str, done: int, total: int) -> None:
                 if file not in tasks:
@@ -103,7 +102,7 @@ class Convert(options.Layout, options.JsonOutput):
     Example: `cldrank data convert train.txt.gz --out train.parquet`
     """
 
-    source: list[str] = argument("FILE...", "What to read.")
+    source: list[str] = argument("FILE", "What to read.")
     out: Path = option("-o FILE", "The Parquet file to write.", ...)
     as_list: bool = option("--list", "One list column `features` instead of one column per feature.", False)
 

@@ -29,7 +29,7 @@ class Export(options.Reading, options.JsonOutput):
 
     ranker: Path = argument("RANKER", "The folder of a saved ranker.")
     to: str = option("FORMAT", f"{listed(_FORMATS, 'or')}.", ...)
-    out: Path = option("-o PATH", "The file or the folder to write.", ...)
+    out: str = option("-o PATH", "The file or the folder to write.", ...)  # a path would lose a slash at its end
     version: str | None = option("--for VERSION", "The version of the engine that will load it; by default the newest.")
     name: str = option("TEXT", "What the engine is to call the model.", "cldrank")
     rename: list[str] | None = option("OURS=THEIRS", "What the engine calls a feature. Repeat it for several.")
@@ -46,11 +46,14 @@ class Export(options.Reading, options.JsonOutput):
         from cldrank.export.format import format_named
         from cldrank.rankers import load_ranker
 
-        options.check_outside(self.out, self.ranker)
-        if format_named(self.to).one_file:
-            options.check_outputs([self.out], [*(self.check or ()), self.ranker])
+        out = Path(self.out)
+        options.check_outside(out, self.ranker)
+        if not format_named(self.to).one_file:
+            options.check_folder(out)
+        elif self.out.endswith("/"):
+            raise UsageError(f"--to {self.to} writes one file; name it: --out {self.out}ranker.{self.to}, say.")
         else:
-            options.check_folder(self.out)
+            options.check_outputs([out], [*(self.check or ()), self.ranker])
         ranker = load_ranker(self.ranker)
         arguments = {
             "name": self.name,
@@ -60,7 +63,7 @@ class Export(options.Reading, options.JsonOutput):
             "check": self.load_for_ranker(ranker, self.ranker, self.check) if self.check else None,
         }
         with working(f"writing {self.out} …"):
-            shipped = export_ranker(ranker, self.to, self.out, **arguments)
+            shipped = export_ranker(ranker, self.to, out, **arguments)
         if self.as_json:
             print_json(_facts(shipped, self.ranker))
         else:

@@ -34,7 +34,7 @@ class Judgements(options.Sources, options.JsonOutput):
     Example: `cldrank judgements log/ -f candidates.parquet -p rho.json --to workbench --out judgements.json`
     """
 
-    clicks: list[str] = argument("LOG...", "A file of cells, a folder of days, or raw logs.")
+    clicks: list[str] = argument("LOG", "A file of cells, a folder of days, or raw logs.")
     features: list[str] | None = option("-f FILE", "All candidates of each query. Those never shown are unknown.")
     propensity: str = option(
         "-p power:ETA|FILE",

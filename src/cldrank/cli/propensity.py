@@ -73,7 +73,7 @@ class Estimate(options.Candidates, options.LogReading, options.JsonOutput):
     Example: `cldrank propensity estimate logs/ --method all --plot curves.svg`
     """
 
-    log: list[str] = argument("LOG...", "Files of cells, a folder of days, or logs with the usual columns.")
+    log: list[str] = argument("LOG", "Files of cells, a folder of days, or logs with the usual columns.")
     out: Path | None = option(
         "-o FILE", "The JSON file to write, for `--propensity`; with `--method all`, of the comparison."
     )

@@ -58,7 +58,7 @@ class Show(options.Candidates, options.Window, options.JsonOutput):
     Example: `cldrank show ranker/ --features test.parquet --out contributions.parquet`
     """
 
-    paths: list[str] = argument("PATH...", "Files, folders or patterns, or a known data set such as `mq2008:train`.")
+    paths: list[str] = argument("PATH", "Files, folders or patterns, or a known data set such as `mq2008:train`.")
     features: list[str] | None = option(
         "-f FILE", "Cells: the candidates to align them to. Rankers: those whose scores are explained."
     )

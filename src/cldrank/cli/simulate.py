@@ -40,7 +40,7 @@ class Simulate(options.Reading, options.JsonOutput):
     """
 
     features: list[str] = argument(
-        "FEATURES...",
+        "FEATURES",
         "Labelled candidates: a Parquet, CSV or LETOR file, a folder or pattern of parts, or a known data set such as "
         "`mq2008:train`.",
     )
