@@ -78,11 +78,11 @@ def _field_option(entry: Any, hint: Any) -> Option:
         "help": about,
         "show_default": isinstance(entry.default, int | float | str) and not isinstance(entry.default, bool),
     }
-    if is_argument:
-        shown = typer.Argument(**described)
-    else:
-        long = [] if any(name.startswith("--") for name in names) else [dashed(entry.name)]
-        shown = typer.Option(*long, *names, **described, rich_help_panel=panel, **bounds)
+    if not is_argument:
+        names = names if any(name.startswith("--") for name in names) else [dashed(entry.name), *names]
+        described |= {"rich_help_panel": panel, **bounds}
+    make: Any = typer.Argument if is_argument else typer.Option
+    shown = make(*names, **described)
     return _option(entry.name, Annotated[hint, shown], Option.empty if entry.default is MISSING else entry.default)
 
 
@@ -202,11 +202,8 @@ class ShellCommand(TyperCommand):
                 table.add_column(max_width=_NAMES_WIDTH, overflow="fold")
                 table.add_column()
             table.add_row(Text(record[0] if is_option else str(parameter.metavar)), Text(record[1]))
-        parts = [
-            Text(self.get_usage(ctx)),
-            Text(""),
-            Padding(Markdown(inspect.cleandoc(self.help or "")), (0, 0, 0, 2)),
-        ]
+        about = Markdown(inspect.cleandoc(self.help or ""))
+        parts: list[Any] = [Text(self.get_usage(ctx)), Text(""), Padding(about, (0, 0, 0, 2))]
         for title in sorted(panels, key=lambda title: (title != "Arguments", title != "Options")):
             parts += [Text(""), Text(title, style="bold"), Padding(panels[title], (0, 0, 0, 2))]
         SafeConsole(highlight=False, emoji=False).print(Group(*parts))

@@ -96,7 +96,7 @@ class Judging(options.Sources, options.JsonOutput):
         from cldrank.evaluation.click_measures import parse_click_measures
         from cldrank.evaluation.off_policy import off_policy
 
-        given = {"measures": self.measure, "confidence": self.confidence, "seed": self.seed}
+        given: dict[str, Any] = {"measures": self.measure, "confidence": self.confidence, "seed": self.seed}
         if not self.clicks:
             return {**given, "empty": "skip" if self.skip_empty else "zero"}
         if self.skip_empty:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pkgutil
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from cldrank.cli import options
 from cldrank.cli.commands import argument, declared, option
@@ -55,7 +55,7 @@ class Export(options.Reading, options.JsonOutput):
         else:
             options.check_outputs([out], [*(self.check or ()), self.ranker])
         ranker = load_ranker(self.ranker)
-        arguments = {
+        arguments: dict[str, Any] = {
             "name": self.name,
             "version": self.version,
             "renamed": _renamed(self.rename, ranker.feature_names),

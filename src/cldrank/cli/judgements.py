@@ -35,7 +35,9 @@ class Judgements(options.Sources, options.JsonOutput):
     """
 
     clicks: list[str] = argument("LOG", "A file of cells, a folder of days, or raw logs.")
-    features: list[str] | None = option("-f FILE", "All candidates of each query. Those never shown are unknown.")
+    features: list[str] | None = option(  # type: ignore[assignment]  # which training cannot do without
+        "-f FILE", "All candidates of each query. Those never shown are unknown."
+    )
     propensity: str = option(
         "-p power:ETA|FILE",
         "Examination probabilities: power:1.0 for 1/position, a file that `cldrank propensity estimate` wrote (with "

@@ -204,7 +204,8 @@ class Sources(Reading, LogReading):
         """The clicks that are named, on the candidates of a dataset; a raw log is counted on Spark, given a session."""
         from cldrank.clicks.table import ClickTable
 
-        named, engine = self.clicks or [], {}
+        named = self.clicks or []
+        engine: dict[str, Any] = {}
         if session is not None:
             from cldrank.tables.spark_engine import Spark as SparkEngine
 

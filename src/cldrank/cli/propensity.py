@@ -166,7 +166,8 @@ class Estimate(options.Candidates, options.LogReading, options.JsonOutput):
         if estimator.needs != "log" or self._holds_cells():
             return estimator
         columns = options.log_columns(self.log_column)
-        return estimator.given_log(logged_probability(self.log, table, **({"columns": columns} if columns else {})))
+        arguments: dict[str, Any] = {"columns": columns} if columns else {}
+        return estimator.given_log(logged_probability(self.log, table, **arguments))
 
     # -- estimates -------------------------------------------------------------------------------------------------
 
@@ -253,7 +254,8 @@ class Estimate(options.Candidates, options.LogReading, options.JsonOutput):
             say("next: assume a curve (`cldrank train … --propensity power:1.0`), which is raised to this bound.")
             return
         use = "affine-ips" if estimators()[method].affine else "cld"
-        named = {"features": self.features or ["FEATURES"], "clicks": self.log, "log_column": self.log_column or ()}
+        named: dict[str, Any] = {"features": self.features or ["FEATURES"], "clicks": self.log}
+        named["log_column"] = self.log_column or ()
         named |= {name: [value] for name, value in self.window().items()}
         named |= {"propensity": [self.out], "depth": [] if depth is None else [depth]}
         words = [f"{dashed(name)} {shlex.quote(str(value))}" for name, values in named.items() for value in values]
