@@ -84,12 +84,12 @@ def _root(
 app.add_typer(data.app, name="data")
 app.add_typer(clicks.app, name="clicks")
 app.add_typer(propensity.app, name="propensity")
-add_command(app, show.Show)
-add_command(app, simulate.Simulate, derive=simulate.derived_options)
-app.add_typer(train.app, name="train")
-for command in (tune.Tune, compare.Evaluate, compare.Compare, score.Score, export.Export, judgements.Judgements):
+for command in (show.ShowCommand, tune.TuneCommand, compare.EvaluateCommand, compare.CompareCommand):
     add_command(app, command)
-add_command(app, score.Serve)
+add_command(app, simulate.SimulateCommand, derive=simulate.derived_options)
+app.add_typer(train.app, name="train")
+for command in (score.ScoreCommand, export.ExportCommand, judgements.JudgementsCommand, score.ServeCommand):
+    add_command(app, command)
 app.add_typer(pipeline.app, name="pipeline")
 app.add_typer(experiment.app, name="experiment")
 app.command("demo", cls=ShellCommand)(demo.demo)

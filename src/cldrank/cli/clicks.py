@@ -42,7 +42,7 @@ app = typer.Typer(no_args_is_help=True, help="Turn click logs into cells, and au
 
 
 @declared
-class RawRows(options.Spark):
+class RawRows(options.ComputePlace):
     """What holds for the rows of a raw log and the records of an import alike."""
 
     memory_limit: str = of_reading("SIZE", "Spill to disk beyond this; Spark: driver memory.", "3GB")
@@ -62,7 +62,7 @@ class RawRows(options.Spark):
 
 
 @declared
-class LogLayout(RawRows):
+class RawLayout(RawRows):
     """How a log is laid out: the fields of `cldrank.clicks.log.LogLayout`."""
 
     one_query: bool = of_reading("", "The log has no queries (recommendations): all pages belong to one.", False)
@@ -73,7 +73,7 @@ class LogLayout(RawRows):
 
 
 @declared
-class RawLog(LogLayout, options.Candidates, options.JsonOutput):
+class RawLog(RawLayout, options.CandidateReading, options.JsonOutput):
     """A log of any layout."""
 
     log: list[str] = argument("LOG", "Log files, folders or patterns: Parquet, CSV, JSON Lines.")
@@ -88,11 +88,11 @@ class RawLog(LogLayout, options.Candidates, options.JsonOutput):
     def log_arguments(self) -> dict[str, Any]:
         """The arguments for functions that read logs."""
         columns = options.log_columns(self.log_column)
-        return {**self.given(LogLayout), **({"columns": columns} if columns else {})}
+        return {**self.given(RawLayout), **({"columns": columns} if columns else {})}
 
 
 @declared
-class Audit(RawLog, options.Window):
+class AuditCommand(RawLog, options.Window):
     """Find out what a click log can and cannot support, before training on it.
 
     Clicks by position, candidates never shown, odd pages, suspicious users, broken days, drift, and whether
@@ -136,7 +136,7 @@ def _of_log(advice: str) -> str:
 
 
 @declared
-class Aggregate(RawLog):
+class AggregateCommand(RawLog):
     """Aggregate impression logs to cells: how often each candidate was shown at each position, and clicked.
 
     A log is Parquet, CSV or JSON Lines, perhaps a partitioned folder, with columns session_id, query_id, doc_id,
@@ -299,7 +299,7 @@ class Added:
 
 
 @declared
-class Forget(options.JsonOutput):
+class ForgetCommand(options.JsonOutput):
     """Delete the days of a folder that are older than you want to keep. Nothing else ever deletes days.
 
     Example: `cldrank clicks forget cells/ --keep 90d`
@@ -352,7 +352,7 @@ class ImportedRecords(RawRows):
 
 
 @declared
-class Import(ImportedRecords, options.JsonOutput):
+class ImportCommand(ImportedRecords, options.JsonOutput):
     """Turn the log of another program into the plain log that all other commands take.
 
     UBI (User Behavior Insights of OpenSearch and Solr): queries and events as JSON Lines, with or without `_source`, or
@@ -407,5 +407,5 @@ class Import(ImportedRecords, options.JsonOutput):
             raise UsageError(f"{self.out} would be written twice; name different folders.")
 
 
-for command in (Audit, Import, Aggregate, Forget):
+for command in (AuditCommand, ImportCommand, AggregateCommand, ForgetCommand):
     add_command(app, command)

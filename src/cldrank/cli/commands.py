@@ -233,10 +233,8 @@ def made(name: str, function: Callable[..., None], cls: type[ShellCommand] = She
     return command  # type: ignore[no-any-return]
 
 
-def add_command(
-    app: typer.Typer, kind: type[Any], name: str = "", derive: Callable[[], list[Option]] | None = None
-) -> None:
-    """Add a command to an app; derived options are made when they are looked at, since their classes import much."""
+def add_command(app: typer.Typer, kind: type[Any], derive: Callable[[], list[Option]] | None = None) -> None:
+    """Add a command to an app, called as its class; derived options are made late, since their classes import much."""
 
     class LazyCommand(ShellCommand):
         complete = derive is None
@@ -247,4 +245,4 @@ def add_command(
                 self.params, self.callback, self.complete = whole.params, whole.callback, True
             return super().get_params(ctx)
 
-    app.command(name or kind.__name__.lower(), cls=LazyCommand)(function_of(kind))
+    app.command(kind.__name__.removesuffix("Command").lower(), cls=LazyCommand)(function_of(kind))

@@ -157,7 +157,7 @@ class Judging(options.Sources, options.JsonOutput):
 
 
 @declared
-class Evaluate(Judging):
+class EvaluateCommand(Judging):
     """Measure how well a ranker orders candidates, with intervals over queries: by labels, or by clicks alone.
 
     Example: `cldrank evaluate ranker/ --features test.txt -m nDCG@3,AP`
@@ -230,7 +230,7 @@ class Evaluate(Judging):
 
 
 @declared
-class Compare(Judging):
+class CompareCommand(Judging):
     """Compare two rankers: by labels, query by query, or by clicks alone, with a verdict.
 
     Example: `cldrank compare new/ old/ --features test.txt`

@@ -29,7 +29,7 @@ app = typer.Typer(no_args_is_help=True, help="Convert, make and fetch ranking da
 
 
 @declared
-class List(options.JsonOutput):
+class ListCommand(options.JsonOutput):
     """List the public data sets that cldrank knows, and which of them are on this machine; or describe one.
 
     Example: `cldrank data list msrd`
@@ -63,7 +63,7 @@ class List(options.JsonOutput):
 
 
 @declared
-class Fetch(options.JsonOutput):
+class FetchCommand(options.JsonOutput):
     """Download a data set, verify it and unpack it. If that needs a login, or a tool, print what to do instead.
 
     Example: `cldrank data fetch istella-s --accept-licence`, after which every command knows `istella-s:train`.
@@ -96,7 +96,7 @@ class Fetch(options.JsonOutput):
 
 
 @declared
-class Convert(options.Layout, options.JsonOutput):
+class ConvertCommand(options.Layout, options.JsonOutput):
     """Convert LETOR/SVMlight text, CSV, or Parquet of another layout, to Parquet.
 
     Example: `cldrank data convert train.txt.gz --out train.parquet`
@@ -122,7 +122,7 @@ class Convert(options.Layout, options.JsonOutput):
 
 
 @declared
-class Make(options.JsonOutput):
+class MakeCommand(options.JsonOutput):
     """Make a synthetic data set in the shape of a published one. Its results are always labelled synthetic.
 
     Blocks stream to disk, so the set may be larger than memory. Example: `cldrank data make web10k-like -n 500`
@@ -163,7 +163,7 @@ class Make(options.JsonOutput):
 
 
 @declared
-class Cache(options.JsonOutput):
+class CacheCommand(options.JsonOutput):
     """Show how much the cache of loaded files takes, or clear it."""
 
     clear: bool = option("", "Remove all of it. Downloaded data sets stay.", False)
@@ -182,5 +182,5 @@ class Cache(options.JsonOutput):
             print_line(f"{cache_folder()}: {cleared}{entries} cached loads, {size / 2**20:,.1f} MiB")
 
 
-for command in (List, Fetch, Convert, Make, Cache):
+for command in (ListCommand, FetchCommand, ConvertCommand, MakeCommand, CacheCommand):
     add_command(app, command)

@@ -21,7 +21,7 @@ _FORMATS = [module.name for module in pkgutil.iter_modules([str(Path(__file__).p
 
 
 @declared
-class Export(options.Reading, options.JsonOutput):
+class ExportCommand(options.Reading, options.JsonOutput):
     """Write a ranker for an engine, and prove that the engine will score as the ranker does.
 
     Example: `cldrank export ranker/ --to opensearch --for 3.6 --check test.parquet --out ltr/`

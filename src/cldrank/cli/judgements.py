@@ -13,8 +13,7 @@ from cldrank.errors import UsageError
 
 if TYPE_CHECKING:
     from cldrank.clicks.table import ClickTable
-    from cldrank.judgements import Judgements as JudgedDocuments
-    from cldrank.judgements import WrittenJudgements
+    from cldrank.judgements import Judgements, WrittenJudgements
 
 _BY_ID = (
     "queries are named by their ids, and {} searches by text; if the ids are not the texts, name a file with the "
@@ -25,7 +24,7 @@ _TOOLS = {"workbench": "the Workbench", "quepid": "Quepid"}
 
 
 @declared
-class Judgements(options.Sources, options.JsonOutput):
+class JudgementsCommand(options.Sources, options.JsonOutput):
     """Judge documents by clicks, for tools that measure relevance: corrected for position, with an interval.
 
     Relevance is the probability that a document is clicked if it is examined. What was shown a few times is drawn
@@ -149,7 +148,7 @@ def _numbers(text: str) -> list[float]:
         raise UsageError(f"--grades {text!r} are not numbers with commas between them, such as 0.05,0.2,0.5.") from None
 
 
-def _sure(judged: JudgedDocuments, width: float) -> JudgedDocuments:
+def _sure(judged: Judgements, width: float) -> Judgements:
     kept = judged.sure(width)
     if not kept.known.any():
         narrowest = float((judged.high - judged.low)[judged.known].min())
@@ -157,11 +156,11 @@ def _sure(judged: JudgedDocuments, width: float) -> JudgedDocuments:
     return kept
 
 
-def _by_grade(judged: JudgedDocuments) -> dict[int, int]:
+def _by_grade(judged: Judgements) -> dict[int, int]:
     return {grade: int((judged.grade == grade).sum()) for grade in range(len(judged.thresholds) + 1)}
 
 
-def _print(judged: JudgedDocuments, done: WrittenJudgements) -> None:
+def _print(judged: Judgements, done: WrittenJudgements) -> None:
     ends = (0.0, *judged.thresholds, 1.0)
     table = new_table("grade", "relevance", "judgements", "within one grade")
     for grade, rows in _by_grade(judged).items():

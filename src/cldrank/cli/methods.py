@@ -23,7 +23,7 @@ _SHORT = {"-c": "clicks", "-p": "propensity"}
 _CURVE = {"propensity", "trust_propensity"}
 _CLICKS = {"clicks", "depth", *_CURVE, *(entry.name for entry in fields(options.LogReading))}
 _SAFE = {"safe", "safe_margin", "production_feature"}
-_SPARK = {entry.name for entry in fields(options.Spark)}
+_SPARK = {entry.name for entry in fields(options.ComputePlace)}
 Settings = Mapping[str, tuple["Parameter", str]]
 
 

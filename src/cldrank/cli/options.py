@@ -121,7 +121,7 @@ class Reading(Layout):
 
 
 @declared
-class Candidates(Reading):
+class CandidateReading(Reading):
     """Candidates that cells are aligned to, where some are named."""
 
     features: list[str] | None = option("-f FILE", f"{_CANDIDATES} Only these are counted.")
@@ -132,7 +132,7 @@ class Candidates(Reading):
 
 
 @declared
-class Spark:
+class ComputePlace:
     """Where the work is done."""
 
     engine: str = of_reading("local|spark", "Read and compute here, or on Spark.", "local")

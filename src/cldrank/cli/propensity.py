@@ -59,7 +59,7 @@ class Smoothing(StrEnum):
 
 
 @declared
-class Estimate(options.Candidates, options.LogReading, options.JsonOutput):
+class EstimateCommand(options.CandidateReading, options.LogReading, options.JsonOutput):
     """Estimate propensities with an interval for every position, and write them for `cldrank train`.
 
     Reads cells that `cldrank clicks aggregate` wrote, a folder of days, or a log with the usual columns. Cells that
@@ -330,4 +330,4 @@ def _comparison_facts(comparison: EstimatorComparison) -> dict[str, Any]:
     }
 
 
-add_command(app, Estimate, derive=_estimator_options)
+add_command(app, EstimateCommand, derive=_estimator_options)

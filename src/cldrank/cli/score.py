@@ -17,7 +17,7 @@ from cldrank.wording import count
 
 
 @declared
-class Score(options.Layout, options.Spark, options.JsonOutput):
+class ScoreCommand(options.Layout, options.ComputePlace, options.JsonOutput):
     """Score the candidates of any file with a ranker: query, document, score and rank, in the order of the file.
 
     Memory does not grow with the file. With `--engine spark`, the candidates are scored where they are, and the scores
@@ -88,7 +88,7 @@ class Score(options.Layout, options.Spark, options.JsonOutput):
 
 
 @declared
-class Serve:
+class ServeCommand:
     """Serve a ranker over HTTP: `POST /rank` puts candidates in order; `/docs` explains the rest.
 
     When another ranker is saved to the folder, it takes over within a second, without dropping a request; a broken one

@@ -43,7 +43,7 @@ _EVERY = ("features", "out", "plot", "truth", "last", "until")
 
 
 @declared
-class Show(options.Candidates, options.Window, options.JsonOutput):
+class ShowCommand(options.CandidateReading, options.Window, options.JsonOutput):
     """Show what a file holds: candidates with features, cells of clicks, propensities, or a ranker.
 
     Example: `cldrank show train.txt`, `cldrank show cells.parquet`, `cldrank show ranker/`

@@ -28,7 +28,7 @@ _of_production = partial(option, panel="The production ranker")
 
 
 @declared
-class Simulate(options.Reading, options.JsonOutput):
+class SimulateCommand(options.Reading, options.JsonOutput):
     """Simulate clicks on labelled candidates: a production ranker shows pages, people examine and click them.
 
     Each session draws a query, is shown the top results, examines position k with probability (1/k)^eta, clicks what

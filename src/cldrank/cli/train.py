@@ -109,7 +109,7 @@ class LearningTask(options.Sources, options.JsonOutput):
 
 
 @declared
-class Train(LearningTask, options.Spark):
+class TrainCommand(LearningTask, options.ComputePlace):
     """Train a ranker and save it.
 
     Example: `cldrank train cld --features train.parquet --clicks cells.parquet --propensity power:1.0 --out ranker/`
@@ -370,4 +370,4 @@ def _facts(method: Method, dataset: RankingDataset) -> dict[str, Any]:
     }
 
 
-app = method_commands(Train)
+app = method_commands(TrainCommand)

@@ -27,7 +27,7 @@ _OF_ONE_FIT = ("checkpoint", "resume", "tensorboard", "warm_start", "seed")
 
 
 @declared
-class Tune(LearningTask):
+class TuneCommand(LearningTask):
     """Choose the parameters of a method, without labels, and train with the best.
 
     Example: `cldrank tune cld-pair -f train.parquet -c cells.parquet -p power:1.0 --range l2=1e-4:1e-2:log -o tuned/`
