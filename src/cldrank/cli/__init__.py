@@ -84,11 +84,12 @@ def _root(
 app.add_typer(data.app, name="data")
 app.add_typer(clicks.app, name="clicks")
 app.add_typer(propensity.app, name="propensity")
-for command in (show.ShowCommand, tune.TuneCommand, compare.EvaluateCommand, compare.CompareCommand):
-    add_command(app, command)
+add_command(app, show.ShowCommand)
 add_command(app, simulate.SimulateCommand, derive=simulate.derived_options)
 app.add_typer(train.app, name="train")
-for command in (score.ScoreCommand, export.ExportCommand, judgements.JudgementsCommand, score.ServeCommand):
+for command in (tune.TuneCommand, compare.EvaluateCommand, compare.CompareCommand, score.ScoreCommand):
+    add_command(app, command)
+for command in (export.ExportCommand, judgements.JudgementsCommand, score.ServeCommand):
     add_command(app, command)
 app.add_typer(pipeline.app, name="pipeline")
 app.add_typer(experiment.app, name="experiment")
