@@ -88,16 +88,6 @@ class TestHelp:
         for option in useless:
             assert option in one_line(run(*call, option, "1"))
 
-    @pytest.mark.parametrize("name", methods())
-    def test_all_parameters_of_a_method_are_options(self, run: Run, name: str) -> None:
-        kind = methods()[name]
-        shown = offered(run("train", name, "--help").out)
-        unused = unused_settings(kind, next(iter(usable_models(kind).values())))
-        assert {spelled(key) for key, one in parameters(kind).items() if one.option and key not in unused} <= shown
-        others = {own for one in methods().values() for own in parameters(one)} - set(parameters(kind))
-        assert not {spelled(other) for other in others} & shown
-        assert ("--clicks" in shown) == (kind.needs != "labels")
-
     def test_one_sentence_for_each_method(self, run: Run) -> None:
         shown = " ".join(run("train", "--help").out.replace("│", " ").split())
         for kind in methods().values():

@@ -104,13 +104,13 @@ def _options() -> dict[str, Any]:
     if command is None:
         return {}
     declared = command.get_params(typer.Context(command))
-    return {name: one for one in declared for name in (*one.opts, *one.secondary_opts)}
+    return {name: option for option in declared for name in (*option.opts, *option.secondary_opts)}
 
 
 def _option(name: str, value: str | None, known: Mapping[str, Any]) -> str | None:
     """The option of a parameter, with its value if there is one; None where the command has no such option."""
     if name == "columns":
-        option = next((one for one in ("--column", "--log-column") if one in known), None)
+        option = next((spelled for spelled in ("--column", "--log-column") if spelled in known), None)
         return option and _mapped(option, value)
     denied = "no_" if value == "False" else ""
     names = (dashed(denied + name), dashed(denied + _OTHERWISE.get(name, name)))

@@ -228,7 +228,7 @@ def _fit(method: Method | Safe, dataset: RankingDataset, table: Any, rho: Any) -
 
 def _said(caught: list[warnings.WarningMessage]) -> list[str]:
     """Our own warnings, as the shell says them."""
-    return [as_options(str(one.message)) for one in caught if isinstance(one.message, CldrankWarning)]
+    return [as_options(str(warning.message)) for warning in caught if isinstance(warning.message, CldrankWarning)]
 
 
 @contextmanager
@@ -277,17 +277,17 @@ def command_words(context: typer.Context) -> str:
     words = ["cldrank", *context.command_path.split()[1:]]
     if "RANK" in os.environ:
         words[:1] = ["torchrun", f"--nproc-per-node={os.environ.get('WORLD_SIZE', '1')}", "-m", "cldrank"]
-    for one in context.command.params:
-        given = context.params.get(one.name or "")
-        source = context.get_parameter_source(one.name or "")
-        if source is None or source.name != "COMMANDLINE" or one.name in _UNDECIDING:
+    for parameter in context.command.params:
+        given = context.params.get(parameter.name or "")
+        source = context.get_parameter_source(parameter.name or "")
+        if source is None or source.name != "COMMANDLINE" or parameter.name in _UNDECIDING:
             continue
-        if one.param_type_name == "argument":
+        if parameter.param_type_name == "argument":
             words.append(str(given))
             continue
-        name = next(spelled for spelled in one.opts if spelled.startswith("--"))
+        name = next(spelled for spelled in parameter.opts if spelled.startswith("--"))
         if isinstance(given, bool):
-            words.append(name if given else one.secondary_opts[0])
+            words.append(name if given else parameter.secondary_opts[0])
             continue
         for value in given if isinstance(given, list | tuple) else [given]:
             words += [name, str(value)]
