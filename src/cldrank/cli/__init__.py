@@ -89,8 +89,8 @@ add_command(app, simulate.SimulateCommand, derive=simulate.derived_options)
 app.add_typer(train.app, name="train")
 for command in (tune.TuneCommand, compare.EvaluateCommand, compare.CompareCommand, score.ScoreCommand):
     add_command(app, command)
-for command in (export.ExportCommand, judgements.JudgementsCommand, score.ServeCommand):
-    add_command(app, command)
+for kind in (export.ExportCommand, judgements.JudgementsCommand, score.ServeCommand):
+    add_command(app, kind)
 app.add_typer(pipeline.app, name="pipeline")
 app.add_typer(experiment.app, name="experiment")
 app.command("demo", cls=ShellCommand)(demo.demo)
