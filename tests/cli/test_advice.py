@@ -45,23 +45,14 @@ class TestColumns:
         "command",
         [
             ("clicks", "aggregate", "log.parquet", "--out", "new.parquet"),
+            ("clicks", "audit", "log.parquet"),
             ("propensity", "estimate", "log.parquet", "--out", "rho.json"),
         ],
     )
-    def test_where_column_is_for_the_log_features_are_converted(
-        self, run: Run, odd: Path, command: tuple[str, ...]
-    ) -> None:
+    def test_columns_of_features_beside_a_log(self, run: Run, odd: Path, command: tuple[str, ...]) -> None:
         ran = run(*command, "--features", odd)
-        assert ran.code == 1
-        assert "Name the right one with `cldrank data convert FILE --column query_id=… --out NEW.parquet`." in ran.err
-        assert run("data", "convert", odd, "--column", "query_id=qid", "--out", "new-features.parquet").code == 0
-        assert "no column" not in run(*command, "--features", "new-features.parquet").err
-
-    def test_the_audit_takes_columns_of_both(self, run: Run, odd: Path) -> None:
-        audit = ("clicks", "audit", "log.parquet", "--features", odd)
-        ran = run(*audit)
-        assert (ran.code, "--column query_id=" in ran.err) == (1, True), ran
-        assert "no column" not in run(*audit, "--column", "query_id=qid").err
+        assert (ran.code, "Name the right one with --column query_id=…." in ran.err) == (1, True), ran
+        assert "no column" not in run(*command, "--features", odd, "--column", "query_id=qid").err
 
     def test_where_it_is_for_features_it_is_named(self, run: Run, log: Path, odd: Path) -> None:
         ran = run("train", "naive", "--features", odd, "--clicks", log, "--out", "ranker")
@@ -140,11 +131,13 @@ class TestNext:
         names = ["qid" if name == "query_id" else name for name in table.column_names]
         pq.write_table(table.rename_columns(names), folder / "odd.parquet")
         pages = [
-            (page, page % 60, (page // 60 + k) % 8 + 1, k, int(k == page % 3)) for page in range(960) for k in (0, 1, 2)
+            (page, page % 60, (page // 60 + k - 1) % 8 + 1, k, int(k == page % 3 + 1))
+            for page in range(960)
+            for k in (1, 2, 3)
         ]
         columns = ("session_id", "query_id", "item", "position", "clicked")
         pq.write_table(pa.table(dict(zip(columns, zip(*pages, strict=True), strict=True))), folder / "log.parquet")
-        said = ("log.parquet", "--log-column", "doc_id=item", "--first-position", "0")
+        said = ("log.parquet", "--log-column", "doc_id=item")
         ran = run("propensity", "estimate", *said, "--out", "rho.json")
         assert ran.code == 0, ran.err
         line = next(line for line in ran.err.splitlines() if line.startswith("next: "))
@@ -154,7 +147,7 @@ class TestNext:
         ran = run(*train, "--column", "query_id=qid")
         assert ran.code == 0, ran.err
         command = next(line for line in ran.out.split("`") if line.startswith("cldrank compare"))
-        for kept in ("--column query_id=qid", "--log-column doc_id=item", "--first-position 0"):
+        for kept in ("--column query_id=qid", "--log-column doc_id=item"):
             assert kept in command
         judged = run(*shlex.split(command)[1:])
         assert "expected" not in judged.err
@@ -172,7 +165,7 @@ class TestNext:
         monkeypatch.setattr(models, "find_spec", lambda _: None)
         assert "pip install 'cldrank[neural]'." in run("train", "cld-pair", *said).err
 
-    def test_missing_features_are_filled_in_by_converting(self, run: Run, folder: Path) -> None:
+    def test_missing_features_are_filled_in(self, run: Run, folder: Path) -> None:
         data = cr.load(folder / "train.parquet")
         features = np.array(data.features)
         features[3, 1] = np.nan
@@ -181,7 +174,7 @@ class TestNext:
         ).save(folder / "holes.parquet")
         said = ("cells.parquet", "--features", "holes.parquet")
         ran = run("propensity", "estimate", *said, "--method", "regression-em", "--out", "rho.json")
-        way = "with `cldrank data convert FILE --missing 0 --out NEW.parquet`."
+        way = "with --missing 0."
         assert (ran.code, way in ran.err) == (1, True), ran
         ran = run("propensity", "estimate", *said, "--method", "all", "--out", "rho.json", "--json")
         assert ran.code == 0, ran.err

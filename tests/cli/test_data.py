@@ -14,11 +14,11 @@ Run = Callable[..., Any]
 
 
 def test_show(run: Run, letor: Path) -> None:
-    summary = run("data", "show", letor, "--json").json
+    summary = run("show", letor, "--json").json
     assert (summary["queries"], summary["rows"], summary["features"]) == (30, 240, 3)
     assert summary["candidates"] == {"least": 8, "median": 8.0, "most": 8}
     assert sum(summary["labels"].values()) == pytest.approx(1)
-    assert "RankingDataset(train: 30 queries" in run("data", "show", letor).out
+    assert "RankingDataset(train: 30 queries" in run("show", letor).out
 
 
 def test_convert_with_columns(run: Run, letor: Path, folder: Path) -> None:
@@ -26,29 +26,29 @@ def test_convert_with_columns(run: Run, letor: Path, folder: Path) -> None:
     assert run("data", "convert", letor, "--out", "b.parquet", "--list").code == 0
     for name in ("a.parquet", "b.parquet"):
         np.testing.assert_array_equal(cr.load(folder / name).features, cr.load(letor).features)
-    shown = run("data", "show", "a.parquet", "--column", "label=f1", "--column", "features=f2,f3", "--json").json
+    shown = run("show", "a.parquet", "--column", "label=f1", "--column", "features=f2,f3", "--json").json
     assert shown["features"] == 2
 
 
 def test_missing_values_are_filled_or_kept(run: Run, folder: Path) -> None:
     (folder / "holes.txt").write_text("1 qid:1 1:nan 2:3\n0 qid:1 1:2 2:3\n")
-    refused = run("data", "show", "holes.txt")
+    refused = run("show", "holes.txt")
     assert refused.code == 1
     assert "--missing 0.0, or keep it for trees with --missing keep" in refused.err
-    assert run("data", "show", "holes.txt", "--missing", "-1.5", "--json").json["missing"] == {}
-    kept = run("data", "show", "holes.txt", "--missing", "keep")
+    assert run("show", "holes.txt", "--missing", "-1.5", "--json").json["missing"] == {}
+    kept = run("show", "holes.txt", "--missing", "keep")
     assert "missing values: f1 (50.0%)" in kept.out
     assert "constant features: f1, f2" in kept.out
     assert run("data", "convert", "holes.txt", "--missing", "keep", "--out", "holes.parquet").code == 0
     assert cr.load(folder / "holes.parquet").has_missing
-    wrong = run("data", "show", "holes.txt", "--missing", "drop")
+    wrong = run("show", "holes.txt", "--missing", "drop")
     assert wrong.code == 2
     assert "--missing must be a number to fill in, or 'keep', not 'drop'" in wrong.err
-    assert run("data", "show", "holes.txt", "--missing", "inf").code == 2
+    assert run("show", "holes.txt", "--missing", "inf").code == 2
 
 
 def test_make_streams_the_same_as_in_memory(run: Run, folder: Path) -> None:
-    made = run("data", "make", "yahoo-like", "--queries", "20", "--seed", "3", "--out", "y.parquet", "--json").json
+    made = run("data", "make", "yahoo-like", "--n-queries", "20", "--seed", "3", "--out", "y.parquet", "--json").json
     data = cr.load(folder / "y.parquet")
     assert (made["rows"], made["synthetic"]) == (data.n_rows, True)
     assert data.synthetic
@@ -105,5 +105,5 @@ def test_cache(run: Run) -> None:
 
 
 def test_a_role_that_is_named_twice_is_refused(run: Run) -> None:
-    ran = run("data", "show", "train.parquet", "--column", "query_id=a", "--column", "query_id=b")
+    ran = run("show", "train.parquet", "--column", "query_id=a", "--column", "query_id=b")
     assert (ran.code, "query_id" in ran.err, "a and b" in ran.err) == (2, True, True), ran.err

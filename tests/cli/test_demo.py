@@ -28,7 +28,7 @@ from cldrank.propensity import SegmentPropensities
 Run = Callable[..., Any]
 
 NINE = {"Naive", "Heckman^rank", "IPS", "CLD", "CLD-pair", "CLD-pair trees", "RankAgg", "Oracle", "Production"}
-CALL = ("demo", "--linear", "--queries", "100", "--seeds", "2")
+CALL = ("demo", "--linear", "--n-queries", "100", "--seeds", "2")
 
 
 class Told(NamedTuple):
@@ -79,7 +79,7 @@ def left(told: Told, folder: Path) -> Path:
 @pytest.mark.filterwarnings("always")
 @pytest.mark.slow
 def test_all_methods(run: Run, folder: Path) -> None:
-    found = run("demo", "--queries", "100", "--seeds", "1", "--json")
+    found = run("demo", "--n-queries", "100", "--seeds", "1", "--json")
     assert found.code == 0, found.err
     assert {one["method"] for one in found.json["results"]} == NINE
     assert not any(one["failed"] or one["best"] or one["tied"] for one in found.json["results"])
@@ -241,7 +241,7 @@ def test_files_of_somebody_else_stay(run: Run, folder: Path, name: str) -> None:
 
 def test_a_demo_of_other_settings_is_not_mixed_with_this_one(run: Run, left: Path) -> None:
     before = (left / "train.parquet").read_bytes()
-    refused = run("demo", "--linear", "--queries", "120")
+    refused = run("demo", "--linear", "--n-queries", "120")
     assert (refused.code, "demo holds a demo of other settings; delete it, or name" in refused.err) == (2, True)
     assert (left / "train.parquet").read_bytes() == before
 

@@ -76,7 +76,7 @@ def test_scores_of_a_file_with_scattered_queries_follow_its_rows(run: Run, folde
 
 def test_refusals_are_in_the_words_of_the_shell(run: Run, letor: Path) -> None:
     run("train", "oracle", "-f", letor, "-o", "ranker")
-    refused = run("explain", letor, "-f", letor)
+    refused = run("score", letor, "-f", letor, "-o", "scores.csv")
     assert "train.txt is a file, not the folder of a ranker" in _line(refused.err)
     refused = run("evaluate", "absent", "-f", letor)
     assert "absent does not exist; name the folder of a ranker, as `cldrank train` writes it, a file" in _line(

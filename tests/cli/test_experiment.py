@@ -73,7 +73,9 @@ def test_run_compare_and_go_on(experiment: Experiment, monkeypatch: pytest.Monke
     assert found["measure"] == "nDCG@3"
     assert "no results of 'IPS'" in experiment("compare", "experiments/small", "CLD", "IPS", fails=2)
     monkeypatch.setattr(units, "Processes", small_experiment.Here)
-    varied = experiment("run", "small.toml", "-o", "varied", "-m", "Naive", "--set", "vary.simulation.noise=[0.0, 0.1]")
+    varied = experiment(
+        "run", "small.toml", "-o", "varied", "--method", "Naive", "--set", "vary.simulation.noise=[0.0, 0.1]"
+    )
     assert "noise" in varied
     assert "AP" in varied  # of several measures, the second stands for all in a table of settings
 
@@ -81,7 +83,10 @@ def test_run_compare_and_go_on(experiment: Experiment, monkeypatch: pytest.Monke
 @pytest.mark.usefixtures("in_process")
 def test_one_seed_has_no_intervals(experiment: Experiment) -> None:
     assert (
-        "±" not in experiment("run", "small.toml", "--seeds", "1", "-m", "Naive").partition("small")[2].split("seed")[0]
+        "±"
+        not in experiment("run", "small.toml", "--seeds", "1", "--method", "Naive")
+        .partition("small")[2]
+        .split("seed")[0]
     )
 
 
@@ -176,7 +181,18 @@ def test_a_comparison_on_80_columns(experiment: Experiment, monkeypatch: pytest.
     from cldrank.cli.output import console
 
     monkeypatch.setattr(console, "_width", 80)
-    experiment("run", "small.toml", "--jobs", "1", "-m", "Naive", "-m", "CLD", "--set", "vary.simulation.eta=[0, 1]")
+    experiment(
+        "run",
+        "small.toml",
+        "--jobs",
+        "1",
+        "--method",
+        "Naive",
+        "--method",
+        "CLD",
+        "--set",
+        "vary.simulation.eta=[0, 1]",
+    )
     compared = experiment("compare", "experiments/small", "CLD", "Naive")
     assert "…" not in compared
     lines = [line for line in compared.splitlines() if "±" in line]

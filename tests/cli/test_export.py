@@ -74,6 +74,7 @@ class TestExport:
             (["--to", "json", "--out", "x", "--rename", "a"], "is not of the form OURS=THEIRS"),
             (["--to", "json", "--out", "x", "--rename", "zz=a"], "--rename names 'zz', which is not a feature"),
             (["--to", "json", "--out", "nowhere/x"], "does not exist"),
+            (["--to", "onnx", "--out", "x/"], "writes one file; name it: --out x/ranker.onnx"),
             (["--to", "json", "--out", "train.parquet", "--check", "train.parquet"], "is an input"),
         ],
     )

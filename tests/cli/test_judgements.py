@@ -117,7 +117,7 @@ def test_a_raw_log_is_judged_by_the_curve_of_each_segment(run: Run) -> None:
     Path("log.csv").write_text("\n".join(rows))
     curves = {"phone": cr.Propensities.power(2, 2), "desktop": cr.Propensities.power(0, 2)}
     cr.propensity.SegmentPropensities.of(curves).save("rho.json")
-    done = run("judgements", "log.csv", "-p", "rho.json", "--segment", "device", "-o", "out.parquet")
+    done = run("judgements", "log.csv", "-p", "rho.json", "--log-column", "segment=device", "-o", "out.parquet")
     assert done.code == 0, done.err
     assert pq.read_table("out.parquet")["examinations"].to_pylist() == [60, 20 + 40 / 4]
     lacking = run("judgements", "log.csv", "-p", "rho.json", "-o", "none.parquet")
@@ -141,7 +141,7 @@ def test_a_raw_log_is_judged_by_the_curve_of_each_segment(run: Run) -> None:
         (("--out", "out.json"), "out.json ends in .json, but --to parquet writes another format; write --to workbench"),
         (("--out", "out.csv", "--to", "trec"), "write --to quepid, or give the file another name"),
         (("--sure", "1e-6"), "--sure 1e-06 leaves no judgement; the narrowest interval is"),
-        (("--segment", "device"), "holds cells already"),
+        (("--log-column", "segment=device"), "holds cells already"),
         (("-p", "power:1", "-p", "none.json"), "none.json"),
     ],
 )

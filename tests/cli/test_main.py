@@ -22,12 +22,12 @@ def test_exit_codes_and_one_or_two_lines(run: Run, letor: Path, folder: Path) ->
     (folder / "two.txt").write_text("1\n2\n")
     run("train", "oracle", "-f", letor, "-o", "ranker")
     cases: list[tuple[int, str, list[str]]] = [
-        (1, "bad.txt:2:11: the value of feature 1 is 'x'", ["data", "show", "bad.txt"]),
-        (2, "absent.txt", ["data", "show", "absent.txt"]),
+        (1, "bad.txt:2:11: the value of feature 1 is 'x'", ["show", "bad.txt"]),
+        (2, "absent.txt", ["show", "absent.txt"]),
         (1, "has 2 scores for 240 rows", ["evaluate", "two.txt", "-f", "train.txt"]),
         (2, "absent.txt", ["data", "convert", "absent.txt", "-o", "x.parquet"]),
-        (2, "absent-*.txt", ["data", "show", "absent-*.txt"]),
-        (2, "no such group file", ["data", "show", "train.txt", "--groups", "absent"]),
+        (2, "absent-*.txt", ["show", "absent-*.txt"]),
+        (2, "no such group file", ["show", "train.txt", "--groups", "absent"]),
         (2, "absent.txt", ["evaluate", "ranker", "-f", "absent.txt"]),
         (2, "nothing does not exist", ["evaluate", "nothing", "-f", "train.txt"]),
         (2, "nothing does not exist", ["compare", "ranker", "nothing", "-f", "train.txt"]),
@@ -35,10 +35,10 @@ def test_exit_codes_and_one_or_two_lines(run: Run, letor: Path, folder: Path) ->
         (2, "must end in .parquet", ["data", "convert", "train.txt", "--out", "x.csv"]),
         (2, "no synthetic kind 'web'", ["data", "make", "web"]),
         (2, "no data set 'mq208'", ["data", "list", "mq208"]),
-        (2, "not of the form ROLE=NAME", ["data", "show", "train.txt", "--column", "label"]),
+        (2, "not of the form ROLE=NAME", ["show", "train.txt", "--column", "label"]),
         (2, "No such command", ["trian"]),
         (2, "Missing option", ["train", "oracle", "--out", "x"]),
-        (2, "Invalid value for '--queries'", ["data", "make", "web10k-like", "--queries", "lots"]),
+        (2, "Invalid value for '--n-queries'", ["data", "make", "web10k-like", "--n-queries", "lots"]),
         (2, "does not exist", ["data", "convert", "train.txt", "--out", "no/such/folder.parquet"]),
         (1, "a saved ranker has ranker.json", ["evaluate", ".", "-f", "train.txt"]),
     ]
@@ -52,7 +52,7 @@ def test_exit_codes_and_one_or_two_lines(run: Run, letor: Path, folder: Path) ->
 
 
 def test_debug_shows_the_traceback_wherever_it_stands(run: Run) -> None:
-    for arguments in (["--debug", "data", "show", "absent.txt"], ["data", "show", "absent.txt", "--debug"]):
+    for arguments in (["--debug", "show", "absent.txt"], ["show", "absent.txt", "--debug"]):
         with pytest.raises(cr.errors.UsageError, match="absent.txt"):
             run(*arguments)
 
@@ -62,7 +62,7 @@ def test_a_fault_of_ours_asks_for_a_report(run: Run, letor: Path, monkeypatch: p
         raise ZeroDivisionError("oops")
 
     monkeypatch.setattr("cldrank.data.loading.load", broken)
-    ran = run("data", "show", letor)
+    ran = run("show", letor)
     assert ran.code == 1
     assert "a fault in cldrank itself (ZeroDivisionError: oops)" in ran.err
 
@@ -72,7 +72,7 @@ def test_ctrl_c(run: Run, letor: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr("cldrank.data.loading.load", interrupted)
-    assert run("data", "show", letor).code == 130
+    assert run("show", letor).code == 130
 
 
 def test_an_interrupted_write_leaves_nothing(run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -34,7 +34,7 @@ def spelled(name: str) -> str:
 
 def offered(text: str) -> set[str]:
     """The options that a help names at the start of a line."""
-    rows = (re.match(r"│ [ *]*(--[\w-]+)(?: +(--[\w-]+))?", line) for line in text.splitlines())
+    rows = (re.match(r"  (?:-\w, )?(--[\w-]+)(?: / (--[\w-]+))?", line) for line in text.splitlines())
     return {option for row in rows if row for option in row.groups() if option}
 
 
@@ -61,16 +61,32 @@ class TestHelp:
         expected = {setting for setting, one in own.items() if one.option and setting not in unused}
         found = {setting for setting in every if spelled(setting) in offered(shown.out)} - {"model", "run"}
         assert found == expected
-        assert len(shown.out.splitlines()) <= 92
 
-    @pytest.mark.parametrize("name", methods())
-    def test_all_parameters_of_a_method_are_options(self, run: Run, name: str) -> None:
-        kind = methods()[name]
-        shown = offered(run("train", name, "--help").out)
-        assert {spelled(one.name) for one in parameters(kind).values() if one.option} <= shown
-        others = {own for one in methods().values() for own in parameters(one)} - set(parameters(kind))
-        assert not {spelled(other) for other in others} & shown
-        assert ("--clicks" in shown) == (kind.needs != "labels")
+    def test_it_fits_on_two_screens(self, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("COLUMNS", "80")
+        lines = run("train", "cld", "--help").out.splitlines()
+        assert len(lines) <= 90
+        assert max(map(len, lines)) <= 80
+
+    @pytest.mark.parametrize(
+        ("name", "model", "useless"),
+        [
+            (
+                "oracle",
+                "linear",
+                {"--safe", "--safe-margin", "--production-feature", "--engine", "--master", "--depth"},
+            ),
+            ("cld", "linear", {"--unshown-ratio"}),
+            ("cld", "mlp", {"--likelihood", "--relevance-features", "--selection-features", "--engine"}),
+            ("cld-pair", "linear", {"--engine", "--master"}),
+            ("ips", "trees", {"--engine", "--master", "--warm-start"}),
+        ],
+    )
+    def test_what_is_always_refused_is_not_offered(self, run: Run, name: str, model: str, useless: set[str]) -> None:
+        call = ("train", name, *given(methods()[name]), "--model", model, "-o", "x")
+        assert not useless & offered(run(*call, "--help").out)
+        for option in useless:
+            assert option in one_line(run(*call, option, "1"))
 
     def test_one_sentence_for_each_method(self, run: Run) -> None:
         shown = " ".join(run("train", "--help").out.replace("│", " ").split())

@@ -25,10 +25,11 @@ OPTIONS = {"--max-rejected": VALUE, "--by-time": FLAG, "--envelope": VALUE, "--h
         ("`envelope='off'`, `envelope=\"off\"`", "--envelope off, --envelope off"),
         ("`hidden=(64, 32)`", "--hidden 64,32"),
         ("`hidden=…`", "--hidden …"),
-        ("`missing=0`", "`cldrank data convert FILE --missing 0 --out NEW.parquet`"),
+        ("`missing=0`", "`missing=0`"),
+        ("`first_position=0` or `page_size`", "`first_position=0` or `page_size`"),  # no log is read here
         ("`version='8.11'`", "--for 8.11"),
         ("`eta=1` of `Propensities.power`", "`eta=1` of `Propensities.power`"),
-        ("see `cldrank data show`", "see `cldrank data show`"),
+        ("see `cldrank show`", "see `cldrank show`"),
         ("`columns={'doc_id': …}`", "`columns={'doc_id': …}`"),
     ],
 )
@@ -56,15 +57,19 @@ def test_columns_are_mapped_by_the_option_that_the_command_has(
 def test_columns_of_the_log_are_told_from_those_of_features() -> None:
     with pytest.raises(UsageError, match="name it with --log-column doc_id=…"), columns_by("--log-column"):
         raise UsageError("name it with `columns={'doc_id': …}`.")
-    with pytest.raises(UsageError, match="name it with `convert --column`"), columns_by("--column", "`convert {}`"):
-        raise UsageError("name it with `columns`.")
+
+
+def test_layouts_of_logs_are_for_aggregating() -> None:
+    known = {"--log-column": VALUE}
+    assert as_options("set `first_position=0`.", known) == "set --first-position 0 of `cldrank clicks aggregate`."
+    assert as_options("say `one_query=True`.", known) == "say --one-query of `cldrank clicks aggregate`."
 
 
 @pytest.mark.parametrize(
     ("arguments", "name"),
     [
         (["clicks", "aggregate", "log.csv", "--out", "c"], "aggregate"),
-        (["--debug", "data", "show", "x"], "show"),
+        (["--debug", "show", "x"], "show"),
         (["train", "cld-pair", "--model", "mlp"], "cld-pair"),
         (["train", "cdl"], "train"),
         (["nonsense"], "cldrank"),
@@ -82,7 +87,7 @@ def test_errors_and_warnings_of_a_command_name_its_options(run: Run, monkeypatch
         raise UsageError("leave `n_features=4` out, or `eta`.")
 
     monkeypatch.setattr("cldrank.rankers.load_ranker", fail)
-    ran = run("explain", "ranker", "--features", "train.parquet")
+    ran = run("score", "ranker", "--features", "train.parquet", "--out", "scores.csv")
     assert ran.code == 2
     assert "warning: --top 3 is small, `folds=3` is unknown.\n" in ran.err
     assert "error: leave --n-features 4 out, or `eta`.\n" in ran.err

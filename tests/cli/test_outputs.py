@@ -44,7 +44,7 @@ CALLS: dict[str, tuple[list[str], list[str]]] = {
     ),
     "experiment run": (["table1"], ["train.parquet"]),
     "experiment report": (["results.parquet"], ["results.parquet"]),
-    "explain": (["ranker", "-f", "train.parquet"], ["train.parquet"]),
+    "show": (["ranker", "-f", "train.parquet"], ["train.parquet"]),
     "score": (["ranker", "-f", "train.parquet"], ["train.parquet"]),
     "export": (["ranker", "--to", "json", "--check", "train.parquet"], ["train.parquet"]),
     "demo": (["--linear"], ["train.parquet"]),
@@ -120,7 +120,7 @@ def test_a_place_where_nothing_can_be_written_is_told_at_once(
 
 
 BESIDE_A_RANKER = [
-    ["explain", "ranker", "-f", "train.parquet", "--out"],
+    ["show", "ranker", "-f", "train.parquet", "--out"],
     ["score", "ranker", "-f", "train.parquet", "--out"],
     ["export", "ranker", "--to", "json", "--out"],
     ["export", "ranker", "--to", "opensearch", "--out"],
@@ -155,7 +155,7 @@ def test_the_truth_about_a_simulation_is_a_file_too(run: Run, scene: Path) -> No
     assert (ran.code, "x.json would be written twice" in ran.err) == (2, True), ran
 
 
-SIMULATE = ["simulate", "train.parquet", "--production", "scores.txt", "-n", "100", "--relevant-from", "1"]
+SIMULATE = ["simulate", "train.parquet", "--production", "scores.txt", "--sessions", "100", "--relevant-from", "1"]
 CONVERT = ["data", "make", "web10k-like", "-n", "2"]
 
 

@@ -141,15 +141,14 @@ class TestEstimate:
     def test_columns_of_other_names(self, propensity: Run, logs: Logs) -> None:
         table = pq.read_table(logs.swaps_log).drop(["ranker_id", "propensity"])
         renamed = table.rename_columns(["page", "query_id", "doc_id", "place", "clicked"])
-        place = pa.array(np.asarray(table["position"]) - 1)
-        pq.write_table(renamed.set_column(3, "place", place), "other.parquet")
-        columns = ["--log-column", "session_id=page", "--log-column", "position=place", "--first-position", "0"]
+        pq.write_table(renamed, "other.parquet")
+        columns = ["--log-column", "session_id=page", "--log-column", "position=place"]
         ran = propensity("estimate", "other.parquet", "-o", "rho.json", *columns)
         assert ran.code == 0
         assert Propensities.load("rho.json").values.tolist() == pytest.approx(
             AllPairs().fit(cr.ClickTable.read(logs.swaps)).values.tolist()
         )
-        told = "--clicks other.parquet --log-column session_id=page --log-column position=place --first-position 0"
+        told = "--clicks other.parquet --log-column session_id=page --log-column position=place"
         assert told in ran.err
 
     def test_probabilities_of_the_log(self, propensity: Run, logs: Logs) -> None:
@@ -247,7 +246,7 @@ class TestModelsOfRelevance:
 
 
 class TestTrust:
-    def test_slopes_and_bases(self, propensity: Run, logs: Logs) -> None:
+    def test_slopes_and_bases(self, run: Run, propensity: Run, logs: Logs) -> None:
         ran = propensity("estimate", logs.trust, "-o", "trust.json", "--method", "trust-bias", "--plot", "trust.svg")
         assert ran.code == 0
         assert "slope, 90% interval" in ran.out
@@ -256,9 +255,9 @@ class TestTrust:
         assert "--propensity trust.json --hold-out 0.2 --out ranker/" in " ".join(ran.err.split())
         found = AffineClicks.load("trust.json")
         assert len(found) == 4
-        shown = propensity("show", "trust.json", "--json").json["trust.json"]["positions"]
+        shown = run("show", "trust.json", "--json").json["curves"]["trust.json"]["positions"]
         assert [entry["slope"] for entry in shown] == found.slope.tolist()
-        assert "base, 90% interval" in propensity("show", "trust.json").out
+        assert "base, 90% interval" in run("show", "trust.json").out
 
     def test_it_is_no_curve(self, propensity: Run, logs: Logs) -> None:
         ran = propensity("estimate", logs.trust, "-o", "trust.json", "--method", "trust-bias", "--smooth", "power")
@@ -266,8 +265,8 @@ class TestTrust:
 
 
 class TestSegments:
-    def test_all_segments_in_one_file(self, propensity: Run, logs: Logs) -> None:
-        call = ("estimate", logs.devices, "--segment", "device", "-o", "rho.json", "--plot", "rho.svg")
+    def test_all_segments_in_one_file(self, run: Run, propensity: Run, logs: Logs) -> None:
+        call = ("estimate", logs.devices, "--log-column", "segment=device", "-o", "rho.json", "--plot", "rho.svg")
         result = propensity(*call, "--json").json
         assert list(result["segments"]) == [NO_SEGMENT, "Desktop / Web", "phone"]
         found = SegmentPropensities.load("rho.json")
@@ -281,30 +280,34 @@ class TestSegments:
         ran = propensity(*call)
         assert "Desktop / Web" in ran.out
         assert f"{NO_SEGMENT}, alone: all-pairs cannot estimate" in ran.out
-        assert "--segment device --propensity rho.json --hold-out 0.2 --out ranker/" in " ".join(ran.err.split())
+        assert "--log-column segment=device --propensity rho.json --hold-out 0.2 --out ranker/" in " ".join(
+            ran.err.split()
+        )
         assert Path("rho.svg").read_text().count(", position ") == 16
         assert [path.name for path in Path().glob("rho*.json")] == ["rho.json"]
-        assert list(propensity("show", "rho.json", "--json").json) == list(found)
+        assert list(run("show", "rho.json", "--json").json["curves"]) == list(found)
 
-    def test_the_truth_goes_into_the_chart(self, propensity: Run) -> None:
+    def test_the_truth_goes_into_the_chart(self, run: Run) -> None:
         curves = SegmentPropensities.of({"phone": Propensities.power(1, 3), "desktop": Propensities.power(0.5, 3)})
         curves.save("rho.json")
         Propensities.power(1.2, 3).save("truth.json")
-        assert propensity("show", "rho.json", "--truth", "phone=truth.json", "--plot", "both.svg").code == 0
+        assert run("show", "rho.json", "--truth", "phone=truth.json", "--plot", "both.svg").code == 0
         drawn = Path("both.svg").read_text(encoding="utf-8")
         assert f"phone: {2**-1.2:.3f} truth" in drawn
         assert "desktop: " not in drawn
-        refused = propensity("show", "rho.json", "--truth", "truth.json", "--plot", "both.svg")
+        refused = run("show", "rho.json", "--truth", "truth.json", "--plot", "both.svg")
         assert (refused.code, "of which curve? Write phone=truth.json, say." in refused.err) == (2, True)
-        assert "name one with --plot" in propensity("show", "rho.json", "--truth", "phone=truth.json").err
+        assert "name one with --plot" in run("show", "rho.json", "--truth", "phone=truth.json").err
 
     def test_cells_know_their_segments(self, propensity: Run, logs: Logs) -> None:
         """From cells, the same curves as from the log; a column is then not asked for."""
-        from_log = propensity("estimate", logs.devices, "--segment", "device", "-o", "one.json", "--json").json
+        from_log = propensity(
+            "estimate", logs.devices, "--log-column", "segment=device", "-o", "one.json", "--json"
+        ).json
         cr.ClickTable.read(logs.devices, segment="device").save("cells.parquet")
         from_cells = propensity("estimate", "cells.parquet", "-o", "two.json", "--json").json
         assert from_cells["segments"] == from_log["segments"]
-        asked = propensity("estimate", "cells.parquet", "--segment", "device", "-o", "two.json")
+        asked = propensity("estimate", "cells.parquet", "--log-column", "segment=device", "-o", "two.json")
         assert (asked.code, "cells" in asked.err) == (2, True)
 
     def test_a_segment_with_shorter_pages_is_no_obstacle(self, propensity: Run, logs: Logs) -> None:
@@ -312,7 +315,7 @@ class TestSegments:
         kept = pc.or_(pc.not_equal(pc.fill_null(table["device"], ""), "phone"), pc.less_equal(table["position"], 2))
         pq.write_table(table.filter(kept), "short.parquet")
         result = propensity(
-            "estimate", "short.parquet", "--segment", "device", "-o", "r.json", "--depth", "3", "--json"
+            "estimate", "short.parquet", "--log-column", "segment=device", "-o", "r.json", "--depth", "3", "--json"
         ).json
         assert [len(entry["positions"]) for entry in result["segments"].values()] == [3, 3, 2]
 
@@ -323,18 +326,20 @@ class TestSegments:
     def test_columns_that_are_no_segments(
         self, propensity: Run, logs: Logs, column: str, complaint: str, code: int
     ) -> None:
-        ran = propensity("estimate", logs.devices, "--segment", column, "-o", "rho.json")
+        ran = propensity("estimate", logs.devices, "--log-column", f"segment={column}", "-o", "rho.json")
         assert (ran.code, complaint in ran.err) == (code, True)
 
     def test_deeper_than_every_segment(self, propensity: Run, logs: Logs) -> None:
-        ran = propensity("estimate", logs.devices, "--segment", "device", "-o", "rho.json", "--depth", "9")
+        ran = propensity("estimate", logs.devices, "--log-column", "segment=device", "-o", "rho.json", "--depth", "9")
         assert (ran.code, Path("rho.json").exists()) == (2, False)
         assert "--depth 9 is too deep: nothing was shown below position 4" in ran.err
 
     def test_cells_and_methods_without_segments(self, propensity: Run, logs: Logs) -> None:
-        cells = propensity("estimate", logs.swaps, "--segment", "device", "-o", "rho.json")
+        cells = propensity("estimate", logs.swaps, "--log-column", "segment=device", "-o", "rho.json")
         assert (cells.code, "cells" in cells.err) == (2, True)
-        logged = propensity("estimate", logs.devices, "--segment", "device", "--method", "logged", "-o", "rho.json")
+        logged = propensity(
+            "estimate", logs.devices, "--log-column", "segment=device", "--method", "logged", "-o", "rho.json"
+        )
         assert (logged.code, "logged does not take segments" in logged.err) == (2, True)
 
     def test_parts_add_up_to_the_whole(self, logs: Logs) -> None:
@@ -421,21 +426,20 @@ class TestRefuted:
 
 
 class TestShow:
-    def test_what_was_written_is_shown(self, propensity: Run, logs: Logs) -> None:
+    def test_what_was_written_is_shown(self, run: Run, propensity: Run, logs: Logs) -> None:
         written = propensity("estimate", logs.swaps, "-o", "rho.json", "--json").json
         Propensities.power(1, 4).save("truth.json")
-        shown = propensity("show", "rho.json", "truth.json", "--plot", "both.svg", "--json").json
+        shown = run("show", "rho.json", "truth.json", "--plot", "both.svg", "--json").json["curves"]
         assert shown["rho.json"]["positions"] == written["positions"]
         assert shown["rho.json"]["notes"] == written["notes"]
         assert examined(shown["truth.json"]) == [1, 1 / 2, 1 / 3, 1 / 4]
-        assert "power law, eta 1" in propensity("show", "truth.json").out
+        assert "power law, eta 1" in run("show", "truth.json").out
         assert Path("both.svg").read_text().count(", position ") == 8
 
-    def test_files_that_are_none(self, propensity: Run, logs: Logs) -> None:
-        assert propensity("show", "nothing.json").code == 2
+    def test_files_that_are_none(self, run: Run) -> None:
+        assert run("show", "nothing.json").code == 2
         Path("deep.json").write_text("[" * 100_000)
-        assert "nested too deeply" in propensity("show", "deep.json").err
-        assert "not a file of propensities" in propensity("show", logs.swaps).err
+        assert "nested too deeply" in run("show", "deep.json").err
 
 
 class TestComplaints:
@@ -517,11 +521,12 @@ class TestComplaints:
 
 
 @pytest.mark.data
-def test_ranklens_from_the_command_line(propensity: Run, real_data: Path) -> None:
+def test_ranklens_from_the_command_line(run: Run, real_data: Path) -> None:
     columns = ["session_id=ranking", "user_id=user", "timestamp=ts_ms", "doc_id=item", "clicked=click"]
     named = [part for column in columns for part in ("--log-column", column)]
     log = real_data / "ranklens" / "impressions.parquet"
-    result = propensity("estimate", log, "--one-query", *named, "-o", "rho.json", "--json").json
+    assert run("clicks", "aggregate", log, "--one-query", *named, "-o", "ranklens.parquet").code == 0
+    result = run("propensity", "estimate", "ranklens.parquet", "-o", "rho.json", "--json").json
     assert result["method"] == "randomised"
     assert examined(result)[1] == pytest.approx(0.948, abs=5e-4)
     assert examined(result)[23] == pytest.approx(0.818, abs=5e-4)

@@ -110,7 +110,7 @@ class TestRefused:
                 "--safe-margin must be a number of at least 0 and below 1, not 1",
                 ("ips", *FROM, "--safe", "--safe-margin=1"),
             ),
-            ("Oracle learns from labels, and safe training judges by clicks", ("oracle", *FROM[:2], "--safe")),
+            ("oracle learns from labels, not from clicks; leave --safe out", ("oracle", *FROM[:2], "--safe")),
             ("naive needs the propensities of positions to judge by held-out clicks", ("naive", *FROM[:4], "--safe")),
             ("--production-feature bm25 is not a feature", ("ips", *FROM, "--safe", "--production-feature", "bm25")),
         ],

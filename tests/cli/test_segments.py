@@ -72,12 +72,12 @@ def test_a_log_is_counted_and_shown_by_segment(run: Run, folder: Path) -> None:
     log = pa.table({**rows, "clicked": [1, 0, 0], "device": ["phone", "phone", None]})
     pq.write_table(log, folder / "log.parquet")
     assert run("clicks", "aggregate", "log.parquet", "--segment", "device", "-o", "found.parquet").code == 0
-    shown = run("clicks", "show", "found.parquet", "--json").json["segments"]
+    shown = run("show", "found.parquet", "--json").json["segments"]
     assert {name: (part["pages"], part["clicks"]) for name, part in shown.items()} == {
         "(missing)": (1, 0),
         "phone": (1, 1),
     }
-    printed = run("clicks", "show", "found.parquet").out
+    printed = run("show", "found.parquet").out
     assert printed.index("(missing)") < printed.index("phone")
     refused = run("clicks", "aggregate", "log.parquet", "--segment", "divice", "-o", "other.parquet")
     assert (refused.code, "there is no column 'divice'" in refused.err) == (1, True)

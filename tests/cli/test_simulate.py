@@ -58,7 +58,7 @@ def test_cells_and_the_truth_beside_them(simulate: Simulate) -> None:
 
 def test_a_log_and_its_cells(simulate: Simulate) -> None:
     printed = simulate(
-        "train.txt", "-n", "2000", "--out", "cells.parquet", "--log", "log.parquet", "--policy", "first-swaps",
+        "train.txt", "--sessions", "2000", "--out", "cells.parquet", "--log", "log.parquet", "--policy", "first-swaps",
         "--probability", "0.3", "--positions", "2,4", "--production", "column:f2",
     )  # fmt: skip
     assert "2,000 sessions on train, 40 queries; relevant: label 3 or more" in printed
@@ -75,8 +75,8 @@ def test_a_log_and_its_cells(simulate: Simulate) -> None:
 
 def test_logs_of_two_devices_are_read_together(simulate: Simulate) -> None:
     for seed, device in enumerate(("phone", "desktop")):
-        given = ("--segment", f"device={device}", "--seed", str(seed), "--policy", "neighbour-swaps")
-        simulate("train.txt", "-n", "2000", "-k", "3", "--log", f"{device}.parquet", *given)
+        given = ("--add-column", f"device={device}", "--seed", str(seed), "--policy", "neighbour-swaps")
+        simulate("train.txt", "--sessions", "2000", "-k", "3", "--log", f"{device}.parquet", *given)
     logs = [pq.read_table(f"{device}.parquet") for device in ("phone", "desktop")]
     assert logs[0]["session_id"][0].as_py() == "phone-0"
     assert set(logs[0]["device"].to_pylist()) == {"phone"}
@@ -88,14 +88,14 @@ def test_logs_of_two_devices_are_read_together(simulate: Simulate) -> None:
     }
     complaints = {"device": "is not of the form COLUMN=VALUE", "device=phone": "is a column of a raw log"}
     for named, complaint in complaints.items():
-        assert complaint in simulate("train.txt", "--out", "c.parquet", "--segment", named, fails=2)
+        assert complaint in simulate("train.txt", "--out", "c.parquet", "--add-column", named, fails=2)
 
 
 def test_a_segment_is_a_column_of_its_own_and_of_the_log_alone(simulate: Simulate) -> None:
     for column in ("position", "Query_ID", "ranker_id"):
-        said = simulate("train.txt", "--log", "log.parquet", "--segment", f"{column}=3", fails=2)
+        said = simulate("train.txt", "--log", "log.parquet", "--add-column", f"{column}=3", fails=2)
         assert f"cannot be named {column}" in said
-    said = simulate("train.txt", "--log", "log.parquet", "--out", "c.parquet", "--segment", "device=phone", fails=2)
+    said = simulate("train.txt", "--log", "log.parquet", "--out", "c.parquet", "--add-column", "device=phone", fails=2)
     assert "`cldrank clicks aggregate log.parquet --segment device --out c.parquet`" in said
     assert not Path("log.parquet").exists()
 
@@ -116,9 +116,9 @@ def test_production_rankers(simulate: Simulate, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "options",
     [
-        ["--model", "trust", "--epsilon-minus", "0.4,0.2,0.1,0.1,0.1", "--epsilon-plus", "0.9"],
-        ["--model", "cascade", "--noise", "0"],
-        ["--model", "dcm", "--continuation", "0.9", "--policy", "neighbour-swaps"],
+        ["--click-model", "trust", "--epsilon-minus", "0.4,0.2,0.1,0.1,0.1", "--epsilon-plus", "0.9"],
+        ["--click-model", "cascade", "--noise", "0"],
+        ["--click-model", "dcm", "--continuation", "0.9", "--policy", "neighbour-swaps"],
         ["--policy", "plackett-luce", "--temperature", "0.2"],
         ["--policy", "shuffled", "--share", "0.5", "--shuffle", "candidates"],
     ],
@@ -128,7 +128,7 @@ def test_models_and_policies(simulate: Simulate, options: list[str]) -> None:
     assert "1,000" in printed
     truth = load_truth("c.parquet")
     given = dict(zip(options[::2], options[1::2], strict=True))
-    assert truth["model"]["name"] == given.get("--model", "pbm")
+    assert truth["model"]["name"] == given.get("--click-model", "pbm")
     assert truth["policy"]["name"] == given.get("--policy", "top")
 
 
@@ -158,9 +158,9 @@ def test_models_and_policies(simulate: Simulate, options: list[str]) -> None:
         (["--out", "c", "--eta", "-1"], 2, "--eta must be a number of at least 0, not -1."),
         (["--out", "c", "--noise", "2"], 2, "--noise must be a number of at least 0 and up to 1, not 2."),
         (
-            ["--out", "c", "--model", "cascade", "--eta", "1"],
+            ["--out", "c", "--click-model", "cascade", "--eta", "1"],
             2,
-            "--model cascade has no option --eta; pbm and trust have it.",
+            "--click-model cascade has no option --eta; pbm and trust have it.",
         ),
         (["--out", "c", "--share", "1"], 2, "--policy top has no option --share; shuffled has it."),
         (["--out", "c", "--production", "nothing"], 2, "there is no such ranker folder or score file"),
@@ -193,8 +193,17 @@ def test_options_come_from_models_and_policies(simulate: Simulate) -> None:
 
 
 def test_every_parameter_reaches_its_model(simulate: Simulate) -> None:
-    options = ("--model", "dcm", "--noise", "0.2", "--continuation", "0.9,0.8,0.7,0.6,0.5", "--policy", "first-swaps")
-    simulate("train.txt", "-n", "10", "-o", "c", "--production", "column:f1", *options, "--positions", "3")
+    options = (
+        "--click-model",
+        "dcm",
+        "--noise",
+        "0.2",
+        "--continuation",
+        "0.9,0.8,0.7,0.6,0.5",
+        "--policy",
+        "first-swaps",
+    )
+    simulate("train.txt", "--sessions", "10", "-o", "c", "--production", "column:f1", *options, "--positions", "3")
     truth = load_truth("c")
     assert truth["model"] == {"name": "dcm", "noise": 0.2, "continuation": [0.9, 0.8, 0.7, 0.6, 0.5]}
     assert truth["policy"] == {"name": "first-swaps", "probability": 0.5, "positions": [3]}

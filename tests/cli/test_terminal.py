@@ -36,9 +36,9 @@ def seen(ran: Any) -> tuple[int, bool, bool]:
 
 
 def test_names_of_features(run: Run, hostile: Path) -> None:
-    assert seen(run("data", "show", "hostile.parquet")) == (0, False, True)
+    assert seen(run("show", "hostile.parquet")) == (0, False, True)
     assert run("train", "oracle", "-f", "hostile.parquet", "-o", "ranker").code == 0
-    assert seen(run("explain", "ranker", "-f", "hostile.parquet")) == (0, False, True)
+    assert seen(run("show", "ranker", "-f", "hostile.parquet")) == (0, False, True)
 
 
 def test_segments(run: Run, folder: Path) -> None:
@@ -54,22 +54,21 @@ def test_segments(run: Run, folder: Path) -> None:
         False,
         True,
     )
-    assert seen(run("clicks", "show", "segments.parquet")) == (0, False, True)
+    assert seen(run("show", "segments.parquet")) == (0, False, True)
 
 
-@pytest.mark.parametrize("call", [("data", "show"), ("clicks", "show"), ("clicks", "audit"), ("explain",)])
+@pytest.mark.parametrize("call", [("show",), ("clicks", "audit"), ("evaluate", "-f", "train.parquet")])
 def test_paths_and_errors(run: Run, call: tuple[str, ...]) -> None:
-    more = ("-f", "train.parquet") if call == ("explain",) else ()
-    assert seen(run(*call, f"{RED}.parquet", *more)) == (2, False, True)
+    assert seen(run(*call, f"{RED}.parquet")) == (2, False, True)
 
 
 def test_a_path_longer_than_any_message_is_cut(run: Run) -> None:
-    ran = run("data", "show", "x" * 5000)
+    ran = run("show", "x" * 5000)
     assert ran.code in (1, 2)
     assert len(ran.err) < 3000
 
 
 def test_json_holds_no_controls(run: Run, folder: Path) -> None:
     (folder / "\x9b31m.parquet").write_bytes((folder / "train.parquet").read_bytes())
-    ran = run("data", "show", "\x9b31m.parquet", "--json")
+    ran = run("show", "\x9b31m.parquet", "--json")
     assert "\x9b" not in ran.out + ran.err

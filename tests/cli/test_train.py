@@ -226,7 +226,7 @@ class TestPositions:
             ("oracle learns from labels, not from clicks; leave -p out", ["oracle", *FROM[:2], *FROM[4:]]),
             ("oracle learns from labels, not from clicks; leave -c out", ["oracle", *FROM[:4]]),
             ("oracle learns from labels, not from clicks; leave --depth out", ["oracle", *FROM[:2], "--depth", "2"]),
-            ("learns from labels, not from clicks; leave --one-query out", ["svm-rank", *FROM[:2], "--one-query"]),
+            ("learns from labels, not from clicks; leave --last out", ["svm-rank", *FROM[:2], "--last", "1d"]),
             ("--depth 9 is deeper than the clicks, which reach down to position 5", ["cld", *FROM, "--depth", "9"]),
         ]
         for message, call in cases:

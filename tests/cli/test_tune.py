@@ -171,7 +171,7 @@ def test_what_does_not_fit_is_refused(run: Run, monkeypatch: pytest.MonkeyPatch)
         (2, "l2 is named twice", ["ips", *FROM, "--set", "l2=0.1", "--range", "l2=0.1:0.2"]),
         (2, "naive does not use propensities; leave --propensity out", ["naive", *FROM, *LABELS]),
         (2, "--depth 7 is deeper than the clicks", ["ips", *FROM, "--depth", "7"]),
-        (1, "1 have one candidate clicked more", ["ips", *FROM, "--validation", "0.02"]),
+        (1, "1 have one candidate clicked more", ["ips", *FROM, "--judge-share", "0.02"]),
     ]
     for code, message, call in cases:
         ran = run("tune", *call, "-o", "x")

@@ -135,7 +135,7 @@ def results(path: Path) -> State:
 
 _DATA = "-f train.parquet -c cells-{v}.parquet -p power:1"
 SCENARIOS = {
-    "data make": Scenario("data make web10k-like --queries 5 --seed {v} --out out.parquet", {"out.parquet": parquet}),
+    "data make": Scenario("data make web10k-like --n-queries 5 --seed {v} --out out.parquet", {"out.parquet": parquet}),
     "data convert": Scenario("data convert letor-{v}.txt --out out.parquet", {"out.parquet": parquet}),
     "simulate": Scenario(
         "simulate train.parquet --sessions 300 --seed {v} --log log.parquet --out out.parquet",
@@ -181,13 +181,13 @@ SCENARIOS = {
 def prepare(folder: Path, commands: Commands) -> None:
     """Make the inputs of all scenarios."""
     steps = [
-        "data make web10k-like --queries 12 --out train.parquet",
+        "data make web10k-like --n-queries 12 --out train.parquet",
         "simulate train.parquet --sessions 3000 --policy neighbour-swaps --seed 0 --log log-0.parquet",
         "simulate train.parquet --sessions 3000 --policy neighbour-swaps --seed 1 --log log-1.parquet",
         "clicks aggregate log-0.parquet --features train.parquet --out cells-0.parquet",
         "clicks aggregate log-1.parquet --features train.parquet --out cells-1.parquet",
-        "data make web10k-like --queries 3 --seed 1 --out test-0.parquet",
-        "data make web10k-like --queries 3 --seed 2 --out test-1.parquet",
+        "data make web10k-like --n-queries 3 --seed 1 --out test-0.parquet",
+        "data make web10k-like --n-queries 3 --seed 2 --out test-1.parquet",
         "train cld -f train.parquet -c cells-0.parquet -p power:1 --out ranker-0",
         "train cld -f train.parquet -c cells-1.parquet -p power:1 --out ranker-1",
     ]

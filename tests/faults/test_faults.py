@@ -173,7 +173,7 @@ def test_a_disk_that_is_really_full(small_disk: Path, scene: Path, commands: Com
 def test_a_read_only_disk_is_told_before_the_work(small_disk: Path, scene: Path, commands: Commands) -> None:
     assert mount("-o", "remount,ro", str(small_disk)) == 0
     for arguments in (
-        ["data", "make", "web10k-like", "--queries", "5", "--out", str(small_disk / "out.parquet")],
+        ["data", "make", "web10k-like", "--n-queries", "5", "--out", str(small_disk / "out.parquet")],
         ["clicks", "aggregate", "log-0.parquet", "--out", str(small_disk / "cells.parquet")],
         ["train", "cld", "-f", "train.parquet", "-c", "cells-0.parquet", "-p", "power:1", "-o", str(small_disk / "r")],
     ):

@@ -13,8 +13,8 @@ import sys
 from pathlib import Path
 
 FILES = {  # name: what it is made from, and the command
-    "train.parquet": ((), "cldrank data make web10k-like --queries 100 --out train.parquet"),
-    "test.parquet": ((), "cldrank data make web10k-like --queries 50 --seed 1 --out test.parquet"),
+    "train.parquet": ((), "cldrank data make web10k-like --n-queries 100 --out train.parquet"),
+    "test.parquet": ((), "cldrank data make web10k-like --n-queries 50 --seed 1 --out test.parquet"),
     "log.parquet": (
         ("train.parquet",),
         "cldrank simulate train.parquet --sessions 2e4 --depth 5 --policy neighbour-swaps --log log.parquet",

@@ -17,15 +17,15 @@ COMMAND = str(Path(sys.executable).with_name("cldrank"))
 ADDRESS = re.compile(r"http://[\d.]+:\d+")
 TRAIN = "--features train.parquet --clicks cells.parquet --propensity rho.json"
 MAKE_DATA = (
-    "data make web10k-like --queries 120 --out train.parquet",
-    "data make web10k-like --queries 40 --seed 1 --out test.parquet",
+    "data make web10k-like --n-queries 120 --out train.parquet",
+    "data make web10k-like --n-queries 40 --seed 1 --out test.parquet",
     "simulate train.parquet --sessions 2e4 --eta 1 --depth 10 --policy neighbour-swaps --log log.parquet",
     "clicks aggregate log.parquet --features train.parquet --out cells.parquet",
     "propensity estimate log.parquet --out rho.json",
     f"train cld {TRAIN} --out linear/",
 )
 WITHOUT_EXTRAS = (
-    "demo --linear --queries 100 --seeds 1 --out demo",
+    "demo --linear --n-queries 100 --seeds 1 --out demo",
     "clicks audit log.parquet --features train.parquet --html audit.html",
     "evaluate linear/ --features test.parquet",
     "score linear/ --features test.parquet --out scores.parquet",
@@ -42,11 +42,11 @@ NEEDING_EXTRAS = {  # what each refusal must name
     "clicks aggregate log.parquet --engine spark --out refused.parquet": "spark",
 }
 FOR_README = (  # the two tables that the README takes as given
-    "data make web10k-like --queries 100 --out features.parquet",
+    "data make web10k-like --n-queries 100 --out features.parquet",
     "simulate features.parquet --sessions 2e4 --depth 5 --policy neighbour-swaps --log log.parquet",
 )
 WITH_EXTRAS = (
-    "demo --queries 100 --seeds 1 --out demo",
+    "demo --n-queries 100 --seeds 1 --out demo",
     f"train cld-pair {TRAIN} --model trees --rounds 20 --out trees/",
     f"train cld-pair {TRAIN} --model mlp --epochs 2 --out network/",
     "export trees/ --to onnx --check test.parquet --out trees-onnx/",

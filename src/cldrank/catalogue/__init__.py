@@ -265,9 +265,7 @@ def get(name: str) -> DataSource:
     if key in _sources():
         return _sources()[key]
     if Path(name).exists():
-        raise UsageError(
-            f"{name} is a file, not a data set of the catalogue; `cldrank data show {name}` looks into it."
-        )
+        raise UsageError(f"{name} is a file, not a data set of the catalogue; `cldrank show {name}` looks into it.")
     near = difflib.get_close_matches(key, names(), n=3, cutoff=0.5)
     hint = f"did you mean {listed(near, 'or')}?" if near else f"it has {', '.join(names())}."
     raise UsageError(f"the catalogue has no data set {name!r}; {hint}")

@@ -18,22 +18,19 @@ from cldrank.cli import (
     compare,
     data,
     demo,
-    evaluate,
     experiment,
-    explain,
     export,
     judgements,
     pipeline,
     propensity,
     score,
-    serve,
+    show,
     simulate,
     train,
     tune,
 )
-from cldrank.cli.derived import add_command, with_options
+from cldrank.cli.commands import ShellCommand, add_command
 from cldrank.cli.option_names import as_options, remember_command
-from cldrank.cli.options import JsonFileCommand
 from cldrank.cli.output import flush, print_error, print_warning
 from cldrank.errors import CldrankError, CldrankWarning, UsageError
 
@@ -87,19 +84,19 @@ def _root(
 app.add_typer(data.app, name="data")
 app.add_typer(clicks.app, name="clicks")
 app.add_typer(propensity.app, name="propensity")
-add_command(app, simulate.simulate, simulate.derived_options)
+add_command(app, show.ShowCommand)
+add_command(app, simulate.SimulateCommand, derive=simulate.derived_options)
 app.add_typer(train.app, name="train")
-app.command("tune")(with_options(tune.tune))
-app.command("evaluate", cls=JsonFileCommand)(evaluate.evaluate)
-app.command("compare", cls=JsonFileCommand)(compare.compare)
-app.command("explain")(explain.explain)
-app.command("score")(score.score)
-app.command("export")(export.export)
-app.command("judgements")(judgements.judgements)
-app.command("serve")(serve.serve)
+for command in (tune.TuneCommand, compare.EvaluateCommand, compare.CompareCommand, score.ScoreCommand):
+    add_command(app, command)
+for kind in (export.ExportCommand, judgements.JudgementsCommand, score.ServeCommand):
+    add_command(app, kind)
 app.add_typer(pipeline.app, name="pipeline")
 app.add_typer(experiment.app, name="experiment")
-app.command("demo")(demo.demo)
+app.command("demo", cls=ShellCommand)(demo.demo)
+for group in (pipeline.app, experiment.app):  # whose commands are functions
+    for known in group.registered_commands:
+        known.cls = ShellCommand
 
 
 def main() -> None:

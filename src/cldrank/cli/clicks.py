@@ -2,131 +2,141 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from cldrank.cli import clicks_audit, clicks_import, log_options, options
-from cldrank.cli.derived import with_options
+from cldrank.cli import options
+from cldrank.cli.commands import add_command, argument, declared, option
+from cldrank.cli.option_names import as_options, columns_by
+from cldrank.cli.options import of_reading
 from cldrank.cli.output import (
     check_parquet_name,
     console,
-    new_table,
     print_json,
     print_line,
-    print_title,
+    print_warning,
     save_table,
     say,
     working,
 )
+from cldrank.cli.show import cells_summary, cells_totals
 from cldrank.errors import UsageError
+from cldrank.files import check_writable, save_text
 from cldrank.wording import count, some
 
 if TYPE_CHECKING:
-    from cldrank.clicks.aggregate import Account, Aggregation
+    from cldrank.clicks.aggregate import Aggregation
     from cldrank.clicks.table import ClickTable
 
-app = typer.Typer(no_args_is_help=True, help="Turn click logs into cells, look at cells, audit logs.")
-app.command("audit")(clicks_audit.audit)
-app.command("import")(clicks_import.import_log)
+BLOCKED = 3  # the exit code of a log that should not be trained on
+
+app = typer.Typer(no_args_is_help=True, help="Turn click logs into cells, and audit them.")
 
 
-@dataclass(frozen=True)
-class Target:
-    """Where the cells go."""
-
-    out: Annotated[
-        Path | None,
-        options.spelled(
-            "--out -o FILE", "The Parquet file of cells to write; with --add-to FILE, that file by default.",
-            show_default=False,
-        ),
-    ] = None  # fmt: skip
-    add_to: Annotated[
-        str | None,  # a path would lose the slash at its end
-        options.spelled(
-            "--add-to FILE|FOLDER/",
-            "Add the counts to these cells, or to a folder with a file of cells per day, which is made if need be. "
-            "Log files that are in already are left out.",
-            show_default=False,
-        ),
-    ] = None
-    day: Annotated[
-        str | None,
-        options.spelled(
-            "--day DAY", "With a folder of days: all rows are of this day. [default: by timestamp, in UTC]",
-            show_default=False,
-        ),
-    ] = None  # fmt: skip
-    replace: Annotated[
-        bool,
-        options.spelled("--replace", "With a folder of days: rebuild the days of these files, from these files alone."),
-    ] = False
-    again: Annotated[
-        bool, options.spelled("--again", "Count files even if they are named twice, or went into --add-to already.")
-    ] = False
-
-    @property
-    def is_folder(self) -> bool:
-        """Whether cells are added to a folder of days."""
-        return self.earlier is not None and (self._names_folder or not self.earlier.suffix)
-
-    @property
-    def earlier(self) -> Path | None:
-        """The cells to add to, in a file or a folder."""
-        return None if self.add_to is None else Path(self.add_to)
-
-    @property
-    def _names_folder(self) -> bool:
-        return self.add_to is not None and (self.add_to.endswith("/") or Path(self.add_to).is_dir())
-
-    def checked(self) -> Path:
-        """The file or folder to write; what does not fit together is refused."""
-        if self.earlier is not None and not self._names_folder and self.earlier.suffix not in ("", ".parquet", ".pq"):
-            raise UsageError(
-                f"--add-to {self.add_to}: cells are kept in a .parquet file, or in a folder of days, named as "
-                f"{self.add_to}/."
-            )
-        if self.is_folder and self.out is not None:
-            raise UsageError(f"--add-to {self.add_to} writes into that folder of days; leave --out out.")
-        if not self.is_folder and (self.day or self.replace):
-            spelled = "--day" if self.day else "--replace"
-            raise UsageError(f"{spelled} is for a folder of days; name one with --add-to FOLDER/.")
-        target = self.out or self.earlier
-        if target is None:
-            raise UsageError("name the file of cells to write with --out, or the cells to add to with --add-to.")
-        if not self.is_folder:
-            check_parquet_name(target)
-        return target
+# -- raw logs ------------------------------------------------------------------------------------------------------
 
 
-@app.command()
-@with_options
-def aggregate(
-    source: log_options.LogOptions,
-    target: Target,
-    features: options.OptionalFeatures = None,
-    every_click: Annotated[
-        bool, options.spelled("--every-click", "Count each click on a result in a session, not just one.")
-    ] = False,
-    segment: Annotated[
-        str | None,
-        options.spelled(
-            "--segment COLUMN",
-            "Count by the values of this column, such as devices or layouts, each with a curve of its own.",
-        ),
-    ] = None,
-    rejects: Annotated[
-        Path | None, options.spelled("--rejects FILE", "Write the rows set aside, with reasons, to this Parquet file.")
-    ] = None,
-    max_rejected: Annotated[
-        float, options.spelled("--max-rejected", "Fail if a larger share of rows has to be set aside.", min=0, max=1)
-    ] = 0.05,
-    as_json: options.Json = False,
-) -> None:
+@declared
+class RawRows(options.ComputePlace):
+    """What holds for the rows of a raw log and the records of an import alike."""
+
+    memory_limit: str = of_reading("SIZE", "Spill to disk beyond this; Spark: driver memory.", "3GB")
+    first_position: int | None = of_reading(
+        "0|1", "The number of the top position. [default: 1; of UBI, as the log shows]", min=0, max=1
+    )
+    time_zone: str | None = of_reading("NAME", "Of times that name none, such as Europe/Berlin. [default: UTC]")
+    exclude_users: str | None = of_reading("FILE", "Set aside the rows of these users: a file with an id per line.")
+    exclude_bots: bool = of_reading("", "Set aside the rows of users (or sessions) that are not like people.", False)
+
+    def given(self, kind: type) -> dict[str, Any]:
+        """The options that a class has, as far as they were given; `local` is DuckDB, in this process."""
+        self.check_engine()
+        values = {entry.name: getattr(self, entry.name) for entry in fields(kind)}
+        known = {name: value for name, value in values.items() if value or (value == 0 and value is not False)}
+        return {**known, "engine": "duckdb" if self.engine == "local" else self.engine}
+
+
+@declared
+class RawLayout(RawRows):
+    """How a log is laid out: the fields of `cldrank.clicks.log.LogLayout`."""
+
+    one_query: bool = of_reading("", "The log has no queries (recommendations): all pages belong to one.", False)
+    by_time: bool = of_reading("", "What a session sees of a query at another time is another page.", False)
+    page_size: int | None = of_reading("INTEGER", "Positions start again on each `page`: results per page.", min=1)
+    first_page: int | None = of_reading("0|1", "Logs with a `page` column: the first page. [default: 1]", min=0, max=1)
+    grid_columns: int | None = of_reading("INTEGER", "Logs with `row` and `column`: columns of the grid.", min=1)
+
+
+@declared
+class RawLog(RawLayout, options.CandidateReading, options.JsonOutput):
+    """A log of any layout."""
+
+    log: list[str] = argument("LOG", "Log files, folders or patterns: Parquet, CSV, JSON Lines.")
+    log_column: list[str] | None = of_reading(
+        "ROLE=NAME",
+        "Which column of the log holds `session_id`, `query_id`, `doc_id`, `position`, `clicked` (or lists: "
+        "`documents`, `clicked_positions`, `clicked_documents`), `timestamp`, `user_id`, `ranker_id`, `surface`, "
+        "`propensity`, if it has another name; and which hold `segment`, `page`, or `row` and `column`, if any. A "
+        "field inside of a column by its path: doc_id=event.object.id.",
+    )
+
+    def log_arguments(self) -> dict[str, Any]:
+        """The arguments for functions that read logs."""
+        columns = options.log_columns(self.log_column)
+        return {**self.given(RawLayout), **({"columns": columns} if columns else {})}
+
+
+@declared
+class AuditCommand(RawLog, options.Window):
+    """Find out what a click log can and cannot support, before training on it.
+
+    Clicks by position, candidates never shown, odd pages, suspicious users, broken days, drift, and whether
+    propensities can be estimated, by which method and how precisely. Takes logs as `cldrank clicks aggregate` does, a
+    file of cells, or a folder of days. Exits with code 3 if the verdict is blocking, after everything is written;
+    otherwise with 0.
+
+    Example: `cldrank clicks audit logs/ --features train.parquet --html audit.html`
+    """
+
+    html: Path | None = option("FILE", "Write a page with charts that needs no other files.")
+
+    def run(self) -> None:
+        """Print the audit, and exit with 3 if the log should not be trained on."""
+        from cldrank.auditing import audit
+        from cldrank.auditing.audit_document import audit_summary
+        from cldrank.documents import render_terminal
+
+        options.check_outputs([self.html], [*self.log, *(self.features or [])])
+        dataset = self.candidates()
+        with working(f"auditing {some(self.log)} …"), columns_by("--log-column"):
+            result = audit(self.log, dataset, **self.log_arguments(), **self.window()).worded(_of_log)
+        if self.html:
+            save_text(self.html, result.to_html())
+        if self.as_json:
+            print_json(result.as_dict())
+        else:
+            render_terminal(audit_summary(result), console)
+        if self.html:
+            say(f"wrote {self.html}")
+        if result.verdict.severity == "blocking":
+            raise typer.Exit(BLOCKED)
+
+
+def _of_log(advice: str) -> str:
+    """Advice in the words of the shell; columns that it names are those of the log."""
+    return as_options(re.sub(r"`columns=\{\W*(\w+)\W+(\w+)\W*`", r"--log-column \1=\2", advice))
+
+
+# -- cells ---------------------------------------------------------------------------------------------------------
+
+
+@declared
+class AggregateCommand(RawLog):
     """Aggregate impression logs to cells: how often each candidate was shown at each position, and clicked.
 
     A log is Parquet, CSV or JSON Lines, perhaps a partitioned folder, with columns session_id, query_id, doc_id,
@@ -140,35 +150,107 @@ def aggregate(
 
     Example: `cldrank clicks aggregate logs/2026-11-15/ --add-to cells/`
     """
-    from cldrank.clicks.aggregate import TooManyRejectsError
 
-    to = target.checked()
-    if rejects is not None:
-        check_parquet_name(rejects)
-    options.check_outputs([None if target.is_folder else to, rejects], [*source.log, *(features or [])])
-    dataset = options.load_features(features)
-    counting = {
-        **source.reading(),
-        "every_click": every_click,
-        "segment": segment,
-        "max_rejected": max_rejected,
-        "again": target.again,
-    }
-    try:
-        with working(f"aggregating {', '.join(source.log)} …"):
-            added = (_add_days if target.is_folder else _add)(to, target, source.log, dataset, counting)
-    except TooManyRejectsError as error:
-        if rejects:
-            save_table(error.rejects, rejects)
-            say(f"the rows set aside: {rejects}")
-        say(str(error.account))
-        raise
-    if rejects:
-        save_table(added.counted.rejects, rejects)
-    if as_json:
-        print_json(added.as_dict())
-    else:
-        added.print(rejects)
+    out: Path | None = option(
+        "-o FILE", "The Parquet file of cells to write; with --add-to FILE, by default that file."
+    )
+    add_to: str | None = option(  # a path would lose the slash at its end
+        "FILE|FOLDER/",
+        "Add the counts to these cells, or to a folder with a file of cells per day, which is made if need be. Log "
+        "files that are in already are left out.",
+    )
+    day: str | None = option("DAY", "With a folder of days: all rows are of this day. [default: by timestamp, in UTC]")
+    replace: bool = option("", "With a folder of days: rebuild the days of these files, from these files alone.", False)
+    again: bool = option("", "Count files even if they are named twice, or went into --add-to already.", False)
+    every_click: bool = option("", "Count each click on a result in a session, not just one.", False)
+    segment: str | None = option("COLUMN", "Count by the values of this column, such as devices, each with its curve.")
+    rejects: Path | None = option("FILE", "Write what is set aside, with reasons, to this Parquet file.")
+    max_rejected: float = option("NUMBER", "Fail if a larger share of rows has to be set aside.", 0.05, min=0, max=1)
+
+    def run(self) -> None:
+        """Count, write cells, and account for every row."""
+        from cldrank.clicks.aggregate import TooManyRejectsError
+
+        to = self._target()
+        if self.rejects is not None:
+            check_parquet_name(self.rejects)
+        options.check_outputs([None if self._is_days else to, self.rejects], [*self.log, *(self.features or [])])
+        dataset = self.candidates()
+        try:
+            with working(f"aggregating {some(self.log)} …"), columns_by("--log-column"):
+                added = self._add_days(to, dataset) if self._is_days else self._add(to, dataset)
+        except TooManyRejectsError as error:
+            if self.rejects:
+                save_table(error.rejects, self.rejects)
+                say(f"the rows set aside: {self.rejects}")
+            say(str(error.account))
+            raise
+        if self.rejects:
+            save_table(added.counted.rejects, self.rejects)
+        if self.as_json:
+            print_json(added.as_dict())
+        else:
+            added.print(self.rejects)
+
+    @property
+    def _is_days(self) -> bool:
+        """Whether cells are added to a folder of days."""
+        return self.add_to is not None and (self._names_folder or not Path(self.add_to).suffix)
+
+    @property
+    def _names_folder(self) -> bool:
+        return self.add_to is not None and (self.add_to.endswith("/") or Path(self.add_to).is_dir())
+
+    def _target(self) -> Path:
+        """The file or folder to write; what does not fit together is refused."""
+        if (
+            self.add_to is not None
+            and not self._names_folder
+            and Path(self.add_to).suffix not in ("", ".parquet", ".pq")
+        ):
+            raise UsageError(
+                f"--add-to {self.add_to}: cells are kept in a .parquet file, or in a folder of days, named as "
+                f"{self.add_to}/."
+            )
+        if self._is_days and self.out is not None:
+            raise UsageError(f"--add-to {self.add_to} writes into that folder of days; leave --out out.")
+        if not self._is_days and (self.day or self.replace):
+            spelled = "--day" if self.day else "--replace"
+            raise UsageError(f"{spelled} is for a folder of days; name one with --add-to FOLDER/.")
+        target = self.out or (self.add_to and Path(self.add_to))
+        if not target:
+            raise UsageError("name the file of cells to write with --out, or the cells to add to with --add-to.")
+        if not self._is_days:
+            check_parquet_name(target)
+        return target
+
+    def _counting(self) -> dict[str, Any]:
+        """The arguments that decide how the log is counted."""
+        names = ("every_click", "segment", "max_rejected", "again")
+        return {**self.log_arguments(), **{name: getattr(self, name) for name in names}}
+
+    def _add(self, out: Path, dataset: Any) -> Added:
+        """Count a log, and write a file of cells, perhaps with earlier cells."""
+        from cldrank.clicks.aggregate import aggregate
+        from cldrank.clicks.table import ClickTable
+
+        first = self.add_to is None or (not Path(self.add_to).exists() and self.out is None)  # makes the file
+        earlier = None if first else ClickTable.read(self.add_to, dataset)
+        counted = aggregate(self.log, dataset, **self._counting(), counted=() if earlier is None else earlier.sources)
+        if self.add_to is not None and not counted.account.rows and self.out is None:
+            return Added(out, counted, {})
+        cells = counted.clicks if earlier is None else earlier.merge(counted.clicks, again=self.again)
+        cells.save(out)
+        return Added(out, counted, {out: cells})
+
+    def _add_days(self, to: Path, dataset: Any) -> Added:
+        """Count a log by day, and add it to a folder of days."""
+        from cldrank.clicks.days import DayFolder
+
+        folder = DayFolder(to)
+        added = folder.add(self.log, dataset, day=self.day, replace=self.replace, **self._counting())
+        written = {folder.file(day): cells for day, cells in sorted(added.written.items())}
+        return Added(to, added.counted, written, tuple(map(folder.file, added.removed)))
 
 
 @dataclass(frozen=True)
@@ -181,23 +263,31 @@ class Added:
     removed: tuple[Path, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
-        """For programs; a single file of cells is described as `clicks show` does."""
-        known: dict[str, Any] = {"out": str(self.to), "log": _account(self.counted.account)}
-        known["left_out"] = [one.place for one in self.counted.left_out]
+        """For programs; a single file of cells is described as `cldrank show` does."""
+        account = self.counted.account
+        log = {
+            "rows": account.rows,
+            "set_aside": account.n_rejected,
+            "share_set_aside": account.share_rejected,
+            "reasons": dict(account.rejected),
+            "found": list(account.found),
+            "seconds": round(account.seconds, 3),
+        }
+        known = {"out": str(self.to), "log": log, "left_out": [file.place for file in self.counted.left_out]}
         if len(self.written) == 1 and self.to in self.written:
-            return {**known, **_summary(self.written[self.to])}
-        days = {str(file): _totals(cells) for file, cells in self.written.items()}
+            return {**known, **cells_summary(self.written[self.to])}
+        days = {str(file): cells_totals(cells) for file, cells in self.written.items()}
         return {**known, "written": days, "removed": [str(file) for file in self.removed]}
 
     def print(self, rejects: Path | None) -> None:
         """In words."""
         left_out, account = self.counted.left_out, self.counted.account
         if left_out:
-            print_line(f"already in {self.to}, left out: {some(one.place for one in left_out)}")
+            print_line(f"already in {self.to}, left out: {some(file.place for file in left_out)}")
         if account.rows:
-            console.print(str(account), markup=False, soft_wrap=True)
+            print_line(str(account))
         if account.rejected and rejects:
-            console.print(f"the rows set aside: {rejects}", markup=False)
+            print_line(f"the rows set aside: {rejects}")
         elif account.rejected:
             say("Write them to a file with --rejects FILE.")
         for file, cells in self.written.items():
@@ -208,152 +298,114 @@ class Added:
             print_line(f"{self.to} is as it was")
 
 
-def _add(out: Path, target: Target, log: list[str], dataset: Any, counting: dict[str, Any]) -> Added:
-    """Count a log, and write a file of cells, perhaps with earlier cells."""
-    from cldrank.clicks.aggregate import aggregate as run
-    from cldrank.clicks.table import ClickTable
-
-    if target.earlier is None:
-        found = run(log, dataset, **counting)
-        found.clicks.save(out)
-        return Added(out, found, {out: found.clicks})
-    absent = not target.earlier.exists() and target.out is None
-    earlier = None if absent else ClickTable.read(target.earlier, dataset)  # the first day makes the file
-    found = run(log, dataset, **counting, counted=() if earlier is None else earlier.sources)
-    if not found.account.rows and target.out is None:
-        return Added(out, found, {})
-    cells = found.clicks if earlier is None else earlier.merge(found.clicks, again=target.again)
-    cells.save(out)
-    return Added(out, found, {out: cells})
-
-
-def _add_days(to: Path, target: Target, log: list[str], dataset: Any, counting: dict[str, Any]) -> Added:
-    """Count a log by day, and add it to a folder of days."""
-    from cldrank.clicks.days import DayFolder
-
-    folder = DayFolder(to)
-    found = folder.add(log, dataset, day=target.day, replace=target.replace, **counting)
-    written = {folder.file(day): cells for day, cells in sorted(found.written.items())}
-    return Added(to, found.counted, written, tuple(map(folder.file, found.removed)))
-
-
-@app.command()
-def forget(
-    cells: Annotated[Path, typer.Argument(help="A folder of days.", show_default=False)],
-    keep: Annotated[
-        str,
-        options.spelled(
-            "--keep DAYS", "How many days to keep, counted back from the newest: 90d, say.", show_default=False
-        ),
-    ],
-    as_json: options.Json = False,
-) -> None:
+@declared
+class ForgetCommand(options.JsonOutput):
     """Delete the days of a folder that are older than you want to keep. Nothing else ever deletes days.
 
     Example: `cldrank clicks forget cells/ --keep 90d`
     """
-    from cldrank.clicks.days import DayFolder
 
-    folder = DayFolder(cells)
-    gone = folder.forget(keep)
-    if as_json:
-        print_json({"cells": str(cells), "deleted": [day.isoformat() for day in gone], "kept": len(folder.files())})
-    else:
-        print_line(f"deleted {some(gone)}" if gone else "there is nothing older")
-        print_line(f"{cells} holds {count(len(folder.files()), 'day')}")
+    cells: Path = argument("CELLS", "A folder of days.")
+    keep: str = option("DAYS", "How many days to keep, counted back from the newest: 90d, say.", ...)
+
+    def run(self) -> None:
+        """Delete, and say which days."""
+        from cldrank.clicks.days import DayFolder
+
+        folder = DayFolder(self.cells)
+        gone, kept = folder.forget(self.keep), len(folder.files())
+        if self.as_json:
+            print_json({"cells": str(self.cells), "deleted": [day.isoformat() for day in gone], "kept": kept})
+        else:
+            print_line(f"deleted {some(gone)}" if gone else "there is nothing older")
+            print_line(f"{self.cells} holds {count(kept, 'day')}")
 
 
-@app.command()
-@with_options
-def show(
-    cells: Annotated[Path, typer.Argument(help="A file of cells, or a folder of days.", show_default=False)],
-    window: log_options.Window,
-    features: options.OptionalFeatures = None,
-    as_json: options.Json = False,
-) -> None:
-    """Show what a file of cells holds: impressions, clicks and click-through rate by position.
+# -- logs of other programs ----------------------------------------------------------------------------------------
 
-    Example: `cldrank clicks show cells.parquet`
+
+@declared
+class ImportedRecords(RawRows):
+    """How records are read, by the names that `import_log` has for it."""
+
+    queries: list[str] | None = option("FILE", "UBI: files, folders or patterns of queries. Repeat it for several.")
+    events: list[str] | None = option("FILE", "UBI: files, folders or patterns of events. Repeat it for several.")
+    min_joined: float = option(
+        "NUMBER", "Fail if a smaller share of events finds its query, or of clicks its result.", 0.8, min=0, max=1
+    )
+    click_action: list[str] | None = of_reading("NAME", "What counts as a click; repeatable. [default: click]")
+    impression_action: list[str] | None = of_reading(
+        "NAME", "UBI: what is an impression; repeatable. [default: impression]"
+    )
+    impressions: str | None = of_reading(
+        "auto|events|returned",
+        "UBI: what was shown: as events say, or all that was returned. [default: auto, events if there are any]",
+    )
+    object_id: str | None = of_reading("object_id|internal_id", "UBI: which id is the document. [default: object_id]")
+    surface: str | None = of_reading(
+        "FIELD", "UBI: the field of a query with its surface, `query_attributes.device`, say. [default: application]"
+    )
+    query_field: str | None = of_reading("NAME", "Metarank: the field of a ranking that holds its query.")
+    normalise: bool = of_reading(
+        "--normalise/--as-typed", "Queries in lower case with single blanks, or as they were typed.", True
+    )
+
+
+@declared
+class ImportCommand(ImportedRecords, options.JsonOutput):
+    """Turn the log of another program into the plain log that all other commands take.
+
+    UBI (User Behavior Insights of OpenSearch and Solr): queries and events as JSON Lines, with or without `_source`, or
+    Parquet. Metarank: its events as JSON Lines. Yandex: the log of Yandex relevance prediction. Every record is
+    in the log, or set aside, counted and reported.
+
+    Example: `cldrank clicks import --from ubi --queries queries.jsonl --events events.jsonl --out log.parquet`
     """
-    from cldrank.clicks.cells_file import is_cells
-    from cldrank.clicks.days import DayFolder
-    from cldrank.clicks.table import ClickTable
-    from cldrank.errors import DataError
 
-    if not cells.exists():
-        raise UsageError(f"{cells}: no such file.")
-    if not is_cells(cells) and not DayFolder.is_one(cells):
-        raise DataError(f"{cells} does not hold cells; make some with `cldrank clicks aggregate`.")
-    table = ClickTable.read(cells, options.load_features(features), **window.window())
-    summary = _summary(table)
-    if as_json:
-        print_json({"cells": str(cells), **summary})
-        return
-    console.print(repr(table), markup=False)
-    parts = {name: part["positions"] for name, part in summary.get("segments", {}).items()}
-    for name, positions in (parts or {"": summary["positions"]}).items():
-        if name:
-            print_title(name)
-        shown = new_table("position", "impressions", "clicks", "click rate")
-        for at in positions:
-            shown.add_row(f"{at['position']}", f"{at['impressions']:,}", f"{at['clicks']:,}", f"{at['click_rate']:.4f}")
-        console.print(shown)
+    files: list[str] | None = argument("FILE", "Metarank, Yandex: log files, folders or patterns.", None)
+    source: str = option("--from ubi|metarank|yandex", "The format of the log.", ...)
+    out: Path = option("-o FILE", "The log to write: a Parquet file; with Spark, a folder.", ...)
+    rejects: Path | None = option("FILE", "Write what is set aside, with reasons, to this Parquet file.")
 
+    def run(self) -> None:
+        """Write the log, and account for every record."""
+        from cldrank.clicks.imports import import_log
 
-def _totals(table: ClickTable) -> dict[str, int]:
-    counts = {"impressions": table.impressions, "clicks": table.clicks}
-    return {"cells": table.n_cells, **{name: int(values.sum()) for name, values in counts.items()}}
+        inputs = [*(self.files or []), *(self.queries or []), *(self.events or [])]
+        self._check_outputs(inputs)
+        arguments = {**self.given(ImportedRecords), "normalise": self.normalise}
+        with working(f"importing {some(inputs)} …") as progress:
+            report = import_log(
+                self.source, self.files or None, out=self.out, rejects=self.rejects, progress=progress, **arguments
+            )
+        if report.returned_only:
+            print_warning(f"{report.notes[0]}.")
+        if self.as_json:
+            print_json(report.as_dict())
+            return
+        print_line(str(report))
+        if report.set_aside and self.rejects:
+            print_line(f"the records set aside: {self.rejects}")
+        elif report.set_aside:
+            say("Write the records set aside to a file with --rejects FILE.")
+        print_line(f"wrote {self.out}")
 
-
-def _summary(table: ClickTable) -> dict[str, Any]:
-    """Counts in all, by position, and by segment where there are any."""
-    found = {
-        "queries": table.n_queries,
-        "queries_shown": int((table.query_impressions > 0).sum()),
-        "candidates": table.candidates.n_rows,
-        "candidates_shown": int(table.shown.sum()),
-        "cells": table.n_cells,
-        "impressions": int(table.impressions.sum()),
-        "clicks": int(table.clicks.sum()),
-        "sources": [source.name for source in table.sources],
-        "positions": _positions(table),
-    }
-    if table.has_segments:
-        found["segments"] = {
-            name: {
-                "pages": int(part.query_impressions.sum()),
-                "impressions": int(part.impressions.sum()),
-                "clicks": int(part.clicks.sum()),
-                "positions": _positions(part),
-            }
-            for name, part in table.by_segment().items()
-        }
-    return found
+    def _check_outputs(self, inputs: list[str]) -> None:
+        """Refuse outputs that cannot be written; Spark writes folders."""
+        written = [path for path in (self.out, self.rejects) if path is not None]
+        for path in written:
+            check_parquet_name(path)
+        if self.engine != "spark":
+            options.check_outputs(written, inputs)
+            return
+        for path in written:
+            options.check_folder(path)
+            check_writable(path.parent / f"{path.name}.check")
+            if any(Path(source).resolve() == path.resolve() for source in inputs):
+                raise UsageError(f"{path} is an input and would be overwritten; name another folder to write.")
+        if len({path.resolve() for path in written}) < len(written):
+            raise UsageError(f"{self.out} would be written twice; name different folders.")
 
 
-def _positions(table: ClickTable) -> list[dict[str, Any]]:
-    import numpy as np
-
-    impressions = np.bincount(table.position, table.impressions, table.depth + 1)
-    clicks = np.bincount(table.position, table.clicks, table.depth + 1)
-    return [
-        {
-            "position": position,
-            "impressions": int(impressions[position]),
-            "clicks": int(clicks[position]),
-            "click_rate": clicks[position] / impressions[position],
-        }
-        for position in range(1, table.depth + 1)
-        if impressions[position]
-    ]
-
-
-def _account(account: Account) -> dict[str, Any]:
-    return {
-        "rows": account.rows,
-        "set_aside": account.n_rejected,
-        "share_set_aside": account.share_rejected,
-        "reasons": dict(account.rejected),
-        "found": list(account.found),
-        "seconds": round(account.seconds, 3),
-    }
+for command in (AuditCommand, ImportCommand, AggregateCommand, ForgetCommand):
+    add_command(app, command)

@@ -1,87 +1,236 @@
-"""`cldrank compare`."""
+"""`cldrank evaluate` and `cldrank compare`: rankers judged by labels, or by clicks alone."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import sys
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from cldrank.cli import log_options, options
-from cldrank.cli.derived import with_options
-from cldrank.cli.judging import (
-    BY_CLICKS,
-    PRODUCTION,
-    RANKER_HELP,
-    ClickJudging,
-    JudgedData,
-    Measuring,
-    check_sources,
-    deliver,
-    warn_of_scores,
-)
-from cldrank.cli.learning_task import Sources
-from cldrank.cli.output import console, print_line, print_title, say, working
-from cldrank.errors import CldrankWarning, warn
-from cldrank.files import save_text
+from cldrank.cli import options
+from cldrank.cli.commands import argument, declared, option
+from cldrank.cli.option_names import dashed
+from cldrank.cli.output import console, print_json, print_line, print_title, save_table, say, working
+from cldrank.errors import CldrankWarning, UsageError, warn
+from cldrank.files import recover_folder, save_text
+from cldrank.wording import listed
 
 if TYPE_CHECKING:
-    from cldrank.evaluation import ClickComparison
+    from cldrank.data.dataset import RankingDataset
+    from cldrank.evaluation import ClickComparison, Evaluation
 
-_COLOURS = {"better": "green", "worse": "red", "no difference": "blue", "cannot tell": "yellow"}
+PRODUCTION = "production"  # the order of the log itself
 EXIT_CODES = {"better": 0, "worse": 3, "no difference": 4, "cannot tell": 5}  # of a verdict, for gates
+_COLOURS = {"better": "green", "worse": "red", "no difference": "blue", "cannot tell": "yellow"}
+_RANKER = (
+    "A saved ranker (its folder), or a file of scores: Parquet or CSV as `cldrank score` writes it, text with one "
+    "number per row, or .npy. With --clicks also `production`, the order of the log itself (a folder of that name is "
+    "`./production`)."
+)
+_by_clicks = partial(option, panel="By clicks")
 
 
-@dataclass(frozen=True)
-class VerdictOptions(ClickJudging):
-    """How clicks judge two rankers."""
+@declared
+class Judging(options.Sources, options.JsonOutput):
+    """What `evaluate` and `compare` share."""
 
-    margin: Annotated[
-        float | None,
-        options.spelled(
-            "--margin DIFFERENCE",
-            "The smallest difference that matters, in the units of the first measure, not in percent. [default: 1% of "
-            "the old value]",
-            rich_help_panel=BY_CLICKS,
-            show_default=False,
-        ),
-    ] = None
-    quick: Annotated[
-        bool,
-        options.spelled(
-            "--quick", "Try only those other assumptions that the verdict needs.", rich_help_panel=BY_CLICKS
-        ),
-    ] = False
-    html: Annotated[
-        Path | None,
-        options.spelled(
-            "--html FILE",
-            "Write the verdict as a page with charts that needs no other files.",
-            rich_help_panel=BY_CLICKS,
-        ),
-    ] = None
+    measure: list[str] | None = option(
+        "-m MEASURE",
+        "What to measure: nDCG@3, AP, RR, P@5, ERR@10, DCG@10, ARP; binary ones take a threshold, AP(rel=2). By "
+        "clicks: DCG@5, nDCG@5, ARP, Clicks@5 (expected clicks per page), and the first decides. Repeat it, or "
+        "separate by commas.",
+    )
+    confidence: float = option("NUMBER", "The confidence level of the intervals.", 0.9)
+    skip_empty: bool = option(
+        "", "Leave out queries without a relevant document instead of counting 0; by labels only.", False
+    )
+    seed: int = option("INTEGER", "The same seed gives the same result.", 0, min=0)
+    estimator: str | None = _by_clicks(
+        "NAME",
+        "How clicks become relevance: ips, clipped, self-normalised, policy-aware, affine, direct or doubly-robust. "
+        "[default: doubly-robust]",
+    )
+    allow_trained: bool = _by_clicks(
+        "",
+        "Judge on queries that a ranker was trained on, too. Otherwise they are left out, since it knows them; a file "
+        "of scores does not tell which they are.",
+        False,
+    )
+
+    def check(self, named: tuple[str, ...], outputs: list[Path | None], **only_clicks: Any) -> None:
+        """Refuse what does not fit together before anything is read.
+
+        only_clicks   further options that labels have no use for, as they were given
+        """
+        self._check_evidence(named, only_clicks)
+        for name in named:
+            for output in outputs if name != PRODUCTION else ():
+                options.check_outside(output, Path(name))
+        rankers = [name for name in named if name != PRODUCTION]
+        options.check_outputs(outputs, [*self.features, *(self.clicks or ()), *rankers])
+
+    def _check_evidence(self, named: tuple[str, ...], only_clicks: dict[str, Any]) -> None:
+        if self.clicks:
+            if self.propensity is None:
+                raise UsageError(
+                    "to judge by clicks, name the propensities of positions as well: --propensity with a file that "
+                    "`cldrank propensity estimate` wrote, or power:1.0, say."
+                )
+            if named.count(PRODUCTION) > 1:
+                raise UsageError("production would be compared with itself; name a ranker, or a file of scores.")
+            return
+        if PRODUCTION in named:
+            folder = f" (the folder is ./{PRODUCTION})" if Path(PRODUCTION).exists() else ""
+            raise UsageError(f"{PRODUCTION} is the order of a log; name the log with --clicks{folder}.")
+        names = ("propensity", "trust_propensity", "depth", "log_column", "last", "until", "estimator", "allow_trained")
+        every = {**{name: getattr(self, name) for name in names}, **only_clicks}
+        given = [dashed(name) for name, value in every.items() if value is not None and value is not False]
+        if given:
+            verb = "is" if len(given) == 1 else "are"
+            raise UsageError(f"{listed(given)} {verb} of use with clicks alone; name these with --clicks.")
 
     def arguments(self) -> dict[str, Any]:
-        """As `cldrank.compare` takes them."""
-        from cldrank.arguments import check_number
+        """Those of `cldrank.evaluation`; measures that clicks cannot estimate are refused before anything is read."""
+        from cldrank.evaluation.click_measures import parse_click_measures
+        from cldrank.evaluation.off_policy import off_policy
 
-        margin = {} if self.margin is None else {"margin": check_number("margin", self.margin, least=0)}
-        return {**super().arguments(), **margin, "quick": self.quick}
+        given: dict[str, Any] = {"measures": self.measure, "confidence": self.confidence, "seed": self.seed}
+        if not self.clicks:
+            return {**given, "empty": "skip" if self.skip_empty else "zero"}
+        if self.skip_empty:
+            raise UsageError("--skip-empty is for labels; leave it out, or leave --clicks out.")
+        if self.measure:
+            parse_click_measures(self.measure, sys.maxsize)
+        if self.estimator is not None:
+            off_policy(self.estimator)
+            given["estimator"] = self.estimator
+        return {**given, "allow_trained": self.allow_trained}
+
+    def read(self, named: tuple[str, ...]) -> tuple[RankingDataset, list[Any], dict[str, Any]]:
+        """The candidates, the rankers on them, and the evidence of clicks, where they are named."""
+        dataset, rankers = self._rankers(named)
+        if not self.clicks:
+            return dataset, rankers, {}
+        table = self.clicks_on(dataset)
+        evidence = {"clicks": table, "propensities": self.curve_for(table)}
+        for name in dict.fromkeys(named):
+            if name != PRODUCTION and Path(name).is_file() and not self.allow_trained:
+                warn(
+                    CldrankWarning(
+                        f"{name} does not say which queries its ranker was trained on, so none is left out, and if it "
+                        "was trained on these clicks, it looks better than it is. Name its folder instead; "
+                        "--allow-trained accepts this."
+                    )
+                )
+        return dataset, rankers, evidence
+
+    def _rankers(self, named: tuple[str, ...]) -> tuple[RankingDataset, list[Any]]:
+        """The candidates, and what each name means: a ranker, which must know the features, scores, or the log."""
+        from cldrank.data.scores import load_scores
+        from cldrank.propensity.curve_files import is_curve_file
+        from cldrank.rankers import load_ranker
+
+        paths = {name: Path(name) for name in named if name != PRODUCTION}
+        rankers = {}
+        for name, path in paths.items():
+            recover_folder(path)
+            if not path.exists():
+                raise UsageError(
+                    f"{name} does not exist; name the folder of a ranker, as `cldrank train` writes it, a file of "
+                    f"scores or, with --clicks, {PRODUCTION}, the order of the log itself."
+                )
+            if path.is_dir():
+                rankers[name] = load_ranker(path)
+            elif is_curve_file(path):
+                raise UsageError(f"{name} is a file of propensities, not a ranker; name it with --propensity.")
+        dataset: RankingDataset | None = None
+        for name, ranker in rankers.items():
+            if dataset is None:
+                dataset = self.load_for_ranker(ranker, paths[name], self.features)
+            options.check_ranker_features(ranker, paths[name], dataset, self.features)
+        data = self.load(self.features) if dataset is None else dataset
+        scores = {name: load_scores(path, data) for name, path in paths.items() if name not in rankers}
+        known = {PRODUCTION: PRODUCTION, **rankers, **scores}
+        return data, [known[name] for name in named]
 
 
-@with_options
-def compare(
-    new: Annotated[str, typer.Argument(help=RANKER_HELP, show_default=False)],
-    old: Annotated[str, typer.Argument(help="The same, for the ranker to compare with.", show_default=False)],
-    sources: Sources,
-    *,
-    measuring: Measuring,
-    verdict: VerdictOptions,
-    reading: options.Reading,
-    log: log_options.LogReading,
-    as_json: options.JsonFile = None,
-) -> None:
+@declared
+class EvaluateCommand(Judging):
+    """Measure how well a ranker orders candidates, with intervals over queries: by labels, or by clicks alone.
+
+    Example: `cldrank evaluate ranker/ --features test.txt -m nDCG@3,AP`
+
+    With `--clicks LOG --propensity FILE`, no labels are needed, and the result says how much the log can see: the share
+    of the ranker's top that was ever shown, and what the rest may be worth. Queries that the ranker was trained on are
+    left out; see `train --hold-out`.
+
+    Example: `cldrank evaluate ranker/ --features later.parquet --clicks log/ --propensity rho.json`
+    """
+
+    ranker: str = argument("RANKER", _RANKER)
+    per_query: Path | None = option("FILE", "Write the values of every query to this Parquet file; by labels only.")
+    record: bool = option(
+        "", "Add the result to the ranker's folder: its description and its model card; by labels only.", False
+    )
+
+    def run(self) -> None:
+        """Print the measures."""
+        from cldrank.documents import render_terminal
+        from cldrank.evaluation import evaluate
+        from cldrank.evaluation.result_documents import click_evaluation_document, evaluation_document
+
+        self.check((self.ranker,), [self.per_query])
+        if self.clicks and (self.per_query or self.record):
+            raise UsageError(f"{'--per-query' if self.per_query else '--record'} is for labels; leave it out.")
+        if self.record:
+            self._check_recordable()
+        arguments = self.arguments()
+        dataset, (ranker,), evidence = self.read((self.ranker,))
+        if evidence:
+            with working("judging by clicks …"):
+                result: Any = evaluate(ranker, dataset, name=self.ranker, **evidence, **arguments)
+            document, facts = click_evaluation_document(result), result.as_dict()
+        else:
+            result = evaluate(ranker, dataset, **arguments)
+            self._keep(ranker, result, dataset)
+            document, facts = evaluation_document(result, self.ranker), {"ranker": self.ranker, **result.as_dict()}
+        if self.as_json:
+            print_json(facts)
+            return
+        render_terminal(document, console)
+        if self.per_query:
+            say(f"values of every query: {self.per_query}")
+        if self.record:
+            say(f"recorded in {Path(self.ranker) / 'README.md'}")
+
+    def _check_recordable(self) -> None:
+        """Refuse what the result cannot be recorded in, before anything is read."""
+        from cldrank.rankers import check_replaceable
+
+        path = Path(self.ranker)
+        if path.is_file():
+            raise UsageError(f"--record is for rankers; {path} is a file of scores.")
+        options.check_folder(path)
+        check_replaceable(path)
+
+    def _keep(self, ranker: Any, result: Evaluation, dataset: RankingDataset) -> None:
+        """Write the values of every query, and the result into the ranker's folder, as far as asked for."""
+        import pyarrow as pa
+
+        from cldrank.rankers import record_evaluation
+
+        if self.per_query:
+            columns = {"query_id": pa.array(dataset.query_ids)}
+            columns |= {str(measure): pa.array(values) for measure, values in result.per_query.items()}
+            save_table(pa.table(columns), self.per_query)
+        if self.record:
+            record_evaluation(ranker, result, self.ranker)
+
+
+@declared
+class CompareCommand(Judging):
     """Compare two rankers: by labels, query by query, or by clicks alone, with a verdict.
 
     Example: `cldrank compare new/ old/ --features test.txt`
@@ -95,69 +244,66 @@ def compare(
     Example: `cldrank compare new/ production --features later.parquet --clicks log/ --propensity rho.json --html
     verdict.html`
     """
-    named, json_file = (new, old), options.json_path(as_json)
-    check_sources(named, sources, log, **vars(verdict))
-    for one in named:
-        for output in (verdict.html, json_file) if one != PRODUCTION else ():
-            options.check_outside(output, Path(one))
-    inputs = [*sources.features, *(sources.clicks or ()), *(one for one in named if one != PRODUCTION)]
-    options.check_outputs([verdict.html, json_file], inputs)
-    by_clicks = {**verdict.arguments(), "trust_propensity": sources.trust_propensity}
-    given = {**measuring.by_clicks(), **by_clicks} if sources.clicks else measuring.by_labels()
-    found = JudgedData.read(named, sources, reading, log)
-    if sources.clicks:
-        warn_of_scores(named, verdict)
-        _by_clicks(named, found, given, verdict.html, as_json)
-    else:
-        _by_labels(named, found, given, as_json)
 
+    new: str = argument("NEW", _RANKER)
+    old: str = argument("OLD", "The same, for the ranker to compare with.")
+    margin: float | None = _by_clicks(
+        "DIFFERENCE",
+        "The smallest difference that matters, in the units of the first measure, not in percent. [default: 1% of the "
+        "old value]",
+    )
+    quick: bool = _by_clicks("", "Try only those other assumptions that the verdict needs.", False)
+    html: Path | None = _by_clicks("FILE", "Write the verdict as a page with charts that needs no other files.")
 
-def _by_clicks(
-    named: tuple[str, str], found: JudgedData, given: dict[str, Any], html: Path | None, as_json: str | None
-) -> None:
-    from cldrank.evaluation import compare as run
-
-    new, old = found.rankers
-    with working("judging by clicks …") as update:
-        given |= {"names": named, "progress": lambda at: update(f"{at} …")}
-        result = run(new, old, found.dataset, **found.evidence(), **given)
-    _warn_of_margin(result)
-    if html:
-        save_text(html, result.to_html())
-        say(f"wrote {html}")
-    if deliver(result.as_dict(), as_json):
-        _print_verdict(result)
-    code = EXIT_CODES[result.verdict.decision]
-    if code:
-        raise typer.Exit(code)
-
-
-def _warn_of_margin(result: ClickComparison) -> None:
-    """A margin in percent would make all rankers alike."""
-    first, margin = result.first, result.verdict.margin
-    if margin > abs(first.old.interval.estimate):
-        warn(
-            CldrankWarning(
-                f"--margin {margin:.4g} is more than the {first.measure} of {result.old} itself, "
-                f"{first.old.interval.estimate:.4g}; it is a difference in {first.measure}, not in percent.",
-            )
-        )
-
-
-def _by_labels(named: tuple[str, str], found: JudgedData, given: dict[str, Any], as_json: str | None) -> None:
-    from cldrank.evaluation import compare as run
-
-    first, second = found.rankers
-    result = run(first, second, found.dataset, **given)
-    if deliver({"first": named[0], "second": named[1], **result.as_dict()}, as_json):
+    def run(self) -> None:
+        """Print the comparison; by clicks, the exit code is the verdict."""
+        from cldrank.arguments import check_number
         from cldrank.documents import render_terminal
+        from cldrank.evaluation import compare
         from cldrank.evaluation.result_documents import comparison_document
 
-        render_terminal(comparison_document(result, named), console)
+        named = (self.new, self.old)
+        self.check(named, [self.html], margin=self.margin, quick=self.quick, html=self.html)
+        arguments = self.arguments()
+        if self.margin is not None:
+            arguments["margin"] = check_number("margin", self.margin, least=0)
+        dataset, (new, old), evidence = self.read(named)
+        if evidence:
+            arguments |= {"quick": self.quick, "trust_propensity": self.trust_propensity}
+            with working("judging by clicks …") as update:
+                arguments |= {"names": named, "progress": lambda at: update(f"{at} …")}
+                verdict = compare(new, old, dataset, **evidence, **arguments)
+            self._print_verdict(verdict)
+            return
+        result = compare(new, old, dataset, **arguments)
+        if self.as_json:
+            print_json({"new": self.new, "old": self.old, **result.as_dict()})
+        else:
+            render_terminal(comparison_document(result, named), console)
+
+    def _print_verdict(self, result: ClickComparison) -> None:
+        """What the verdict rests on, then the verdict, and what would settle it."""
+        first, margin = result.first, result.verdict.margin
+        if margin > abs(first.old.interval.estimate):  # a margin in percent would make all rankers alike
+            warn(
+                CldrankWarning(
+                    f"--margin {margin:.4g} is more than the {first.measure} of {result.old} itself, "
+                    f"{first.old.interval.estimate:.4g}; it is a difference in {first.measure}, not in percent.",
+                )
+            )
+        if self.html:
+            save_text(self.html, result.to_html())
+            say(f"wrote {self.html}")
+        if self.as_json:
+            print_json(result.as_dict())
+        else:
+            _say_verdict(result)
+        code = EXIT_CODES[result.verdict.decision]
+        if code:
+            raise typer.Exit(code)
 
 
-def _print_verdict(result: ClickComparison) -> None:
-    """What the verdict rests on, then the verdict, and what would settle it."""
+def _say_verdict(result: ClickComparison) -> None:
     from cldrank.documents import render_terminal
     from cldrank.evaluation.result_documents import terminal_verdict_document
     from cldrank.evaluation.settling import say_way

@@ -36,7 +36,7 @@ _STOPPED = 130
 
 # What each step tells first, and its commands. The production ranker has learned from few labels, so that both biases
 # show: a better one leaves little to gain, as Naive inherits its order. The last lines of the demo invite to try that.
-_LOGGED = "-n 5e4 -k 10 --policy neighbour-swaps"
+_LOGGED = "--sessions 5e4 -k 10 --policy neighbour-swaps"
 _SCRIPT = {
     "log": f"""Log: what people clicked on the pages of the production ranker
 Synthetic, in the shape of WEB10K. The ranker learned from 0.2% of the labels and shows its top 10; on half of the \
@@ -45,9 +45,9 @@ desktop; they click what is relevant, and 10% of what is not.
 $ data make web10k-like -n {{queries}} --seed 0 -o {{out}}/train.parquet
 $ data make web10k-like -n {{half}} --skip {{queries}} --seed 0 -o {{out}}/test.parquet
 $ simulate {{out}}/train.parquet {_LOGGED} --eta 1.4 --fraction 0.002 --save-production {{out}}/production --seed 0 \
---segment device=phone --log {{out}}/log/phone.parquet
+--add-column device=phone --log {{out}}/log/phone.parquet
 $ simulate {{out}}/train.parquet {_LOGGED} --eta 0.7 --production {{out}}/production --seed 1 \
---segment device=desktop --log {{out}}/log/desktop.parquet""",
+--add-column device=desktop --log {{out}}/log/desktop.parquet""",
     "audit": """Audit: what is this log good for?
 Before anything is learned from it. All findings are in audit.html.
 $ clicks audit {out}/log/phone.parquet {out}/log/desktop.parquet --log-column surface=device -f {out}/train.parquet \
@@ -58,7 +58,7 @@ truth here, evens out the noise that the audit warns of.
 $ clicks aggregate {out}/log/phone.parquet {out}/log/desktop.parquet --segment device -f {out}/train.parquet \
 -o {out}/cells.parquet
 $ propensity estimate {out}/cells.parquet --smooth power -o {out}/rho.json
-$ propensity show {out}/rho.json --truth phone={out}/log/phone.parquet.json \
+$ show {out}/rho.json --truth phone={out}/log/phone.parquet.json \
 --truth desktop={out}/log/desktop.parquet.json --plot {out}/propensities.svg""",
     "methods": """Methods: {ways} ways to learn from such clicks, {seeds} each, measured by labels
 Naive takes clicks as relevance. IPS corrects position bias, Heckman^rank selection bias{both} at once. Oracle sees \
@@ -80,9 +80,9 @@ Other queries, on pages like those of step 1: production's order, two neighbours
 command asks the labels, which only a demo has. Gain is 2^label - 1 by labels, and by clicks the probability of a \
 click on what is examined: compare changes, not values.
 $ simulate {{out}}/test.parquet {_LOGGED} --eta 1.4 --production {{out}}/production --seed 2 \
---segment device=phone --log {{out}}/later/phone.parquet
+--add-column device=phone --log {{out}}/later/phone.parquet
 $ simulate {{out}}/test.parquet {_LOGGED} --eta 0.7 --production {{out}}/production --seed 3 \
---segment device=desktop --log {{out}}/later/desktop.parquet
+--add-column device=desktop --log {{out}}/later/desktop.parquet
 $ clicks aggregate {{out}}/later/phone.parquet {{out}}/later/desktop.parquet --segment device -f {{out}}/test.parquet \
 -o {{out}}/later.parquet
 $ compare {{out}}/rankers/{{chosen}} production -f {{out}}/test.parquet -c {{out}}/later.parquet -p {{out}}/rho.json \
@@ -143,7 +143,9 @@ def demo(
     ),
     queries: Annotated[
         int,
-        options.spelled("--queries -n", "How many queries to train on; half as many to test on.", min=100, max=100_000),
+        options.spelled(
+            "--n-queries -n", "How many queries to train on; half as many to test on.", min=100, max=100_000
+        ),
     ] = 1000,
     seeds: Annotated[
         int, options.spelled("--seeds", "How often the methods are compared, on clicks anew.", min=1, max=10_000)

@@ -81,7 +81,7 @@ def run(
     seeds: Annotated[int | None, options.spelled("--seeds", "The number of seeds.", min=1)] = None,
     method: Annotated[
         list[str] | None,
-        options.spelled("--method -m METHOD", "Only these methods, by label or name; repeatable."),
+        options.spelled("--method METHOD", "Only these methods, by label or name; repeatable."),
     ] = None,
     device: Annotated[
         str | None, options.spelled("--device", "`cuda` to train on a GPU what can be trained there.")
@@ -189,7 +189,7 @@ def compare(
 def report(
     folder: Folder,
     out: Annotated[Path | None, options.spelled("--out -o PATH", "Where to write it.  [default: in FOLDER]")] = None,
-    form: Annotated[Format, options.spelled("--format -f", "As what.")] = Format.html,
+    form: Annotated[Format, options.spelled("--format", "As what.")] = Format.html,
 ) -> None:
     """Write a report on the results of `run`: one HTML page, or Markdown with pictures, or CSV.
 

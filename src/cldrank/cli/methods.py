@@ -1,33 +1,36 @@
-"""One sub-command per method, derived from its class: options are the parameters of method, model and run."""
+"""One sub-command of `cldrank train` per method, with what the method and its model have a use for."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import fields
-from functools import wraps
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from typer.core import TyperCommand, TyperGroup
+from typer.core import TyperGroup
 
-from cldrank.cli import log_options, options
-from cldrank.cli.derived import Option, field_options, made, no_option, option, option_of, parsed, taken
-from cldrank.cli.learning_task import LearningTask, Sources, corrects_if_asked
+from cldrank.cli import options
+from cldrank.cli.commands import Option, ShellCommand, field_options, made, no_option, option_of, parsed
 from cldrank.errors import UsageError
 
 if TYPE_CHECKING:
     from cldrank.methods import Method
+    from cldrank.models import Model
     from cldrank.parameters import Parameter
 
 _SHORT = {"-c": "clicks", "-p": "propensity"}
+_CURVE = {"propensity", "trust_propensity"}
+_CLICKS = {"clicks", "depth", *_CURVE, *(entry.name for entry in fields(options.LogReading))}
+_SAFE = {"safe", "safe_margin", "production_feature"}
+_SPARK = {entry.name for entry in fields(options.ComputePlace)}
+Settings = Mapping[str, tuple["Parameter", str]]
 
 
 class MethodCommands(TyperGroup):
     """A command with one sub-command per method, each made when it is called for."""
 
-    action: ClassVar[Callable[..., None]]
-    may_judge: ClassVar[bool] = False
+    action: type[Any]
 
     def list_commands(self, ctx: Any) -> list[str]:
         """All methods."""
@@ -36,13 +39,13 @@ class MethodCommands(TyperGroup):
 
         return list(methods())
 
-    def get_command(self, ctx: Any, cmd_name: str, model: str | None = None) -> TyperCommand | None:
+    def get_command(self, ctx: Any, cmd_name: str, model: str | None = None) -> ShellCommand | None:
         """The command of a method, with the options of one model."""
         del ctx
         from cldrank.methods import methods
 
         kind = methods().get(cmd_name)
-        return None if kind is None else _command(type(self), kind, model)
+        return None if kind is None else _command(self.action, kind, model)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Refuse options before the method, which decides what options there are."""
@@ -58,7 +61,7 @@ class MethodCommands(TyperGroup):
         return args[0], self.get_command(ctx, args[0], _named_model(args)), args[1:]
 
 
-class MethodCommand(TyperCommand):
+class MethodCommand(ShellCommand):
     """The command of one method, which explains why it does not have an option that others have."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
@@ -74,15 +77,10 @@ class MethodCommand(TyperCommand):
             raise
 
 
-def group(action: Callable[..., None], *, may_judge: bool = False) -> typer.Typer:
-    """An app with one command per method, which calls `action(chosen, …)`.
-
-    may_judge   whether it judges by clicks if asked to, so that methods without a curve may be given one
-    """
-    own = {"action": staticmethod(action), "may_judge": may_judge}
-    kind = type("Commands", (MethodCommands,), own)
+def method_commands(action: type[Any]) -> typer.Typer:
+    """An app with one command per method, which makes an `action` with the method, and runs it."""
     app = typer.Typer(
-        cls=kind,
+        cls=type("Commands", (MethodCommands,), {"action": action}),
         no_args_is_help=True,
         rich_markup_mode="markdown",
         options_metavar="",
@@ -102,55 +100,44 @@ def _named_model(arguments: list[str]) -> str | None:
     return None
 
 
-def _command(commands: type[MethodCommands], kind: type[Method], model: str | None) -> TyperCommand:
-    settings = _settings(kind, model)
-    own = [
-        one for name, one in inspect.signature(commands.action, eval_str=True).parameters.items() if name != "chosen"
-    ]
-    derived = [option_of(one, panel) for one, panel in settings.values()]
+def _command(action: type[Any], kind: type[Method], model: str | None) -> ShellCommand:
+    from cldrank.methods.needs import TRUST_BIAS, learned_from
+    from cldrank.methods.registry import configured
 
-    @wraps(commands.action)
+    fitted = type(configured(kind, {"model": model}).model)
+    settings, useless = _settings(kind, fitted), _useless(kind, fitted)
+    own = [entry for entry in field_options(action) if entry.name not in useless]
+
     def call(**values: Any) -> None:
-        rest = {one.name: values.pop(one.name) for one in own}
-        commands.action(_chosen(kind, settings, values), **rest)
+        given = parsed({name: parameter for name, (parameter, _) in settings.items()}, values)
+        method = configured(kind, {"model": values["model"], **given})
+        action(method=method, **{entry.name: values[entry.name] for entry in own}).run()
 
-    ordered = [
-        *_evidence(kind, commands.may_judge),
-        _model_option(kind),
-        *own,
-        *derived,
-        *_reading(kind),
-    ]
-    call.__signature__ = inspect.Signature(ordered)  # type: ignore[attr-defined]
-    call.__doc__ = f"{kind.label}: {kind.sentence}.\n\n{_about(kind)}"
+    derived = [option_of(parameter, panel) for parameter, panel in settings.values()]
+    call.__signature__ = inspect.Signature([*own, _model_option(kind), *derived])  # type: ignore[attr-defined]
+    corrects = f"Corrects {' and '.join(kind.corrects)} bias. " if kind.corrects else ""
+    estimated = f" ({TRUST_BIAS})" if kind.needs == "trust" else ""
+    learns = f"Learns from {' and '.join(learned_from(kind.needs))}{estimated}."
+    call.__doc__ = f"{kind.label}: {kind.sentence}.\n\n{corrects}{learns}"
     return made(kind.name, call, MethodCommand)
 
 
-def _about(kind: type[Method]) -> str:
-    from cldrank.methods.needs import TRUST_BIAS, learned_from
-
-    corrects = f"Corrects {' and '.join(kind.corrects)} bias. " if kind.corrects else ""
-    estimated = f" ({TRUST_BIAS})" if kind.needs == "trust" else ""
-    return f"{corrects}Learns from {' and '.join(learned_from(kind.needs))}{estimated}."
-
-
-def _evidence(kind: type[Method], judges: bool) -> list[Option]:
-    """The options that say where to find what a method learns from."""
+def _useless(kind: type[Method], model: type[Model]) -> set[str]:
+    """The options of the command that a method has no use for with this model."""
     from cldrank.methods.needs import uses_clicks, uses_curve
 
-    every = field_options(Sources)
     if not uses_clicks(kind.needs):
-        return [one for one in every if one.name == "features"]
-    curve = judges or uses_curve(kind.needs) or corrects_if_asked(kind)
-    return [one for one in every if curve or one.name not in ("propensity", "trust_propensity")]
+        return _CLICKS | _SAFE | _SPARK
+    no_curve = not kind.blends and not uses_curve(kind.needs) and not corrects_if_asked(kind)
+    useless = (set() if kind.blends else _SAFE) | (_CURVE if no_curve else set())
+    return useless | (set() if kind.way in model.remote_ways else _SPARK)
 
 
-def _reading(kind: type[Method]) -> list[Option]:
-    """The options that say how files are to be read."""
-    from cldrank.methods.needs import uses_clicks
+def corrects_if_asked(kind: type[Method]) -> bool:
+    """Whether a method that works without propensities has a parameter that makes it use them."""
+    from cldrank.parameters import parameters
 
-    of_logs = field_options(log_options.LogReading) if uses_clicks(kind.needs) else []
-    return [*of_logs, *field_options(options.Reading)]
+    return "position_correction" in parameters(kind)
 
 
 def _model_option(kind: type[Method]) -> Option:
@@ -159,62 +146,50 @@ def _model_option(kind: type[Method]) -> Option:
     names = list(usable_models(kind))
     text = f"The model to fit; --help shows its options. [default: {names[0]}]"
     shown = typer.Option("--model", metavar="|".join(names), help=text, show_default=False, hidden=len(names) < 2)
-    return option("model", Annotated[str | None, shown])
+    return Option("model", Option.KEYWORD_ONLY, default=None, annotation=Annotated[str | None, shown])
 
 
-Settings = Mapping[str, tuple["Parameter", str]]
-
-
-def _settings(kind: type[Method], model: str | None) -> Settings:
+def _settings(kind: type[Method], model: type[Model]) -> Settings:
     """What can be set of the method, the model and the run, by name, each with the title of its panel."""
-    from cldrank.methods.registry import configured, unused_settings
+    from cldrank.methods.registry import unused_settings
     from cldrank.models import Run
     from cldrank.parameters import parameters
 
-    fitted = type(configured(kind, {"model": model}).model)
-    unused = {"model", "run", *unused_settings(kind, fitted)}
-    found: dict[str, tuple[Parameter, str]] = {}
-    for owner, panel in ((kind, "Method"), (fitted, f"Model: {fitted.name}"), (Run, "Run")):
-        for name, one in parameters(owner).items():
-            if one.option and name not in unused:
-                found.setdefault(name, (one, panel))
-    return found
-
-
-def _chosen(kind: type[Method], settings: Settings, values: dict[str, Any]) -> LearningTask:
-    """The method and its evidence from the values of all options."""
-    from cldrank.methods.registry import configured
-
-    given = parsed({name: one for name, (one, _) in settings.items()}, values)
-    method = configured(kind, {"model": values["model"], **given})
-    log, reading = taken(log_options.LogReading, values), taken(options.Reading, values)
-    return LearningTask(method=method, log=log, reading=reading, **vars(taken(Sources, values)))
+    unused = {"model", "run", *unused_settings(kind, model)}
+    settings: dict[str, tuple[Parameter, str]] = {}
+    for owner, panel in ((kind, "Method"), (model, f"Model: {model.name}"), (Run, "Run")):
+        for name, parameter in parameters(owner).items():
+            if parameter.option and name not in unused:
+                settings.setdefault(name, (parameter, panel))
+    return settings
 
 
 def _explain(name: str, spelled: str, model: str | None) -> None:
     """Refuse an option that other methods or models have, and say why this one does not have it."""
     from cldrank.methods import methods
     from cldrank.methods.needs import uses_clicks
-    from cldrank.methods.registry import configured, unused_settings, usable_models
+    from cldrank.methods.registry import configured, usable_models
     from cldrank.models import Run, models
 
     kind, setting = methods()[name], _SHORT.get(spelled, spelled.lstrip("-").removeprefix("no-").replace("-", "_"))
-    if setting in {one.name for part in (Sources, log_options.LogReading) for one in fields(part)}:
-        why = "does not use propensities" if uses_clicks(kind.needs) else "learns from labels, not from clicks"
-        raise UsageError(f"{name} {why}; leave {spelled} out.")
     fitted = type(configured(kind, {"model": model}).model)
+    if setting in _CLICKS | _SAFE and not uses_clicks(kind.needs):
+        raise UsageError(f"{name} learns from labels, not from clicks; leave {spelled} out.")
+    if setting in _SAFE:
+        raise UsageError(f"{name} cannot be blended with production; leave {spelled} out.")
+    if setting in _CURVE:
+        raise UsageError(f"{name} does not use propensities; leave {spelled} out.")
+    if setting in _SPARK:
+        reason = f"{kind.label} with {fitted.label} cannot learn from features on Spark"
+        raise UsageError(f"{reason}; leave {spelled} out. Linear models can, but for CLD-pair.")
+    others = [other for other, known in usable_models(kind).items() if setting in _settings(kind, known)]
+    if others:
+        if setting == "warm_start":
+            raise UsageError(f"{spelled} is not for {name} with {fitted.label}{fitted.why_cold}; leave it out.")
+        raise UsageError(f"{spelled} is not for {fitted.label}; choose --model {others[0]}.")
     if _is_option(setting, Run, *models().values()):
-        others = [
-            other
-            for other, one in usable_models(kind).items()
-            if _is_option(setting, Run, one) and setting not in unused_settings(kind, one)
-        ]
-        if others and fitted.name not in others:
-            if setting == "warm_start":
-                raise UsageError(f"{spelled} is not for {name} with {fitted.label}{fitted.why_cold}; leave it out.")
-            raise UsageError(f"{spelled} is not for {fitted.label}; choose --model {others[0]}.")
         raise UsageError(f"{name} has no use for {spelled}; leave it out.")
-    owners = [one.name for one in methods().values() if _is_option(setting, one)]
+    owners = [other.name for other in methods().values() if _is_option(setting, other)]
     if owners:
         raise no_option(name, spelled, owners)
 

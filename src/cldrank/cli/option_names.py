@@ -19,7 +19,7 @@ from cldrank.errors import CldrankError
 _NAMED = re.compile(r"`([A-Za-z]\w*)(?:=([^`]+))?`")
 _COLUMNS = re.compile(r"`columns(?:=([^`]+))?`")
 _ROLE = re.compile(r"""['"]?(\w+)['"]?: *(\[[^]]*\]|[^,}]+)""")  # an entry of `columns={"doc_id": "sku"}`
-CONVERTED = "`cldrank data convert FILE {} --out NEW.parquet`"  # for commands without options for features
+_OF_RAW_LOGS = ("first_position", "one_query", "by_time", "page_size", "first_page", "grid_columns", "time_zone")
 _OTHERWISE = {  # parameters whose option has another name
     "dataset": "features",
     "margin": "safe_margin",
@@ -27,6 +27,7 @@ _OTHERWISE = {  # parameters whose option has another name
     "propensities": "propensity",
     "renamed": "rename",
     "source": "from",
+    "validation": "judge_share",
     "version": "for",
 }
 
@@ -87,12 +88,12 @@ def dashed(name: str) -> str:
 
 
 @contextmanager
-def columns_by(option: str, advice: str = "{}") -> Iterator[None]:
-    """Within the block, errors that advise `columns={"doc_id": …}` advise this option, as part of some advice."""
+def columns_by(option: str) -> Iterator[None]:
+    """Within the block, errors that advise `columns={"doc_id": …}` advise this option."""
     try:
         yield
     except CldrankError as error:
-        text = _COLUMNS.sub(lambda match: advice.format(_mapped(option, match[1])), str(error.args[0]))
+        text = _COLUMNS.sub(lambda match: _mapped(option, match[1]), str(error.args[0]))
         error.args = (text, *error.args[1:])
         raise
 
@@ -103,22 +104,24 @@ def _options() -> dict[str, Any]:
     if command is None:
         return {}
     declared = command.get_params(typer.Context(command))
-    return {name: one for one in declared for name in (*one.opts, *one.secondary_opts)}
+    return {name: option for option in declared for name in (*option.opts, *option.secondary_opts)}
 
 
 def _option(name: str, value: str | None, known: Mapping[str, Any]) -> str | None:
     """The option of a parameter, with its value if there is one; None where the command has no such option."""
     if name == "columns":
-        option = next((one for one in ("--column", "--log-column") if one in known), None)
+        option = next((spelled for spelled in ("--column", "--log-column") if spelled in known), None)
         return option and _mapped(option, value)
     denied = "no_" if value == "False" else ""
     names = (dashed(denied + name), dashed(denied + _OTHERWISE.get(name, name)))
-    option = next((one for one in names if one in known), None)
+    option, owner = next((spelled for spelled in names if spelled in known), None), ""
+    if option is None and name in _OF_RAW_LOGS and "--log-column" in known:
+        option, owner = dashed(name), " of `cldrank clicks aggregate`"
     if option is None:
-        return CONVERTED.format(f"--missing {_typed(value)}") if name == "missing" and value else None
-    if value is None or (value in ("True", "False") and known[option].is_flag):
-        return option
-    return f"{option} {_typed(value)}"
+        return None
+    if value is None or (value in ("True", "False") and (owner or known[option].is_flag)):
+        return f"{option}{owner}"
+    return f"{option} {_typed(value)}{owner}"
 
 
 def _mapped(option: str, value: str | None) -> str:

@@ -1,107 +1,274 @@
-"""The options that several commands share, so that they have the same names and explanations."""
+"""Groups of options that several commands share, each a base class of those commands; checks of files to write."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
+from contextlib import AbstractContextManager, nullcontext, suppress
+from dataclasses import replace
+from functools import partial
 from glob import glob
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from typer.core import TyperCommand
 
-from cldrank.cli.option_names import CONVERTED, columns_by
+from cldrank.cli.commands import declared, option
+from cldrank.cli.option_names import columns_by
 from cldrank.cli.output import console, working
 from cldrank.errors import CldrankError, DataError, FormatError, UsageError
 from cldrank.files import check_writable
 from cldrank.wording import some
 
 if TYPE_CHECKING:
+    from cldrank.clicks.table import ClickTable
     from cldrank.data.dataset import RankingDataset
+    from cldrank.propensity.segment_propensities import Curve
     from cldrank.rankers import Ranker
 
-
-STDOUT = "-"
+of_reading = partial(option, panel="Reading files")
+_FEATURE_ROLES = ("query_id", "doc_id", "label", "features")
+_CANDIDATES = "The candidates: Parquet, CSV or LETOR files, a folder, a pattern, or a set such as `msrd:test`."
 
 
 def spelled(usage: str, about: str, **more: Any) -> Any:
-    """An option, from its names and what stands for its value, as help writes them: `--out -o FILE`."""
+    """An option of a command that is a function, from its names and what stands for its value: `--out -o FILE`."""
     *names, last = usage.split()
     if last.startswith("-"):
         return typer.Option(*names, last, help=about, **more)
     return typer.Option(*names, metavar=last, help=about, **more)
 
 
-def of_reading(usage: str, about: str, **more: Any) -> Any:
-    """An option about how files are read."""
-    return spelled(usage, about, rich_help_panel="Reading files", show_default=False, **more)
-
-
-Engine = Annotated[
-    str,
-    of_reading("--engine local|spark", "Where features are read and used: here, or on Spark. [default: local]"),
-]
-Master = Annotated[str, of_reading("--master URL", "Spark: where it runs. [default: local[*]]")]
 Json = Annotated[bool, spelled("--json", "Print the result as JSON, for programs.")]
-JsonFile = Annotated[
-    str | None,
-    spelled(
-        "--json FILE",
-        "Print the result as JSON, for programs; with a file, which ends in .json, write it there and print tables.",
-        show_default=False,
-    ),
-]
-Features = Annotated[
-    list[str],
-    spelled(
-        "--features -f FILE",
-        "The candidates: Parquet, CSV or LETOR files, a folder, a pattern, or a data set such as `msrd:test`. Repeat "
-        "it for several.",
-        show_default=False,
-    ),
-]
-OptionalFeatures = Annotated[list[str] | None, spelled("--features -f FILE", "The candidates to align the cells to.")]
-Seed = Annotated[int, spelled("--seed", "The same seed gives the same result.", min=0)]
+Features = Annotated[list[str], spelled("--features -f FILE", _CANDIDATES, show_default=False)]
 
 
-class JsonFileCommand(TyperCommand):
-    """A command whose `--json` may be followed by a file, which typer's options cannot say."""
+@declared
+class JsonOutput:
+    """How a result is printed."""
 
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse options; `--json` without a file means standard output."""
-        named = list(args)  # parsing takes them out
-        try:
-            return super().parse_args(ctx, _with_json_file(args))
-        except Exception as error:
-            if "unexpected extra argument" in str(error) and "--json" in named[:-1]:
-                word = named[named.index("--json") + 1]
-                raise UsageError(f"if {word} is the file of --json, write --json={word}, or end it in .json.") from None
-            raise
+    as_json: bool = option("--json", "Print the result as JSON, for programs.", False)
 
 
-def _with_json_file(arguments: Sequence[str]) -> list[str]:
-    """The arguments with `--json` alone spelled out; only what ends in .json is its file, the rest is a ranker.
+@declared
+class Layout:
+    """How feature files are laid out."""
 
-    >>> _with_json_file(["new", "--json", "old"]), _with_json_file(["new", "--json", "out.json"])
-    (['new', '--json=-', 'old'], ['new', '--json', 'out.json'])
-    >>> _with_json_file(["--", "--json"])  # a file of that name
-    ['--', '--json']
-    """
-    end = arguments.index("--") if "--" in arguments else len(arguments)
-    found = list(arguments)
-    for at in range(end):
-        following = arguments[at + 1] if at + 1 < end else ""
-        if arguments[at] == "--json" and not (following == "-" or following.endswith(".json")):
-            found[at] = f"--json={STDOUT}"
-    return found
+    column: list[str] | None = of_reading(
+        "ROLE=NAME", "Tables of features: which column is `query_id`, `doc_id`, `label` or `features` (several: a,b,c)."
+    )
+    groups: list[Path] | None = of_reading("FILE", "LETOR without `qid`: the number of rows of each query.")
+    n_features: int | None = of_reading("INTEGER", "LETOR: how many features, if rows may leave out the last.", min=1)
+    missing: str | None = of_reading("VALUE|keep", "Fill in missing values with this, or keep them for trees.")
+
+    def layout(self) -> dict[str, Any]:
+        """The arguments for functions that read features."""
+        columns = named_columns(self.column, "--column")
+        for role in columns or ():
+            if role not in _FEATURE_ROLES:
+                raise UsageError(
+                    f"--column has the role {role!r}; the roles of features are {', '.join(_FEATURE_ROLES)}. Columns "
+                    "of a log are named with --log-column."
+                )
+        missing: Any = self.missing
+        with suppress(ValueError):  # a word is for `load` to judge
+            missing = None if self.missing is None else float(self.missing)
+        return {"columns": columns, "groups": self.groups, "n_features": self.n_features, "missing": missing}
+
+    def spark_columns(self) -> dict[str, Any]:
+        """The columns of `SparkDataset` by role."""
+        given = self.layout()
+        for name in ("groups", "n_features", "missing"):
+            if given[name] is not None:
+                raise UsageError(f"`{name}` is for files that are read here, not by Spark.")
+        columns: dict[str, Any] = dict(given["columns"] or {})
+        if "label" in columns:
+            raise UsageError("labels are not read on Spark; leave --column label=… out.")
+        return columns
+
+    def load(self, sources: list[str], *, cache: bool = False) -> RankingDataset:
+        """The dataset that the sources hold."""
+        from cldrank.data.loading import load
+
+        arguments = self.layout()
+        with working(f"reading {some(sources)} …"):
+            return load(sources, **arguments, cache=cache)
 
 
-def json_path(named: str | None) -> Path | None:
-    """The file that `--json` names, if it names one."""
-    return None if named in (None, STDOUT) else Path(str(named))
+@declared
+class Reading(Layout):
+    """How to read feature files."""
+
+    cache: bool = of_reading("--cache/--no-cache", "Keep large files memory-mapped in the cache.", True)
+
+    def load(self, sources: list[str], *, cache: bool | None = None) -> RankingDataset:
+        """The dataset that the sources hold."""
+        return super().load(sources, cache=self.cache if cache is None else cache)
+
+    def load_for_ranker(self, ranker: Ranker, folder: Path, sources: list[str]) -> RankingDataset:
+        """Candidates with the features of a ranker, in its order; others are refused."""
+        from cldrank.data.loading import feature_files
+
+        names, dataset = ranker.feature_names, self.load(sources)
+        own = dataset.feature_names
+        if own != names and names[0] == "f1" and own == names[: len(own)] and self.n_features is None:
+            if feature_files(sources)[0].format == "letor":  # whose rows may leave out the last features
+                dataset = replace(self, n_features=len(names)).load(sources)
+        elif own != names and sorted(own) == sorted(names):
+            dataset = dataset.with_features([own.index(name) for name in names])
+        check_ranker_features(ranker, folder, dataset, sources)
+        return dataset
+
+
+@declared
+class CandidateReading(Reading):
+    """Candidates that cells are aligned to, where some are named."""
+
+    features: list[str] | None = option("-f FILE", f"{_CANDIDATES} Only these are counted.")
+
+    def candidates(self) -> RankingDataset | None:
+        """Those that are named; values may be missing, since such commands hardly look at them."""
+        return replace(self, missing=self.missing or "keep").load(self.features) if self.features else None
+
+
+@declared
+class ComputePlace:
+    """Where the work is done."""
+
+    engine: str = of_reading("local|spark", "Read and compute here, or on Spark.", "local")
+    master: str = of_reading("URL", "Spark: where it runs.", "local[*]")
+
+    def session(self) -> AbstractContextManager[Any]:
+        """The session of Spark to compute on; None to compute here."""
+        self.check_engine()
+        if self.engine == "local":
+            return nullcontext()
+        from cldrank.tables.spark_engine import spark_session
+
+        return nullcontext(spark_session(self.master))
+
+    def check_engine(self) -> None:
+        """Refuse an unknown engine, and a master of Spark without Spark."""
+        from cldrank.arguments import check_choice
+
+        check_choice("engine", self.engine, ("local", "spark"))
+        if self.engine == "local" and self.master != "local[*]":
+            raise UsageError("--master says where Spark runs; say --engine spark, too.")
+
+
+# -- clicks and propensities ---------------------------------------------------------------------------------------
+
+
+@declared
+class Window:
+    """Which days of a folder of days are read."""
+
+    last: str | None = of_reading("DAYS", "Of a folder of days, only the last: 28d, say, or 4w.")
+    until: str | None = of_reading("DAY", "The last day of --last, if not the newest.")
+
+    def window(self) -> dict[str, Any]:
+        """The window, as far as it was given."""
+        given = {"last": self.last, "until": self.until}
+        return {name: value for name, value in given.items() if value is not None}
+
+
+@declared
+class LogReading(Window):
+    """How to read clicks that may be a raw log; logs of odd layouts are aggregated first."""
+
+    log_column: list[str] | None = of_reading(
+        "ROLE=NAME", "A raw log: which column is `session_id`, `query_id`, …, and which is `segment`, if one is."
+    )
+
+    def log_arguments(self) -> dict[str, Any]:
+        """The arguments for `ClickTable.read`; none, if all are defaults, so that files of cells can be read too."""
+        columns = log_columns(self.log_column)
+        return {**({"columns": columns} if columns else {}), **self.window()}
+
+
+@declared
+class Sources(Reading, LogReading):
+    """Candidates, clicks on them, and how likely positions are examined."""
+
+    features: list[str] = option("-f FILE", f"{_CANDIDATES} Repeat it for several.", ...)
+    clicks: list[str] | None = option("-c FILE", "The clicks: a file of cells, a folder of days, or raw logs.")
+    propensity: str | None = option(
+        "-p power:ETA|FILE",
+        "Examination probabilities: power:1.0 for 1/position, a file that `cldrank propensity estimate` wrote, or "
+        "none; of segments also phone=power:1.2,desktop=rho.json.",
+    )
+    trust_propensity: bool = option("", "Use --propensity even where this log's own pages refute it.", False)
+    depth: int | None = option("POSITION", "Treat every page as if it ended here.", min=1)
+
+    def clicks_on(self, dataset: RankingDataset | None, session: Any = None) -> ClickTable:
+        """The clicks that are named, on the candidates of a dataset; a raw log is counted on Spark, given a session."""
+        from cldrank.clicks.table import ClickTable
+
+        named = self.clicks or []
+        engine: dict[str, Any] = {}
+        if session is not None:
+            from cldrank.tables.spark_engine import Spark as SparkEngine
+
+            engine = {"engine": SparkEngine(session)}
+        with working("reading clicks …"), columns_by("--log-column"):
+            table = ClickTable.read(named[0] if len(named) == 1 else named, dataset, **self.log_arguments(), **engine)
+        if self.depth is None:
+            return table
+        if self.depth > table.depth:
+            raise UsageError(
+                f"--depth {self.depth} is deeper than the clicks, which reach down to position {table.depth}."
+            )
+        return table.first(self.depth)
+
+    def curve_for(self, table: ClickTable) -> Curve | None:
+        """The propensities (or slopes and bases) of the positions of clicks; None where none are named."""
+        from cldrank.propensity import SegmentPropensities
+        from cldrank.propensity.curve_files import parse_curve
+
+        if self.propensity is None:
+            return None
+        curve = parse_curve(self.propensity, table)
+        if not isinstance(curve, SegmentPropensities) and len(curve) < table.depth:
+            raise UsageError(
+                f"{self.propensity} reaches down to position {len(curve)}, the clicks to {table.depth}; "
+                f"--depth {len(curve)} treats pages as if they ended there."
+            )
+        return curve.trusted() if self.trust_propensity else curve
+
+
+def check_ranker_features(ranker: Ranker, folder: Path, dataset: RankingDataset, sources: Sequence[str]) -> None:
+    """Refuse features that are not those of a ranker, and say whose and in which file."""
+    from cldrank.rankers import check_features
+
+    try:
+        check_features(ranker.feature_names, dataset.feature_names, of_file=True)
+    except DataError as error:
+        raise FormatError(f"does not suit the ranker in {folder}: {error}", path=some(sources)) from None
+
+
+def named_columns(options: list[str] | None, name_of_option: str) -> dict[str, str | list[str]] | None:
+    """The columns that options such as `query_id=qid` name, by their roles; None, if there are no such options."""
+    columns: dict[str, str | list[str]] = {}
+    for text in options or ():
+        role, _, name = text.partition("=")
+        if not role or not name:
+            raise UsageError(f"{name_of_option} {text!r} is not of the form ROLE=NAME, such as query_id=qid.")
+        if role in columns:
+            raise UsageError(f"{name_of_option} names two columns for {role}, {columns[role]} and {name}; name one.")
+        columns[role] = name.split(",") if "," in name else name
+    return columns or None
+
+
+def log_columns(named: list[str] | None) -> dict[str, str] | None:
+    """The columns of a log that `--log-column query_id=qid` names, by their roles."""
+    columns = named_columns(named, "--log-column")
+    for role, name in (columns or {}).items():
+        if not isinstance(name, str):
+            raise UsageError(f"--log-column {role} takes one column, not several.")
+    return columns  # type: ignore[return-value]
+
+
+# -- files to write ------------------------------------------------------------------------------------------------
 
 
 def check_outputs(outputs: Sequence[Path | None], inputs: Sequence[str | Path]) -> None:
@@ -124,11 +291,10 @@ def check_outputs(outputs: Sequence[Path | None], inputs: Sequence[str | Path]) 
 
 def _reads(source: str | Path, path: Path) -> bool:
     """Whether a source names a file, the folder that it lies in, or a pattern that it matches."""
-    pattern = str(source)
-    found = [Path(source)] if Path(source).exists() else map(Path, glob(pattern, recursive=True))  # noqa: PTH207
+    inputs = [Path(source)] if Path(source).exists() else map(Path, glob(str(source), recursive=True))  # noqa: PTH207
     return any(
-        path.resolve().is_relative_to(one.resolve()) if one.is_dir() else one.exists() and one.samefile(path)
-        for one in found
+        path.resolve().is_relative_to(read.resolve()) if read.is_dir() else read.exists() and read.samefile(path)
+        for read in inputs
     )
 
 
@@ -144,7 +310,7 @@ def check_outside(output: Path | None, ranker: Path) -> None:
 
 def check_folder(path: Path) -> None:
     """Refuse a folder that cannot be made or written to, before anything is computed."""
-    nearest = next(one for one in (path, *path.parents) if one.exists())
+    nearest = next(place for place in (path, *path.parents) if place.exists())
     if not nearest.is_dir():
         raise UsageError(f"{nearest} is a file; name a folder to write.")
     if not os.access(nearest, os.W_OK | os.X_OK):
@@ -156,150 +322,3 @@ def check_ranker_folder(path: Path) -> None:
     check_folder(path)
     if path.is_dir() and any(path.iterdir()) and not (path / "ranker.json").is_file():
         raise UsageError(f"{path} is not empty and holds no ranker; name another folder, or empty it first.")
-
-
-# -- options that belong together: each field is one ---------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Layout:
-    """How feature files are laid out."""
-
-    column: Annotated[
-        list[str] | None,
-        of_reading(
-            "--column ROLE=NAME",
-            "Tables: which column is `query_id`, `doc_id`, `label` or `features` (one of lists, or several: a,b,c).",
-        ),
-    ] = None
-    groups: Annotated[
-        list[Path] | None,
-        of_reading("--groups FILE", "LETOR without `qid`: a file with the number of rows of each query."),
-    ] = None
-    n_features: Annotated[
-        int | None,
-        of_reading("--n-features INTEGER", "LETOR: the number of features, if rows may leave out the last.", min=1),
-    ] = None
-    missing: Annotated[
-        str | None,
-        of_reading(
-            "--missing VALUE|keep",
-            "Fill in missing values with this, or keep them for trees.",
-        ),
-    ] = None
-
-    def chosen(self) -> dict[str, Any]:
-        """The arguments for functions that read features."""
-        columns = named_columns(self.column, "--column")
-        known = ("query_id", "doc_id", "label", "features")
-        for role in columns or ():
-            if role not in known:
-                raise UsageError(
-                    f"--column has the role {role!r}; the roles of features are {', '.join(known)}. Columns of a log "
-                    "are named with --log-column."
-                )
-        options = {"groups": self.groups, "n_features": self.n_features, "missing": self._missing()}
-        return {"columns": columns, **options}
-
-    def spark_columns(self) -> dict[str, Any]:
-        """The columns of `SparkDataset` by role."""
-        given = self.chosen()
-        for name in ("groups", "n_features", "missing"):
-            if given.pop(name) is not None:
-                raise UsageError(f"`{name}` is for files that are read here, not by Spark.")
-        columns: dict[str, Any] = dict(given["columns"] or {})
-        if "label" in columns:
-            raise UsageError("labels are not read on Spark; leave --column label=… out.")
-        return columns
-
-    def load(self, sources: list[str], *, cache: bool = False) -> RankingDataset:
-        """The dataset that the sources hold."""
-        from cldrank.data.loading import load
-
-        arguments = self.chosen()
-        with working(f"reading {some(sources)} …"):
-            return load(sources, **arguments, cache=cache)
-
-    def _missing(self) -> Any:
-        """A number to fill in, or a word for `load` to judge."""
-        try:
-            return self.missing if self.missing is None else float(self.missing)
-        except ValueError:
-            return self.missing
-
-
-@dataclass(frozen=True)
-class Reading(Layout):
-    """How to read feature files."""
-
-    cache: Annotated[bool, of_reading("--cache/--no-cache", "Keep large files memory-mapped in the cache.")] = True
-
-    def load(self, sources: list[str], *, cache: bool | None = None) -> RankingDataset:
-        """The dataset that the sources hold."""
-        return super().load(sources, cache=self.cache if cache is None else cache)
-
-
-def place(engine: str, master: str) -> AbstractContextManager[Any]:
-    """The session of Spark to compute on; None to compute here."""
-    from cldrank.arguments import check_choice
-
-    check_choice("engine", engine, ("local", "spark"))
-    if engine == "local":
-        if master != "local[*]":
-            raise UsageError("--master says where Spark runs; say --engine spark, too.")
-        return nullcontext()
-    from cldrank.tables.spark_engine import spark_session
-
-    return nullcontext(spark_session(master))
-
-
-def load_for_ranker(ranker: Ranker, folder: Path, reading: Reading, sources: list[str]) -> RankingDataset:
-    """Candidates with the features of a ranker, in its order; others are refused."""
-    from cldrank.data.loading import feature_files
-
-    names, dataset = ranker.feature_names, reading.load(sources)
-    own = dataset.feature_names
-    if own != names and names[0] == "f1" and own == names[: len(own)] and reading.n_features is None:
-        if feature_files(sources)[0].format == "letor":  # whose rows may leave out the last features
-            dataset = replace(reading, n_features=len(names)).load(sources)
-    elif own != names and sorted(own) == sorted(names):
-        places = [own.index(name) for name in names]
-        dataset = dataset.with_features(places)
-    check_ranker_features(ranker, folder, dataset, sources)
-    return dataset
-
-
-def check_ranker_features(ranker: Ranker, folder: Path, dataset: RankingDataset, sources: Sequence[str]) -> None:
-    """Refuse features that are not those of a ranker, and say whose and in which file."""
-    from cldrank.rankers import check_features
-
-    try:
-        check_features(ranker.feature_names, dataset.feature_names, of_file=True)
-    except DataError as error:
-        raise FormatError(f"does not suit the ranker in {folder}: {error}", path=some(sources)) from None
-
-
-def load_features(features: list[str] | None) -> RankingDataset | None:
-    """The candidates, where some are named; features may be missing, since these commands hardly look at them."""
-    with renaming_columns():
-        return Reading(missing="keep").load(features) if features else None
-
-
-def renaming_columns() -> AbstractContextManager[None]:
-    """For features in commands without options for their columns: errors advise to write them to another file."""
-    return columns_by("--column", CONVERTED)
-
-
-def named_columns(options: list[str] | None, name_of_option: str) -> dict[str, str | list[str]] | None:
-    """The columns that options such as `query_id=qid` name, by their roles; None, if there are no such options."""
-    if not options:
-        return None
-    columns: dict[str, str | list[str]] = {}
-    for option in options:
-        role, equals, name = option.partition("=")
-        if not equals or not role or not name:
-            raise UsageError(f"{name_of_option} {option!r} is not of the form ROLE=NAME, such as query_id=qid.")
-        if role in columns:
-            raise UsageError(f"{name_of_option} names two columns for {role}, {columns[role]} and {name}; name one.")
-        columns[role] = name.split(",") if "," in name else name
-    return columns

@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.segment import Segment
 
 from cldrank.errors import UsageError
-from cldrank.files import replacing, save_text
+from cldrank.files import replacing
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -65,20 +65,11 @@ def say(text: str) -> None:
 
 def print_json(value: Any, *, one_line: bool = False) -> None:
     """A result for programs: one JSON document, valid everywhere (without NaN), on one line if asked for."""
-    target = sys.stderr if console.stderr else sys.stdout
-    target.write(_as_json(value, None if one_line else 2))
-
-
-def save_as_json(value: Any, path: Path) -> None:
-    """The same in a file, whole or not at all."""
-    save_text(path, _as_json(value))
-
-
-def _as_json(value: Any, indent: int | None = 2) -> str:
     from cldrank.decoding import plain
 
-    text = json.dumps(plain(value), indent=indent, ensure_ascii=False, allow_nan=False)
-    return _COMMANDS.sub(lambda match: f"\\u{ord(match[0]):04x}", text) + "\n"
+    text = json.dumps(plain(value), indent=None if one_line else 2, ensure_ascii=False, allow_nan=False)
+    target = sys.stderr if console.stderr else sys.stdout
+    target.write(_COMMANDS.sub(lambda match: f"\\u{ord(match[0]):04x}", text) + "\n")
 
 
 def print_title(text: str) -> None:
@@ -133,11 +124,6 @@ def add_row(table: Table, *cells: str, style: str = "") -> None:
     table.add_row(*(Text(visible(cell)) for cell in cells), style=style)
 
 
-def fits(table: Table) -> bool:
-    """Whether the terminal is wide enough for a table as it is."""
-    return console.measure(table, options=console.options.update(width=10_000)).maximum <= console.width
-
-
 @contextmanager
 def working(text: str) -> Iterator[Callable[[str], None]]:
     """Show that something is going on, if a terminal is there; a function to say what comes next."""
@@ -147,13 +133,12 @@ def working(text: str) -> Iterator[Callable[[str], None]]:
         yield lambda words: status.update(Text(words))
 
 
-def progress_bar() -> Progress:
+def progress_bar(*, of_bytes: bool = False) -> Progress:
     """A progress bar on standard error, with the time left."""
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, DownloadColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-    return Progress(
-        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), console=messages
-    )
+    done = DownloadColumn() if of_bytes else MofNCompleteColumn()
+    return Progress(TextColumn("{task.description}"), BarColumn(), done, TimeRemainingColumn(), console=messages)
 
 
 @contextmanager
@@ -165,20 +150,6 @@ def counting(what: str, total: int, *, shown: bool = True) -> Iterator[Callable[
     with progress_bar() as bar:
         task = bar.add_task(what, total=total)
         yield lambda done, words=what: bar.update(task, completed=done, description=words)
-
-
-def download_bar() -> Progress:
-    """A progress bar that counts bytes."""
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
-
-    return Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        DownloadColumn(),
-        TransferSpeedColumn(),
-        TimeRemainingColumn(),
-        console=messages,
-    )
 
 
 class Story:

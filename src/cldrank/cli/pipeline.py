@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cldrank.cli import options
-from cldrank.cli.clicks_audit import BLOCKED
+from cldrank.cli.clicks import BLOCKED
 from cldrank.cli.compare import EXIT_CODES
-from cldrank.cli.log_options import log_columns
 from cldrank.cli.output import console, messages, print_error, print_json, print_line, print_warning, say, working
 from cldrank.errors import CldrankError, UsageError
 from cldrank.files import save_text
@@ -159,7 +158,7 @@ def new(
     if out.exists():
         raise UsageError(f"{out} is there already; name another file with `out`, or move it away.")
     options.check_outputs([out], [*log, *features])
-    columns, feature_columns = log_columns(log_column, "--log-column"), options.named_columns(column, "--column")
+    columns, feature_columns = options.log_columns(log_column), options.named_columns(column, "--column")
     save_text(out, pipeline_template(log, features, out.parent, columns, feature_columns))
     print_line(f"wrote {out}; look through it, then run `cldrank pipeline run {shlex.quote(str(out))}`")
 

@@ -1,61 +1,23 @@
-"""`cldrank score`."""
+"""`cldrank score` and `cldrank serve`."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
 from cldrank.cli import options
-from cldrank.cli.derived import with_options
-from cldrank.cli.output import messages, print_json, print_line
+from cldrank.cli.commands import argument, declared, option
+from cldrank.cli.output import messages, print_json, print_line, say
 from cldrank.errors import UsageError
 from cldrank.files import replacing_folder
+from cldrank.wording import count
 
 
-@dataclass(frozen=True)
-class ScoredLayout(options.Layout):
-    """How the files to score are laid out."""
-
-    zero_based: Annotated[
-        bool | None,
-        options.spelled(
-            "--zero-based/--one-based",
-            "LETOR: where feature ids start. [default: as in the ranker's names, f0 or f1]",
-            rich_help_panel="Reading files",
-            show_default=False,
-        ),
-    ] = None
-
-    def chosen(self) -> dict[str, Any]:
-        """The arguments of `score` that say how files are read."""
-        return {**super().chosen(), "zero_based": self.zero_based}
-
-
-@with_options
-def score(
-    ranker: Annotated[Path, typer.Argument(help="The folder of a saved ranker.", show_default=False)],
-    features: options.Features,
-    out: Annotated[
-        Path,
-        options.spelled(
-            "--out -o FILE",
-            "The file to write: .parquet, .csv, or .run or .trec for a run as TREC has them.",
-            show_default=False,
-        ),
-    ],
-    top: Annotated[int | None, options.spelled("--top K", "Keep only the first K of each query.", min=1)] = None,
-    device: Annotated[
-        str | None, options.spelled("--device DEVICE", "Where networks and trees compute: cpu, or cuda for a GPU.")
-    ] = None,
-    engine: options.Engine = "local",
-    master: options.Master = "local[*]",
-    *,
-    reading: ScoredLayout,
-    as_json: options.Json = False,
-) -> None:
+@declared
+class ScoreCommand(options.Layout, options.ComputePlace, options.JsonOutput):
     """Score the candidates of any file with a ranker: query, document, score and rank, in the order of the file.
 
     Memory does not grow with the file. With `--engine spark`, the candidates are scored where they are, and the scores
@@ -63,58 +25,110 @@ def score(
 
     Example: `cldrank score ranker/ --features test.parquet --out scores.parquet`
     """
-    from cldrank.rankers import load_ranker
-    from cldrank.scoring import score as run
 
-    options.check_outside(out, ranker)
-    with options.place(engine, master) as session:
-        if session is not None:
-            _score_on_spark(session, ranker, features, out, top, reading, device, as_json=as_json)
+    ranker: Path = argument("RANKER", "The folder of a saved ranker.")
+    features: list[str] = option(
+        "-f FILE", "The candidates, as `cldrank train` takes them. Repeat it for several.", ...
+    )
+    out: Path = option(
+        "-o FILE", "The file to write: .parquet, .csv, or .run or .trec for a run as TREC has them.", ...
+    )
+    top: int | None = option("K", "Keep only the first K of each query.", min=1)
+    device: str | None = option("TEXT", "Where networks and trees compute: cpu, or cuda for a GPU.")
+    zero_based: bool | None = options.of_reading(
+        "--zero-based/--one-based", "LETOR: where feature ids start. [default: as in the ranker's names, f0 or f1]"
+    )
+
+    def run(self) -> None:
+        """Score here, or on Spark."""
+        from cldrank.rankers import load_ranker
+        from cldrank.scoring import score
+
+        options.check_outside(self.out, self.ranker)
+        with self.session() as session:
+            if session is not None:
+                self._run_on_spark(session)
+                return
+        options.check_outputs([self.out], [*self.features, self.ranker])
+        reading = {**self.layout(), "zero_based": self.zero_based}
+        ranker = load_ranker(self.ranker)
+        with messages.status("scoring …") as status:
+
+            def show(rows: int) -> None:
+                status.update(f"scoring … {rows:,} rows")
+
+            scored = score(ranker, self.features, self.out, top=self.top, device=self.device, on_rows=show, **reading)
+        if self.as_json:
+            print_json({"ranker": str(self.ranker), **asdict(scored)})
             return
-    options.check_outputs([out], [*features, ranker])
-    arguments = reading.chosen()
-    loaded = load_ranker(ranker)
-    with messages.status("scoring …") as status:
+        kept = "" if self.top is None else f", of which {scored.written:,} are kept"
+        print_line(f"{self.out}: {scored.summary()}{kept}.")
 
-        def show(rows: int) -> None:
-            status.update(f"scoring … {rows:,} rows")
+    def _run_on_spark(self, session: Any) -> None:
+        """Write a folder of Parquet files."""
+        from cldrank.rankers import load_ranker
+        from cldrank.spark import SparkDataset
+        from cldrank.spark.folding import explained
 
-        found = run(loaded, features, out, top=top, device=device, on_rows=show, **arguments)
-    if as_json:
-        print_json({"ranker": str(ranker), **asdict(found)})
-        return
-    kept = "" if top is None else f", of which {found.written:,} are kept"
-    print_line(f"{out}: {found.summary()}{kept}.")
+        if self.zero_based is not None or self.device is not None:
+            raise UsageError("--zero-based and --device are for files that are scored here, not on Spark.")
+        if self.out.suffix in (".csv", ".run", ".trec"):
+            raise UsageError(f"--out {self.out}: on Spark, scores are a folder of Parquet files; name a folder.")
+        columns, ranker = self.spark_columns(), load_ranker(self.ranker)
+        columns.setdefault("features", list(ranker.feature_names))
+        with messages.status("scoring …"):
+            scores = SparkDataset.read(session, self.features, columns).scored(ranker, top=self.top)
+            with replacing_folder(self.out) as folder, explained():
+                scores.write.mode("overwrite").option("compression", "zstd").parquet(str(folder.absolute()))
+                rows = session.read.parquet(str(folder.absolute())).count()
+        if self.as_json:
+            print_json({"ranker": str(self.ranker), "out": str(self.out), "written": rows})
+        else:
+            print_line(f"{self.out}: the scores of {rows:,} rows.")
 
 
-def _score_on_spark(
-    session: Any,
-    ranker: Path,
-    features: list[str],
-    out: Path,
-    top: int | None,
-    reading: ScoredLayout,
-    device: str | None,
-    *,
-    as_json: bool,
-) -> None:
-    """Score on Spark, and write a folder of Parquet files."""
-    from cldrank.rankers import load_ranker
-    from cldrank.spark import SparkDataset
-    from cldrank.spark.folding import explained
+@declared
+class ServeCommand:
+    """Serve a ranker over HTTP: `POST /rank` puts candidates in order; `/docs` explains the rest.
 
-    if reading.zero_based is not None or device is not None:
-        raise UsageError("--zero-based and --device are for files that are scored here, not on Spark.")
-    if out.suffix in (".csv", ".run", ".trec"):
-        raise UsageError(f"--out {out}: on Spark, scores are a folder of Parquet files; name a folder.")
-    columns, loaded = reading.spark_columns(), load_ranker(ranker)
-    columns.setdefault("features", list(loaded.feature_names))
-    with messages.status("scoring …"):
-        scores = SparkDataset.read(session, features, columns).scored(loaded, top=top)
-        with replacing_folder(out) as folder, explained():
-            scores.write.mode("overwrite").option("compression", "zstd").parquet(str(folder.absolute()))
-            rows = session.read.parquet(str(folder.absolute())).count()
-    if as_json:
-        print_json({"ranker": str(ranker), "out": str(out), "written": rows})
-        return
-    print_line(f"{out}: the scores of {rows:,} rows.")
+    When another ranker is saved to the folder, it takes over within a second, without dropping a request; a broken one
+    is refused. SIGTERM and Ctrl-C answer what is in flight, then end.
+
+    Example: `cldrank serve ranker/ --port 8000 --workers 2`
+    """
+
+    ranker: Path = argument("RANKER", "The folder of a saved ranker.")
+    host: str = option("ADDRESS", "The address to listen at.", "127.0.0.1")
+    port: int = option("NUMBER", "The port; 0 takes any free one.", 8000, min=0, max=65535)
+    workers: int = option("COUNT", "Processes that answer requests.", 1, min=1, max=256)
+    max_body: int = option("MIB", "Largest body of a request, in MiB.", 32, min=1)
+    max_candidates: int = option("COUNT", "Most candidates of a request.", 10_000, min=1)
+    body_timeout: float = option("SECONDS", "Time within which a body must arrive.", 10.0, min=0.1, max=3600)
+    stop_timeout: float = option("SECONDS", "Time for requests in flight when stopped.", 30.0, min=1, max=3600)
+    token_file: Path | None = option(
+        "FILE",
+        "A file with the token that `POST /reload` must show; without it, the environment variable CLDRANK_TOKEN.",
+    )
+
+    def run(self) -> None:
+        """Serve until stopped."""
+        from cldrank.service.serving import MEBIBYTE, ServiceSettings, read_token, serve_ranker
+
+        settings = ServiceSettings(
+            max_body=self.max_body * MEBIBYTE,
+            max_candidates=self.max_candidates,
+            body_timeout=self.body_timeout,
+            stop_timeout=self.stop_timeout,
+            token=read_token(self.token_file),
+        )
+
+        def started(address: str, loaded: str) -> None:
+            workers = count(self.workers, "worker")
+            say(f"serving {self.ranker}: {loaded}")
+            say(f"at {address} ({workers}; the API is explained at {address}/docs); Ctrl-C stops it.")
+
+        code = serve_ranker(
+            self.ranker, host=self.host, port=self.port, workers=self.workers, settings=settings, started=started
+        )
+        if code:
+            raise typer.Exit(code)

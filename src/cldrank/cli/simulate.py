@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import field
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from cldrank.cli import options
-from cldrank.cli.derived import Option, built, choice, option_of, options_of
+from cldrank.cli.commands import Option, argument, built, choice, declared, option, option_of, options_of
+from cldrank.cli.option_names import dashed
 from cldrank.cli.output import console, counting, new_table, print_json, print_title, say, working
 from cldrank.errors import UsageError
 from cldrank.files import recover_folder
@@ -22,66 +23,12 @@ if TYPE_CHECKING:
     from cldrank.data.dataset import RankingDataset
     from cldrank.parameters import Parameter
 
-_PRODUCTION = "The production ranker"
-_PANELS = {"model": "Who clicks", "policy": "What is shown"}
+_PANELS = {"click_model": "Who clicks", "policy": "What is shown"}
+_of_production = partial(option, panel="The production ranker")
 
 
-def simulate(
-    features: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="FEATURES",
-            help="Labelled candidates: a Parquet, CSV or LETOR file, a folder or pattern of parts, or a known data "
-            "set such as `mq2008:train`.",
-            show_default=False,
-        ),
-    ],
-    sessions: Annotated[str, options.spelled("--sessions -n COUNT", "How many pages are shown, such as 1e5.")] = "1e5",
-    out: Annotated[
-        Path | None, options.spelled("--out -o FILE", "Save cells: counts by document and position, for training.")
-    ] = None,
-    log: Annotated[
-        Path | None, options.spelled("--log FILE", "Save the raw log, one row per impression, session by session.")
-    ] = None,
-    segment: Annotated[
-        str | None,
-        options.spelled(
-            "--segment COLUMN=VALUE",
-            "With --log: add this column, such as device=phone; the ids of sessions begin with the value.",
-        ),
-    ] = None,
-    depth: Annotated[int, options.spelled("--depth -k", "How many results a page shows.", min=1)] = 5,
-    relevant_from: Annotated[
-        float | None,
-        typer.Option(
-            help="The lowest label that counts as relevant. [default: 3 if any label reaches it, else 1]",
-            show_default=False,
-        ),
-    ] = None,
-    seed: options.Seed = 0,
-    model: str | None = None,
-    policy: str | None = None,
-    production: Annotated[
-        str,
-        typer.Option(
-            metavar="svm|FOLDER|FILE|column:NAME",
-            help="`svm` trains a linear SVM-rank on a fraction of the labels; or the folder of a saved ranker, a file "
-            "of scores, or a feature to rank by.",
-            rich_help_panel=_PRODUCTION,
-        ),
-    ] = "svm",
-    fraction: Annotated[
-        float | None, typer.Option(help="svm: of the labelled rows. [default: 0.01]", rich_help_panel=_PRODUCTION)
-    ] = None,
-    save_production: Annotated[
-        Path | None,
-        typer.Option(metavar="FOLDER", help="svm: save the production ranker.", rich_help_panel=_PRODUCTION),
-    ] = None,
-    *,
-    reading: options.Reading,
-    as_json: options.Json = False,
-    **settings: Any,
-) -> None:
+@declared
+class SimulateCommand(options.Reading, options.JsonOutput):
     """Simulate clicks on labelled candidates: a production ranker shows pages, people examine and click them.
 
     Each session draws a query, is shown the top results, examines position k with probability (1/k)^eta, clicks what
@@ -91,32 +38,109 @@ def simulate(
 
     Example: `cldrank simulate train.txt --sessions 1e6 --eta 1 --depth 5 --noise 0.1 --out cells.parquet`
     """
-    from cldrank.clicks.simulate import Simulation
-    from cldrank.clicks.simulate.simulation import whole_sessions
-    from cldrank.clicks.simulate.truth import has_truth, truth_path
 
-    count = whole_sessions(_number(sessions))
-    if out is None and log is None:
-        raise UsageError("say where to write: --out FILE for cells, --log FILE for a raw log, or both.")
-    marked = _segment(segment, log, out)
-    ranked_by = [production] if Path(production).is_file() else []
-    truths = [truth_path(path) for path in (out, log) if path is not None and has_truth(path)]
-    options.check_outputs([out, log, *truths], [*features, *(reading.groups or []), *ranked_by])
-    if save_production is not None:
-        options.check_ranker_folder(save_production)
-    who, what = _chosen("model", model, settings), _chosen("policy", policy, settings)
-    _check_production(production, fraction, save_production)
-    dataset = reading.load(features)
-    if production == "svm":
-        scores, origin = _trained(dataset, fraction, save_production, seed)
-    else:
-        scores, origin = _production(production, dataset)
-    simulation = Simulation(dataset, scores, who, what, depth, relevant_from, origin)
-    result = _run(simulation, count, seed, out, log, marked)
-    if as_json:
-        print_json(result)
-    else:
-        _print(simulation, result)
+    features: list[str] = argument(
+        "FEATURES",
+        "Labelled candidates: a Parquet, CSV or LETOR file, a folder or pattern of parts, or a known data set such as "
+        "`mq2008:train`.",
+    )
+    sessions: str = option("COUNT", "How many pages are shown, such as 1e5.", "1e5")
+    out: Path | None = option("-o FILE", "Save cells: counts by document and position, for training.")
+    log: Path | None = option("FILE", "Save the raw log, one row per impression, session by session.")
+    add_column: str | None = option(
+        "COLUMN=VALUE", "With --log: add this column, such as device=phone; ids of sessions begin with the value."
+    )
+    depth: int = option("-k COUNT", "How many results a page shows.", 5, min=1)
+    relevant_from: float | None = option(
+        "LABEL", "The lowest label that counts as relevant. [default: 3 if any label reaches it, else 1]"
+    )
+    seed: int = option("INTEGER", "The same seed gives the same result.", 0, min=0)
+    production: str = _of_production(
+        "svm|FOLDER|FILE|column:NAME",
+        "`svm` trains a linear SVM-rank on a fraction of the labels; or the folder of a saved ranker, a file of "
+        "scores, or a feature to rank by.",
+        "svm",
+    )
+    fraction: float | None = _of_production("NUMBER", "svm: of the labelled rows. [default: 0.01]")
+    save_production: Path | None = _of_production("FOLDER", "svm: save the production ranker.")
+    settings: dict[str, Any] = field(default_factory=dict)
+
+    def run(self) -> None:
+        """Draw sessions, and save cells, a log, or both."""
+        from cldrank.clicks.simulate import Simulation
+        from cldrank.clicks.simulate.simulation import whole_sessions
+        from cldrank.clicks.simulate.truth import has_truth, truth_path
+
+        count = whole_sessions(_number(self.sessions))
+        out, log = self.out, self.log
+        if out is None and log is None:
+            raise UsageError("say where to write: --out FILE for cells, --log FILE for a raw log, or both.")
+        added = self._added_column()
+        ranked_by = [self.production] if Path(self.production).is_file() else []
+        truths = [truth_path(path) for path in (out, log) if path is not None and has_truth(path)]
+        options.check_outputs([out, log, *truths], [*self.features, *(self.groups or []), *ranked_by])
+        if self.save_production is not None:
+            options.check_ranker_folder(self.save_production)
+        who, what = (self._chosen(name) for name in _PANELS)
+        self._check_production()
+        dataset = self.load(self.features)
+        scores, origin = self._trained(dataset) if self.production == "svm" else _production(self.production, dataset)
+        simulation = Simulation(dataset, scores, who, what, self.depth, self.relevant_from, origin)
+        result = _run(simulation, count, self.seed, out, log, added)
+        if self.as_json:
+            print_json(result)
+        else:
+            _print(simulation, result)
+
+    def _added_column(self) -> tuple[str, str] | None:
+        """The column that names the segment of a log, and the segment."""
+        if self.add_column is None:
+            return None
+        column, _, value = self.add_column.partition("=")
+        given = f"--add-column {self.add_column}"
+        if not column or not value:
+            raise UsageError(f"{given} is not of the form COLUMN=VALUE, such as device=phone.")
+        if self.log is None:
+            raise UsageError(f"{given} is a column of a raw log; name one with --log.")
+        if self.out is not None:
+            raise UsageError(
+                f"{given} marks the log, and the cells of --out would carry no segment; leave --out out, and make them "
+                f"with `cldrank clicks aggregate {self.log} --segment {column} --out {self.out}`."
+            )
+        return column, value
+
+    def _chosen(self, name: str) -> Any:
+        """The click model or the policy that was chosen, with the parameters that were given."""
+        kinds, known = _parts()[name], _choice(name)
+        word = self.settings.get(name)
+        kind = known.default if word is None else known.parse(word)
+        return built(kinds, kind, self.settings, said=f"{dashed(name)} {kind}")
+
+    def _check_production(self) -> None:
+        if self.production == "svm":
+            return
+        for name in ("fraction", "save_production"):
+            if getattr(self, name) is not None:
+                raise UsageError(f"{dashed(name)} is for --production svm; {self.production} is used as it is.")
+        if not self.production.startswith("column:") and not Path(self.production).exists():
+            raise UsageError(
+                f"--production {self.production}: there is no such ranker folder or score file; "
+                "say svm, column:NAME, a folder or a file."
+            )
+
+    def _trained(self, dataset: RankingDataset) -> tuple[NDArray[Any], dict[str, Any]]:
+        """The scores of an SVM-rank trained on a fraction of the labels, and what it was trained on."""
+        from cldrank.methods.svm_rank import SVMRank
+        from cldrank.models import Run
+
+        chosen: dict[str, Any] = {} if self.fraction is None else {"fraction": self.fraction}
+        with working("training the production ranker …"):
+            method = SVMRank(run=Run(seed=self.seed), **chosen).fit(dataset)
+        if self.save_production is not None:
+            method.ranker_.save(self.save_production)
+            say(f"the production ranker: {self.save_production}")
+        origin = {"kind": "svm", "rows": method.n_rows_, "pairs": method.n_pairs_}
+        return method.predict(dataset), {**origin, **method.ranker_.provenance.parameters}
 
 
 # -- click models and policies -------------------------------------------------------------------------------------
@@ -127,7 +151,7 @@ def _parts() -> dict[str, dict[str, type[SimulationPart]]]:
     from cldrank.clicks.simulate.click_models import MODELS
     from cldrank.clicks.simulate.policies import POLICIES
 
-    return {"model": {one.name: one for one in MODELS}, "policy": {one.name: one for one in POLICIES}}
+    return {"click_model": {kind.name: kind for kind in MODELS}, "policy": {kind.name: kind for kind in POLICIES}}
 
 
 def _choice(name: str) -> Parameter:
@@ -136,39 +160,15 @@ def _choice(name: str) -> Parameter:
 
 
 def derived_options() -> list[Option]:
-    """--model and --policy, with an option for each of their parameters."""
-    found = []
+    """--click-model and --policy, with an option for each of their parameters."""
+    every = []
     for name, kinds in _parts().items():
         panel = _PANELS[name]
-        found += [option_of(_choice(name), panel, metavar=name.upper()), *options_of(kinds, panel)]
-    return found
-
-
-def _chosen(name: str, word: str | None, settings: dict[str, Any]) -> Any:
-    """The click model or the policy that was chosen, with the parameters that were given."""
-    one = _choice(name)
-    kind = one.default if word is None else one.parse(word)
-    return built(_parts()[name], kind, settings, said=f"--{name} {kind}")
+        every += [option_of(_choice(name), panel, metavar="NAME"), *options_of(kinds, panel)]
+    return every
 
 
 # -- drawing and showing -------------------------------------------------------------------------------------------
-
-
-def _segment(given: str | None, log: Path | None, out: Path | None) -> tuple[str, str] | None:
-    """The column that names the segment of a log, and the segment."""
-    if given is None:
-        return None
-    column, _, value = given.partition("=")
-    if not column or not value:
-        raise UsageError(f"--segment {given} is not of the form COLUMN=VALUE, such as device=phone.")
-    if log is None:
-        raise UsageError(f"--segment {given} is a column of a raw log; name one with --log.")
-    if out is not None:
-        raise UsageError(
-            f"--segment {given} marks the log, and the cells of --out would carry no segment; leave --out out, and "
-            f"make them with `cldrank clicks aggregate {log} --segment {column} --out {out}`."
-        )
-    return column, value
 
 
 def _run(
@@ -194,12 +194,12 @@ def _run(
                 for values in (cells.impressions, cells.clicks)
             ]
         else:
-            found = simulation.save_log(
+            saved = simulation.save_log(
                 log, sessions, seed=seed, count=out is not None, segment=segment, progress=report
             )
-            counts = [found.impressions, found.clicks]
+            counts = [saved.impressions, saved.clicks]
             result |= {"log": str(log), "log_truth": _path(save_truth(truth, log))}
-            cells = found.cells  # type: ignore[assignment]  # None only if nobody asked for them
+            cells = saved.cells  # type: ignore[assignment]  # None only if nobody asked for them
     if out is not None:
         cells.save(out)
         result |= {"out": str(out), "out_truth": _path(save_truth(truth, out)), "cells": cells.n_cells}
@@ -248,19 +248,6 @@ def _origin(simulation: Simulation) -> str:
     return f"{origin['kind']} {origin['source']}"
 
 
-def _check_production(production: str, fraction: float | None, save_production: Path | None) -> None:
-    if production == "svm":
-        return
-    for option, value in (("--fraction", fraction), ("--save-production", save_production)):
-        if value is not None:
-            raise UsageError(f"{option} is for --production svm; {production} is used as it is.")
-    if not production.startswith("column:") and not Path(production).exists():
-        raise UsageError(
-            f"--production {production}: there is no such ranker folder or score file; "
-            "say svm, column:NAME, a folder or a file."
-        )
-
-
 def _production(production: str, dataset: RankingDataset) -> tuple[NDArray[Any], dict[str, Any]]:
     """The score of each row, and where it comes from."""
     kind, _, name = production.partition(":")
@@ -277,23 +264,6 @@ def _production(production: str, dataset: RankingDataset) -> tuple[NDArray[Any],
     from cldrank.data.scores import load_scores
 
     return load_scores(production, dataset), {"kind": "scores", "source": production}
-
-
-def _trained(
-    dataset: RankingDataset, fraction: float | None, save_production: Path | None, seed: int
-) -> tuple[NDArray[Any], dict[str, Any]]:
-    """The scores of an SVM-rank trained on a fraction of the labels, and what it was trained on."""
-    from cldrank.methods.svm_rank import SVMRank
-    from cldrank.models import Run
-
-    chosen: dict[str, Any] = {} if fraction is None else {"fraction": fraction}
-    with working("training the production ranker …"):
-        method = SVMRank(run=Run(seed=seed), **chosen).fit(dataset)
-    if save_production is not None:
-        method.ranker_.save(save_production)
-        say(f"the production ranker: {save_production}")
-    origin = {"kind": "svm", "rows": method.n_rows_, "pairs": method.n_pairs_}
-    return method.predict(dataset), {**origin, **method.ranker_.provenance.parameters}
 
 
 def _number(text: str) -> float:

@@ -6,26 +6,29 @@ import os
 import shlex
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from cldrank.cli import methods, options
-from cldrank.cli.learning_task import LearningTask
-from cldrank.cli.option_names import as_options
+from cldrank.cli import options
+from cldrank.cli.commands import declared, option
+from cldrank.cli.methods import corrects_if_asked, method_commands
+from cldrank.cli.option_names import as_options, dashed
 from cldrank.cli.output import console, counting, print_error, print_json, print_line, print_warning, say, working
 from cldrank.errors import CldrankError, CldrankWarning, UsageError, hearing_warnings
 from cldrank.wording import count, some
 
 if TYPE_CHECKING:
     from cldrank.clicks.holding_out import HeldOut
+    from cldrank.clicks.table import ClickTable
     from cldrank.data.dataset import RankingDataset
     from cldrank.methods import Method
     from cldrank.models import Epoch
+    from cldrank.propensity.segment_propensities import Curve
     from cldrank.rankers import Ranker
     from cldrank.safety import Safe
 
@@ -36,59 +39,77 @@ _NO_COMPARISON = (
     "`cldrank tune METHOD --trials 1` judges all by the same held-out clicks, `cldrank evaluate` by labels."
 )
 
-HoldOut = Annotated[
-    float | None,
-    options.spelled(
-        "--hold-out SHARE",
-        "Keep this share of the queries, by hashes of their ids, out of training, to judge the ranker on them.",
-        show_default=False,
-    ),
-]
 
-IsSafe = Annotated[
-    bool,
-    options.spelled(
-        "--safe",
-        "Depart from production only as far as the clicks on other queries support.",
-    ),
-]
-SafeMargin = Annotated[
-    float | None,
-    options.spelled(
-        "--safe-margin SHARE",
-        "With --safe: the share of production's DCG that may be lost. [default: 0.01]",
-        show_default=False,
-    ),
-]
-ProductionFeature = Annotated[
-    str | None,
-    options.spelled(
-        "--production-feature NAME",
-        "With --safe: the feature that is production's score, if there is one.",
-        show_default=False,
-    ),
-]
+@declared
+class LearningTask(options.Sources, options.JsonOutput):
+    """A method, and where to find what it learns from."""
+
+    context: typer.Context
+    hold_out: float | None = option(
+        "SHARE", "Keep this share of the queries, by hashes of their ids, out of training, to judge the ranker on them."
+    )
+
+    def check_evidence(self, method: Method, *, judges: bool) -> None:
+        """Refuse a method without what it needs before anything is read; `judges`: clicks judge rankers as well."""
+        from cldrank.methods.needs import uses_clicks, uses_curve
+
+        name, needs = method.name, method.required
+        if not uses_clicks(needs):
+            return
+        if not self.clicks:
+            raise UsageError(f"{name} learns from clicks; name them with --clicks.")
+        corrects = uses_curve(needs)
+        if self.propensity is None and (corrects or judges):
+            purpose = "" if corrects else " to judge by held-out clicks"
+            trust = " (with --method trust-bias, it corrects for trust as well)" if needs == "trust" else ""
+            raise UsageError(
+                f"{name} needs the propensities of positions{purpose}; name them with --propensity: power:1.0, say, or "
+                f"a file that `cldrank propensity estimate` wrote{trust}."
+            )
+        if self.propensity is not None and not corrects and not judges:
+            hint = "--position-correction or --safe" if corrects_if_asked(type(method)) else "--safe"
+            raise UsageError(f"{name} does not use propensities; leave --propensity out, or say {hint}.")
+
+    def read(self, method: Method) -> tuple[RankingDataset, ClickTable | None, Curve | None]:
+        """The dataset, the clicks on it, and the propensities (or slopes and bases) of their positions."""
+        dataset = self.load(self.features)
+        if not self.clicks:
+            return dataset, None, None
+        table = self.clicks_on(dataset)
+        return dataset, table, self.usable_curve(method, table)
+
+    def usable_curve(self, method: Method, table: ClickTable) -> Curve | None:
+        """The propensities, if the method can use them."""
+        from cldrank.propensity import AffineClicks
+
+        curve = self.curve_for(table)
+        if isinstance(curve, AffineClicks) and method.required != "trust":
+            raise UsageError(
+                f"{self.propensity} holds slopes and bases, not propensities; train affine-ips, say, with it."
+            )
+        return curve
+
+    def judged(self, ranker: Path) -> str:
+        """How a ranker that was trained with `--hold-out` is judged, as the end of a sentence."""
+        if not self.clicks:
+            return "the ranker remembers which it was trained on"
+        words = ["cldrank", "compare", str(ranker), "production"]
+        lists = ("features", "column", "groups", "clicks", "log_column")
+        for name in (*lists, "n_features", "missing", "depth", "last", "until"):
+            given = getattr(self, name)
+            values = [] if given is None else given if name in lists else [given]
+            words += [word for value in values for word in (dashed(name), str(value))]
+        return f"judge the ranker on them with `{shlex.join([*words, '--propensity', self.propensity or 'FILE'])}`"
+
+    def save(self, ranker: Ranker, folder: Path, said: Iterable[str]) -> None:
+        """Save a ranker with the command that trains it again, and the warnings of its fit."""
+        command = command_words(self.context)
+        origin = ranker.provenance.documented(said, command=command, held_out=self.hold_out)
+        ranker.with_provenance(origin).save(folder)
 
 
-def train(
-    chosen: LearningTask,
-    *,
-    out: Annotated[Path, options.spelled("--out -o FOLDER", "Where to save the ranker.", show_default=False)],
-    context: typer.Context,
-    hold_out: HoldOut = None,
-    engine: options.Engine = "local",
-    master: options.Master = "local[*]",
-    safe: IsSafe = False,
-    safe_margin: SafeMargin = None,
-    production_feature: ProductionFeature = None,
-    summary: Annotated[
-        bool,
-        options.spelled(
-            "--summary", "Print the fit: coefficients with standard errors, epochs, or the importance of features."
-        ),
-    ] = False,
-    as_json: options.Json = False,
-) -> None:
+@declared
+class TrainCommand(LearningTask, options.ComputePlace):
     """Train a ranker and save it.
 
     Example: `cldrank train cld --features train.parquet --clicks cells.parquet --propensity power:1.0 --out ranker/`
@@ -107,80 +128,85 @@ def train(
     Ctrl-C while a network or trees are trained saves the best ranker so far. With `torchrun -m cldrank train …` several
     processes train a network together.
     """
-    from cldrank.rankers import check_replaceable
 
-    method = chosen.method
-    kept = _kept_near(method, safe, safe_margin, production_feature)
-    chosen.check(safe=safe)
-    method.check()
-    if engine == "spark":
-        _check_for_spark(method, safe)
-    options.check_ranker_folder(out)
-    check_replaceable(out)
-    with hearing_warnings() as heard, options.place(engine, master) as session:
-        dataset, held, warned = _learn(chosen, kept, hold_out, session, bar=not as_json and _leads())
-    if not _leads():
-        return
-    said = [as_options(str(one)) for one in heard]
-    ranker = (kept or method).ranker_
-    origin = ranker.provenance.documented(said, command=command_words(context), held_out=hold_out)
-    ranker.with_provenance(origin).save(out)
-    facts = {**_facts(method, dataset), "hold_out": None if held is None else held.as_dict()}
-    facts["safety"] = None if kept is None else asdict(kept.safety_)
-    if as_json:
-        more = {"summary": method.summary()} if summary else {}
-        print_json({"method": method.name, "ranker": str(out), **facts, "warnings": warned, **more})
-    else:
-        _print(method, ranker, facts, warned, summary, out)
+    method: Any  # a Method, whose class is imported late
+    out: Path = option("-o FOLDER", "Where to save the ranker.", ...)
+    safe: bool = option("", "Depart from production only as far as the clicks on other queries support.", False)
+    safe_margin: float | None = option("SHARE", "With --safe: the share of production's DCG to lose. [default: 0.01]")
+    production_feature: str | None = option("NAME", "With --safe: the feature that is production's score, if any.")
+    summary: bool = option("", "Print the fit: coefficients with standard errors, epochs, or importance.", False)
+
+    def run(self) -> None:
+        """Check, read, fit, save, and print."""
+        from cldrank.rankers import check_replaceable
+
+        method = self.method
+        kept = self._kept_near()
+        self.check_evidence(method, judges=self.safe)
+        method.check()
+        if self.safe and self.engine == "spark":
+            raise UsageError("--safe judges blends by features on this machine; leave it or --engine spark out.")
+        options.check_ranker_folder(self.out)
+        check_replaceable(self.out)
+        with hearing_warnings() as heard, self.session() as session:
+            dataset, held, warned = self._learn(kept, session)
+        if not _leads():
+            return
+        ranker = (kept or method).ranker_
+        self.save(ranker, self.out, [as_options(str(warning)) for warning in heard])
+        facts = {**_facts(method, dataset), "hold_out": None if held is None else held.as_dict()}
+        facts["safety"] = None if kept is None else asdict(kept.safety_)
+        if self.as_json:
+            more = {"summary": method.summary()} if self.summary else {}
+            print_json({"method": method.name, "ranker": str(self.out), **facts, "warnings": warned, **more})
+        else:
+            _print(method, ranker, facts, warned, self.summary, self.out)
+            if held is not None:
+                print_line(f"{held}; {self.judged(self.out)}")
+        if facts["status"] == "interrupted":
+            _say_how_to_continue(facts, _step(method), self.out, method.run.checkpoint)
+            raise typer.Exit(_INTERRUPTED)
+
+    def _kept_near(self) -> Safe | None:
+        """The method as `--safe` trains it; None without."""
+        from cldrank.arguments import check_number
+        from cldrank.safety import Safe
+
+        margin, feature = self.safe_margin, self.production_feature
+        if not self.safe:
+            if margin is not None or feature is not None:
+                alone = "--production-feature" if margin is None else "--safe-margin"
+                raise UsageError(f"{alone} is for --safe, which keeps the ranker near production; say --safe, too.")
+            return None
+        known = {} if margin is None else {"margin": check_number("safe_margin", margin, least=0, below=1)}
+        return Safe(self.method, production=feature, **known)
+
+    def _learn(self, kept: Safe | None, session: Any) -> tuple[RankingDataset, HeldOut | None, list[str]]:
+        """Fit the method; the data that it learned from, what was held out of them, and its warnings."""
+        from cldrank.arguments import check_number
+        from cldrank.clicks.holding_out import HeldOut
+
+        if self.hold_out is not None:
+            check_number("hold_out", self.hold_out, above=0, below=1)
+        dataset, table, rho = self.read(self.method) if session is None else self._read_on_spark(session)
+        held = None if self.hold_out is None else HeldOut.of(dataset, table, self.hold_out)
         if held is not None:
-            print_line(f"{held}; {chosen.judging(out)}")
-    if facts["status"] == "interrupted":
-        _say_how_to_continue(facts, _step(method), out, method.run.checkpoint)
-        raise typer.Exit(_INTERRUPTED)
+            dataset, table = held.others
+        with _showing(self.method, not self.as_json and _leads()), _together():
+            return dataset, held, _fit(kept or self.method, dataset, table, rho)
+
+    def _read_on_spark(self, session: Any) -> tuple[RankingDataset, ClickTable, Curve | None]:
+        """What `read` reads, with features that stay on Spark; the dataset is that of the candidates shown."""
+        from cldrank.spark import SparkDataset
+
+        dataset = SparkDataset.read(session, self.features, self.spark_columns())
+        table = self.clicks_on(None, session)
+        with working("joining clicks with features …"):
+            shown, known = dataset.shown(table)
+        return shown, known, self.usable_curve(self.method, known)
 
 
 # -- training ------------------------------------------------------------------------------------------------------
-
-
-def _kept_near(method: Method, safe: bool, margin: float | None, feature: str | None) -> Safe | None:
-    """The method as `--safe` trains it; None without."""
-    if not safe:
-        given = {"--safe-margin": margin, "--production-feature": feature}
-        alone = next((name for name, value in given.items() if value is not None), None)
-        if alone is not None:
-            raise UsageError(f"{alone} is for --safe, which keeps the ranker near production; say --safe, too.")
-        return None
-    from cldrank.arguments import check_number
-    from cldrank.safety import Safe
-
-    known: dict[str, Any] = {"production": feature}
-    if margin is not None:
-        known["margin"] = check_number("safe_margin", margin, least=0, below=1)
-    return Safe(method, **known)
-
-
-def _check_for_spark(method: Method, safe: bool) -> None:
-    """Refuse early what cannot be learned on Spark."""
-    method.check_remote()
-    if safe:
-        raise UsageError("--safe judges blends by features on this machine; leave it or --engine spark out.")
-
-
-def _learn(
-    chosen: LearningTask, kept: Safe | None, hold_out: float | None, session: Any, *, bar: bool
-) -> tuple[RankingDataset, HeldOut | None, list[str]]:
-    """Fit the method; the data that it learned from, what was held out of them, and its warnings."""
-    from cldrank.arguments import check_number
-    from cldrank.clicks.holding_out import HeldOut
-
-    if hold_out is not None:
-        check_number("hold_out", hold_out, above=0, below=1)
-    dataset, table, rho = chosen.read() if session is None else chosen.read_on_spark(session)
-    held = None if hold_out is None else HeldOut.of(dataset, table, hold_out)
-    if held is not None:
-        dataset, table = held.others
-    with _showing(chosen.method, bar), _together():
-        return dataset, held, _fit(kept or chosen.method, dataset, table, rho)
 
 
 def _fit(method: Method | Safe, dataset: RankingDataset, table: Any, rho: Any) -> list[str]:
@@ -202,7 +228,7 @@ def _fit(method: Method | Safe, dataset: RankingDataset, table: Any, rho: Any) -
 
 def _said(caught: list[warnings.WarningMessage]) -> list[str]:
     """Our own warnings, as the shell says them."""
-    return [as_options(str(one.message)) for one in caught if isinstance(one.message, CldrankWarning)]
+    return [as_options(str(warning.message)) for warning in caught if isinstance(warning.message, CldrankWarning)]
 
 
 @contextmanager
@@ -251,17 +277,17 @@ def command_words(context: typer.Context) -> str:
     words = ["cldrank", *context.command_path.split()[1:]]
     if "RANK" in os.environ:
         words[:1] = ["torchrun", f"--nproc-per-node={os.environ.get('WORLD_SIZE', '1')}", "-m", "cldrank"]
-    for one in context.command.params:
-        given = context.params.get(one.name or "")
-        source = context.get_parameter_source(one.name or "")
-        if source is None or source.name != "COMMANDLINE" or one.name in _UNDECIDING:
+    for parameter in context.command.params:
+        given = context.params.get(parameter.name or "")
+        source = context.get_parameter_source(parameter.name or "")
+        if source is None or source.name != "COMMANDLINE" or parameter.name in _UNDECIDING:
             continue
-        if one.param_type_name == "argument":
+        if parameter.param_type_name == "argument":
             words.append(str(given))
             continue
-        name = next(spelled for spelled in one.opts if spelled.startswith("--"))
+        name = next(spelled for spelled in parameter.opts if spelled.startswith("--"))
         if isinstance(given, bool):
-            words.append(name if given else one.secondary_opts[0])
+            words.append(name if given else parameter.secondary_opts[0])
             continue
         for value in given if isinstance(given, list | tuple) else [given]:
             words += [name, str(value)]
@@ -344,4 +370,4 @@ def _facts(method: Method, dataset: RankingDataset) -> dict[str, Any]:
     }
 
 
-app = methods.group(train, may_judge=True)
+app = method_commands(TrainCommand)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from cldrank.cli import options
-from cldrank.cli.learning_task import LearningTask, Sources
+from cldrank.cli.commands import argument, declared, option
 from cldrank.cli.output import console, counting, new_table, print_error, print_json, print_line, print_title, say
-from cldrank.cli.train import HoldOut, command_words
+from cldrank.cli.train import LearningTask
 from cldrank.errors import UsageError, hearing_warnings
 from cldrank.files import save_json
 
@@ -26,47 +26,8 @@ if TYPE_CHECKING:
 _OF_ONE_FIT = ("checkpoint", "resume", "tensorboard", "warm_start", "seed")
 
 
-def tune(
-    method: Annotated[str, typer.Argument(metavar="METHOD", help="Such as cld, ips: see `cldrank train`.")],
-    sources: Sources,
-    *,
-    context: typer.Context,
-    out: Annotated[
-        Path,
-        options.spelled(
-            "--out -o FOLDER", "For the trials and the best ranker. The same command continues.", show_default=False
-        ),
-    ],
-    model: Annotated[str | None, options.spelled("--model NAME", "The model to fit, as for `cldrank train`.")] = None,
-    ranges: Annotated[
-        list[str] | None,
-        options.spelled(
-            "--range NAME=LOW:HIGH",
-            "Try numbers: gamma=0.05:0.3, or by ratio, l2=1e-3:1e-2:log. Repeat it.",
-        ),
-    ] = None,
-    values: Annotated[
-        list[str] | None,
-        options.spelled("--set NAME=VALUES", "Try these: dropout=0,0.2; or fix one: epochs=20. Repeat it."),
-    ] = None,
-    trials: Annotated[int, options.spelled("--trials INTEGER", "In all, with those in the folder.")] = 30,
-    jobs: Annotated[int, options.spelled("--jobs -j INTEGER", "Processes that run trials.")] = 1,
-    timeout: Annotated[float | None, options.spelled("--timeout SECONDS", "Start no trial after this time.")] = None,
-    seed: Annotated[int, options.spelled("--seed INTEGER", "The same seed gives the same result.")] = 0,
-    hold_out: HoldOut = None,
-    validation: Annotated[
-        float, options.spelled("--validation SHARE", "Of the other queries, those whose clicks judge trials.")
-    ] = 0.2,
-    labelled: Annotated[
-        list[str] | None,
-        options.spelled("--labelled FILE", "Candidates whose labels judge trials, instead of clicks."),
-    ] = None,
-    measure: Annotated[
-        str | None, options.spelled("--measure -m MEASURE", "With --labelled. [default: nDCG@10]")
-    ] = None,
-    reading: options.Reading,
-    as_json: options.Json = False,
-) -> None:
+@declared
+class TuneCommand(LearningTask):
     """Choose the parameters of a method, without labels, and train with the best.
 
     Example: `cldrank tune cld-pair -f train.parquet -c cells.parquet -p power:1.0 --range l2=1e-4:1e-2:log -o tuned/`
@@ -75,74 +36,109 @@ def tune(
     clicks cannot show selection bias, as only shown candidates have any. What is neither in a range nor set is tried in
     the paper's ranges, or left at its default.
     """
-    configured, space = _chosen(method, model, seed, ranges, values)
-    chosen = LearningTask(method=configured, reading=reading, **vars(sources))
-    _check_judge(chosen, labelled, measure)
-    chosen.check(judges=not labelled)
-    configured.check()
-    options.check_folder(out)
-    dataset, table, rho = chosen.read()
-    from cldrank.tuning import tune as run
 
-    with hearing_warnings() as heard, _interruptible(out), _showing(trials, not as_json) as report:
-        tuned = run(
-            configured,
-            dataset,
-            table,
-            rho,
-            space,
-            trials=trials,
-            seed=seed,
-            folder=out,
-            jobs=jobs,
-            timeout=timeout,
-            hold_out=hold_out,
-            validation=validation,
-            labelled=reading.load(labelled) if labelled else None,
-            measure=measure or "nDCG@10",
-            on_trial=report,
-        )
-    ranker = tuned.estimator.ranker_
-    origin = ranker.provenance.documented(map(str, heard), command=command_words(context), held_out=hold_out)
-    ranker.with_provenance(origin).save(out / "ranker")
-    facts = {"method": method, "estimator": " ".join(repr(tuned.estimator).split()), "ranker": str(out / "ranker")}
-    result = {**facts, "data": dataset.name, "synthetic": dataset.synthetic, "seed": seed, **tuned.as_dict()}
-    save_json(out / "tuned.json", result)
-    if as_json:
-        print_json(result)
-        return
-    _print(tuned, out)
-    if tuned.held_out is not None:
-        print_line(f"{tuned.held_out}; {chosen.judging(out / 'ranker')}")
+    method: str = argument("METHOD", "Such as cld, ips: see `cldrank train`.")
+    out: Path = option("-o FOLDER", "For the trials and the best ranker. The same command continues.", ...)
+    model: str | None = option("NAME", "The model to fit, as for `cldrank train`.")
+    ranges: list[str] | None = option(
+        "--range NAME=LOW:HIGH", "Try numbers: gamma=0.05:0.3, or by ratio, l2=1e-3:1e-2:log. Repeat it."
+    )
+    values: list[str] | None = option(
+        "--set NAME=VALUES", "Try these: dropout=0,0.2; or fix one: epochs=20. Repeat it."
+    )
+    trials: int = option("INTEGER", "In all, with those in the folder.", 30)
+    jobs: int = option("-j INTEGER", "Processes that run trials.", 1)
+    timeout: float | None = option("SECONDS", "Start no trial after this time.")
+    seed: int = option("INTEGER", "The same seed gives the same result.", 0)
+    judge_share: float = option("SHARE", "Of the other queries, those whose clicks judge trials.", 0.2)
+    labelled: list[str] | None = option("FILE", "Candidates whose labels judge trials, instead of clicks.")
+    measure: str | None = option("-m MEASURE", "With --labelled. [default: nDCG@10]")
 
+    def run(self) -> None:
+        """Run trials, and save the best ranker with the record of all."""
+        from cldrank.tuning import tune
 
-def _chosen(
-    name: str, model: str | None, seed: int, ranges: list[str] | None, values: list[str] | None
-) -> tuple[Method, dict[str, Values]]:
-    """The method with what is set, and what is to be tried."""
-    from cldrank.methods.registry import configured, method_named
-    from cldrank.tuning.space import default_space, parse_values
+        method, space = self._space()
+        self._check_judge(method)
+        self.check_evidence(method, judges=not self.labelled)
+        method.check()
+        options.check_folder(self.out)
+        dataset, table, rho = self.read(method)
+        with hearing_warnings() as heard, _interruptible(self.out), self._showing() as report:
+            tuned = tune(
+                method,
+                dataset,
+                table,
+                rho,
+                space,
+                trials=self.trials,
+                seed=self.seed,
+                folder=self.out,
+                jobs=self.jobs,
+                timeout=self.timeout,
+                hold_out=self.hold_out,
+                validation=self.judge_share,
+                labelled=self.load(self.labelled) if self.labelled else None,
+                measure=self.measure or "nDCG@10",
+                on_trial=report,
+            )
+        folder = self.out / "ranker"
+        self.save(tuned.estimator.ranker_, folder, map(str, heard))
+        facts = {"method": self.method, "estimator": " ".join(repr(tuned.estimator).split()), "ranker": str(folder)}
+        known = {"data": dataset.name, "synthetic": dataset.synthetic, "seed": self.seed}
+        result = {**facts, **known, **tuned.as_dict()}
+        save_json(self.out / "tuned.json", result)
+        if self.as_json:
+            print_json(result)
+            return
+        _print(tuned, folder)
+        if tuned.held_out is not None:
+            print_line(f"{tuned.held_out}; {self.judged(folder)}")
 
-    kind = method_named(name)
-    fixed: dict[str, Any] = {"model": model, "seed": seed}
-    tried: dict[str, Values] = {}
-    for option, text in [*(("--range", text) for text in ranges or ()), *(("--set", text) for text in values or ())]:
-        key, _, rest = text.partition("=")
-        if not rest or (option == "--range" and ":" not in rest):
-            wanted = "l2=1e-3:1e-2:log" if option == "--range" else "dropout=0,0.2"
-            raise UsageError(f"{option} {text} does not say what to try; write {option} {wanted}, say.")
-        if key in fixed or key in tried:
-            raise UsageError(f"{key} is named twice; separate its values by commas: --set {key}=1,2.")
-        parameter = _parameter(configured(kind, {"model": model}), key)
-        if option == "--set" and ("," not in rest or any(hasattr(one, "__origin__") for one in parameter.kinds)):
-            fixed[key] = parameter.parse(rest)
-        else:
-            tried[key] = parse_values(parameter, rest)
-    method = configured(kind, fixed)
-    space = {key: usual for key, usual in default_space(method).items() if key not in fixed} | tried
-    if not space:
-        raise UsageError("there is nothing to try; name a parameter: --range NAME=LOW:HIGH, or --set NAME=VALUES.")
-    return method, space
+    def _space(self) -> tuple[Method, dict[str, Values]]:
+        """The method with what is set, and what is to be tried."""
+        from cldrank.methods.registry import configured, method_named
+        from cldrank.tuning.space import default_space, parse_values
+
+        kind = method_named(self.method)
+        fixed: dict[str, Any] = {"model": self.model, "seed": self.seed}
+        tried: dict[str, Values] = {}
+        given = {"--range": self.ranges, "--set": self.values}
+        for spelled, text in ((name, text) for name, texts in given.items() for text in texts or ()):
+            key, _, rest = text.partition("=")
+            if not rest or (spelled == "--range" and ":" not in rest):
+                wanted = "l2=1e-3:1e-2:log" if spelled == "--range" else "dropout=0,0.2"
+                raise UsageError(f"{spelled} {text} does not say what to try; write {spelled} {wanted}, say.")
+            if key in fixed or key in tried:
+                raise UsageError(f"{key} is named twice; separate its values by commas: --set {key}=1,2.")
+            parameter = _parameter(configured(kind, {"model": self.model}), key)
+            if spelled == "--set" and ("," not in rest or any(hasattr(kind, "__origin__") for kind in parameter.kinds)):
+                fixed[key] = parameter.parse(rest)
+            else:
+                tried[key] = parse_values(parameter, rest)
+        method = configured(kind, fixed)
+        space = {key: usual for key, usual in default_space(method).items() if key not in fixed} | tried
+        if not space:
+            raise UsageError("there is nothing to try; name a parameter: --range NAME=LOW:HIGH, or --set NAME=VALUES.")
+        return method, space
+
+    def _check_judge(self, method: Method) -> None:
+        """Refuse what does not fit together before anything is read."""
+        if self.measure is not None and not self.labelled:
+            raise UsageError("--measure is for labels; name candidates that have some with --labelled.")
+        if method.needs == "labels" and (self.clicks or not self.labelled):
+            raise UsageError(
+                f"{method.name} learns from labels, not from clicks; tune it without --clicks, and with --labelled."
+            )
+
+    @contextmanager
+    def _showing(self) -> Iterator[Report | None]:
+        with counting("tuning", self.trials, shown=not self.as_json) as count:
+
+            def report(finished: int, best: float | None) -> None:
+                count(finished, "tuning" if best is None else f"tuning, best {best:.4f}")  # type: ignore[misc]
+
+            yield report if count else None
 
 
 def _parameter(method: Method, name: str) -> Parameter:
@@ -158,16 +154,6 @@ def _parameter(method: Method, name: str) -> Parameter:
     return known[name]
 
 
-def _check_judge(chosen: LearningTask, labelled: list[str] | None, measure: str | None) -> None:
-    """Refuse what does not fit together before anything is read."""
-    if measure is not None and not labelled:
-        raise UsageError("--measure is for labels; name candidates that have some with --labelled.")
-    if chosen.method.needs == "labels" and (chosen.clicks or not labelled):
-        raise UsageError(
-            f"{chosen.method.name} learns from labels, not from clicks; tune it without --clicks, and with --labelled."
-        )
-
-
 @contextmanager
 def _interruptible(out: Path) -> Iterator[None]:
     try:
@@ -177,17 +163,7 @@ def _interruptible(out: Path) -> Iterator[None]:
         raise typer.Exit(130) from None
 
 
-@contextmanager
-def _showing(trials: int, shown: bool) -> Iterator[Report | None]:
-    with counting("tuning", trials, shown=shown) as count:
-
-        def report(finished: int, best: float | None) -> None:
-            count(finished, "tuning" if best is None else f"tuning, best {best:.4f}")  # type: ignore[misc]
-
-        yield report if count else None
-
-
-def _print(tuned: Tuned, out: Path) -> None:
+def _print(tuned: Tuned, folder: Path) -> None:
     states = [trial.state for trial in tuned.trials]
     print_title(
         f"{len(states)} trials: {states.count('completed')} completed, {states.count('pruned')} given up early, "
@@ -213,7 +189,7 @@ def _print(tuned: Tuned, out: Path) -> None:
             f"note: only shown candidates have clicks, so these hardly determine {blind[0]}, which decides how those "
             "that were not shown are ranked."
         )
-    console.print(f"the ranker with these parameters: {out / 'ranker'}", markup=False)
+    console.print(f"the ranker with these parameters: {folder}", markup=False)
 
 
 def _short(value: Any) -> str:

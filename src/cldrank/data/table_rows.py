@@ -183,7 +183,7 @@ def _feature_columns(part: TablePart, columns: ColumnNames | None) -> FeatureCol
         if not isinstance(column, str):
             raise UsageError(f"`columns` takes the name of one column for {role}, not {column!r}.")
     if not given and listed is None and {"position", "impressions", "clicks"} <= set(names):
-        raise part.refused("holds cells of a click log, not features; see `cldrank clicks show`.")
+        raise part.refused("holds cells of a click log, not features; see `cldrank show`.")
     roles = resolve_columns(names, given, _ROLES, str(part.where))  # type: ignore[arg-type]
     ids = roles["query_id"], roles.get("doc_id"), roles.get("label")
     there = f"there are {some(map(repr, names), most=8)}"

@@ -26,7 +26,8 @@ class Model(Value):
     name     on the command line and in experiment files
     label    in sentences
     needs    the package that it needs beyond cldrank's own, and the extra that brings it
-    unused   by way to fit, the parameters of model and run that it has no use for; any but the default is refused
+    unused   by way to fit, the parameters of method, model and run that it has no use for; of the last two, any but the
+             default is refused
     takes_missing   whether features may be missing
     remote_ways     the ways to fit that can do with features on a cluster
     why_cold        why it cannot start from an earlier ranker, as the end of a sentence

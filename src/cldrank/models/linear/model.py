@@ -36,7 +36,7 @@ class Linear(ScaledModel):
     why_cold = ": such a fit has nothing to start from"
     unused: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "fit_targets": ("fit_intercept", "max_steps", "tolerance", "device", "warm_start", *_OF_NETWORKS),
-        "fit_points": _OF_NETWORKS,
+        "fit_points": ("unshown_ratio", *_OF_NETWORKS),
         "fit_pairs": ("cluster", "fit_intercept", "max_steps", "tolerance", "block_rows"),
         "fit_stages": ("fit_intercept", "tolerance", "device", "warm_start", *_OF_NETWORKS),
     }

@@ -35,7 +35,9 @@ class Network(ScaledModel, ABC):
 
     label = "a network"
     needs = ("torch", "neural")
-    unused = dict.fromkeys(("fit_targets", "fit_points", "fit_pairs"), ("block_rows",))
+    unused = dict.fromkeys(("fit_targets", "fit_pairs"), ("block_rows",)) | {
+        "fit_points": ("block_rows", "likelihood", "relevance_features", "selection_features")
+    }
 
     epochs: int = parameter(default=12, about="passes over the queries", least=1)
     learning_rate: float = parameter(

@@ -1,0 +1,355 @@
+"""`cldrank show`: what a file or folder of any kind holds."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cldrank.cli import options
+from cldrank.cli.commands import argument, declared, option
+from cldrank.cli.output import (
+    add_row,
+    check_parquet_name,
+    console,
+    new_table,
+    print_json,
+    print_line,
+    print_title,
+    save_table,
+    say,
+    working,
+)
+from cldrank.errors import UsageError
+from cldrank.files import recover_folder
+from cldrank.wording import count, listed, some
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from cldrank.clicks.table import ClickTable
+    from cldrank.data.dataset import RankingDataset
+    from cldrank.propensity import AffineClicks, Propensities
+    from cldrank.rankers import Contributions
+
+_SHOWN = 20  # features of a table of contributions
+_USED = {  # the options that each kind has a use for
+    "cells": ("features", "last", "until"),
+    "curves": ("plot", "truth"),
+    "data": (),
+    "ranker": ("features", "out"),
+}
+_EVERY = ("features", "out", "plot", "truth", "last", "until")
+
+
+@declared
+class ShowCommand(options.CandidateReading, options.Window, options.JsonOutput):
+    """Show what a file holds: candidates with features, cells of clicks, propensities, or a ranker.
+
+    Example: `cldrank show train.txt`, `cldrank show cells.parquet`, `cldrank show ranker/`
+
+    Several files of propensities, and all segments, go into one chart.
+
+    Example: `cldrank show rho.json cells.parquet.json --plot both.svg`
+
+    With `--features`, how much each feature contributes to the scores of a ranker: linear, or boosted trees (SHAP
+    values).
+
+    Example: `cldrank show ranker/ --features test.parquet --out contributions.parquet`
+    """
+
+    paths: list[str] = argument("PATH", "Files, folders or patterns, or a known data set such as `mq2008:train`.")
+    features: list[str] | None = option(
+        "-f FILE", "Cells: the candidates to align them to. Rankers: those whose scores are explained."
+    )
+    out: Path | None = option("-o FILE", "Rankers: write the contributions to every score to this Parquet file.")
+    plot: Path | None = option("FILE", "Propensities: draw the curves into this SVG file.")
+    truth: list[str] | None = option(
+        "[SEGMENT=]FILE", "With --plot: the truth beside a simulated log, drawn as rings. Repeat it for segments."
+    )
+
+    def run(self) -> None:
+        """Recognise what is named by its content, and show it."""
+        kind = self._kind()
+        if kind == "ranker":
+            options.check_outside(self.out, Path(self.paths[0]))
+        options.check_outputs([self.out, self.plot], [*self.paths, *(self.features or [])])
+        unused = [name for name in _EVERY if getattr(self, name) and name not in _USED[kind]]
+        if unused and Path(self.paths[0]).exists():
+            raise UsageError(f"{some(self.paths)} holds {kind}, which --{unused[0]} is not for; leave it out.")
+        if kind in ("cells", "ranker") and len(self.paths) > 1:
+            raise UsageError(f"{listed(self.paths[:2])} are shown one at a time.")
+        getattr(self, f"_show_{kind}")()
+
+    def _kind(self) -> str:
+        from cldrank.clicks.cells_file import is_cells
+        from cldrank.clicks.days import DayFolder
+
+        path = Path(self.paths[0])
+        recover_folder(path)
+        if (path / "ranker.json").is_file():
+            return "ranker"
+        if is_cells(path) or DayFolder.is_one(path):
+            return "cells"
+        return "curves" if path.suffix == ".json" else "data"
+
+    def _show_data(self) -> None:
+        dataset = self.load(self.paths)
+        summary = data_summary(dataset)
+        if self.as_json:
+            print_json({"kind": "data", **summary})
+            return
+        print_line(repr(dataset))
+        print_line(
+            "candidates per query: least {least}, median {median:g}, most {most}".format(**summary["candidates"])
+        )
+        if summary["labels"]:
+            shares = ", ".join(f"{label}: {share:.1%}" for label, share in summary["labels"].items())
+            print_line(f"labels: {shares}; queries without a label above 0: {summary['queries_without_relevant']:,}")
+        print_line(f"features: {some(dataset.feature_names)}")
+        if summary["constant_features"]:
+            print_line(f"constant features: {some(summary['constant_features'])}")
+        if summary["missing"]:
+            print_line(f"missing values: {some(f'{name} ({share:.1%})' for name, share in summary['missing'].items())}")
+        if dataset.source_rows is not None:
+            say("The rows of some queries were scattered in the file; they have been brought together.")
+
+    def _show_cells(self) -> None:
+        from cldrank.clicks.table import ClickTable
+
+        table = ClickTable.read(self.paths[0], self.candidates(), **self.window())
+        summary = cells_summary(table)
+        if self.as_json:
+            print_json({"kind": "cells", "path": self.paths[0], **summary})
+            return
+        print_line(repr(table))
+        parts = {name: part["positions"] for name, part in summary.get("segments", {}).items()}
+        for name, positions in (parts or {"": summary["positions"]}).items():
+            if name:
+                print_title(name)
+            shown = new_table("position", "impressions", "clicks", "click rate")
+            for at in positions:
+                counts = (f"{at['impressions']:,}", f"{at['clicks']:,}", f"{at['click_rate']:.4f}")
+                shown.add_row(f"{at['position']}", *counts)
+            console.print(shown)
+
+    def _show_curves(self) -> None:
+        from cldrank.documents import render_terminal
+        from cldrank.propensity.affine_clicks import curve_of
+        from cldrank.propensity.curve_document import curve_document, save_chart
+
+        if self.truth and self.plot is None:
+            raise UsageError("--truth is drawn into the chart; name one with --plot.")
+        named = {name: curve for file in self.paths for name, curve in self._named_curves(file).items()}
+        if self.plot:
+            curves = {name: curve_of(curve) for name, curve in named.items()}
+            save_chart(curves, self.plot, truth=self._true_curves(list(curves)))
+        if self.as_json:
+            print_json({"kind": "curves", "curves": {name: curve_facts(curve) for name, curve in named.items()}})
+            return
+        for name, curve in named.items():
+            print_title(name)
+            render_terminal(curve_document(curve), console)
+        if self.plot:
+            print_line(f"wrote {self.plot}")
+
+    def _named_curves(self, file: str) -> dict[str, Propensities | AffineClicks]:
+        """The curve of a file, or those of its segments, which have names of their own if it is the only file."""
+        from cldrank.propensity import SegmentPropensities
+        from cldrank.propensity.curve_files import load_curve
+
+        curve = load_curve(file)
+        if isinstance(curve, SegmentPropensities):
+            return {name if len(self.paths) == 1 else f"{file}, {name}": rho for name, rho in curve.items()}
+        return {file: curve}
+
+    def _true_curves(self, names: Sequence[str]) -> dict[str, Propensities]:
+        """The true curves, by the name of the curve that each belongs to."""
+        from cldrank.propensity import Propensities
+
+        curves = {}
+        for text in self.truth or ():
+            segment, _, file = text.rpartition("=")
+            if not segment and len(names) > 1:
+                raise UsageError(f"--truth {text}: of which curve? Write {names[0]}={file}, say.")
+            curves[segment or names[0]] = Propensities.load(file)
+        return curves
+
+    def _show_ranker(self) -> None:
+        from cldrank.rankers import load_ranker
+
+        folder = Path(self.paths[0])
+        if self.features:
+            self._explain(folder, self.features)
+            return
+        if self.out is not None:
+            raise UsageError("--out is for contributions to scores; name candidates with --features.")
+        ranker = load_ranker(folder)
+        origin = ranker.provenance
+        if self.as_json:
+            names = list(ranker.feature_names)
+            print_json({"kind": "ranker", "path": self.paths[0], "features": names, "provenance": asdict(origin)})
+            return
+        print_line(f"{ranker!r}")
+        if origin.safety is not None:
+            print_line(str(origin.safety))
+        print_line(f"features: {some(ranker.feature_names)}")
+        if origin.command:
+            print_line(f"trained by: {origin.command}")
+        say(f"{folder / 'README.md'} says more; --features FILE shows what each feature contributes.")
+
+    def _explain(self, folder: Path, features: list[str]) -> None:
+        from cldrank.rankers import TreeRanker, load_ranker
+
+        if self.out is not None:
+            check_parquet_name(self.out)
+        ranker = load_ranker(folder)
+        dataset = self.load_for_ranker(ranker, folder, features)
+        with working("explaining …"):
+            contributions = ranker.explain(dataset)
+        gains = ranker.importance().ordered() if isinstance(ranker, TreeRanker) else []
+        if self.out is not None:
+            _save_contributions(contributions, dataset, self.out)
+        if self.as_json:
+            shares = {gain["feature"]: {"share_of_gain": gain["share"], "splits": gain["splits"]} for gain in gains}
+            rows = [{**row, **shares.get(row["feature"], {})} for row in contributions.ordered()]
+            facts = {"path": str(folder), "data": dataset.name, "rows": len(contributions), "features": rows}
+            print_json({"kind": "ranker", **facts})
+            return
+        print_title(f"{folder} on {dataset.name}, {len(contributions):,} rows")
+        _print_contributions(contributions, {gain["feature"]: gain["share"] for gain in gains})
+        if self.out is not None:
+            say(f"contributions to every score: {self.out}")
+
+
+# -- facts of each kind --------------------------------------------------------------------------------------------
+
+
+def data_summary(dataset: RankingDataset) -> dict[str, Any]:
+    """What candidates are like, for programs."""
+    import numpy as np
+
+    labels: dict[str, float] = {}
+    without = 0
+    if dataset.labels is not None:
+        values, counts = np.unique(dataset.labels, return_counts=True)
+        labels = {f"{value:g}": count / dataset.n_rows for value, count in zip(values, counts, strict=True)}
+        best = np.maximum.reduceat(dataset.labels, dataset.offsets[:-1])
+        without = int(np.count_nonzero(best <= 0))
+    low, high = (np.full(dataset.n_features, np.nan) for _ in range(2))  # missing values aside
+    missing = np.zeros(dataset.n_features, dtype=np.int64)
+    for part in dataset.blocks():
+        low, high = np.fmin(low, np.fmin.reduce(part.features)), np.fmax(high, np.fmax.reduce(part.features))
+        missing += np.isnan(part.features).sum(axis=0) if dataset.has_missing else 0
+    shares = missing / dataset.n_rows
+    return {
+        "name": dataset.name,
+        "synthetic": dataset.synthetic,
+        "queries": dataset.n_queries,
+        "rows": dataset.n_rows,
+        "features": dataset.n_features,
+        "candidates": {
+            "least": int(dataset.sizes.min()),
+            "median": float(np.median(dataset.sizes)),
+            "most": int(dataset.sizes.max()),
+        },
+        "labels": labels,
+        "queries_without_relevant": without,
+        "constant_features": [name for name, flat in zip(dataset.feature_names, low == high, strict=True) if flat],
+        "missing": {name: float(share) for name, share in zip(dataset.feature_names, shares, strict=True) if share},
+        "document_ids": dataset.doc_ids is not None,
+        "regrouped": dataset.source_rows is not None,
+    }
+
+
+def cells_summary(table: ClickTable) -> dict[str, Any]:
+    """Counts in all, by position, and by segment where there are any, for programs."""
+    summary = {
+        "queries": table.n_queries,
+        "queries_shown": int((table.query_impressions > 0).sum()),
+        "candidates": table.candidates.n_rows,
+        "candidates_shown": int(table.shown.sum()),
+        **cells_totals(table),
+        "sources": [source.name for source in table.sources],
+        "positions": _positions(table),
+    }
+    if table.has_segments:
+        summary["segments"] = {
+            name: {
+                "pages": int(part.query_impressions.sum()),
+                **cells_totals(part),
+                "positions": _positions(part),
+            }
+            for name, part in table.by_segment().items()
+        }
+    return summary
+
+
+def cells_totals(table: ClickTable) -> dict[str, int]:
+    """How many cells, impressions and clicks there are."""
+    counts = {"impressions": table.impressions, "clicks": table.clicks}
+    return {"cells": table.n_cells, **{name: int(values.sum()) for name, values in counts.items()}}
+
+
+def _positions(table: ClickTable) -> list[dict[str, Any]]:
+    import numpy as np
+
+    impressions = np.bincount(table.position, table.impressions, table.depth + 1)
+    clicks = np.bincount(table.position, table.clicks, table.depth + 1)
+    return [
+        {
+            "position": position,
+            "impressions": int(impressions[position]),
+            "clicks": int(clicks[position]),
+            "click_rate": clicks[position] / impressions[position],
+        }
+        for position in range(1, table.depth + 1)
+        if impressions[position]
+    ]
+
+
+def curve_facts(curve: Propensities | AffineClicks) -> dict[str, Any]:
+    """Positions with all that is known of them, the fit and the notes, for programs."""
+    from cldrank.propensity import AffineClicks
+
+    checks: dict[str, Any] = {}
+    columns: dict[str, Any]
+    if isinstance(curve, AffineClicks):
+        columns = {"slope": curve.slope, "base": curve.base}
+        for name in ("slope", "base") if curve.confidence is not None else ():
+            columns[f"{name}_low"], columns[f"{name}_high"] = curve.interval(name)
+    else:
+        columns = {"examined": curve.values, **{name: getattr(curve, name) for name in ("low", "high", "comparisons")}}
+        checks = {name: (check := getattr(curve, name)) and asdict(check) for name in ("goodness", "confounding")}
+    known = {name: column for name, column in columns.items() if column is not None}
+    positions = [
+        {"position": at + 1, **{name: float(column[at]) for name, column in known.items()}} for at in range(len(curve))
+    ]
+    described = {"origin": curve.origin, "confidence": curve.confidence, "positions": positions}
+    return {**described, **checks, "notes": list(curve.notes)}
+
+
+def _print_contributions(contributions: Contributions, shares: dict[str, float]) -> None:
+    table = new_table("feature", "mean |contribution|", "lowest", "highest", *(["share of gain"] if shares else []))
+    rows = contributions.ordered()
+    for row in rows[:_SHOWN]:
+        numbers = [f"{row[name]:.4g}" for name in ("mean", "lowest", "highest")]
+        add_row(table, row["feature"], *numbers, *([f"{shares[row['feature']]:.1%}"] if shares else []))
+    console.print(table)
+    rest = [row["mean"] for row in rows[_SHOWN:]]
+    if rest:
+        verb, nothing = "contributes" if len(rest) == 1 else "contribute", rest.count(0.0)
+        say(f"{count(len(rest), 'more feature')} {verb} less, {nothing:,} of them nothing; --json lists them.")
+
+
+def _save_contributions(contributions: Contributions, dataset: RankingDataset, path: Path) -> None:
+    """A row per candidate: its query, its document where there is one, base, score, and a column per feature."""
+    import pyarrow as pa
+
+    columns = {"query_id": pa.array(dataset.query_ids).take(pa.array(dataset.row_queries))}
+    if dataset.doc_ids is not None:
+        columns["doc_id"] = pa.array(dataset.doc_ids)
+    columns |= {"base": pa.array(contributions.base), "score": pa.array(contributions.scores)}
+    named = zip(contributions.feature_names, contributions.values.T, strict=True)
+    columns |= {f"feature {name}": pa.array(values) for name, values in named}
+    save_table(pa.table(columns), path)
