@@ -61,7 +61,7 @@ def nearly_collinear(given: Scene, spread: float, seed: int = 0) -> Scene:
 
 def objective(
     given: Scene,
-    form: Form | None,
+    form: Form,
     l2: float = 1e-3,
     *,
     method: Any = "standard",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cldrank.cli import log_options, options
 from cldrank.cli.option_names import columns_by, dashed
 from cldrank.cli.output import working
-from cldrank.errors import UsageError
+from cldrank.errors import CldrankWarning, UsageError, warn
 
 if TYPE_CHECKING:
     from cldrank.clicks.table import ClickTable
@@ -115,7 +115,7 @@ class LearningTask(Sources):
             )
         if self.propensity is not None and not corrects and not judges:
             hint = "--position-correction or --safe" if corrects_if_asked(type(self.method)) else "--safe"
-            raise UsageError(f"{name} does not use propensities; leave --propensity out, or say {hint}.")
+            warn(CldrankWarning(f"{name} does not use propensities; --propensity is left out. It is for {hint}."))
 
     def read(self) -> tuple[RankingDataset, ClickTable | None, Curve | None]:
         """The dataset, the clicks on it, and the propensities (or slopes and bases) of their positions."""

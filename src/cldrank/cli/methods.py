@@ -167,12 +167,12 @@ Settings = Mapping[str, tuple["Parameter", str]]
 
 def _settings(kind: type[Method], model: str | None) -> Settings:
     """What can be set of the method, the model and the run, by name, each with the title of its panel."""
-    from cldrank.methods.registry import configured, unused_settings
+    from cldrank.methods.registry import configured
     from cldrank.models import Run
     from cldrank.parameters import parameters
 
     fitted = type(configured(kind, {"model": model}).model)
-    unused = {"model", "run", *unused_settings(kind, fitted)}
+    unused = {"model", "run", *kind.unheeded(fitted)}
     found: dict[str, tuple[Parameter, str]] = {}
     for owner, panel in ((kind, "Method"), (fitted, f"Model: {fitted.name}"), (Run, "Run")):
         for name, one in parameters(owner).items():
@@ -195,7 +195,7 @@ def _explain(name: str, spelled: str, model: str | None) -> None:
     """Refuse an option that other methods or models have, and say why this one does not have it."""
     from cldrank.methods import methods
     from cldrank.methods.needs import uses_clicks
-    from cldrank.methods.registry import configured, unused_settings, usable_models
+    from cldrank.methods.registry import configured, usable_models
     from cldrank.models import Run, models
 
     kind, setting = methods()[name], _SHORT.get(spelled, spelled.lstrip("-").removeprefix("no-").replace("-", "_"))
@@ -203,11 +203,11 @@ def _explain(name: str, spelled: str, model: str | None) -> None:
         why = "does not use propensities" if uses_clicks(kind.needs) else "learns from labels, not from clicks"
         raise UsageError(f"{name} {why}; leave {spelled} out.")
     fitted = type(configured(kind, {"model": model}).model)
-    if _is_option(setting, Run, *models().values()):
+    if _is_option(setting, kind, Run, *models().values()):
         others = [
             other
             for other, one in usable_models(kind).items()
-            if _is_option(setting, Run, one) and setting not in unused_settings(kind, one)
+            if _is_option(setting, kind, Run, one) and setting not in kind.unheeded(one)
         ]
         if others and fitted.name not in others:
             if setting == "warm_start":

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import shlex
-import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -30,7 +28,7 @@ if TYPE_CHECKING:
     from cldrank.safety import Safe
 
 _INTERRUPTED = 130
-_UNDECIDING = ("out", "summary", "as_json", "checkpoint", "resume", "tensorboard", "cache", "jobs")
+_UNDECIDING = ("out", "summary", "as_json", "cache", "jobs")
 _NO_COMPARISON = (
     "note: {} chooses the {}; each method has its own targets, so it does not compare methods. "
     "`cldrank tune METHOD --trials 1` judges all by the same held-out clicks, `cldrank evaluate` by labels."
@@ -104,8 +102,7 @@ def train(
     With `--engine spark`, features are Parquet files that Spark can read, which stay there; linear methods alone can do
     that, and the clicks are joined with the features on Spark.
 
-    Ctrl-C while a network or trees are trained saves the best ranker so far. With `torchrun -m cldrank train …` several
-    processes train a network together.
+    Ctrl-C while a network or trees are trained saves the best ranker so far.
     """
     from cldrank.rankers import check_replaceable
 
@@ -118,9 +115,7 @@ def train(
     options.check_ranker_folder(out)
     check_replaceable(out)
     with hearing_warnings() as heard, options.place(engine, master) as session:
-        dataset, held, warned = _learn(chosen, kept, hold_out, session, bar=not as_json and _leads())
-    if not _leads():
-        return
+        dataset, held, warned = _learn(chosen, kept, hold_out, session, bar=not as_json)
     said = [as_options(str(one)) for one in heard]
     ranker = (kept or method).ranker_
     origin = ranker.provenance.documented(said, command=command_words(context), held_out=hold_out)
@@ -179,7 +174,7 @@ def _learn(
     held = None if hold_out is None else HeldOut.of(dataset, table, hold_out)
     if held is not None:
         dataset, table = held.others
-    with _showing(chosen.method, bar), _together():
+    with _showing(chosen.method, bar):
         return dataset, held, _fit(kept or chosen.method, dataset, table, rho)
 
 
@@ -190,11 +185,10 @@ def _fit(method: Method | Safe, dataset: RankingDataset, table: Any, rho: Any) -
         try:
             method.fit(dataset, table, rho)
         except KeyboardInterrupt:
-            if _leads():
-                print_error("stopped before there was a ranker; nothing is saved.")
+            print_error("stopped before there was a ranker; nothing is saved.")
             raise typer.Exit(_INTERRUPTED) from None
         except CldrankError:
-            for text in _said(caught) if _leads() else ():
+            for text in _said(caught):
                 print_warning(text)
             raise
     return _said(caught)
@@ -208,7 +202,7 @@ def _said(caught: list[warnings.WarningMessage]) -> list[str]:
 @contextmanager
 def _showing(method: Method, bar: bool) -> Iterator[None]:
     """A bar of epochs or rounds where there are such, a word otherwise."""
-    steps = method.model.progress(method.way)
+    steps = method.model.progress()
     if not bar or steps is None:
         with working("training …"):
             yield
@@ -223,38 +217,20 @@ def _showing(method: Method, bar: bool) -> Iterator[None]:
         method.set_params(run__on_epoch=None)
 
 
-def _leads() -> bool:
-    """Whether this process writes and speaks: it is alone, or the first of those that `torchrun` started."""
-    if "RANK" not in os.environ:
-        return True
-    from cldrank.models.network.distributed import is_leader
-
-    return is_leader()
-
-
-@contextmanager
-def _together() -> Iterator[None]:
-    """End what processes that trained together had between them."""
-    try:
-        yield
-    finally:
-        distributed = sys.modules.get("torch.distributed")
-        if distributed is not None and distributed.is_available() and distributed.is_initialized():
-            distributed.destroy_process_group()
-
-
 # -- what the ranker remembers -------------------------------------------------------------------------------------
 
 
 def command_words(context: typer.Context) -> str:
     """The command that trains the same ranker, in long options; those that do not decide what it is are left out."""
+    from cldrank.models import Run
+    from cldrank.parameters import with_role
+
     words = ["cldrank", *context.command_path.split()[1:]]
-    if "RANK" in os.environ:
-        words[:1] = ["torchrun", f"--nproc-per-node={os.environ.get('WORLD_SIZE', '1')}", "-m", "cldrank"]
+    passed_over = {*_UNDECIDING, *with_role(Run, "resume", "log")}
     for one in context.command.params:
         given = context.params.get(one.name or "")
         source = context.get_parameter_source(one.name or "")
-        if source is None or source.name != "COMMANDLINE" or one.name in _UNDECIDING:
+        if source is None or source.name != "COMMANDLINE" or one.name in passed_over:
             continue
         if one.param_type_name == "argument":
             words.append(str(given))
@@ -310,7 +286,7 @@ def _held(epoch: dict[str, Any], targets: str) -> str:
 
 def _step(method: Method) -> str:
     """What a step of training is called."""
-    return (method.model.progress(method.way) or ("step", 0))[0]
+    return (method.model.progress() or ("step", 0))[0]
 
 
 def _say_how_to_continue(facts: dict[str, Any], step: str, out: Path, checkpoint: object) -> None:
@@ -333,7 +309,7 @@ def _facts(method: Method, dataset: RankingDataset) -> dict[str, Any]:
         "rows": dataset.n_rows,
         "status": method.status_,
         "steps": method.n_iter_,
-        "warm_start": method.fit_.warm_start or None,
+        "warm_start": method.fit_.diagnostics.warm_start or None,
         "log_likelihood": getattr(method, "log_likelihood_", None),
         "best_epoch": getattr(method, "best_epoch_", None),
         "held_out_queries": getattr(method, "n_held_", None),

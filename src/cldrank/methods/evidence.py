@@ -81,7 +81,7 @@ def collect(
     clip: float | None = None,
     envelope: EnvelopeUse = "off",
 ) -> Evidence:
-    """Check everything that a method was given; what it does not need is refused.
+    """Check everything that a method was given; propensities that it does not use are left out, with a warning.
 
     clip       the least propensity
     envelope   what is done where the clicks give a lower bound above the propensities, see `held_to_clicks`
@@ -90,12 +90,15 @@ def collect(
         dataset, clicks = _on_spark(user, needs, dataset, clicks)
     check_dataset(dataset, user)
     if needs == "labels":
-        _refuse("learns from labels", user, clicks=clicks, propensities=propensities)
+        for name, given in {"clicks": clicks, "propensities": propensities}.items():
+            if given is not None:
+                raise UsageError(f"{user} learns from labels; leave `{name}` out.")
         check_labels(dataset, user)
         return Evidence(dataset)
     table = check_clicks(clicks, dataset, user)
     if needs == "clicks":
-        _refuse("does not use propensities", user, propensities=propensities)
+        if propensities is not None:
+            warn(CldrankWarning(f"{user} does not use propensities; those given are left out."))
         return Evidence(dataset, table)
     if needs == "propensities":
         return Evidence(dataset, table, check_propensities(propensities, table, user, clip, envelope))
@@ -118,12 +121,6 @@ def needed(needs: Needs, clicks: Any, propensities: Any) -> tuple[Any, Any]:
     ('a table', None)
     """
     return clicks if uses_clicks(needs) else None, propensities if uses_curve(needs) else None
-
-
-def _refuse(why: str, user: str, **given: object) -> None:
-    for name, value in given.items():
-        if value is not None:
-            raise UsageError(f"{user} {why}; leave `{name}` out.")
 
 
 def check_dataset(dataset: Any, user: str) -> RankingDataset:

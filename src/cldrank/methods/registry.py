@@ -12,7 +12,6 @@ from typing import Any
 from cldrank.errors import UsageError
 from cldrank.methods.method import Method
 from cldrank.models import Model, Run, models
-from cldrank.models.model import can
 from cldrank.parameters import Parameter, parameters
 from cldrank.wording import listed
 
@@ -57,7 +56,7 @@ def usable_models(kind: type[Method]) -> dict[str, type[Model]]:
     (['mlp', 'linear', 'trees'], ['linear'])
     """
     usual = default_model(kind)
-    named = {name: model for name, model in models().items() if can(model, kind.way)}
+    named = {name: model for name, model in models().items() if kind.takes(model)}
     return dict(sorted(named.items(), key=lambda item: not isinstance(usual, item[1])))
 
 
@@ -65,15 +64,6 @@ def default_model(kind: type[Method]) -> Model:
     """The model that a method is fitted with unless somebody says otherwise."""
     model: Model = parameters(kind)["model"].default
     return model
-
-
-def unused_settings(kind: type[Method], model: type[Model]) -> set[str]:
-    """The parameters of model and run that have no effect on a method with this model, so that nobody offers them.
-
-    >>> sorted(unused_settings(method_named("cld-pair"), models()["linear"]))
-    ['block_rows', 'cluster', 'fit_intercept', 'max_steps', 'tolerance']
-    """
-    return {*kind.unused, *model.unused.get(kind.way, ())}
 
 
 def settings_of(kind: type[Method], model: type[Model]) -> dict[str, Parameter]:

@@ -75,6 +75,12 @@ class WarmStart:
         own = np.where(self.place < 0, 0.0, coefficients[self.place])
         return own * self.slope, float(intercept + own @ self.shift)
 
+    def linear_start(self, user: str) -> tuple[tuple[Floats, float], tuple[Floats, float] | None]:
+        """Coefficients and intercept of the score and, where it is known, of selection; refused for a network."""
+        if not isinstance(self.ranker, LinearRanker):
+            raise UsageError(f"{user} fits a linear model, and cannot start from a network; leave `warm_start` out.")
+        return self.linear(self.ranker.coefficients, self.ranker.intercept), self.selection()
+
     def layer(self, weight: NDArray[np.float32]) -> tuple[Floats, Floats]:
         """The weights of a layer that sees the features, and what is to be added to its bias."""
         own = np.where(self.place < 0, 0.0, weight[:, self.place].astype(np.float64))

@@ -19,7 +19,7 @@ from cldrank.clicks.log.layout import LogLayout
 from cldrank.decoding import check_keys, check_plain, decode, decode_word, keys_of
 from cldrank.errors import CldrankError, FormatError, UsageError
 from cldrank.evaluation.click_results import Decision
-from cldrank.parameters import Value, parameter, parameters, value
+from cldrank.parameters import Value, parameter, parameters, value, with_role
 from cldrank.reading import reading
 
 AS_SHIPPED = "shipped"  # of verdict.against: whatever export.folder holds
@@ -28,7 +28,6 @@ _NOT_LOADING = ("name", "cache")  # of `load`: they do not decide what is read
 _NOT_READING = ("again", "counted", "days", "layout", "segment", "threads")  # of `aggregate`: decided elsewhere
 _WHERE = ("engine", "master", "memory_limit")  # of `aggregate`: the result does not depend on them
 _NOT_IMPORTING = ("events", "out", "progress", "queries", "rejects", "threads")  # of `import_log`
-_NOT_TRAINING = ("checkpoint", "resume", "tensorboard", "on_epoch", "warm_start")  # of a run
 
 
 # -- sections ------------------------------------------------------------------------------------------------------
@@ -262,6 +261,7 @@ def _other_keys(place: str, given: Mapping[str, Any]) -> Iterable[str]:
     from cldrank.clicks.aggregate import aggregate
     from cldrank.data.loading import load
     from cldrank.methods.registry import default_model, methods, settings_of, usable_models
+    from cldrank.models import Run
     from cldrank.propensity import PropensityEstimator, estimators
 
     if place == "log":
@@ -278,7 +278,8 @@ def _other_keys(place: str, given: Mapping[str, Any]) -> Iterable[str]:
         usable = usable_models(kind)
         named = given.get("model")
         model = usable[decode_word(named, list(usable), "train.model")] if named else type(default_model(kind))
-        return [name for name in settings_of(kind, model) if name not in _NOT_TRAINING]
+        of_one_fit = with_role(Run, "resume", "start", "log")
+        return [name for name in settings_of(kind, model) if name not in of_one_fit]
     if place == "export":
         to = given.get("to", ())
         return [name for name in ([to] if isinstance(to, str) else to) if isinstance(name, str)]

@@ -520,9 +520,8 @@ def train_task(bench: Workbench) -> Task:
     """Train the method on all queries but those held out; where nothing is safe, the run stops."""
     chosen, options = bench.pipeline.train, bench.pipeline.options["train"]
     method = configured(methods()[chosen.method], dict(options))
-    package = method.model.package(method.way)
     own = {name: option for name, option in options.items() if name != "device"}
-    packages = ("numpy", "scipy", *(() if package is None else (package[0],)))
+    packages = ("numpy", "scipy", *filter(None, [method.package]))
     parameters = plain({**chosen.get_params(), "options": own})
     return Task("train", bench.learning_hashes(), parameters, partial(_trained, bench), packages)
 

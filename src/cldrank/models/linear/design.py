@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cldrank import scaling as scalings
+from cldrank._typing import IntArray
 from cldrank.models.linear.rows import Array, Rows
 
 Value = TypeVar("Value")
@@ -41,11 +42,11 @@ class Block:
 
     def dot(self, coefficients: Array) -> Array:
         """Of each row, Σ column * coefficient, in float64."""
-        return self.wide @ coefficients if self._wide is not None else _kernel().dot(self.narrow, coefficients)
+        return self.wide @ coefficients if self._wide is not None else _compiled().dot(self.narrow, coefficients)
 
     def back(self, values: Array) -> Array:
         """Of each column, Σ value of the row * entry, in float64."""
-        return self.wide.T @ values if self._wide is not None else _kernel().back(self.narrow, values)
+        return self.wide.T @ values if self._wide is not None else _compiled().back(self.narrow, values)
 
     def take(self, places: Array) -> Array:
         """Some of the rows, in float64."""
@@ -55,7 +56,7 @@ class Block:
         """Σ weight x xᵀ over the rows, in sums of float32 if `narrow`."""
         if self._wide is None:
             root = np.sqrt(weight)
-            part = _kernel().scaled(self.narrow, root.astype(np.float32) if narrow else root)
+            part = _compiled().scaled(self.narrow, root.astype(np.float32) if narrow else root)
             return part.T @ part
         return gram(self.narrow if narrow else self._wide, weight)
 
@@ -111,9 +112,22 @@ class Design:
         """What `join` makes, in order, of what a function makes of each block; see `Rows.fold`."""
         return self.rows.fold(partial(_of_block, function, self._even, self.rows.compiles), join)
 
-    def block(self, part: Array, own: Any) -> Block:
-        """Scaled rows as a block."""
-        return _block(self._even, self.rows.compiles, part, own)
+    def to_features(self, parameters: Floats) -> tuple[Floats, float]:
+        """Coefficients of the scaled features, and the intercept, from those of all columns."""
+        scaled = (parameters * self.factor)[:-1]
+        return scaled, float(parameters[-1] - scaled @ self.center[:-1])
+
+    def from_features(self, coefficients: Floats, intercept: float) -> Floats:
+        """The other way round."""
+        return np.append(coefficients / self.factor[:-1], intercept + coefficients @ self.center[:-1])
+
+    def turn(self, columns: IntArray) -> Floats:
+        """The matrix that turns parameters of some columns (the ones last) into those of the scaled features."""
+        factor, center = self.factor[columns], self.center[columns]
+        turned: Floats = np.diag(factor)
+        if len(columns) and columns[-1] == self.width - 1:
+            turned[-1, :-1] = -(factor * center)[:-1]
+        return turned
 
 
 class _Evening(NamedTuple):
@@ -198,7 +212,7 @@ def as_numpy(values: Any) -> NDArray[Any]:
     return found
 
 
-def _kernel() -> Any:
-    from cldrank.models.linear import kernel
+def _compiled() -> Any:
+    from cldrank.models import compiled
 
-    return kernel
+    return compiled

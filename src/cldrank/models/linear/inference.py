@@ -157,24 +157,9 @@ def determined(gram: Matrix, tolerance: float = COLLINEAR) -> NDArray[np.bool_]:
     return found
 
 
-def determined_beside_intercept(gram: Matrix) -> NDArray[np.bool_]:
-    """The same for a Gram matrix whose last column is the intercept, which goes first and is never named.
+def block_diagonal(parts: list[Matrix]) -> Matrix:
+    """Matrices along a diagonal; empty ones take no place."""
+    from scipy.linalg import block_diag
 
-    >>> determined_beside_intercept(np.array([[5.0, 2.0, 4.0], [2.0, 1.0, 2.0], [4.0, 2.0, 4.0]]))
-    array([False,  True])
-    """
-    order = np.roll(np.arange(len(gram)), 1)
-    return determined(gram[np.ix_(order, order)])[1:]
-
-
-def linear_map(design_factor: Vector, design_center: Vector, columns: NDArray[np.int64]) -> Matrix:
-    """The matrix that turns parameters of a design's columns (the ones last) into those of the scaled features.
-
-    >>> linear_map(np.array([2.0, 1.0]), np.array([3.0, 0.0]), np.array([0, 1]))
-    array([[ 2.,  0.], [-6.,  1.]])
-    """
-    factor, center = design_factor[columns], design_center[columns]
-    found: Matrix = np.diag(factor)
-    if len(columns) and columns[-1] == len(design_factor) - 1:
-        found[-1, :-1] = -(factor * center)[:-1]
-    return found
+    whole: Matrix = block_diag(*(part for part in parts if part.size))
+    return whole

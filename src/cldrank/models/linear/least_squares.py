@@ -3,16 +3,45 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cldrank._typing import IntArray
+from cldrank.errors import DataError
+from cldrank.models.fit import Context, Fit, linear_fit
 from cldrank.models.linear.inference import COLLINEAR, INTERCEPT, Estimates, QuerySquares, covariance, determined
-from cldrank.models.linear.rows import Rows
+from cldrank.models.linear.rows import Rows, rows_of
 from cldrank.models.targets import Targets
 from cldrank.optimise import Vector
+
+if TYPE_CHECKING:
+    from cldrank.models.linear.model import Linear
+
+
+def fit_least_squares(model: Linear, targets: Targets, context: Context) -> Fit:
+    """Fit a linear model to targets."""
+    data = context.data
+    rows = rows_of(context, model.scaling, targets, rows=targets.rows)
+    regression = regress(rows, data.feature_names, float(model.l2), cluster=model.cluster is not None)
+    if not regression.moving.any():
+        raise DataError(
+            f"all features of {data!r} are constant over the rows to learn from; nothing distinguishes these rows."
+        )
+    names = np.array(data.feature_names, dtype=object)
+    return linear_fit(
+        context,
+        rows.view.scaling,
+        regression.coefficients,
+        regression.intercept,
+        regression.estimates,
+        log_likelihood=regression.log_likelihood,
+        observed=rows.observed,
+        errors=model.errors,
+        constant=names[~regression.moving],
+        collinear=names[regression.collinear],
+    )
 
 
 class LeastSquaresSums(NamedTuple):

@@ -46,7 +46,7 @@ class _Point(NamedTuple):
     """Where an objective is evaluated, and which parts of it there are.
 
     score, selection   (columns,) coefficients
-    form               the noise; None for a probit of shown
+    form               the noise
     selects            whether selection has parameters
     all_shown          whether there are no rows but those shown
     shares             whether a parameter of the noise is free
@@ -54,7 +54,7 @@ class _Point(NamedTuple):
 
     score: Vector
     selection: Vector
-    form: Form | None
+    form: Form
     selects: bool
     all_shown: bool
     shares: bool
@@ -81,7 +81,7 @@ class SelectionObjective:
         score = β·x + intercept,    selection = ω·x + intercept
 
     Parameters are β over `relevance`, ω over `selection`, each with its intercept last, and those of log σ and atanh γ
-    that are `free`. Without a form there is no relevance: a probit of shown on the columns.
+    that are `free`.
 
     The Hessian of any shown row lies in the same two directions (see `Form.direction`), so a pass needs one weighted
     Gram matrix of the rows shown and one of the rows not shown: together, one Gram matrix of all rows.
@@ -90,7 +90,7 @@ class SelectionObjective:
     def __init__(
         self,
         design: Design,
-        form: Form | None,
+        form: Form,
         l2: float,
         *,
         relevance: IntArray | None = None,
@@ -104,9 +104,9 @@ class SelectionObjective:
         if fit_intercept:
             useful = design.moving.copy()
         useful[-1] = fit_intercept
-        none = np.zeros(0, dtype=np.int64)
-        self.relevance = none if form is None else _useful(relevance, useful)
-        self.selection = none if self.observed.all_shown else _useful(selection, useful)
+        self.relevance, self.selection = _useful(relevance, useful), _useful(selection, useful)
+        if self.observed.all_shown:
+            self.selection = self.selection[:0]
         self.total = float(self.observed.total)
         size = design.rows.n_rows * design.width**2
         self.narrow = (l2 >= _SAFE_PENALTY and size >= _SMALL) if narrow is None else narrow
@@ -132,16 +132,15 @@ class SelectionObjective:
         cost[-1] = 0.0
         return np.concatenate([cost[self.relevance], cost[self.selection], np.zeros(len(self.free))])
 
-    def unpacked(self, parameters: Vector) -> tuple[Vector, Vector, Form | None]:
+    def unpacked(self, parameters: Vector) -> tuple[Vector, Vector, Form]:
         """Coefficients of score and selection over all columns, and the form with its free parameters."""
         split, end = len(self.relevance), len(self.relevance) + len(self.selection)
         score, selection = np.zeros(self.design.width), np.zeros(self.design.width)
         score[self.relevance], selection[self.selection] = parameters[:split], parameters[split:end]
         form = self.form
         for name, value in zip(self.free, parameters[end:], strict=True):
-            if form is not None:
-                sigma = name == "log_sigma"
-                form = replace(form, sigma=math.exp(value)) if sigma else replace(form, gamma=math.tanh(value))
+            is_sigma = name == "log_sigma"
+            form = replace(form, sigma=math.exp(value)) if is_sigma else replace(form, gamma=math.tanh(value))
         return score, selection, form
 
     def _at(self, parameters: Vector) -> _Point:
@@ -195,11 +194,11 @@ class SelectionObjective:
         found[5] = self._fixed.setdefault(narrow, found[5])
         return _Sums(*found)
 
-    def _hessian(self, sums: _Sums, form: Form | None) -> Matrix:
+    def _hessian(self, sums: _Sums, form: Form) -> Matrix:
         """The Hessian of the log-likelihood, put together from the Gram matrices."""
-        across, along = (0.0, 1.0) if form is None else form.direction
+        across, along = form.direction
         score, selection = self.relevance, self.selection
-        relevance = sums.fixed * (0.0 if form is None else form.squares) + across**2 * sums.curvature
+        relevance = sums.fixed * form.squares + across**2 * sums.curvature
         mixed = -across * along * sums.curvature[np.ix_(score, selection)]
         own = -(along**2 * sums.curvature + sums.absent)[np.ix_(selection, selection)]
         hessian = np.block([[-relevance[np.ix_(score, score)], mixed], [mixed.T, own]])
@@ -227,7 +226,7 @@ def _terms(point: _Point, block: Block) -> _Terms:
     scores, seen = block.take(chosen) @ like(point.score, rows), index[chosen]
     if not single:
         scores, seen = scores[owner], seen[owner]
-    terms, shared = _shown(scores, seen, own.target, point.form, point.shares)
+    terms = likelihood.shown(scores, seen, own.target, point.form)
     by_row = [weight * part for part in terms[1:]]
     fixed = weight
     if not single:
@@ -239,20 +238,11 @@ def _terms(point: _Point, block: Block) -> _Terms:
         value, by_selection = value + (own.absent * away.value).sum(), own.absent * away.slope
         absent = own.absent * away.curvature
     by_selection[chosen] += by_row[1]
-    if shared is not None:
-        shared = likelihood.Nuisance(*(weight * part for part in shared))
+    shared = None
+    if point.shares:
+        nuisance = likelihood.shown_nuisance(scores, seen, own.target, point.form)
+        shared = likelihood.Nuisance(*(weight * part for part in nuisance))
     return _Terms(value, chosen, by_row[0], by_selection, by_row[2], absent, fixed, owner, shared)
-
-
-def _shown(
-    score: Array, selection: Array, target: Array, form: Form | None, shares: bool
-) -> tuple[likelihood.ShownLikelihood, likelihood.Nuisance | None]:
-    """The log-likelihood of shown rows; without a form, that of having been shown alone."""
-    if form is None:
-        index = likelihood.log_cdf(selection)
-        return likelihood.ShownLikelihood(index.value, index.slope * 0.0, index.slope, index.curvature), None
-    shared = likelihood.shown_nuisance(score, selection, target, form) if shares else None
-    return likelihood.shown(score, selection, target, form), shared
 
 
 def _block_sums(point: _Point, narrow: bool, fixed: bool, block: Block) -> Sequence[Array | None]:

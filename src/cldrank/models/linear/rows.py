@@ -6,14 +6,20 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import reduce
-from typing import Any, NamedTuple, Protocol, TypeVar
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cldrank import scaling as scalings
 from cldrank._typing import IntArray
+from cldrank.errors import UsageError
+from cldrank.feature_blocks import RemoteFeatures
 from cldrank.workers import ahead, available_cores, fair_threads
+
+if TYPE_CHECKING:
+    from cldrank.models.fit import Context
 
 Item = TypeVar("Item")
 Value = TypeVar("Value")
@@ -86,7 +92,8 @@ class Rows(ABC):
 class LocalRows(Rows):
     """Rows of this machine: of an array, perhaps mapped from disk, or of a table on disk that is read by slices.
 
-    rows   (rows,) those that take part, rising; all by default
+    rows      (rows,) those that take part, rising; all by default
+    offsets   where blocks may end, such as at the end of a query; anywhere by default
     """
 
     def __init__(
@@ -97,12 +104,16 @@ class LocalRows(Rows):
         *,
         rows: IntArray | None = None,
         block_rows: int | None = None,
+        offsets: IntArray | None = None,
     ) -> None:
         self._features, self.view, self.observed = features, view, observed
         self._rows = None if rows is None or len(rows) == len(features) else rows
         self.n_rows = len(features) if rows is None else len(rows)
         size = block_rows or max(1, _BLOCK_VALUES // view.width)
-        self.spans = [(start, min(start + size, self.n_rows)) for start in range(0, self.n_rows, size)]
+        cuts = np.arange(0, self.n_rows, size)
+        if offsets is not None:
+            cuts = offsets[np.searchsorted(offsets, cuts)]
+        self.spans = list(pairwise(np.unique(np.append(cuts, self.n_rows)).tolist()))
         self.compiles = self.n_rows * view.width >= _WORTH_COMPILING
         self._table: NDArray[np.float32] | None = None
         if isinstance(features, np.ndarray) and self.n_rows * view.width * 4 <= _KEPT_BYTES:
@@ -128,6 +139,41 @@ class LocalRows(Rows):
         if rows[-1] - rows[0] == len(rows) - 1:  # a span is read in place, scattered rows are gathered
             return self._features[int(rows[0]) : int(rows[-1]) + 1]  # type: ignore[no-any-return]
         return self._features[rows]  # type: ignore[no-any-return]
+
+
+def rows_of(
+    context: Context,
+    scaling: str | scalings.ScalingRule | None,
+    observed: Any,
+    *,
+    rows: IntArray,
+    columns: IntArray | None = None,
+    device: str | None = None,
+    offsets: IntArray | None = None,
+) -> Rows:
+    """The rows of a dataset that a fit learns from, wherever its features live; the scaling is learned from all rows.
+
+    rows       (rows,) of the dataset, rising
+    observed   what was observed of them
+    columns    the features that the model sees; all by default
+    device     a GPU to hold them, named as torch does
+    offsets    where blocks may end; anywhere by default
+    """
+    features: Any = context.data.features
+    if columns is not None and len(columns) == features.shape[1]:
+        columns = None
+    if device is not None:
+        if isinstance(features, RemoteFeatures):
+            raise UsageError("features on Spark are not copied to a GPU; leave `device` out.")
+        from cldrank.models.linear.device_rows import DeviceRows
+
+        size = context.run.block_rows
+        return DeviceRows(features, observed, scaling, rows=rows, columns=columns, device=device, block_rows=size)
+    view = View(scalings.fit(scaling, features), columns)
+    if isinstance(features, RemoteFeatures):
+        there: Rows = features.fit_rows(observed, view, rows)
+        return there
+    return LocalRows(features, observed, view, rows=rows, block_rows=context.run.block_rows, offsets=offsets)
 
 
 def in_order(function: Callable[[Item], Value], items: Sequence[Item]) -> Iterator[Value]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 
@@ -13,7 +12,7 @@ from cldrank._typing import IntArray
 from cldrank.likelihood import log_cdf
 from cldrank.models.linear.design import Block, Design
 from cldrank.models.linear.rows import added, wider
-from cldrank.models.targets import runs
+from cldrank.models.targets import Observations
 from cldrank.optimise import Derivatives
 
 Floats = NDArray[np.float64]
@@ -21,71 +20,11 @@ Floats = NDArray[np.float64]
 _LOG_SQRT_2PI = 0.5 * np.log(2 * np.pi)
 
 
-def chosen(wide: Floats, columns: IntArray) -> Floats:
+def chosen_columns(wide: Floats, columns: IntArray) -> Floats:
     """Some columns of a block; the first ones are not copied."""
     if len(columns) and columns[-1] == len(columns) - 1:
         return wide[:, : len(columns)]
     return wide[:, columns]
-
-
-@dataclass(frozen=True, eq=False)
-class Entries:
-    """What was seen of some candidates.
-
-    owner    (entries,) rising: the row of a candidate that was shown; one shown in several places has several entries
-    level    (entries,) from 1: the place where it was shown, the best first, none left out
-    weight   (entries,): how many impressions say so
-    mean     (entries,): the mean target of these impressions
-    spread   (entries,): the variance of their targets
-    absent   (rows,): the weight of a candidate that was not shown; 0 for one that was
-    queries  (rows,) rising: the query of each candidate
-    pages    (queries,): the weight of a candidate of each query that was not shown; None if not needed
-    """
-
-    owner: IntArray
-    level: IntArray
-    weight: Floats
-    mean: Floats
-    spread: Floats
-    absent: Floats
-    queries: IntArray
-    pages: Floats | None = None
-
-    def part(self, start: int, stop: int) -> Entries:
-        """What was seen of the rows from start to stop, counted from `start`."""
-        own = slice(*(int(place) for place in np.searchsorted(self.owner, [start, stop])))
-        entries = (self.level[own], self.weight[own], self.mean[own], self.spread[own])
-        return Entries(self.owner[own] - start, *entries, self.absent[start:stop], self.queries[start:stop])
-
-    @property
-    def n_rows(self) -> int:
-        """How many weighted rows there are: the entries, and the candidates not shown."""
-        return len(self.owner) + int((self.absent > 0).sum())
-
-    @property
-    def n_queries(self) -> int:
-        """How many queries there are."""
-        return runs(self.queries)
-
-    @property
-    def level_weights(self) -> Floats:
-        """(places,) the weight of what was shown at each."""
-        return np.bincount(self.level, self.weight, self.n_levels + 1)[1:].astype(np.float64)
-
-    @property
-    def n_levels(self) -> int:
-        """How many places there are, that of the candidates not shown left out."""
-        return int(self.level.max(initial=0))
-
-    @property
-    def n_thresholds(self) -> int:
-        """How many thresholds part them: one per place, or one less where every candidate was shown."""
-        return self.n_levels - (0 if self.absent.any() else 1)
-
-    @property
-    def total(self) -> float:
-        """The weight of all."""
-        return float(self.weight.sum() + self.absent.sum())
 
 
 class GaussianInterval(NamedTuple):
@@ -164,8 +103,9 @@ class OrderedProbit:
         """No effect of any feature, and the thresholds that the shares of the places then ask for."""
         from scipy.special import ndtri
 
-        by_level = self.observed.level_weights[: self.observed.n_thresholds]
-        return np.append(np.zeros(len(self.places.columns)), -ndtri(np.cumsum(by_level) / self.observed.total))
+        observed = self.observed
+        by_level = np.bincount(observed.level, observed.weight, observed.n_levels + 1)[1:][: observed.n_thresholds]
+        return np.append(np.zeros(len(self.places.columns)), -ndtri(np.cumsum(by_level) / observed.total))
 
     def evaluate(self, parameters: Floats) -> Derivatives:
         """Value, gradient and Hessian in one pass; not finite where the thresholds are out of order."""
@@ -202,7 +142,7 @@ class PlaceRule(NamedTuple):
         Hessian.
         """
         count = self.n_thresholds + 2  # with the infinite ones, which fall away in the end
-        x = chosen(block.wide, self.columns)
+        x = chosen_columns(block.wide, self.columns)
         places, interval, weight = self.seen(block, x, parameters)
         owner, upper = places.owner, places.level - 1  # of the thresholds around a place, the upper is one before
         mixed, own, ends = np.zeros((len(x), count)), np.zeros((count, count)), np.zeros(count)
@@ -228,15 +168,16 @@ class PlaceRule(NamedTuple):
         absent = block.own.absent
         return places, interval, np.append(block.own.weight, absent[absent > 0])
 
-    def of(self, entries: Entries) -> Places:
+    def of(self, observed: Observations) -> Places:
         """The entries, and behind them the candidates that were not shown, one level below all others."""
-        absent = np.flatnonzero(entries.absent > 0)
-        owner = np.append(entries.owner, absent)
-        return Places(owner, np.append(entries.level, np.full(len(absent), self.n_levels + 1)))
+        absent = np.flatnonzero(observed.absent > 0)
+        level = np.ones(len(observed.target), dtype=np.int64) if observed.level is None else observed.level
+        owner = np.append(observed.shown[observed.owner], absent)
+        return Places(owner, np.append(level, np.full(len(absent), self.n_levels + 1)))
 
     def gradients(self, block: Block, parameters: Floats) -> Floats:
         """The gradient of the log-likelihood of each row."""
-        x = chosen(block.wide, self.columns)
+        x = chosen_columns(block.wide, self.columns)
         places, interval, weight = self.seen(block, x, parameters)
         split, each = len(self.columns), np.arange(len(weight))
         ends = np.zeros((len(weight), self.n_thresholds + 2))
@@ -248,7 +189,7 @@ class PlaceRule(NamedTuple):
 
     def ends(self, parameters: Floats, block: Block) -> tuple[float, float]:
         """The lowest index of what was shown, and the highest of what was not."""
-        index = chosen(block.wide, self.columns) @ parameters[: len(self.columns)]
+        index = chosen_columns(block.wide, self.columns) @ parameters[: len(self.columns)]
         places = self.of(block.own)
         shown = places.level <= self.n_levels
         lowest = index[places.owner[shown]].min(initial=np.inf)

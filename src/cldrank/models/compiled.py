@@ -1,7 +1,8 @@
-"""The pairwise losses of whole queries with their derivatives; compiled by Numba, free of the interpreter lock.
+"""Compiled loops: sums over float32 rows, and the pairs of candidates of one query. Free of the interpreter lock.
 
-The candidates of a query lie in the order in which pairs need them: those shown first, from the highest target to the
-lowest, then those not shown. σ(f_j - f_i) = e_j / (e_i + e_j) with e = exp(f), so that no pair needs an exponential.
+In the loops over pairs, the candidates of a query lie in the order in which pairs need them: those shown first, from
+the highest target to the lowest, then those not shown. Of boosted trees, σ(f_j - f_i) = e_j / (e_i + e_j) with
+e = exp(f), so that no pair needs an exponential.
 """
 
 from __future__ import annotations
@@ -10,11 +11,61 @@ import math
 
 import numpy as np
 from numba import njit
+from numpy.typing import NDArray
 
 _FARTHEST = 100.0  # a score farther than this from the middle of its query counts as this far
 _SMALL = 1e-150  # a product of probabilities that is smaller is taken into the sum of logarithms
 
 _options = {"nogil": True, "cache": True, "error_model": "numpy", "fastmath": {"reassoc", "contract"}}
+
+
+@njit(nogil=True, cache=True, fastmath={"reassoc", "contract"})
+def dot(block: NDArray[np.float32], coefficients: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Of each row, Σ value * coefficient.
+
+    >>> dot(np.array([[1, 2], [3, 4]], dtype=np.float32), np.array([1.0, 0.5]))
+    array([2., 5.])
+    """
+    rows, width = block.shape
+    found = np.empty(rows)
+    for i in range(rows):
+        total = 0.0
+        for j in range(width):
+            total += np.float64(block[i, j]) * coefficients[j]
+        found[i] = total
+    return found
+
+
+@njit(nogil=True, cache=True, fastmath={"contract"})
+def back(block: NDArray[np.float32], values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Of each column, Σ value of the row * entry.
+
+    >>> back(np.array([[1, 2], [3, 4]], dtype=np.float32), np.array([1.0, 0.5]))
+    array([2.5, 4. ])
+    """
+    rows, width = block.shape
+    found = np.zeros(width)
+    for i in range(rows):
+        value = values[i]
+        for j in range(width):
+            found[j] += np.float64(block[i, j]) * value
+    return found
+
+
+@njit(nogil=True, cache=True)
+def scaled(block, factors):  # typed by what it is given: the result is as wide as the factors
+    """Each row times its factor.
+
+    >>> scaled(np.array([[1, 2], [3, 4]], dtype=np.float32), np.array([1.0, 0.5]))
+    array([[1. , 2. ], [1.5, 2. ]])
+    """
+    rows, width = block.shape
+    found = np.empty((rows, width), factors.dtype)
+    for i in range(rows):
+        factor = factors[i]
+        for j in range(width):
+            found[i, j] = block[i, j] * factor
+    return found
 
 
 @njit(**_options)
@@ -136,3 +187,72 @@ def preference_sums(offsets, ends, follows, target, weight):
                 found[i] += preference
                 found[j] += preference
     return found
+
+
+@njit(**_options)
+def linear_pairs(
+    x, score, selection, order, offsets, ends, follows, target, weight, mixed, share, slopes, curves, sums
+):
+    """CLD-pair's log-likelihood of linear scores and selections, with what its derivatives by β and ω are made of.
+
+    Of the pair i, j: Δ = score_i - score_j, and ω stands for the selection.
+        both shown, p = preference:   p (log σ(Δ) + C (log σ(ω_i + Δ) + log σ(ω_j + Δ)))
+        i shown, j not, p = mixed:    p C (log σ(ω_i + Δ) + log σ(-ω_j))
+
+    x        (rows, width) in float64; `share` is C, the others are those of `derivatives`
+    slopes   (2, rows) written: the derivatives by score and selection
+    curves   (3, rows) written: the factors of x xᵀ in minus the Hessian, for ββ, βω and ωω
+    sums     (3, shown, width) written: of each shown i, Σ_j curvature x_j of log σ(ω_i + Δ), of the two others
+             together, and of log σ(ω_j + Δ)
+    """
+    value, at = 0.0, 0
+    width = x.shape[1]
+    for query in range(len(ends)):
+        for place in range(offsets[query], ends[query]):
+            i = order[place]
+            for other in range(follows[place], offsets[query + 1]):
+                j, seen = order[other], other < ends[query]
+                each = (target[place] - target[other]) * min(weight[place], weight[other]) if seen else mixed[query]
+                gap = score[i] - score[j]
+                value += each * share * _log_sigmoid(selection[i] + gap)
+                by_own = each * share * _sigmoid(-selection[i] - gap)
+                own = by_own * _sigmoid(selection[i] + gap)
+                by_gap, others, theirs = by_own, 0.0, 0.0
+                if seen:
+                    value += each * (_log_sigmoid(gap) + share * _log_sigmoid(selection[j] + gap))
+                    by_order, by_theirs = each * _sigmoid(-gap), each * share * _sigmoid(-selection[j] - gap)
+                    theirs = by_theirs * _sigmoid(selection[j] + gap)
+                    others = by_order * _sigmoid(gap) + theirs
+                    by_gap += by_order + by_theirs
+                    slopes[1, j] += by_theirs
+                    curves[1, j] -= theirs
+                    curves[2, j] += theirs
+                    for column in range(width):
+                        sums[1, at, column] += others * x[j, column]
+                        sums[2, at, column] += theirs * x[j, column]
+                else:
+                    value += each * share * _log_sigmoid(-selection[j])
+                    by_theirs = each * share * _sigmoid(selection[j])
+                    slopes[1, j] -= by_theirs
+                    curves[2, j] += by_theirs * _sigmoid(-selection[j])
+                slopes[0, i] += by_gap
+                slopes[0, j] -= by_gap
+                slopes[1, i] += by_own
+                curves[0, i] += own + others
+                curves[0, j] += own + others
+                curves[1, i] += own
+                curves[2, i] += own
+                for column in range(width):
+                    sums[0, at, column] += own * x[j, column]
+            at += 1
+    return value
+
+
+@njit(**_options)
+def _sigmoid(z):
+    return 1 / (1 + math.exp(-z)) if z >= 0 else math.exp(z) / (1 + math.exp(z))
+
+
+@njit(**_options)
+def _log_sigmoid(z):
+    return min(z, 0.0) - math.log1p(math.exp(-abs(z)))
