@@ -76,7 +76,7 @@ class _InMemory(Design):
     """A matrix as a design of one block."""
 
     def __init__(self, matrix: NDArray[np.float64], entries: Observations) -> None:
-        self.observed, self._block = entries, Block(matrix, matrix, entries)
+        self.observed, self._block = entries, Block(matrix, entries)
 
     def fold(self, function: Callable[[Block], Outcome], join: Callable[[Outcome, Outcome], Outcome]) -> Outcome:
         del join

@@ -24,8 +24,6 @@ Shared = Literal["log_sigma", "atanh_gamma"]
 _SHARED: tuple[Shared, ...] = ("log_sigma", "atanh_gamma")  # in the order of `likelihood.shown_nuisance`
 
 _SURE = 1e300  # a selection at which Φ is 1 and all its derivatives 0, whatever the residual adds
-_SAFE_PENALTY = 1e-6  # with less of a ridge, float32 could not tell a flat direction from a steep one
-_SMALL = 1 << 28  # multiplications of a Gram matrix below which float32 saves nothing to speak of
 
 
 class _Terms(NamedTuple):
@@ -97,7 +95,6 @@ class SelectionObjective:
         selection: IntArray | None = None,
         fit_intercept: bool = True,
         free: tuple[Shared, ...] = (),
-        narrow: bool | None = None,
     ) -> None:
         self.design, self.observed, self.form, self.l2, self.free = design, design.observed, form, l2, free
         useful = design.moving | (design.level != 0)  # a constant is of use only in place of an intercept
@@ -108,9 +105,7 @@ class SelectionObjective:
         if self.observed.all_shown:
             self.selection = self.selection[:0]
         self.total = float(self.observed.total)
-        size = design.rows.n_rows * design.width**2
-        self.narrow = (l2 >= _SAFE_PENALTY and size >= _SMALL) if narrow is None else narrow
-        self._fixed: dict[bool, Array] = {}
+        self._fixed: list[Array] = []  # what does not change from pass to pass
 
     def varied(self, form: Form, free: tuple[Shared, ...]) -> SelectionObjective:
         """The same rows under another form, or with other free parameters; nothing is copied."""
@@ -149,14 +144,14 @@ class SelectionObjective:
 
     # -- the objective -------------------------------------------------------------------------------------------
 
-    def evaluate(self, parameters: Vector, precise: bool = False) -> Derivatives:
-        """Value, gradient and Hessian, in one pass. Only the Hessian may be of float32 sums, and not if `precise`."""
+    def evaluate(self, parameters: Vector) -> Derivatives:
+        """Value, gradient and Hessian, in one pass."""
         try:
             point = self._at(parameters)
         except (OverflowError, UsageError):  # σ or γ beyond what float64 holds
             return Derivatives(np.nan, np.full(len(parameters), np.nan), np.full((len(parameters),) * 2, np.nan))
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # the solver looks for what is not finite
-            sums = self._pass(point, narrow=self.narrow and not precise)
+            sums = self._pass(point)
             total, penalties = self.total, self.penalties
             shared = sums.shared[self._kept]
             gradient = np.concatenate([sums.score[self.relevance], sums.selection[self.selection], shared])
@@ -186,13 +181,13 @@ class SelectionObjective:
     def _kept(self) -> list[int]:
         return [_SHARED.index(name) for name in self.free]
 
-    def _pass(self, point: _Point, *, narrow: bool) -> _Sums:
+    def _pass(self, point: _Point) -> _Sums:
         """All sums over all rows, as numpy arrays."""
-        known = self._fixed.get(narrow)
-        sums = self.design.fold(partial(_block_sums, point, narrow, known is None), added)
-        found = _as_arrays(sums, _shapes(self.design.width))
-        found[5] = self._fixed.setdefault(narrow, found[5])
-        return _Sums(*found)
+        parts = self.design.fold(partial(_block_sums, point, not self._fixed), added)
+        sums = _Sums(*_as_arrays(parts, _shapes(self.design.width)))
+        if not self._fixed:
+            self._fixed.append(sums.fixed)
+        return sums._replace(fixed=self._fixed[0])
 
     def _hessian(self, sums: _Sums, form: Form) -> Matrix:
         """The Hessian of the log-likelihood, put together from the Gram matrices."""
@@ -219,7 +214,7 @@ class _GradientColumns(NamedTuple):
 
 def _terms(point: _Point, block: Block) -> _Terms:
     """The derivatives of the rows of a block."""
-    own, rows = block.own, block.narrow
+    own, rows = block.own, block.part
     index = block.dot(like(point.selection, rows)) if point.selects else block.take(slice(None))[:, -1] * _SURE
     chosen, offsets, weight, owner = own.shown, own.offsets, own.weight, own.owner
     single = len(weight) == len(chosen)  # each row has one entry: nothing to repeat or to add up
@@ -245,18 +240,17 @@ def _terms(point: _Point, block: Block) -> _Terms:
     return _Terms(value, chosen, by_row[0], by_selection, by_row[2], absent, fixed, owner, shared)
 
 
-def _block_sums(point: _Point, narrow: bool, fixed: bool, block: Block) -> Sequence[Array | None]:
+def _block_sums(point: _Point, fixed: bool, block: Block) -> Sequence[Array | None]:
     """What a block adds to each part of `_Sums`; None for nothing."""
     terms = _terms(point, block)
     chosen = block.take(terms.chosen)
-    few = block.narrow[terms.chosen] if narrow else chosen
     parts = [
         terms.value,
         chosen.T @ terms.score,
         block.back(terms.selection),
-        gram(few, terms.curvature),
-        None if terms.absent is None else block.gram(terms.absent, narrow),
-        gram(few, terms.fixed) if fixed else None,
+        gram(chosen, terms.curvature),
+        None if terms.absent is None else block.gram(terms.absent),
+        gram(chosen, terms.fixed) if fixed else None,
     ]
     if terms.shared is None:
         return [*parts, None, None, None, None]
@@ -279,7 +273,7 @@ def _query_squares(point: _Point, columns: _GradientColumns, block: Block) -> Qu
 
 def _extremes(selection: Vector, block: Block) -> tuple[float, float]:
     """The lowest selection of the rows shown, and the highest of those not shown."""
-    index, away = block.dot(like(selection, block.narrow)), block.own.absent > 0
+    index, away = block.dot(like(selection, block.part)), block.own.absent > 0
     if isinstance(index, np.ndarray):
         return float(index[~away].min(initial=np.inf)), float(index[away].max(initial=-np.inf))
     return float(index.masked_fill(away, np.inf).amin()), float(index.masked_fill(~away, -np.inf).amax())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -242,18 +241,16 @@ def fit_profile(
 
 
 def _limits(objective: SelectionObjective, max_steps: int, tolerance: float) -> dict[str, Any]:
-    """How `newton` is to treat this objective: sums in float64 for the last steps, a free γ, which is last, inside."""
-    exact = partial(objective.evaluate, precise=True) if objective.narrow else None
+    """How long `newton` is to try; a free γ, which is last, stays inside its bounds."""
     inside = (lambda point: bool(abs(point[-1]) < EDGE)) if "atanh_gamma" in objective.free else None
-    return {"exact": exact, "max_steps": max_steps, "tolerance": tolerance, "inside": inside}
+    return {"max_steps": max_steps, "tolerance": tolerance, "inside": inside}
 
 
 def _described(
     objective: SelectionObjective, names: tuple[str, ...], solution: Solution, cluster: bool
 ) -> SelectionFit:
-    """All that is to be said about a solution; takes a pass over the rows only where the optimiser left none to use."""
-    near = solution.evaluation if solution.converged or not objective.narrow else None
-    here = near or objective.evaluate(solution.parameters, precise=True)
+    """All that is to be said about a solution."""
+    here = solution.evaluation or objective.evaluate(solution.parameters)
     score, selection, form = objective.unpacked(solution.parameters)
     design, relevance, chosen = objective.design, objective.relevance, objective.selection
     information = -here.hessian * objective.total  # of the whole log-likelihood, penalty included
