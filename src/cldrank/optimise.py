@@ -148,8 +148,8 @@ def inverse(information: Matrix) -> Matrix:
     if values is None:
         from scipy.linalg import cho_solve
 
-        found: Matrix = cho_solve((vectors, True), np.diag(size), check_finite=False) * size[:, None]
-        return (found + found.T) / 2
+        inverted: Matrix = cho_solve((vectors, True), np.diag(size), check_finite=False) * size[:, None]
+        return (inverted + inverted.T) / 2
     kept = values > _FLAT
     along = vectors[:, kept] * size[:, None]
     return (along / values[kept]) @ along.T

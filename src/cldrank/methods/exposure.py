@@ -60,8 +60,8 @@ def exposure(evidence: Evidence, curve: AffineClicks | SegmentPropensities) -> E
     >>> data = RankingDataset.from_arrays([[1], [2], [3]], [7, 7, 7])
     >>> shown = {"row": [0, 0, 1, 1], "position": [1, 2, 1, 2], "impressions": [8, 2, 2, 8], "clicks": [2, 1, 1, 2]}
     >>> clicks = ClickTable.from_arrays(data, **shown)
-    >>> found = exposure(Evidence(data, clicks), AffineClicks.of([1, 0.5], 1, 0))
-    >>> found.rows, found.slope, found.n_left_out
+    >>> exposed = exposure(Evidence(data, clicks), AffineClicks.of([1, 0.5], 1, 0))
+    >>> exposed.rows, exposed.slope, exposed.n_left_out
     (array([0, 1]), array([0.9, 0.6]), 1)
     """
     data, clicks = evidence.data, evidence.clicks

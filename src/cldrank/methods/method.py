@@ -181,12 +181,12 @@ class Method(Learner, ABC):
         >>> CLD.unheeded(Linear)
         ('unshown_ratio', 'precision', 'resident', 'graph', 'checkpoint', 'resume', 'on_epoch')
         """
-        own = [name for name, one in parameters(cls).items() if one.models and model.family not in one.models]
+        own = [name for name, known in parameters(cls).items() if known.models and model.family not in known.models]
         roles = model.heeds.get(cls.way) if cls.heeds is None else cls.heeds
         if roles is None:
             return tuple(own)
         declared = {**parameters(model), **parameters(Run)}
-        return (*own, *(name for name, one in declared.items() if one.role and one.role not in roles))
+        return (*own, *(name for name, known in declared.items() if known.role and known.role not in roles))
 
     def _check_model(self) -> None:
         """Refuse what is not a model, and say how one is written."""

@@ -27,12 +27,12 @@ def methods() -> Mapping[str, type[Method]]:
     """
     import cldrank.methods as room
 
-    found = {}
+    known = {}
     for module in pkgutil.iter_modules(room.__path__, f"{room.__name__}."):
         for kind in vars(import_module(module.name)).values():
             if isinstance(kind, type) and issubclass(kind, Method) and "name" in vars(kind):
-                found[kind.name] = kind
-    return dict(sorted(found.items(), key=lambda item: (item[1].order, item[0])))
+                known[kind.name] = kind
+    return dict(sorted(known.items(), key=lambda item: (item[1].order, item[0])))
 
 
 def method_named(name: str) -> type[Method]:
@@ -108,7 +108,7 @@ def _owner(kind: type[Method], model: Model, name: str) -> str:
     for owner, declared in (("method", kind), ("model", type(model)), ("run", Run)):
         if name in parameters(declared) and name not in ("model", "run"):
             return owner
-    others = [other for other, one in usable_models(kind).items() if name in parameters(one)]
+    others = [other for other, usable in usable_models(kind).items() if name in parameters(usable)]
     if others:
         raise UsageError(f"`{name}` is not for {model.label}; choose `model={others[0]!r}`.")
     known = settings_of(kind, type(model))

@@ -27,13 +27,13 @@ def dot(block: NDArray[np.float32], coefficients: NDArray[np.float64]) -> NDArra
     array([2., 5.])
     """
     rows, width = block.shape
-    found = np.empty(rows)
+    scores = np.empty(rows)
     for i in range(rows):
         total = 0.0
         for j in range(width):
             total += np.float64(block[i, j]) * coefficients[j]
-        found[i] = total
-    return found
+        scores[i] = total
+    return scores
 
 
 @njit(nogil=True, cache=True, fastmath={"contract"})
@@ -44,12 +44,12 @@ def back(block: NDArray[np.float32], values: NDArray[np.float64]) -> NDArray[np.
     array([2.5, 4. ])
     """
     rows, width = block.shape
-    found = np.zeros(width)
+    sums = np.zeros(width)
     for i in range(rows):
         value = values[i]
         for j in range(width):
-            found[j] += np.float64(block[i, j]) * value
-    return found
+            sums[j] += np.float64(block[i, j]) * value
+    return sums
 
 
 @njit(nogil=True, cache=True)
@@ -60,17 +60,17 @@ def scaled(block, factors):  # typed by what it is given: the result is as wide 
     array([[1. , 2. ], [1.5, 2. ]])
     """
     rows, width = block.shape
-    found = np.empty((rows, width), factors.dtype)
+    product = np.empty((rows, width), factors.dtype)
     for i in range(rows):
         factor = factors[i]
         for j in range(width):
-            found[i, j] = block[i, j] * factor
-    return found
+            product[i, j] = block[i, j] * factor
+    return product
 
 
 @njit(**_options)
-def exponentials(scores, order, low, high, found):
-    """exp(f) of the candidates `order[low:high]` of a query, up to a factor, into the beginning of `found`."""
+def exponentials(scores, order, low, high, out):
+    """exp(f) of the candidates `order[low:high]` of a query, up to a factor, into the beginning of `out`."""
     smallest = largest = np.float64(scores[order[low]])
     for place in range(low, high):
         score = np.float64(scores[order[place]])
@@ -78,7 +78,7 @@ def exponentials(scores, order, low, high, found):
     middle = (smallest + largest) / 2
     for place in range(low, high):
         away = np.float64(scores[order[place]]) - middle
-        found[place - low] = math.exp(min(max(away, -_FARTHEST), _FARTHEST))
+        out[place - low] = math.exp(min(max(away, -_FARTHEST), _FARTHEST))
 
 
 @njit(**_options)
@@ -179,14 +179,14 @@ def pair_agreement(scores, queries, order, offsets, ends, follows, target, weigh
 @njit(**_options)
 def preference_sums(offsets, ends, follows, target, weight):
     """The preference of each place, given or received, over all its pairs."""
-    found = np.zeros(len(target))
+    sums = np.zeros(len(target))
     for query in range(len(offsets) - 1):
         for i in range(offsets[query], ends[query]):
             for j in range(follows[i], ends[query]):
                 preference = (target[i] - target[j]) * min(weight[i], weight[j])
-                found[i] += preference
-                found[j] += preference
-    return found
+                sums[i] += preference
+                sums[j] += preference
+    return sums
 
 
 @njit(**_options)

@@ -80,8 +80,8 @@ class PairTable:
 
     def preferences(self) -> Floats:
         """(rows,) by place, the preference of all pairs of two shown candidates that it is part of."""
-        found: Floats = compiled.preference_sums(self.offsets, self.ends, self.follows, self.target, self.weight)
-        return found
+        sums: Floats = compiled.preference_sums(self.offsets, self.ends, self.follows, self.target, self.weight)
+        return sums
 
     def totals(self) -> Floats:
         """(queries,) all preference of a query."""

@@ -123,14 +123,14 @@ def regress(rows: Rows, names: tuple[str, ...], l2: float, *, cluster: bool = Fa
     if cluster:
         by_query = partial(_query_squares, sums.feature_means, sums.target_mean, coefficients, moving)
         middle = rows.fold(by_query, QuerySquares.joined).total
-    found = covariance(information, middle, rows.observed.n_queries if cluster else 0)
+    spread = covariance(information, middle, rows.observed.n_queries if cluster else 0)
     if middle is None:
-        found *= variance  # with clusters, the residuals are in the middle already
+        spread *= variance  # with clusters, the residuals are in the middle already
     turn = np.eye(len(moving) + 1)
     turn[-1, :-1] = -sums.feature_means[moving]  # the design was centred
     labels = (*(names[column] for column in moving), INTERCEPT)
     estimates = Estimates(
-        ("relevance",) * len(labels), labels, np.append(coefficients[moving], intercept), turn @ found @ turn.T
+        ("relevance",) * len(labels), labels, np.append(coefficients[moving], intercept), turn @ spread @ turn.T
     )
     likelihood = -0.5 * sums.weight * (np.log(2 * np.pi * variance) + 1) if variance > 0 else np.inf
     return Regression(
@@ -161,9 +161,9 @@ def ridge(sums: LeastSquaresSums, l2: float) -> tuple[NDArray[np.float64], float
 
 def collinear(sums: LeastSquaresSums) -> NDArray[np.bool_]:
     """Which features the ones before them determine linearly, all but a share `COLLINEAR` of their variance."""
-    found = np.zeros(len(sums.moving), dtype=bool)
-    found[sums.moving] = determined(sums.gram[np.ix_(sums.moving, sums.moving)])
-    return found
+    dependent = np.zeros(len(sums.moving), dtype=bool)
+    dependent[sums.moving] = determined(sums.gram[np.ix_(sums.moving, sums.moving)])
+    return dependent
 
 
 def _query_squares(

@@ -263,12 +263,12 @@ def _query_squares(point: _Point, columns: _GradientColumns, block: Block) -> Qu
     terms = _terms(point, block)
     wide, chosen = as_numpy(block.wide), as_numpy(terms.chosen)
     split, end = len(columns.relevance), len(columns.relevance) + len(columns.selection)
-    found = np.zeros((len(wide), end + len(columns.shared)))
-    found[chosen, :split] = wide[np.ix_(chosen, columns.relevance)] * as_numpy(terms.score)[:, None]
-    found[:, split:end] = wide[:, columns.selection] * as_numpy(terms.selection)[:, None]
+    gradients = np.zeros((len(wide), end + len(columns.shared)))
+    gradients[chosen, :split] = wide[np.ix_(chosen, columns.relevance)] * as_numpy(terms.score)[:, None]
+    gradients[:, split:end] = wide[:, columns.selection] * as_numpy(terms.selection)[:, None]
     if terms.shared is not None:
-        np.add.at(found[:, end:], chosen[as_numpy(terms.owner)], as_numpy(terms.shared.gradient)[columns.shared].T)
-    return QuerySquares.of(as_numpy(block.own.queries), found)
+        np.add.at(gradients[:, end:], chosen[as_numpy(terms.owner)], as_numpy(terms.shared.gradient)[columns.shared].T)
+    return QuerySquares.of(as_numpy(block.own.queries), gradients)
 
 
 def _extremes(selection: Vector, block: Block) -> tuple[float, float]:

@@ -51,19 +51,19 @@ class GaussianInterval(NamedTuple):
 def log_interval(a: Floats, b: Floats) -> GaussianInterval:
     """The log-probability of a < ε ≤ b for a standard Gaussian ε; either end may be infinite.
 
-    >>> found = log_interval(np.array([-np.inf, -1.0, 0.0]), np.array([0.0, 1.0, np.inf]))
-    >>> np.exp(found.value), found.correction
+    >>> interval = log_interval(np.array([-np.inf, -1.0, 0.0]), np.array([0.0, 1.0, np.inf]))
+    >>> np.exp(interval.value), interval.correction
     (array([0.5  , 0.6827, 0.5 ]), array([-0.7979,  0. ,  0.7979]))
     """
     from scipy.special import log_ndtr
 
-    found = GaussianInterval(*np.zeros((6, len(a))))
+    interval = GaussianInterval(*np.zeros((6, len(a))))
     left, right = np.isneginf(a) & ~np.isposinf(b), np.isposinf(b) & ~np.isneginf(a)
     inner = ~(np.isneginf(a) | np.isposinf(b))
     tail = log_cdf(b[left])
-    found.value[left], found.b[left], found.bb[left] = tail.value, tail.slope, -tail.curvature
+    interval.value[left], interval.b[left], interval.bb[left] = tail.value, tail.slope, -tail.curvature
     tail = log_cdf(-a[right])
-    found.value[right], found.a[right], found.aa[right] = tail.value, -tail.slope, -tail.curvature
+    interval.value[right], interval.a[right], interval.aa[right] = tail.value, -tail.slope, -tail.curvature
     low, high = a[inner], b[inner]
     turned = low + high > 0  # by symmetry, take the tail on the left, where Φ has all its digits
     near = log_ndtr(np.where(turned, -low, high))
@@ -71,10 +71,10 @@ def log_interval(a: Floats, b: Floats) -> GaussianInterval:
         value = near + np.log(-np.expm1(log_ndtr(np.where(turned, -high, low)) - near))
         at_low = np.exp(-0.5 * low**2 - _LOG_SQRT_2PI - value)
         at_high = np.exp(-0.5 * high**2 - _LOG_SQRT_2PI - value)
-        found.value[inner], found.a[inner], found.b[inner] = value, -at_low, at_high
-        found.aa[inner], found.bb[inner] = at_low * (low - at_low), -at_high * (high + at_high)
-        found.ab[inner] = at_low * at_high
-    return found
+        interval.value[inner], interval.a[inner], interval.b[inner] = value, -at_low, at_high
+        interval.aa[inner], interval.bb[inner] = at_low * (low - at_low), -at_high * (high + at_high)
+        interval.ab[inner] = at_low * at_high
+    return interval
 
 
 class OrderedProbit:
@@ -182,10 +182,10 @@ class PlaceRule(NamedTuple):
         split, each = len(self.columns), np.arange(len(weight))
         ends = np.zeros((len(weight), self.n_thresholds + 2))
         ends[each, places.level - 1], ends[each, places.level] = interval.b, interval.a
-        found = np.zeros((len(x), split + self.n_thresholds))
-        np.add.at(found[:, split:], places.owner, weight[:, None] * ends[:, 1:-1])
-        found[:, :split] = x * np.bincount(places.owner, weight * interval.correction, len(x))[:, None]
-        return found
+        gradients = np.zeros((len(x), split + self.n_thresholds))
+        np.add.at(gradients[:, split:], places.owner, weight[:, None] * ends[:, 1:-1])
+        gradients[:, :split] = x * np.bincount(places.owner, weight * interval.correction, len(x))[:, None]
+        return gradients
 
     def ends(self, parameters: Floats, block: Block) -> tuple[float, float]:
         """The lowest index of what was shown, and the highest of what was not."""

@@ -57,10 +57,10 @@ class View(NamedTuple):
         """
         if not isinstance(self.scaling.rule, scalings.Unscaled):
             raw = self.scaling.transform(raw)
-        found = np.empty((len(raw), self.width), dtype=np.float32) if out is None else out
-        found[:, :-1] = raw if self.columns is None else raw[:, self.columns]
-        found[:, -1] = 1.0
-        return found
+        table = np.empty((len(raw), self.width), dtype=np.float32) if out is None else out
+        table[:, :-1] = raw if self.columns is None else raw[:, self.columns]
+        table[:, -1] = 1.0
+        return table
 
 
 class Rows(ABC):
@@ -128,13 +128,13 @@ class LocalRows(Rows):
 
     def block(self, span: tuple[int, int]) -> tuple[NDArray[np.float32], Any]:
         """The rows of a span, and what was observed of them."""
-        found = self.view.scaled(self._raw(*span)) if self._table is None else self._table[slice(*span)]
-        return found, self.observed.part(*span)
+        part = self.view.scaled(self._raw(*span)) if self._table is None else self._table[slice(*span)]
+        return part, self.observed.part(*span)
 
     def _raw(self, start: int, stop: int) -> NDArray[np.float32]:
         if self._rows is None:
-            found: NDArray[np.float32] = self._features[start:stop]
-            return found
+            span: NDArray[np.float32] = self._features[start:stop]
+            return span
         rows = self._rows[start:stop]
         if rows[-1] - rows[0] == len(rows) - 1:  # a span is read in place, scattered rows are gathered
             return self._features[int(rows[0]) : int(rows[-1]) + 1]  # type: ignore[no-any-return]
@@ -194,19 +194,19 @@ def in_order(function: Callable[[Item], Value], items: Sequence[Item]) -> Iterat
         yield from ahead(function, items, threads, 2 * threads)
 
 
-def wider(one: tuple[float, float], other: tuple[float, float]) -> tuple[float, float]:
+def wider(first: tuple[float, float], second: tuple[float, float]) -> tuple[float, float]:
     """The lower of two lows and the higher of two highs.
 
     >>> wider((1.0, 2.0), (0.5, 1.5))
     (0.5, 2.0)
     """
-    return min(one[0], other[0]), max(one[1], other[1])
+    return min(first[0], second[0]), max(first[1], second[1])
 
 
-def added(one: Sequence[Array | None], other: Sequence[Array | None]) -> list[Array | None]:
+def added(first: Sequence[Array | None], second: Sequence[Array | None]) -> list[Array | None]:
     """The sums of two sequences of arrays, place by place; None stands for nothing.
 
     >>> added([np.ones(2), None], [np.ones(2), None])
     [array([2., 2.]), None]
     """
-    return [a if b is None else b if a is None else a + b for a, b in zip(one, other, strict=True)]
+    return [a if b is None else b if a is None else a + b for a, b in zip(first, second, strict=True)]

@@ -163,8 +163,8 @@ def split(
 
 def _queries(data: RankingDataset, lists: Lists) -> IntArray:
     """The query of each list; the lists have candidates."""
-    found: IntArray = data.row_queries[lists.rows[lists.offsets[:-1]]]
-    return found
+    queries: IntArray = data.row_queries[lists.rows[lists.offsets[:-1]]]
+    return queries
 
 
 def _warn_unless_completed(trained: Trained, user: str) -> None:

@@ -119,15 +119,15 @@ class Trainer:
             rate = self._set_rate((number - 1) * self._epoch_steps + step)
             self._step(group, chosen, features)
         loss = float(self._loss) * self.batch_queries / sum(map(len, self.groups))
-        found, best = self._judge(history)
-        return Epoch(number, loss, found, float(rate), time.perf_counter() - start, best)
+        agreement, best = self._judge(history)
+        return Epoch(number, loss, agreement, float(rate), time.perf_counter() - start, best)
 
     def _patient(self, history: list[Epoch]) -> bool:
         """Whether patience has run out: it waits for a better epoch, not for one that is good enough to keep."""
-        found = [epoch.validation for epoch in history if epoch.validation is not None]
-        if self.model.patience is None or not found:
+        validations = [epoch.validation for epoch in history if epoch.validation is not None]
+        if self.model.patience is None or not validations:
             return False
-        return len(found) - 1 - found.index(max(found)) >= self.model.patience
+        return len(validations) - 1 - validations.index(max(validations)) >= self.model.patience
 
     @property
     def n_held(self) -> int:
@@ -213,25 +213,25 @@ class Trainer:
         whole = float(known.sum())
         if not whole:
             return None, True
-        found = float(agreed.sum()) / whole
+        agreement = float(agreed.sum()) / whole
         best = max((epoch.validation for epoch in history if epoch.validation is not None), default=-math.inf)
-        if self.peak is None or found > best:
+        if self.peak is None or agreement > best:
             self.peak = agreed
-            return found, True
+            return agreement, True
         error = float((agreed - self.peak).std()) * len(agreed) ** 0.5 / whole if len(agreed) > 1 else 0.0
-        return found, found >= best - 2 * error
+        return agreement, agreement >= best - 2 * error
 
     @torch.no_grad()
     def _agreement(self) -> tuple[Tensor, Tensor]:
         """Of each list held out, the preference that the scores agree with, and all there is."""
         self.task.networks.eval()
-        found = [(torch.zeros(0, dtype=torch.float64), torch.zeros(0, dtype=torch.float64))]
+        parts = [(torch.zeros(0, dtype=torch.float64), torch.zeros(0, dtype=torch.float64))]
         for group in self._held:
             for part in torch.arange(len(group), device=self.device).split(max(1, _VALIDATION_ROWS // group.width)):
                 batch = group.batch(part)
                 pair = self._concordance(batch, self._features(batch))
-                found.append((pair[0].double().cpu(), pair[1].double().cpu()))
-        return torch.cat([agreed for agreed, _ in found]), torch.cat([known for _, known in found])
+                parts.append((pair[0].double().cpu(), pair[1].double().cpu()))
+        return torch.cat([agreed for agreed, _ in parts]), torch.cat([known for _, known in parts])
 
     def _concordance(self, batch: ListBatch, features: Tensor) -> tuple[Tensor, Tensor]:
         scores, _ = self.task.scores("relevance", features, batch)

@@ -172,12 +172,12 @@ class TorchModule(Network):
         network = copy.deepcopy(self.module).float().cpu()
         try:
             with torch.no_grad():
-                found = network.eval()(torch.zeros(2, width)).shape
+                shape = network.eval()(torch.zeros(2, width)).shape
         except (RuntimeError, TypeError, ValueError, AttributeError) as error:
             reason = str(error).splitlines()[0]
             raise UsageError(f"the module cannot score rows of {width} features: {reason}") from None
-        if tuple(found) not in ((2,), (2, 1)):
-            raise UsageError(f"the module gives {tuple(found)} for 2 rows; it must give one score per row.")
+        if tuple(shape) not in ((2,), (2, 1)):
+            raise UsageError(f"the module gives {tuple(shape)} for 2 rows; it must give one score per row.")
         if not any(part.requires_grad for part in network.parameters()):
             raise UsageError("the module has no parameter that can be trained.")
         return network

@@ -42,9 +42,9 @@ class TrainingTask(ABC):
 
     def scores(self, name: str, features: Tensor, batch: ListBatch) -> tuple[Tensor, Tensor]:
         """The scores of a network for the candidates with a target (B, S), and for those not shown (B, U)."""
-        found = self.networks[name](features).reshape(batch.rows.shape).float()
+        scores = self.networks[name](features).reshape(batch.rows.shape).float()
         width = batch.target.shape[1]
-        return found[:, :width], found[:, width:]
+        return scores[:, :width], scores[:, width:]
 
 
 class Pairs(TrainingTask):
