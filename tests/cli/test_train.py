@@ -215,12 +215,6 @@ class TestPositions:
 
     def test_an_option_without_an_effect_is_refused(self, run: Run) -> None:
         cases: list[tuple[str, list[str]]] = [
-            ("naive does not use propensities; leave --propensity out, or say --safe", ["naive", *FROM]),
-            ("pijd does not use propensities; leave --propensity out, or say --safe", ["pijd", *FROM]),
-            (
-                "does not use propensities; leave --propensity out, or say --position-correction or --safe",
-                ["heckman", *FROM],
-            ),
             ("oracle learns from labels, not from clicks; leave -p out", ["oracle", *FROM[:2], *FROM[4:]]),
             ("oracle learns from labels, not from clicks; leave -c out", ["oracle", *FROM[:4]]),
             ("oracle learns from labels, not from clicks; leave --depth out", ["oracle", *FROM[:2], "--depth", "2"]),
@@ -232,6 +226,12 @@ class TestPositions:
             assert (ran.code, message in " ".join(ran.err.split())) == (2, True), ran
         assert not Path("x").exists()
         assert run("train", "cld", *FROM, "--depth", "5", "-o", "x").code == 0
+
+    def test_methods_that_do_not_use_propensities_say_so_and_train(self, run: Run) -> None:
+        for method in ("naive", "pijd", "heckman"):
+            ran = run("train", method, *FROM, "-o", method, "--json")
+            assert ran.code == 0
+            assert any("does not use propensities" in text for text in ran.json["warnings"])
 
     @pytest.mark.filterwarnings("ignore:the clicks refute")  # trust bias does
     def test_what_was_estimated_trains(self, run: Run, folder: Path, data: cr.RankingDataset) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cldrank.cli import log_options, options
 from cldrank.cli.option_names import columns_by, dashed
 from cldrank.cli.output import working
-from cldrank.errors import CldrankWarning, UsageError, warn
+from cldrank.errors import UsageError
 
 if TYPE_CHECKING:
     from cldrank.clicks.table import ClickTable
@@ -113,9 +113,6 @@ class LearningTask(Sources):
                 f"{name} needs the propensities of positions{purpose}; name them with --propensity: power:1.0, say, or "
                 f"a file that `cldrank propensity estimate` wrote{trust}."
             )
-        if self.propensity is not None and not corrects and not judges:
-            hint = "--position-correction or --safe" if corrects_if_asked(type(self.method)) else "--safe"
-            warn(CldrankWarning(f"{name} does not use propensities; --propensity is left out. It is for {hint}."))
 
     def read(self) -> tuple[RankingDataset, ClickTable | None, Curve | None]:
         """The dataset, the clicks on it, and the propensities (or slopes and bases) of their positions."""

@@ -161,12 +161,16 @@ def _parameter(method: Method, name: str) -> Parameter:
 
 def _check_judge(chosen: LearningTask, labelled: list[str] | None, measure: str | None) -> None:
     """Refuse what does not fit together before anything is read."""
+    from cldrank.methods.needs import uses_curve
+
     if measure is not None and not labelled:
         raise UsageError("--measure is for labels; name candidates that have some with --labelled.")
     if chosen.method.needs == "labels" and (chosen.clicks or not labelled):
         raise UsageError(
             f"{chosen.method.name} learns from labels, not from clicks; tune it without --clicks, and with --labelled."
         )
+    if labelled and chosen.propensity is not None and not uses_curve(chosen.method.required):
+        raise UsageError(f"{chosen.method.name} does not use propensities; leave --propensity out.")
 
 
 @contextmanager
