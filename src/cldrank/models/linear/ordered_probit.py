@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,6 @@ from cldrank._typing import IntArray
 from cldrank.likelihood import log_cdf
 from cldrank.models.linear.design import Block, Design
 from cldrank.models.linear.rows import added, wider
-from cldrank.models.targets import Observations
 from cldrank.optimise import Derivatives
 
 Floats = NDArray[np.float64]
@@ -143,8 +142,8 @@ class PlaceRule(NamedTuple):
         """
         count = self.n_thresholds + 2  # with the infinite ones, which fall away in the end
         x = chosen_columns(block.wide, self.columns)
-        places, interval, weight = self.seen(block, x, parameters)
-        owner, upper = places.owner, places.level - 1  # of the thresholds around a place, the upper is one before
+        owner, level, interval, weight = self.seen(block, x, parameters)
+        upper = level - 1  # of the thresholds around a place, the upper is one before
         mixed, own, ends = np.zeros((len(x), count)), np.zeros((count, count)), np.zeros(count)
         for end, by, twice in ((upper, interval.b, interval.bb), (upper + 1, interval.a, interval.aa)):
             ends += np.bincount(end, weight * by, count)
@@ -158,42 +157,41 @@ class PlaceRule(NamedTuple):
         value = np.asarray(weight @ interval.value)
         return value, x.T @ slope, ends[1:-1], root.T @ root, x.T @ mixed[:, 1:-1], own[1:-1, 1:-1]
 
-    def seen(self, block: Block, x: Floats, parameters: Floats) -> tuple[Places, GaussianInterval, Floats]:
-        """Where the candidates were, shown or not, the likelihood of that, and its weight."""
-        places = self.of(block.own)
+    def seen(self, block: Block, x: Floats, parameters: Floats) -> tuple[IntArray, IntArray, GaussianInterval, Floats]:
+        """Rows and places of the candidates, shown or not, the likelihood of these places, and its weight."""
+        owner, level = self.places(block.own)
         split = len(self.columns)
         thresholds = np.concatenate([[np.inf], parameters[split:], [-np.inf]])
-        index = (x @ parameters[:split])[places.owner]
-        interval = log_interval(thresholds[places.level] - index, thresholds[places.level - 1] - index)
+        index = (x @ parameters[:split])[owner]
+        interval = log_interval(thresholds[level] - index, thresholds[level - 1] - index)
         absent = block.own.absent
-        return places, interval, np.append(block.own.weight, absent[absent > 0])
+        return owner, level, interval, np.append(block.own.weight, absent[absent > 0])
 
-    def of(self, observed: Observations) -> Places:
-        """The entries, and behind them the candidates that were not shown, one level below all others."""
+    def places(self, observed: Any) -> tuple[IntArray, IntArray]:
+        """Rows and places of the entries, and behind them of the candidates not shown, one level below all others."""
         absent = np.flatnonzero(observed.absent > 0)
-        level = np.ones(len(observed.target), dtype=np.int64) if observed.level is None else observed.level
         owner = np.append(observed.shown[observed.owner], absent)
-        return Places(owner, np.append(level, np.full(len(absent), self.n_levels + 1)))
+        return owner, np.append(observed.level, np.full(len(absent), self.n_levels + 1))
 
     def gradients(self, block: Block, parameters: Floats) -> Floats:
         """The gradient of the log-likelihood of each row."""
         x = chosen_columns(block.wide, self.columns)
-        places, interval, weight = self.seen(block, x, parameters)
+        owner, level, interval, weight = self.seen(block, x, parameters)
         split, each = len(self.columns), np.arange(len(weight))
         ends = np.zeros((len(weight), self.n_thresholds + 2))
-        ends[each, places.level - 1], ends[each, places.level] = interval.b, interval.a
+        ends[each, level - 1], ends[each, level] = interval.b, interval.a
         gradients = np.zeros((len(x), split + self.n_thresholds))
-        np.add.at(gradients[:, split:], places.owner, weight[:, None] * ends[:, 1:-1])
-        gradients[:, :split] = x * np.bincount(places.owner, weight * interval.correction, len(x))[:, None]
+        np.add.at(gradients[:, split:], owner, weight[:, None] * ends[:, 1:-1])
+        gradients[:, :split] = x * np.bincount(owner, weight * interval.correction, len(x))[:, None]
         return gradients
 
     def ends(self, parameters: Floats, block: Block) -> tuple[float, float]:
         """The lowest index of what was shown, and the highest of what was not."""
         index = chosen_columns(block.wide, self.columns) @ parameters[: len(self.columns)]
-        places = self.of(block.own)
-        shown = places.level <= self.n_levels
-        lowest = index[places.owner[shown]].min(initial=np.inf)
-        return float(lowest), float(index[places.owner[~shown]].max(initial=-np.inf))
+        owner, level = self.places(block.own)
+        shown = level <= self.n_levels
+        lowest = index[owner[shown]].min(initial=np.inf)
+        return float(lowest), float(index[owner[~shown]].max(initial=-np.inf))
 
     def jacobian(self, x: Floats, level: IntArray, interval: GaussianInterval) -> Floats:
         """The derivative of each entry's correction by the parameters; x are its own columns."""
@@ -201,14 +199,3 @@ class PlaceRule(NamedTuple):
         ends[each, level - 1] = -(interval.ab + interval.bb)
         ends[each, level] = -(interval.ab + interval.aa)
         return np.hstack([-interval.shrinkage[:, None] * x, ends[:, 1:-1]])
-
-
-class Places(NamedTuple):
-    """Where the candidates of a block were.
-
-    owner   (entries + not shown,): the row, counted from the block's first
-    level   (entries + not shown,): the place
-    """
-
-    owner: IntArray
-    level: IntArray

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,13 +31,11 @@ Floats = NDArray[np.float64]
 class Selected(NamedTuple):
     """Selected rows of a block, and how their correction hangs on the parameters of the first stage.
 
-    observed     what was seen of them
     design       (entries, columns): what the target is regressed on; the last column is the correction E[ε | selected]
     shrinkage    (entries,): δ = 1 - Var(ε | selected), between 0 and 1
     jacobian     (entries, parameters): the derivative of the correction by the parameters of the first stage
     """
 
-    observed: Observations
     design: Floats
     shrinkage: Floats
     jacobian: Floats
@@ -66,9 +64,7 @@ class SecondStage(NamedTuple):
     rho: float
 
 
-def corrected_regression(
-    over: Callable[[Callable[[Selected], Sequence[Floats]]], Sequence[Any]], penalty: Floats, first: Floats
-) -> SecondStage:
+def _corrected_regression(design: Design, step: _Step, penalty: Floats, first: Floats) -> SecondStage:
     """Weighted ridge regression on a correction for selection, with errors that know the correction was estimated.
 
         (G + W P) θ = Σ w d y,   G = Σ w d dᵀ,   W = Σ w,   P = diag(penalty)
@@ -77,36 +73,19 @@ def corrected_regression(
 
     V is `first`, the covariance of the first stage's parameters (Heckman 1979; Greene 1981). Where ρ comes out beyond
     -1 … 1, κ² counts as σ² in the middle sum, or variances might be negative. Weights act as repetitions.
-    `over` adds up what a function makes of each block of rows; there are two passes.
     """
-    gram, cross, weight = over(_moments)
+    gram, cross, weight = (np.asarray(part) for part in design.fold(step.moments, added))
     bread = inverse(gram / weight + np.diag(penalty)) / weight
     coefficients = bread @ cross
     kappa = float(coefficients[-1])
-    squares, shrunk_gram, leverage, chance = over(partial(_errors, coefficients))
+    sums = design.fold(partial(step.errors, coefficients), added)
+    squares, shrunk_gram, leverage, chance = (np.asarray(part) for part in sums)
     sigma = float(np.sqrt(squares / weight))
     own = sigma**2 * gram - min(kappa**2, sigma**2) * shrunk_gram
     middle = own + leverage @ first @ leverage.T
     covariance = bread @ middle @ bread
     rho = kappa / sigma if sigma else 0.0
     return SecondStage(coefficients, (covariance + covariance.T) / 2, gram, bread, leverage, chance, sigma, rho)
-
-
-def _moments(block: Selected) -> Sequence[Floats]:
-    """G, Σ w d y and W of a block."""
-    weight = block.observed.weight
-    weighted = block.design * weight[:, None]
-    return weighted.T @ block.design, weighted.T @ block.observed.target, np.asarray(weight.sum())
-
-
-def _errors(coefficients: Floats, block: Selected) -> Sequence[Floats]:
-    """Of a block: the sum in σ², Σ w δ d dᵀ, F, and `SecondStage.chance`."""
-    weight, kappa = block.observed.weight, float(coefficients[-1])
-    residual = block.observed.target - block.design @ coefficients
-    squares = weight @ (residual**2 + block.observed.spread + kappa**2 * block.shrinkage)
-    weighted = block.design * weight[:, None]
-    shrunk = weighted.T @ (block.design * block.shrinkage[:, None])
-    return np.asarray(squares), shrunk, kappa * weighted.T @ block.jacobian, (weight * residual) @ block.jacobian
 
 
 class TwoStages(NamedTuple):
@@ -148,9 +127,7 @@ def two_stages(
     columns, penalty = relevance
     step = _Step(probit.places, solution.parameters, columns, effects)
     unpenalised = np.zeros((observed.n_levels if effects else 1) + 1)
-    second = corrected_regression(
-        lambda function: design.fold(partial(step.told, function), added), np.append(penalty, unpenalised), first
-    )
+    second = _corrected_regression(design, step, np.append(penalty, unpenalised), first)
     if cluster:
         count = observed.n_queries
         squares = design.fold(partial(step.influence, second, first), QuerySquares.joined)
@@ -170,20 +147,32 @@ class _Step(NamedTuple):
     columns: IntArray
     effects: bool
 
-    def told(self, function: Callable[[Selected], Sequence[Floats]], block: Block) -> Sequence[Floats]:
-        """What a function makes of the selected rows of a block."""
-        return function(self.selected(block))
+    def moments(self, block: Block) -> Sequence[Floats]:
+        """G, Σ w d y and W of a block."""
+        rows, own = self.selected(block), block.own
+        weighted = rows.design * own.weight[:, None]
+        return weighted.T @ rows.design, weighted.T @ own.target, np.asarray(own.weight.sum())
+
+    def errors(self, coefficients: Floats, block: Block) -> Sequence[Floats]:
+        """Of a block: the sum in σ², Σ w δ d dᵀ, F, and `SecondStage.chance`."""
+        rows, own, kappa = self.selected(block), block.own, float(coefficients[-1])
+        residual = own.target - rows.design @ coefficients
+        squares = own.weight @ (residual**2 + own.spread + kappa**2 * rows.shrinkage)
+        weighted = rows.design * own.weight[:, None]
+        shrunk = weighted.T @ (rows.design * rows.shrinkage[:, None])
+        leverage, chance = kappa * weighted.T @ rows.jacobian, (own.weight * residual) @ rows.jacobian
+        return np.asarray(squares), shrunk, leverage, chance
 
     def selected(self, block: Block) -> Selected:
         """The entries of a block as the second stage sees them."""
         x = chosen_columns(block.wide, self.places.columns)
-        places, interval, _ = self.places.seen(block, x, self.parameters)
+        owner, level, interval, _ = self.places.seen(block, x, self.parameters)
         count = len(block.own.target)
-        owner, level = places.owner[:count], places.level[:count]
+        owner, level = owner[:count], level[:count]
         interval = GaussianInterval(*(values[:count] for values in interval))
         intercepts = np.eye(self.places.n_levels)[level - 1] if self.effects else np.ones((count, 1))
         design = np.hstack([block.wide[np.ix_(owner, self.columns)], intercepts, interval.correction[:, None]])
-        return Selected(block.own, design, interval.shrinkage, self.places.jacobian(x[owner], level, interval))
+        return Selected(design, interval.shrinkage, self.places.jacobian(x[owner], level, interval))
 
     def influence(self, second: SecondStage, first: Floats, block: Block) -> QuerySquares:
         """The squares of how far the queries of a block move the parameters, the second stage's first."""
