@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from os import PathLike
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,32 +43,24 @@ class Evidence:
     @property
     def labels(self) -> NDArray[np.float32]:
         """The labels of all rows."""
-        if self.data.labels is None:
-            raise AssertionError("a method without labels asks for them")
-        return self.data.labels
+        return cast("NDArray[np.float32]", self.data.labels)
 
     @property
     def clicks(self) -> ClickTable:
         """The clicks."""
-        if self.given_clicks is None:
-            raise AssertionError("a method without clicks asks for them")
-        return self.given_clicks
+        return cast("ClickTable", self.given_clicks)
 
     @property
     def propensities(self) -> Propensities | SegmentPropensities:
         """The propensities of the positions, perhaps of each segment, clipped and raised as the method says."""
-        if not isinstance(self.given_propensities, Propensities | SegmentPropensities):
-            raise AssertionError("a method without propensities asks for them")
-        return self.given_propensities
+        return cast("Propensities | SegmentPropensities", self.given_propensities)
 
     @property
     def affine(self) -> AffineClicks:
         """Slope and base of the positions, clipped if the method clips; propensities are slopes without a base."""
         if isinstance(self.given_propensities, Propensities):
             return AffineClicks.from_propensities(self.given_propensities)
-        if not isinstance(self.given_propensities, AffineClicks):
-            raise AssertionError("a method without slopes and bases asks for them")
-        return self.given_propensities
+        return cast("AffineClicks", self.given_propensities)
 
 
 def collect(

@@ -62,8 +62,8 @@ def test_the_value_is_minus_the_loss_of_networks_with_every_unshown_candidate_dr
         width = batch.target.shape[1]
         parts = [values[batch.rows] for values in (f, omega)]
         seen, unseen = [part[:, :width] for part in parts], [part[:, width:] for part in parts]
-        given_parts: list[Any] = [*seen, *unseen, preference, mixed]
-        lost += float(losses.cld_pair(*given_parts, selection_weight=0.3).sum())
+        arguments: Any = (*seen, *unseen, preference, mixed, 0.3)
+        lost += float(losses.cld_pair(*arguments).sum())
         whole += float(preference.sum())
     assert problem.evaluate(point).value == pytest.approx(-lost / whole, rel=1e-5)  # targets of networks are float32
 
