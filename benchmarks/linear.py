@@ -29,8 +29,7 @@ from cldrank.data.dataset import RankingDataset
 from cldrank.methods.cld import CLD
 from cldrank.methods.evidence import Evidence
 from cldrank.models import Linear, Run
-from cldrank.models.linear.maximum import fit_selection
-from cldrank.models.linear.points import _Work
+from cldrank.models.linear.selection_fit import fit_selection, selection_objective
 from cldrank.propensity import Propensities
 
 GOALS = {"ratio": 1.3, "sessions_ratio": 1.1, "peak_megabytes": 512}
@@ -124,8 +123,8 @@ def measure(rows: int, device: str | None, repeats: int, memory: bool) -> dict[s
         block = (1 << 25) // WIDTH
 
     def newton() -> Any:
-        with prepared.objective.design.rows.solving():
-            return fit_selection(prepared.objective, prepared.names)
+        with objective.design.rows.solving():
+            return fit_selection(objective, data.feature_names)
 
     functions: dict[str, Callable[[], Any]] = {
         "gram": lambda: gram(features, roots, block),
@@ -135,7 +134,8 @@ def measure(rows: int, device: str | None, repeats: int, memory: bool) -> dict[s
         "newton": newton,
     }
     method = CLD(run=Run(device=device))
-    prepared = _Work.of(Linear(), method._problem(Evidence(data, tables[1e5], rho)), method._context(data))
+    problem = method._problem(Evidence(data, tables[1e5], rho))
+    objective = selection_objective(Linear(), problem, method._context(data))
     best_of({name: functions[name] for name in ("gram", "fit")}, 1)  # starts threads, loads libraries
     times, models = best_of(functions, repeats)
     one = min(times["gram"], times["gram again"])

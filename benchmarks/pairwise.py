@@ -39,9 +39,9 @@ from cldrank.clicks.simulate import PositionBased, Simulation, TopK
 from cldrank.data.dataset import RankingDataset
 from cldrank.methods.observing import observe
 from cldrank.models import MLP, Run
-from cldrank.models.network.flat import FlatParameters
 from cldrank.models.network.lists import BatchSource, observed_lists
 from cldrank.models.network.loop import Trainer
+from cldrank.models.network.networks import FlatParameters
 
 CUTOFF, RHO = 5, cr.Propensities.power(1.0, 5)
 

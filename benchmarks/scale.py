@@ -35,7 +35,7 @@ from cldrank.data.loading import load
 from cldrank.methods.cld import CLD
 from cldrank.methods.evidence import Evidence
 from cldrank.models import Linear
-from cldrank.models.linear.points import _Work
+from cldrank.models.linear.selection_fit import selection_objective
 from cldrank.propensity import Propensities
 from cldrank.spark import SparkDataset
 from cldrank.spark.spark_features import SparkRows
@@ -102,11 +102,11 @@ class Watched:
 def pass_seconds(data: RankingDataset, clicks: ClickTable, rho: Propensities) -> float:
     """The median time of a pass over features that are here, in memory or on disk."""
     method = CLD()
-    work = _Work.of(Linear(), method._problem(Evidence(data, clicks, rho)), method._context(data))
+    objective = selection_objective(Linear(), method._problem(Evidence(data, clicks, rho)), method._context(data))
     times = []
     for _ in range(4):
         start = time.perf_counter()
-        work.objective.evaluate(work.start)
+        objective.evaluate(np.zeros(objective.n_parameters))
         times.append(time.perf_counter() - start)
     return float(np.median(times[1:]))
 

@@ -83,38 +83,6 @@ def test_a_line_search_that_fails_is_not_called_non_finite() -> None:
     assert newton(alone, np.zeros(1)).status == "non_finite"
 
 
-def test_the_last_hessian_is_exact_also_where_the_cheap_one_jumps_to_the_top() -> None:
-    matrix, top = np.array([[2.0]]), np.array([3.0])
-
-    def cheap(point: Vector) -> Derivatives:  # exact but at the top, where nobody would step again
-        here: Derivatives = quadratic(matrix, top)(point)
-        return here if point[0] != top[0] else here._replace(hessian=here.hessian * 1.5)
-
-    found = newton(cheap, np.zeros(1), exact=quadratic(matrix, top))
-    assert (found.status, found.n_passes) == ("converged", 3)
-    assert found.evaluation is not None
-    np.testing.assert_array_equal(found.evaluation.hessian, -matrix)
-
-
-def test_a_cheap_hessian_ends_where_an_exact_one_does() -> None:
-    def cheap(point: Vector) -> Derivatives:
-        here = log_cosh(point)
-        return here._replace(hessian=here.hessian * 1.01)
-
-    calls: list[float] = []
-
-    def exact(point: Vector) -> Derivatives:
-        calls.append(float(point[0]))
-        return log_cosh(point)
-
-    found = newton(cheap, np.array([0.9]), exact=exact)
-    assert found.converged
-    assert abs(found.parameters[0]) < 1e-12
-    assert calls
-    assert found.evaluation is not None
-    np.testing.assert_allclose(found.evaluation.hessian, [[-1]])
-
-
 @pytest.mark.parametrize("scale", [1e-150, 1e-8, 1.0, 1e8, 1e150])
 def test_size_of_parameters_does_not_matter(scale: float) -> None:
     matrix = np.array([[2.0, 1.0], [1.0, 3.0]])

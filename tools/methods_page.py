@@ -28,8 +28,9 @@ cldrank train ips -f train.parquet -c cells.parquet -p power:1.0 --clip 0.1 --mo
 
 An experiment file has the same in one table: `IPS = { clip = 0.1, model = "mlp", epochs = 20, seed = 1 }`.
 
-`fit(dataset, clicks, propensities)` takes what the method needs; anything else is refused. *Affine* propensities are
-the slopes and bases that `cldrank propensity estimate --method trust-bias` finds; plain propensities will do as well.
+`fit(dataset, clicks, propensities)` takes what the method needs; propensities that it does not use are left out, with a
+warning. *Affine* propensities are the slopes and bases that `cldrank propensity estimate --method trust-bias` finds;
+plain propensities will do as well.
 The first of the models is the default. More about [CLD](../explanation/cld.md),
 [networks](../explanation/networks.md) and [baselines](../explanation/baselines.md).
 """

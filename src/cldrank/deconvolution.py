@@ -53,18 +53,18 @@ class RateCounts:
         shown = np.asarray(impressions, dtype=np.int64)
         clicked = np.minimum(np.asarray(clicks, dtype=np.int64), shown)
         parts = np.broadcast_to(np.asarray(share, dtype=np.float64), shown.shape)
-        found = _distinct(clicked, shown, parts)
-        if len(found.number) > _MOST_PAIRS:
+        distinct = _distinct(clicked, shown, parts)
+        if len(distinct.number) > _MOST_PAIRS:
             rounded, near = np.rint(_stepped(shown)), _stepped(parts)
             scaled = np.minimum(np.rint(clicked / (shown * parts) * (rounded * near)), rounded)
-            found = _distinct(scaled.astype(np.int64), rounded.astype(np.int64), near)
-        return found
+            distinct = _distinct(scaled.astype(np.int64), rounded.astype(np.int64), near)
+        return distinct
 
     def fit(self, most: float = 1.0) -> RateDistribution:
         """The distribution of the probability of a click, between 0 and `most`.
 
-        >>> found = RateCounts.of([0] * 50 + [100] * 50, [200] * 100).fit()
-        >>> found.mass[found.rates < 0.1].sum().round(2), found.mass[found.rates > 0.4].sum().round(2)
+        >>> fit = RateCounts.of([0] * 50 + [100] * 50, [200] * 100).fit()
+        >>> fit.mass[fit.rates < 0.1].sum().round(2), fit.mass[fit.rates > 0.4].sum().round(2)
         (np.float64(0.5), np.float64(0.5))
         """
         rates = most * unit_grid(GRID)
@@ -77,8 +77,8 @@ class RateCounts:
         with np.errstate(divide="ignore", invalid="ignore"):
             logs = np.where(self.clicks[:, None] > 0, self.clicks[:, None] * np.log(rates), 0.0)
             logs += np.where(missed[:, None] > 0, missed[:, None] * np.log1p(-examined), 0.0)
-        found: Floats = np.exp(logs - logs.max(axis=1, keepdims=True))
-        return found
+        likelihood: Floats = np.exp(logs - logs.max(axis=1, keepdims=True))
+        return likelihood
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,8 +91,8 @@ class RateDistribution:
 
     def expected(self) -> Floats:
         """(candidates,) the posterior mean of the click probability of each, under this distribution as the prior."""
-        found: Floats = (self._posterior @ self.rates)[self.counts.pair]
-        return found
+        expected: Floats = (self._posterior @ self.rates)[self.counts.pair]
+        return expected
 
     def drawn(self, random: np.random.Generator) -> Floats:
         """(candidates,) click probabilities drawn from the posterior of each."""
@@ -106,8 +106,8 @@ class RateDistribution:
 
 def unit_grid(size: int) -> Floats:
     """(size,) from 0 to 1, denser towards the ends, where a binomial tells rates apart best."""
-    found: Floats = np.sin(np.linspace(0, np.pi / 2, size)) ** 2
-    return found
+    rates: Floats = np.sin(np.linspace(0, np.pi / 2, size)) ** 2
+    return rates
 
 
 def most_likely_mass(
@@ -138,8 +138,8 @@ def most_likely_mass(
 def posterior_mass(likelihood: Floats, mass: Floats) -> Floats:
     """(candidates, grid) the posterior of each candidate, given the (grid,) prior of all or one for each."""
     joint = likelihood * mass
-    found: Floats = joint / joint.sum(axis=1, keepdims=True)
-    return found
+    posterior: Floats = joint / joint.sum(axis=1, keepdims=True)
+    return posterior
 
 
 def tilted_mass(mass: Floats, values: Floats, means: Floats) -> Floats:
@@ -151,15 +151,15 @@ def tilted_mass(mass: Floats, values: Floats, means: Floats) -> Floats:
     scaled = (values - values.min()) / spread
     wanted = np.clip((means - values.min()) / spread, 0.0, 1.0)
     low, high = np.full(len(means), -_STEEPEST), np.full(len(means), _STEEPEST)
-    found = np.tile(mass, (len(means), 1))
+    tilted = np.tile(mass, (len(means), 1))
     for _ in range(_HALVINGS):
         slope = (low + high) / 2
         logs = np.log(mass) + slope[:, None] * scaled
-        found = np.exp(logs - logs.max(axis=1, keepdims=True))
-        found /= found.sum(axis=1, keepdims=True)
-        short = found @ scaled < wanted
+        tilted = np.exp(logs - logs.max(axis=1, keepdims=True))
+        tilted /= tilted.sum(axis=1, keepdims=True)
+        short = tilted @ scaled < wanted
         low, high = np.where(short, slope, low), np.where(short, high, slope)
-    return found
+    return tilted
 
 
 def drawn_places(mass: Floats, group: NDArray[np.int64], random: np.random.Generator) -> NDArray[np.int64]:
@@ -169,16 +169,16 @@ def drawn_places(mass: Floats, group: NDArray[np.int64], random: np.random.Gener
     places = np.empty(len(chance), dtype=np.int64)
     order = np.argsort(group, kind="stable")
     bounds = np.searchsorted(group[order], np.arange(len(ends) + 1))
-    for one, (start, stop) in enumerate(itertools.pairwise(bounds)):
+    for number, (start, stop) in enumerate(itertools.pairwise(bounds)):
         rows = order[start:stop]
-        places[rows] = np.searchsorted(ends[one], chance[rows], side="right")
+        places[rows] = np.searchsorted(ends[number], chance[rows], side="right")
     return places
 
 
 def _stepped(values: NDArray[Any]) -> Floats:
     """The nearest of 1, 1.05, 1.05², …"""
-    found: Floats = _RATIO ** np.rint(np.log(values) / np.log(_RATIO))
-    return found
+    rounded: Floats = _RATIO ** np.rint(np.log(values) / np.log(_RATIO))
+    return rounded
 
 
 def _distinct(clicks: NDArray[np.int64], impressions: NDArray[np.int64], share: Floats) -> RateCounts:

@@ -16,7 +16,6 @@ Status = Literal["converged", "max_steps", "line_search", "non_finite", "boundar
 _FLAT = 1e-11  # of the largest curvature, all parameters scaled alike: anything less is rounding
 _ARMIJO = 1e-4  # of the gain that the slope promises: what a step must bring
 _HALVINGS = 40
-_NEAR = 1e-4  # a step this short is about the last but one
 
 
 class Derivatives(NamedTuple):
@@ -62,7 +61,6 @@ def newton(
     evaluate: Callable[[Vector], Derivatives],
     start: Vector,
     *,
-    exact: Callable[[Vector], Derivatives] | None = None,
     max_steps: int = 50,
     tolerance: float = 1e-9,
     inside: Callable[[Vector], bool] | None = None,
@@ -70,13 +68,12 @@ def newton(
     """Maximise by Newton's method, each step halved until it gains.
 
     It has converged when a whole step moves each parameter by at most `tolerance` times its size or 1, whichever is
-    larger. If `evaluate` gives a cheap Hessian, `exact` is used for the last evaluations, including the one that the
-    solution keeps. A search that can only leave the region that is `inside` ends with status `boundary`.
+    larger. A search that can only leave the region that is `inside` ends with status `boundary`.
 
     >>> newton(lambda x: Derivatives(-float(x @ x) / 2, -x, -np.eye(2)), np.array([3.0, 4.0]))
     Solution(parameters=array([0., 0.]), value=0.0, n_steps=1, n_passes=2, status='converged', flat=0)
     """
-    point, here, passes, flat, is_exact = start, evaluate(start), 1, 0, exact is None
+    point, here, passes, flat = start, evaluate(start), 1, 0
 
     def ended(status: Status, steps: int, at: Vector) -> Solution:
         return Solution(at, here.value, steps, passes, status, flat, here)
@@ -86,10 +83,6 @@ def newton(
     for steps in range(max_steps + 1):
         step, flat = ascent(here)
         length = _length(step, point)
-        if exact is not None and not is_exact and length <= tolerance:  # one long step led straight to the optimum
-            here, passes, is_exact = exact(point), passes + 1, True
-            step, flat = ascent(here)
-            length = _length(step, point)
         if length <= tolerance:
             # this close, one more step costs nothing and needs no check: it squares the remaining error
             return ended("converged", steps, point + step)
@@ -101,13 +94,10 @@ def newton(
             if not share:  # so close to the edge that hardly any of the step remains
                 return ended("boundary", steps, point)
             step, promised = share * step, share * promised
-        near = evaluate if exact is None or length > _NEAR else exact
-        there, share, tried = _backtrack(near, point, here, step, promised)
+        there, share, tried = _backtrack(evaluate, point, here, step, promised)
         passes += tried
         if share:
-            point, here, is_exact = point + share * step, there, exact is None or near is exact
-        elif exact is not None and not is_exact:  # perhaps the cheap Hessian misled it
-            here, passes, is_exact = exact(point), passes + 1, True
+            point, here = point + share * step, there
         elif promised <= 1e-12 * max(1.0, abs(here.value)):  # no more to gain than rounding hides
             return ended("converged", steps, point)
         else:
@@ -158,8 +148,8 @@ def inverse(information: Matrix) -> Matrix:
     if values is None:
         from scipy.linalg import cho_solve
 
-        found: Matrix = cho_solve((vectors, True), np.diag(size), check_finite=False) * size[:, None]
-        return (found + found.T) / 2
+        inverted: Matrix = cho_solve((vectors, True), np.diag(size), check_finite=False) * size[:, None]
+        return (inverted + inverted.T) / 2
     kept = values > _FLAT
     along = vectors[:, kept] * size[:, None]
     return (along / values[kept]) @ along.T

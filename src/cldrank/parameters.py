@@ -32,6 +32,8 @@ class Parameter:
     bounds    of a number, or of each number in a tuple
     option    whether the command line offers it
     tried     the values that tuning tries, as a text: 0.05:0.3, 1e-3:1e-2:log, or 0.0,0.2,0.5; empty for none
+    role      what it serves, which says who heeds and who offers it; empty for what decides every result
+    models    of a method: the families of models that heed it; empty for all
     """
 
     name: str
@@ -41,6 +43,8 @@ class Parameter:
     bounds: Bounds = NO_BOUNDS
     option: bool = True
     tried: str = ""
+    role: str = ""
+    models: tuple[str, ...] = ()
 
     @property
     def kinds(self) -> tuple[Any, ...]:
@@ -135,6 +139,8 @@ def parameter(
     about: str,
     option: bool = True,
     tried: str = "",
+    role: str = "",
+    models: tuple[str, ...] = (),
     compare: bool = True,
     kw_only: bool = True,
     **bounds: float | None,
@@ -143,9 +149,11 @@ def parameter(
 
     option     False keeps it from the command line
     tried      what `cldrank tune` tries unless it is told otherwise
+    role       what it serves, such as "resume" or "log"; see `with_role`
+    models     of a method: the families of models that heed it, where not all do
     compare    False for what does not decide the result, such as a function that is called back
     """
-    metadata = {_KEY: (about, Bounds(**bounds), option, tried)}
+    metadata = {_KEY: (about, Bounds(**bounds), option, tried, role, models)}
     return field(default=default, metadata=metadata, compare=compare, kw_only=kw_only)
 
 
@@ -247,6 +255,11 @@ def _declared(kind: Any) -> Mapping[str, Parameter]:
             about, *rest = entry.metadata[_KEY]
             declared[entry.name] = Parameter(entry.name, hints[entry.name], default, about, *rest)
     return declared
+
+
+def with_role(kind: type, *roles: str) -> tuple[str, ...]:
+    """The names of the parameters of a class that have one of some roles."""
+    return tuple(name for name, own in parameters(kind).items() if own.role in roles)
 
 
 def check_all(owner: Any) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 import cldrank as cr
 from cldrank.methods import Method, methods
-from cldrank.methods.registry import configured, settings_of, unused_settings, usable_models
+from cldrank.methods.registry import configured, settings_of, usable_models
 from cldrank.models import Run as RunSettings
 from cldrank.parameters import parameters
 
@@ -57,7 +57,7 @@ class TestHelp:
         every = {*parameters(RunSettings), *(own for one in methods().values() for own in parameters(one))}
         every |= {own for _, one in models_of_all().items() for own in parameters(one)}
         own = settings_of(kind, fitted)
-        unused = unused_settings(kind, fitted)
+        unused = kind.unheeded(fitted)
         expected = {setting for setting, one in own.items() if one.option and setting not in unused}
         found = {setting for setting in every if spelled(setting) in offered(shown.out)} - {"model", "run"}
         assert found == expected
@@ -215,7 +215,7 @@ class TestValues:
         """A value that none takes is refused by the name of the option, never by that of Python."""
         kind = methods()[name]
         for model, fitted in usable_models(kind).items():
-            unused = unused_settings(kind, fitted)
+            unused = kind.unheeded(fitted)
             for setting, one in settings_of(kind, fitted).items():
                 if not one.option or setting in unused or bool in one.kinds or str in one.kinds:
                     continue

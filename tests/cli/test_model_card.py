@@ -74,14 +74,6 @@ class TestTheCommand:
         run("train", "heckman", *FROM, "--position-correction", "-o", "first")
         assert command_of("first")[-3:] == ["--position-correction", "--out", "ranker"]
 
-    def test_of_several_processes_names_them(self, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("cldrank.cli.train._leads", lambda: True)
-        monkeypatch.setenv("RANK", "0")
-        monkeypatch.setenv("WORLD_SIZE", "2")
-        assert run("train", "naive", *FROM[:4], "-o", "first").code == 0
-        command = cr.load_ranker("first").provenance.command
-        assert command.startswith("torchrun --nproc-per-node=2 -m cldrank train naive ")
-
 
 class TestTraining:
     def test_warnings_are_in_the_words_of_the_shell(self, run: Run) -> None:

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from cldrank import scaling
 from cldrank.likelihood import Form
 from cldrank.models.linear.design import Design
-from cldrank.models.linear.maximum import SelectionFit, fit_profile
 from cldrank.models.linear.objective import SelectionObjective
 from cldrank.models.linear.rows import LocalRows, View
+from cldrank.models.linear.selection_fit import SelectionFit, fit_profile
 from cldrank.models.targets import Observations
 
 Floats = NDArray[np.float64]

@@ -50,18 +50,9 @@ def scene(seed: int = 0, queries: int = 30, candidates: int = 8, width: int = 3,
     return Scene(data, table, Propensities.power(1.0, shown))
 
 
-def nearly_collinear(given: Scene, spread: float, seed: int = 0) -> Scene:
-    """The scene with the logarithm of each feature twice, the second time with some noise."""
-    features = np.log(given.data.features)
-    noisy = features + spread * np.random.default_rng(seed).normal(size=features.shape)
-    data = RankingDataset.from_arrays(np.hstack([features, noisy]), given.data.row_queries)
-    cells = {name: getattr(given.clicks, name) for name in ("row", "position", "impressions", "clicks")}
-    return Scene(data, ClickTable.from_arrays(data, **cells), given.propensities)
-
-
 def objective(
     given: Scene,
-    form: Form | None,
+    form: Form,
     l2: float = 1e-3,
     *,
     method: Any = "standard",

@@ -455,11 +455,10 @@ def test_unshown_that_are_drawn_stand_for_all_and_lists_that_are_cut_count_them_
     ("parameters", "message"),
     [
         ({"target": "clicks"}, "`target='clicks'` is for a linear model"),
-        ({"likelihood": "tobit"}, "`likelihood='tobit'` and `sigma` are for a linear model"),
+        ({"likelihood": "tobit"}, "CLD has no use for `likelihood`, as it fits a network"),
         ({"cluster": "query"}, "`cluster` is not for a network; choose `model='linear'`"),
         ({"fit_intercept": False}, "`fit_intercept` is not for a network; choose `model='linear'`"),
-        ({"relevance_features": ["f1"]}, "`relevance_features` is for a linear model; a network sees all features"),
-        ({"selection_features": ["f1"]}, "`selection_features` is for a linear model; a network sees all features"),
+        ({"relevance_features": ["f1"]}, "CLD has no use for `relevance_features`, as it fits a network"),
         ({"gamma": "profile"}, "`gamma='profile'` is for a linear model; give `gamma` beside a network"),
         ({"gamma": 1.0}, "`gamma` must be a number above -1 and below 1, or 'profile', not 1"),
         ({"unshown_ratio": -1}, "`unshown_ratio` must be a number of at least 0, not -1"),

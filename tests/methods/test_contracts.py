@@ -21,7 +21,7 @@ from cldrank import segments
 from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
 from cldrank.data.query_hash import hashes_of
-from cldrank.errors import CldrankError, DataError, UsageError
+from cldrank.errors import CldrankError, CldrankWarning, DataError, UsageError
 from cldrank.methods import Method, NotFittedError, methods
 from cldrank.methods.evidence import needed
 from cldrank.methods.method import Bias
@@ -232,7 +232,7 @@ def test_fit_returns_self_and_leaves_what_it_learned(kind: Kind, model: type[Mod
     assert set(vars(method)) - set(parameters(kind)) == {name for name in vars(method) if name.endswith("_")}
     assert method.n_features_in_ == 3
     assert list(method.feature_names_in_) == ["bm25", "pagerank", "length"]
-    assert all(hasattr(method, f"{field.name}_") for field in fields(method.fit_))
+    assert all(hasattr(method, f"{name}_") for name in ("ranker", "status", "n_iter", *method.fit_.learned))
     np.testing.assert_array_equal(method.predict(data), method.ranker_.predict(data))
     if isinstance(method.ranker_, BordaRanker):  # it ranks within a query, and a plain table is one query
         data = RankingDataset.from_arrays(data.features, np.zeros(120), feature_names=data.feature_names)
@@ -320,17 +320,18 @@ def test_what_is_needed_must_be_given(kind: Kind, model: type[Model]) -> None:
 
 
 @every_case
-def test_what_is_not_needed_is_refused_by_name(kind: Kind, model: type[Model]) -> None:
+def test_what_is_not_needed_is_refused_by_name_or_left_out_with_a_warning(kind: Kind, model: type[Model]) -> None:
     method, data = made(kind, model), example()
     if method.required == "labels":
         with pytest.raises(UsageError, match=f"^{re.escape(kind.label)} .*; leave `clicks` out"):
             method.fit(data, clicked(data))
         with pytest.raises(UsageError, match="leave `propensities` out"):
             method.fit(data, propensities=RHO)
+        assert not hasattr(method, "ranker_")
     if method.required == "clicks":
-        with pytest.raises(UsageError, match=f"^{re.escape(kind.label)} .*; leave `propensities` out"):
+        with pytest.warns(CldrankWarning, match=f"^{re.escape(kind.label)} does not use propensities"):
             method.fit(data, clicked(data), RHO)
-    assert not hasattr(method, "ranker_")
+        np.testing.assert_array_equal(method.predict(data), made(kind, model).fit(data, clicked(data)).predict(data))
 
 
 @every_case

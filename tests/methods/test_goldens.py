@@ -8,9 +8,9 @@ from mroz import Floats, Mroz, goldens
 
 from cldrank.likelihood import Form, shown, shown_nuisance, unshown
 from cldrank.models.linear.design import Design
-from cldrank.models.linear.maximum import SelectionFit, fit_profile, fit_selection
 from cldrank.models.linear.objective import SelectionObjective, Shared
 from cldrank.models.linear.rows import LocalRows, View
+from cldrank.models.linear.selection_fit import SelectionFit, fit_profile, fit_selection
 from cldrank.models.targets import Observations
 from cldrank.optimise import Derivatives, inverse, newton
 from cldrank.scaling import fit as fit_scaling

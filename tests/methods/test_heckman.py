@@ -9,6 +9,7 @@ from mroz import Floats, Mroz, goldens
 from scipy.stats import norm
 from two_steps import TwoStep, two_step
 
+from cldrank import likelihood
 from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import ConvergenceWarning, UsageError
@@ -17,11 +18,7 @@ from cldrank.methods.naive import Naive
 from cldrank.methods.observing import observe
 from cldrank.methods.registry import configured
 from cldrank.models import Linear, Run
-from cldrank.models.linear.design import Design
-from cldrank.models.linear.maximum import fit_selection
-from cldrank.models.linear.objective import SelectionObjective
-from cldrank.models.linear.rows import LocalRows, View
-from cldrank.models.linear.stages import CORRECTION
+from cldrank.models.linear.two_stages import CORRECTION
 from cldrank.propensity import Propensities
 from cldrank.scaling import fit as fit_scaling
 
@@ -149,19 +146,25 @@ def test_the_first_stage_is_the_probit_of_the_selection_objective() -> None:
     data, clicks = log()
     model = HeckmanRank(model=Linear(l2=0.01)).fit(data, clicks)
     observed, scaling = observe(data, clicks), fit_scaling("standard", data.features)
-    rows = LocalRows(data.features, observed, View(scaling), rows=observed.rows)
-    objective = SelectionObjective(Design(rows), None, 0.01)
-    probit = fit_selection(objective, data.feature_names)
-    np.testing.assert_allclose(model.selection_coef_, probit.selection, rtol=1e-8)
-    np.testing.assert_allclose(model.selection_intercept_, probit.selection_intercept, rtol=1e-8)
-    np.testing.assert_allclose(model.log_likelihood_, probit.log_likelihood, rtol=1e-10)
+    scaled = scaling.transform(data.features).astype(np.float64)
+    X = np.hstack([scaled, np.ones((len(scaled), 1))])[observed.rows]
+    weight = observed.absent.copy()
+    weight[observed.shown] = observed.by_row()[1]
+    sign = np.where(observed.absent > 0, -1.0, 1.0)
+    penalty, omega = 0.01 * weight.sum() * np.array([1.0, 1.0, 1.0, 0.0]), np.zeros(4)
+    for _ in range(50):  # a textbook's Newton method
+        terms = likelihood.log_cdf(sign * (X @ omega))
+        information = (X.T * (weight * terms.curvature)) @ X + 2 * np.diag(penalty)
+        gradient = X.T @ (weight * sign * terms.slope) - 2 * penalty * omega
+        omega = omega + np.linalg.solve(information, gradient)
+    np.testing.assert_allclose(model.selection_coef_, omega[:3], rtol=1e-8)
+    np.testing.assert_allclose(model.selection_intercept_, omega[3], rtol=1e-8)
+    np.testing.assert_allclose(model.log_likelihood_, weight @ terms.value, rtol=1e-10)
 
 
 def test_propensities_are_used_only_where_asked() -> None:
     data, clicks = log()
     rho = Propensities.power(0.5, k=3)
-    with pytest.raises(UsageError, match="Heckman.rank does not use propensities; leave `propensities` out"):
-        HeckmanRank().fit(data, clicks, rho)
     corrected = HeckmanRank(position_correction=True, model=PLAIN).fit(data, clicks, rho)
     shown = clicks.shown
     target = np.zeros(data.n_rows)

@@ -24,11 +24,6 @@ def test_it_regresses_each_impression_s_click_on_the_features() -> None:
     assert model.n_rows_ == given.clicks.shown.sum()
 
 
-def test_propensities_are_refused() -> None:
-    with pytest.raises(UsageError, match="Naive does not use propensities; leave `propensities` out"):
-        Naive().fit(*scene(1))
-
-
 def test_summary_and_clustered_errors() -> None:
     given = scene(2)
     plain, robust = (Naive(model=Linear(cluster=own)).fit(given.data, given.clicks) for own in (None, "query"))

@@ -15,7 +15,7 @@ import cldrank as cr
 from cldrank.errors import CldrankWarning, ConvergenceWarning, UsageError
 from cldrank.methods import Method, methods
 from cldrank.methods.evidence import needed
-from cldrank.methods.registry import configured, settings_of, unused_settings, usable_models
+from cldrank.methods.registry import configured, settings_of, usable_models
 from cldrank.models import MLP, Linear, Model, Run, models
 from cldrank.parameters import Parameter
 
@@ -29,7 +29,6 @@ def another(one: Parameter, folder: Path) -> Any:
     named = {
         "device": "cpu",
         "checkpoint": folder / "state.safetensors",
-        "tensorboard": folder / "curves",
         "precision": "bfloat16",
         "graph": False,
         "resident": True,
@@ -52,10 +51,9 @@ def fitted(method: Method, given: Scene = SCENE) -> Method:
 def test_what_a_run_offers_is_used_or_refused(kind: type[Method], model: str, tmp_path: Path) -> None:
     from cldrank.parameters import parameters
 
-    pytest.importorskip("tensorboard")
     chosen: type[Model] = models()[model]
     quick = {name: value for name, value in QUICK.items() if name in settings_of(kind, chosen)}
-    unused = unused_settings(kind, chosen)
+    unused = kind.unheeded(chosen)
     for name, one in parameters(Run).items():
         if name in ("resume", "warm_start"):  # these need an earlier fit: tests/models
             continue
@@ -65,6 +63,27 @@ def test_what_a_run_offers_is_used_or_refused(kind: type[Method], model: str, tm
                 fitted(configured(kind, settings))
         else:
             assert fitted(configured(kind, settings)).status_ in ("converged", "completed", "early_stopped")
+
+
+@pytest.mark.parametrize(
+    ("method", "name"),
+    [
+        (cr.IPS(model=Linear(max_steps=1)), "max_steps"),
+        (cr.Naive(model=Linear(tolerance=0.5)), "tolerance"),
+        (cr.CLD(unshown_ratio=2.0), "unshown_ratio"),
+        (cr.CLD(model=MLP(), likelihood="tobit"), "likelihood"),
+        (cr.CLD(model=MLP(), sigma=2.0), "sigma"),
+        (cr.CLD(model=MLP(), selection_features=["f1"]), "selection_features"),
+        (cr.SVMRank(model=Linear(l2=0.1)), "l2"),
+        (cr.HeckmanRank(model=Linear(tolerance=0.5)), "tolerance"),
+        (cr.CLDPair(model=Linear(cluster="query")), "cluster"),
+    ],
+    ids=lambda one: one if isinstance(one, str) else type(one).__name__,
+)
+def test_what_a_model_does_not_heed_is_refused_and_not_offered(method: Method, name: str) -> None:
+    assert name in method.unheeded(type(method.model))
+    with pytest.raises(UsageError, match=f"has no use for `{name}`"):
+        method.check()
 
 
 class TestWarnings:

@@ -11,7 +11,6 @@ from cldrank.methods.heckman import HeckmanRank
 from cldrank.methods.naive import Naive
 from cldrank.methods.pijd import PIJD
 from cldrank.models import Linear, Run
-from cldrank.propensity import Propensities
 
 PLAIN = Linear(l2=0.0, scaling=None)
 THRESHOLDS = np.array([1.5, 0.8, 0.0])
@@ -113,11 +112,6 @@ def test_with_everything_shown_the_last_place_has_no_lower_end() -> None:
     alone = PIJD().fit(data, one_place(table, data))
     assert len(alone.thresholds_) == 0
     np.testing.assert_allclose(alone.coef_, Naive().fit(data, one_place(table, data)).coef_, rtol=1e-8)
-
-
-def test_propensities_are_refused() -> None:
-    with pytest.raises(UsageError, match="PIJD does not use propensities; leave `propensities` out"):
-        PIJD().fit(*drawn(300), Propensities.power(1, 3))
 
 
 def test_without_clicks_it_says_what_it_needs() -> None:

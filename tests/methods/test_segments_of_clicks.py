@@ -16,7 +16,7 @@ from cldrank.clicks.simulate import PositionBased, ShuffledShare, Simulation
 from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import CldrankWarning, DataError, UsageError
-from cldrank.methods import CLD, IPS, PIJD, AffineIPS, CLDPair, HeckmanRank, Naive, PolicyAwareIPS, RankAgg
+from cldrank.methods import CLD, IPS, PIJD, AffineIPS, CLDPair, HeckmanRank, PolicyAwareIPS, RankAgg
 from cldrank.methods.observing import observe
 from cldrank.methods.relevance import Estimate, estimated_relevance
 from cldrank.models import MLP, Linear
@@ -178,8 +178,6 @@ class TestRefusals:
             AffineIPS().fit(DATA, TABLE, CURVES)
         with pytest.raises(UsageError, match="PIJD models the positions of one layout"):
             PIJD().fit(DATA, TABLE)
-        with pytest.raises(UsageError, match="Naive does not use propensities"):
-            Naive().fit(DATA, TABLE, CURVES)
 
     def test_a_bound_is_not_a_curve(self) -> None:
         bound = Propensities(PHONE.values, method="Envelope", bound=True)

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cldrank.models.linear.design import Block, Design
-from cldrank.models.linear.ordered import Entries
 from cldrank.models.linear.two_stages import two_stages
+from cldrank.models.targets import Observations
 
 Outcome = TypeVar("Outcome")
 
@@ -44,14 +44,16 @@ def two_step(X: ArrayLike, Z: ArrayLike, y: ArrayLike, shown: ArrayLike, weights
     chosen = np.asarray(shown, dtype=bool)
     weight = np.ones(len(chosen)) if weights is None else np.asarray(weights, dtype=np.float64)
     owner = np.flatnonzero(chosen)
-    entries = Entries(
-        owner,
-        np.ones(len(owner), dtype=np.int64),
-        weight[owner],
-        np.asarray(y, dtype=np.float64)[owner],
-        np.zeros(len(owner)),
-        np.where(chosen, 0.0, weight),
-        np.arange(len(chosen)),
+    entries = Observations(
+        rows=np.arange(len(chosen)),
+        queries=np.arange(len(chosen)),
+        absent=np.where(chosen, 0.0, weight),
+        shown=owner,
+        offsets=np.arange(len(owner) + 1),
+        target=np.asarray(y, dtype=np.float64)[owner],
+        weight=weight[owner],
+        spread=np.zeros(len(owner)),
+        level=np.ones(len(owner), dtype=np.int64),
     )
     split, end = outcome.shape[1], outcome.shape[1] + selection.shape[1]
     rows = _InMemory(np.column_stack([outcome, selection, np.ones(len(chosen))]), entries)
@@ -73,8 +75,8 @@ def two_step(X: ArrayLike, Z: ArrayLike, y: ArrayLike, shown: ArrayLike, weights
 class _InMemory(Design):
     """A matrix as a design of one block."""
 
-    def __init__(self, matrix: NDArray[np.float64], entries: Entries) -> None:
-        self.observed, self._block = entries, Block(matrix, matrix, entries)
+    def __init__(self, matrix: NDArray[np.float64], entries: Observations) -> None:
+        self.observed, self._block = entries, Block(matrix, entries)
 
     def fold(self, function: Callable[[Block], Outcome], join: Callable[[Outcome, Outcome], Outcome]) -> Outcome:
         del join

@@ -29,7 +29,7 @@ def test_what_means_nothing_is_refused(wrong: dict[str, Any], message: str) -> N
 
 
 def test_files_and_listeners_do_not_make_it_another_run() -> None:
-    plain, busy = Run(seed=3), Run(seed=3, checkpoint=Path("state"), tensorboard="curves", on_epoch=print)
+    plain, busy = Run(seed=3), Run(seed=3, checkpoint=Path("state"), on_epoch=print)
     assert plain == busy
     assert repr(busy) == "Run(seed=3)"
     assert Run(seed=3, checkpoint="state", resume=True) == plain

@@ -62,7 +62,7 @@ class TestLinear:
         np.testing.assert_allclose(warm.coef_, cold.coef_, rtol=1e-7, atol=1e-9)
         np.testing.assert_allclose(warm.selection_coef_, cold.selection_coef_, rtol=1e-7, atol=1e-9)
         assert warm.n_iter_ < cold.n_iter_  # a start of zeros takes as many
-        assert warm.fit_.warm_start.startswith("CLD, weights_sha256 ")
+        assert warm.fit_.diagnostics.warm_start.startswith("CLD, weights_sha256 ")
 
     def test_the_same_day_again_takes_no_step(self, yesterday: cr.CLD, tmp_path: Path) -> None:
         yesterday.ranker_.save(tmp_path / "ranker")
@@ -135,7 +135,7 @@ class TestRefusals:
     def test_safe_networks_begin_anew(self, yesterday: cr.CLD) -> None:
         run = Run(warm_start=yesterday.ranker_)
         with pytest.raises(UsageError, match="may know the clicks that judge it here"):
-            Safe(cr.CLDPair(model=Linear(), run=run)).fit(*scene(0), RHO)
+            Safe(cr.CLDPair(model=MLP(hidden=(4,)), run=run)).fit(*scene(0), RHO)
 
     def test_other_kinds_of_rankers(self) -> None:
         pytest.importorskip("torch")
@@ -152,8 +152,8 @@ class TestNetworks:
     @pytest.mark.parametrize("model", [Linear(scaling=UNCLIPPED), MLP(hidden=(8, 4), dropout=0.0, scaling=UNCLIPPED)])
     def test_they_begin_with_the_scores_of_the_earlier_one(self, model: Any, tmp_path: Path) -> None:
         torch = pytest.importorskip("torch")
+        from cldrank.models.network.fitting import begin_with
         from cldrank.models.network.tasks import SelectedPairs
-        from cldrank.models.network.warm import begin_with
 
         earlier = cr.CLDPair(model=model).fit(*scene(0), RHO)
         earlier.ranker_.save(tmp_path / "ranker")

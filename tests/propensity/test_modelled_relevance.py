@@ -293,7 +293,7 @@ def test_an_interruption_leaves_no_half_trained_curve(logistic: Any) -> None:
 
 
 def test_a_checkpoint_is_of_one_network() -> None:
-    for run in (Run(checkpoint="state"), Run(tensorboard="curves")):
+    for run in (Run(checkpoint="state"), Run(warm_start="earlier")):
         with pytest.raises(UsageError, match="dual-learning trains 7 networks"):
             DualLearning(run=run)
     with pytest.raises(UsageError, match="`run` must be a Run"):

@@ -126,7 +126,7 @@ def test_late_trials_do_not_begin(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_what_processes_are_given_and_what_they_say() -> None:
-    run = Run(on_epoch=print, checkpoint="state", tensorboard="curves", seed=3)
+    run = Run(on_epoch=print, checkpoint="state", seed=3)
     assert search._portable(CLDPair(run=run)).get_params(deep=False)["run"].get_params() == Run(seed=3).get_params()
     with pytest.raises(UsageError, match="`l2` must be a number"):
         tune(IPS(), *SCENE, {"l2": [-1.0]}, trials=2, jobs=2)

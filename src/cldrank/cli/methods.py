@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from cldrank.parameters import Parameter
 
 _SHORT = {"-c": "clicks", "-p": "propensity"}
-_CURVE = {"propensity", "trust_propensity"}
-_CLICKS = {"clicks", "depth", *_CURVE, *(entry.name for entry in fields(options.LogReading))}
+_CLICKS = {"clicks", "depth", "propensity", "trust_propensity", *(entry.name for entry in fields(options.LogReading))}
 _SAFE = {"safe", "safe_margin", "production_feature"}
 _SPARK = {entry.name for entry in fields(options.ComputePlace)}
 Settings = Mapping[str, tuple["Parameter", str]]
@@ -124,20 +123,11 @@ def _command(action: type[Any], kind: type[Method], model: str | None) -> ShellC
 
 def _useless(kind: type[Method], model: type[Model]) -> set[str]:
     """The options of the command that a method has no use for with this model."""
-    from cldrank.methods.needs import uses_clicks, uses_curve
+    from cldrank.methods.needs import uses_clicks
 
     if not uses_clicks(kind.needs):
         return _CLICKS | _SAFE | _SPARK
-    no_curve = not kind.blends and not uses_curve(kind.needs) and not corrects_if_asked(kind)
-    useless = (set() if kind.blends else _SAFE) | (_CURVE if no_curve else set())
-    return useless | (set() if kind.way in model.remote_ways else _SPARK)
-
-
-def corrects_if_asked(kind: type[Method]) -> bool:
-    """Whether a method that works without propensities has a parameter that makes it use them."""
-    from cldrank.parameters import parameters
-
-    return "position_correction" in parameters(kind)
+    return (set() if kind.blends else _SAFE) | (set() if kind.way in model.remote_ways else _SPARK)
 
 
 def _model_option(kind: type[Method]) -> Option:
@@ -151,11 +141,10 @@ def _model_option(kind: type[Method]) -> Option:
 
 def _settings(kind: type[Method], model: type[Model]) -> Settings:
     """What can be set of the method, the model and the run, by name, each with the title of its panel."""
-    from cldrank.methods.registry import unused_settings
     from cldrank.models import Run
     from cldrank.parameters import parameters
 
-    unused = {"model", "run", *unused_settings(kind, model)}
+    unused = {"model", "run", *kind.unheeded(model)}
     settings: dict[str, tuple[Parameter, str]] = {}
     for owner, panel in ((kind, "Method"), (model, f"Model: {model.name}"), (Run, "Run")):
         for name, parameter in parameters(owner).items():
@@ -177,8 +166,6 @@ def _explain(name: str, spelled: str, model: str | None) -> None:
         raise UsageError(f"{name} learns from labels, not from clicks; leave {spelled} out.")
     if setting in _SAFE:
         raise UsageError(f"{name} cannot be blended with production; leave {spelled} out.")
-    if setting in _CURVE:
-        raise UsageError(f"{name} does not use propensities; leave {spelled} out.")
     if setting in _SPARK:
         reason = f"{kind.label} with {fitted.label} cannot learn from features on Spark"
         raise UsageError(f"{reason}; leave {spelled} out. Linear models can, but for CLD-pair.")

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import shlex
-import sys
 import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -16,7 +14,7 @@ import typer
 
 from cldrank.cli import options
 from cldrank.cli.commands import declared, option
-from cldrank.cli.methods import corrects_if_asked, method_commands
+from cldrank.cli.methods import method_commands
 from cldrank.cli.option_names import as_options, dashed
 from cldrank.cli.output import console, counting, print_error, print_json, print_line, print_warning, say, working
 from cldrank.errors import CldrankError, CldrankWarning, UsageError, hearing_warnings
@@ -33,7 +31,7 @@ if TYPE_CHECKING:
     from cldrank.safety import Safe
 
 _INTERRUPTED = 130
-_UNDECIDING = ("out", "summary", "as_json", "checkpoint", "resume", "tensorboard", "cache", "jobs")
+_UNDECIDING = ("out", "summary", "as_json", "cache", "jobs")
 _NO_COMPARISON = (
     "note: {} chooses the {}; each method has its own targets, so it does not compare methods. "
     "`cldrank tune METHOD --trials 1` judges all by the same held-out clicks, `cldrank evaluate` by labels."
@@ -66,9 +64,6 @@ class LearningTask(options.Sources, options.JsonOutput):
                 f"{name} needs the propensities of positions{purpose}; name them with --propensity: power:1.0, say, or "
                 f"a file that `cldrank propensity estimate` wrote{trust}."
             )
-        if self.propensity is not None and not corrects and not judges:
-            hint = "--position-correction or --safe" if corrects_if_asked(type(method)) else "--safe"
-            raise UsageError(f"{name} does not use propensities; leave --propensity out, or say {hint}.")
 
     def read(self, method: Method) -> tuple[RankingDataset, ClickTable | None, Curve | None]:
         """The dataset, the clicks on it, and the propensities (or slopes and bases) of their positions."""
@@ -125,8 +120,7 @@ class TrainCommand(LearningTask, options.ComputePlace):
     With `--engine spark`, features are Parquet files that Spark can read, which stay there; linear methods alone can do
     that, and the clicks are joined with the features on Spark.
 
-    Ctrl-C while a network or trees are trained saves the best ranker so far. With `torchrun -m cldrank train …` several
-    processes train a network together.
+    Ctrl-C while a network or trees are trained saves the best ranker so far.
     """
 
     method: Any  # a Method, whose class is imported late
@@ -150,8 +144,6 @@ class TrainCommand(LearningTask, options.ComputePlace):
         check_replaceable(self.out)
         with hearing_warnings() as heard, self.session() as session:
             dataset, held, warned = self._learn(kept, session)
-        if not _leads():
-            return
         ranker = (kept or method).ranker_
         self.save(ranker, self.out, [as_options(str(warning)) for warning in heard])
         facts = {**_facts(method, dataset), "hold_out": None if held is None else held.as_dict()}
@@ -192,7 +184,7 @@ class TrainCommand(LearningTask, options.ComputePlace):
         held = None if self.hold_out is None else HeldOut.of(dataset, table, self.hold_out)
         if held is not None:
             dataset, table = held.others
-        with _showing(self.method, not self.as_json and _leads()), _together():
+        with _showing(self.method, not self.as_json):
             return dataset, held, _fit(kept or self.method, dataset, table, rho)
 
     def _read_on_spark(self, session: Any) -> tuple[RankingDataset, ClickTable, Curve | None]:
@@ -216,11 +208,10 @@ def _fit(method: Method | Safe, dataset: RankingDataset, table: Any, rho: Any) -
         try:
             method.fit(dataset, table, rho)
         except KeyboardInterrupt:
-            if _leads():
-                print_error("stopped before there was a ranker; nothing is saved.")
+            print_error("stopped before there was a ranker; nothing is saved.")
             raise typer.Exit(_INTERRUPTED) from None
         except CldrankError:
-            for text in _said(caught) if _leads() else ():
+            for text in _said(caught):
                 print_warning(text)
             raise
     return _said(caught)
@@ -234,7 +225,7 @@ def _said(caught: list[warnings.WarningMessage]) -> list[str]:
 @contextmanager
 def _showing(method: Method, bar: bool) -> Iterator[None]:
     """A bar of epochs or rounds where there are such, a word otherwise."""
-    steps = method.model.progress(method.way)
+    steps = method.model.progress()
     if not bar or steps is None:
         with working("training …"):
             yield
@@ -249,38 +240,20 @@ def _showing(method: Method, bar: bool) -> Iterator[None]:
         method.set_params(run__on_epoch=None)
 
 
-def _leads() -> bool:
-    """Whether this process writes and speaks: it is alone, or the first of those that `torchrun` started."""
-    if "RANK" not in os.environ:
-        return True
-    from cldrank.models.network.distributed import is_leader
-
-    return is_leader()
-
-
-@contextmanager
-def _together() -> Iterator[None]:
-    """End what processes that trained together had between them."""
-    try:
-        yield
-    finally:
-        distributed = sys.modules.get("torch.distributed")
-        if distributed is not None and distributed.is_available() and distributed.is_initialized():
-            distributed.destroy_process_group()
-
-
 # -- what the ranker remembers -------------------------------------------------------------------------------------
 
 
 def command_words(context: typer.Context) -> str:
     """The command that trains the same ranker, in long options; those that do not decide what it is are left out."""
+    from cldrank.models import Run
+    from cldrank.parameters import with_role
+
     words = ["cldrank", *context.command_path.split()[1:]]
-    if "RANK" in os.environ:
-        words[:1] = ["torchrun", f"--nproc-per-node={os.environ.get('WORLD_SIZE', '1')}", "-m", "cldrank"]
+    passed_over = {*_UNDECIDING, *with_role(Run, "resume", "log")}
     for parameter in context.command.params:
         given = context.params.get(parameter.name or "")
         source = context.get_parameter_source(parameter.name or "")
-        if source is None or source.name != "COMMANDLINE" or parameter.name in _UNDECIDING:
+        if source is None or source.name != "COMMANDLINE" or parameter.name in passed_over:
             continue
         if parameter.param_type_name == "argument":
             words.append(str(given))
@@ -336,7 +309,7 @@ def _held(epoch: dict[str, Any], targets: str) -> str:
 
 def _step(method: Method) -> str:
     """What a step of training is called."""
-    return (method.model.progress(method.way) or ("step", 0))[0]
+    return (method.model.progress() or ("step", 0))[0]
 
 
 def _say_how_to_continue(facts: dict[str, Any], step: str, out: Path, checkpoint: object) -> None:
@@ -359,7 +332,7 @@ def _facts(method: Method, dataset: RankingDataset) -> dict[str, Any]:
         "rows": dataset.n_rows,
         "status": method.status_,
         "steps": method.n_iter_,
-        "warm_start": method.fit_.warm_start or None,
+        "warm_start": method.fit_.diagnostics.warm_start or None,
         "log_likelihood": getattr(method, "log_likelihood_", None),
         "best_epoch": getattr(method, "best_epoch_", None),
         "held_out_queries": getattr(method, "n_held_", None),

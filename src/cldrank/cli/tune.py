@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from cldrank.tuning.space import Values
     from cldrank.tuning.study import Report
 
-_OF_ONE_FIT = ("checkpoint", "resume", "tensorboard", "warm_start", "seed")
-
 
 @declared
 class TuneCommand(LearningTask):
@@ -124,12 +122,16 @@ class TuneCommand(LearningTask):
 
     def _check_judge(self, method: Method) -> None:
         """Refuse what does not fit together before anything is read."""
+        from cldrank.methods.needs import uses_curve
+
         if self.measure is not None and not self.labelled:
             raise UsageError("--measure is for labels; name candidates that have some with --labelled.")
         if method.needs == "labels" and (self.clicks or not self.labelled):
             raise UsageError(
                 f"{method.name} learns from labels, not from clicks; tune it without --clicks, and with --labelled."
             )
+        if self.labelled and self.propensity is not None and not uses_curve(method.required):
+            raise UsageError(f"{method.name} does not use propensities; leave --propensity out.")
 
     @contextmanager
     def _showing(self) -> Iterator[Report | None]:
@@ -143,13 +145,16 @@ class TuneCommand(LearningTask):
 
 def _parameter(method: Method, name: str) -> Parameter:
     """The parameter of a name; one that has no effect here is refused."""
-    from cldrank.methods.registry import configured, settings_of, unused_settings
+    from cldrank.methods.registry import configured, settings_of
+    from cldrank.models import Run
+    from cldrank.parameters import with_role
 
     kind, model = type(method), type(method.model)
     known = settings_of(kind, model)
     if name not in known:
         configured(kind, {"model": method.model, name: None})  # refuses it, with the nearest that there is
-    if name in (*unused_settings(kind, model), *_OF_ONE_FIT) or not known[name].option:
+    of_one_fit = ("seed", *with_role(Run, "resume", "start", "log"))
+    if name in (*kind.unheeded(model), *of_one_fit) or not known[name].option:
         raise UsageError(f"{method.name} has no use for {name} here; leave it out.")
     return known[name]
 

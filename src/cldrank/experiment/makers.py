@@ -20,11 +20,13 @@ from cldrank.fingerprints import file_fingerprint
 from cldrank.methods import Method, methods
 from cldrank.methods.needs import Needs
 from cldrank.methods.registry import configured, default_model
+from cldrank.models import Run
+from cldrank.parameters import with_role
 from cldrank.reading import reason
 from cldrank.safety import Safe
 
 _OWN = (Method, Peer, Safe)  # what tells about itself what its fit needs; a class of the user's need not
-_HIDDEN = ("run", "device", "checkpoint", "resume", "tensorboard", "warm_start", "on_epoch")  # no part of a result
+_HIDDEN = ("run", *with_role(Run, "device", "resume", "start", "log"))  # no part of a result
 
 
 def find(use: str) -> type[Any] | None:

@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 
 from cldrank.errors import DataError, UsageError
 from cldrank.methods.evidence import Evidence, chosen_features
-from cldrank.methods.method import Method, Result, clipping, features_seen, raising
+from cldrank.methods.method import Method, clipping, features_seen, raising
 from cldrank.methods.observing import Target, observe
 from cldrank.models import Linear
+from cldrank.models.fit import Fit
 from cldrank.models.targets import PointSelection
 from cldrank.parameters import described, learned, parameter
 from cldrank.propensity.curve_checks import EnvelopeUse
@@ -57,16 +58,18 @@ class CLD(Method):
         about="relevance of a cell: c/(nρ), clipped to 2, its posterior mean, or the last two mixed; or clicks, c/ρ of "
         "each impression",
     )
-    likelihood: Literal["paper", "tobit"] = parameter(default="paper", about="the paper's, or a type-II Tobit")
+    likelihood: Literal["paper", "tobit"] = parameter(
+        default="paper", about="the paper's, or a type-II Tobit", models=("linear",)
+    )
     sigma: float | Literal["estimate"] = parameter(
-        default=1.0, about="noise of relevance in the Tobit likelihood", above=0, option=False
+        default=1.0, about="noise of relevance in the Tobit likelihood", above=0, option=False, models=("linear",)
     )
     relevance_features: Sequence[str] | None = features_seen("relevance")
     selection_features: Sequence[str] | None = features_seen("selection")
     clip: float | None = clipping()
     envelope: EnvelopeUse = raising()
     unshown_ratio: float = parameter(
-        default=1.0, about="of a network: unshown candidates per pair of shown ones", least=0
+        default=1.0, about="unshown candidates per pair of shown ones", least=0, models=("network",)
     )
 
     selection_coef_: NDArray[np.float64] = learned(about="the coefficients ω of selection")
@@ -78,9 +81,9 @@ class CLD(Method):
         about="linear: whether features predict without error what is shown: then only the penalty bounds ω"
     )
 
-    def _learn(self, evidence: Evidence) -> Result:
-        found = self.model.fit_points(self._problem(evidence), self._context(evidence.data))
-        return Result(found, {} if self.gamma == "profile" else {"gamma_": float(self.gamma)})
+    def _learn(self, evidence: Evidence) -> Fit:
+        fit = self.model.fit_points(self._problem(evidence), self._context(evidence.data))
+        return fit if self.gamma == "profile" else fit.keeping(gamma=float(self.gamma))
 
     def _problem(self, evidence: Evidence) -> PointSelection:
         data, clicks = evidence.data, evidence.clicks

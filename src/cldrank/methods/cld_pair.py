@@ -6,10 +6,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cldrank.methods.evidence import Evidence
-from cldrank.methods.method import Method, Result, clipping, raising
+from cldrank.methods.method import Method, clipping, raising
 from cldrank.methods.observing import observe
 from cldrank.methods.relevance import Estimate, target_choice
 from cldrank.models import MLP, Model
+from cldrank.models.fit import Fit
 from cldrank.models.targets import PairSelection
 from cldrank.parameters import described, learned, parameter
 from cldrank.propensity.curve_checks import EnvelopeUse
@@ -24,9 +25,9 @@ class CLDPair(Method):
         i shown, j not, drawn anew in each epoch:
             C [log σ(ω·x_i + Δ) + log σ(-ω·x_j)]
 
-    Candidates are ranked by f alone: an `MLP`, a `TorchModule`, `Linear` (CLD-pair-L), or `Trees`, for which ω = 0 and
-    all pairs with an unshown candidate count. r̄ is the relevance of a cell as `target` estimates it; in the paper,
-    c / (n ρ).
+    Candidates are ranked by f alone: an `MLP`, a `TorchModule`, `Linear` (CLD-pair-L), which is fitted to its one
+    optimum over all pairs, or `Trees`, for which ω = 0 and all pairs count. r̄ is the relevance of a cell as `target`
+    estimates it; in the paper, c / (n ρ).
 
     >>> from cldrank.clicks.table import ClickTable
     >>> from cldrank.data.dataset import RankingDataset
@@ -62,7 +63,7 @@ class CLDPair(Method):
     selection_coef_: NDArray[np.float64] = learned(about="the coefficients ω of selection; not of trees")
     selection_intercept_: float = learned(about="its intercept; not of trees")
 
-    def _learn(self, evidence: Evidence) -> Result:
+    def _learn(self, evidence: Evidence) -> Fit:
         clicks = evidence.clicks
         problem = PairSelection(
             observe(evidence.data, clicks, evidence.propensities, self.target),
@@ -70,4 +71,4 @@ class CLDPair(Method):
             self.selection_weight,
             self.unshown_ratio,
         )
-        return Result(self.model.fit_pairs(problem, self._context(evidence.data)))
+        return self.model.fit_pairs(problem, self._context(evidence.data))

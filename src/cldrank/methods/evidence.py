@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from os import PathLike
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,32 +43,24 @@ class Evidence:
     @property
     def labels(self) -> NDArray[np.float32]:
         """The labels of all rows."""
-        if self.data.labels is None:
-            raise AssertionError("a method without labels asks for them")
-        return self.data.labels
+        return cast("NDArray[np.float32]", self.data.labels)
 
     @property
     def clicks(self) -> ClickTable:
         """The clicks."""
-        if self.given_clicks is None:
-            raise AssertionError("a method without clicks asks for them")
-        return self.given_clicks
+        return cast("ClickTable", self.given_clicks)
 
     @property
     def propensities(self) -> Propensities | SegmentPropensities:
         """The propensities of the positions, perhaps of each segment, clipped and raised as the method says."""
-        if not isinstance(self.given_propensities, Propensities | SegmentPropensities):
-            raise AssertionError("a method without propensities asks for them")
-        return self.given_propensities
+        return cast("Propensities | SegmentPropensities", self.given_propensities)
 
     @property
     def affine(self) -> AffineClicks:
         """Slope and base of the positions, clipped if the method clips; propensities are slopes without a base."""
         if isinstance(self.given_propensities, Propensities):
             return AffineClicks.from_propensities(self.given_propensities)
-        if not isinstance(self.given_propensities, AffineClicks):
-            raise AssertionError("a method without slopes and bases asks for them")
-        return self.given_propensities
+        return cast("AffineClicks", self.given_propensities)
 
 
 def collect(
@@ -81,7 +73,7 @@ def collect(
     clip: float | None = None,
     envelope: EnvelopeUse = "off",
 ) -> Evidence:
-    """Check everything that a method was given; what it does not need is refused.
+    """Check everything that a method was given; propensities that it does not use are left out, with a warning.
 
     clip       the least propensity
     envelope   what is done where the clicks give a lower bound above the propensities, see `held_to_clicks`
@@ -90,12 +82,15 @@ def collect(
         dataset, clicks = _on_spark(user, needs, dataset, clicks)
     check_dataset(dataset, user)
     if needs == "labels":
-        _refuse("learns from labels", user, clicks=clicks, propensities=propensities)
+        for name, given in {"clicks": clicks, "propensities": propensities}.items():
+            if given is not None:
+                raise UsageError(f"{user} learns from labels; leave `{name}` out.")
         check_labels(dataset, user)
         return Evidence(dataset)
     table = check_clicks(clicks, dataset, user)
     if needs == "clicks":
-        _refuse("does not use propensities", user, propensities=propensities)
+        if propensities is not None:
+            warn(CldrankWarning(f"{user} does not use propensities; those given are left out."))
         return Evidence(dataset, table)
     if needs == "propensities":
         return Evidence(dataset, table, check_propensities(propensities, table, user, clip, envelope))
@@ -120,15 +115,9 @@ def needed(needs: Needs, clicks: Any, propensities: Any) -> tuple[Any, Any]:
     return clicks if uses_clicks(needs) else None, propensities if uses_curve(needs) else None
 
 
-def _refuse(why: str, user: str, **given: object) -> None:
-    for name, value in given.items():
-        if value is not None:
-            raise UsageError(f"{user} {why}; leave `{name}` out.")
-
-
 def check_dataset(dataset: Any, user: str) -> RankingDataset:
     """Refuse what is not a dataset with rows and features."""
-    if isinstance(dataset, list) and dataset and all(isinstance(one, RankingDataset) for one in dataset):
+    if isinstance(dataset, list) and dataset and all(isinstance(query, RankingDataset) for query in dataset):
         raise UsageError(
             f"{user} learns from one RankingDataset, not from a list of queries, which is what scikit-learn splits one "
             "into; search with cldrank.tune."

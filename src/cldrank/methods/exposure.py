@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,8 +13,8 @@ from cldrank.clicks.table import ClickTable
 from cldrank.errors import CldrankWarning, warn
 from cldrank.feature_blocks import RemoteFeatures
 from cldrank.methods.evidence import Evidence
-from cldrank.methods.method import Result, TargetMethod
-from cldrank.models.fit import Facts
+from cldrank.methods.method import TargetMethod
+from cldrank.models.fit import Facts, Fit
 from cldrank.models.targets import Targets
 from cldrank.parameters import described, learned
 from cldrank.propensity import AffineClicks, SegmentPropensities
@@ -61,8 +60,8 @@ def exposure(evidence: Evidence, curve: AffineClicks | SegmentPropensities) -> E
     >>> data = RankingDataset.from_arrays([[1], [2], [3]], [7, 7, 7])
     >>> shown = {"row": [0, 0, 1, 1], "position": [1, 2, 1, 2], "impressions": [8, 2, 2, 8], "clicks": [2, 1, 1, 2]}
     >>> clicks = ClickTable.from_arrays(data, **shown)
-    >>> found = exposure(Evidence(data, clicks), AffineClicks.of([1, 0.5], 1, 0))
-    >>> found.rows, found.slope, found.n_left_out
+    >>> exposed = exposure(Evidence(data, clicks), AffineClicks.of([1, 0.5], 1, 0))
+    >>> exposed.rows, exposed.slope, exposed.n_left_out
     (array([0, 1]), array([0.9, 0.6]), 1)
     """
     data, clicks = evidence.data, evidence.clicks
@@ -124,19 +123,19 @@ class ExposureMethod(TargetMethod):
     def propensity_clip(self) -> None:
         """Propensities are not clipped themselves, only their mean over pages."""
 
-    def _learn(self, evidence: Evidence) -> Result:
-        targets, kept = self._exposed(evidence)
-        return Result(self.model.fit_targets(targets, self._context(evidence.data)), kept)
+    def _learn(self, evidence: Evidence) -> Fit:
+        targets, counts = self._exposed(evidence)
+        return self.model.fit_targets(targets, self._context(evidence.data)).keeping(**counts)
 
-    def _exposed(self, evidence: Evidence) -> tuple[Targets, Mapping[str, Any]]:
+    def _exposed(self, evidence: Evidence) -> tuple[Targets, dict[str, int]]:
         given = evidence.given_propensities
         curve = given if isinstance(given, SegmentPropensities) else evidence.affine
         seen = exposure(evidence, curve)
         _warn_of_left_out(seen)
         least = self.least(1.0 if isinstance(curve, SegmentPropensities) else float(curve.slope[0]))
         slope = np.maximum(seen.slope, least)
-        kept = {"n_left_out_": seen.n_left_out, "n_clipped_": int((seen.slope < least).sum())}
-        return seen.targets(self.corrected(seen, slope), 1 / slope), kept
+        counts = {"n_left_out": seen.n_left_out, "n_clipped": int((seen.slope < least).sum())}
+        return seen.targets(self.corrected(seen, slope), 1 / slope), counts
 
     def _facts(self) -> Facts:
         left_out = f"{self.n_left_out_:,} candidates that cannot be shown; {self.n_clipped_:,} exposures clipped"

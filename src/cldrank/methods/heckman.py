@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from dataclasses import replace
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cldrank.errors import UsageError
 from cldrank.methods.evidence import Evidence, chosen_features
-from cldrank.methods.method import Method, Result, clipping, features_seen, raising
+from cldrank.methods.method import Method, clipping, features_seen, raising
 from cldrank.methods.needs import Needs
 from cldrank.methods.observing import observe
 from cldrank.models import Linear
-from cldrank.models.linear.ordered import Entries
-from cldrank.models.linear.stages import TwoStageProblem
+from cldrank.models.fit import Fit
 from cldrank.models.targets import Observations
 from cldrank.parameters import described, learned, parameter
 from cldrank.propensity.curve_checks import EnvelopeUse
@@ -29,7 +29,7 @@ class TwoStageMethod(Method):
 
     needs = "clicks"
     learns = "clicks as they are"
-    way = "fit_stages"
+    heeds = ("blocks", "errors", "steps", "penalty")
 
     model: Linear = parameter(default=Linear(), about="what is fitted", option=False)
     weighting: Weighting = parameter(
@@ -53,14 +53,27 @@ class TwoStageMethod(Method):
         about="whether features predict without error what is shown: then only the penalty bounds ω"
     )
 
-    def _problem(self, evidence: Evidence, observed: Observations, entries: Entries) -> TwoStageProblem:
+    def _fitted(
+        self, evidence: Evidence, observed: Observations, positions: tuple[int, ...] = (), effects: bool = False
+    ) -> Fit:
+        """Fit both stages to observations with their places; see `fit_two_stages`."""
+        from cldrank.models.linear.two_stages import fit_two_stages
+
         data = evidence.data
-        return TwoStageProblem(
-            observed.rows,
-            entries,
+        features = (
             chosen_features(self.relevance_features, data, "relevance_features"),
             chosen_features(self.selection_features, data, "selection_features"),
         )
+        if self.weighting == "candidates":  # where a candidate has weight 1, its cells share that by impressions
+            observed = replace(
+                observed,
+                weight=observed.weight / observed.by_row()[1][observed.owner],
+                spread=np.zeros_like(observed.spread),
+                absent=np.minimum(observed.absent, 1.0),
+                pages=None if observed.pages is None else np.minimum(observed.pages, 1.0),
+            )
+        context = self._context(data)
+        return fit_two_stages(self.model, context, observed, features, positions=positions, effects=effects)
 
 
 @described
@@ -102,29 +115,11 @@ class HeckmanRank(TwoStageMethod):
         """Propensities only where clicks are divided by them."""
         return "propensities" if self.position_correction else "clicks"
 
-    def _learn(self, evidence: Evidence) -> Result:
+    def _learn(self, evidence: Evidence) -> Fit:
         for name, usual in (("clip", None), ("envelope", "raise")) if not self.position_correction else ():
             if getattr(self, name) != usual:
                 raise UsageError(f"`{name}` is for the propensities; it needs `position_correction=True`.")
         observed = observe(evidence.data, evidence.clicks, evidence.propensities if self.position_correction else None)
-        problem = self._problem(evidence, observed, shown_entries(observed, self.weighting))
-        found = self.model.fit_stages(problem, self._context(evidence.data))
-        intercept = float(found.thresholds[-1]) if len(found.thresholds) else np.inf  # infinite where all are shown
-        return Result(found, {"selection_intercept_": intercept})
-
-
-def shown_entries(observed: Observations, weighting: Weighting) -> Entries:
-    """Each shown candidate once, in one place."""
-    mean, weight, spread = observed.by_row()
-    level = np.ones(len(observed.shown), dtype=np.int64)
-    if weighting == "candidates":
-        weight, spread = np.ones_like(weight), np.zeros_like(spread)
-    return Entries(observed.shown, level, weight, mean, spread, *unshown_weights(observed, weighting))
-
-
-def unshown_weights(observed: Observations, weighting: Weighting) -> tuple[Any, Any, Any]:
-    """The weight of the candidates not shown, all queries, and what a candidate not shown weighs in each."""
-    absent, pages = observed.absent, observed.pages
-    if weighting == "candidates":
-        absent, pages = np.minimum(absent, 1.0), None if pages is None else np.minimum(pages, 1.0)
-    return absent, observed.queries, pages
+        fit = self._fitted(evidence, observed.together())
+        thresholds = fit.learned["thresholds"]
+        return fit.keeping(selection_intercept=float(thresholds[-1]) if len(thresholds) else np.inf)  # all are shown

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import fields, replace
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -17,9 +16,9 @@ from cldrank.errors import CldrankWarning, ConvergenceWarning, UsageError, heari
 from cldrank.feature_blocks import RemoteFeatures
 from cldrank.methods.evidence import Evidence, collect
 from cldrank.methods.needs import Needs
-from cldrank.methods.recording import clicks_record, curve_record, fit_record, method_record
+from cldrank.methods.recording import clicks_record, curve_record, method_record
 from cldrank.models import Epoch, Linear, Model, Run, models
-from cldrank.models.fit import Context, Facts, Fit, FitSummary, lines_of
+from cldrank.models.fit import Context, Facts, Fit, FitSummary
 from cldrank.models.linear.inference import Estimates
 from cldrank.models.model import can
 from cldrank.models.targets import Targets
@@ -34,14 +33,6 @@ from cldrank.wording import listed
 Bias = Literal["position", "trust", "selection"]
 
 
-@dataclass(frozen=True, eq=False)
-class Result:
-    """What a method has learned: the fit, and what the method itself keeps, by attribute name."""
-
-    fit: Fit
-    kept: Mapping[str, Any] = field(default_factory=dict)
-
-
 @described
 class Method(Learner, ABC):
     """A method of learning a ranker. Everything that others say about it is said here, on its class:
@@ -53,8 +44,9 @@ class Method(Learner, ABC):
     needs       "labels"; "clicks"; clicks and "propensities"; or clicks and "trust": slopes and bases, or propensities
     corrects    the biases of clicks that it corrects
     learns      what it learns, in words
-    way         the way to fit that a model must implement: `fit_targets`, `fit_points`, `fit_pairs` or `fit_stages`
-    unused      parameters of the model that the method has no use for, beyond those that its way to fit does not use
+    way         the way to fit that a model must implement: `fit_targets`, `fit_points` or `fit_pairs`. A method with a
+                fit of its own says by the type of its parameter `model` which models it takes
+    heeds       of a method with a fit of its own: the roles of those parameters of model and run that have an effect
     blends      whether its ranker can be one of a weighted sum of rankers
 
     Methods keep scikit-learn's habits: `clone`, `get_params` and `set_params` work, and what a fit leaves ends in an
@@ -74,7 +66,7 @@ class Method(Learner, ABC):
     corrects: ClassVar[tuple[Bias, ...]] = ()
     learns: ClassVar[str] = "clicks over propensity"
     way: ClassVar[str] = "fit_targets"
-    unused: ClassVar[tuple[str, ...]] = ()
+    heeds: ClassVar[tuple[str, ...] | None] = None
     blends: ClassVar[bool] = True
 
     model: Model = parameter(default=Linear(), about="what is fitted", option=False)
@@ -115,12 +107,8 @@ class Method(Learner, ABC):
         """Refuse what is not a parameter, and say whose it is."""
         for name in given:
             if name not in parameters(cls):
-                homes = {"model": parameters(cls)["model"].default, "run": Run()}
-                own = [
-                    f"{home}={type(one).__name__}({name}=…)"
-                    for home, one in homes.items()
-                    if name in parameters(type(one))
-                ]
+                homes = {"model": type(parameters(cls)["model"].default), "run": Run}
+                own = [f"{home}={kind.__name__}({name}=…)" for home, kind in homes.items() if name in parameters(kind)]
                 hint = f"; write {cls.__name__}({own[0]})" if own else f"; it has {listed(parameters(cls))}"
                 raise UsageError(f"{cls.__name__} has no parameter {name}{hint}.")
         made: Self = super().__new__(cls)
@@ -134,14 +122,14 @@ class Method(Learner, ABC):
     ) -> Self:
         """Learn from a dataset, the clicks on it, and the propensities of the positions, as far as `needs` says.
 
-        Clicks of several segments, such as devices, are learned from together, each by the curve of its own. What the
-        method has no use for is refused.
+        Clicks of several segments, such as devices, are learned from together, each by the curve of its own. A method
+        that learns from labels refuses clicks; one that does not use propensities says so, and leaves them out.
         """
         self.check()
         with hearing_warnings() as heard:
             self.fit_evidence(self._collected(dataset, clicks, propensities))
-            known = fit_record(self.fit_)
-            if known.is_chance and not any(isinstance(one, ConvergenceWarning) for one in heard):
+            known = self.fit_.diagnostics
+            if known.is_chance and not any(isinstance(warning, ConvergenceWarning) for warning in heard):
                 warn(self._chance(known))
         self._describe(diagnostics=replace(known, warnings=tuple(dict.fromkeys(map(str, heard)))))
         return self
@@ -170,10 +158,35 @@ class Method(Learner, ABC):
         """Refuse parameters that are wrong or have no effect here, and a model that is not installed."""
         self._check_model()
         check_all(self)
-        if not can(type(self.model), self.way):
+        if not self.takes(type(self.model)):
             raise UsageError(f"{self.label} cannot be fitted with {self.model!r}; choose another model.")
-        self.model.refuse_unused(self.run, self.label, (*self.unused, *self.model.unused.get(self.way, ())))
-        self.model.check_installed(self.way, models().values())
+        for name in self.unheeded(type(self.model)):
+            owner: Any = next(part for part in (self, self.model, self.run) if name in parameters(type(part)))
+            if getattr(owner, name) != parameters(type(owner))[name].default:
+                why = self.model.why_cold if name == "warm_start" else ""
+                raise UsageError(f"{self.label} has no use for `{name}`, as it fits {self.model.label}{why}.")
+        self.model.check_installed(filter(self.takes, models().values()))
+
+    @classmethod
+    def takes(cls, model: type[Model]) -> bool:
+        """Whether the method can be fitted with a kind of model."""
+        wanted = parameters(cls)["model"].kinds
+        return issubclass(model, wanted) and can(model, cls.way)
+
+    @classmethod
+    def unheeded(cls, model: type[Model]) -> tuple[str, ...]:
+        """The parameters of method, model and run that have no effect with a kind of model, so that nobody offers them.
+
+        >>> from cldrank.methods import CLD
+        >>> CLD.unheeded(Linear)
+        ('unshown_ratio', 'precision', 'resident', 'graph', 'checkpoint', 'resume', 'on_epoch')
+        """
+        own = [name for name, known in parameters(cls).items() if known.models and model.family not in known.models]
+        roles = model.heeds.get(cls.way) if cls.heeds is None else cls.heeds
+        if roles is None:
+            return tuple(own)
+        declared = {**parameters(model), **parameters(Run)}
+        return (*own, *(name for name, known in declared.items() if known.role and known.role not in roles))
 
     def _check_model(self) -> None:
         """Refuse what is not a model, and say how one is written."""
@@ -191,7 +204,7 @@ class Method(Learner, ABC):
         if isinstance(features, RemoteFeatures):
             self.check_remote()
         if not self.model.takes_missing:
-            others = any(one.takes_missing and can(one, self.way) for one in models().values())
+            others = any(kind.takes_missing for kind in filter(self.takes, models().values()))
             evidence.data.check_complete(f"{self.label} with {self.model.label}", trees=others)
         self._keep(self._learn(evidence), evidence.given_propensities)
         earlier = self.ranker_.trained_on  # of a network that began with another ranker, which had learned from these
@@ -202,7 +215,7 @@ class Method(Learner, ABC):
         self._describe(
             clicks=None if evidence.given_clicks is None else clicks_record(evidence.given_clicks),
             propensities=None if used is None else curve_record(used),
-            diagnostics=fit_record(self.fit_),
+            diagnostics=self.fit_.diagnostics,
         )
         return self
 
@@ -215,7 +228,7 @@ class Method(Learner, ABC):
             )
 
     @abstractmethod
-    def _learn(self, evidence: Evidence) -> Result:
+    def _learn(self, evidence: Evidence) -> Fit:
         """Fit the model to what the method makes of the evidence."""
 
     @property
@@ -231,8 +244,8 @@ class Method(Learner, ABC):
 
     @property
     def uses_device(self) -> bool:
-        """Whether torch does the work, so that `run.device` has a say."""
-        return self.model.package(self.way) is not None or self.way == "fit_points"
+        """Whether `run.device` has a say."""
+        return "device" not in self.unheeded(type(self.model))
 
     def predict(self, X: Any) -> Any:
         """The scores of the learned ranker, one per row: an array or, for a frame, a column that fits it."""
@@ -258,15 +271,12 @@ class Method(Learner, ABC):
     def summary(self) -> FitSummary:
         """The fit to read: what is known about it, and the parameters of a linear model or the features of trees."""
         self._check_fitted()
-        lines = lines_of([("method", repr(self)), *self.fit_.facts(), *self._facts()])
-        table = self.fit_.table()
-        return FitSummary(f"{lines}\n\n{table}" if table else lines, chart=self.fit_.chart())
+        return self.fit_.summary([("method", repr(self))], self._facts())
 
     @property
     def package(self) -> str | None:
         """The package that a fit imports beyond cldrank's own."""
-        needed = self.model.package(self.way)
-        return None if needed is None else needed[0]
+        return None if self.model.needs is None else self.model.needs[0]
 
     def set_params(self, **given: Any) -> Self:
         """Set parameters, also those of the model and the run: `set_params(model__epochs=20, run__seed=1)`."""
@@ -331,15 +341,14 @@ class Method(Learner, ABC):
 
             raise NotFittedError(f"this {type(self).__name__} has not learned anything yet; call fit first.")
 
-    def _keep(self, result: Result, used: Curve | None) -> None:
+    def _keep(self, fit: Fit, used: Curve | None) -> None:
         """Take over what was learned, and forget what an earlier fit left."""
         for name in [name for name in vars(self) if name.endswith("_")]:
             delattr(self, name)
-        self.fit_ = result.fit
-        for entry in fields(result.fit):
-            setattr(self, f"{entry.name}_", getattr(result.fit, entry.name))
-        for name, value in result.kept.items():
-            setattr(self, name, value)
+        self.fit_, self.ranker_ = fit, fit.ranker
+        self.status_, self.n_iter_ = fit.diagnostics.status, fit.diagnostics.steps
+        for name, value in fit.learned.items():
+            setattr(self, f"{name}_", value)
         if used is not None:
             names = {Propensities: "propensities_", AffineClicks: "affine_"}
             setattr(self, names.get(type(used), "segment_propensities_"), used)
@@ -350,8 +359,8 @@ class Method(Learner, ABC):
 class TargetMethod(Method):
     """A method that is nothing but targets: any model can be fitted to them."""
 
-    def _learn(self, evidence: Evidence) -> Result:
-        return Result(self.model.fit_targets(self.targets(evidence), self._context(evidence.data)))
+    def _learn(self, evidence: Evidence) -> Fit:
+        return self.model.fit_targets(self.targets(evidence), self._context(evidence.data))
 
     @abstractmethod
     def targets(self, evidence: Evidence) -> Targets:
@@ -373,4 +382,4 @@ def raising() -> Any:
 
 def features_seen(by: str) -> Any:
     """Declare a parameter that names the features of a part of the model."""
-    return parameter(default=None, about=f"features that {by} sees; all by default")
+    return parameter(default=None, about=f"features that {by} sees; all by default", models=("linear",))

@@ -35,8 +35,8 @@ def observe(
 
     >>> data = RankingDataset.from_arrays([[1], [2], [3]], [7, 7, 7])
     >>> table = ClickTable.from_arrays(data, position=[2, 1, 0], impressions=[10, 10, 0], clicks=[1, 4, 0])
-    >>> found = observe(data, table, Propensities.power(1, 2))
-    >>> found.target, found.weight, found.absent
+    >>> observed = observe(data, table, Propensities.power(1, 2))
+    >>> observed.target, observed.weight, observed.absent
     (array([0.2, 0.4]), array([10., 10.]), array([ 0., 0., 10.]))
     """
     pages = clicks.query_impressions
@@ -75,8 +75,8 @@ def _spread_together(clicks: ClickTable, target: Floats, spread: Floats) -> Floa
     of, n = cells_together(clicks), clicks.impressions
     weight = np.bincount(of, n)
     away = target - (np.bincount(of, n * target) / weight)[of]
-    found: Floats = (np.bincount(of, n * (spread + away**2)) / weight)[of]
-    return found
+    together: Floats = (np.bincount(of, n * (spread + away**2)) / weight)[of]
+    return together
 
 
 def _correction(clicks: ClickTable, propensities: Curve | None) -> tuple[Floats, Floats]:

@@ -10,11 +10,9 @@ from numpy.typing import NDArray
 from cldrank._typing import IntArray
 from cldrank.errors import UsageError
 from cldrank.methods.evidence import Evidence
-from cldrank.methods.heckman import TwoStageMethod, Weighting, unshown_weights
-from cldrank.methods.method import Result
+from cldrank.methods.heckman import TwoStageMethod
 from cldrank.methods.observing import observe
-from cldrank.models.linear.ordered import Entries
-from cldrank.models.targets import Observations
+from cldrank.models.fit import Fit
 from cldrank.parameters import described, learned, parameter
 
 
@@ -53,28 +51,13 @@ class PIJD(TwoStageMethod):
     positions_: IntArray = learned(about="the positions that the log shows")
     effects_: NDArray[np.float64] = learned(about="the intercept of each of them; `intercept_` is the first")
 
-    def _learn(self, evidence: Evidence) -> Result:
+    def _learn(self, evidence: Evidence) -> Fit:
         if evidence.clicks.n_segments > 1:
             raise UsageError(
                 f"{self.label} models the positions of one layout, and the clicks are of several segments; give those "
                 "of one."
             )
-        observed = observe(evidence.data, evidence.clicks)
         positions, level = np.unique(evidence.clicks.position, return_inverse=True)
-        problem = replace(
-            self._problem(evidence, observed, cell_entries(observed, level + 1, self.weighting)),
-            positions=tuple(positions.tolist()),
-            effects=self.position_effects,
-        )
-        return Result(self.model.fit_stages(problem, self._context(evidence.data)), {"positions_": positions})
-
-
-def cell_entries(observed: Observations, level: IntArray, weighting: Weighting) -> Entries:
-    """Each cell once, in its place; where a candidate has weight 1, its cells share that by impressions."""
-    counts = np.diff(observed.offsets)
-    weight, spread = observed.weight, observed.spread
-    if weighting == "candidates":
-        weight = weight / np.repeat(observed.by_row()[1], counts)
-        spread = np.zeros_like(spread)
-    owner = np.repeat(observed.shown, counts)
-    return Entries(owner, level, weight, observed.target, spread, *unshown_weights(observed, weighting))
+        observed = replace(observe(evidence.data, evidence.clicks), level=level + 1)
+        fit = self._fitted(evidence, observed, tuple(positions.tolist()), self.position_effects)
+        return fit.keeping(positions=positions)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from os import PathLike
 from typing import Self
 
 import numpy as np
@@ -12,14 +13,14 @@ from cldrank.errors import UsageError
 from cldrank.methods.evidence import Evidence
 from cldrank.methods.heckman import HeckmanRank
 from cldrank.methods.ips import IPS
-from cldrank.methods.method import Method, Result, clipping, raising
+from cldrank.methods.method import Method, clipping, raising
 from cldrank.methods.relevance import Estimate, target_choice
 from cldrank.models import MLP, Linear, Model, Run
-from cldrank.models.fit import FitSummary
+from cldrank.models.fit import Fit, FitSummary
 from cldrank.models.model import ScaledModel
 from cldrank.parameters import described, learned, parameter
 from cldrank.propensity.curve_checks import EnvelopeUse
-from cldrank.rankers import BordaRanker
+from cldrank.rankers import BordaRanker, load_ranker
 
 
 @described
@@ -63,22 +64,30 @@ class RankAgg(Method):
         evidence.data.check_complete(f"{self.label}, whose Heckman^rank is linear,")
         return super().fit_evidence(evidence)
 
-    def _learn(self, evidence: Evidence) -> Result:
+    def _learn(self, evidence: Evidence) -> Fit:
         votes = self._votes(evidence.data.n_rows)
         shared = self.model.get_params() if isinstance(self.model, ScaledModel) else {}
         linear = Linear(**{name: shared[name] for name in ("l2", "scaling") if name in shared})
         heckman = HeckmanRank(model=linear, run=Run(seed=self.run.seed, block_rows=self.run.block_rows))
         heckman.fit_evidence(Evidence(evidence.data, evidence.clicks))
-        ips = IPS(
-            model=self.model, run=self.run, target=self.target, clip=self.clip, envelope=self.envelope
-        ).fit_evidence(evidence)
+        ips = IPS(model=self.model, run=self._run(), target=self.target, clip=self.clip, envelope=self.envelope)
+        ips.fit_evidence(evidence)
         ranker = BordaRanker(
             feature_names=evidence.data.feature_names,
             members=(ips.ranker_, heckman.ranker_),
             weights=tuple(votes),
             provenance=self._provenance(evidence.data),
         )
-        return Result(replace(ips.fit_, ranker=ranker), {"ips_": ips, "heckman_": heckman})
+        return replace(ips.fit_, ranker=ranker.with_start(**ips.ranker_.start)).keeping(ips=ips, heckman=heckman)
+
+    def _run(self) -> Run:
+        """The run of IPS, which starts from the IPS of an earlier RankAgg; Heckman^rank has nothing to start from."""
+        named = self.run.warm_start
+        earlier = load_ranker(named) if isinstance(named, str | PathLike) else named
+        if not isinstance(earlier, BordaRanker):
+            return self.run
+        ips = earlier.members[0].with_start(**earlier.start).with_provenance(earlier.provenance)
+        return replace(self.run, warm_start=ips if earlier.trained_on is None else ips.with_queries(earlier.trained_on))
 
     def summary(self) -> FitSummary:
         """Both fits, one after the other."""

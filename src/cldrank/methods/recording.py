@@ -1,21 +1,18 @@
-"""What a ranker remembers of the fit that it comes from: method, clicks, propensities, diagnostics, as plain values."""
+"""What a ranker remembers of the fit that it comes from: method, clicks and propensities, as plain values."""
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Any
 
 from cldrank.clicks.table import ClickTable
 from cldrank.data.fingerprint import fingerprint_of
 from cldrank.methods.needs import uses_curve
-from cldrank.models.fit import Fit, LinearFit, TrainedFit
 from cldrank.parameters import parameters
 from cldrank.propensity import AffineClicks, SegmentPropensities
 from cldrank.propensity.segment_propensities import Curve
 from cldrank.rankers.provenance import (
     ClicksRecord,
     CurveRecord,
-    FitRecord,
     MethodRecord,
     plain_parameters,
     without_address,
@@ -43,11 +40,11 @@ def _defaults(method: Method) -> dict[str, Any]:
     """The defaults of all parameters by their long names; of a model that is not the usual one, its own."""
     usual = parameters(type(method))["model"].default
     model = usual if type(usual) is type(method.model) else None
-    found = {name: one.default for name, one in parameters(type(method)).items()}
-    found |= {f"run__{name}": one.default for name, one in parameters(type(method.run)).items()}
-    for name, one in parameters(type(method.model)).items():
-        found[f"model__{name}"] = one.default if model is None else getattr(model, name)
-    return {**found, "model": type(usual).__name__}
+    defaults = {name: own.default for name, own in parameters(type(method)).items()}
+    defaults |= {f"run__{name}": own.default for name, own in parameters(type(method.run)).items()}
+    for name, own in parameters(type(method.model)).items():
+        defaults[f"model__{name}"] = own.default if model is None else getattr(model, name)
+    return {**defaults, "model": type(usual).__name__}
 
 
 def clicks_record(clicks: ClickTable) -> ClicksRecord:
@@ -94,35 +91,5 @@ def curve_record(used: Curve) -> CurveRecord:
     )
 
 
-def fit_record(fit: Fit) -> FitRecord:
-    """How a fit ended. How long it took is left out: the same fit is to leave the same record."""
-    known: dict[str, Any] = {}
-    if isinstance(fit, TrainedFit):
-        kept = fit.history[fit.best_epoch - 1]
-        known = {
-            "kept": fit.best_epoch,
-            "loss": _finite(kept.loss),
-            "learned_queries": fit.n_queries,
-            "held_queries": fit.n_held,
-            "held_loss": _finite(kept.held_loss),
-            "concordance": _finite(kept.validation),
-            "held_target": fit.held_target if fit.n_held else "",
-        }
-    elif isinstance(fit, LinearFit):
-        known = {"log_likelihood": _finite(fit.log_likelihood), "rows": fit.n_rows, "weight": _finite(fit.weight)}
-    return FitRecord(
-        status=fit.status,
-        steps=fit.n_iter,
-        warm_start=fit.warm_start,
-        constant=getattr(fit, "constant_features", ()),
-        collinear=getattr(fit, "collinear_features", ()),
-        **known,
-    )
-
-
 def _numbers(values: Any) -> Any:
     return None if values is None else tuple(values.tolist())
-
-
-def _finite(value: float | None) -> float | None:
-    return None if value is None or not math.isfinite(value) else float(value)

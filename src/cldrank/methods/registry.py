@@ -12,7 +12,6 @@ from typing import Any
 from cldrank.errors import UsageError
 from cldrank.methods.method import Method
 from cldrank.models import Model, Run, models
-from cldrank.models.model import can
 from cldrank.parameters import Parameter, parameters
 from cldrank.wording import listed
 
@@ -28,12 +27,12 @@ def methods() -> Mapping[str, type[Method]]:
     """
     import cldrank.methods as room
 
-    found = {}
+    known = {}
     for module in pkgutil.iter_modules(room.__path__, f"{room.__name__}."):
         for kind in vars(import_module(module.name)).values():
             if isinstance(kind, type) and issubclass(kind, Method) and "name" in vars(kind):
-                found[kind.name] = kind
-    return dict(sorted(found.items(), key=lambda item: (item[1].order, item[0])))
+                known[kind.name] = kind
+    return dict(sorted(known.items(), key=lambda item: (item[1].order, item[0])))
 
 
 def method_named(name: str) -> type[Method]:
@@ -57,7 +56,7 @@ def usable_models(kind: type[Method]) -> dict[str, type[Model]]:
     (['mlp', 'linear', 'trees'], ['linear'])
     """
     usual = default_model(kind)
-    named = {name: model for name, model in models().items() if can(model, kind.way)}
+    named = {name: model for name, model in models().items() if kind.takes(model)}
     return dict(sorted(named.items(), key=lambda item: not isinstance(usual, item[1])))
 
 
@@ -65,15 +64,6 @@ def default_model(kind: type[Method]) -> Model:
     """The model that a method is fitted with unless somebody says otherwise."""
     model: Model = parameters(kind)["model"].default
     return model
-
-
-def unused_settings(kind: type[Method], model: type[Model]) -> set[str]:
-    """The parameters of model and run that have no effect on a method with this model, so that nobody offers them.
-
-    >>> sorted(unused_settings(method_named("cld-pair"), models()["linear"]))
-    ['block_rows', 'cluster', 'fit_intercept', 'max_steps', 'tolerance']
-    """
-    return {*kind.unused, *model.unused.get(kind.way, ())}
 
 
 def settings_of(kind: type[Method], model: type[Model]) -> dict[str, Parameter]:
@@ -118,7 +108,7 @@ def _owner(kind: type[Method], model: Model, name: str) -> str:
     for owner, declared in (("method", kind), ("model", type(model)), ("run", Run)):
         if name in parameters(declared) and name not in ("model", "run"):
             return owner
-    others = [other for other, one in usable_models(kind).items() if name in parameters(one)]
+    others = [other for other, usable in usable_models(kind).items() if name in parameters(usable)]
     if others:
         raise UsageError(f"`{name}` is not for {model.label}; choose `model={others[0]!r}`.")
     known = settings_of(kind, type(model))

@@ -77,8 +77,8 @@ def _estimated(pooled: PooledCells, estimate: Estimate) -> Floats:
 
 
 def _posterior(pooled: PooledCells) -> Floats:
-    found = np.empty(len(pooled.row))
+    expected = np.empty(len(pooled.row))
     for position in np.unique(pooled.position):
         at = np.flatnonzero(pooled.position == position)
-        found[at] = pooled.rates(at).expected() / pooled.slope[at[0]]
-    return found
+        expected[at] = pooled.rates(at).expected() / pooled.slope[at[0]]
+    return expected

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,10 +13,11 @@ from cldrank._typing import IntArray
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import DataError
 from cldrank.methods.evidence import Evidence
-from cldrank.methods.method import Method, Result
+from cldrank.methods.method import Method
 from cldrank.models import Linear
 from cldrank.models.fit import Fit, linear_ranker
 from cldrank.parameters import described, learned, parameter
+from cldrank.rankers.provenance import FitRecord
 
 
 @described
@@ -42,8 +43,7 @@ class SVMRank(Method):
     order = 91
     needs = "labels"
     learns = "labels"
-    way = "fit_stages"  # linear, and nothing else
-    unused: ClassVar[tuple[str, ...]] = ("l2", "cluster", "fit_intercept", "solver", "max_steps", "tolerance")
+    heeds = ()
 
     model: Linear = parameter(default=Linear(), about="what is fitted", option=False)
     fraction: float = parameter(default=0.01, about="share of the labelled rows to learn from", above=0, most=1)
@@ -53,7 +53,7 @@ class SVMRank(Method):
 
     n_pairs_: int = learned(about="how many pairs of rows it has learned from")
 
-    def _learn(self, evidence: Evidence) -> Result:
+    def _learn(self, evidence: Evidence) -> Fit:
         data, context = evidence.data, self._context(evidence.data)
         scaling = scalings.fit(self.model.scaling, data.features)
         random = np.random.default_rng(self.run.seed)
@@ -67,10 +67,12 @@ class SVMRank(Method):
             )
         scaled = scaling.transform(data.features[rows]).astype(np.float64)
         coefficients = separated(scaled[better] - scaled[worse], float(self.C))
-        ranker = linear_ranker(context, scaling, coefficients, 0.0)
-        fit = Fit(ranker=ranker, status="converged", n_iter=1)
-        kept = {"coef_": coefficients, "intercept_": 0.0, "n_rows_": len(rows), "n_pairs_": len(better)}
-        return Result(fit, kept)
+        return Fit(
+            ranker=linear_ranker(context, scaling, coefficients, 0.0),
+            diagnostics=FitRecord(status="converged", steps=1),
+            learned={"coef": coefficients, "intercept": 0.0, "n_rows": len(rows), "n_pairs": len(better)},
+            facts=[("status", "converged, 1 step")],
+        )
 
     def _sampled(self, data: RankingDataset, random: np.random.Generator) -> tuple[IntArray, IntArray]:
         """Some rows, those of a query together, and their offsets."""

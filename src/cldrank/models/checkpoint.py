@@ -30,14 +30,13 @@ class Checkpoint:
     digest: str = ""
 
     @classmethod
-    def of(cls, run: Run, digest: Callable[[], str], *, writes: bool = True) -> Checkpoint:
+    def of(cls, run: Run, digest: Callable[[], str]) -> Checkpoint:
         """The checkpoint that a run asks for; refused, before anything is trained, if it cannot be written."""
         if run.checkpoint is None:
             return cls(None)
         path = Path(run.checkpoint)
-        if writes:
-            make_folder(path.parent)
-            check_writable(path)
+        make_folder(path.parent)
+        check_writable(path)
         if not run.resume:
             _check_replaceable(path)
         return cls(path, run.resume, digest())

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from html import escape
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +15,7 @@ from cldrank.data.dataset import RankingDataset
 from cldrank.models.linear.inference import Estimates
 from cldrank.models.run import Epoch, Run
 from cldrank.rankers import LinearRanker, Provenance, Ranker, TreeRanker
+from cldrank.rankers.provenance import FitRecord
 from cldrank.scaling import Scaling
 from cldrank.wording import count, some
 
@@ -42,30 +44,34 @@ class Context:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Fit:
-    """A fitted model. A method keeps each field as an attribute whose name ends in an underscore.
+    """A fitted model.
 
     ranker        scores candidates
-    status        how the fit ended
-    n_iter        steps or epochs taken
-    warm_start    the ranker that it began with, in words; empty for none
+    diagnostics   how the fit ended: what the model card, JSON and the summary say of it
+    learned       by name, what a method keeps as attributes whose names end in an underscore
+    facts         more lines of a summary, as names and values
     """
 
     ranker: Ranker
-    status: str
-    n_iter: int
-    warm_start: str = ""
+    diagnostics: FitRecord
+    learned: Mapping[str, Any] = field(default_factory=dict)
+    facts: Sequence[tuple[str, str]] = ()
 
-    def facts(self) -> Facts:
-        """Lines of a summary, as names and values."""
-        return [("ranker", str(self.ranker.provenance)), ("status", f"{self.status}, {self.n_iter} steps")]
+    def keeping(self, **learned: Any) -> Self:
+        """The same with more for the method to keep."""
+        return replace(self, learned={**self.learned, **learned})
 
-    def table(self) -> str:
-        """What a summary shows below these lines."""
-        return ""
-
-    def chart(self) -> str:
-        """What a summary shows in a notebook below that, as SVG."""
-        return ""
+    def summary(self, before: Facts, behind: Facts) -> FitSummary:
+        """The fit to read, between lines about the method: the parameters of a linear model, the features of trees."""
+        trained = isinstance(self.ranker, LinearRanker) and "history" not in self.learned
+        origin = ("ranker", str(self.ranker.provenance) if trained else repr(self.ranker))
+        facts = [*before, origin, *self.facts, *behind]
+        width = max(len(name) for name, _ in facts)
+        text = "\n".join(f"{name:<{width}}    {value}" for name, value in facts)
+        if isinstance(self.ranker, TreeRanker):
+            importance = self.ranker.importance()
+            return FitSummary(f"{text}\n\n{importance.table(_MOST_FEATURES)}", chart=importance._repr_svg_())
+        return FitSummary(f"{text}\n\n{self.learned['estimates']!r}" if "estimates" in self.learned else text)
 
 
 class FitSummary(str):
@@ -87,147 +93,69 @@ class FitSummary(str):
         return f"<pre>{escape(self)}</pre>{self.chart}"
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class LinearFit(Fit):
-    """A fitted linear model. Coefficients belong to the scaled features.
+def linear_fit(
+    context: Context,
+    scaling: Scaling,
+    coefficients: NDArray[np.float64],
+    intercept: float,
+    estimates: Estimates,
+    *,
+    log_likelihood: float,
+    observed: Any,
+    errors: str,
+    status: str = "converged",
+    steps: int = 1,
+    constant: Iterable[str] = (),
+    collinear: Iterable[str] = (),
+    facts: Facts | None = None,
+    warm_start: str = "",
+    start: Mapping[str, NDArray[Any]] | None = None,
+    **learned: Any,
+) -> Fit:
+    """A fitted linear model, whose coefficients belong to the scaled features.
 
-    coef, intercept      of the score
-    standard_errors      of `coef`; NaN where a feature has none
-    estimates            all parameters by name, with their covariance
-    log_likelihood       of all rows, without the penalty
-    n_rows, weight       the weighted rows learned from, and their total weight
-    constant_features    without any variation: their coefficient is 0
-    collinear_features   determined by the features before them: their own coefficients mean little
-    errors               where standard errors come from, in words
+    log_likelihood         of all rows, without the penalty
+    observed               the weighted rows learned from
+    errors                 where standard errors come from, in words
+    constant, collinear    features without any variation, and those that the features before them determine
+    start                  what a later fit can begin with, beside the coefficients
     """
-
-    coef: NDArray[np.float64]
-    intercept: float
-    standard_errors: NDArray[np.float64]
-    estimates: Estimates
-    log_likelihood: float
-    n_rows: int
-    weight: float
-    constant_features: tuple[str, ...]
-    collinear_features: tuple[str, ...]
-    errors: str
-
-    def facts(self) -> Facts:
-        """Lines of a summary, as names and values."""
-        facts = [
-            ("ranker", str(self.ranker.provenance)),
-            ("rows", f"{self.n_rows:,} of total weight {self.weight:,.0f}"),
-            ("log-likelihood", f"{self.log_likelihood:,.4f}"),
-            ("status", f"{self.status}, {count(self.n_iter, 'step')}"),
-            ("std. errors", self.errors),
-        ]
-        if self.constant_features:
-            facts.append(("constant", f"no weight: {some(self.constant_features)}"))
-        if self.collinear_features:
-            facts.append(("collinear", f"coefficients mean little: {some(self.collinear_features)}"))
-        return facts
-
-    def table(self) -> str:
-        """All parameters with their standard errors."""
-        return repr(self.estimates)
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class TrainedFit(Fit):
-    """What was trained step by step, while held-out queries chose what to keep.
-
-    history       an `Epoch` for each step; the concordance on held-out queries is with the method's own targets, so it
-                  chooses what is kept but does not compare methods
-    best_epoch    the step that was kept
-    n_queries     the queries learned from; `n_held` those held out
-    held_target   in words, what held-out queries are judged against
-    """
-
-    step: ClassVar[str] = "epoch"
-
-    history: tuple[Epoch, ...]
-    best_epoch: int
-    n_queries: int
-    n_held: int
-    held_target: str
-
-    def facts(self) -> Facts:
-        """Lines of a summary, as names and values."""
-        kept = self.history[self.best_epoch - 1]
-        held = "nothing held out"
-        if kept.validation is not None:
-            loss = "" if kept.held_loss is None else f"loss {kept.held_loss:.4f}, "
-            held = f"held-out {loss}concordance {kept.validation:.4f} with {self.held_target}"
-        seconds = sum(epoch.seconds for epoch in self.history)
-        return [
-            ("ranker", repr(self.ranker)),
-            ("queries", f"{self.n_queries:,} learned from, {self.n_held:,} held out"),
-            ("status", f"{self.status}, {count(self.n_iter, self.step)}, {seconds:.1f} s"),
-            ("kept", f"{self._kept()}: loss {kept.loss:.4f}, {held}"),
-        ]
-
-    def _kept(self) -> str:
-        return f"{self.step} {self.best_epoch}"
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class NetworkFit(TrainedFit):
-    """A trained network; its status is `completed`, `early_stopped`, `interrupted` (by Ctrl-C) or `non_finite`."""
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class SelectionNetworkFit(NetworkFit):
-    """A network of relevance and a linear model of selection, `selection_coef` and `selection_intercept`."""
-
-    selection_coef: NDArray[np.float64]
-    selection_intercept: float
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class TreesFit(TrainedFit):
-    """Boosted trees up to a round; their status is `completed`, `early_stopped` or `interrupted` (by Ctrl-C)."""
-
-    step: ClassVar[str] = "round"
-
-    def table(self) -> str:
-        """The features that the trees rely on most."""
-        return self.ranker.importance().table(_MOST_FEATURES) if isinstance(self.ranker, TreeRanker) else ""
-
-    def chart(self) -> str:
-        """The same as bars."""
-        return self.ranker.importance()._repr_svg_() if isinstance(self.ranker, TreeRanker) else ""
-
-    def _kept(self) -> str:
-        return count(self.best_epoch, self.step)
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class LinearPairFit(SelectionNetworkFit):
-    """A linear model trained on pairs by the loop of networks; `coef` and `intercept` of the score, without errors."""
-
-    coef: NDArray[np.float64]
-    intercept: float
-
-    @classmethod
-    def of(cls, found: SelectionNetworkFit) -> Self:
-        """The fit of a network without hidden layers."""
-        ranker = found.ranker
-        if not isinstance(ranker, LinearRanker):
-            raise AssertionError("a network without hidden layers leaves a linear ranker")
-        return cls(**vars(found), coef=ranker.coefficients, intercept=ranker.intercept)
-
-
-def linear_parts(
-    context: Context, scaling: Scaling, coefficients: NDArray[np.float64], intercept: float, estimates: Estimates
-) -> dict[str, Any]:
-    """What every `LinearFit` is made of: the ranker, its coefficients, and their standard errors."""
-    return {
-        "ranker": linear_ranker(context, scaling, coefficients, intercept),
-        "coef": coefficients,
-        "intercept": intercept,
-        "standard_errors": estimates.error_of("relevance", context.data.feature_names),
-        "estimates": estimates,
-    }
+    constant, collinear = tuple(constant), tuple(collinear)
+    rows, weight = int(observed.n_rows), float(observed.total)
+    lines = [
+        ("rows", f"{rows:,} of total weight {weight:,.0f}"),
+        ("log-likelihood", f"{log_likelihood:,.4f}"),
+        ("status", f"{status}, {count(steps, 'step')}"),
+        ("std. errors", errors),
+    ]
+    lines += [("constant", f"no weight: {some(constant)}")] if constant else []
+    lines += [("collinear", f"coefficients mean little: {some(collinear)}")] if collinear else []
+    return Fit(
+        ranker=linear_ranker(context, scaling, coefficients, intercept).with_start(**start or {}),
+        diagnostics=FitRecord(
+            status=status,
+            steps=steps,
+            log_likelihood=finite(log_likelihood),
+            rows=rows,
+            weight=finite(weight),
+            constant=constant,
+            collinear=collinear,
+            warm_start=warm_start,
+        ),
+        learned={
+            "coef": coefficients,
+            "intercept": intercept,
+            "standard_errors": estimates.error_of("relevance", context.data.feature_names),
+            "estimates": estimates,
+            "log_likelihood": log_likelihood,
+            "n_rows": rows,
+            "weight": weight,
+            "constant_features": constant,
+            "collinear_features": collinear,
+            **learned,
+        },
+        facts=[*lines, *(facts or [])],
+    )
 
 
 def linear_ranker(
@@ -243,13 +171,60 @@ def linear_ranker(
     )
 
 
-def lines_of(facts: Iterable[tuple[str, str]]) -> str:
-    """Facts about a fit, one per line, names and values aligned.
+def trained_fit(
+    context: Context,
+    ranker: Ranker,
+    status: str,
+    history: Sequence[Epoch],
+    queries: tuple[int, int],
+    *,
+    step: str,
+    warm_start: str = "",
+    **learned: Any,
+) -> Fit:
+    """What was trained step by step, while held-out queries chose what to keep.
 
-    >>> print(lines_of([("rows", "1,000"), ("status", "converged")]))
-    rows      1,000
-    status    converged
+    history   an `Epoch` for each step; the concordance on held-out queries is with the method's own targets, so it
+              chooses what is kept but does not compare methods
+    queries   how many were learned from, and how many were held out
+    step      what a step is called
     """
-    facts = list(facts)
-    width = max((len(name) for name, _ in facts), default=0)
-    return "\n".join(f"{name:<{width}}    {value}" for name, value in facts)
+    kept = max((epoch for epoch in history if epoch.best), key=lambda epoch: epoch.number)
+    held = "nothing held out"
+    if kept.validation is not None:
+        loss = "" if kept.held_loss is None else f"loss {kept.held_loss:.4f}, "
+        held = f"held-out {loss}concordance {kept.validation:.4f} with {context.target}"
+    seconds = sum(epoch.seconds for epoch in history)
+    named = count(kept.number, step) if isinstance(ranker, TreeRanker) else f"{step} {kept.number}"
+    return Fit(
+        ranker=ranker,
+        diagnostics=FitRecord(
+            status=status,
+            steps=len(history),
+            kept=kept.number,
+            loss=finite(kept.loss),
+            learned_queries=queries[0],
+            held_queries=queries[1],
+            held_loss=finite(kept.held_loss),
+            concordance=finite(kept.validation),
+            held_target=context.target if queries[1] else "",
+            warm_start=warm_start,
+        ),
+        learned={
+            "history": tuple(history),
+            "best_epoch": kept.number,
+            "n_queries": queries[0],
+            "n_held": queries[1],
+            **learned,
+        },
+        facts=[
+            ("queries", f"{queries[0]:,} learned from, {queries[1]:,} held out"),
+            ("status", f"{status}, {count(len(history), step)}, {seconds:.1f} s"),
+            ("kept", f"{named}: loss {kept.loss:.4f}, {held}"),
+        ],
+    )
+
+
+def finite(value: float | None) -> float | None:
+    """A number that JSON can hold; None for any other."""
+    return None if value is None or not math.isfinite(value) else float(value)

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from os import PathLike
 from typing import Any, Literal
 
 from cldrank.errors import UsageError
-from cldrank.parameters import Value, parameter, value
+from cldrank.parameters import Value, parameter, parameters, value, with_role
 from cldrank.rankers import Ranker
 
 
@@ -45,7 +45,7 @@ def epoch_of(entry: Any, number: int) -> Epoch:
     """
     epoch = Epoch(**entry)
     numbers = [epoch.loss, epoch.learning_rate, epoch.seconds]
-    numbers += [found for found in (epoch.validation, epoch.held_loss) if found is not None]
+    numbers += [value for value in (epoch.validation, epoch.held_loss) if value is not None]
     if epoch.number != number or not isinstance(epoch.best, bool):
         raise ValueError("not an epoch")
     if not all(isinstance(value, float) and math.isfinite(value) for value in numbers):
@@ -57,39 +57,54 @@ def epoch_of(entry: Any, number: int) -> Epoch:
 class Run(Value):
     """How a fit is run: seed, device, memory, checkpoints.
 
-    >>> Run(seed=3, tensorboard="curves")
+    >>> Run(seed=3, checkpoint="state")
     Run(seed=3)
     """
 
     seed: int = parameter(default=0, about="the same seed gives the same ranker", least=0)
-    device: str | None = parameter(default=None, about="where networks and trees compute: cpu, or cuda for a GPU")
+    device: str | None = parameter(
+        default=None, about="where networks and trees compute: cpu, or cuda for a GPU", role="device"
+    )
     block_rows: int | None = parameter(
-        default=None, about="rows of a block in linear fits; by default what suits the machine", least=1, option=False
+        default=None,
+        about="rows of a block in linear fits; by default what suits the machine",
+        least=1,
+        option=False,
+        role="blocks",
     )
     precision: Literal["float32", "bfloat16"] = parameter(
-        default="float32", about="of training; bfloat16 for mixed precision"
+        default="float32", about="of training; bfloat16 for mixed precision", role="torch"
     )
     resident: bool | None = parameter(
-        default=None, about="hold scaled features on the device; by default where they fit", option=False
+        default=None, about="hold scaled features on the device; by default where they fit", option=False, role="torch"
     )
     graph: bool | None = parameter(
-        default=None, about="record steps as CUDA graphs; by default where they can be", option=False
+        default=None, about="record steps as CUDA graphs; by default where they can be", option=False, role="torch"
     )
     checkpoint: str | PathLike[Any] | None = parameter(
-        default=None, about="file for the state of training, written as it goes on", compare=False
+        default=None, about="file for the state of training, written as it goes on", compare=False, role="resume"
     )
-    resume: bool = parameter(default=False, about="continue from the checkpoint", compare=False)
+    resume: bool = parameter(default=False, about="continue from the checkpoint", compare=False, role="resume")
     warm_start: str | PathLike[Any] | Ranker | None = parameter(
-        default=None, about="a ranker to start from, such as yesterday's", compare=False
-    )
-    tensorboard: str | PathLike[Any] | None = parameter(
-        default=None, about="folder for learning curves in TensorBoard", compare=False
+        default=None, about="a ranker to start from, such as yesterday's", compare=False, role="start"
     )
     on_epoch: Callable[[Epoch], None] | None = parameter(
-        default=None, about="called with an Epoch after each; what it raises ends the fit", compare=False, option=False
+        default=None,
+        about="called with an Epoch after each; what it raises ends the fit",
+        compare=False,
+        option=False,
+        role="log",
     )
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.resume and self.checkpoint is None:
             raise UsageError("`resume` needs the checkpoint to resume from; name it with `checkpoint`.")
+
+    def without(self, *roles: str) -> Run:
+        """The same run with the parameters of some roles at their defaults.
+
+        >>> Run(checkpoint="state", warm_start="yesterday").without("resume").checkpoint
+        """
+        declared = parameters(Run)
+        return replace(self, **{name: declared[name].default for name in with_role(Run, *roles)})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal, NamedTuple
 
@@ -68,6 +68,7 @@ class Observations:
     weight     (entries,) float64: the impressions behind it
     spread     (entries,) float64: the variance of the clicks' own targets, c/ρ, around their mean
     pages      (queries,) float64: the weight of a candidate of each query that was not shown; None if not needed
+    level      (entries,) from 1: the place where it was shown, the best first, none left out; None if not needed
     """
 
     rows: IntArray
@@ -79,11 +80,22 @@ class Observations:
     weight: NDArray[np.float64]
     spread: NDArray[np.float64]
     pages: NDArray[np.float64] | None = None
+    level: IntArray | None = None
 
     @cached_property
     def owner(self) -> IntArray:
         """(entries,) the shown row that each entry belongs to."""
         return segments.segment_of_rows(self.offsets)
+
+    @property
+    def n_levels(self) -> int:
+        """How many places there are, that of the candidates not shown left out."""
+        return 0 if self.level is None else int(self.level.max(initial=0))
+
+    @property
+    def n_thresholds(self) -> int:
+        """How many thresholds part the places: one for each, or one less where every candidate was shown."""
+        return self.n_levels - self.all_shown
 
     @property
     def n_queries(self) -> int:
@@ -103,6 +115,7 @@ class Observations:
             self.target[entries],
             self.weight[entries],
             self.spread[entries],
+            level=None if self.level is None else self.level[entries],
         )
 
     @property
@@ -119,6 +132,12 @@ class Observations:
         """The shown candidates, each once, over all its impressions."""
         mean, weight, spread = self.by_row()
         return Targets(self.rows[self.shown], mean, weight, spread, self.queries[self.shown])
+
+    def together(self) -> Observations:
+        """The same with one entry for each shown candidate, over all its impressions, and one place for all of them."""
+        mean, weight, spread = self.by_row()
+        offsets, level = np.arange(len(mean) + 1), np.ones(len(mean), dtype=np.int64)
+        return replace(self, offsets=offsets, target=mean, weight=weight, spread=spread, level=level)
 
     def by_row(self) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
         """Of each shown row: the mean target of its impressions, their number, and the variance around that mean."""

@@ -75,6 +75,12 @@ class WarmStart:
         own = np.where(self.place < 0, 0.0, coefficients[self.place])
         return own * self.slope, float(intercept + own @ self.shift)
 
+    def linear_start(self, user: str) -> tuple[tuple[Floats, float], tuple[Floats, float] | None]:
+        """Coefficients and intercept of the score and, where it is known, of selection; refused for a network."""
+        if not isinstance(self.ranker, LinearRanker):
+            raise UsageError(f"{user} fits a linear model, and cannot start from a network; leave `warm_start` out.")
+        return self.linear(self.ranker.coefficients, self.ranker.intercept), self.selection()
+
     def layer(self, weight: NDArray[np.float32]) -> tuple[Floats, Floats]:
         """The weights of a layer that sees the features, and what is to be added to its bias."""
         own = np.where(self.place < 0, 0.0, weight[:, self.place].astype(np.float64))
@@ -90,19 +96,19 @@ class WarmStart:
             raise _damaged("model of selection")
         if not (np.isfinite(coefficients).all() and np.isfinite(intercept).all()):
             return None
-        found = self.linear(coefficients, float(intercept[0]))
-        if max(np.abs(found[0]).max(), abs(found[1])) > _LARGEST:
+        selection = self.linear(coefficients, float(intercept[0]))
+        if max(np.abs(selection[0]).max(), abs(selection[1])) > _LARGEST:
             raise _damaged("model of selection")
-        return found
+        return selection
 
     def number(self, name: str) -> float | None:
         """A single number beside the scores; None where the ranker has none."""
         if name not in self.ranker.start:
             return None
-        found = np.asarray(self.ranker.start[name], dtype=np.float64)
-        if found.shape != (1,) or not abs(found[0]) <= _LARGEST:
+        value = np.asarray(self.ranker.start[name], dtype=np.float64)
+        if value.shape != (1,) or not abs(value[0]) <= _LARGEST:
             raise _damaged(name)
-        return float(found[0])
+        return float(value[0])
 
     def held_first(self, query_ids: NDArray[Any]) -> IntArray:
         """How suitable queries are to be held out: 0 were so before, 1 are new, 2 were learned from.

@@ -29,7 +29,8 @@ from cldrank.evaluation.off_policy import off_policy
 from cldrank.export.format import format_named
 from cldrank.methods.needs import uses_clicks
 from cldrank.methods.registry import configured, default_model, methods, settings_of, usable_models
-from cldrank.parameters import Value, parameter, parameters, value
+from cldrank.models import Run
+from cldrank.parameters import Value, parameter, parameters, value, with_role
 from cldrank.propensity import Propensities, PropensityEstimator, estimators
 from cldrank.reading import reading
 
@@ -39,7 +40,6 @@ _NOT_LOADING = ("name", "cache")  # of `load`: they do not decide what is read
 _NOT_READING = ("again", "counted", "days", "layout", "segment", "threads")  # of `aggregate`: decided elsewhere
 _WHERE = ("engine", "master", "memory_limit")  # of `aggregate`: the result does not depend on them
 _NOT_IMPORTING = ("events", "out", "progress", "queries", "rejects", "threads")  # of `import_log`
-_NOT_TRAINING = ("checkpoint", "resume", "tensorboard", "on_epoch", "warm_start")  # of a run
 _PARAMETER = re.compile(r"`([a-z]\w*)(?:=([^`]+))?`")  # as messages name one
 
 
@@ -278,7 +278,8 @@ def _other_keys(place: str, given: Mapping[str, Any]) -> Iterable[str]:
         usable = usable_models(kind)
         named = given.get("model")
         model = usable[decode_word(named, list(usable), "train.model")] if named else type(default_model(kind))
-        return [name for name in settings_of(kind, model) if name not in _NOT_TRAINING]
+        of_one_fit = with_role(Run, "resume", "start", "log")
+        return [name for name in settings_of(kind, model) if name not in of_one_fit]
     if place == "export":
         to = given.get("to", ())
         return [name for name in ([to] if isinstance(to, str) else to) if isinstance(name, str)]

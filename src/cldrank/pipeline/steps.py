@@ -472,9 +472,8 @@ def train_task(bench: Workbench) -> Task:
     """Train the method on all queries but those held out; where nothing is safe, the run stops."""
     chosen, options = bench.pipeline.train, bench.pipeline.options["train"]
     method = configured(methods()[chosen.method], dict(options))
-    package = method.model.package(method.way)
     own = {name: option for name, option in options.items() if name != "device"}
-    packages = ("numpy", "scipy", *(() if package is None else (package[0],)))
+    packages = ("numpy", "scipy", *filter(None, [method.package]))
     inputs = bench.hashes("features", "cells", "propensities")
     return Task("train", inputs, plain({**chosen.get_params(), "options": own}), partial(_trained, bench), packages)
 
@@ -507,7 +506,7 @@ def _trained(bench: Workbench, folder: Path) -> Outcome:
 def _method(bench: Workbench, checkpoint: Path) -> Any:
     """The method, which reports its epochs and, where it has such, saves its state as it goes on."""
     method: Any = configured(methods()[bench.pipeline.train.method], dict(bench.pipeline.options["train"]))
-    steps = method.model.progress(method.way)
+    steps = method.model.progress()
     if steps is None:
         return method
 

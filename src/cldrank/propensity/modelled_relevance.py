@@ -214,10 +214,10 @@ class DualLearning(ModelledRelevance):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if (self.run.checkpoint or self.run.tensorboard or self.run.warm_start) is not None:
+        if (self.run.checkpoint or self.run.warm_start) is not None:
             raise UsageError(
-                f"{self.name} trains {self.refits + 1} networks, one after the other; a checkpoint, a TensorBoard log "
-                "or a ranker to begin with is for one. Leave them out of `run`."
+                f"{self.name} trains {self.refits + 1} networks, one after the other; a checkpoint or a ranker to "
+                "begin with is for one. Leave it out of `run`."
             )
 
     def _estimate(self, shown: ShownCandidates) -> tuple[Floats, Floats, Floats, dict[str, Any]]:
@@ -254,9 +254,9 @@ class DualLearning(ModelledRelevance):
         model.check_installed()
         from torch.random import fork_rng
 
-        from cldrank.models.network.examination import DualLists
         from cldrank.models.network.features import FeatureTable
         from cldrank.models.network.loop import train_network
+        from cldrank.models.network.tasks import DualLists
         from cldrank.rankers.devices import device_of
 
         cells, lists = shown.cells, _lists(shown.cells, weight)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -68,7 +66,7 @@ def _by_model(learned: Ranker, method: Method, dataset: RankingDataset, clicks: 
     part, target = _shown_heights(dataset, clicks)
     rows = np.arange(part.n_rows)
     targets = Targets(rows, target, np.ones(len(rows)), np.zeros(len(rows)), part.row_queries)
-    run = replace(method.run, checkpoint=None, resume=False, tensorboard=None, on_epoch=None)
+    run = method.run.without("resume", "log")
     context = Context(part, run, _USER, "the order of the log", learned.provenance)
     return method.model.fit_targets(targets, context).ranker
 

@@ -191,7 +191,7 @@ class Safe:
             )
         if self.production is not None:
             production_column(self.production, dataset)
-        if self.method.run.warm_start is not None and self.method.model.progress(self.method.way) is not None:
+        if self.method.run.warm_start is not None and self.method.model.progress() is not None:
             raise UsageError(
                 "`warm_start` with safe training: a network that begins with an earlier ranker may know the clicks "
                 "that judge it here; start afresh, or train a linear model, which ends at the same optimum wherever "

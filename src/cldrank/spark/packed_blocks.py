@@ -13,13 +13,12 @@ from numpy.typing import NDArray
 from cldrank._typing import IntArray
 from cldrank.errors import DataError
 from cldrank.feature_blocks import as_float32
-from cldrank.models.linear.ordered import Entries
 from cldrank.models.targets import Observations, Targets
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-Kind = Literal["targets", "observations", "entries"]
+Kind = Literal["targets", "observations"]
 Floats = NDArray[np.float64]
 
 QUERY, DOCUMENT, FEATURES = "cldrank_query", "cldrank_document", "cldrank_features"
@@ -170,10 +169,9 @@ def _observed(kind: Kind, queries: IntArray, owner: IntArray, own: dict[str, Any
     target, weight, spread = own[TARGET], own[WEIGHT], own[SPREAD]
     if kind == "targets":
         return Targets(rows, target, weight, spread, queries)
-    if kind == "entries":
-        return Entries(owner, own[LEVEL].astype(np.int64), weight, target, spread, absent, queries)
     shown, first = np.unique(owner, return_index=True)
-    return Observations(rows, queries, absent, shown, np.append(first, len(owner)), target, weight, spread)
+    offsets, level = np.append(first, len(owner)), own[LEVEL].astype(np.int64)
+    return Observations(rows, queries, absent, shown, offsets, target, weight, spread, level=level)
 
 
 def _whole_queries(batches: Iterable[pa.RecordBatch], least: int) -> Iterator[tuple[int, pa.Table]]:

@@ -19,7 +19,6 @@ from cldrank._typing import IntArray
 from cldrank.clicks.candidates import Candidates
 from cldrank.errors import UsageError
 from cldrank.feature_blocks import RemoteFeatures
-from cldrank.models.linear.ordered import Entries
 from cldrank.models.linear.rows import Array, Rows, View
 from cldrank.models.targets import Observations, Targets
 from cldrank.spark.folding import explained, folded
@@ -141,7 +140,7 @@ class SparkFeatures(RemoteFeatures):
 class ClusterObserved:
     """What was observed of all rows: entries are known here, the candidates never shown are only counted."""
 
-    seen: Observations | Entries | Targets
+    seen: Observations | Targets
     counts: PackedCounts
 
     def __getattr__(self, name: str) -> Any:
@@ -209,12 +208,10 @@ def _described(observed: Any, rows: IntArray) -> tuple[Kind, IntArray, dict[str,
     """What was observed as entries of rows: the rows, which of them has which entries, and what each says."""
     if isinstance(observed, Targets):
         return "targets", rows, _entries(np.arange(len(rows) + 1), observed.target, observed.weight, observed.spread)
-    if isinstance(observed, Entries):
-        offsets = np.searchsorted(observed.owner, np.arange(len(rows) + 1))
-        return "entries", rows, _entries(offsets, observed.mean, observed.weight, observed.spread, observed.level)
     if isinstance(observed, Observations):
         shown = rows[observed.shown]  # the others have none: the join finds them
-        return "observations", shown, _entries(observed.offsets, observed.target, observed.weight, observed.spread)
+        own = (observed.target, observed.weight, observed.spread, observed.level)
+        return "observations", shown, _entries(observed.offsets, *own)
     raise AssertionError(f"a fit on Spark does not know {type(observed).__name__}")
 
 

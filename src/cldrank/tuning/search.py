@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -126,7 +126,7 @@ def _portable(method: Method) -> Method:
 
     A ranker to begin with may know the clicks that judge the trial.
     """
-    plain = replace(method.run, checkpoint=None, resume=False, tensorboard=None, warm_start=None, on_epoch=None)
+    plain = method.run.without("resume", "start", "log")
     return applied(method, {}).set_params(run=plain)
 
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 from cldrank.errors import UsageError
 from cldrank.methods import Method
-from cldrank.methods.registry import unused_settings
 from cldrank.parameters import Parameter, parameters
 
 Value = bool | int | float | str | None
@@ -71,7 +70,7 @@ def tunable(method: Method) -> dict[str, Parameter]:
     (True, True, False)
     """
     own = {name: one for name, one in parameters(type(method)).items() if name not in ("model", "run")}
-    unused = unused_settings(type(method), type(method.model))
+    unused = method.unheeded(type(method.model))
     return {**own, **{name: one for name, one in parameters(type(method.model)).items() if name not in unused}}
 
 

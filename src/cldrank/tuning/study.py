@@ -25,7 +25,6 @@ from cldrank.errors import CldrankError, CldrankWarning, DataError, FormatError,
 from cldrank.files import holding, make_folder, scratch
 from cldrank.methods import Method
 from cldrank.methods.evidence import needed
-from cldrank.methods.registry import unused_settings
 from cldrank.reading import reading
 from cldrank.runs import Processes, share
 from cldrank.tuning.judges import Floats, Judge, mean_of
@@ -195,7 +194,7 @@ class Study:
             if earlier.params == trial.params and earlier.state == TrialState.COMPLETE:
                 return _gains_of(earlier)
         search, method = self._search, applied(self._search.method, trial.params)
-        if "on_epoch" not in unused_settings(type(method), type(method.model)):
+        if "on_epoch" not in method.unheeded(type(method.model)):
             method.set_params(run__on_epoch=_pruning(trial))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", CldrankWarning)  # the last fit, with the best parameters, warns

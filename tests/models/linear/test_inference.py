@@ -7,40 +7,17 @@ import pytest
 import recovery
 from scenes import by_session, objective, scene
 
-from cldrank import likelihood, scaling
+from cldrank import scaling
 from cldrank.likelihood import Form
 from cldrank.methods.observing import observe
 from cldrank.models.linear.inference import Estimates, covariance, determined
 from cldrank.models.linear.least_squares import regress
-from cldrank.models.linear.maximum import fit_selection
 from cldrank.models.linear.rows import LocalRows, View
+from cldrank.models.linear.selection_fit import fit_selection
 from cldrank.models.targets import Targets
 from cldrank.optimise import Derivatives
 
 METHODS = ["standard", "minmax", "quantile", None]
-
-
-def test_probit_equals_textbook_newton() -> None:
-    given = scene(4)
-    problem = objective(given, None, 0.0)
-    found = fit_selection(problem, given.data.feature_names)
-    scaled = scaling.fit("standard", given.data.features).transform(given.data.features).astype(np.float64)
-    X = np.hstack([scaled, np.ones((len(scaled), 1))])[problem.observed.rows]
-    shown = np.zeros(len(X), dtype=bool)
-    shown[problem.observed.shown] = True
-    weight = problem.observed.absent.copy()
-    weight[shown] = problem.observed.by_row()[1]
-    sign = np.where(shown, 1.0, -1.0)
-    omega = np.zeros(4)
-    for _ in range(50):
-        terms = likelihood.log_cdf(sign * (X @ omega))
-        information = (X.T * (weight * terms.curvature)) @ X
-        omega = omega + np.linalg.solve(information, X.T @ (weight * sign * terms.slope))
-    own = np.append(found.selection, found.selection_intercept)
-    np.testing.assert_allclose(own, omega, rtol=1e-9)
-    errors = np.sqrt(np.diag(np.linalg.inv(information)))
-    np.testing.assert_allclose(found.estimates.standard_errors, errors, rtol=1e-8)
-    assert found.log_likelihood == pytest.approx(float(weight @ likelihood.log_cdf(sign * (X @ omega)).value))
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -208,7 +208,7 @@ def test_clustered_errors_are_for_the_linear_model(kind: type[Method]) -> None:
 
 @every_method
 def test_a_saved_ranker_does_not_say_where_files_lay(kind: type[Method], tmp_path: Path) -> None:
-    own = {"checkpoint": tmp_path / "secret", "on_epoch": lambda _: None, "tensorboard": None, "device": "cpu"}
+    own = {"checkpoint": tmp_path / "secret", "on_epoch": lambda _: None, "device": "cpu"}
     parameters = fit(fresh(kind, **own, validation=0.2)).ranker_.provenance.parameters
     assert parameters["model__validation"] == 0.2
     assert not {f"run__{name}" for name in own} & parameters.keys()

@@ -7,7 +7,7 @@ from small_networks import GIVEN, small_pair
 from cldrank.errors import CldrankError, UsageError
 from cldrank.models import MLP
 from cldrank.models.network import model as models
-from cldrank.models.network.networks import enough_memory
+from cldrank.models.network.fitting import enough_memory
 
 
 @pytest.mark.parametrize("hidden", [(1_000_000, 1_000_000), (10**30,), (1 << 40, 2)])

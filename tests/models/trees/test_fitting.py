@@ -19,8 +19,8 @@ from small_trees import GIVEN_TREES, SMALL_TREES, small_boosted
 import cldrank as cr
 from cldrank.errors import ConvergenceWarning, DataError, UsageError
 from cldrank.models import Epoch, Trees
+from cldrank.models.pairs import PairLoss
 from cldrank.models.trees import engine, fitting
-from cldrank.models.trees.pairs import PairLoss
 from cldrank.rankers import TreeRanker
 
 
@@ -204,12 +204,6 @@ def test_ctrl_c_before_the_first_round_is_over_leaves_nothing(monkeypatch: pytes
     monkeypatch.setattr(PairLoss, "at", interrupted)
     with pytest.raises(KeyboardInterrupt):
         small_boosted().fit(*GIVEN_TREES)
-
-
-def test_curves_are_written_for_tensorboard(tmp_path: Path) -> None:
-    small_boosted(tensorboard=tmp_path / "curves").fit(*GIVEN_TREES)
-    (file,) = (tmp_path / "curves").iterdir()
-    assert b"held-out loss" in file.read_bytes()
 
 
 # -- what is refused or warned of ----------------------------------------------------------------------------------

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cldrank import scaling as scalings
+from cldrank._typing import IntArray
 from cldrank.models.linear.rows import Array, Rows
 
 Value = TypeVar("Value")
@@ -20,44 +21,41 @@ _GLANCE = 64  # rows of a block that show most columns to vary
 
 
 class Block:
-    """Some rows as the model sees them, in float64, and in float32 for what need not be exact; and what was observed.
+    """Some rows as the model sees them, and what was observed of them.
 
-    Without `wide` the two are the same numbers, and compiled loops read float32 without a wide copy being made.
+    part        the rows in float64; or in float32 where loops are compiled, which read them without a wide copy
 
-    >>> block = Block(None, np.array([[1, 2], [3, 4]], dtype=np.float32))
+    >>> block = Block(np.array([[1, 2], [3, 4]], dtype=np.float32), compiled=True)
     >>> block.dot(np.array([1.0, 0.5])), block.back(np.array([1.0, 0.5]))
     (array([2., 5.]), array([2.5, 4. ]))
     """
 
-    def __init__(self, wide: Array | None, narrow: Array, own: Any = None) -> None:
-        self.narrow, self._wide, self.own = narrow, wide, own
+    def __init__(self, part: Array, own: Any = None, *, compiled: bool = False) -> None:
+        self.part, self.own, self._compiled = part, own, compiled
 
-    @property
+    @cached_property
     def wide(self) -> Array:
         """The rows in float64."""
-        if self._wide is None:
-            self._wide = self.narrow.astype(np.float64)
-        return self._wide
+        return self.part.astype(np.float64) if self._compiled else self.part
 
     def dot(self, coefficients: Array) -> Array:
         """Of each row, Σ column * coefficient, in float64."""
-        return self.wide @ coefficients if self._wide is not None else _kernel().dot(self.narrow, coefficients)
+        return _compiled().dot(self.part, coefficients) if self._compiled else self.part @ coefficients
 
     def back(self, values: Array) -> Array:
         """Of each column, Σ value of the row * entry, in float64."""
-        return self.wide.T @ values if self._wide is not None else _kernel().back(self.narrow, values)
+        return _compiled().back(self.part, values) if self._compiled else self.part.T @ values
 
     def take(self, places: Array) -> Array:
         """Some of the rows, in float64."""
-        return self.narrow[places].astype(np.float64) if self._wide is None else self._wide[places]
+        return self.part[places].astype(np.float64) if self._compiled else self.part[places]
 
-    def gram(self, weight: Array, narrow: bool) -> Array:
-        """Σ weight x xᵀ over the rows, in sums of float32 if `narrow`."""
-        if self._wide is None:
-            root = np.sqrt(weight)
-            part = _kernel().scaled(self.narrow, root.astype(np.float32) if narrow else root)
-            return part.T @ part
-        return gram(self.narrow if narrow else self._wide, weight)
+    def gram(self, weight: Array) -> Array:
+        """Σ weight x xᵀ over the rows."""
+        if not self._compiled:
+            return gram(self.part, weight)
+        scaled = _compiled().scaled(self.part, np.sqrt(weight))
+        return scaled.T @ scaled
 
 
 def gram(rows: Array, weight: Array) -> Array:
@@ -66,11 +64,8 @@ def gram(rows: Array, weight: Array) -> Array:
     >>> gram(np.array([[1.0, 2.0]]), np.array([4.0]))
     array([[ 4.,  8.], [ 8., 16.]])
     """
-    root = weight**0.5
-    if isinstance(root, np.ndarray):
-        part = rows * root.astype(rows.dtype)[:, None]
-        return part.T @ part
-    return _squared(rows * root.to(rows.dtype)[:, None])
+    part = rows * (weight**0.5)[:, None]
+    return part.T @ part if isinstance(part, np.ndarray) else _squared(part)
 
 
 def _squared(part: Any) -> Any:
@@ -111,9 +106,22 @@ class Design:
         """What `join` makes, in order, of what a function makes of each block; see `Rows.fold`."""
         return self.rows.fold(partial(_of_block, function, self._even, self.rows.compiles), join)
 
-    def block(self, part: Array, own: Any) -> Block:
-        """Scaled rows as a block."""
-        return _block(self._even, self.rows.compiles, part, own)
+    def to_features(self, parameters: Floats) -> tuple[Floats, float]:
+        """Coefficients of the scaled features, and the intercept, from those of all columns."""
+        scaled = (parameters * self.factor)[:-1]
+        return scaled, float(parameters[-1] - scaled @ self.center[:-1])
+
+    def from_features(self, coefficients: Floats, intercept: float) -> Floats:
+        """The other way round."""
+        return np.append(coefficients / self.factor[:-1], intercept + coefficients @ self.center[:-1])
+
+    def turn(self, columns: IntArray) -> Floats:
+        """The matrix that turns parameters of some columns (the ones last) into those of the scaled features."""
+        factor, center = self.factor[columns], self.center[columns]
+        turned: Floats = np.diag(factor)
+        if len(columns) and columns[-1] == self.width - 1:
+            turned[-1, :-1] = -(factor * center)[:-1]
+        return turned
 
 
 class _Evening(NamedTuple):
@@ -152,31 +160,27 @@ def _survey(even: bool, part: Array, own: Any) -> _Survey:
     del own
     first = part[0]
     moving = (part[:: max(1, len(part) // _GLANCE)] != first).any(0)
-    still = np.flatnonzero(~as_numpy(moving))  # hardly any: what has moved need not be looked at in full
-    found = as_numpy(moving).copy()
-    found[still] = as_numpy((part[:, still] != first[still]).any(0))
+    moved = as_numpy(moving).copy()
+    still = np.flatnonzero(~moved)  # hardly any: what has moved need not be looked at in full
+    moved[still] = as_numpy((part[:, still] != first[still]).any(0))
     mean, squares = np.zeros(part.shape[1]), np.zeros(part.shape[1])
     if not even:
         wide = _widened(part)
         mean = as_numpy(wide.mean(0))
         squares = as_numpy(((wide - wide.mean(0)) ** 2).sum(0))
-    return _Survey(len(part), as_numpy(first).astype(np.float64), found, mean, squares)
+    return _Survey(len(part), as_numpy(first).astype(np.float64), moved, mean, squares)
 
 
 def _of_block(
     function: Callable[[Block], Value], even: _Evening | None, compiles: bool, part: Array, own: Any
 ) -> Value:
-    return function(_block(even, compiles, part, own))
-
-
-def _block(even: _Evening | None, compiles: bool, part: Array, own: Any) -> Block:
-    local = isinstance(part, np.ndarray)
-    if even is None:
-        wide = None if local and compiles else _widened(part)
-        return Block(wide, part if local else wide, own)  # on a GPU, float32 saves nothing
-    center, factor = (like(values, part) for values in even)
-    wide = (_widened(part) - center) * factor
-    return Block(wide, wide.astype(np.float32) if local else wide, own)
+    if even is None and compiles and isinstance(part, np.ndarray):
+        return function(Block(part, own, compiled=True))
+    wide = _widened(part)
+    if even is not None:
+        center, factor = (like(values, part) for values in even)
+        wide = (wide - center) * factor
+    return function(Block(wide, own))
 
 
 def _widened(part: Array) -> Array:
@@ -184,7 +188,7 @@ def _widened(part: Array) -> Array:
 
 
 def like(values: NDArray[Any], part: Array) -> Array:
-    """An array where another one is."""
+    """`values` on the device of `part`."""
     if isinstance(part, np.ndarray):
         return values
     import torch
@@ -194,11 +198,11 @@ def like(values: NDArray[Any], part: Array) -> Array:
 
 def as_numpy(values: Any) -> NDArray[Any]:
     """An array as numpy's, wherever it is."""
-    found: NDArray[Any] = np.asarray(values if isinstance(values, np.ndarray | np.generic | float) else values.cpu())
-    return found
+    local: NDArray[Any] = np.asarray(values if isinstance(values, np.ndarray | np.generic | float) else values.cpu())
+    return local
 
 
-def _kernel() -> Any:
-    from cldrank.models.linear import kernel
+def _compiled() -> Any:
+    from cldrank.models import compiled
 
-    return kernel
+    return compiled

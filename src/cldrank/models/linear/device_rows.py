@@ -69,9 +69,9 @@ class DeviceRows(Rows):
             scaled = scaled[self._array(rows)]
         if columns is not None:
             scaled = scaled[:, self._array(columns)]
-        found = torch.ones((len(scaled), scaled.shape[1] + 1), dtype=torch.float64, device=scaled.device)
-        found[:, :-1] = scaled
-        return found
+        table = torch.ones((len(scaled), scaled.shape[1] + 1), dtype=torch.float64, device=scaled.device)
+        table[:, :-1] = scaled
+        return table
 
     def _array(self, values: Any) -> Any:
         import torch

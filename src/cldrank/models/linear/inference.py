@@ -52,8 +52,8 @@ class Estimates:
         """How often a parameter that is 0 would be estimated this far from it, or farther (two-sided, Gaussian)."""
         from scipy.special import ndtr
 
-        found: NDArray[np.float64] = 2 * ndtr(-np.abs(self.z))
-        return found
+        probabilities: NDArray[np.float64] = 2 * ndtr(-np.abs(self.z))
+        return probabilities
 
     def of(self, part: str) -> Estimates:
         """Those of one part."""
@@ -89,11 +89,11 @@ def covariance(information: Matrix, clustered: Matrix | None = None, clusters: i
     >>> covariance(np.array([[4.0]]), np.array([[8.0]]), clusters=2)
     array([[1.]])
     """
-    found = inverse(information)
+    bread = inverse(information)
     if clustered is None:
-        return found
+        return bread
     correction = clusters / (clusters - 1) if clusters > 1 else np.nan
-    return correction * (found @ clustered @ found)
+    return correction * (bread @ clustered @ bread)
 
 
 class QuerySquares(NamedTuple):
@@ -102,8 +102,8 @@ class QuerySquares(NamedTuple):
     middle    of the queries that are complete
     ends      the first and the last query, or the only one, with their sums: they may go on in neighbouring rows
 
-    >>> one, other = (QuerySquares.of(np.array(queries), np.ones((2, 1))) for queries in ([0, 1], [1, 2]))
-    >>> one.joined(other).total
+    >>> upper, lower = (QuerySquares.of(np.array(queries), np.ones((2, 1))) for queries in ([0, 1], [1, 2]))
+    >>> upper.joined(lower).total
     array([[6.]])
     """
 
@@ -131,8 +131,8 @@ class QuerySquares(NamedTuple):
     @property
     def total(self) -> Matrix:
         """The sum, now that no rows follow."""
-        found: Matrix = self.middle + sum(np.outer(sums, sums) for _, sums in self.ends)
-        return found
+        total: Matrix = self.middle + sum(np.outer(sums, sums) for _, sums in self.ends)
+        return total
 
 
 def determined(gram: Matrix, tolerance: float = COLLINEAR) -> NDArray[np.bool_]:
@@ -146,35 +146,20 @@ def determined(gram: Matrix, tolerance: float = COLLINEAR) -> NDArray[np.bool_]:
     diagonal = np.diag(gram)
     size = np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
     correlation = gram / np.outer(size, size)
-    found = np.zeros(len(size), dtype=bool)
+    dependent = np.zeros(len(size), dtype=bool)
     factor = np.zeros_like(correlation)  # row j: the part of column j that each earlier, independent one explains
     for index in range(len(size)):
         unexplained = correlation[index, index] - factor[index] @ factor[index]
         if unexplained <= tolerance:
-            found[index] = True
+            dependent[index] = True
             continue
         factor[:, index] = (correlation[:, index] - factor @ factor[index]) / np.sqrt(unexplained)
-    return found
+    return dependent
 
 
-def determined_beside_intercept(gram: Matrix) -> NDArray[np.bool_]:
-    """The same for a Gram matrix whose last column is the intercept, which goes first and is never named.
+def block_diagonal(parts: list[Matrix]) -> Matrix:
+    """Matrices along a diagonal; empty ones take no place."""
+    from scipy.linalg import block_diag
 
-    >>> determined_beside_intercept(np.array([[5.0, 2.0, 4.0], [2.0, 1.0, 2.0], [4.0, 2.0, 4.0]]))
-    array([False,  True])
-    """
-    order = np.roll(np.arange(len(gram)), 1)
-    return determined(gram[np.ix_(order, order)])[1:]
-
-
-def linear_map(design_factor: Vector, design_center: Vector, columns: NDArray[np.int64]) -> Matrix:
-    """The matrix that turns parameters of a design's columns (the ones last) into those of the scaled features.
-
-    >>> linear_map(np.array([2.0, 1.0]), np.array([3.0, 0.0]), np.array([0, 1]))
-    array([[ 2.,  0.], [-6.,  1.]])
-    """
-    factor, center = design_factor[columns], design_center[columns]
-    found: Matrix = np.diag(factor)
-    if len(columns) and columns[-1] == len(design_factor) - 1:
-        found[-1, :-1] = -(factor * center)[:-1]
-    return found
+    whole: Matrix = block_diag(*(part for part in parts if part.size))
+    return whole

@@ -3,16 +3,45 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cldrank._typing import IntArray
+from cldrank.errors import DataError
+from cldrank.models.fit import Context, Fit, linear_fit
 from cldrank.models.linear.inference import COLLINEAR, INTERCEPT, Estimates, QuerySquares, covariance, determined
-from cldrank.models.linear.rows import Rows
+from cldrank.models.linear.rows import Rows, rows_of
 from cldrank.models.targets import Targets
 from cldrank.optimise import Vector
+
+if TYPE_CHECKING:
+    from cldrank.models.linear.model import Linear
+
+
+def fit_least_squares(model: Linear, targets: Targets, context: Context) -> Fit:
+    """Fit a linear model to targets."""
+    data = context.data
+    rows = rows_of(context, model.scaling, targets, rows=targets.rows)
+    regression = regress(rows, data.feature_names, float(model.l2), cluster=model.cluster is not None)
+    if not regression.moving.any():
+        raise DataError(
+            f"all features of {data!r} are constant over the rows to learn from; nothing distinguishes these rows."
+        )
+    names = np.array(data.feature_names, dtype=object)
+    return linear_fit(
+        context,
+        rows.view.scaling,
+        regression.coefficients,
+        regression.intercept,
+        regression.estimates,
+        log_likelihood=regression.log_likelihood,
+        observed=rows.observed,
+        errors=model.errors,
+        constant=names[~regression.moving],
+        collinear=names[regression.collinear],
+    )
 
 
 class LeastSquaresSums(NamedTuple):
@@ -94,14 +123,14 @@ def regress(rows: Rows, names: tuple[str, ...], l2: float, *, cluster: bool = Fa
     if cluster:
         by_query = partial(_query_squares, sums.feature_means, sums.target_mean, coefficients, moving)
         middle = rows.fold(by_query, QuerySquares.joined).total
-    found = covariance(information, middle, rows.observed.n_queries if cluster else 0)
+    spread = covariance(information, middle, rows.observed.n_queries if cluster else 0)
     if middle is None:
-        found *= variance  # with clusters, the residuals are in the middle already
+        spread *= variance  # with clusters, the residuals are in the middle already
     turn = np.eye(len(moving) + 1)
     turn[-1, :-1] = -sums.feature_means[moving]  # the design was centred
     labels = (*(names[column] for column in moving), INTERCEPT)
     estimates = Estimates(
-        ("relevance",) * len(labels), labels, np.append(coefficients[moving], intercept), turn @ found @ turn.T
+        ("relevance",) * len(labels), labels, np.append(coefficients[moving], intercept), turn @ spread @ turn.T
     )
     likelihood = -0.5 * sums.weight * (np.log(2 * np.pi * variance) + 1) if variance > 0 else np.inf
     return Regression(
@@ -132,9 +161,9 @@ def ridge(sums: LeastSquaresSums, l2: float) -> tuple[NDArray[np.float64], float
 
 def collinear(sums: LeastSquaresSums) -> NDArray[np.bool_]:
     """Which features the ones before them determine linearly, all but a share `COLLINEAR` of their variance."""
-    found = np.zeros(len(sums.moving), dtype=bool)
-    found[sums.moving] = determined(sums.gram[np.ix_(sums.moving, sums.moving)])
-    return found
+    dependent = np.zeros(len(sums.moving), dtype=bool)
+    dependent[sums.moving] = determined(sums.gram[np.ix_(sums.moving, sums.moving)])
+    return dependent
 
 
 def _query_squares(

@@ -24,8 +24,6 @@ Shared = Literal["log_sigma", "atanh_gamma"]
 _SHARED: tuple[Shared, ...] = ("log_sigma", "atanh_gamma")  # in the order of `likelihood.shown_nuisance`
 
 _SURE = 1e300  # a selection at which Φ is 1 and all its derivatives 0, whatever the residual adds
-_SAFE_PENALTY = 1e-6  # with less of a ridge, float32 could not tell a flat direction from a steep one
-_SMALL = 1 << 28  # multiplications of a Gram matrix below which float32 saves nothing to speak of
 
 
 class _Terms(NamedTuple):
@@ -46,7 +44,7 @@ class _Point(NamedTuple):
     """Where an objective is evaluated, and which parts of it there are.
 
     score, selection   (columns,) coefficients
-    form               the noise; None for a probit of shown
+    form               the noise
     selects            whether selection has parameters
     all_shown          whether there are no rows but those shown
     shares             whether a parameter of the noise is free
@@ -54,7 +52,7 @@ class _Point(NamedTuple):
 
     score: Vector
     selection: Vector
-    form: Form | None
+    form: Form
     selects: bool
     all_shown: bool
     shares: bool
@@ -81,7 +79,7 @@ class SelectionObjective:
         score = β·x + intercept,    selection = ω·x + intercept
 
     Parameters are β over `relevance`, ω over `selection`, each with its intercept last, and those of log σ and atanh γ
-    that are `free`. Without a form there is no relevance: a probit of shown on the columns.
+    that are `free`.
 
     The Hessian of any shown row lies in the same two directions (see `Form.direction`), so a pass needs one weighted
     Gram matrix of the rows shown and one of the rows not shown: together, one Gram matrix of all rows.
@@ -90,27 +88,24 @@ class SelectionObjective:
     def __init__(
         self,
         design: Design,
-        form: Form | None,
+        form: Form,
         l2: float,
         *,
         relevance: IntArray | None = None,
         selection: IntArray | None = None,
         fit_intercept: bool = True,
         free: tuple[Shared, ...] = (),
-        narrow: bool | None = None,
     ) -> None:
         self.design, self.observed, self.form, self.l2, self.free = design, design.observed, form, l2, free
         useful = design.moving | (design.level != 0)  # a constant is of use only in place of an intercept
         if fit_intercept:
             useful = design.moving.copy()
         useful[-1] = fit_intercept
-        none = np.zeros(0, dtype=np.int64)
-        self.relevance = none if form is None else _useful(relevance, useful)
-        self.selection = none if self.observed.all_shown else _useful(selection, useful)
+        self.relevance, self.selection = _useful(relevance, useful), _useful(selection, useful)
+        if self.observed.all_shown:
+            self.selection = self.selection[:0]
         self.total = float(self.observed.total)
-        size = design.rows.n_rows * design.width**2
-        self.narrow = (l2 >= _SAFE_PENALTY and size >= _SMALL) if narrow is None else narrow
-        self._fixed: dict[bool, Array] = {}
+        self._fixed: list[Array] = []  # what does not change from pass to pass
 
     def varied(self, form: Form, free: tuple[Shared, ...]) -> SelectionObjective:
         """The same rows under another form, or with other free parameters; nothing is copied."""
@@ -132,16 +127,15 @@ class SelectionObjective:
         cost[-1] = 0.0
         return np.concatenate([cost[self.relevance], cost[self.selection], np.zeros(len(self.free))])
 
-    def unpacked(self, parameters: Vector) -> tuple[Vector, Vector, Form | None]:
+    def unpacked(self, parameters: Vector) -> tuple[Vector, Vector, Form]:
         """Coefficients of score and selection over all columns, and the form with its free parameters."""
         split, end = len(self.relevance), len(self.relevance) + len(self.selection)
         score, selection = np.zeros(self.design.width), np.zeros(self.design.width)
         score[self.relevance], selection[self.selection] = parameters[:split], parameters[split:end]
         form = self.form
         for name, value in zip(self.free, parameters[end:], strict=True):
-            if form is not None:
-                sigma = name == "log_sigma"
-                form = replace(form, sigma=math.exp(value)) if sigma else replace(form, gamma=math.tanh(value))
+            is_sigma = name == "log_sigma"
+            form = replace(form, sigma=math.exp(value)) if is_sigma else replace(form, gamma=math.tanh(value))
         return score, selection, form
 
     def _at(self, parameters: Vector) -> _Point:
@@ -150,14 +144,14 @@ class SelectionObjective:
 
     # -- the objective -------------------------------------------------------------------------------------------
 
-    def evaluate(self, parameters: Vector, precise: bool = False) -> Derivatives:
-        """Value, gradient and Hessian, in one pass. Only the Hessian may be of float32 sums, and not if `precise`."""
+    def evaluate(self, parameters: Vector) -> Derivatives:
+        """Value, gradient and Hessian, in one pass."""
         try:
             point = self._at(parameters)
         except (OverflowError, UsageError):  # σ or γ beyond what float64 holds
             return Derivatives(np.nan, np.full(len(parameters), np.nan), np.full((len(parameters),) * 2, np.nan))
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # the solver looks for what is not finite
-            sums = self._pass(point, narrow=self.narrow and not precise)
+            sums = self._pass(point)
             total, penalties = self.total, self.penalties
             shared = sums.shared[self._kept]
             gradient = np.concatenate([sums.score[self.relevance], sums.selection[self.selection], shared])
@@ -187,19 +181,19 @@ class SelectionObjective:
     def _kept(self) -> list[int]:
         return [_SHARED.index(name) for name in self.free]
 
-    def _pass(self, point: _Point, *, narrow: bool) -> _Sums:
+    def _pass(self, point: _Point) -> _Sums:
         """All sums over all rows, as numpy arrays."""
-        known = self._fixed.get(narrow)
-        sums = self.design.fold(partial(_block_sums, point, narrow, known is None), added)
-        found = _as_arrays(sums, _shapes(self.design.width))
-        found[5] = self._fixed.setdefault(narrow, found[5])
-        return _Sums(*found)
+        parts = self.design.fold(partial(_block_sums, point, not self._fixed), added)
+        sums = _Sums(*_as_arrays(parts, _shapes(self.design.width)))
+        if not self._fixed:
+            self._fixed.append(sums.fixed)
+        return sums._replace(fixed=self._fixed[0])
 
-    def _hessian(self, sums: _Sums, form: Form | None) -> Matrix:
+    def _hessian(self, sums: _Sums, form: Form) -> Matrix:
         """The Hessian of the log-likelihood, put together from the Gram matrices."""
-        across, along = (0.0, 1.0) if form is None else form.direction
+        across, along = form.direction
         score, selection = self.relevance, self.selection
-        relevance = sums.fixed * (0.0 if form is None else form.squares) + across**2 * sums.curvature
+        relevance = sums.fixed * form.squares + across**2 * sums.curvature
         mixed = -across * along * sums.curvature[np.ix_(score, selection)]
         own = -(along**2 * sums.curvature + sums.absent)[np.ix_(selection, selection)]
         hessian = np.block([[-relevance[np.ix_(score, score)], mixed], [mixed.T, own]])
@@ -220,14 +214,14 @@ class _GradientColumns(NamedTuple):
 
 def _terms(point: _Point, block: Block) -> _Terms:
     """The derivatives of the rows of a block."""
-    own, rows = block.own, block.narrow
+    own, rows = block.own, block.part
     index = block.dot(like(point.selection, rows)) if point.selects else block.take(slice(None))[:, -1] * _SURE
     chosen, offsets, weight, owner = own.shown, own.offsets, own.weight, own.owner
     single = len(weight) == len(chosen)  # each row has one entry: nothing to repeat or to add up
     scores, seen = block.take(chosen) @ like(point.score, rows), index[chosen]
     if not single:
         scores, seen = scores[owner], seen[owner]
-    terms, shared = _shown(scores, seen, own.target, point.form, point.shares)
+    terms = likelihood.shown(scores, seen, own.target, point.form)
     by_row = [weight * part for part in terms[1:]]
     fixed = weight
     if not single:
@@ -239,34 +233,24 @@ def _terms(point: _Point, block: Block) -> _Terms:
         value, by_selection = value + (own.absent * away.value).sum(), own.absent * away.slope
         absent = own.absent * away.curvature
     by_selection[chosen] += by_row[1]
-    if shared is not None:
-        shared = likelihood.Nuisance(*(weight * part for part in shared))
+    shared = None
+    if point.shares:
+        nuisance = likelihood.shown_nuisance(scores, seen, own.target, point.form)
+        shared = likelihood.Nuisance(*(weight * part for part in nuisance))
     return _Terms(value, chosen, by_row[0], by_selection, by_row[2], absent, fixed, owner, shared)
 
 
-def _shown(
-    score: Array, selection: Array, target: Array, form: Form | None, shares: bool
-) -> tuple[likelihood.ShownLikelihood, likelihood.Nuisance | None]:
-    """The log-likelihood of shown rows; without a form, that of having been shown alone."""
-    if form is None:
-        index = likelihood.log_cdf(selection)
-        return likelihood.ShownLikelihood(index.value, index.slope * 0.0, index.slope, index.curvature), None
-    shared = likelihood.shown_nuisance(score, selection, target, form) if shares else None
-    return likelihood.shown(score, selection, target, form), shared
-
-
-def _block_sums(point: _Point, narrow: bool, fixed: bool, block: Block) -> Sequence[Array | None]:
+def _block_sums(point: _Point, fixed: bool, block: Block) -> Sequence[Array | None]:
     """What a block adds to each part of `_Sums`; None for nothing."""
     terms = _terms(point, block)
     chosen = block.take(terms.chosen)
-    few = block.narrow[terms.chosen] if narrow else chosen
     parts = [
         terms.value,
         chosen.T @ terms.score,
         block.back(terms.selection),
-        gram(few, terms.curvature),
-        None if terms.absent is None else block.gram(terms.absent, narrow),
-        gram(few, terms.fixed) if fixed else None,
+        gram(chosen, terms.curvature),
+        None if terms.absent is None else block.gram(terms.absent),
+        gram(chosen, terms.fixed) if fixed else None,
     ]
     if terms.shared is None:
         return [*parts, None, None, None, None]
@@ -279,17 +263,17 @@ def _query_squares(point: _Point, columns: _GradientColumns, block: Block) -> Qu
     terms = _terms(point, block)
     wide, chosen = as_numpy(block.wide), as_numpy(terms.chosen)
     split, end = len(columns.relevance), len(columns.relevance) + len(columns.selection)
-    found = np.zeros((len(wide), end + len(columns.shared)))
-    found[chosen, :split] = wide[np.ix_(chosen, columns.relevance)] * as_numpy(terms.score)[:, None]
-    found[:, split:end] = wide[:, columns.selection] * as_numpy(terms.selection)[:, None]
+    gradients = np.zeros((len(wide), end + len(columns.shared)))
+    gradients[chosen, :split] = wide[np.ix_(chosen, columns.relevance)] * as_numpy(terms.score)[:, None]
+    gradients[:, split:end] = wide[:, columns.selection] * as_numpy(terms.selection)[:, None]
     if terms.shared is not None:
-        np.add.at(found[:, end:], chosen[as_numpy(terms.owner)], as_numpy(terms.shared.gradient)[columns.shared].T)
-    return QuerySquares.of(as_numpy(block.own.queries), found)
+        np.add.at(gradients[:, end:], chosen[as_numpy(terms.owner)], as_numpy(terms.shared.gradient)[columns.shared].T)
+    return QuerySquares.of(as_numpy(block.own.queries), gradients)
 
 
 def _extremes(selection: Vector, block: Block) -> tuple[float, float]:
     """The lowest selection of the rows shown, and the highest of those not shown."""
-    index, away = block.dot(like(selection, block.narrow)), block.own.absent > 0
+    index, away = block.dot(like(selection, block.part)), block.own.absent > 0
     if isinstance(index, np.ndarray):
         return float(index[~away].min(initial=np.inf)), float(index[away].max(initial=-np.inf))
     return float(index.masked_fill(away, np.inf).amin()), float(index.masked_fill(~away, -np.inf).amax())

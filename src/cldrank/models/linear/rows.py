@@ -6,14 +6,20 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import reduce
-from typing import Any, NamedTuple, Protocol, TypeVar
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cldrank import scaling as scalings
 from cldrank._typing import IntArray
+from cldrank.errors import UsageError
+from cldrank.feature_blocks import RemoteFeatures
 from cldrank.workers import ahead, available_cores, fair_threads
+
+if TYPE_CHECKING:
+    from cldrank.models.fit import Context
 
 Item = TypeVar("Item")
 Value = TypeVar("Value")
@@ -51,10 +57,10 @@ class View(NamedTuple):
         """
         if not isinstance(self.scaling.rule, scalings.Unscaled):
             raw = self.scaling.transform(raw)
-        found = np.empty((len(raw), self.width), dtype=np.float32) if out is None else out
-        found[:, :-1] = raw if self.columns is None else raw[:, self.columns]
-        found[:, -1] = 1.0
-        return found
+        table = np.empty((len(raw), self.width), dtype=np.float32) if out is None else out
+        table[:, :-1] = raw if self.columns is None else raw[:, self.columns]
+        table[:, -1] = 1.0
+        return table
 
 
 class Rows(ABC):
@@ -86,7 +92,8 @@ class Rows(ABC):
 class LocalRows(Rows):
     """Rows of this machine: of an array, perhaps mapped from disk, or of a table on disk that is read by slices.
 
-    rows   (rows,) those that take part, rising; all by default
+    rows      (rows,) those that take part, rising; all by default
+    offsets   where blocks may end, such as at the end of a query; anywhere by default
     """
 
     def __init__(
@@ -97,12 +104,16 @@ class LocalRows(Rows):
         *,
         rows: IntArray | None = None,
         block_rows: int | None = None,
+        offsets: IntArray | None = None,
     ) -> None:
         self._features, self.view, self.observed = features, view, observed
         self._rows = None if rows is None or len(rows) == len(features) else rows
         self.n_rows = len(features) if rows is None else len(rows)
         size = block_rows or max(1, _BLOCK_VALUES // view.width)
-        self.spans = [(start, min(start + size, self.n_rows)) for start in range(0, self.n_rows, size)]
+        cuts = np.arange(0, self.n_rows, size)
+        if offsets is not None:
+            cuts = offsets[np.searchsorted(offsets, cuts)]
+        self.spans = list(pairwise(np.unique(np.append(cuts, self.n_rows)).tolist()))
         self.compiles = self.n_rows * view.width >= _WORTH_COMPILING
         self._table: NDArray[np.float32] | None = None
         if isinstance(features, np.ndarray) and self.n_rows * view.width * 4 <= _KEPT_BYTES:
@@ -117,17 +128,52 @@ class LocalRows(Rows):
 
     def block(self, span: tuple[int, int]) -> tuple[NDArray[np.float32], Any]:
         """The rows of a span, and what was observed of them."""
-        found = self.view.scaled(self._raw(*span)) if self._table is None else self._table[slice(*span)]
-        return found, self.observed.part(*span)
+        part = self.view.scaled(self._raw(*span)) if self._table is None else self._table[slice(*span)]
+        return part, self.observed.part(*span)
 
     def _raw(self, start: int, stop: int) -> NDArray[np.float32]:
         if self._rows is None:
-            found: NDArray[np.float32] = self._features[start:stop]
-            return found
+            span: NDArray[np.float32] = self._features[start:stop]
+            return span
         rows = self._rows[start:stop]
         if rows[-1] - rows[0] == len(rows) - 1:  # a span is read in place, scattered rows are gathered
             return self._features[int(rows[0]) : int(rows[-1]) + 1]  # type: ignore[no-any-return]
         return self._features[rows]  # type: ignore[no-any-return]
+
+
+def rows_of(
+    context: Context,
+    scaling: str | scalings.ScalingRule | None,
+    observed: Any,
+    *,
+    rows: IntArray,
+    columns: IntArray | None = None,
+    device: str | None = None,
+    offsets: IntArray | None = None,
+) -> Rows:
+    """The rows of a dataset that a fit learns from, wherever its features live; the scaling is learned from all rows.
+
+    rows       (rows,) of the dataset, rising
+    observed   what was observed of them
+    columns    the features that the model sees; all by default
+    device     a GPU to hold them, named as torch does
+    offsets    where blocks may end; anywhere by default
+    """
+    features: Any = context.data.features
+    if columns is not None and len(columns) == features.shape[1]:
+        columns = None
+    if device is not None:
+        if isinstance(features, RemoteFeatures):
+            raise UsageError("features on Spark are not copied to a GPU; leave `device` out.")
+        from cldrank.models.linear.device_rows import DeviceRows
+
+        size = context.run.block_rows
+        return DeviceRows(features, observed, scaling, rows=rows, columns=columns, device=device, block_rows=size)
+    view = View(scalings.fit(scaling, features), columns)
+    if isinstance(features, RemoteFeatures):
+        there: Rows = features.fit_rows(observed, view, rows)
+        return there
+    return LocalRows(features, observed, view, rows=rows, block_rows=context.run.block_rows, offsets=offsets)
 
 
 def in_order(function: Callable[[Item], Value], items: Sequence[Item]) -> Iterator[Value]:
@@ -148,19 +194,19 @@ def in_order(function: Callable[[Item], Value], items: Sequence[Item]) -> Iterat
         yield from ahead(function, items, threads, 2 * threads)
 
 
-def wider(one: tuple[float, float], other: tuple[float, float]) -> tuple[float, float]:
+def wider(first: tuple[float, float], second: tuple[float, float]) -> tuple[float, float]:
     """The lower of two lows and the higher of two highs.
 
     >>> wider((1.0, 2.0), (0.5, 1.5))
     (0.5, 2.0)
     """
-    return min(one[0], other[0]), max(one[1], other[1])
+    return min(first[0], second[0]), max(first[1], second[1])
 
 
-def added(one: Sequence[Array | None], other: Sequence[Array | None]) -> list[Array | None]:
+def added(first: Sequence[Array | None], second: Sequence[Array | None]) -> list[Array | None]:
     """The sums of two sequences of arrays, place by place; None stands for nothing.
 
     >>> added([np.ones(2), None], [np.ones(2), None])
     [array([2., 2.]), None]
     """
-    return [a if b is None else b if a is None else a + b for a, b in zip(one, other, strict=True)]
+    return [a if b is None else b if a is None else a + b for a, b in zip(first, second, strict=True)]

@@ -2,28 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
+from torch import nn
 from torch.random import fork_rng
 
 from cldrank import scaling as scalings
 from cldrank._typing import IntArray
 from cldrank.data.dataset import RankingDataset
-from cldrank.errors import ConvergenceWarning, DataError, UsageError, warn
-from cldrank.models.fit import Context, NetworkFit, SelectionNetworkFit
-from cldrank.models.network.distributed import local_device
+from cldrank.errors import CldrankError, ConvergenceWarning, DataError, UsageError, warn
+from cldrank.models.fit import Context, Fit, trained_fit
 from cldrank.models.network.features import FeatureTable, raw_on_device
 from cldrank.models.network.lists import Lists, observed_lists, rows_used, target_lists
 from cldrank.models.network.loop import Trained, train_network
-from cldrank.models.network.networks import enough_memory
 from cldrank.models.network.tasks import Pairs, SelectedPairs, SelectedPoints, TrainingTask
-from cldrank.models.network.warm import begin_with, start_of
-from cldrank.models.warm import WarmStart
+from cldrank.models.warm import WarmStart, held_start, selection_start
+from cldrank.rankers import Layer, LinearRanker
 from cldrank.rankers.devices import device_of
-from cldrank.rankers.torch_module import ranker_of
+from cldrank.rankers.torch_module import plain_layers, ranker_of
+from cldrank.reading import reason
 from cldrank.wording import count
 
 if TYPE_CHECKING:
@@ -31,52 +33,39 @@ if TYPE_CHECKING:
     from cldrank.models.targets import PairSelection, PointSelection, Targets
 
 MakeTask = Callable[[torch.nn.Module, int], TrainingTask]
+_LEVEL = "level"
 
 
-def fit_targets(model: Network, targets: Targets, context: Context) -> NetworkFit:
+def fit_targets(model: Network, targets: Targets, context: Context) -> Fit:
     """Train on pairs of one query in the order of their targets."""
-    _, known = _trained(model, target_lists(targets), lambda network, _: Pairs(network), context)
-    return NetworkFit(**known)
+    return _trained(model, target_lists(targets), lambda network, _: Pairs(network), context)
 
 
-def fit_points(model: Network, problem: PointSelection, context: Context) -> SelectionNetworkFit:
+def fit_points(model: Network, problem: PointSelection, context: Context) -> Fit:
     """Train on CLD's likelihood, row by row."""
     gamma = problem.gamma
     if gamma == "profile":
         raise UsageError("`gamma='profile'` is for a linear model; give `gamma` beside a network.")
-    if problem.tobit or problem.sigma != 1.0:
-        raise UsageError("`likelihood='tobit'` and `sigma` are for a linear model.")
-    for name in ("relevance", "selection"):
-        if len(getattr(problem, name)) < context.data.n_features:
-            raise UsageError(f"`{name}_features` is for a linear model; a network sees all features.")
 
     def points(network: torch.nn.Module, width: int) -> TrainingTask:
         return SelectedPoints(network, width, float(gamma), float(problem.unshown_ratio))
 
-    return _selected(model, observed_lists(problem.observed, problem.pages), points, context)
+    return _trained(model, observed_lists(problem.observed, problem.pages), points, context)
 
 
-def fit_pairs(model: Network, problem: PairSelection, context: Context) -> SelectionNetworkFit:
+def fit_pairs(model: Network, problem: PairSelection, context: Context) -> Fit:
     """Train on CLD's pairs."""
 
     def pairs(network: torch.nn.Module, width: int) -> TrainingTask:
         return SelectedPairs(network, width, float(problem.selection_weight), float(problem.unshown_ratio))
 
-    return _selected(model, observed_lists(problem.observed, problem.pages), pairs, context)
+    return _trained(model, observed_lists(problem.observed, problem.pages), pairs, context)
 
 
-def _selected(model: Network, lists: Lists, make_task: MakeTask, context: Context) -> SelectionNetworkFit:
-    task, known = _trained(model, lists, make_task, context)
-    coefficients, intercept = task.linear_part("selection")
-    return SelectionNetworkFit(**known, selection_coef=coefficients, selection_intercept=intercept)
-
-
-def _trained(
-    model: Network, lists: Lists, make_task: MakeTask, context: Context
-) -> tuple[TrainingTask, dict[str, Any]]:
-    """Train the task that `make_task` makes of a network and the number of features; what is known of the fit."""
+def _trained(model: Network, lists: Lists, make_task: MakeTask, context: Context) -> Fit:
+    """Train the task that `make_task` makes of a network and the number of features."""
     data, run = context.data, context.run
-    device = device_of(local_device(run.device))
+    device = device_of(run.device)
     scaling, raw = _scaling(model, context, device)
     warm = WarmStart.of(context, scaling)
     with fork_rng(devices=[]):  # torch draws the weights of a layer as it makes it, though others are put in
@@ -101,15 +90,28 @@ def _trained(
     if warm is not None and warm.ranker.trained_on is not None:
         ranker = ranker.with_queries(warm.ranker.trained_on)
     _warn_unless_completed(trained, context.user)
-    return task, {
-        **vars(trained),
-        "ranker": ranker,
-        "warm_start": "" if warm is None else warm.description,
-        "n_iter": len(trained.history),
-        "n_queries": queries[0],
-        "n_held": queries[1],
-        "held_target": context.target,
-    }
+    learned_selection = {}
+    if "selection" in task.networks:
+        coefficients, intercept = task.linear_part("selection")
+        learned_selection = {"selection_coef": coefficients, "selection_intercept": intercept}
+    started = "" if warm is None else warm.description
+    return trained_fit(
+        context, ranker, trained.status, trained.history, queries, step="epoch", warm_start=started, **learned_selection
+    )
+
+
+@contextmanager
+def enough_memory() -> Iterator[None]:
+    """What torch raises where memory runs out becomes an error that says what takes less."""
+    try:
+        yield
+    except RuntimeError as error:  # torch has a separate class for this on a GPU only
+        if not isinstance(error, torch.OutOfMemoryError) and "DefaultCPUAllocator" not in str(error):
+            raise
+        raise CldrankError(
+            f"there is not enough memory to train this network ({reason(error)}); choose smaller layers, or fewer "
+            "queries for a step (batch_queries)."
+        ) from error
 
 
 def _scaling(model: Network, context: Context, device: torch.device) -> tuple[scalings.Scaling, torch.Tensor | None]:
@@ -161,8 +163,8 @@ def split(
 
 def _queries(data: RankingDataset, lists: Lists) -> IntArray:
     """The query of each list; the lists have candidates."""
-    found: IntArray = data.row_queries[lists.rows[lists.offsets[:-1]]]
-    return found
+    queries: IntArray = data.row_queries[lists.rows[lists.offsets[:-1]]]
+    return queries
 
 
 def _warn_unless_completed(trained: Trained, user: str) -> None:
@@ -176,3 +178,68 @@ def _warn_unless_completed(trained: Trained, user: str) -> None:
                 "propensities."
             )
         )
+
+
+# -- warm starts ---------------------------------------------------------------------------------------------------
+
+
+@torch.no_grad()
+def begin_with(warm: WarmStart, task: TrainingTask, user: str) -> None:
+    """Put the numbers of an earlier ranker into the networks of a task; refused where these have other layers."""
+    network = task.networks["relevance"]
+    layers, own = _layers(warm), plain_layers(network)
+    if own is None:
+        raise UsageError("a torch module of your own starts from its own weights; leave `warm_start` out.")
+    if _shapes(layers) != _shapes(own):
+        raise UsageError(
+            f"{user} cannot start from a network of other layers: it has {_shapes(own)}, the earlier one "
+            f"{_shapes(layers)}; leave `warm_start` out."
+        )
+    modules = [module for module in network.modules() if isinstance(module, nn.Linear)]
+    for module, layer in zip(modules, (layer for layer in layers if layer.weight is not None), strict=True):
+        module.weight.copy_(torch.from_numpy(np.asarray(layer.weight)))
+        if module.bias is not None and layer.bias is not None:
+            module.bias.copy_(torch.from_numpy(np.asarray(layer.bias)))
+    selection = warm.selection()
+    if "selection" in task.networks and selection is not None:
+        weight, bias = task.networks["selection"].parameters()
+        weight.copy_(torch.from_numpy(selection[0])[None])
+        bias.fill_(selection[1])
+    level = warm.number(_LEVEL)
+    if _LEVEL in task.networks and level is not None:
+        next(task.networks[_LEVEL].parameters()).fill_(level)
+
+
+def start_of(task: TrainingTask, held: NDArray[Any]) -> dict[str, NDArray[Any]]:
+    """What a later fit can start from, beside the network of relevance; `held` are the queries held out."""
+    start: dict[str, NDArray[Any]] = dict(held_start(held))
+    if "selection" in task.networks:
+        start |= selection_start(*task.linear_part("selection"))
+    if _LEVEL in task.networks:
+        start[_LEVEL] = next(task.networks[_LEVEL].parameters()).detach().double().cpu().numpy()
+    return start
+
+
+def _layers(warm: WarmStart) -> list[Layer]:
+    """The layers of the earlier ranker, the first of them for the features of today."""
+    ranker = warm.ranker
+    if isinstance(ranker, LinearRanker):
+        coefficients, _ = warm.linear(ranker.coefficients, 0.0)
+        return [Layer("linear", coefficients[None].astype(np.float32), None)]
+    first, *others = ranker.layers
+    if first.weight is None:
+        raise AssertionError("a network begins with weights")
+    weight, shift = warm.layer(first.weight)
+    bias = None if first.bias is None else (first.bias + shift).astype(np.float32)
+    return [Layer("linear", weight.astype(np.float32), bias), *others]
+
+
+def _shapes(layers: list[Layer]) -> str:
+    """Layers in words, such as 46 → 64 elu → 1."""
+    words = ""
+    for layer in layers:
+        if layer.weight is None:
+            words += f" {layer.kind}"
+        else:
+            words += (" → " if words else f"{layer.weight.shape[1]} → ") + str(layer.weight.shape[0])
+    return words

@@ -204,8 +204,8 @@ def rows_used(*lists: Lists, n_rows: int) -> tuple[IntArray, IntArray]:
     (array([0, 2, 4]), array([0, 1, 2]))
     """
     used = np.zeros(n_rows, dtype=bool)
-    for one in lists:
-        used[one.rows] = used[one.unshown_rows] = True
+    for part in lists:
+        used[part.rows] = used[part.unshown_rows] = True
     return np.flatnonzero(used), np.cumsum(used) - 1
 
 

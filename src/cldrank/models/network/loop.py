@@ -16,12 +16,10 @@ from torch import Tensor
 
 from cldrank import losses
 from cldrank.models.checkpoint import Checkpoint, digest_of
-from cldrank.models.network.distributed import World
 from cldrank.models.network.features import FeatureTable
-from cldrank.models.network.flat import FlatParameters
 from cldrank.models.network.lists import BatchSource, ListBatch, Lists
+from cldrank.models.network.networks import FlatParameters
 from cldrank.models.network.tasks import TrainingTask
-from cldrank.models.network.tensorboard import Board
 from cldrank.models.run import Epoch, Run
 
 if TYPE_CHECKING:
@@ -56,9 +54,8 @@ def train_network(
     """
     trainer = Trainer(task, lists, held, table, model, run)
     devices = [table.device] if table.device.type == "cuda" else []
-    with torch.random.fork_rng(devices=devices), Board(run.tensorboard, trainer.world.leads) as board:
-        checkpoint = Checkpoint.of(run, lambda: trainer.digest(identity), writes=trainer.world.leads)
-        return trainer.go(checkpoint, board)
+    with torch.random.fork_rng(devices=devices):
+        return trainer.go(Checkpoint.of(run, lambda: trainer.digest(identity)))
 
 
 class Trainer:
@@ -69,7 +66,7 @@ class Trainer:
     ) -> None:
         self.task, self.table, self.model, self.run = task, table, model, run
         self.epochs, self.seed = model.epochs, run.seed
-        self.world, self.device = World.find(table.device), table.device
+        self.device = table.device
         task.networks.to(self.device)
         self.groups = _groups(lists, task.unshown_ratio, self.device)
         self._held = _groups(held, 0.0, self.device)
@@ -85,7 +82,7 @@ class Trainer:
 
     # -- epochs --------------------------------------------------------------------------------------------------
 
-    def go(self, checkpoint: Checkpoint, board: Board) -> Trained:
+    def go(self, checkpoint: Checkpoint) -> Trained:
         """All epochs, from the first or from where a checkpoint left off."""
         self._prime()
         history, best = self._restored(checkpoint)
@@ -102,8 +99,7 @@ class Trainer:
                 state = self.state() if epoch.best else best
                 history, best = [*history, epoch], state  # together: Ctrl-C must not part an epoch from its network
                 self._save(checkpoint, history, best)
-                board.write(epoch)
-                if self.run.on_epoch is not None and self.world.leads:
+                if self.run.on_epoch is not None:
                     self.run.on_epoch(epoch)
         except KeyboardInterrupt:
             if not history:
@@ -122,16 +118,16 @@ class Trainer:
         for step, (group, chosen, features) in enumerate(self._batches(number)):
             rate = self._set_rate((number - 1) * self._epoch_steps + step)
             self._step(group, chosen, features)
-        loss = self.world.total(self._loss) * self.batch_queries / sum(map(len, self.groups))
-        found, best = self._judge(history)
-        return Epoch(number, loss, found, float(rate), time.perf_counter() - start, best)
+        loss = float(self._loss) * self.batch_queries / sum(map(len, self.groups))
+        agreement, best = self._judge(history)
+        return Epoch(number, loss, agreement, float(rate), time.perf_counter() - start, best)
 
     def _patient(self, history: list[Epoch]) -> bool:
         """Whether patience has run out: it waits for a better epoch, not for one that is good enough to keep."""
-        found = [epoch.validation for epoch in history if epoch.validation is not None]
-        if self.model.patience is None or not found:
+        validations = [epoch.validation for epoch in history if epoch.validation is not None]
+        if self.model.patience is None or not validations:
             return False
-        return len(found) - 1 - found.index(max(found)) >= self.model.patience
+        return len(validations) - 1 - validations.index(max(validations)) >= self.model.patience
 
     @property
     def n_held(self) -> int:
@@ -143,7 +139,7 @@ class Trainer:
 
         All that is random in an epoch follows from the seed and its number, so that any epoch can be the first.
         """
-        torch.manual_seed(_mixed(self.seed, number, self.world.rank))
+        torch.manual_seed(_mixed(self.seed, number, 0))
         random = torch.Generator(self.device).manual_seed(_mixed(self.seed, number))
         plan: list[tuple[int, Tensor]] = []
         for index, group in enumerate(self.groups):
@@ -151,7 +147,7 @@ class Trainer:
             shuffled = torch.randperm(len(group), generator=random, device=self.device)
             plan += [(index, part) for part in shuffled.split(self.batch_queries)]
         order = np.random.default_rng([self.seed, number]).permutation(len(plan))
-        chosen = [(plan[at][0], self.world.share(plan[at][1])) for at in order]
+        chosen = [plan[at] for at in order]
         if self.table.resident is not None:
             yield from ((index, part, None) for index, part in chosen)
             return
@@ -175,14 +171,12 @@ class Trainer:
     def _compute(self, group: BatchSource, chosen: Tensor, features: Tensor | None = None) -> None:
         """One step of the optimiser."""
         self.flat.gradient.zero_()
-        if len(chosen):
-            batch = group.batch(chosen)
-            with self._precision():
-                lost = self.task.losses(self._features(batch, features), batch)
-            loss = lost.sum() * self._scale
-            loss.backward()
-            self._loss += loss.detach()
-        self.world.sum_up(self.flat.gradient)
+        batch = group.batch(chosen)
+        with self._precision():
+            lost = self.task.losses(self._features(batch, features), batch)
+        loss = lost.sum() * self._scale
+        loss.backward()
+        self._loss += loss.detach()
         if self.model.clip_norm is not None:
             self.flat.clip(self.model.clip_norm)
         self.optimiser.step()
@@ -219,25 +213,25 @@ class Trainer:
         whole = float(known.sum())
         if not whole:
             return None, True
-        found = float(agreed.sum()) / whole
+        agreement = float(agreed.sum()) / whole
         best = max((epoch.validation for epoch in history if epoch.validation is not None), default=-math.inf)
-        if self.peak is None or found > best:
+        if self.peak is None or agreement > best:
             self.peak = agreed
-            return found, True
+            return agreement, True
         error = float((agreed - self.peak).std()) * len(agreed) ** 0.5 / whole if len(agreed) > 1 else 0.0
-        return found, found >= best - 2 * error
+        return agreement, agreement >= best - 2 * error
 
     @torch.no_grad()
     def _agreement(self) -> tuple[Tensor, Tensor]:
         """Of each list held out, the preference that the scores agree with, and all there is."""
         self.task.networks.eval()
-        found = [(torch.zeros(0, dtype=torch.float64), torch.zeros(0, dtype=torch.float64))]
+        parts = [(torch.zeros(0, dtype=torch.float64), torch.zeros(0, dtype=torch.float64))]
         for group in self._held:
             for part in torch.arange(len(group), device=self.device).split(max(1, _VALIDATION_ROWS // group.width)):
                 batch = group.batch(part)
                 pair = self._concordance(batch, self._features(batch))
-                found.append((pair[0].double().cpu(), pair[1].double().cpu()))
-        return torch.cat([agreed for agreed, _ in found]), torch.cat([known for _, known in found])
+                parts.append((pair[0].double().cpu(), pair[1].double().cpu()))
+        return torch.cat([agreed for agreed, _ in parts]), torch.cat([known for _, known in parts])
 
     def _concordance(self, batch: ListBatch, features: Tensor) -> tuple[Tensor, Tensor]:
         scores, _ = self.task.scores("relevance", features, batch)
@@ -272,7 +266,7 @@ class Trainer:
         self.load(before)
 
     def _can_record(self) -> bool:
-        able = self.device.type == "cuda" and self.table.resident is not None and self.world.size == 1
+        able = self.device.type == "cuda" and self.table.resident is not None
         return able if self.run.graph is None else able and self.run.graph
 
     def _record(self, group: int, size: int) -> tuple[Tensor, torch.cuda.CUDAGraph]:
@@ -309,7 +303,7 @@ class Trainer:
         return history, {name: tensors[f"best.{name}"].to(self.device) for name in begin}
 
     def _save(self, checkpoint: Checkpoint, history: list[Epoch], best: dict[str, Tensor]) -> None:
-        if checkpoint.path is not None and self.world.leads:
+        if checkpoint.path is not None:
             peak = {} if self.peak is None else {"peak": self.peak}
             checkpoint.save(_arrays(self._content(best) | peak), history)
 
@@ -327,7 +321,7 @@ class Trainer:
         decides = ("batch_queries", "schedule", "warmup", "clip_norm", "validation", "list_size")
         chosen = {name: getattr(self.model, name) for name in decides}
         networks = repr(self.task.networks)
-        parts = [chosen, self.run.precision, self.epochs, self.seed, self.world.size, networks, identity]
+        parts = [chosen, self.run.precision, self.epochs, self.seed, networks, identity]
         tensors = [value for _, value in sorted(self.state().items())]
         for group in self.groups:
             batch = group.batch(torch.arange(len(group), device=self.device))

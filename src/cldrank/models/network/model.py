@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from cldrank.errors import UsageError
 from cldrank.memory import machine_memory
-from cldrank.models.fit import Context
+from cldrank.models.fit import Context, Fit
 from cldrank.models.model import ScaledModel
 from cldrank.parameters import parameter, value
 
 if TYPE_CHECKING:
     import torch
 
-    from cldrank.models.fit import NetworkFit, SelectionNetworkFit
     from cldrank.models.targets import PairSelection, PointSelection, Targets
 
 _BYTES_OF_A_WEIGHT = 16  # in float32: itself, its gradient, and two averages of AdamW
@@ -34,10 +33,11 @@ class Network(ScaledModel, ABC):
     """
 
     label = "a network"
+    family = "network"
     needs = ("torch", "neural")
-    unused = dict.fromkeys(("fit_targets", "fit_pairs"), ("block_rows",)) | {
-        "fit_points": ("block_rows", "likelihood", "relevance_features", "selection_features")
-    }
+    heeds = dict.fromkeys(
+        ("fit_targets", "fit_points", "fit_pairs"), ("penalty", "device", "torch", "resume", "start", "log")
+    )
 
     epochs: int = parameter(default=12, about="passes over the queries", least=1)
     learning_rate: float = parameter(
@@ -67,16 +67,15 @@ class Network(ScaledModel, ABC):
                 "`patience` waits for a better epoch on held-out queries, and `validation=0` holds none out."
             )
 
-    def progress(self, way: str) -> tuple[str, int]:
+    def progress(self) -> tuple[str, int]:
         """Epochs."""
-        del way
         return "epoch", self.epochs
 
     @abstractmethod
     def build(self, width: int, seed: int) -> torch.nn.Module:
         """A fresh network for `width` features."""
 
-    def fit_targets(self, targets: Targets, context: Context) -> NetworkFit:
+    def fit_targets(self, targets: Targets, context: Context) -> Fit:
         """Pairs of one query in the order of their targets.
 
         minimise  -Σ_{t_i > t_j} (t_i - t_j) min(w_i, w_j) log σ(f(x_i) - f(x_j))
@@ -85,13 +84,13 @@ class Network(ScaledModel, ABC):
 
         return fitting.fit_targets(self, targets, context)
 
-    def fit_points(self, problem: PointSelection, context: Context) -> SelectionNetworkFit:
+    def fit_points(self, problem: PointSelection, context: Context) -> Fit:
         """CLD's likelihood with a network of relevance and a linear model of selection."""
         from cldrank.models.network import fitting
 
         return fitting.fit_points(self, problem, context)
 
-    def fit_pairs(self, problem: PairSelection, context: Context) -> SelectionNetworkFit:
+    def fit_pairs(self, problem: PairSelection, context: Context) -> Fit:
         """CLD-pair's loss with a network of relevance and a linear model of selection."""
         from cldrank.models.network import fitting
 
@@ -173,12 +172,12 @@ class TorchModule(Network):
         network = copy.deepcopy(self.module).float().cpu()
         try:
             with torch.no_grad():
-                found = network.eval()(torch.zeros(2, width)).shape
+                shape = network.eval()(torch.zeros(2, width)).shape
         except (RuntimeError, TypeError, ValueError, AttributeError) as error:
             reason = str(error).splitlines()[0]
             raise UsageError(f"the module cannot score rows of {width} features: {reason}") from None
-        if tuple(found) not in ((2,), (2, 1)):
-            raise UsageError(f"the module gives {tuple(found)} for 2 rows; it must give one score per row.")
+        if tuple(shape) not in ((2,), (2, 1)):
+            raise UsageError(f"the module gives {tuple(shape)} for 2 rows; it must give one score per row.")
         if not any(part.requires_grad for part in network.parameters()):
             raise UsageError("the module has no parameter that can be trained.")
         return network

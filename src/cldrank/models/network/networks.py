@@ -1,34 +1,20 @@
-"""What networks are made of."""
+"""What networks are made of: dropout, first weights, and parameters as one long vector, which one kernel serves."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 
 import torch
+from torch import nn
 
-from cldrank.errors import CldrankError
-from cldrank.reading import reason
-
-
-@contextmanager
-def enough_memory() -> Iterator[None]:
-    """What torch raises where memory runs out becomes an error that says what takes less."""
-    try:
-        yield
-    except RuntimeError as error:  # torch has a separate class for this on a GPU only
-        if not isinstance(error, torch.OutOfMemoryError) and "DefaultCPUAllocator" not in str(error):
-            raise
-        raise CldrankError(
-            f"there is not enough memory to train this network ({reason(error)}); choose smaller layers, or fewer "
-            "queries for a step (batch_queries)."
-        ) from error
+_ALIGNMENT = 16  # numbers: matrix products are slower where a matrix begins elsewhere
+_PIECE = 1 << 14  # numbers that an optimiser takes as one parameter: a GPU works on several at the same time
 
 
-def dropout(share: float) -> torch.nn.Dropout:
+def dropout(share: float) -> nn.Dropout:
     """Dropout that on a CPU draws a byte for each number, not a float: drawing is most of what dropout costs there."""
 
-    class Dropout(torch.nn.Dropout):
+    class Dropout(nn.Dropout):
         def forward(self, values: torch.Tensor) -> torch.Tensor:
             threshold = round(256 * self.p)
             if not self.training or values.device.type != "cpu" or not 0 < threshold < 256:
@@ -40,11 +26,67 @@ def dropout(share: float) -> torch.nn.Dropout:
     return Dropout(share)
 
 
-def initialise(network: torch.nn.Module, seed: int) -> None:
+def initialise(network: nn.Module, seed: int) -> None:
     """Draw the weights of all linear layers by Xavier's rule."""
     random = torch.Generator().manual_seed(int(seed) % 2**63)  # torch takes neither numpy's numbers nor longer ones
     for layer in network.modules():
-        if isinstance(layer, torch.nn.Linear):
-            torch.nn.init.xavier_uniform_(layer.weight, generator=random)
+        if isinstance(layer, nn.Linear):
+            nn.init.xavier_uniform_(layer.weight, generator=random)
             if layer.bias is not None:
-                torch.nn.init.zeros_(layer.bias)
+                nn.init.zeros_(layer.bias)
+
+
+class FlatParameters:
+    """Parameters that are views of one vector while they are learned; `release` gives each its own memory again.
+
+    decayed, others   all matrices, and all else, in pieces, as parameters for an optimiser
+    gradient          of all; what lies between two parameters is always 0
+
+    >>> layer = nn.Linear(2, 1)
+    >>> flat = FlatParameters(layer.parameters())
+    >>> layer(torch.tensor([[1.0, 2.0]])).sum().backward()
+    >>> [piece.grad.tolist()[:2] for piece in flat.pieces]
+    [[1.0, 2.0], [1.0, 0.0]]
+    """
+
+    def __init__(self, parameters: Iterable[nn.Parameter]) -> None:
+        self._all = sorted(parameters, key=lambda parameter: parameter.ndim <= 1)
+        sizes = [-(-parameter.numel() // _ALIGNMENT) * _ALIGNMENT for parameter in self._all]
+        self._values = torch.zeros(sum(sizes), device=self._all[0].device)
+        self.gradient = torch.zeros_like(self._values)
+        start = split = 0
+        for parameter, size in zip(self._all, sizes, strict=True):
+            own = slice(start, start + parameter.numel())
+            self._values[own] = parameter.detach().flatten()
+            parameter.data = self._values[own].view(parameter.shape)
+            parameter.grad = self.gradient[own].view(parameter.shape)
+            start += size
+            split += size * (parameter.ndim > 1)
+        self.decayed, self.others = self._pieces(0, split), self._pieces(split, start)
+
+    def _pieces(self, start: int, stop: int) -> list[nn.Parameter]:
+        pieces = []
+        for first in range(start, stop, _PIECE):
+            own = slice(first, min(first + _PIECE, stop))
+            pieces.append(nn.Parameter(self._values[own]))
+            pieces[-1].grad = self.gradient[own]
+        return pieces
+
+    @property
+    def pieces(self) -> list[nn.Parameter]:
+        """All pieces."""
+        return [*self.decayed, *self.others]
+
+    @property
+    def finite(self) -> bool:
+        """Whether all parameters are numbers."""
+        return bool(self._values.isfinite().all())
+
+    def clip(self, norm: float) -> None:
+        """Shorten the gradient to this norm, if it is longer."""
+        self.gradient.mul_((norm / (self.gradient.norm() + 1e-6)).clamp(max=1.0))
+
+    def release(self) -> None:
+        """Give each parameter memory of its own."""
+        for parameter in self._all:
+            parameter.data, parameter.grad = parameter.detach().clone(), None

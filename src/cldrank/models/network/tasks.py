@@ -12,6 +12,9 @@ from torch import Tensor, nn
 from cldrank import losses
 from cldrank.models.network.lists import ListBatch
 
+_SPEED = 10.0  # how much farther a step moves log ρ than other parameters: all steps agree on these few numbers
+_LARGEST = 20.0  # an inverse weight above it is noise
+
 
 class TrainingTask(ABC):
     """Networks and their loss.
@@ -39,9 +42,9 @@ class TrainingTask(ABC):
 
     def scores(self, name: str, features: Tensor, batch: ListBatch) -> tuple[Tensor, Tensor]:
         """The scores of a network for the candidates with a target (B, S), and for those not shown (B, U)."""
-        found = self.networks[name](features).reshape(batch.rows.shape).float()
+        scores = self.networks[name](features).reshape(batch.rows.shape).float()
         width = batch.target.shape[1]
-        return found[:, :width], found[:, width:]
+        return scores[:, :width], scores[:, width:]
 
 
 class Pairs(TrainingTask):
@@ -117,3 +120,69 @@ def _zero(width: int) -> nn.Linear:
     nn.init.zeros_(layer.weight)
     nn.init.zeros_(layer.bias)
     return layer
+
+
+# -- a propensity for each position ----------------------------------------------------------------------------------
+
+
+class Examination(nn.Module):
+    """One number per position, looked up by the entry of a list.
+
+    >>> Examination(np.array([1, 0]), 2)(torch.tensor([[0, 1]]))
+    tensor([[0., 0.]], grad_fn=<IndexBackward0>)
+    """
+
+    place: Tensor
+
+    def __init__(self, place: NDArray[np.int64], size: int) -> None:
+        super().__init__()
+        self.curve = nn.Parameter(torch.zeros(size))
+        self.register_buffer("place", torch.from_numpy(np.ascontiguousarray(place)), persistent=False)
+
+    @property
+    def logs(self) -> Tensor:
+        """(positions,) log ρ, up to what is added to all."""
+        return _SPEED * self.curve
+
+    def forward(self, entries: Tensor) -> Tensor:
+        """The log ρ of the positions of some entries."""
+        return self.logs[self.place[entries]]
+
+
+class DualLists(TrainingTask):
+    """Dual learning: two softmax losses, each with clicks weighted by the inverse of what the other model says.
+
+        ranking:      -Σ_k c_k (e^g_1 / e^g_k) log softmax(f)_k
+        examination:  -Σ_k c_k (e^f_1 / e^f_k) log softmax(g)_k
+
+    f scores the candidates, g the positions; 1 stands for the first of the list. Entries of a list are cells, each with
+    its own row of the table: target c/n, weight n. A cell stands in the softmax as often as it was shown, so that lists
+    of several pages have the right weight.
+    """
+
+    pairwise = False
+
+    def __init__(self, relevance: nn.Module, place: NDArray[np.int64], size: int) -> None:
+        level = nn.ParameterList([torch.zeros(1)])
+        self.networks = nn.ModuleDict({"relevance": relevance, "examination": Examination(place, size), "level": level})
+
+    def losses(self, features: Tensor, batch: ListBatch) -> Tensor:
+        """The sum of both; weights are taken as given, without a gradient through them."""
+        scores, _ = self.scores("relevance", features, batch)
+        positions: Tensor = self.networks["examination"](batch.rows[:, : batch.target.shape[1]])
+        shown = batch.weight.clamp(min=1e-12).log()
+        clicks = batch.weight * batch.target
+        inverse_position = _inverse(positions.detach())
+        inverse_relevance = _inverse(scores.detach())
+        ranking = (clicks * inverse_position * torch.log_softmax(scores + shown, dim=1)).sum(1)
+        examination = (clicks * inverse_relevance * torch.log_softmax(positions + shown, dim=1)).sum(1)
+        return -ranking - examination
+
+    def sizes(self, batch: ListBatch) -> Tensor:
+        """All clicks."""
+        return (batch.weight * batch.target).sum(1)
+
+
+def _inverse(logs: Tensor) -> Tensor:
+    """What the first entry of a list says over what each entry says."""
+    return (logs[:, :1] - logs).exp().clamp(max=_LARGEST)

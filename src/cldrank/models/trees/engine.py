@@ -76,8 +76,8 @@ class TreeEngine:
 
     def scores(self) -> NDArray[np.float32]:
         """The scores of all rows by all trees so far."""
-        found: NDArray[np.float32] = self._booster.predict(self._matrix, output_margin=True, training=True)
-        return found
+        scores: NDArray[np.float32] = self._booster.predict(self._matrix, output_margin=True, training=True)
+        return scores
 
     def grow(self, gradient: NDArray[np.float32], hessian: NDArray[np.float32]) -> None:
         """Add a tree."""

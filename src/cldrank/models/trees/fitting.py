@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import math
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from cldrank._typing import IntArray
-from cldrank.errors import ConvergenceWarning, DataError, warn
+from cldrank.errors import CldrankError, ConvergenceWarning, DataError, warn
 from cldrank.models.checkpoint import Checkpoint, digest_of
-from cldrank.models.fit import Context, TreesFit
+from cldrank.models.fit import Context, Fit, trained_fit
+from cldrank.models.pairs import PairLoss, PairTable, judged_pairs
+from cldrank.models.run import Epoch, Run
 from cldrank.models.trees.engine import TreeEngine, page_folder
-from cldrank.models.trees.loop import Grown, grow_trees
-from cldrank.models.trees.pairs import PairLoss, PairTable
 from cldrank.rankers.trees import TreeRanker
 from cldrank.wording import count
 from cldrank.workers import available_cores, fair_threads
@@ -21,20 +24,24 @@ if TYPE_CHECKING:
     from cldrank.models.targets import PairSelection, Targets
     from cldrank.models.trees.model import Trees
 
+_EVERY = 10  # rounds between two checkpoints
+_TREES = "trees"
+Status = Literal["completed", "early_stopped", "interrupted"]
 
-def fit_targets(model: Trees, targets: Targets, context: Context) -> TreesFit:
+
+def fit_targets(model: Trees, targets: Targets, context: Context) -> Fit:
     """Boost on pairs of one query in the order of their targets."""
-    return TreesFit(**_boosted(model, PairTable.of_targets(targets), context))
+    return _boosted(model, PairTable.of_targets(targets), context)
 
 
-def fit_pairs(model: Trees, problem: PairSelection, context: Context) -> TreesFit:
+def fit_pairs(model: Trees, problem: PairSelection, context: Context) -> Fit:
     """Boost on CLD's pairs."""
     share, ratio = float(problem.selection_weight), float(problem.unshown_ratio)
-    return TreesFit(**_boosted(model, PairTable.of_observations(problem.observed, share, ratio), context))
+    return _boosted(model, PairTable.of_observations(problem.observed, share, ratio), context)
 
 
-def _boosted(model: Trees, table: PairTable, context: Context) -> dict[str, Any]:
-    """Boost on the pairs of a table; what is known of the fit."""
+def _boosted(model: Trees, table: PairTable, context: Context) -> Fit:
+    """Boost on the pairs of a table."""
     if not len(table):
         raise DataError(
             f"no query has one candidate preferred to another; {context.user} with {model.label} learns from such "
@@ -50,16 +57,9 @@ def _boosted(model: Trees, table: PairTable, context: Context) -> dict[str, Any]
         grown = grow_trees(table, held, loss, engine, model, run, checkpoint)
     ranker = TreeRanker(content=grown.content, feature_names=context.data.feature_names, provenance=context.provenance)
     _warn(grown, ranker, context.user)
-    return {
-        "ranker": ranker,
-        "status": grown.status,
-        "n_iter": len(grown.history),
-        "history": grown.history,
-        "best_epoch": grown.best_epoch,
-        "n_queries": len(learned),
-        "n_held": len(held),
-        "held_target": context.target,
-    }
+    return trained_fit(
+        context, ranker, grown.status, grown.history, (len(learned), len(held)), step=model.progress()[0]
+    )
 
 
 def split(model: Trees, count: int, seed: int) -> tuple[IntArray, IntArray]:
@@ -90,3 +90,87 @@ def _warn(grown: Grown, ranker: TreeRanker, user: str) -> None:
                 "learn from more queries."
             )
         )
+
+
+# -- the rounds ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Grown:
+    """What boosting leaves: an `Epoch` for each round, and the trees up to the best one as the engine's JSON."""
+
+    status: Status
+    history: tuple[Epoch, ...]
+    best_epoch: int
+    content: bytes
+
+
+def grow_trees(
+    table: PairTable,
+    held: IntArray,
+    loss: PairLoss,
+    engine: TreeEngine,
+    model: Trees,
+    run: Run,
+    checkpoint: Checkpoint,
+) -> Grown:
+    """All rounds, from the first or from where a checkpoint left off; those up to the least held-out loss are kept."""
+    restored = _restored(engine, checkpoint)
+    history = restored[: model.rounds]
+    status: Status = "completed"
+    try:
+        slopes = loss.at(engine.scores())
+        for number in range(len(history) + 1, model.rounds + 1):
+            if _impatient(model, history):
+                status = "early_stopped"
+                break
+            start = time.perf_counter()
+            engine.grow(slopes.gradient, slopes.hessian)
+            scores = engine.scores()
+            slopes = loss.at(scores)
+            held_loss, agreed = judged_pairs(table, held, scores) if len(held) else (None, None)
+            seconds = time.perf_counter() - start
+            least = min((epoch.held_loss for epoch in history if epoch.held_loss is not None), default=math.inf)
+            best = held_loss is None or held_loss < least
+            rate = float(model.learning_rate)
+            history = [*history, Epoch(number, slopes.loss, agreed, rate, seconds, best, held_loss)]
+            if not len(history) % _EVERY:
+                _save(engine, history, checkpoint)
+            if run.on_epoch is not None:
+                run.on_epoch(history[-1])
+    except KeyboardInterrupt:
+        if not history:
+            raise
+        status = "interrupted"
+    if len(history) > len(restored):
+        _save(engine, history, checkpoint)
+    kept = max(epoch.number for epoch in history if epoch.best)
+    return Grown(status, tuple(history), kept, engine.saved(kept))
+
+
+def _restored(engine: TreeEngine, checkpoint: Checkpoint) -> list[Epoch]:
+    """The rounds so far, with the engine as it was."""
+    arrays, history = checkpoint.restore()
+    if not history:
+        return []
+    if arrays.keys() != {_TREES}:
+        raise checkpoint.damaged("it does not hold trees")
+    try:
+        engine.load(arrays[_TREES].tobytes())
+    except CldrankError as error:
+        raise checkpoint.damaged(str(error)) from None
+    if engine.n_rounds != len(history):
+        raise checkpoint.damaged("its trees are not those of its history")
+    return history
+
+
+def _save(engine: TreeEngine, history: list[Epoch], checkpoint: Checkpoint) -> None:
+    if checkpoint.path is not None:
+        checkpoint.save({_TREES: np.frombuffer(engine.saved(len(history)), dtype=np.uint8)}, history)
+
+
+def _impatient(model: Trees, history: list[Epoch]) -> bool:
+    """Whether patience has run out."""
+    if model.patience is None or not history or history[-1].held_loss is None:
+        return False
+    return len(history) - max(epoch.number for epoch in history if epoch.best) >= model.patience

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from cldrank.errors import UsageError
-from cldrank.models.fit import Context
+from cldrank.models.fit import Context, Fit
 from cldrank.models.model import Model
 from cldrank.parameters import parameter, parameters, value
 
 if TYPE_CHECKING:
-    from cldrank.models.fit import TreesFit
     from cldrank.models.targets import PairSelection, Targets
 
-_OF_OTHERS = ("block_rows", "precision", "resident", "graph", "warm_start")  # of a run
 _MOST = 2**31 - 1
 
 
@@ -31,13 +28,11 @@ class Trees(Model):
 
     name = "trees"
     label = "boosted trees"
+    family = "trees"
     needs = ("xgboost", "trees")
     takes_missing = True
     why_cold = ": going on would add trees to those of clicks that have left the window, day after day"
-    unused: ClassVar[Mapping[str, tuple[str, ...]]] = {
-        "fit_targets": _OF_OTHERS,
-        "fit_pairs": _OF_OTHERS,
-    }
+    heeds = dict.fromkeys(("fit_targets", "fit_pairs"), ("device", "resume", "log"))
 
     rounds: int = parameter(default=500, about="most trees", least=1, most=_MOST)
     learning_rate: float = parameter(
@@ -69,12 +64,11 @@ class Trees(Model):
                 "`patience` waits for a better round on held-out queries, and `validation=0` holds none out."
             )
 
-    def progress(self, way: str) -> tuple[str, int]:
+    def progress(self) -> tuple[str, int]:
         """Rounds."""
-        del way
         return "round", self.rounds
 
-    def fit_targets(self, targets: Targets, context: Context) -> TreesFit:
+    def fit_targets(self, targets: Targets, context: Context) -> Fit:
         """Pairs of one query in the order of their targets.
 
         minimise  -Σ_{t_i > t_j} (t_i - t_j) min(w_i, w_j) log σ(f(x_i) - f(x_j))
@@ -83,7 +77,7 @@ class Trees(Model):
 
         return fitting.fit_targets(self, targets, context)
 
-    def fit_pairs(self, problem: PairSelection, context: Context) -> TreesFit:
+    def fit_pairs(self, problem: PairSelection, context: Context) -> Fit:
         """CLD-pair's loss with all pairs of a shown and an unshown candidate; relevance alone explains selection.
 
         ω is 0: a linear one, fitted first and held, ranked no better.

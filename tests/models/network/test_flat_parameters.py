@@ -2,8 +2,8 @@ import pytest
 import torch
 from torch import nn
 
-from cldrank.models.network import flat
-from cldrank.models.network.flat import FlatParameters
+from cldrank.models.network import networks
+from cldrank.models.network.networks import FlatParameters
 
 
 def network() -> nn.Sequential:
@@ -16,7 +16,7 @@ INPUT = torch.linspace(-1, 1, 20).reshape(4, 5)
 
 @pytest.mark.parametrize("piece", [16, 48, 1 << 14])
 def test_steps_are_those_of_single_parameters(piece: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(flat, "_PIECE", piece)
+    monkeypatch.setattr(networks, "_PIECE", piece)
     one, other = network(), network()
     together = FlatParameters(one.parameters())
     split = [[each for each in other.parameters() if (each.ndim > 1) == matrix] for matrix in (True, False)]

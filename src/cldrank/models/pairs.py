@@ -1,4 +1,4 @@
-"""Queries as places of one long table, in the order in which the kernel walks through their pairs."""
+"""Queries as places of one long table, in the order in which compiled loops walk through their pairs."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from cldrank import segments
 from cldrank._typing import IntArray
 from cldrank.errors import DataError
+from cldrank.models import compiled
 from cldrank.models.targets import Observations, Targets
-from cldrank.models.trees import kernel
 
 Floats = NDArray[np.float64]
 _PARTS = 4  # per thread: they take unequally long
@@ -80,8 +80,8 @@ class PairTable:
 
     def preferences(self) -> Floats:
         """(rows,) by place, the preference of all pairs of two shown candidates that it is part of."""
-        found: Floats = kernel.preference_sums(self.offsets, self.ends, self.follows, self.target, self.weight)
-        return found
+        sums: Floats = compiled.preference_sums(self.offsets, self.ends, self.follows, self.target, self.weight)
+        return sums
 
     def totals(self) -> Floats:
         """(queries,) all preference of a query."""
@@ -111,7 +111,7 @@ class PairLoss:
         written = (self._gradient, self._hessian, self._lost)
 
         def work(queries: IntArray) -> None:
-            kernel.derivatives(scores, queries, *given, table.mixed, *written)
+            compiled.derivatives(scores, queries, *given, table.mixed, *written)
 
         list(map(work, self._parts) if self._pool is None else self._pool.map(work, self._parts))
         loss = float(self._lost[self._queries].sum()) / self._total
@@ -121,7 +121,7 @@ class PairLoss:
 def judged_pairs(table: PairTable, queries: IntArray, scores: NDArray[np.float32]) -> tuple[float, float]:
     """Of the preferences of some queries, the mean loss, and the share that the scores agree with."""
     parts: Any = (table.order, table.offsets, table.ends, table.follows, table.target, table.weight)
-    loss, agreed, total = kernel.pair_agreement(scores, queries, *parts)
+    loss, agreed, total = compiled.pair_agreement(scores, queries, *parts)
     return loss / total, agreed / total
 
 

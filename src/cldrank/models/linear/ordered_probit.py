@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +12,6 @@ from cldrank._typing import IntArray
 from cldrank.likelihood import log_cdf
 from cldrank.models.linear.design import Block, Design
 from cldrank.models.linear.rows import added, wider
-from cldrank.models.targets import runs
 from cldrank.optimise import Derivatives
 
 Floats = NDArray[np.float64]
@@ -21,71 +19,11 @@ Floats = NDArray[np.float64]
 _LOG_SQRT_2PI = 0.5 * np.log(2 * np.pi)
 
 
-def chosen(wide: Floats, columns: IntArray) -> Floats:
+def chosen_columns(wide: Floats, columns: IntArray) -> Floats:
     """Some columns of a block; the first ones are not copied."""
     if len(columns) and columns[-1] == len(columns) - 1:
         return wide[:, : len(columns)]
     return wide[:, columns]
-
-
-@dataclass(frozen=True, eq=False)
-class Entries:
-    """What was seen of some candidates.
-
-    owner    (entries,) rising: the row of a candidate that was shown; one shown in several places has several entries
-    level    (entries,) from 1: the place where it was shown, the best first, none left out
-    weight   (entries,): how many impressions say so
-    mean     (entries,): the mean target of these impressions
-    spread   (entries,): the variance of their targets
-    absent   (rows,): the weight of a candidate that was not shown; 0 for one that was
-    queries  (rows,) rising: the query of each candidate
-    pages    (queries,): the weight of a candidate of each query that was not shown; None if not needed
-    """
-
-    owner: IntArray
-    level: IntArray
-    weight: Floats
-    mean: Floats
-    spread: Floats
-    absent: Floats
-    queries: IntArray
-    pages: Floats | None = None
-
-    def part(self, start: int, stop: int) -> Entries:
-        """What was seen of the rows from start to stop, counted from `start`."""
-        own = slice(*(int(place) for place in np.searchsorted(self.owner, [start, stop])))
-        entries = (self.level[own], self.weight[own], self.mean[own], self.spread[own])
-        return Entries(self.owner[own] - start, *entries, self.absent[start:stop], self.queries[start:stop])
-
-    @property
-    def n_rows(self) -> int:
-        """How many weighted rows there are: the entries, and the candidates not shown."""
-        return len(self.owner) + int((self.absent > 0).sum())
-
-    @property
-    def n_queries(self) -> int:
-        """How many queries there are."""
-        return runs(self.queries)
-
-    @property
-    def level_weights(self) -> Floats:
-        """(places,) the weight of what was shown at each."""
-        return np.bincount(self.level, self.weight, self.n_levels + 1)[1:].astype(np.float64)
-
-    @property
-    def n_levels(self) -> int:
-        """How many places there are, that of the candidates not shown left out."""
-        return int(self.level.max(initial=0))
-
-    @property
-    def n_thresholds(self) -> int:
-        """How many thresholds part them: one per place, or one less where every candidate was shown."""
-        return self.n_levels - (0 if self.absent.any() else 1)
-
-    @property
-    def total(self) -> float:
-        """The weight of all."""
-        return float(self.weight.sum() + self.absent.sum())
 
 
 class GaussianInterval(NamedTuple):
@@ -112,19 +50,19 @@ class GaussianInterval(NamedTuple):
 def log_interval(a: Floats, b: Floats) -> GaussianInterval:
     """The log-probability of a < ε ≤ b for a standard Gaussian ε; either end may be infinite.
 
-    >>> found = log_interval(np.array([-np.inf, -1.0, 0.0]), np.array([0.0, 1.0, np.inf]))
-    >>> np.exp(found.value), found.correction
+    >>> interval = log_interval(np.array([-np.inf, -1.0, 0.0]), np.array([0.0, 1.0, np.inf]))
+    >>> np.exp(interval.value), interval.correction
     (array([0.5  , 0.6827, 0.5 ]), array([-0.7979,  0. ,  0.7979]))
     """
     from scipy.special import log_ndtr
 
-    found = GaussianInterval(*np.zeros((6, len(a))))
+    interval = GaussianInterval(*np.zeros((6, len(a))))
     left, right = np.isneginf(a) & ~np.isposinf(b), np.isposinf(b) & ~np.isneginf(a)
     inner = ~(np.isneginf(a) | np.isposinf(b))
     tail = log_cdf(b[left])
-    found.value[left], found.b[left], found.bb[left] = tail.value, tail.slope, -tail.curvature
+    interval.value[left], interval.b[left], interval.bb[left] = tail.value, tail.slope, -tail.curvature
     tail = log_cdf(-a[right])
-    found.value[right], found.a[right], found.aa[right] = tail.value, -tail.slope, -tail.curvature
+    interval.value[right], interval.a[right], interval.aa[right] = tail.value, -tail.slope, -tail.curvature
     low, high = a[inner], b[inner]
     turned = low + high > 0  # by symmetry, take the tail on the left, where Φ has all its digits
     near = log_ndtr(np.where(turned, -low, high))
@@ -132,10 +70,10 @@ def log_interval(a: Floats, b: Floats) -> GaussianInterval:
         value = near + np.log(-np.expm1(log_ndtr(np.where(turned, -high, low)) - near))
         at_low = np.exp(-0.5 * low**2 - _LOG_SQRT_2PI - value)
         at_high = np.exp(-0.5 * high**2 - _LOG_SQRT_2PI - value)
-        found.value[inner], found.a[inner], found.b[inner] = value, -at_low, at_high
-        found.aa[inner], found.bb[inner] = at_low * (low - at_low), -at_high * (high + at_high)
-        found.ab[inner] = at_low * at_high
-    return found
+        interval.value[inner], interval.a[inner], interval.b[inner] = value, -at_low, at_high
+        interval.aa[inner], interval.bb[inner] = at_low * (low - at_low), -at_high * (high + at_high)
+        interval.ab[inner] = at_low * at_high
+    return interval
 
 
 class OrderedProbit:
@@ -164,8 +102,9 @@ class OrderedProbit:
         """No effect of any feature, and the thresholds that the shares of the places then ask for."""
         from scipy.special import ndtri
 
-        by_level = self.observed.level_weights[: self.observed.n_thresholds]
-        return np.append(np.zeros(len(self.places.columns)), -ndtri(np.cumsum(by_level) / self.observed.total))
+        observed = self.observed
+        by_level = np.bincount(observed.level, observed.weight, observed.n_levels + 1)[1:][: observed.n_thresholds]
+        return np.append(np.zeros(len(self.places.columns)), -ndtri(np.cumsum(by_level) / observed.total))
 
     def evaluate(self, parameters: Floats) -> Derivatives:
         """Value, gradient and Hessian in one pass; not finite where the thresholds are out of order."""
@@ -202,9 +141,9 @@ class PlaceRule(NamedTuple):
         Hessian.
         """
         count = self.n_thresholds + 2  # with the infinite ones, which fall away in the end
-        x = chosen(block.wide, self.columns)
-        places, interval, weight = self.seen(block, x, parameters)
-        owner, upper = places.owner, places.level - 1  # of the thresholds around a place, the upper is one before
+        x = chosen_columns(block.wide, self.columns)
+        owner, level, interval, weight = self.seen(block, x, parameters)
+        upper = level - 1  # of the thresholds around a place, the upper is one before
         mixed, own, ends = np.zeros((len(x), count)), np.zeros((count, count)), np.zeros(count)
         for end, by, twice in ((upper, interval.b, interval.bb), (upper + 1, interval.a, interval.aa)):
             ends += np.bincount(end, weight * by, count)
@@ -218,41 +157,41 @@ class PlaceRule(NamedTuple):
         value = np.asarray(weight @ interval.value)
         return value, x.T @ slope, ends[1:-1], root.T @ root, x.T @ mixed[:, 1:-1], own[1:-1, 1:-1]
 
-    def seen(self, block: Block, x: Floats, parameters: Floats) -> tuple[Places, GaussianInterval, Floats]:
-        """Where the candidates were, shown or not, the likelihood of that, and its weight."""
-        places = self.of(block.own)
+    def seen(self, block: Block, x: Floats, parameters: Floats) -> tuple[IntArray, IntArray, GaussianInterval, Floats]:
+        """Rows and places of the candidates, shown or not, the likelihood of these places, and its weight."""
+        owner, level = self.places(block.own)
         split = len(self.columns)
         thresholds = np.concatenate([[np.inf], parameters[split:], [-np.inf]])
-        index = (x @ parameters[:split])[places.owner]
-        interval = log_interval(thresholds[places.level] - index, thresholds[places.level - 1] - index)
+        index = (x @ parameters[:split])[owner]
+        interval = log_interval(thresholds[level] - index, thresholds[level - 1] - index)
         absent = block.own.absent
-        return places, interval, np.append(block.own.weight, absent[absent > 0])
+        return owner, level, interval, np.append(block.own.weight, absent[absent > 0])
 
-    def of(self, entries: Entries) -> Places:
-        """The entries, and behind them the candidates that were not shown, one level below all others."""
-        absent = np.flatnonzero(entries.absent > 0)
-        owner = np.append(entries.owner, absent)
-        return Places(owner, np.append(entries.level, np.full(len(absent), self.n_levels + 1)))
+    def places(self, observed: Any) -> tuple[IntArray, IntArray]:
+        """Rows and places of the entries, and behind them of the candidates not shown, one level below all others."""
+        absent = np.flatnonzero(observed.absent > 0)
+        owner = np.append(observed.shown[observed.owner], absent)
+        return owner, np.append(observed.level, np.full(len(absent), self.n_levels + 1))
 
     def gradients(self, block: Block, parameters: Floats) -> Floats:
         """The gradient of the log-likelihood of each row."""
-        x = chosen(block.wide, self.columns)
-        places, interval, weight = self.seen(block, x, parameters)
+        x = chosen_columns(block.wide, self.columns)
+        owner, level, interval, weight = self.seen(block, x, parameters)
         split, each = len(self.columns), np.arange(len(weight))
         ends = np.zeros((len(weight), self.n_thresholds + 2))
-        ends[each, places.level - 1], ends[each, places.level] = interval.b, interval.a
-        found = np.zeros((len(x), split + self.n_thresholds))
-        np.add.at(found[:, split:], places.owner, weight[:, None] * ends[:, 1:-1])
-        found[:, :split] = x * np.bincount(places.owner, weight * interval.correction, len(x))[:, None]
-        return found
+        ends[each, level - 1], ends[each, level] = interval.b, interval.a
+        gradients = np.zeros((len(x), split + self.n_thresholds))
+        np.add.at(gradients[:, split:], owner, weight[:, None] * ends[:, 1:-1])
+        gradients[:, :split] = x * np.bincount(owner, weight * interval.correction, len(x))[:, None]
+        return gradients
 
     def ends(self, parameters: Floats, block: Block) -> tuple[float, float]:
         """The lowest index of what was shown, and the highest of what was not."""
-        index = chosen(block.wide, self.columns) @ parameters[: len(self.columns)]
-        places = self.of(block.own)
-        shown = places.level <= self.n_levels
-        lowest = index[places.owner[shown]].min(initial=np.inf)
-        return float(lowest), float(index[places.owner[~shown]].max(initial=-np.inf))
+        index = chosen_columns(block.wide, self.columns) @ parameters[: len(self.columns)]
+        owner, level = self.places(block.own)
+        shown = level <= self.n_levels
+        lowest = index[owner[shown]].min(initial=np.inf)
+        return float(lowest), float(index[owner[~shown]].max(initial=-np.inf))
 
     def jacobian(self, x: Floats, level: IntArray, interval: GaussianInterval) -> Floats:
         """The derivative of each entry's correction by the parameters; x are its own columns."""
@@ -260,14 +199,3 @@ class PlaceRule(NamedTuple):
         ends[each, level - 1] = -(interval.ab + interval.bb)
         ends[each, level] = -(interval.ab + interval.aa)
         return np.hstack([-interval.shrinkage[:, None] * x, ends[:, 1:-1]])
-
-
-class Places(NamedTuple):
-    """Where the candidates of a block were.
-
-    owner   (entries + not shown,): the row, counted from the block's first
-    level   (entries + not shown,): the place
-    """
-
-    owner: IntArray
-    level: IntArray

@@ -14,8 +14,8 @@ from torch.nn.functional import logsigmoid
 from cldrank import losses, segments
 from cldrank.errors import DataError
 from cldrank.methods.observing import observe
+from cldrank.models.pairs import PairLoss, PairTable, judged_pairs
 from cldrank.models.targets import Observations, Targets
-from cldrank.models.trees.pairs import PairLoss, PairTable, judged_pairs
 
 GIVEN = scene(3, queries=25)
 OBSERVED = observe(*GIVEN)

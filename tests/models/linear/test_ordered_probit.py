@@ -10,8 +10,9 @@ from scipy.stats import norm, truncnorm
 
 from cldrank import scaling
 from cldrank.models.linear.design import Design
-from cldrank.models.linear.ordered import Entries, GaussianInterval, OrderedProbit, log_interval
+from cldrank.models.linear.ordered_probit import GaussianInterval, OrderedProbit, log_interval
 from cldrank.models.linear.rows import LocalRows, View
+from cldrank.models.targets import Observations
 from cldrank.optimise import newton
 
 Floats = NDArray[np.float64]
@@ -80,7 +81,9 @@ def drawn(rows: int = 300, seed: int = 0, block_rows: int | None = None, all_sho
     weight = random.integers(1, 5, len(owner)).astype(np.float64)
     absent = np.where(place == 4, 2.0, 0.0)
     nothing = np.zeros(len(owner))
-    entries = Entries(owner, level, weight, nothing, nothing, absent, np.arange(rows) // 10)
+    unique, first = np.unique(owner, return_index=True)
+    offsets, everything = np.append(first, len(owner)), np.arange(rows)
+    entries = Observations(everything, everything // 10, absent, unique, offsets, nothing, weight, nothing, level=level)
     design = Design(LocalRows(features, entries, View(scaling.fit(None, features)), block_rows=block_rows))
     return OrderedProbit(design, np.array([0, 1]), np.array([0.01, 0.02]))
 
@@ -118,7 +121,7 @@ def test_an_independent_optimiser_ends_at_the_same_place() -> None:
     def loss(point: Floats) -> float:
         ends = np.concatenate([[np.inf], point[2] - np.append(0, np.cumsum(np.exp(point[3:]))), [-np.inf]])
         index = x @ point[:2]
-        at = index[entries.owner]
+        at = index[entries.shown[entries.owner]]
         seen = np.log(norm.cdf(ends[entries.level - 1] - at) - norm.cdf(ends[entries.level] - at))
         unseen = norm.logcdf(ends[3] - index[absent])
         whole = entries.weight @ seen + entries.absent[absent] @ unseen

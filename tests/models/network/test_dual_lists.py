@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from cldrank.models.network.examination import DualLists
 from cldrank.models.network.lists import ListBatch
+from cldrank.models.network.tasks import DualLists
 
 
 def batch(rows: list[list[int]], target: list[list[float]], weight: list[list[float]]) -> ListBatch:
