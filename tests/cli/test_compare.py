@@ -85,13 +85,13 @@ def test_the_exit_code_is_the_verdict(
 
 def test_what_would_settle_it(run: Run, scores: cr.RankingDataset, monkeypatch: pytest.MonkeyPatch) -> None:
     ways = (WayToSettle("A/B test", 4234, "half of the pages"), WayToSettle("more of this log", None, "too little"))
-    monkeypatch.setattr("cldrank.evaluation.by_clicks.ways_to_settle", lambda *_: ways)
+    monkeypatch.setattr("cldrank.evaluation.judge.ways_to_settle", lambda *_: ways)
     ran = run("compare", "noise.txt", "another.txt", *LOG, "--quick")
     assert (
         "What would settle it\n  An A/B test of about 4,200 pages would settle it.\n    Half of the pages.\n"
         "  More of this log would not settle it: too little.\n"
     ) in ran.out
-    monkeypatch.setattr("cldrank.evaluation.by_clicks.ways_to_settle", lambda *_: ())
+    monkeypatch.setattr("cldrank.evaluation.judge.ways_to_settle", lambda *_: ())
     assert "What would settle it" not in run("compare", "noise.txt", "another.txt", *LOG, "--quick").out
 
 

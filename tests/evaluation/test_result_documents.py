@@ -11,9 +11,10 @@ import pytest
 from browser import Checked, cut_on_a_phone, look, seen_in
 
 import cldrank as cr
+from cldrank.documents import Notice
 from cldrank.evaluation import ClickComparison
-from cldrank.evaluation.caveats import Caveat, caveats_of
 from cldrank.evaluation.click_results import WayToSettle
+from cldrank.evaluation.result_documents import caveats_of
 
 EVIL = "<script>alert('x')</script>&\"'"
 
@@ -52,7 +53,7 @@ class TestPage:
         titles = (
             "What the log can see",
             "Estimates",
-            "The unseen",
+            "Never-shown results",
             "Other assumptions",
             "When this must not be trusted",
         )
@@ -106,84 +107,92 @@ class TestPage:
         assert settles == (decision == "cannot tell")  # else an experiment would confirm it
 
     def test_without_anything_unseen_and_without_clicks(self, result: ClickComparison) -> None:
-        unseen = replace(result.unseen, results=0, break_even=None, model=None)
+        never_shown = replace(result.never_shown, results=0, break_even=None, model=None)
         pair, seen = result.first, replace(result.support, shown=1.0, shown_old=1.0)
         known = replace(pair.difference, lowest=pair.interval, highest=pair.interval)
         measures = {"DCG@5": replace(pair, difference=known)}
-        sure = replace(result, unseen=unseen, support=seen, measures=measures, checks=(), placebo=None)
+        sure = replace(
+            result, never_shown=never_shown, support=seen, measures=measures, checks=(), permutation_check=None
+        )
         page = sure.to_html()
         assert Checked(page).seen.count("svg") == 2
         assert "nothing rests on a model" in page
-        assert "The model of the unseen" not in page
+        assert "The model of never-shown results" not in page
         assert ("Other assumptions" in page) == bool(result.notes)  # nothing else was tried
         nothing = replace(pair.old, interval=replace(pair.old.interval, estimate=0.0))
         measures = {"DCG@5": replace(pair, old=nothing)}
         assert "Gain by measure" not in replace(result, measures=measures).to_html()
 
     def test_a_break_even_beyond_the_scale_stays_inside(self, result: ClickComparison) -> None:
-        even = result.unseen.break_even
+        even = result.never_shown.break_even
         assert even is not None
-        far = replace(result.unseen, break_even=replace(even, estimate=7.0, low=5.0, high=9.0))
-        page = replace(result, unseen=far).to_html()
+        far = replace(result.never_shown, break_even=replace(even, estimate=7.0, low=5.0, high=9.0))
+        page = replace(result, never_shown=far).to_html()
         assert "would not be better even if all of them were relevant" in page
-        chart = page[page.index('aria-label="How relevant the unseen are"') :]
+        chart = page[page.index('aria-label="How relevant never-shown results are"') :]
         assert float(chart.split('data-value="')[1].split('"')[0]) <= 104
 
 
-def topics(result: ClickComparison) -> dict[str, Caveat]:
-    return {one.topic: one for one in caveats_of(result)}
+def topics(result: ClickComparison) -> dict[str, Notice]:
+    return {one.title: one for one in caveats_of(result)}
 
 
 def test_what_was_never_shown_of_the_old_ranker_is_told(result: ClickComparison) -> None:
-    judged = replace(result.verdict, decision="cannot tell", depends_on_unseen=False)
+    judged = replace(result.verdict, decision="cannot tell", depends_on_never_shown=False)
     swapped = replace(result, verdict=judged, support=replace(result.support, shown=1.0, shown_old=0.75))
-    assert (found := topics(swapped)["The unseen"]).word == "open"
-    assert found.found == f"0.0% of the top 5 of {EVIL} was never shown, and 25.0% of that of production."
+    assert (found := topics(swapped)["Never-shown results"]).label == "open"
+    assert found.text == [f"0.0% of the top 5 of {EVIL} was never shown, and 25.0% of that of production."]
     seen = replace(swapped, support=replace(result.support, shown=1.0, shown_old=1.0))
-    assert topics(seen)["The unseen"].word == "all seen"
+    assert topics(seen)["Never-shown results"].label == "all seen"
 
 
 class TestCaveats:
     def test_what_is_assumed_is_said_and_comes_first(self, result: ClickComparison) -> None:
         found = topics(result)
-        assert found["Propensities"].mark == "warning"
-        assert "assumed" in found["Propensities"].found
-        assert found["Placebo"].mark == "ok"
-        assert [one.mark for one in found.values()] == sorted(
-            (one.mark for one in found.values()), key=["warning", "ok", "note"].index
+        assert found["Propensities"].severity == "warning"
+        assert "assumed" in found["Propensities"].text[0]
+        assert found["Permutation check"].severity == "ok"
+        assert [one.severity for one in found.values()] == sorted(
+            (one.severity for one in found.values()), key=["warning", "ok", "note"].index
         )
-        assert "left out" not in found["The same users and queries"].found
+        assert "left out" not in found["The same users and queries"].text[0]
 
     def test_the_placebo_is_told_once(self, result: ClickComparison) -> None:
         assert result.to_html().count("clicks permuted within positions 20 times") == 1
 
     def test_what_this_comparison_found(self, result: ClickComparison) -> None:
-        placebo, unseen = result.placebo, result.unseen
-        assert placebo is not None
-        assert unseen.hidden_observed is not None
-        off = replace(unseen, hidden_predicted=unseen.hidden_observed.high + 0.1)
+        permuted, never_shown = result.permutation_check, result.never_shown
+        assert permuted is not None
+        assert never_shown.hidden_observed is not None
+        off = replace(never_shown, hidden_predicted=never_shown.hidden_observed.high + 0.1)
         doubtful = topics(
             replace(
                 result,
                 curve_is_estimated=True,
-                placebo=replace(placebo, passed=False),
-                unseen=off,
+                permutation_check=replace(permuted, passed=False),
+                never_shown=off,
                 support=replace(result.support, shown=0.5, queries=12),
-                verdict=replace(result.verdict, depends_on_unseen=True, margin=0.0),
+                verdict=replace(result.verdict, depends_on_never_shown=True, margin=0.0),
                 left_out=3,
                 synthetic=True,
             )
         )
-        assert doubtful["Propensities"].mark == "ok"
-        for topic in ("Placebo", "The unseen", "The model of the unseen", "Enough to go by", "Synthetic data"):
-            assert doubtful[topic].mark == "warning"
-        assert "50.0% of the top 5" in doubtful["The unseen"].found
-        assert "3 queries left out" in doubtful["The same users and queries"].found
+        assert doubtful["Propensities"].severity == "ok"
+        for topic in (
+            "Permutation check",
+            "Never-shown results",
+            "The model of never-shown results",
+            "Enough to go by",
+            "Synthetic data",
+        ):
+            assert doubtful[topic].severity == "warning"
+        assert "50.0% of the top 5" in doubtful["Never-shown results"].text[0]
+        assert "3 queries left out" in doubtful["The same users and queries"].text[0]
 
     def test_all_was_shown(self, result: ClickComparison) -> None:
-        verdict = replace(result.verdict, depends_on_unseen=False)
+        verdict = replace(result.verdict, depends_on_never_shown=False)
         seen = replace(result, support=replace(result.support, shown=1.0), verdict=verdict)
-        assert topics(seen)["The unseen"].mark == "ok"
+        assert topics(seen)["Never-shown results"].severity == "ok"
 
 
 @pytest.fixture(scope="module")

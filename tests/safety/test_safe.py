@@ -130,14 +130,14 @@ class TestWhatIsKept:
         assert safety.queries == held.sum()
 
     @pytest.mark.filterwarnings("ignore:the clicks refute")
-    def test_gains_by_placebo_do_not_count(self) -> None:
-        """With a curve that is too steep, and pages that show everything: nothing but the placebo can tell."""
+    def test_gains_of_permuted_clicks_do_not_count(self) -> None:
+        """With a curve that is too steep, and pages that show everything: nothing but the permutation check can tell."""
         clicks = Simulation(WITH_BEST, BEST, PositionBased(0, 0.1), depth=8).draw(50_000, seed=0)
         steep = cr.Propensities.power(1.5, 8)
         kept = Safe(cr.IPS(envelope="off"), production="score").fit(WITH_BEST, clicks, steep)
         assert kept.safety_.share <= 0.3
         whole = kept.trials_[-1]
-        assert whole.gain.low + whole.placebo > 0 > whole.gain.low
+        assert whole.gain.low + whole.permuted > 0 > whole.gain.low
 
     def test_a_blend_adds_up_both_in_units_of_their_spread(self, clear: Safe) -> None:
         held = held_out(DATA.query_ids, 0.3, seed=1)

@@ -22,14 +22,13 @@ from cldrank.cli.judging import (
     warn_of_scores,
 )
 from cldrank.cli.learning_task import Sources
-from cldrank.cli.output import console, print_line, print_title, say, working
+from cldrank.cli.output import console, say, working
 from cldrank.errors import CldrankWarning, warn
 from cldrank.files import save_text
 
 if TYPE_CHECKING:
     from cldrank.evaluation import ClickComparison
 
-_COLOURS = {"better": "green", "worse": "red", "no difference": "blue", "cannot tell": "yellow"}
 EXIT_CODES = {"better": 0, "worse": 3, "no difference": 4, "cannot tell": 5}  # of a verdict, for gates
 
 
@@ -126,7 +125,10 @@ def _by_clicks(
         save_text(html, result.to_html())
         say(f"wrote {html}")
     if deliver(result.as_dict(), as_json):
-        _print_verdict(result)
+        from cldrank.documents import render_terminal
+        from cldrank.evaluation.result_documents import terminal_document
+
+        render_terminal(terminal_document(result), console)
     code = EXIT_CODES[result.verdict.decision]
     if code:
         raise typer.Exit(code)
@@ -147,31 +149,9 @@ def _warn_of_margin(result: ClickComparison) -> None:
 def _by_labels(named: tuple[str, str], found: JudgedData, given: dict[str, Any], as_json: str | None) -> None:
     from cldrank.evaluation import compare as run
 
-    first, second = found.rankers
-    result = run(first, second, found.dataset, **given)
-    if deliver({"first": named[0], "second": named[1], **result.as_dict()}, as_json):
+    new, old = found.rankers
+    result = run(new, old, found.dataset, names=named, **given)
+    if deliver(result.as_dict(), as_json):
         from cldrank.documents import render_terminal
-        from cldrank.evaluation.result_documents import comparison_document
 
-        render_terminal(comparison_document(result, named), console)
-
-
-def _print_verdict(result: ClickComparison) -> None:
-    """What the verdict rests on, then the verdict, and what would settle it."""
-    from cldrank.documents import render_terminal
-    from cldrank.evaluation.result_documents import terminal_verdict_document
-    from cldrank.evaluation.settling import say_way
-    from cldrank.evaluation.verdict_words import sentence, settling_verb
-
-    render_terminal(terminal_verdict_document(result), console)
-    verdict, verb = result.verdict, settling_verb(result)
-    console.print(
-        f"\nVerdict: {verdict.words}", markup=False, style=f"bold {_COLOURS[verdict.decision]}", soft_wrap=True
-    )
-    print_line(sentence(verdict.reason))
-    if result.settling:
-        print_title(f"\nWhat would {verb} it")
-    for way in result.settling:
-        print_line(f"  {say_way(way, verb)}")
-        if way.pages is not None:
-            console.print(f"    {sentence(way.about)}.", markup=False, style="dim", soft_wrap=True)
+        render_terminal(result.document(), console)

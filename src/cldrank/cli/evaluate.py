@@ -83,13 +83,12 @@ def evaluate(
 def _by_clicks(ranker: str, found: JudgedData, given: dict[str, Any], as_json: str | None) -> None:
     from cldrank.documents import render_terminal
     from cldrank.evaluation import evaluate as run
-    from cldrank.evaluation.result_documents import click_evaluation_document
 
     with working("judging by clicks …"):
         (model,) = found.rankers
         result = run(model, found.dataset, name=ranker, **found.evidence(), **given)
     if deliver(result.as_dict(), as_json):
-        render_terminal(click_evaluation_document(result), console)
+        render_terminal(result.document(), console)
 
 
 def _by_labels(

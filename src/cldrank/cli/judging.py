@@ -75,7 +75,7 @@ class ClickJudging:
         str | None,
         options.spelled(
             "--estimator NAME",
-            "How clicks become relevance: ips, clipped, self-normalised, policy-aware, affine, direct or "
+            "How clicks become relevance: ips, clipped, affine, self-normalised, direct or "
             "doubly-robust. [default: doubly-robust]",
             rich_help_panel=BY_CLICKS,
             show_default=False,

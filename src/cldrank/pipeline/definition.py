@@ -18,7 +18,7 @@ from cldrank.arguments import check_whole, shortened
 from cldrank.clicks.log.layout import LogLayout
 from cldrank.decoding import check_keys, check_plain, decode, decode_word, keys_of
 from cldrank.errors import CldrankError, FormatError, UsageError
-from cldrank.evaluation.click_results import Decision
+from cldrank.evaluation.decision_rule import Decision
 from cldrank.parameters import Value, parameter, parameters, value
 from cldrank.reading import reading
 

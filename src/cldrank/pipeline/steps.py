@@ -28,7 +28,7 @@ from cldrank.errors import (
     warn,
 )
 from cldrank.evaluation import compare
-from cldrank.evaluation.orders import PRODUCTION
+from cldrank.evaluation.exposure import PRODUCTION
 from cldrank.export import export_ranker
 from cldrank.export.format import format_named
 from cldrank.files import make_folder, save_json, save_text, scratch

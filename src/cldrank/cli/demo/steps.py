@@ -189,7 +189,7 @@ class Steps:
     def verdict(self) -> Facts:
         """The chosen ranker against production on the clicks of the next week, and what labels say."""
         from cldrank.evaluation.click_results import WayToSettle
-        from cldrank.evaluation.settling import say_way
+        from cldrank.evaluation.experiment_planning import say_way
 
         make_folder(self.out / "later")
         chosen, test, later = self.facts["chosen"], self.path("test.parquet"), self.path("later.parquet")
@@ -214,12 +214,12 @@ class Steps:
         found = [typed(command, doing="judging by clicks") for command in commands]
         clicks, labels, *rest = found[len(logged) + 1 :]
         seen, true = clicks["measures"][_MEASURE], labels["measures"][_MEASURE]
-        by_clicks, by_labels = _relative(seen, seen["old"]), _relative(true, true["second"])
+        by_clicks, by_labels = _relative(seen, seen["old"]), _relative(true, true["old"])
         self.found("verdict", f"clicks alone: {clicks['verdict']}. {clicks['reason']}")
         if clicks["settling"]:
             way, verb = clicks["settling"][0], "confirm" if clicks["decision"] == "better" else "settle"
             self.found("verdict", say_way(WayToSettle(**way), verb))
-        values = [one["measures"][_MEASURE]["mean"] / true["second"] - 1 for one in rest]
+        values = [one["measures"][_MEASURE]["mean"] / true["old"] - 1 for one in rest]
         told = listed(f"{_signed(value)} ({label(name)})" for name, value in zip(others, values, strict=True))
         self.found(
             "verdict",
