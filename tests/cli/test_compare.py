@@ -39,7 +39,7 @@ def test_a_verdict_is_printed_and_written(run: Run, scores: cr.RankingDataset, f
         "power law, eta 1 (without a known uncertainty)",
         "90% interval",
         "What the log can see",
-        "The unseen",
+        "Never-shown results",
         "would be better even if none of them were relevant",
         "η + 0.5",
         "passed: it must not gain anything there, and a loss is harmless",
@@ -172,7 +172,7 @@ def test_unseen_results_of_the_old_ranker_are_told(run: Run, scores: cr.RankingD
     ran = run("compare", "production", "good.txt", *LOG, "--quick")
     assert "All results in the top 5 of production were shown at some time; of the top 5 of good.txt, " in ran.out
     assert "nothing rests on a model" not in ran.out
-    assert "Whatever the unseen are worth, DCG@5 differs by" in ran.out
+    assert "Whatever they are worth, DCG@5 differs by" in ran.out
     assert "Check of the model" in ran.out
     ran = run("compare", "good.txt", "good.txt", *LOG, "--quick")
     assert "good.txt and good.txt show the same unseen results in the same places, so nothing rests" in ran.out
@@ -233,7 +233,7 @@ class TestEvaluate:
     def test_one_ranker_by_clicks(self, run: Run, scores: cr.RankingDataset) -> None:
         shown = run("evaluate", "good.txt", *LOG)
         assert shown.code == 0
-        for words in ("good.txt on train, by clicks alone", "whatever the unseen are", "the model says"):
+        for words in ("good.txt on train, by clicks alone", "whatever was never", "the model says"):
             assert words in shown.out
         found = run("evaluate", "production", *LOG, "--json").json
         clicks = cr.ClickTable.read("cells.parquet", scores)

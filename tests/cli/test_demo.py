@@ -131,7 +131,7 @@ def test_conclusions_follow_from_what_was_found(told: Told) -> None:
     seen, true = clicks["measures"]["DCG@10"], labels["measures"]["DCG@10"]
     assert facts["verdict"]["decision"] == clicks["decision"]
     assert facts["verdict"]["change"] == pytest.approx(seen["new"] / seen["old"] - 1)
-    assert facts["labels"]["change"] == pytest.approx(true["first"] / true["second"] - 1)
+    assert facts["labels"]["change"] == pytest.approx(true["new"] / true["old"] - 1)
     assert set(facts["labels"]["others"]) == set(facts["rankers"]) - {facts["chosen"]}
     for name, change in facts["labels"]["others"].items():
         (mean,) = (
@@ -139,7 +139,7 @@ def test_conclusions_follow_from_what_was_found(told: Told) -> None:
             for command, answer in told.answers.items()
             if command.startswith(f"evaluate demo/rankers/{name} ") and "-m" in command.split()
         )
-        assert change == pytest.approx(mean / true["second"] - 1)
+        assert change == pytest.approx(mean / true["old"] - 1)
     (exported,) = (answer for command, answer in told.answers.items() if command.startswith("export"))
     assert all(" ".join(note.split()) in printed for note in exported["notes"])
 

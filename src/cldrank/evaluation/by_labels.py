@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -37,7 +37,7 @@ Measures = str | Measure | Iterable[str | Measure]
 Value = TypeVar("Value")
 
 
-class Result(Mapping[str, Value], ABC):
+class MeasuredResult(Mapping[str, Value], ABC):
     """A result by the name of a measure, any spelling of which finds the entry; it is shown as its document."""
 
     @property
@@ -79,7 +79,7 @@ class Result(Mapping[str, Value], ABC):
 
 
 @dataclass(frozen=True, repr=False)
-class Evaluation(Result[float]):
+class Evaluation(MeasuredResult[float]):
     """The measures of one ranker on one dataset: a mapping from their text form to their mean over queries.
 
     per_query   one value per query for each measure; NaN where a query without a relevant document is skipped
@@ -128,7 +128,7 @@ class Evaluation(Result[float]):
 
 
 @dataclass(frozen=True, repr=False)
-class RankerComparison(Result[Comparison]):
+class RankerComparison(MeasuredResult[Comparison]):
     """Two rankers on one dataset, new minus old: a mapping from a measure's text form to the paired comparison.
 
     new, old       what they are called
@@ -196,10 +196,12 @@ def evaluate_by_labels(
 ) -> Evaluation:
     """Measure how well a model ranks the candidates of a dataset, against its labels; see `cldrank.evaluate`."""
     evaluation = _evaluation(model, dataset, parse_all(measures), empty)
-    for measure, values in evaluation.per_query.items():
-        if np.count_nonzero(~np.isnan(values)) > 1:
-            evaluation.intervals[measure] = bootstrap_interval(values, confidence, replicates, seed)
-    return evaluation
+    intervals = {
+        measure: bootstrap_interval(values, confidence, replicates, seed)
+        for measure, values in evaluation.per_query.items()
+        if np.count_nonzero(~np.isnan(values)) > 1
+    }
+    return replace(evaluation, intervals=intervals)
 
 
 def compare_by_labels(

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from cldrank.evaluation.by_labels import Result
+from cldrank.evaluation.by_labels import MeasuredResult
 from cldrank.evaluation.intervals import ClickEstimate, MeasuredPair
 from cldrank.measures import Interval
 
@@ -119,7 +119,7 @@ class WayToSettle:
 
 
 @dataclass(frozen=True, repr=False)
-class ClickComparison(Result[MeasuredPair]):
+class ClickComparison(MeasuredResult[MeasuredPair]):
     """Two rankers, judged by clicks alone: `comparison["DCG@5"]` is the measure of both, with their difference.
 
     new, old       what they are called
@@ -178,7 +178,7 @@ class ClickComparison(Result[MeasuredPair]):
 
 
 @dataclass(frozen=True, repr=False)
-class ClickEvaluation(Result[float]):
+class ClickEvaluation(MeasuredResult[float]):
     """One ranker, measured by clicks alone: `evaluation["DCG@5"]` is a number, `measures` has it with its interval."""
 
     data: str

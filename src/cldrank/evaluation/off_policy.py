@@ -76,6 +76,7 @@ class InversePropensity(OffPolicy):
 
     def relevance(self, log: LoggedClicks, model: Floats | None) -> Floats:
         """(rows,) of candidates never shown, 0."""
+        del model
         if isinstance(log.curve, AffineClicks):
             raise UsageError("IPS knows of no trust in positions; the estimators affine and doubly-robust do.")
         rho = log.curve.per_cell(log.clicks)
@@ -111,6 +112,7 @@ class Affine(OffPolicy):
 
     def relevance(self, log: LoggedClicks, model: Floats | None) -> Floats:
         """(rows,) of candidates never shown, 0."""
+        del model
         return self._divided(log, log.excess_clicks)
 
 
@@ -134,6 +136,7 @@ class DirectMethod(OffPolicy):
 
     def relevance(self, log: LoggedClicks, model: Floats | None) -> Floats:
         """(rows,) the prediction."""
+        del log
         return _given(model, self)
 
 

@@ -260,10 +260,9 @@ def _pages(pages: int | None) -> str:
 
 
 def _way_in_brief(way: WayToSettle) -> str:
-    margin = (
-        "" if way.pages_at_margin is None else f", {way.pages_at_margin:,} for the smallest difference that matters"
-    )
-    return f"{way.name} ({way.pages:,} pages{margin})"
+    if way.pages_at_margin is None:
+        return f"{way.name} ({way.pages:,} pages)"
+    return f"{way.name} ({way.pages:,} pages, or {way.pages_at_margin:,} for the smallest difference that matters)"
 
 
 # -- words ---------------------------------------------------------------------------------------------------------

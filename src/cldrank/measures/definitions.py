@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
-from array_api_compat import array_namespace
+import numpy as np
 
 from cldrank.errors import DataError, UsageError
 from cldrank.measures.measure import Measure, positive
-from cldrank.measures.ranking import Gain, Ranking
-from cldrank.segments import Array
+from cldrank.measures.ranking import Gain, Ranking, Values
 
 
 @dataclass(frozen=True, repr=False)
@@ -40,8 +38,8 @@ class DCG(_Gained):
 
     name = "DCG"
 
-    def _values(self, ranking: Ranking) -> Array:
-        return array_namespace(ranking.labels).asarray(ranking.top(self.cutoff).dcg(self.gain), copy=True)
+    def _values(self, ranking: Ranking) -> Values:
+        return ranking.top(self.cutoff).dcg(self.gain).copy()
 
 
 @dataclass(frozen=True, repr=False)
@@ -54,7 +52,7 @@ class NDCG(_Gained):
 
     name = "nDCG"
 
-    def _values(self, ranking: Ranking) -> Array:
+    def _values(self, ranking: Ranking) -> Values:
         best = ranking.ideal.top(self.cutoff).dcg(self.gain)
         return _ratio(ranking.top(self.cutoff).dcg(self.gain), best)
 
@@ -69,7 +67,7 @@ class _Thresholded(Measure):
         super().__post_init__()
         object.__setattr__(self, "rel", positive(self.rel, f"rel of {self.name}, the lowest relevant label,"))
 
-    def _answerable(self, ranking: Ranking) -> Array:
+    def _answerable(self, ranking: Ranking) -> Values:
         return ranking.best_labels >= self.rel
 
 
@@ -86,7 +84,7 @@ class AP(_Thresholded):
     name = "AP"
     aliases: ClassVar[tuple[str, ...]] = ("MAP",)
 
-    def _values(self, ranking: Ranking) -> Array:
+    def _values(self, ranking: Ranking) -> Values:
         top = ranking.top(self.cutoff)
         hits = top.relevant(self.rel)
         return _ratio(top.sums(hits * top.running_sums(hits) / top.ranks), ranking.n_relevant(self.rel))
@@ -103,7 +101,7 @@ class RR(_Thresholded):
     name = "RR"
     aliases: ClassVar[tuple[str, ...]] = ("MRR",)
 
-    def _values(self, ranking: Ranking) -> Array:
+    def _values(self, ranking: Ranking) -> Values:
         top = ranking.top(self.cutoff)
         return top.maxima(top.relevant(self.rel) / top.ranks)
 
@@ -120,7 +118,7 @@ class P(_Thresholded):
     aliases: ClassVar[tuple[str, ...]] = ("Precision", "Prec")
     takes_cutoff: ClassVar[Literal["always", "optionally", "never"]] = "always"
 
-    def _values(self, ranking: Ranking) -> Array:
+    def _values(self, ranking: Ranking) -> Values:
         return ranking.top(self.cutoff).n_relevant(self.rel) / (self.cutoff or 1)
 
 
@@ -144,16 +142,15 @@ class ERR(Measure):
         if self.max is not None:
             object.__setattr__(self, "max", positive(self.max, "max of ERR, the highest grade,"))
 
-    def _values(self, ranking: Ranking) -> Array:
+    def _values(self, ranking: Ranking) -> Values:
         highest = ranking.highest if self.max is None else self.max
         if ranking.highest > highest:
             raise DataError(f"a label is {ranking.highest:g}, above the highest grade of {self}; raise its max.")
         Ranking.check_exponent(highest)
         top = ranking.top(self.cutoff)
-        xp: Any = array_namespace(top.labels)
-        satisfied = top.gains("exponential") * math.exp2(-highest)
-        patience = xp.log1p(-satisfied)
-        before = xp.exp(top.running_sums(patience) - patience)
+        satisfied = top.gains("exponential") * np.exp2(-highest)
+        patience = np.log1p(-satisfied)
+        before = np.exp(top.running_sums(patience) - patience)
         return top.sums(satisfied * before / top.ranks)
 
 
@@ -171,11 +168,10 @@ class ARP(Measure):
     takes_cutoff: ClassVar[Literal["always", "optionally", "never"]] = "never"
     higher_is_better: ClassVar[bool] = False
 
-    def _values(self, ranking: Ranking) -> Array:
+    def _values(self, ranking: Ranking) -> Values:
         return _ratio(ranking.sums(ranking.labels * ranking.ranks), ranking.sums(ranking.labels))
 
 
-def _ratio(part: Array, whole: Array) -> Array:
+def _ratio(part: Values, whole: Values) -> Values:
     """The part divided by the whole, and 0 for a whole of 0 (whose part is 0 too)."""
-    xp = array_namespace(part)
-    return part / xp.where(whole > 0, whole, xp.ones_like(whole))
+    return part / np.where(whole > 0, whole, 1.0)

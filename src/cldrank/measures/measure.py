@@ -9,10 +9,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Literal, get_args
 
+import numpy as np
+
 from cldrank.arguments import check_choice, check_whole
 from cldrank.errors import UsageError
-from cldrank.measures.ranking import Ranking
-from cldrank.segments import Array
+from cldrank.measures.ranking import Ranking, Values
 
 Empty = Literal["zero", "skip"]
 
@@ -77,9 +78,9 @@ class Measure(ABC):
 
     @classmethod
     def _kind(cls, name: str) -> type[Measure]:
-        found = cls.known.get(name.lower())
-        if found is not None:
-            return found
+        kind = cls.known.get(name.lower())
+        if kind is not None:
+            return kind
         names = list(dict.fromkeys(kind.name for kind in cls.known.values()))
         near = difflib.get_close_matches(name.lower(), cls.known, n=1)
         guess = f" Did you mean {cls.known[near[0]].name}?" if near else ""
@@ -125,11 +126,11 @@ class Measure(ABC):
 
     # -- values --------------------------------------------------------------------------------------------------
 
-    def __call__(self, scores: Array, labels: Array, offsets: Array, *, empty: Empty = "zero") -> Array:
+    def __call__(self, scores: Any, labels: Any, offsets: Any, *, empty: Empty = "zero") -> Values:
         """One value per query, as `cldrank.measures.compute` would give it."""
         return self.per_query(Ranking.of(scores, labels, offsets), empty)
 
-    def per_query(self, ranking: Ranking, empty: Empty = "zero") -> Array:
+    def per_query(self, ranking: Ranking, empty: Empty = "zero") -> Values:
         """One value per query; for a query without a relevant document 0, or NaN when these are to be skipped.
 
         If lower is better, 0 would be the best value, so such a query is always NaN.
@@ -140,12 +141,12 @@ class Measure(ABC):
         values[~self._answerable(ranking)] = fallback
         return values
 
-    def _answerable(self, ranking: Ranking) -> Array:
+    def _answerable(self, ranking: Ranking) -> Values:
         """Which queries have a relevant document."""
         return ranking.best_labels > 0
 
     @abstractmethod
-    def _values(self, ranking: Ranking) -> Array:
+    def _values(self, ranking: Ranking) -> Values:
         """A fresh array of one value per query; any number where the query has no relevant document."""
 
 
@@ -171,10 +172,45 @@ def parse_all(measures: str | Measure | Iterable[str | Measure]) -> list[Measure
     except TypeError:
         raise UsageError(f"{measures!r} is not a measure; write {_EXAMPLE}.") from None
     texts = [part for item in named for part in (_BETWEEN.split(item) if isinstance(item, str) else [item])]
-    found = list(dict.fromkeys(Measure.parse(text) for text in texts if text != ""))
-    if not found:
+    parsed = list(dict.fromkeys(Measure.parse(text) for text in texts if text != ""))
+    if not parsed:
         raise UsageError(f"no measure is named; write {_EXAMPLE}.")
-    return found
+    return parsed
+
+
+def compute(
+    measures: str | Measure | Iterable[str | Measure],
+    scores: Any,
+    labels: Any,
+    offsets: Any,
+    *,
+    empty: Empty = "zero",
+) -> dict[Measure, Values]:
+    """One value per query for each measure, from one sort.
+
+    scores     (rows,) larger is better; ties are broken in a fixed order that does not depend on the labels
+    labels     (rows,) grades; negative ones count as 0
+    offsets    (queries + 1,) rows offsets[i] … offsets[i+1]-1 belong to query i
+    empty      a query without a relevant document counts 0 ("zero") or gives NaN ("skip"); `mean` leaves NaN out.
+               ARP, of which 0 would be the best value, always gives NaN.
+
+    >>> compute(["nDCG@1", "RR"], [3, 2, 1, 1, 2], [0, 1, 2, 0, 1], [0, 3, 5])
+    {nDCG@1: array([0., 1.]), RR: array([0.5, 1. ])}
+    """
+    wanted = parse_all(measures)
+    ranking = Ranking.of(scores, labels, offsets)
+    return {measure: measure.per_query(ranking, empty) for measure in wanted}
+
+
+def mean(values: Any) -> float:
+    """The mean over the queries that have a value, NaN if none has.
+
+    >>> mean([0.5, float("nan"), 1.0])
+    0.75
+    """
+    values = np.asarray(values, dtype=np.float64)
+    known = values[~np.isnan(values)]
+    return float(known.mean()) if len(known) else float("nan")
 
 
 def positive(value: Any, what: str) -> float:

@@ -83,7 +83,8 @@ class Safe:
     margin       how much worse than production the ranker may be, as a share of production's DCG
     confidence   that no unsafe ranker is kept, whatever the number of shares
     hold_out     the share of queries that judge
-    production   the feature that is production's score, if there is one; then share 0 is production itself
+    production   the feature that is production's score, if there is one; then share 0 is production itself, or where
+                 other features are missing, which only trees can score, what they learn of that feature
 
     A fit leaves `ranker_`, `safety_` (what was chosen, and why), and `trials_` (all shares). The ranker remembers the
     queries that judged among those it was trained on, since their clicks chose it.
@@ -121,7 +122,7 @@ class Safe:
         judge = ClickJudge.of(dataset[held], clicks[held], propensities, confidence=usual)
         part, part_clicks = dataset[~held], clicks[~held]
         self.method.fit(part, *needed(self.method.required, part_clicks, propensities))
-        blends = self._blends(part, part_clicks)
+        blends = self._blends(part, part_clicks, dataset.has_missing)
         measure = ClickMeasure("DCG", clicks.depth)
         trials, value = judge_blends(judge, measure, blends, strict)
         overlap = self._overlap(judge, blends[0.0])
@@ -207,14 +208,14 @@ class Safe:
                 )
         return held
 
-    def _blends(self, part: RankingDataset, clicks: ClickTable) -> dict[float, Ranker]:
+    def _blends(self, part: RankingDataset, clicks: ClickTable, has_missing: bool) -> dict[float, Ranker]:
         """The rankers to judge, by the share of the learned one."""
         learned = self.method.ranker_
         check_blendable(learned)  # a torch module of the user's may be one of its own kind
         if self.production is None:
-            alone = imitation = imitate(learned, self.method, part, clicks)
+            alone = imitation = imitate(learned, self.method, part, clicks, has_missing)
         else:
-            alone, imitation = feature_alone(self.production, learned, part)
+            alone, imitation = feature_alone(self.production, learned, self.method, part, has_missing)
         units = [1 / (within_spread(ranker.predict(part), part) or 1.0) for ranker in (imitation, learned)]
         blends = {share: blended((imitation, learned), ((1 - share) * units[0], share * units[1])) for share in _SHARES}
         return {**blends, 0.0: alone}

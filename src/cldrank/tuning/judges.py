@@ -104,7 +104,11 @@ def held_out_score(
     clicks: ClickTable | None = None,
     propensities: Propensities | AffineClicks | None = None,
 ) -> float:
-    """How well a model ranks data that it has not seen: by clicks, as `HeldOutClicks` judges, or else by labels."""
+    """How well a model ranks queries that it has not seen, from 0 to 1: by clicks, as `tune` judges, or by labels.
+
+    By clicks it is the share of the preferences in them, corrected by the propensities, that its scores agree with; by
+    labels nDCG@10. Queries that it was fitted to flatter it.
+    """
     if (clicks is None) != (propensities is None):
         raise UsageError("to score by clicks, give clicks and propensities; by labels, neither.")
     if clicks is None:
