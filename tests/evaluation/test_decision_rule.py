@@ -44,6 +44,23 @@ def test_what_an_interval_says(low: float, high: float, expected: str) -> None:
     assert decide(interval((low + high) / 2, low, high), margin=0.01) == expected
 
 
+@pytest.mark.parametrize(
+    ("low", "high", "words"),
+    [
+        (0.0002, 0.0004, "no difference larger than 0.05"),
+        (0.0002, 0.07, "better, but perhaps by less than 0.05"),
+        (0.05, 0.07, "better, but perhaps by less than 0.05"),
+        (0.0501, 0.07, "better"),
+        (-0.07, -0.01, "worse, but perhaps by less than 0.05"),
+        (-0.07, -0.0501, "worse"),
+    ],
+)
+@pytest.mark.parametrize("higher", [True, False])
+def test_a_difference_that_may_not_matter_is_called_so(low: float, high: float, words: str, higher: bool) -> None:
+    given = pair(((low + high) / 2, low, high), higher_is_better=higher)
+    assert judge_pair(given, 0.05, NONE_UNSEEN, (), None, True).words == words
+
+
 def test_without_a_margin_only_no_difference_at_all_is_none() -> None:
     assert decide(interval(0, 0, 0), margin=0) == "no difference"
     assert decide(interval(0, -1e-12, 1e-12), margin=0) == "cannot tell"

@@ -105,6 +105,20 @@ def test_below_the_margin_tests_are_planned_for_the_margin() -> None:
     assert 4 * pages_of(planned["interleaving test"]) < pages_of(planned["A/B test"])
 
 
+def test_a_test_is_sized_for_the_estimate_and_for_the_smallest_difference_that_matters() -> None:
+    world = KnownWorld.draw(queries=500, candidates=3, seed=4)
+    clicks = world.estimator()
+    new, old = orders_of(world, clicks.log, noise=0.2)
+    pair = a_pair(clicks, new, old)
+    plain, planned = (settled(clicks, new, old, pair, margin=times * pair.gain.estimate) for times in (0.0, 0.1))
+    for name in ("A/B test", "interleaving test"):
+        assert planned[name].pages == plain[name].pages
+        assert plain[name].pages_at_margin is None
+        assert (planned[name].pages_at_margin or 0) > 20 * pages_of(planned[name])
+        assert "if the difference is as estimated, of about" in say_way(planned[name])
+        assert say_way(planned[name]).endswith("if it is the smallest that matters.")
+
+
 def test_the_margin_in_credit_is_about_that_of_rankers_that_differ_by_it() -> None:
     world = KnownWorld.draw(queries=500, candidates=3, seed=4)
     clicks = world.estimator()

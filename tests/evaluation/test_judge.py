@@ -351,6 +351,28 @@ def test_production_is_the_order_of_a_log(data: cr.RankingDataset) -> None:
         cr.evaluate("production", data)
 
 
+@pytest.mark.parametrize("option", [{"margin": 0.0}, {"estimator": "ips"}, {"quick": True}, {"allow_trained": True}])
+def test_labels_have_no_use_for_options_of_clicks(data: cr.RankingDataset, option: dict[str, Any]) -> None:
+    (name,) = option
+    with pytest.raises(UsageError, match=f"`{name}` is for judging by clicks"):
+        cr.compare(np.arange(4), np.arange(4), data, **option)
+
+
+def test_clicks_have_no_use_for_options_of_labels(world: SimulatedClicks) -> None:
+    with pytest.raises(UsageError, match="`permutations` is for judging by labels"):
+        quick(world, world.good, permutations=99)
+    with pytest.raises(UsageError, match="`replicates` is for judging by labels"):
+        cr.evaluate(  # type: ignore[call-overload]
+            world.good, world.data, clicks=world.clicks, propensities=world.rho, replicates=9
+        )
+
+
+@pytest.mark.parametrize("function", [cr.compare, cr.evaluate])
+def test_a_misspelt_option_is_named_with_the_function_that_was_called(function: Any) -> None:
+    with pytest.raises(TypeError, match=rf"{function.__name__}\(\) got an unexpected keyword argument 'confidense'"):
+        function(np.arange(4), np.arange(4), confidense=0.8)
+
+
 def test_clicks_and_propensities_go_together(data: cr.RankingDataset) -> None:
     with pytest.raises(UsageError, match="clicks are missing"):
         cr.evaluate("production", data, propensities=cr.Propensities.power(1, 2))  # type: ignore[call-overload]

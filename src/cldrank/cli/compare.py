@@ -88,7 +88,8 @@ def compare(
     With `--clicks LOG --propensity FILE`, no labels are needed: is the new ranker better than the old one, or than
     `production`, the order of the log? The answer is *better*, *worse*, *no difference larger than the margin* or
     *cannot tell*, with how much the log can see, what the results that nobody ever saw may be worth, whether it holds
-    under other assumptions, and what would settle it. Exits with code 0 if the new one is better, 3 if it is worse, 4
+    under other assumptions, and what would settle it. *Better* and *worse* say so if the difference may be less than
+    the margin. Exits with code 0 if the new one is better, 3 if it is worse, 4
     if there is no difference, 5 if it cannot tell, after everything is written. By labels it exits with 0.
 
     Example: `cldrank compare new/ production --features later.parquet --clicks log/ --propensity rho.json --html
