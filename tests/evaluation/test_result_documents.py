@@ -11,10 +11,9 @@ import pytest
 from browser import Checked, cut_on_a_phone, look, seen_in
 
 import cldrank as cr
-from cldrank.documents import Notice
 from cldrank.evaluation import ClickComparison
 from cldrank.evaluation.click_results import WayToSettle
-from cldrank.evaluation.result_documents import caveats_of
+from cldrank.evaluation.result_documents import doubts_of
 
 EVIL = "<script>alert('x')</script>&\"'"
 
@@ -49,7 +48,7 @@ class TestPage:
         assert checked.addresses == []
         assert "url(" not in page
         assert "@import" not in page
-        assert checked.seen.count("svg") == 4  # gains, errors, the unseen, other assumptions
+        assert checked.seen.count("svg") == 3  # gains, never-shown results, other assumptions
         titles = (
             "What the log can see",
             "Estimates",
@@ -115,7 +114,7 @@ class TestPage:
             result, never_shown=never_shown, support=seen, measures=measures, checks=(), permutation_check=None
         )
         page = sure.to_html()
-        assert Checked(page).seen.count("svg") == 2
+        assert Checked(page).seen.count("svg") == 1
         assert "nothing rests on a model" in page
         assert "The model of never-shown results" not in page
         assert ("Other assumptions" in page) == bool(result.notes)  # nothing else was tried
@@ -133,31 +132,16 @@ class TestPage:
         assert float(chart.split('data-value="')[1].split('"')[0]) <= 104
 
 
-def topics(result: ClickComparison) -> dict[str, Notice]:
-    return {one.title: one for one in caveats_of(result)}
+def doubts(result: ClickComparison) -> dict[str, str]:
+    return {doubt.title: doubt.text[0] for doubt in doubts_of(result)}
 
 
-def test_what_was_never_shown_of_the_old_ranker_is_told(result: ClickComparison) -> None:
-    judged = replace(result.verdict, decision="cannot tell", depends_on_never_shown=False)
-    swapped = replace(result, verdict=judged, support=replace(result.support, shown=1.0, shown_old=0.75))
-    assert (found := topics(swapped)["Never-shown results"]).label == "open"
-    assert found.text == [f"0.0% of the top 5 of {EVIL} was never shown, and 25.0% of that of production."]
-    seen = replace(swapped, support=replace(result.support, shown=1.0, shown_old=1.0))
-    assert topics(seen)["Never-shown results"].label == "all seen"
+class TestDoubts:
+    def test_what_is_assumed_is_said(self, result: ClickComparison) -> None:
+        assert "assumed" in doubts(result)["Propensities"]
+        assert "Permutation check" not in doubts(result)
 
-
-class TestCaveats:
-    def test_what_is_assumed_is_said_and_comes_first(self, result: ClickComparison) -> None:
-        found = topics(result)
-        assert found["Propensities"].severity == "warning"
-        assert "assumed" in found["Propensities"].text[0]
-        assert found["Permutation check"].severity == "ok"
-        assert [one.severity for one in found.values()] == sorted(
-            (one.severity for one in found.values()), key=["warning", "ok", "note"].index
-        )
-        assert "left out" not in found["The same users and queries"].text[0]
-
-    def test_the_placebo_is_told_once(self, result: ClickComparison) -> None:
+    def test_the_permutation_check_is_told_once(self, result: ClickComparison) -> None:
         assert result.to_html().count("clicks permuted within positions 20 times") == 1
 
     def test_what_this_comparison_found(self, result: ClickComparison) -> None:
@@ -165,34 +149,30 @@ class TestCaveats:
         assert permuted is not None
         assert never_shown.hidden_observed is not None
         off = replace(never_shown, hidden_predicted=never_shown.hidden_observed.high + 0.1)
-        doubtful = topics(
+        doubtful = doubts(
             replace(
                 result,
-                curve_is_estimated=True,
                 permutation_check=replace(permuted, passed=False),
                 never_shown=off,
-                support=replace(result.support, shown=0.5, queries=12),
+                support=replace(result.support, shown=0.5, shown_old=0.75, queries=12),
                 verdict=replace(result.verdict, depends_on_never_shown=True, margin=0.0),
-                left_out=3,
                 synthetic=True,
             )
         )
-        assert doubtful["Propensities"].severity == "ok"
-        for topic in (
-            "Permutation check",
-            "Never-shown results",
-            "The model of never-shown results",
-            "Enough to go by",
-            "Synthetic data",
-        ):
-            assert doubtful[topic].severity == "warning"
-        assert "50.0% of the top 5" in doubtful["Never-shown results"].text[0]
-        assert "3 queries left out" in doubtful["The same users and queries"].text[0]
+        topics = ("Permutation check", "Never-shown results", "The model of never-shown results", "Enough to go by")
+        assert {*topics, "Synthetic data", "Propensities"} == set(doubtful)
+        share = f"50.0% of the top 5 of {EVIL} was never shown, and 25.0% of that of production;"
+        assert doubtful["Never-shown results"].startswith(share)
+        unchecked = doubts(replace(result, never_shown=replace(never_shown, hidden_predicted=None)))
+        assert "could not be checked" in unchecked["The model of never-shown results"]
 
-    def test_all_was_shown(self, result: ClickComparison) -> None:
+    def test_nothing_is_doubtful(self, result: ClickComparison) -> None:
         verdict = replace(result.verdict, depends_on_never_shown=False)
-        seen = replace(result, support=replace(result.support, shown=1.0), verdict=verdict)
-        assert topics(seen)["Never-shown results"].severity == "ok"
+        known = replace(
+            result.first, difference=replace(result.first.difference, highest=result.first.difference.lowest)
+        )
+        sure = replace(result, curve_is_estimated=True, verdict=verdict, measures={"DCG@5": known})
+        assert doubts(sure) == {}
 
 
 @pytest.fixture(scope="module")
@@ -218,7 +198,7 @@ class TestInABrowser:
     @pytest.mark.parametrize("width", [1200, 500])
     def test_nothing_runs_over_an_edge(self, written: Path, width: int) -> None:
         seen = seen_in(look(written, "--dump-dom", f"--window-size={width},2400"))
-        assert seen == {"wide": [], "cut": [], "svg": 4}
+        assert seen == {"wide": [], "cut": [], "svg": 3}
 
     def test_nothing_is_cut_on_a_phone(self, written: Path, tmp_path: Path) -> None:
         assert cut_on_a_phone(written.read_text(encoding="utf-8"), tmp_path) == {}

@@ -187,15 +187,14 @@ class RankerComparison(MeasuredResult[Comparison]):
 def evaluate_by_labels(
     model: Any,
     dataset: RankingDataset,
-    measures: Measures,
-    *,
-    empty: Empty,
+    measures: Any,
+    empty: Empty | None,
     confidence: float,
     replicates: int,
     seed: int,
 ) -> Evaluation:
     """Measure how well a model ranks the candidates of a dataset, against its labels; see `cldrank.evaluate`."""
-    evaluation = _evaluation(model, dataset, parse_all(measures), empty)
+    evaluation = _evaluation(model, dataset, _wanted(measures), empty or "zero")
     intervals = {
         measure: bootstrap_interval(values, confidence, replicates, seed)
         for measure, values in evaluation.per_query.items()
@@ -205,32 +204,26 @@ def evaluate_by_labels(
 
 
 def compare_by_labels(
-    new: Any,
-    old: Any,
-    dataset: RankingDataset,
-    measures: Measures,
-    *,
+    models: tuple[Any, Any],
     names: tuple[str, str],
-    empty: Empty,
+    dataset: RankingDataset,
+    measures: Any,
+    empty: Empty | None,
     confidence: float,
     permutations: int,
     seed: int,
 ) -> RankerComparison:
     """Compare two models query by query; see `cldrank.compare`."""
-    wanted = parse_all(measures)
-    first, second = (_evaluation(model, dataset, wanted, empty) for model in (new, old))
-    differences = {
-        measure: paired_comparison(
-            first.per_query[measure],
-            second.per_query[measure],
-            confidence,
-            permutations,
-            seed,
-            higher_is_better=measure.higher_is_better,
-        )
-        for measure in wanted
-    }
-    return RankerComparison(dataset.name, dataset.synthetic, *names, (first, second), differences)
+    wanted, differences = _wanted(measures), {}
+    new, old = (_evaluation(model, dataset, wanted, empty or "zero") for model in models)
+    for measure in wanted:
+        both, higher = (new.per_query[measure], old.per_query[measure]), measure.higher_is_better
+        differences[measure] = paired_comparison(*both, confidence, permutations, seed, higher_is_better=higher)
+    return RankerComparison(dataset.name, dataset.synthetic, *names, (new, old), differences)
+
+
+def _wanted(measures: Any) -> list[Measure]:
+    return parse_all(DEFAULT_MEASURES if measures is None else measures)
 
 
 def data_label(name: str, synthetic: bool) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -267,31 +267,24 @@ class ClickEstimator:
     def _per_ideal(self, measure: ClickMeasure, order: RankOrder, weights: Floats) -> Floats:
         """(queries,) what the DCG of an order is multiplied by: one over the expected ideal, corrected for that."""
         cutoff = measure.cutoff or self.log.longest
-        if cutoff not in self._ideals:
-            predicted = None if self.model is None else self.model.predicted
-            self._ideals[cutoff] = IdealOrder(self.log, predicted, cutoff, self.seed)
-        ideal = self._ideals[cutoff]
-        if (cutoff, order) not in self._corrections:
-            self._corrections[cutoff, order] = ideal.correction(weights)
-        factor: Floats = self._corrections[cutoff, order] / ideal.expected
+        predicted = None if self.model is None else self.model.predicted
+        ideal: IdealOrder = self._once(cutoff, lambda: IdealOrder(self.log, predicted, cutoff, self.seed))
+        factor: Floats = self._once((cutoff, order), lambda: ideal.correction(weights)) / ideal.expected
         return factor
 
     def _among_seen(self, order: RankOrder) -> RankOrder:
         """The order of what was shown, which is the same under every curve."""
-        if order not in self._seen_orders:
-            self._seen_orders[order] = order.among_seen(self.log)
-        return self._seen_orders[order]
+        seen: RankOrder = self._once(order, lambda: order.among_seen(self.log))
+        return seen
+
+    def _once(self, key: Hashable, make: Callable[[], Any]) -> Any:
+        """What was made before under a key, or is made now."""
+        if key not in self._made:
+            self._made[key] = make()
+        return self._made[key]
 
     @cached_property
-    def _seen_orders(self) -> dict[RankOrder, RankOrder]:
-        return {}
-
-    @cached_property
-    def _ideals(self) -> dict[int, IdealOrder]:
-        return {}
-
-    @cached_property
-    def _corrections(self) -> dict[tuple[int, RankOrder], float]:
+    def _made(self) -> dict[Hashable, Any]:
         return {}
 
     # -- the model -----------------------------------------------------------------------------------------------

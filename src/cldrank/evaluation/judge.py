@@ -15,13 +15,7 @@ from cldrank.arguments import check_number, check_whole
 from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import CldrankError, CldrankWarning, DataError, UsageError, warn
-from cldrank.evaluation.by_labels import (
-    DEFAULT_MEASURES,
-    Evaluation,
-    RankerComparison,
-    compare_by_labels,
-    evaluate_by_labels,
-)
+from cldrank.evaluation.by_labels import Evaluation, RankerComparison, compare_by_labels, evaluate_by_labels
 from cldrank.evaluation.click_measures import ClickMeasure, default_measures, parse_click_measures
 from cldrank.evaluation.click_results import ClickComparison, ClickEvaluation, SensitivityCheck
 from cldrank.evaluation.decision_rule import judge_pair
@@ -111,18 +105,11 @@ def evaluate(
     evidence = _evidence(clicks, propensities, model)
     if evidence is None:
         _refuse("labels", estimator=estimator, allow_trained=allow_trained, name=name)
-        return evaluate_by_labels(
-            model,
-            dataset,
-            DEFAULT_MEASURES if measures is None else measures,
-            empty=empty or "zero",
-            confidence=confidence,
-            replicates=2000 if replicates is None else replicates,
-            seed=seed,
-        )
+        draws = 2000 if replicates is None else replicates
+        return evaluate_by_labels(model, dataset, measures, empty, confidence, draws, seed)
     _refuse("clicks", empty=empty, replicates=replicates)
-    judge, notes = _judge((model,), dataset, evidence, allow_trained, estimator, confidence, seed)
-    return replace(judge.evaluate(model, measures, name=name or "the ranker"), notes=notes)
+    asked: Any = {"estimator": estimator, "confidence": confidence, "seed": seed, "allow_trained": allow_trained}
+    return ClickJudge.of(dataset, *evidence, models=[model], **asked).evaluate(model, measures, name=name)
 
 
 @overload
@@ -211,32 +198,15 @@ def compare(
     if evidence is None:
         by_clicks = {"margin": margin, "trust_propensity": trust_propensity, "quick": quick}
         _refuse("labels", estimator=estimator, allow_trained=allow_trained, progress=progress, **by_clicks)
-        return compare_by_labels(
-            new,
-            old,
-            dataset,
-            DEFAULT_MEASURES if measures is None else measures,
-            names=names,
-            empty=empty or "zero",
-            confidence=confidence,
-            permutations=10_000 if permutations is None else permutations,
-            seed=seed,
-        )
+        draws = 10_000 if permutations is None else permutations
+        return compare_by_labels((new, old), names, dataset, measures, empty, confidence, draws, seed)
     _refuse("clicks", empty=empty, permutations=permutations)
     if trust_propensity:
         evidence = evidence[0], evidence[1].trusted()
-    judge, notes = _judge((new, old), dataset, evidence, allow_trained, estimator, confidence, seed)
-    comparison = judge.compare(
-        new,
-        old,
-        measures,
-        margin=margin,
-        names=names,
-        trust_propensity=trust_propensity,
-        quick=quick,
-        progress=progress,
-    )
-    return replace(comparison, notes=(*notes, *comparison.notes))
+    asked: Any = {"estimator": estimator, "confidence": confidence, "seed": seed, "allow_trained": allow_trained}
+    judge, trust = ClickJudge.of(dataset, *evidence, models=[new, old], **asked), trust_propensity
+    judging: Any = {"margin": margin, "names": names, "trust_propensity": trust, "quick": quick, "progress": progress}
+    return judge.compare(new, old, measures, **judging)
 
 
 def _scores_in(model: Any, dataset: RankingDataset) -> Any:
@@ -269,40 +239,6 @@ def _refuse(judged_by: str, **others: Any) -> None:
             raise UsageError(f"`{name}` is for judging by {other}, and rankers are judged by {judged_by} here.")
 
 
-def _judge(
-    models: tuple[Any, ...],
-    dataset: RankingDataset,
-    evidence: tuple[ClickTable, Curve],
-    allow_trained: bool,
-    estimator: str | OffPolicy | None,
-    confidence: float,
-    seed: int,
-) -> tuple[ClickJudge, tuple[str, ...]]:
-    """The judge, and what a reader of its results must know."""
-    if not isinstance(dataset, RankingDataset):
-        raise UsageError("rankers are judged on a RankingDataset; load one with load(path).")
-    trained = np.zeros(dataset.n_queries, dtype=bool)
-    for model in models:
-        ranker = getattr(model, "ranker_", model)
-        saw = ranker.saw(dataset.query_ids) if hasattr(ranker, "saw") else None
-        if saw is not None:
-            trained |= saw
-    notes: tuple[str, ...] = ()
-    judge = ClickJudge.of(
-        dataset,
-        *evidence,
-        estimator=DEFAULT_ESTIMATOR if estimator is None else estimator,
-        confidence=confidence,
-        seed=seed,
-        trained=None if allow_trained else trained,
-    )
-    if allow_trained and (again := int((trained & (evidence[0].query_impressions > 0)).sum())):
-        text = f"{count(again, 'query', 'queries')} of the log {'was' if again == 1 else 'were'} trained on"
-        notes = (f"{text}, so the result flatters the ranker.",)
-        warn(CldrankWarning(notes[0]))
-    return judge, notes
-
-
 # -- by clicks -----------------------------------------------------------------------------------------------------
 
 
@@ -314,12 +250,14 @@ class ClickJudge:
     rows            (rows,) of the dataset, those of the queries that are judged by
     n_rows          of the whole dataset
     left_out        queries left out, since a ranker was trained on them
+    notes           what a reader of results must know
     """
 
     clicks: ClickEstimator
     rows: IntArray
     n_rows: int
     left_out: int = 0
+    notes: tuple[str, ...] = ()
 
     @classmethod
     def of(
@@ -328,29 +266,33 @@ class ClickJudge:
         clicks: ClickTable,
         propensities: Curve,
         *,
-        estimator: str | OffPolicy = DEFAULT_ESTIMATOR,
+        estimator: str | OffPolicy | None = None,
         confidence: float = 0.9,
         seed: int = 0,
-        trained: NDArray[np.bool_] | None = None,
+        models: Sequence[Any] = (),
+        allow_trained: bool = False,
     ) -> ClickJudge:
-        """Check what is given.
-
-        trained   (queries,) those that a ranker was trained on, and that are left out
-        """
+        """Check what is given; queries that one of the models was trained on are left out, unless they are allowed."""
+        if not isinstance(dataset, RankingDataset):
+            raise UsageError("rankers are judged on a RankingDataset; load one with load(path).")
         check_number("confidence", confidence, above=0, below=1)
         check_whole("seed", seed, least=0)
-        chosen = off_policy(estimator)
+        chosen = off_policy(DEFAULT_ESTIMATOR if estimator is None else estimator)
         check_clicks(clicks, dataset, _USER)
         check: Any = check_affine if isinstance(propensities, AffineClicks) else check_propensities
         curve = check(propensities, clicks, _USER, None)
         searched = clicks.query_impressions > 0
-        kept = np.flatnonzero(searched if trained is None else searched & ~trained)
-        left_out = int(searched.sum()) - len(kept)
+        again = searched & _trained(models, dataset)
+        kept = np.flatnonzero(searched if allow_trained else searched & ~again)
+        left_out, notes = int(searched.sum()) - len(kept), ()
         log = LoggedClicks(dataset[kept], clicks[kept], curve)
         _check_log(log, left_out)
+        if allow_trained and again.any():
+            queries = count(int(again.sum()), "query of the log was", "queries of the log were")
+            notes = (f"{queries} trained on, so the result flatters the ranker.",)
+            warn(CldrankWarning(notes[0]))
         rows = segments.rows_of_segments(dataset.offsets, kept)
-        estimates = ClickEstimator(log, chosen, None, float(confidence), seed)
-        return cls(estimates, rows, dataset.n_rows, left_out)
+        return cls(ClickEstimator(log, chosen, None, float(confidence), seed), rows, dataset.n_rows, left_out, notes)
 
     def learned(self, *orders: RankOrder) -> tuple[ClickEstimator, str]:
         """What estimates measures of some orders, with a model of relevance; or, without one, the reason why not."""
@@ -395,20 +337,15 @@ class ClickJudge:
         least = _MARGIN * abs(pair.old.interval.estimate) if margin is None else check_number("margin", margin, least=0)
         if progress is not None:
             progress("trying other assumptions")
-        estimated = clicks.log.curve.uncertain
-        curve_is_sure = estimated or trust_propensity
+        curve_is_sure = clicks.log.curve.uncertain or trust_propensity
         checks, notes = _checks(Sensitivity(clicks, first, ours, theirs, least), quick, curve_is_sure)
         permuted = check_permuted(clicks, first, ours if pair.gain.estimate > 0 else theirs)
         never_shown = look_at_never_shown(clicks, first, ours, theirs, reason)
         verdict = judge_pair(pair, least, never_shown, checks, permuted, curve_is_sure)
         return ClickComparison(
-            data=clicks.log.data.name,
-            synthetic=clicks.log.data.synthetic,
+            **self._facts(clicks),
             new=ours.name,
             old=theirs.name,
-            estimator=clicks.estimator.label,
-            curve=clicks.log.curve.origin,
-            curve_is_estimated=estimated,
             measures=pairs,
             support=look_at_support(clicks, first, ours, theirs),
             never_shown=never_shown,
@@ -416,31 +353,48 @@ class ClickJudge:
             permutation_check=permuted,
             verdict=verdict,
             settling=ways_to_settle(clicks, first, ours, theirs, pair, never_shown, verdict),
-            left_out=self.left_out,
-            notes=tuple(notes),
+            notes=(*self.notes, *notes),
         )
 
-    def evaluate(self, model: Any, measures: Any = None, *, name: str = "the ranker") -> ClickEvaluation:
+    def evaluate(self, model: Any, measures: Any = None, *, name: str | None = None) -> ClickEvaluation:
         """Measure one ranker; see `cldrank.evaluate`."""
-        wanted, order = self.measures(measures), self.order(model, name)
+        wanted, order = self.measures(measures), self.order(model, name or "the ranker")
         clicks, reason = self.learned(order)
         return ClickEvaluation(
-            data=clicks.log.data.name,
-            synthetic=clicks.log.data.synthetic,
+            **self._facts(clicks),
             ranker=order.name,
-            estimator=clicks.estimator.label,
-            curve=clicks.log.curve.origin,
-            curve_is_estimated=clicks.log.curve.uncertain,
             measures={str(measure): clicks.estimate(measure, order) for measure in wanted},
             support=look_at_support(clicks, wanted[0], order, None),
             never_shown=look_at_never_shown(clicks, wanted[0], order, None, reason),
-            left_out=self.left_out,
+            notes=self.notes,
         )
+
+    def _facts(self, clicks: ClickEstimator) -> dict[str, Any]:
+        """What all results say of the log, and of how it judges."""
+        return {
+            "data": clicks.log.data.name,
+            "synthetic": clicks.log.data.synthetic,
+            "estimator": clicks.estimator.label,
+            "curve": clicks.log.curve.origin,
+            "curve_is_estimated": clicks.log.curve.uncertain,
+            "left_out": self.left_out,
+        }
 
 
 def _pair(clicks: ClickEstimator, measure: ClickMeasure, new: RankOrder, old: RankOrder) -> MeasuredPair:
     both = (clicks.estimate(measure, new), clicks.estimate(measure, old))
     return MeasuredPair(str(measure), measure.higher_is_better, *both, clicks.compare(measure, new, old))
+
+
+def _trained(models: Sequence[Any], dataset: RankingDataset) -> NDArray[np.bool_]:
+    """(queries,) those that any of the rankers remembers."""
+    trained = np.zeros(dataset.n_queries, dtype=bool)
+    for model in models:
+        ranker = getattr(model, "ranker_", model)
+        saw = ranker.saw(dataset.query_ids) if hasattr(ranker, "saw") else None
+        if saw is not None:
+            trained |= saw
+    return trained
 
 
 def _checks(others: Sensitivity, quick: bool, curve_is_sure: bool) -> tuple[tuple[SensitivityCheck, ...], list[str]]:

@@ -31,12 +31,11 @@ from cldrank.wording import count, listed
 
 TONES: dict[str, Severity] = {"better": "ok", "worse": "blocking", "no difference": "note", "cannot tell": "warning"}
 _SIGNS = {"better": "▲", "worse": "▼", "no difference": "=", "cannot tell": "?"}
-_WIDTH, _HEIGHT = 440, 190
+_WIDTH = 440
 _NOTHING = 0.00005  # is written as 0
 _ALL = 1 - 1e-12  # a share
 _FEW_QUERIES = 50  # below which intervals are rough
 _MUCH_WEIGHT = 0.25  # of all, on the heaviest 1% of impressions
-_ALL_SHOWN = 0.999
 
 ByClicks = ClickComparison | ClickEvaluation
 Row = tuple[str, Interval, str]  # a name, a value with its interval, what is said when it is pointed at
@@ -119,7 +118,8 @@ def verdict_document(result: ClickComparison) -> Document:
         ]
         blocks.append(Heading(f"What would {verdict.settling} it, with 80% power"))
         blocks.append(Table(head, rows, text=("what it is",)))
-    blocks += [*_details(result), Heading("When this must not be trusted"), *caveats_of(result)]
+    blocks += [*_details(result), _words(permutation_words(result.permutation_check))]
+    blocks += [Heading("When this must not be trusted"), *doubts_of(result), _words(_ASSUMED)]
     footer = [f"Intervals cover {_confidence(result):.0%}; the share that lies beyond either end is half of the rest."]
     return Document("Verdict from clicks alone", blocks, [f"{_title(result)}. {_source(result)}"], footer)
 
@@ -180,8 +180,8 @@ def _details(result: ClickComparison) -> Iterator[Block]:
     """Estimates, what the log can see, never-shown results, and other assumptions."""
     yield Heading("Estimates")
     yield from _gain_figure(result)
-    yield _errors_figure(result)
     yield measure_table(result)
+    yield _words(errors_words(result))
     yield from _seen_and_never_shown(result)
     yield from _relevance_figure(result)
     if result.checks or result.notes:
@@ -266,6 +266,16 @@ def _way_in_brief(way: WayToSettle) -> str:
 
 
 # -- words ---------------------------------------------------------------------------------------------------------
+
+
+def errors_words(result: ClickComparison) -> str:
+    """Where the uncertainty of the first difference comes from."""
+    errors = result.first.difference.errors
+    return (
+        f"Standard errors of the difference in {result.first.measure}: {errors.queries:.4f} by queries and clicks, "
+        f"{errors.propensities:.4f} by an estimated curve, {errors.model:.4f} by the fit of the model. Extrapolation may "
+        f"move it by {errors.extrapolation:.4f}."
+    )
 
 
 def support_words(result: ByClicks) -> Iterator[str]:
@@ -434,126 +444,61 @@ def _confidence(result: ByClicks) -> float:
     return _first(result).interval.confidence
 
 
-# -- when a verdict must not be trusted: what it assumes, and what this comparison found about it ------------------
+# -- when a verdict must not be trusted ----------------------------------------------------------------------------
+
+_ASSUMED = (
+    "No log can check that people examine a position with the same probability whatever is there and above it, that "
+    "they click what they examine if it is relevant and nothing else, and that tomorrow's users search and click as "
+    "those of the log did. Rankers that were tuned on these clicks look better than they are."
+)
 
 
-def caveats_of(result: ClickComparison) -> list[Notice]:
-    """All that a verdict takes for granted; what is doubtful here comes first, then what was checked and holds."""
-    caveats = [_curve(result), _permutation(result), _of_never_shown(result)]
-    if result.first.difference.rests_on_never_shown:
-        caveats.append(_model(result))
-    caveats += [_weights(result), *_general(result)]
-    return sorted(caveats, key=lambda caveat: ("warning", "ok", "note").index(caveat.severity))
-
-
-def _caveat(topic: str, severity: Severity, label: str, about: str, text: str = "") -> Notice:
-    """What is assumed, and when it is wrong; with what this comparison says about it, if it says anything."""
-    if text:
-        return Notice(severity, [_typeset(text)], topic, [about], label=label)
-    return Notice(severity, [about], topic, label=label)
-
-
-def _general(result: ClickComparison) -> Iterator[Notice]:
-    """What no log can check."""
-    yield _caveat(
-        "Position-based clicks",
-        "note",
-        "assumed",
-        "People examine a position with the same probability whatever is there and above it, and click what they "
-        "examine if it is relevant. Where one good result ends the search, or a picture draws the eye, this is wrong.",
-    )
-    yield _caveat(
-        "Clicks mean relevance",
-        "note",
-        "assumed",
-        "A result that attracts clicks and disappoints counts as good; one that answers without a click counts as bad.",
-    )
-    yield _caveat(
-        "The same users and queries",
-        "note",
-        "assumed",
-        "Tomorrow's users search and click as those of the log did. Means are over pages, so frequent queries count "
-        "more. Rankers that were tuned on these clicks look better than they are.",
-        f"{_left_out(result)}." if result.left_out else "",
-    )
-    if result.synthetic:
-        about = "Synthetic data shows that a method works, not that a ranker is good."
-        yield _caveat("Synthetic data", "warning", "synthetic", about)
-
-
-def _permutation(result: ClickComparison) -> Notice:
-    check = result.permutation_check
-    severity: Severity = "note" if check is None else "ok" if check.passed else "warning"
-    label = "not tried" if check is None else "passed" if check.passed else "failed"
-    about = (
-        "With clicks permuted within positions, no candidate is better than another, so no order can gain. Where one "
-        "does, the curve is too steep, or positions differ in more than examination."
-    )
-    return _caveat("Permutation check", severity, label, about, permutation_words(check))
-
-
-def _curve(result: ClickComparison) -> Notice:
-    about = "All estimates divide clicks by how often a position is examined; where that is wrong, they are."
-    origin = sentence(result.curve)
-    if result.curve_is_estimated:
-        text = f"{origin}: the uncertainty of the curve is part of every interval."
-        return _caveat("Propensities", "ok", "estimated", about, text)
-    text = f"{origin}: assumed, so no interval says how wrong the curve may be"
-    tried = [check for check in result.checks if check.kind == "curve"]
-    if tried:
-        usual = decide(result.first.gain, result.verdict.margin)
-        other = [check.name for check in tried if check.decision != usual]
-        text += f"; with {listed(other)}, the decision is another one" if other else "; other curves decide alike"
-    return _caveat("Propensities", "warning", "assumed", about, f"{text}.")
-
-
-def _of_never_shown(result: ClickComparison) -> Notice:
-    topic, seen = "Never-shown results", result.support
-    about = "About results that nobody ever saw, a log says nothing. What they are worth is a model's guess."
-    share = f"{1 - seen.shown:.1%} of the top {seen.k} of {result.new} was never shown"
-    if seen.shown_old is not None and seen.shown_old < _ALL_SHOWN:
-        share += f", and {1 - seen.shown_old:.1%} of that of {result.old}"
+def doubts_of(result: ClickComparison) -> Iterator[Notice]:
+    """What this comparison found that speaks against trusting it."""
+    seen, check = result.support, result.permutation_check
+    if not result.curve_is_estimated:
+        text = f"{sentence(result.curve)}: assumed, so no interval says how wrong the curve may be"
+        yield _doubt("Propensities", f"{text}{_under_other_curves(result)}.")
+    if check is not None and not check.passed:
+        text = "With clicks permuted within positions no order can gain, unless the curve is too steep, or positions "
+        yield _doubt("Permutation check", f"{text}differ in more than examination; here {check.order} does.")
     if result.verdict.depends_on_never_shown:
-        return _caveat(topic, "warning", "decisive", about, f"{share}, and the decision rests on the model.")
-    if min(seen.shown, 1.0 if seen.shown_old is None else seen.shown_old) >= _ALL_SHOWN:
-        return _caveat(topic, "ok", "all seen", about, f"{share}.")
-    if result.verdict.is_open:
-        return _caveat(topic, "note", "open", about, f"{share}.")
-    text = f"{share}, and the decision is the same whatever they are worth."
-    return _caveat(topic, "ok", "no matter", about, text)
-
-
-def _model(result: ClickComparison) -> Notice:
-    topic = "The model of never-shown results"
-    about = (
-        "The model can be checked on results at the lowest positions alone, which are hidden from it. Results that "
-        "production ranks far below may be different."
-    )
-    text = model_words(result.never_shown)
-    predicted, observed = result.never_shown.hidden_predicted, result.never_shown.hidden_observed
-    if predicted is None or observed is None:
-        return _caveat(topic, "warning", "unchecked", about, text)
-    off = result.first.difference.errors.extrapolation
-    text += f" That error may move the difference in {result.first.measure} by {off:.4f}, which its interval includes."
-    if observed.low <= predicted <= observed.high:
-        return _caveat(topic, "ok", "checked", about, text)
-    if off <= result.verdict.margin:
-        return _caveat(topic, "note", "a bit off", about, text)
-    return _caveat(topic, "warning", "off", about, text)
-
-
-def _weights(result: ClickComparison) -> Notice:
-    seen = result.support
-    about = (
-        "Intervals hold for many queries of similar weight; with few, or where few impressions decide, they are rough."
-    )
-    text = (
-        f"{count(seen.queries, 'query', 'queries')}; the heaviest 1% of impressions have {seen.top_percent:.0%} of all "
-        "weight."
-    )
+        old = "" if seen.shown_old is None else f", and {1 - seen.shown_old:.1%} of that of {result.old}"
+        text = f"{1 - seen.shown:.1%} of the top {seen.k} of {result.new} was never shown{old}"
+        yield _doubt("Never-shown results", f"{text}; the decision rests on a model of what these are worth.")
+    if result.first.difference.rests_on_never_shown:
+        yield from _doubts_of_model(result)
     if seen.top_percent > _MUCH_WEIGHT or seen.queries < _FEW_QUERIES:
-        return _caveat("Enough to go by", "warning", "thin", about, text)
-    return _caveat("Enough to go by", "ok", "yes", about, text)
+        text = f"{count(seen.queries, 'query', 'queries')}; the heaviest 1% of impressions have {seen.top_percent:.0%}"
+        yield _doubt("Enough to go by", f"{text} of all weight. With few, or where few decide, intervals are rough.")
+    if result.synthetic:
+        yield _doubt("Synthetic data", "It shows that a method works, not that a ranker is good.")
+
+
+def _doubts_of_model(result: ClickComparison) -> Iterator[Notice]:
+    topic, never_shown = "The model of never-shown results", result.never_shown
+    predicted, observed = never_shown.hidden_predicted, never_shown.hidden_observed
+    if predicted is None or observed is None:
+        yield _doubt(topic, model_words(never_shown))
+        return
+    off = result.first.difference.errors.extrapolation
+    if not observed.low <= predicted <= observed.high and off > result.verdict.margin:
+        measure = result.first.measure
+        text = f" That error may move the difference in {measure} by {off:.4f}, which its interval includes."
+        yield _doubt(topic, model_words(never_shown) + text)
+
+
+def _under_other_curves(result: ClickComparison) -> str:
+    tried = [check for check in result.checks if check.kind == "curve"]
+    usual = decide(result.first.gain, result.verdict.margin)
+    other = [check.name for check in tried if check.decision != usual]
+    if other:
+        return f"; with {listed(other)}, the decision is another one"
+    return "; other curves decide alike" if tried else ""
+
+
+def _doubt(topic: str, text: str) -> Notice:
+    return Notice("warning", [_typeset(text)], topic)
 
 
 # -- figures -------------------------------------------------------------------------------------------------------
@@ -576,24 +521,6 @@ def _gain_figure(result: ClickComparison) -> Iterator[Figure]:
     )
     if rows:
         yield _forest("Gain by measure", about, rows, "gain, in percent", marked=0.0, unit="%")
-
-
-def _errors_figure(result: ClickComparison) -> Figure:
-    parts = result.first.difference.errors
-    names = ("queries", "curve", "model fit", "extrapolation")
-    values = (parts.queries, parts.propensities, parts.model, parts.extrapolation)
-    points = tuple(Point(at, value, note=f"{names[at]}: {value:.4f}") for at, value in enumerate(values))
-    return Figure(
-        "Where the uncertainty comes from",
-        (Series("", points),),
-        Axis.of_labels(names),
-        Axis.from_zero(max(values)),
-        "bars",
-        _WIDTH,
-        _HEIGHT,
-        about=f"Standard errors of the difference in {result.first.measure}: of queries and clicks, of an estimated "
-        "curve, of the fit of the model. Extrapolation is a bound of how far the model is off.",
-    )
 
 
 def _relevance_figure(result: ClickComparison) -> Iterator[Figure]:
