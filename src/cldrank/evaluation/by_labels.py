@@ -185,18 +185,12 @@ class RankerComparison(MeasuredResult[Comparison]):
 
 
 def evaluate_by_labels(
-    model: Any,
-    dataset: RankingDataset,
-    measures: Any,
-    empty: Empty | None,
-    confidence: float,
-    replicates: int,
-    seed: int,
+    model: Any, dataset: RankingDataset, measures: Any, empty: Empty | None, confidence: float, draws: int, seed: int
 ) -> Evaluation:
     """Measure how well a model ranks the candidates of a dataset, against its labels; see `cldrank.evaluate`."""
     evaluation = _evaluation(model, dataset, _wanted(measures), empty or "zero")
     intervals = {
-        measure: bootstrap_interval(values, confidence, replicates, seed)
+        measure: bootstrap_interval(values, confidence, draws, seed)
         for measure, values in evaluation.per_query.items()
         if np.count_nonzero(~np.isnan(values)) > 1
     }

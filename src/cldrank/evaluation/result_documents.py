@@ -273,8 +273,8 @@ def errors_words(result: ClickComparison) -> str:
     errors = result.first.difference.errors
     return (
         f"Standard errors of the difference in {result.first.measure}: {errors.queries:.4f} by queries and clicks, "
-        f"{errors.propensities:.4f} by an estimated curve, {errors.model:.4f} by the fit of the model. Extrapolation may "
-        f"move it by {errors.extrapolation:.4f}."
+        f"{errors.propensities:.4f} by an estimated curve, {errors.model:.4f} by the fit of the model. Extrapolation "
+        f"may move it by {errors.extrapolation:.4f}."
     )
 
 
