@@ -284,7 +284,8 @@ class ClickJudge:
         searched = clicks.query_impressions > 0
         again = searched & _trained(models, dataset)
         kept = np.flatnonzero(searched if allow_trained else searched & ~again)
-        left_out, notes = int(searched.sum()) - len(kept), ()
+        left_out = int(searched.sum()) - len(kept)
+        notes: tuple[str, ...] = ()
         log = LoggedClicks(dataset[kept], clicks[kept], curve)
         _check_log(log, left_out)
         if allow_trained and again.any():

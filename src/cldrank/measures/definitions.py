@@ -9,7 +9,8 @@ import numpy as np
 
 from cldrank.errors import DataError, UsageError
 from cldrank.measures.measure import Measure, positive
-from cldrank.measures.ranking import Gain, Ranking, Values
+from cldrank.measures.ranking import Gain, Ranking
+from cldrank.segments import Array
 
 
 @dataclass(frozen=True, repr=False)
@@ -38,7 +39,7 @@ class DCG(_Gained):
 
     name = "DCG"
 
-    def _values(self, ranking: Ranking) -> Values:
+    def _values(self, ranking: Ranking) -> Array:
         return ranking.top(self.cutoff).dcg(self.gain).copy()
 
 
@@ -52,7 +53,7 @@ class NDCG(_Gained):
 
     name = "nDCG"
 
-    def _values(self, ranking: Ranking) -> Values:
+    def _values(self, ranking: Ranking) -> Array:
         best = ranking.ideal.top(self.cutoff).dcg(self.gain)
         return _ratio(ranking.top(self.cutoff).dcg(self.gain), best)
 
@@ -67,7 +68,7 @@ class _Thresholded(Measure):
         super().__post_init__()
         object.__setattr__(self, "rel", positive(self.rel, f"rel of {self.name}, the lowest relevant label,"))
 
-    def _answerable(self, ranking: Ranking) -> Values:
+    def _answerable(self, ranking: Ranking) -> Array:
         return ranking.best_labels >= self.rel
 
 
@@ -84,7 +85,7 @@ class AP(_Thresholded):
     name = "AP"
     aliases: ClassVar[tuple[str, ...]] = ("MAP",)
 
-    def _values(self, ranking: Ranking) -> Values:
+    def _values(self, ranking: Ranking) -> Array:
         top = ranking.top(self.cutoff)
         hits = top.relevant(self.rel)
         return _ratio(top.sums(hits * top.running_sums(hits) / top.ranks), ranking.n_relevant(self.rel))
@@ -101,7 +102,7 @@ class RR(_Thresholded):
     name = "RR"
     aliases: ClassVar[tuple[str, ...]] = ("MRR",)
 
-    def _values(self, ranking: Ranking) -> Values:
+    def _values(self, ranking: Ranking) -> Array:
         top = ranking.top(self.cutoff)
         return top.maxima(top.relevant(self.rel) / top.ranks)
 
@@ -118,7 +119,7 @@ class P(_Thresholded):
     aliases: ClassVar[tuple[str, ...]] = ("Precision", "Prec")
     takes_cutoff: ClassVar[Literal["always", "optionally", "never"]] = "always"
 
-    def _values(self, ranking: Ranking) -> Values:
+    def _values(self, ranking: Ranking) -> Array:
         return ranking.top(self.cutoff).n_relevant(self.rel) / (self.cutoff or 1)
 
 
@@ -142,7 +143,7 @@ class ERR(Measure):
         if self.max is not None:
             object.__setattr__(self, "max", positive(self.max, "max of ERR, the highest grade,"))
 
-    def _values(self, ranking: Ranking) -> Values:
+    def _values(self, ranking: Ranking) -> Array:
         highest = ranking.highest if self.max is None else self.max
         if ranking.highest > highest:
             raise DataError(f"a label is {ranking.highest:g}, above the highest grade of {self}; raise its max.")
@@ -168,10 +169,10 @@ class ARP(Measure):
     takes_cutoff: ClassVar[Literal["always", "optionally", "never"]] = "never"
     higher_is_better: ClassVar[bool] = False
 
-    def _values(self, ranking: Ranking) -> Values:
+    def _values(self, ranking: Ranking) -> Array:
         return _ratio(ranking.sums(ranking.labels * ranking.ranks), ranking.sums(ranking.labels))
 
 
-def _ratio(part: Values, whole: Values) -> Values:
+def _ratio(part: Array, whole: Array) -> Array:
     """The part divided by the whole, and 0 for a whole of 0 (whose part is 0 too)."""
     return part / np.where(whole > 0, whole, 1.0)

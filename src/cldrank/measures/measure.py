@@ -13,7 +13,8 @@ import numpy as np
 
 from cldrank.arguments import check_choice, check_whole
 from cldrank.errors import UsageError
-from cldrank.measures.ranking import Ranking, Values
+from cldrank.measures.ranking import Ranking
+from cldrank.segments import Array
 
 Empty = Literal["zero", "skip"]
 
@@ -29,11 +30,11 @@ class Measure(ABC):
     Called with scores, labels and offsets, it gives one value per query. To add a measure, derive a frozen dataclass
     from it: its fields are the parameters of its text form, and `parse` knows it from then on.
 
-    >>> Measure.parse("ndcg@3")
+    >>> parse("ndcg@3")
     nDCG@3
-    >>> Measure.parse("MAP(rel=2)") == Measure.parse("AP(rel=2)")
+    >>> parse("MAP(rel=2)") == parse("AP(rel=2)")
     True
-    >>> Measure.parse("RR")([0.1, 0.9, 0.5], [0, 0, 1], [0, 3])
+    >>> parse("RR")([0.1, 0.9, 0.5], [0, 0, 1], [0, 3])
     array([0.5])
     """
 
@@ -58,61 +59,6 @@ class Measure(ABC):
             raise UsageError(f"{self.name} uses the whole list and takes no cutoff: write {self.name}.")
         object.__setattr__(self, "cutoff", _cutoff(self.cutoff, self.name))
 
-    # -- text ----------------------------------------------------------------------------------------------------
-
-    @classmethod
-    def parse(cls, text: str | Measure) -> Measure:
-        """The measure that a text names, in upper or lower case; a measure is returned as it is."""
-        if isinstance(text, Measure):
-            return text
-        if not isinstance(text, str):
-            raise UsageError(f"{text!r} is not a measure; write {_EXAMPLE}.")
-        form = _FORM.fullmatch(text)
-        if form is None:
-            raise UsageError(f"{text!r} is not a measure; write {_EXAMPLE}.")
-        kind = cls._kind(form["name"])
-        arguments: dict[str, Any] = kind._arguments(form["parameters"])
-        if form["cutoff"] is not None:
-            arguments["cutoff"] = form["cutoff"]
-        return kind(**arguments)
-
-    @classmethod
-    def _kind(cls, name: str) -> type[Measure]:
-        kind = cls.known.get(name.lower())
-        if kind is not None:
-            return kind
-        names = list(dict.fromkeys(kind.name for kind in cls.known.values()))
-        near = difflib.get_close_matches(name.lower(), cls.known, n=1)
-        guess = f" Did you mean {cls.known[near[0]].name}?" if near else ""
-        raise UsageError(f"there is no measure {name!r}.{guess} The measures are {', '.join(names)}.")
-
-    @classmethod
-    def _arguments(cls, text: str | None) -> dict[str, Any]:
-        arguments: dict[str, Any] = {}
-        if text is None or not text.strip():
-            return arguments
-        for part in text.split(","):
-            key, equals, value = (piece.strip() for piece in part.partition("="))
-            key = key.lower()
-            if not equals or not value:
-                raise UsageError(f"{part.strip()!r} is not a parameter of {cls.name}; write name=value.")
-            if key not in cls.parameters():
-                known = ", ".join(cls.parameters()) or "none"
-                raise UsageError(f"{cls.name} has no parameter {key!r}; its parameters: {known}.")
-            if key in arguments:
-                raise UsageError(f"{cls.name} is given {key} twice; give it once.")
-            arguments[key] = value.strip("'\"")
-        return arguments
-
-    @classmethod
-    def parameters(cls) -> tuple[str, ...]:
-        """The parameters that may stand in the parentheses.
-
-        >>> Measure.known["ap"].parameters()
-        ('rel',)
-        """
-        return tuple(field.name for field in fields(cls) if field.name != "cutoff")
-
     def __str__(self) -> str:
         chosen = [
             f"{field.name}={_shown(getattr(self, field.name))}"
@@ -124,13 +70,11 @@ class Measure(ABC):
 
     __repr__ = __str__
 
-    # -- values --------------------------------------------------------------------------------------------------
-
-    def __call__(self, scores: Any, labels: Any, offsets: Any, *, empty: Empty = "zero") -> Values:
+    def __call__(self, scores: Any, labels: Any, offsets: Any, *, empty: Empty = "zero") -> Array:
         """One value per query, as `cldrank.measures.compute` would give it."""
         return self.per_query(Ranking.of(scores, labels, offsets), empty)
 
-    def per_query(self, ranking: Ranking, empty: Empty = "zero") -> Values:
+    def per_query(self, ranking: Ranking, empty: Empty = "zero") -> Array:
         """One value per query; for a query without a relevant document 0, or NaN when these are to be skipped.
 
         If lower is better, 0 would be the best value, so such a query is always NaN.
@@ -141,22 +85,54 @@ class Measure(ABC):
         values[~self._answerable(ranking)] = fallback
         return values
 
-    def _answerable(self, ranking: Ranking) -> Values:
+    def _answerable(self, ranking: Ranking) -> Array:
         """Which queries have a relevant document."""
         return ranking.best_labels > 0
 
     @abstractmethod
-    def _values(self, ranking: Ranking) -> Values:
+    def _values(self, ranking: Ranking) -> Array:
         """A fresh array of one value per query; any number where the query has no relevant document."""
 
 
 def parse(text: str | Measure) -> Measure:
-    """The measure that a text names.
+    """The measure that a text names, in upper or lower case; a measure is returned as it is.
 
     >>> parse("Precision(rel=2)@5")
     P(rel=2)@5
     """
-    return Measure.parse(text)
+    if isinstance(text, Measure):
+        return text
+    form = _FORM.fullmatch(text) if isinstance(text, str) else None
+    if form is None:
+        raise UsageError(f"{text!r} is not a measure; write {_EXAMPLE}.")
+    kind = Measure.known.get(form["name"].lower())
+    if kind is None:
+        names = list(dict.fromkeys(known.name for known in Measure.known.values()))
+        near = difflib.get_close_matches(form["name"].lower(), Measure.known, n=1)
+        guess = f" Did you mean {Measure.known[near[0]].name}?" if near else ""
+        raise UsageError(f"there is no measure {form['name']!r}.{guess} The measures are {', '.join(names)}.")
+    arguments = _arguments(kind, form["parameters"] or "")
+    if form["cutoff"] is not None:
+        arguments["cutoff"] = form["cutoff"]
+    return kind(**arguments)
+
+
+def _arguments(kind: type[Measure], text: str) -> dict[str, Any]:
+    """What stands in the parentheses, by name."""
+    arguments: dict[str, Any] = {}
+    parameters = [field.name for field in fields(kind) if field.name != "cutoff"]
+    for part in text.split(",") if text.strip() else ():
+        key, equals, value = (piece.strip() for piece in part.partition("="))
+        key = key.lower()
+        if not equals or not value:
+            raise UsageError(f"{part.strip()!r} is not a parameter of {kind.name}; write name=value.")
+        if key not in parameters:
+            known = ", ".join(parameters) or "none"
+            raise UsageError(f"{kind.name} has no parameter {key!r}; its parameters: {known}.")
+        if key in arguments:
+            raise UsageError(f"{kind.name} is given {key} twice; give it once.")
+        arguments[key] = value.strip("'\"")
+    return arguments
 
 
 def parse_all(measures: str | Measure | Iterable[str | Measure]) -> list[Measure]:
@@ -172,7 +148,7 @@ def parse_all(measures: str | Measure | Iterable[str | Measure]) -> list[Measure
     except TypeError:
         raise UsageError(f"{measures!r} is not a measure; write {_EXAMPLE}.") from None
     texts = [part for item in named for part in (_BETWEEN.split(item) if isinstance(item, str) else [item])]
-    parsed = list(dict.fromkeys(Measure.parse(text) for text in texts if text != ""))
+    parsed = list(dict.fromkeys(parse(text) for text in texts if text != ""))
     if not parsed:
         raise UsageError(f"no measure is named; write {_EXAMPLE}.")
     return parsed
@@ -185,7 +161,7 @@ def compute(
     offsets: Any,
     *,
     empty: Empty = "zero",
-) -> dict[Measure, Values]:
+) -> dict[Measure, Array]:
     """One value per query for each measure, from one sort.
 
     scores     (rows,) larger is better; ties are broken in a fixed order that does not depend on the labels

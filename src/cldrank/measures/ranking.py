@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from cldrank import segments
 from cldrank._typing import IntArray
 from cldrank.errors import DataError
+from cldrank.segments import Array
 
-Values = NDArray[np.float64]
 Gain = Literal["exponential", "linear"]
 
 LARGEST_EXPONENT = 1000  # 2^1000 is near the end of float64
@@ -30,7 +30,7 @@ class Ranking:
     array([1., 2., 0.])
     """
 
-    def __init__(self, labels: Values, offsets: IntArray, highest: float) -> None:
+    def __init__(self, labels: Array, offsets: IntArray, highest: float) -> None:
         self.labels = labels
         self.offsets = offsets
         self.highest = highest
@@ -65,49 +65,48 @@ class Ranking:
         return int((self.offsets[1:] - self.offsets[:-1]).max()) if len(self.offsets) > 1 else 0
 
     @cached_property
-    def ranks(self) -> Values:
+    def ranks(self) -> Array:
         """1, 2, 3 … within each query, in float64."""
-        ranks: Values = segments.places_in_segments(self.offsets).astype(np.float64)
-        return ranks
+        return segments.places_in_segments(self.offsets).astype(np.float64)
 
     @cached_property
-    def discounts(self) -> Values:
+    def discounts(self) -> Array:
         """1 / log2(rank + 1)."""
         return 1 / np.log2(self.ranks + 1)
 
     @cached_property
-    def best_labels(self) -> Values:
+    def best_labels(self) -> Array:
         """The largest label of each query; 0 for a query without candidates."""
         return segments.maxima_of_segments(self.labels, self.offsets)
 
-    def gains(self, gain: Gain) -> Values:
+    def gains(self, gain: Gain) -> Array:
         """2^label - 1, or the label itself."""
         if gain == "linear":
             return self.labels
         self.check_exponent(self.highest)
         return self._once("gains", lambda: np.exp2(self.labels) - 1)
 
-    def dcg(self, gain: Gain) -> Values:
+    def dcg(self, gain: Gain) -> Array:
         """Discounted gain, summed over each query."""
         return self._once(("dcg", gain), lambda: self.sums(self.gains(gain) * self.discounts))
 
-    def relevant(self, threshold: float) -> Values:
+    def relevant(self, threshold: float) -> Array:
         """1.0 where the label reaches the threshold, else 0.0."""
         return self._once(("relevant", threshold), lambda: (self.labels >= threshold).astype(np.float64))
 
-    def n_relevant(self, threshold: float) -> Values:
+    def n_relevant(self, threshold: float) -> Array:
         """How many candidates of each query reach the threshold."""
         return self._once(("n_relevant", threshold), lambda: self.sums(self.relevant(threshold)))
 
-    def sums(self, values: Values) -> Values:
+    def sums(self, values: Array) -> Array:
         """The sum over each query."""
         return segments.sums_of_segments(values, self.offsets)
 
-    def maxima(self, values: Values) -> Values:
+    def maxima(self, values: Array) -> Array:
         """The largest value of each query, at least 0."""
         return segments.maxima_of_segments(values, self.offsets)
 
-    def running_sums(self, values: Values) -> Values:
+    def running_sums(self, values: Array) -> Array:
         """The sum over each candidate and those ranked before it."""
         return segments.running_sums(values, self.offsets)
 
@@ -126,7 +125,7 @@ class Ranking:
         return self._made[key]
 
 
-def checked(scores: Any, labels: Any, offsets: Any) -> tuple[Values, Values, IntArray]:
+def checked(scores: Any, labels: Any, offsets: Any) -> tuple[Array, Array, IntArray]:
     """Scores and labels in float64, offsets in int64, checked to fit together."""
     scores, labels, offsets = (
         _numbers(scores, "scores"),
@@ -150,7 +149,7 @@ def checked(scores: Any, labels: Any, offsets: Any) -> tuple[Values, Values, Int
     return scores, labels, offsets
 
 
-def _numbers(values: Any, what: str) -> Values:
+def _numbers(values: Any, what: str) -> Array:
     try:
         array = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError, RuntimeError) as error:
@@ -160,7 +159,7 @@ def _numbers(values: Any, what: str) -> Values:
     return array
 
 
-def _whole(offsets: Values) -> IntArray:
+def _whole(offsets: Array) -> Array:
     if not len(offsets):
         raise DataError("offsets are empty; they need one entry more than there are queries, the first of them 0.")
     whole = np.isfinite(offsets) & (offsets == np.floor(offsets))
@@ -169,7 +168,7 @@ def _whole(offsets: Values) -> IntArray:
     return offsets.astype(np.int64)
 
 
-def _refuse(bad: NDArray[np.bool_], what: str, values: Values, offsets: IntArray, advice: str) -> None:
+def _refuse(bad: NDArray[np.bool_], what: str, values: Array, offsets: IntArray, advice: str) -> None:
     if bad.any():
         row = int(bad.argmax())
         query = int((offsets <= row).sum()) - 1
