@@ -233,7 +233,7 @@ class TestEvaluate:
     def test_one_ranker_by_clicks(self, run: Run, scores: cr.RankingDataset) -> None:
         shown = run("evaluate", "good.txt", *LOG)
         assert shown.code == 0
-        for words in ("good.txt on train, by clicks alone", "whatever was never", "the model says"):
+        for words in ("good.txt on train, by clicks alone", "bounds", "the model says"):
             assert words in shown.out
         found = run("evaluate", "production", *LOG, "--json").json
         clicks = cr.ClickTable.read("cells.parquet", scores)

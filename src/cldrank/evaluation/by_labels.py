@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -102,7 +103,7 @@ class Evaluation(MeasuredResult[float]):
     empty: Empty = "zero"
     fingerprint: str = ""
 
-    @property
+    @cached_property
     def _entries(self) -> Mapping[str, float]:
         return {str(measure): mean(values) for measure, values in self.per_query.items()}
 

@@ -83,7 +83,7 @@ def comparison_document(result: RankerComparison) -> Document:
 
 def click_evaluation_document(result: ClickEvaluation) -> Document:
     """Estimates of one ranker, what the log can see, and never-shown results."""
-    head = ("measure", "estimate", f"{_confidence(result):.0%} interval", "whatever was never shown")
+    head = ("measure", "estimate", f"{_confidence(result):.0%} interval", "bounds")
     rows = [
         (
             name,
