@@ -168,21 +168,21 @@ def test_measures_of_which_less_is_better_say_so(run: Run, scores: cr.RankingDat
     assert said not in run("evaluate", "good.txt", *LOG, "-m", "DCG@5").out
 
 
-def test_unseen_results_of_the_old_ranker_are_told(run: Run, scores: cr.RankingDataset) -> None:
+def test_never_shown_results_of_the_old_ranker_are_told(run: Run, scores: cr.RankingDataset) -> None:
     ran = run("compare", "production", "good.txt", *LOG, "--quick")
     assert "All results in the top 5 of production were shown at some time; of the top 5 of good.txt, " in ran.out
     assert "nothing rests on a model" not in ran.out
     assert "Whatever they are worth, DCG@5 differs by" in ran.out
     assert "Check of the model" in ran.out
     ran = run("compare", "good.txt", "good.txt", *LOG, "--quick")
-    assert "good.txt and good.txt show the same unseen results in the same places, so nothing rests" in ran.out
+    assert "good.txt and good.txt show the same never-shown results in the same places, so nothing rests" in ran.out
     assert "were shown at some time, so" not in ran.out
 
 
-def test_arp_does_not_depend_on_the_unseen(run: Run, scores: cr.RankingDataset) -> None:
+def test_arp_does_not_depend_on_what_was_never_shown(run: Run, scores: cr.RankingDataset) -> None:
     ran = run("compare", "good.txt", "production", *LOG, "--quick", "--trust-propensity", "-m", "ARP")
     assert "ARP leaves them out: it ranks the results that were shown among themselves." in ran.out
-    for word in ("Break-even", "Whatever the unseen", "of the model", "better if at least"):
+    for word in ("Break-even", "Whatever they are", "of the model", "better if at least"):
         assert word not in ran.out
     assert re.search(r"^ARP differs by -\d.*; lower is better\.$", ran.out, re.MULTILINE)  # the sign of the table
 

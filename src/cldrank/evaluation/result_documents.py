@@ -181,7 +181,7 @@ def _details(result: ClickComparison) -> Iterator[Block]:
     yield Heading("Estimates")
     yield from _gain_figure(result)
     yield measure_table(result)
-    yield _words(errors_words(result))
+    yield from map(_words, errors_words(result))
     yield from _seen_and_never_shown(result)
     yield from _relevance_figure(result)
     if result.checks or result.notes:
@@ -268,14 +268,14 @@ def _way_in_brief(way: WayToSettle) -> str:
 # -- words ---------------------------------------------------------------------------------------------------------
 
 
-def errors_words(result: ClickComparison) -> str:
+def errors_words(result: ClickComparison) -> Iterator[str]:
     """Where the uncertainty of the first difference comes from."""
     errors = result.first.difference.errors
-    return (
-        f"Standard errors of the difference in {result.first.measure}: {errors.queries:.4f} by queries and clicks, "
-        f"{errors.propensities:.4f} by an estimated curve, {errors.model:.4f} by the fit of the model. Extrapolation "
-        f"may move it by {errors.extrapolation:.4f}."
-    )
+    parts = {"queries and clicks": errors.queries, "the curve": errors.propensities, "the model's fit": errors.model}
+    named = listed(f"{error:.4f} by {source}" for source, error in parts.items() if error)
+    if named:
+        beyond = f"; extrapolation may move it by {errors.extrapolation:.4f}" if errors.extrapolation else ""
+        yield f"Standard errors of the difference in {result.first.measure}: {named}{beyond}."
 
 
 def support_words(result: ByClicks) -> Iterator[str]:
