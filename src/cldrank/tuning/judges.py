@@ -108,6 +108,10 @@ def held_out_score(
 
     By clicks it is the share of the preferences in them, corrected by the propensities, that its scores agree with; by
     labels nDCG@10. Queries that it was fitted to flatter it.
+
+    >>> data = RankingDataset.from_arrays([[1], [2], [3], [4]], [7, 7, 8, 8], labels=[0, 1, 1, 0])
+    >>> held_out_score([1, 2, 3, 4], data)
+    0.8154
     """
     if (clicks is None) != (propensities is None):
         raise UsageError("to score by clicks, give clicks and propensities; by labels, neither.")
