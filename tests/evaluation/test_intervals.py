@@ -418,7 +418,7 @@ def test_a_difference_is_that_of_the_levels() -> None:
     log = tiny.log(RHO)
     clicks, measure = ClickEstimator(log, DoublyRobust(), model_of(np.full(25, 0.3))), ClickMeasure("nDCG", 3)
     low = SimpleNamespace(expected=np.full(log.data.n_queries, 0.2), correction=lambda _: 1.0)
-    clicks.__dict__["_ideals"] = {3: low}  # an ideal that any order exceeds: even then nothing is cut off
+    clicks.__dict__["_made"] = {3: low}  # an ideal that any order exceeds: even then nothing is cut off
     orders = [order(log, tiny, ranking) for ranking in (reverse, forward)]
     new, old = (clicks.estimate(measure, one).interval.estimate for one in orders)
     assert max(new, old) > 1
