@@ -179,7 +179,7 @@ class KnownWorld:
         places = segments.places_in_segments(self.data.offsets)
         discounts = np.where(places <= DEPTH, 1 / np.log2(places + 1.0), 0.0)
         best = log.by_query(discounts * segments.descending_values(self.relevance, self.data.offsets))
-        clicks.__dict__["_ideals"] = {DEPTH: _KnownIdeal(best)}
+        clicks.__dict__["_made"] = {DEPTH: _KnownIdeal(best)}
         return clicks
 
     # -- files ---------------------------------------------------------------------------------------------------
