@@ -10,7 +10,6 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import torch
 
 from cldrank import measures, segments
 
@@ -25,7 +24,6 @@ def main() -> None:
     parser.add_argument("--queries", type=int, default=2_000)
     parser.add_argument("--repeats", type=int, default=15)
     options = parser.parse_args()
-    torch.set_num_threads(1)  # as many as the reference uses
     times = timed(candidates(options.rows, options.queries), options.repeats)
     reference = times["lexsort"]
     ratios = {name: round(seconds / reference, 3) for name, seconds in times.items() if name != "lexsort"}
@@ -38,7 +36,6 @@ def main() -> None:
         "reference": "numpy.lexsort((-scores, query))",
         "ratio": ratios["numpy"],
         "ratio_tied_scores": ratios["numpy, tied scores"],
-        "ratio_torch_cpu": ratios["torch"],
         "goal": GOAL,
         "met": ratios["numpy"] <= GOAL,
     }
@@ -46,7 +43,7 @@ def main() -> None:
 
 
 def candidates(rows: int, queries: int) -> dict[str, Callable[[], Any]]:
-    """What is timed: the reference, numpy with distinct and with tied scores, torch on the CPU."""
+    """What is timed: the reference, measures with distinct and with tied scores."""
     generator = np.random.default_rng(0)
     sizes = 1 + generator.multinomial(rows - queries, generator.dirichlet(np.full(queries, 4.0)))
     offsets = segments.from_lengths(sizes)
@@ -54,12 +51,10 @@ def candidates(rows: int, queries: int) -> dict[str, Callable[[], Any]]:
     scores = generator.normal(size=rows)
     few_scores = np.round(scores, 1)
     labels = generator.choice(len(GRADE_SHARES), p=GRADE_SHARES, size=rows).astype(np.float32)
-    tensors = [torch.from_numpy(array) for array in (scores, labels, offsets)]
     return {
         "lexsort": lambda: np.lexsort((-scores, query)),
         "numpy": lambda: measures.compute(NAMES, scores, labels, offsets),
         "numpy, tied scores": lambda: measures.compute(NAMES, few_scores, labels, offsets),
-        "torch": lambda: measures.compute(NAMES, *tensors),
     }
 
 

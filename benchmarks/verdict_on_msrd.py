@@ -61,9 +61,9 @@ def main() -> None:
                 "clicks": {name: _rounded(pair.interval) for name, pair in found.measures.items()},
                 "labels": _by_labels(new, judged, logged, rho),
                 "unseen": [
-                    found.unseen.results,
-                    found.unseen.break_even and _rounded(found.unseen.break_even),
-                    found.unseen.model and _rounded(found.unseen.model),
+                    found.never_shown.results,
+                    found.never_shown.break_even and _rounded(found.never_shown.break_even),
+                    found.never_shown.model and _rounded(found.never_shown.model),
                 ],
                 "unseen by labels": _relevance_of_unseen(new, judged, logged),
                 "naive": _rounded(next(one.gain for one in found.checks if one.name == "Naive")),

@@ -38,7 +38,7 @@ def test_a_verdict_is_printed_and_written(run: Run, scores: cr.RankingDataset, f
         "power law, eta 1 (without a known uncertainty)",
         "90% interval",
         "What the log can see",
-        "The unseen",
+        "Never-shown results",
         "would be better even if none of them were relevant",
         "η + 0.5",
         "passed: it must not gain anything there, and a loss is harmless",
@@ -83,13 +83,13 @@ def test_the_exit_code_is_the_verdict(
 
 def test_what_would_settle_it(run: Run, scores: cr.RankingDataset, monkeypatch: pytest.MonkeyPatch) -> None:
     ways = (WayToSettle("A/B test", 4234, "half of the pages"), WayToSettle("more of this log", None, "too little"))
-    monkeypatch.setattr("cldrank.evaluation.by_clicks.ways_to_settle", lambda *_: ways)
+    monkeypatch.setattr("cldrank.evaluation.judge.ways_to_settle", lambda *_: ways)
     ran = run("compare", "noise.txt", "another.txt", *LOG, "--quick")
     assert (
         "What would settle it\n  An A/B test of about 4,200 pages would settle it.\n    Half of the pages.\n"
         "  More of this log would not settle it: too little.\n"
     ) in ran.out
-    monkeypatch.setattr("cldrank.evaluation.by_clicks.ways_to_settle", lambda *_: ())
+    monkeypatch.setattr("cldrank.evaluation.judge.ways_to_settle", lambda *_: ())
     assert "What would settle it" not in run("compare", "noise.txt", "another.txt", *LOG, "--quick").out
 
 
@@ -166,21 +166,21 @@ def test_measures_of_which_less_is_better_say_so(run: Run, scores: cr.RankingDat
     assert said not in run("evaluate", "good.txt", *LOG, "-m", "DCG@5").out
 
 
-def test_unseen_results_of_the_old_ranker_are_told(run: Run, scores: cr.RankingDataset) -> None:
+def test_never_shown_results_of_the_old_ranker_are_told(run: Run, scores: cr.RankingDataset) -> None:
     ran = run("compare", "production", "good.txt", *LOG, "--quick")
     assert "All results in the top 5 of production were shown at some time; of the top 5 of good.txt, " in ran.out
     assert "nothing rests on a model" not in ran.out
-    assert "Whatever the unseen are worth, DCG@5 differs by" in ran.out
+    assert "Whatever they are worth, DCG@5 differs by" in ran.out
     assert "Check of the model" in ran.out
     ran = run("compare", "good.txt", "good.txt", *LOG, "--quick")
-    assert "good.txt and good.txt show the same unseen results in the same places, so nothing rests" in ran.out
+    assert "good.txt and good.txt show the same never-shown results in the same places, so nothing rests" in ran.out
     assert "were shown at some time, so" not in ran.out
 
 
-def test_arp_does_not_depend_on_the_unseen(run: Run, scores: cr.RankingDataset) -> None:
+def test_arp_does_not_depend_on_what_was_never_shown(run: Run, scores: cr.RankingDataset) -> None:
     ran = run("compare", "good.txt", "production", *LOG, "--quick", "--trust-propensity", "-m", "ARP")
     assert "ARP leaves them out: it ranks the results that were shown among themselves." in ran.out
-    for word in ("Break-even", "Whatever the unseen", "of the model", "better if at least"):
+    for word in ("Break-even", "Whatever they are", "of the model", "better if at least"):
         assert word not in ran.out
     assert re.search(r"^ARP differs by -\d.*; lower is better\.$", ran.out, re.MULTILINE)  # the sign of the table
 
@@ -230,7 +230,7 @@ class TestEvaluate:
     def test_one_ranker_by_clicks(self, run: Run, scores: cr.RankingDataset) -> None:
         shown = run("evaluate", "good.txt", *LOG)
         assert shown.code == 0
-        for words in ("good.txt on train, by clicks alone", "whatever the unseen are", "the model says"):
+        for words in ("good.txt on train, by clicks alone", "bounds", "the model says"):
             assert words in shown.out
         found = run("evaluate", "production", *LOG, "--json").json
         clicks = cr.ClickTable.read("cells.parquet", scores)

@@ -132,7 +132,7 @@ def test_conclusions_follow_from_what_was_found(told: Told) -> None:
     seen, true = clicks["measures"]["DCG@10"], labels["measures"]["DCG@10"]
     assert facts["verdict"]["decision"] == clicks["decision"]
     assert facts["verdict"]["change"] == pytest.approx(seen["new"] / seen["old"] - 1)
-    assert facts["labels"]["change"] == pytest.approx(true["first"] / true["second"] - 1)
+    assert facts["labels"]["change"] == pytest.approx(true["new"] / true["old"] - 1)
     (exported,) = (answer for command, answer in told.answers.items() if command.startswith("export"))
     assert all(" ".join(note.split()) in printed for note in exported["notes"])
 

@@ -136,7 +136,7 @@ def test_long_curves_say_what_they_leave_out() -> None:
 def test_comparisons_say_the_same_as_their_texts() -> None:
     comparison, verdict = shown()["comparison"], shown()["verdict"]
     assert rows_of("comparison")[1][:3] == [
-        "nDCG@1", f"{comparison.first['nDCG@1']:.4f}", f"{comparison.second['nDCG@1']:.4f}"
+        "nDCG@1", *(f"{evaluation['nDCG@1']:.4f}" for evaluation in comparison.evaluations)
     ]  # fmt: skip
     assert f"cldrank-{TONES[verdict.verdict.decision]}" in verdict._repr_html_()
     assert rows_of("verdict")[1][1] == f"{verdict.first.new.interval.estimate:.4f}"

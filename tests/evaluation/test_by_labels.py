@@ -58,9 +58,28 @@ def test_compare_is_antisymmetric_and_finds_the_better(data: cr.RankingDataset) 
     forth, back = cr.compare(good, bad, data, "nDCG@5"), cr.compare(bad, good, data, "nDCG@5")
     assert forth["nDCG@5"].difference == -back["nDCG@5"].difference > 0.2
     assert forth["nDCG@5"].p_value < 0.001
-    assert forth["nDCG@5"].difference == pytest.approx(forth.first["nDCG@5"] - forth.second["nDCG@5"])
+    assert forth["nDCG@5"].difference == pytest.approx(forth.evaluations[0]["nDCG@5"] - forth.evaluations[1]["nDCG@5"])
     assert cr.compare(good, good, data, "AP")["AP"].p_value == 1
-    assert "first minus second" in str(forth)
+    assert "new against old on toy (synthetic), 60 queries" in str(forth)
+
+
+def test_a_comparison_as_plain_values_is_that_of_clicks(data: cr.RankingDataset) -> None:
+    good, bad = data.features[:, 0], data.features[:, 1]
+    values = cr.compare(good, bad, data, "nDCG@5 ARP", names=("trees", "before")).as_dict()
+    assert (values["new"], values["old"], values["data"], values["synthetic"]) == ("trees", "before", "toy", True)
+    first, arp = values["measures"]["nDCG@5"], values["measures"]["ARP"]
+    assert first["difference"] == pytest.approx(first["new"] - first["old"])
+    assert first["low"] <= first["difference"] <= first["high"]
+    assert (first["higher_is_better"], arp["higher_is_better"], first["confidence"]) == (True, False, 0.9)
+
+
+def test_missing_values_met_by_a_linear_ranker_name_the_remedy(data: cr.RankingDataset) -> None:
+    oracle = cr.Oracle(model=cr.Linear()).fit(data)
+    features = np.array(data.features)
+    features[3, 1] = np.nan
+    gaps = cr.RankingDataset.from_arrays(features, data.row_queries, data.labels, missing="keep")
+    with pytest.raises(DataError, match="'f2' of row 3 .* is missing, and a LinearRanker cannot use that.*`missing=0`"):
+        cr.compare(oracle, features[:, 0], gaps, "AP")
 
 
 def test_refusals(data: cr.RankingDataset) -> None:

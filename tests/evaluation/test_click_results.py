@@ -7,18 +7,15 @@ import pytest
 
 from cldrank.evaluation.click_results import (
     ClickComparison,
-    ClickEstimate,
     ClickEvaluation,
-    ClickVerdict,
-    Errors,
-    MeasuredPair,
-    Placebo,
+    NeverShown,
+    PermutationCheck,
     SensitivityCheck,
     Support,
-    Unseen,
     WayToSettle,
-    turned,
 )
+from cldrank.evaluation.decision_rule import ClickVerdict
+from cldrank.evaluation.intervals import ClickEstimate, Errors, MeasuredPair, turned
 from cldrank.measures import Interval
 
 
@@ -65,10 +62,12 @@ def comparison(**changes: Any) -> ClickComparison:
         "curve_is_estimated": False,
         "measures": {"DCG@5": pair(), "ARP": pair("ARP", higher_is_better=False)},
         "support": Support(5, 50, 1000, 5000, 700, 0.8, 1.0, 321.5, 3.5, 0.04, 0.1, -0.002),
-        "unseen": Unseen(12, 0.4, interval(0.2, 0.1, 0.3), interval(0.4, 0.3, 0.5), 0.3, interval(0.3, 0.2, 0.4), 1),
+        "never_shown": NeverShown(
+            12, 0.4, interval(0.2, 0.1, 0.3), interval(0.4, 0.3, 0.5), 0.3, interval(0.3, 0.2, 0.4), 1
+        ),
         "checks": (SensitivityCheck("η + 0.5", "a steeper curve", "curve", interval(0.4, 0.1, 0.7), "better"),),
-        "placebo": Placebo(interval(-0.1, -0.2, 0.0), 20, passed=True),
-        "verdict": ClickVerdict("better", 0.015, "DCG@5 differs.", depends_on_unseen=True),
+        "permutation_check": PermutationCheck(interval(-0.1, -0.2, 0.0), 20, passed=True),
+        "verdict": ClickVerdict("better", 0.015, "DCG@5 differs.", depends_on_never_shown=True),
         "settling": (WayToSettle("A/B test", 4000, "half of the pages"), WayToSettle("swaps", None, "cannot")),
         "left_out": 3,
         "notes": ("a note",),
@@ -118,22 +117,24 @@ def test_everything_is_in_the_dictionary() -> None:
     assert first["errors"] == {"queries": 0.04, "propensities": 0.03, "model": 0.02, "extrapolation": 0.01}
     assert not found["measures"]["ARP"]["higher_is_better"]
     assert found["support"]["shown"] == 0.8
-    assert found["unseen"]["break_even"]["estimate"] == 0.2
+    assert found["never_shown"]["break_even"]["estimate"] == 0.2
     assert found["checks"][0]["name"] == "η + 0.5"
-    assert found["placebo"]["passed"] is True
+    assert found["permutation_check"]["passed"] is True
     assert [way["pages"] for way in found["settling"]] == [4000, None]
-    assert (found["left_out"], found["depends_on_unseen"], found["reason"]) == (3, True, "DCG@5 differs.")
+    assert (found["left_out"], found["depends_on_never_shown"], found["reason"]) == (3, True, "DCG@5 differs.")
 
 
 def test_what_there_is_not_is_null() -> None:
-    found = comparison(placebo=None, unseen=Unseen(0, 0.0, None, None), settling=(), checks=()).as_dict()
-    assert found["placebo"] is None
-    assert found["unseen"]["model"] is None
+    found = comparison(
+        permutation_check=None, never_shown=NeverShown(0, 0.0, None, None), settling=(), checks=()
+    ).as_dict()
+    assert found["permutation_check"] is None
+    assert found["never_shown"]["model"] is None
     json.dumps(found, allow_nan=False)
 
 
 def test_no_difference_is_said_in_the_words_of_the_issue() -> None:
-    level = ClickVerdict("no difference", 0.015, "", depends_on_unseen=False)
+    level = ClickVerdict("no difference", 0.015, "", depends_on_never_shown=False)
     assert comparison(verdict=level).as_dict()["verdict"] == "no difference larger than 0.015"
 
 
@@ -152,7 +153,7 @@ def test_one_ranker() -> None:
         curve_is_estimated=True,
         measures={"DCG@5": estimate(2.0)},
         support=whole.support,
-        unseen=whole.unseen,
+        never_shown=whole.never_shown,
         left_out=3,
     )
     assert dict(found) == {"DCG@5": 2.0}

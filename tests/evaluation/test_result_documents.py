@@ -12,8 +12,8 @@ from browser import Checked, cut_on_a_phone, look, seen_in
 
 import cldrank as cr
 from cldrank.evaluation import ClickComparison
-from cldrank.evaluation.caveats import Caveat, caveats_of
 from cldrank.evaluation.click_results import WayToSettle
+from cldrank.evaluation.result_documents import doubts_of
 
 EVIL = "<script>alert('x')</script>&\"'"
 
@@ -48,11 +48,11 @@ class TestPage:
         assert checked.addresses == []
         assert "url(" not in page
         assert "@import" not in page
-        assert checked.seen.count("svg") == 4  # gains, errors, the unseen, other assumptions
+        assert checked.seen.count("svg") == 3  # gains, never-shown results, other assumptions
         titles = (
             "What the log can see",
             "Estimates",
-            "The unseen",
+            "Never-shown results",
             "Other assumptions",
             "When this must not be trusted",
         )
@@ -106,84 +106,73 @@ class TestPage:
         assert settles == (decision == "cannot tell")  # else an experiment would confirm it
 
     def test_without_anything_unseen_and_without_clicks(self, result: ClickComparison) -> None:
-        unseen = replace(result.unseen, results=0, break_even=None, model=None)
+        never_shown = replace(result.never_shown, results=0, break_even=None, model=None)
         pair, seen = result.first, replace(result.support, shown=1.0, shown_old=1.0)
         known = replace(pair.difference, lowest=pair.interval, highest=pair.interval)
         measures = {"DCG@5": replace(pair, difference=known)}
-        sure = replace(result, unseen=unseen, support=seen, measures=measures, checks=(), placebo=None)
+        sure = replace(
+            result, never_shown=never_shown, support=seen, measures=measures, checks=(), permutation_check=None
+        )
         page = sure.to_html()
-        assert Checked(page).seen.count("svg") == 2
+        assert Checked(page).seen.count("svg") == 1
         assert "nothing rests on a model" in page
-        assert "The model of the unseen" not in page
+        assert "The model of never-shown results" not in page
         assert ("Other assumptions" in page) == bool(result.notes)  # nothing else was tried
         nothing = replace(pair.old, interval=replace(pair.old.interval, estimate=0.0))
         measures = {"DCG@5": replace(pair, old=nothing)}
         assert "Gain by measure" not in replace(result, measures=measures).to_html()
 
     def test_a_break_even_beyond_the_scale_stays_inside(self, result: ClickComparison) -> None:
-        even = result.unseen.break_even
+        even = result.never_shown.break_even
         assert even is not None
-        far = replace(result.unseen, break_even=replace(even, estimate=7.0, low=5.0, high=9.0))
-        page = replace(result, unseen=far).to_html()
+        far = replace(result.never_shown, break_even=replace(even, estimate=7.0, low=5.0, high=9.0))
+        page = replace(result, never_shown=far).to_html()
         assert "would not be better even if all of them were relevant" in page
-        chart = page[page.index('aria-label="How relevant the unseen are"') :]
+        chart = page[page.index('aria-label="How relevant never-shown results are"') :]
         assert float(chart.split('data-value="')[1].split('"')[0]) <= 104
 
 
-def topics(result: ClickComparison) -> dict[str, Caveat]:
-    return {one.topic: one for one in caveats_of(result)}
+def doubts(result: ClickComparison) -> dict[str, str]:
+    return {doubt.title: doubt.text[0] for doubt in doubts_of(result)}
 
 
-def test_what_was_never_shown_of_the_old_ranker_is_told(result: ClickComparison) -> None:
-    judged = replace(result.verdict, decision="cannot tell", depends_on_unseen=False)
-    swapped = replace(result, verdict=judged, support=replace(result.support, shown=1.0, shown_old=0.75))
-    assert (found := topics(swapped)["The unseen"]).word == "open"
-    assert found.found == f"0.0% of the top 5 of {EVIL} was never shown, and 25.0% of that of production."
-    seen = replace(swapped, support=replace(result.support, shown=1.0, shown_old=1.0))
-    assert topics(seen)["The unseen"].word == "all seen"
+class TestDoubts:
+    def test_what_is_assumed_is_said(self, result: ClickComparison) -> None:
+        assert "assumed" in doubts(result)["Propensities"]
+        assert "Permutation check" not in doubts(result)
 
-
-class TestCaveats:
-    def test_what_is_assumed_is_said_and_comes_first(self, result: ClickComparison) -> None:
-        found = topics(result)
-        assert found["Propensities"].mark == "warning"
-        assert "assumed" in found["Propensities"].found
-        assert found["Placebo"].mark == "ok"
-        assert [one.mark for one in found.values()] == sorted(
-            (one.mark for one in found.values()), key=["warning", "ok", "note"].index
-        )
-        assert "left out" not in found["The same users and queries"].found
-
-    def test_the_placebo_is_told_once(self, result: ClickComparison) -> None:
+    def test_the_permutation_check_is_told_once(self, result: ClickComparison) -> None:
         assert result.to_html().count("clicks permuted within positions 20 times") == 1
 
     def test_what_this_comparison_found(self, result: ClickComparison) -> None:
-        placebo, unseen = result.placebo, result.unseen
-        assert placebo is not None
-        assert unseen.hidden_observed is not None
-        off = replace(unseen, hidden_predicted=unseen.hidden_observed.high + 0.1)
-        doubtful = topics(
+        permuted, never_shown = result.permutation_check, result.never_shown
+        assert permuted is not None
+        assert never_shown.hidden_observed is not None
+        off = replace(never_shown, hidden_predicted=never_shown.hidden_observed.high + 0.1)
+        doubtful = doubts(
             replace(
                 result,
-                curve_is_estimated=True,
-                placebo=replace(placebo, passed=False),
-                unseen=off,
-                support=replace(result.support, shown=0.5, queries=12),
-                verdict=replace(result.verdict, depends_on_unseen=True, margin=0.0),
-                left_out=3,
+                permutation_check=replace(permuted, passed=False),
+                never_shown=off,
+                support=replace(result.support, shown=0.5, shown_old=0.75, queries=12),
+                verdict=replace(result.verdict, depends_on_never_shown=True, margin=0.0),
                 synthetic=True,
             )
         )
-        assert doubtful["Propensities"].mark == "ok"
-        for topic in ("Placebo", "The unseen", "The model of the unseen", "Enough to go by", "Synthetic data"):
-            assert doubtful[topic].mark == "warning"
-        assert "50.0% of the top 5" in doubtful["The unseen"].found
-        assert "3 queries left out" in doubtful["The same users and queries"].found
+        topics = ("Permutation check", "Never-shown results", "The model of never-shown results", "Enough to go by")
+        assert {*topics, "Synthetic data", "Propensities"} == set(doubtful)
+        share = f"50.0% of the top 5 of {EVIL} was never shown, and 25.0% of that of production;"
+        assert doubtful["Never-shown results"].startswith(share)
+        unchecked = doubts(replace(result, never_shown=replace(never_shown, hidden_predicted=None)))
+        assert "could not be checked" in unchecked["The model of never-shown results"]
 
-    def test_all_was_shown(self, result: ClickComparison) -> None:
-        verdict = replace(result.verdict, depends_on_unseen=False)
-        seen = replace(result, support=replace(result.support, shown=1.0), verdict=verdict)
-        assert topics(seen)["The unseen"].mark == "ok"
+    def test_nothing_is_doubtful(self, result: ClickComparison) -> None:
+        verdict = replace(result.verdict, depends_on_never_shown=False)
+        known = replace(
+            result.first, difference=replace(result.first.difference, highest=result.first.difference.lowest)
+        )
+        sure = replace(result, curve_is_estimated=True, verdict=verdict, measures={"DCG@5": known})
+        assert doubts(sure) == {}
 
 
 @pytest.fixture(scope="module")
@@ -209,7 +198,7 @@ class TestInABrowser:
     @pytest.mark.parametrize("width", [1200, 500])
     def test_nothing_runs_over_an_edge(self, written: Path, width: int) -> None:
         seen = seen_in(look(written, "--dump-dom", f"--window-size={width},2400"))
-        assert seen == {"wide": [], "cut": [], "svg": 4}
+        assert seen == {"wide": [], "cut": [], "svg": 3}
 
     def test_nothing_is_cut_on_a_phone(self, written: Path, tmp_path: Path) -> None:
         assert cut_on_a_phone(written.read_text(encoding="utf-8"), tmp_path) == {}

@@ -15,12 +15,10 @@ from cldrank.clicks.simulate import ShuffledShare
 from cldrank.clicks.table import ClickTable
 from cldrank.errors import CldrankWarning, DataError
 from cldrank.evaluation import ClickJudge
-from cldrank.evaluation.click_measures import ClickMeasure
-from cldrank.evaluation.estimating import ClickEstimator
-from cldrank.evaluation.ideal import IdealOrder
-from cldrank.evaluation.logged import LoggedClicks
+from cldrank.evaluation.click_measures import ClickMeasure, IdealOrder
+from cldrank.evaluation.exposure import LoggedClicks, order_of
+from cldrank.evaluation.intervals import ClickEstimator
 from cldrank.evaluation.off_policy import off_policy
-from cldrank.evaluation.orders import order_of
 from cldrank.evaluation.sensitivity import _other_curves, _permuted
 from cldrank.propensity import Propensities, SegmentPropensities
 

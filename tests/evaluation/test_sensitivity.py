@@ -12,13 +12,12 @@ import cldrank as cr
 from cldrank.errors import DataError
 from cldrank.evaluation import sensitivity
 from cldrank.evaluation.click_measures import ClickMeasure
-from cldrank.evaluation.deciding import decide
-from cldrank.evaluation.estimating import ClickEstimator
-from cldrank.evaluation.logged import LoggedClicks
+from cldrank.evaluation.decision_rule import decide
+from cldrank.evaluation.exposure import LoggedClicks, order_of
+from cldrank.evaluation.intervals import ClickEstimator
 from cldrank.evaluation.off_policy import Affine, DoublyRobust
-from cldrank.evaluation.orders import order_of
-from cldrank.evaluation.relevance_learners import CLDPairRelevance, CLDRelevance
-from cldrank.evaluation.sensitivity import check_curves, check_models, check_naive, run_placebo
+from cldrank.evaluation.relevance_model import CLDPairRelevance, CLDRelevance
+from cldrank.evaluation.sensitivity import Sensitivity, check_permuted
 from cldrank.propensity import AffineClicks, Propensities
 
 DCG = ClickMeasure("DCG", 3)
@@ -42,7 +41,7 @@ def given(log: LoggedClicks, scores: Any) -> tuple[ClickEstimator, ClickMeasure,
 def test_steeper_and_flatter_curves_are_those_of_the_formula(curve: Propensities | AffineClicks) -> None:
     tiny = TinyLog.drawn(seed=30)
     clicks, *others = given(tiny.log(curve), tiny.scores(reverse))
-    found = {check.name: check for check in check_curves(clicks, *others)}
+    found = {check.name: check for check in Sensitivity(clicks, *others).curves()}
     affine = clicks.log.affine
     ranks = np.arange(1, 4)
     for name, slope in (
@@ -60,17 +59,17 @@ def test_steeper_and_flatter_curves_are_those_of_the_formula(curve: Propensities
 def test_the_envelope_raises_a_curve_that_clicks_refute(world: SimulatedClicks) -> None:
     steep = world.log.with_curve(Propensities.power(3, 4))
     clicks, *others = given(steep, world.good)
-    found = {check.name: check.gain.estimate for check in check_curves(clicks, *others)}
+    found = {check.name: check.gain.estimate for check in Sensitivity(clicks, *others).curves()}
     assert found["envelope"] != pytest.approx(clicks.difference(*others[:3]).value, rel=0.05)
     clicks, *others = given(world.log.with_curve(Propensities.power(0, 4)), world.good)
-    found = {check.name: check.gain.estimate for check in check_curves(clicks, *others)}
+    found = {check.name: check.gain.estimate for check in Sensitivity(clicks, *others).curves()}
     assert found["envelope"] == pytest.approx(clicks.difference(*others[:3]).value)  # there is nothing to raise
 
 
 def test_ranks_are_turned_into_gains() -> None:
     tiny = TinyLog.drawn(seed=30)
     clicks, _, new, old, margin = given(tiny.log(RHO), tiny.scores(reverse))
-    naive = check_naive(clicks, ClickMeasure("ARP"), new, old, margin)
+    naive = Sensitivity(clicks, ClickMeasure("ARP"), new, old, margin).naive()
     flat = ClickEstimator(tiny.log(Propensities.power(0, 3)), Affine())
     found = flat.compare(ClickMeasure("ARP"), new, order_of("production", flat.log)).interval
     assert (naive.gain.estimate, naive.gain.low) == pytest.approx((-found.estimate, -found.high))
@@ -79,7 +78,7 @@ def test_ranks_are_turned_into_gains() -> None:
 def test_naive_counts_clicks_as_they_are() -> None:
     tiny = TinyLog.drawn(seed=30)
     for curve in (RHO, TRUST):
-        found = check_naive(*given(tiny.log(curve), tiny.scores(reverse)))
+        found = Sensitivity(*given(tiny.log(curve), tiny.scores(reverse))).naive()
         relevance = relevance_of(tiny, [1.0] * 3, [0.0] * 3)
         assert found.gain.estimate == pytest.approx(dcg(tiny, reverse, relevance, 3) - dcg(tiny, None, relevance, 3))
         assert (found.name, found.kind) == ("Naive", "control")
@@ -96,8 +95,8 @@ def test_curves_that_are_tried_count_as_certain_and_have_models_of_their_own(wor
     alone = ClickEstimator(flat, DoublyRobust()).learned(new, folds=2)
     expected = alone.compare(DCG, new, order_of("production", flat))
     assert expected.errors.propensities == 0
-    assert check_naive(clicks, DCG, new, old, 0.01).gain == expected.interval
-    envelope = {check.name: check for check in check_curves(clicks, DCG, new, old, 0.01)}["envelope"]
+    assert Sensitivity(clicks, DCG, new, old, 0.01).naive().gain == expected.interval
+    envelope = {check.name: check for check in Sensitivity(clicks, DCG, new, old, 0.01).curves()}["envelope"]
     certain = ClickEstimator(world.log, DoublyRobust()).learned(new, folds=2)  # the clicks do not refute this curve
     assert envelope.gain == certain.compare(DCG, new, old).interval
 
@@ -119,14 +118,14 @@ def test_other_models_are_at_the_ends_of_their_ranges(world: SimulatedClicks, mo
             raise DataError("it cannot be learned.")
         return replace(usual, predicted=np.full(len(usual.predicted), 0.1 * len(fitted)))
 
-    monkeypatch.setattr("cldrank.evaluation.estimating.fit_model", fit)
-    found, notes = check_models(clicks, DCG, new, old, 0.01)
+    monkeypatch.setattr("cldrank.evaluation.intervals.fit_model", fit)
+    found, notes = Sensitivity(clicks, DCG, new, old, 0.01).models()
     assert fitted == [*map(CLDRelevance, (0.0, 0.1, 0.3)), CLDPairRelevance(0.02), CLDPairRelevance(1.0)]
     assert [check.name for check in found] == ["γ = 0", "γ = 0.1", "γ = 0.3", "C = 0.02"]
     assert {check.kind for check in found} == {"model"}
-    assert notes == ["CLD-pair with C 1 was not tried as a model of the unseen: it cannot be learned."]
+    assert notes == ["CLD-pair with C 1 was not tried as a model of relevance: it cannot be learned."]
     gains = [check.gain.estimate for check in found]
-    assert gains[1] - gains[0] == pytest.approx(gains[2] - gains[1])  # by what the unseen count in it
+    assert gains[1] - gains[0] == pytest.approx(gains[2] - gains[1])  # by what never-shown results count in it
     assert gains[1] > gains[0]
 
 
@@ -136,12 +135,12 @@ def test_without_torch_the_models_that_need_it_are_left_out(
     monkeypatch.setattr("cldrank.models.model.find_spec", lambda name: None if name == "torch" else object())
     new, old = order_of(world.good, world.log), order_of("production", world.log)
     clicks = ClickEstimator(world.log, DoublyRobust()).learned(new, old)
-    found, notes = check_models(clicks, DCG, new, old, 0.01)
+    found, notes = Sensitivity(clicks, DCG, new, old, 0.01).models()
     assert [check.name for check in found] == ["γ = 0", "γ = 0.1", "γ = 0.3"]
     assert [note.split(": ", 1)[1] for note in notes] == ["a network needs torch: pip install 'cldrank[neural]'."] * 2
 
 
-# -- placebo -----------------------------------------------------------------------------------------------------
+# -- the permutation check ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("every_click", [False, True])
@@ -183,7 +182,7 @@ def test_a_curve_that_is_too_steep_is_found_out(world: SimulatedClicks, eta: flo
     upside_down = -np.arange(world.data.n_rows, dtype=float)
     upside_down[world.clicks.row] = world.clicks.position  # of what was shown, the lowest first
     clicks, measure, new, *_ = given(log, upside_down)
-    found = run_placebo(clicks, measure, new)
+    found = check_permuted(clicks, measure, new)
     assert found is not None
     assert found.passed == passes
     assert found.permutations == 20
@@ -193,7 +192,7 @@ def test_a_curve_that_is_too_steep_is_found_out(world: SimulatedClicks, eta: flo
 def test_a_gain_that_chance_explains_passes() -> None:
     tiny = TinyLog.drawn(seed=33, queries=4, pages=16)
     clicks, measure, new, *_ = given(tiny.log(RHO), tiny.scores(reverse))
-    found = run_placebo(clicks, measure, new)
+    found = check_permuted(clicks, measure, new)
     assert found is not None
     assert found.gain.low < 0 < found.gain.high
     assert found.passed
@@ -219,7 +218,7 @@ def test_production_that_knows_nothing_passes_as_often_as_stated() -> None:
         clicked = random.binomial(400, chances / position)
         table = cr.ClickTable.from_arrays(data, position=position, impressions=np.full(150, 400), clicks=clicked)
         clicks, measure, new, *_ = given(LoggedClicks(data, table, Propensities.power(1, 3)), chances)
-        found = run_placebo(clicks, measure, new)
+        found = check_permuted(clicks, measure, new)
         failed += found is not None and not found.passed
     assert failed / n < 0.15  # 5%, and chance
 
@@ -227,17 +226,19 @@ def test_production_that_knows_nothing_passes_as_often_as_stated() -> None:
 def test_an_order_that_agrees_with_production_gains_nothing_by_it(world: SimulatedClicks) -> None:
     """Compared with another ranker it would: so an order is held against production, whatever it is compared with."""
     clicks, measure, new, *_ = given(world.log, world.good)
-    found = run_placebo(clicks, measure, new)
+    found = check_permuted(clicks, measure, new)
     assert found is not None
     assert found.passed
     assert found.gain.estimate < 0
     assert found.order == "the ranker"
-    assert found == run_placebo(clicks, measure, new)
+    assert found == check_permuted(clicks, measure, new)
 
 
-def test_orders_like_production_s_need_no_placebo(world: SimulatedClicks) -> None:
+def test_orders_like_production_s_need_no_permutation_check(world: SimulatedClicks) -> None:
     clicks, measure, _, production, _ = given(world.log, world.good)
-    assert run_placebo(clicks, measure, production) is None
-    as_shown = np.full(world.data.n_rows, 5.0)  # all the unseen before what was shown, which stays in its order
+    assert check_permuted(clicks, measure, production) is None
+    as_shown = np.full(
+        world.data.n_rows, 5.0
+    )  # all that was never shown before what was shown, which stays in its order
     as_shown[world.clicks.row] = -world.clicks.position
-    assert run_placebo(clicks, measure, order_of(as_shown, world.log)) is None
+    assert check_permuted(clicks, measure, order_of(as_shown, world.log)) is None

@@ -2,20 +2,27 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
-from tiny_logs import Ranking, TinyLog, forward, page_list, reverse
+from scipy.optimize import brentq
+from tiny_logs import Ranking, TinyLog, dcg, expected_clicks, forward, page_list, relevance_of, reverse
 
 from cldrank.evaluation.click_measures import ClickMeasure
 from cldrank.evaluation.click_results import Support
-from cldrank.evaluation.estimating import ClickEstimator
-from cldrank.evaluation.logged import LoggedClicks
-from cldrank.evaluation.off_policy import Affine, DirectMethod, DoublyRobust, InversePropensity
-from cldrank.evaluation.orders import order_of
-from cldrank.evaluation.relevance_learners import CLDRelevance
-from cldrank.evaluation.support import look_at_support
-from cldrank.evaluation.unseen_model import UnseenModel
+from cldrank.evaluation.exposure import LoggedClicks, order_of
+from cldrank.evaluation.intervals import ClickEstimator
+from cldrank.evaluation.off_policy import (
+    Affine,
+    DirectMethod,
+    DoublyRobust,
+    InversePropensity,
+    OffPolicy,
+    SelfNormalised,
+)
+from cldrank.evaluation.relevance_model import CLDRelevance, RelevanceModel
+from cldrank.evaluation.support import look_at_never_shown, look_at_support
 from cldrank.propensity import Propensities
 
 RHO = Propensities.power(1, 3)
@@ -100,7 +107,7 @@ def test_how_far_clipping_moves_the_estimate(estimator: Affine | InversePropensi
     tiny = TinyLog.drawn(seed=28)
     tiny = replace(tiny, pages=tuple(replace(page, shown=(0, 1, 2)) for page in tiny.pages))
     log = tiny.log(Propensities.power(4, 3))  # the last position is examined on one page of 81
-    model = UnseenModel(CLDRelevance(), np.full(25, 0.2), np.full((5, 25), 0.2), None, 0, np.zeros(25, dtype=bool))
+    model = RelevanceModel(CLDRelevance(), np.full(25, 0.2), np.full((5, 25), 0.2), None, 0, np.zeros(25, dtype=bool))
     new, old = order_of(tiny.scores(reverse), log), order_of(tiny.scores(forward), log)
     found = look_at_support(ClickEstimator(log, estimator, model), DCG, new, old)
     both = [ClickEstimator(log, type(estimator)(clip), model).difference(DCG, new, old).value for clip in (0.1, None)]
@@ -115,6 +122,153 @@ def test_how_far_clipping_moves_the_estimate(estimator: Affine | InversePropensi
 def test_the_direct_method_divides_by_nothing_that_could_be_clipped() -> None:
     tiny = TinyLog.drawn(seed=28)
     log = tiny.log(Propensities.power(4, 3))
-    model = UnseenModel(CLDRelevance(), np.full(25, 0.2), np.full((5, 25), 0.2), None, 0, np.zeros(25, dtype=bool))
+    model = RelevanceModel(CLDRelevance(), np.full(25, 0.2), np.full((5, 25), 0.2), None, 0, np.zeros(25, dtype=bool))
     clicks = ClickEstimator(log, DirectMethod(), model)
     assert look_at_support(clicks, DCG, order_of(tiny.scores(reverse), log), None).clipped == 0
+
+
+TINY = TinyLog.drawn(seed=22, queries=12, pages=90)
+LOG = TINY.log(RHO)
+GUESS = np.random.default_rng(5).random(60)
+GROUPS = np.clip(GUESS + np.random.default_rng(6).normal(0, 0.05, (5, 60)), 0, 1)
+LOWEST = LOG.seen & (np.tile(np.arange(5), 12) == 3)
+MODEL = RelevanceModel(CLDRelevance(), GUESS, GROUPS, GUESS, 1, LOWEST, allowance=0.1)
+NEW, PRODUCTION = order_of(TINY.scores(reverse), LOG), order_of("production", LOG)
+
+
+def lifted(old: Ranking | None) -> set[tuple[int, int]]:
+    """Unseen results in the first three of the new order that the old one ranks lower, or not on the page."""
+    found = set()
+    for query, one in TINY.candidates:
+        rank = list(reverse(query)).index(one)
+        below = 99 if old is None else list(old(query)).index(one)
+        if (query, one) not in TINY.seen and rank < 3 and rank < below:
+            found.add((query, one))
+    return found
+
+
+@pytest.mark.parametrize("old", [None, forward])
+def test_the_lifted_are_counted(old: Ranking | None) -> None:
+    theirs = PRODUCTION if old is None else order_of(TINY.scores(old), LOG)
+    found = look_at_never_shown(ClickEstimator(LOG, DoublyRobust(), MODEL), DCG, NEW, theirs)
+    expected = lifted(old)
+    assert found.results == len(expected) > 5
+    on_pages = sum(page.query == query for page in TINY.pages for query, _ in expected)
+    assert found.per_page == pytest.approx(on_pages / len(TINY.pages))
+
+
+def test_what_both_orders_show_alike_is_not_lifted() -> None:
+    clicks = ClickEstimator(LOG, DoublyRobust(), MODEL)
+    found = look_at_never_shown(clicks, DCG, NEW, order_of(TINY.scores(reverse), LOG))
+    assert (found.results, found.per_page, found.break_even, found.model) == (0, 0, None, None)
+    alone = look_at_never_shown(clicks, DCG, NEW, None)
+    assert alone.results == len(lifted(None))
+    assert alone.break_even is None
+    assert alone.model is not None
+    production = look_at_never_shown(clicks, DCG, PRODUCTION, NEW)
+    assert (production.results, production.break_even) == (0, None)
+
+
+@pytest.mark.parametrize("estimator", [Affine(), SelfNormalised(), DoublyRobust()])
+@pytest.mark.parametrize(("kind", "cutoff"), [("DCG", 3), ("DCG", 2), ("Clicks", 3), ("nDCG", 3)])
+def test_break_even_is_where_the_difference_is_zero(estimator: OffPolicy, kind: str, cutoff: int) -> None:
+    found = look_at_never_shown(
+        ClickEstimator(LOG, estimator, MODEL), ClickMeasure(kind, cutoff), NEW, PRODUCTION
+    ).break_even
+    known = relevance_of(TINY, RHO.values.tolist(), [0] * 3)
+
+    def difference(level: float) -> float:
+        some = {one: known[one] if one in TINY.seen else level for one in TINY.candidates}
+        if kind == "Clicks":
+            values = [expected_clicks(TINY, by, some, RHO.values.tolist(), [0] * 3, 3) for by in (reverse, None)]
+        else:
+            values = [dcg(TINY, by, some, cutoff) for by in (reverse, None)]
+        return values[0] - values[1]
+
+    assert found is not None
+    assert found.estimate == pytest.approx(brentq(difference, -50, 50))
+    assert found.low < found.estimate < found.high
+
+
+def test_arp_has_no_break_even_since_the_unseen_do_not_count_in_it() -> None:
+    found = look_at_never_shown(ClickEstimator(LOG, DoublyRobust(), MODEL), ClickMeasure("ARP"), NEW, PRODUCTION)
+    assert found.break_even is None
+    assert found.results == len(lifted(None))
+    assert found.model is not None
+
+
+def test_break_even_has_the_error_of_what_is_known() -> None:
+    clicks = ClickEstimator(LOG, Affine())
+    found = look_at_never_shown(clicks, DCG, NEW, PRODUCTION).break_even
+    ones = {one: float(one not in TINY.seen) for one in TINY.candidates}
+    total = dcg(TINY, reverse, ones, 3)
+    known = clicks.compare(DCG, NEW, PRODUCTION)
+    assert found is not None
+    assert (found.high - found.low) / 2 == pytest.approx(clicks.quantile * known.errors.queries / total)
+
+
+def test_the_model_speaks_of_the_lifted_by_weight() -> None:
+    clicks = ClickEstimator(LOG, DoublyRobust(), MODEL)
+    found = look_at_never_shown(clicks, DCG, NEW, PRODUCTION)
+    place = {one: at for at, one in enumerate(TINY.candidates)}
+    pages = [sum(page.query == query for page in TINY.pages) for query in range(12)]
+    weights = {
+        (query, one): pages[query] / math.log2(list(reverse(query)).index(one) + 2) for query, one in lifted(None)
+    }
+    means = [
+        sum(weight * some[place[one]] for one, weight in weights.items()) / sum(weights.values())
+        for some in (GUESS, *GROUPS)
+    ]
+    assert found.model is not None
+    assert found.model.estimate == pytest.approx(means[0])
+    fit = math.sqrt(sum((mean - np.mean(means[1:])) ** 2 for mean in means[1:]))
+    share = {one: weight / sum(weights.values()) for one, weight in weights.items()}
+    queries = {one[0] for one in weights}
+    without = []
+    for query in queries:
+        rest = {one: weight for one, weight in share.items() if one[0] != query}
+        without.append(sum(weight * GUESS[place[one]] for one, weight in rest.items()) / sum(rest.values()))
+    sampled = math.sqrt(11 / 12 * sum((mean - means[0]) ** 2 for mean in without))
+    half = clicks.quantile * math.hypot(sampled, fit) + 0.1
+    assert found.model.low == pytest.approx(max(means[0] - half, 0))
+    assert found.model.high == pytest.approx(min(means[0] + half, 1))
+
+
+def test_the_check_of_the_model_is_told() -> None:
+    clicks = ClickEstimator(LOG, DoublyRobust(), MODEL)
+    found, check = look_at_never_shown(clicks, DCG, NEW, PRODUCTION), clicks.hidden_check(NEW, PRODUCTION)
+    assert check is not None
+    assert (found.hidden_positions, found.hidden_predicted) == (1, check[0])
+    assert found.hidden_observed == clicks.interval(check[1].value, check[1].error(12))
+    blind = look_at_never_shown(
+        ClickEstimator(LOG, DoublyRobust(), replace(MODEL, hidden=None, n_hidden=0)), DCG, NEW, PRODUCTION
+    )
+    assert (blind.hidden_predicted, blind.hidden_observed, blind.hidden_positions) == (None, None, 0)
+
+
+def test_without_a_model_the_reason_is_told() -> None:
+    found = look_at_never_shown(
+        ClickEstimator(LOG, Affine()), DCG, NEW, PRODUCTION, "there is too little to learn from"
+    )
+    assert (found.model, found.hidden_predicted) == (None, None)
+    assert found.without_model == "there is too little to learn from"
+    assert found.break_even is not None
+
+
+def test_pages_that_end_early_show_fewer_of_the_unseen() -> None:
+    ragged = TinyLog.drawn(seed=23, queries=6, pages=60, ragged=True)
+    log = ragged.log(RHO)
+
+    def first_unseen(query: int) -> Any:
+        return sorted(range(5), key=lambda one: (query, one) in ragged.seen)
+
+    found = look_at_never_shown(
+        ClickEstimator(log, Affine()), DCG, order_of(ragged.scores(first_unseen), log), order_of("production", log)
+    )
+    shown = [
+        (page.query, one) not in ragged.seen
+        for page in ragged.pages
+        for one in first_unseen(page.query)[: len(page.shown)]
+    ]
+    assert found.results == len({one for one in ragged.candidates if one not in ragged.seen})
+    assert found.per_page == pytest.approx(sum(shown) / len(ragged.pages))

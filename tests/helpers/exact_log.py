@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 import cldrank as cr
-from cldrank.evaluation.estimating import ClickEstimator
-from cldrank.evaluation.logged import LoggedClicks
+from cldrank.evaluation.exposure import LoggedClicks
+from cldrank.evaluation.intervals import ClickEstimator
 from cldrank.evaluation.off_policy import Affine
 
 Floats = NDArray[np.float64]

@@ -10,10 +10,10 @@ from typing import Any
 from known_truth import DEPTH, FIRST, MEASURES, PAIRS, KnownWorld, Pair, small_world
 
 from cldrank.errors import CldrankError, CldrankWarning
-from cldrank.evaluation.by_clicks import ClickJudge
-from cldrank.evaluation.deciding import decide
-from cldrank.evaluation.estimating import ClickEstimator
-from cldrank.evaluation.off_policy import ESTIMATORS, PolicyAware, off_policy
+from cldrank.evaluation.decision_rule import decide
+from cldrank.evaluation.intervals import ClickEstimator
+from cldrank.evaluation.judge import ClickJudge
+from cldrank.evaluation.off_policy import ESTIMATORS, Affine, off_policy
 from cldrank.propensity import Propensities
 from cldrank.tuning.judges import HeldOutClicks, mean_of
 
@@ -103,8 +103,8 @@ def _judged_pair(world: KnownWorld, judge: Any, pair: Pair, setting: Setting) ->
     by_labels = decide(clicks.interval(own.value, own.error(clicks.n_queries)), found.verdict.margin)
     return {
         "decision": found.verdict.decision,
-        "depends": found.verdict.depends_on_unseen,
-        "placebo": found.placebo is None or found.placebo.passed,
+        "depends": found.verdict.depends_on_never_shown,
+        "placebo": found.permutation_check is None or found.permutation_check.passed,
         "labels": by_labels,
         "measures": measured,
         "without_model": judge.last[1],
@@ -127,7 +127,7 @@ def _by_estimator(judge: _Remembering, new: Any, old: Any) -> dict[str, float]:
 def _naive(judge: ClickJudge, new: Any, old: Any) -> float:
     """The difference by click-through rates as they are."""
     flat = judge.clicks.log.with_curve(Propensities.power(0.0, DEPTH))
-    clicks = replace(judge.clicks, log=flat, estimator=PolicyAware(), model=None)
+    clicks = replace(judge.clicks, log=flat, estimator=Affine(), model=None)
     orders = (judge.order(new, "new"), judge.order(old, "old"))
     return clicks.difference(FIRST, *orders).value
 

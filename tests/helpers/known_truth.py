@@ -16,10 +16,9 @@ from cldrank.clicks.simulate import FirstSwaps, Policy, PositionBased, Simulatio
 from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
 from cldrank.evaluation.click_measures import ClickMeasure, default_measures
-from cldrank.evaluation.estimating import ClickEstimator
-from cldrank.evaluation.logged import LoggedClicks
+from cldrank.evaluation.exposure import PRODUCTION, LoggedClicks, order_of
+from cldrank.evaluation.intervals import ClickEstimator
 from cldrank.evaluation.off_policy import Affine
-from cldrank.evaluation.orders import PRODUCTION, order_of
 from cldrank.propensity import AllPairs, Pivot, Propensities
 
 Floats = NDArray[np.float64]
@@ -180,7 +179,7 @@ class KnownWorld:
         places = segments.places_in_segments(self.data.offsets)
         discounts = np.where(places <= DEPTH, 1 / np.log2(places + 1.0), 0.0)
         best = log.by_query(discounts * segments.descending_values(self.relevance, self.data.offsets))
-        clicks.__dict__["_ideals"] = {DEPTH: _KnownIdeal(best)}
+        clicks.__dict__["_made"] = {DEPTH: _KnownIdeal(best)}
         return clicks
 
     # -- files ---------------------------------------------------------------------------------------------------

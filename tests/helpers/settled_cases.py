@@ -10,16 +10,14 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from cldrank.evaluation.click_measures import ClickMeasure
-from cldrank.evaluation.click_results import ClickEstimate, ClickVerdict, Errors, MeasuredPair, WayToSettle
-from cldrank.evaluation.deciding import decide
-from cldrank.evaluation.estimating import ClickEstimator
-from cldrank.evaluation.logged import LoggedClicks
+from cldrank.evaluation.click_results import WayToSettle
+from cldrank.evaluation.decision_rule import ClickVerdict, decide
+from cldrank.evaluation.experiment_planning import ways_to_settle
+from cldrank.evaluation.exposure import LoggedClicks, LoggedOrder, RankOrder, ScoreOrder
+from cldrank.evaluation.intervals import ClickEstimate, ClickEstimator, Errors, MeasuredPair
 from cldrank.evaluation.off_policy import DoublyRobust
-from cldrank.evaluation.orders import LoggedOrder, RankOrder, ScoreOrder
-from cldrank.evaluation.relevance_learners import CLDRelevance
-from cldrank.evaluation.settling import ways_to_settle
-from cldrank.evaluation.unseen import look_at_unseen
-from cldrank.evaluation.unseen_model import UnseenModel
+from cldrank.evaluation.relevance_model import CLDRelevance, RelevanceModel
+from cldrank.evaluation.support import look_at_never_shown
 
 Z = float(ndtri(0.95))
 DCG = ClickMeasure("DCG", 3)
@@ -60,7 +58,7 @@ def settled(
     decision: str | None = None,
 ) -> dict[str, WayToSettle]:
     verdict = ClickVerdict(decision or decide(pair.gain, margin), margin, "", True)  # type: ignore[arg-type]
-    unseen = look_at_unseen(clicks, measure, new, old)
+    unseen = look_at_never_shown(clicks, measure, new, old)
     ways = ways_to_settle(clicks, measure, new, old, pair, unseen, verdict)
     pages = [way.pages for way in ways]
     known = [one for one in pages if one is not None]
@@ -74,10 +72,10 @@ def pages_of(way: WayToSettle) -> int:
     return way.pages
 
 
-def known_model(relevance: NDArray[np.float64]) -> UnseenModel:
+def known_model(relevance: NDArray[np.float64]) -> RelevanceModel:
     """A model that is sure of what it predicts."""
     nothing = np.zeros(len(relevance), dtype=bool)
-    return UnseenModel(CLDRelevance(), relevance, np.tile(relevance, (2, 1)), None, 0, nothing)
+    return RelevanceModel(CLDRelevance(), relevance, np.tile(relevance, (2, 1)), None, 0, nothing)
 
 
 def unseen_world() -> tuple[KnownWorld, ClickEstimator, ScoreOrder, LoggedOrder]:

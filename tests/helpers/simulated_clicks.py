@@ -10,7 +10,7 @@ import numpy as np
 import cldrank as cr
 from cldrank.clicks.simulate import Policy, PositionBased, Simulation, TopK
 from cldrank.clicks.table import ClickTable
-from cldrank.evaluation.logged import LoggedClicks
+from cldrank.evaluation.exposure import LoggedClicks
 from cldrank.propensity import Propensities
 
 NOISE = 0.1

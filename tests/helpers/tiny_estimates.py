@@ -8,10 +8,8 @@ import numpy as np
 from tiny_logs import Ranking, Relevance, TinyLog, arp, dcg, expected_clicks
 
 from cldrank.evaluation.click_measures import ClickMeasure
-from cldrank.evaluation.logged import LoggedClicks
-from cldrank.evaluation.orders import RankOrder, order_of
-from cldrank.evaluation.relevance_learners import CLDRelevance
-from cldrank.evaluation.unseen_model import UnseenModel
+from cldrank.evaluation.exposure import LoggedClicks, RankOrder, order_of
+from cldrank.evaluation.relevance_model import CLDRelevance, RelevanceModel
 from cldrank.propensity import AffineClicks, Propensities
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
@@ -40,6 +38,6 @@ def order(log: LoggedClicks, tiny: TinyLog, ranking: Ranking | None) -> RankOrde
     return order_of("production" if ranking is None else tiny.scores(ranking), log)
 
 
-def model_of(predicted: Floats, groups: Floats | None = None) -> UnseenModel:
+def model_of(predicted: Floats, groups: Floats | None = None) -> RelevanceModel:
     all_groups = predicted[None] if groups is None else groups
-    return UnseenModel(CLDRelevance(), predicted, all_groups, None, 0, np.zeros(len(predicted), dtype=bool))
+    return RelevanceModel(CLDRelevance(), predicted, all_groups, None, 0, np.zeros(len(predicted), dtype=bool))

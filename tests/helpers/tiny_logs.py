@@ -11,7 +11,7 @@ import numpy as np
 
 import cldrank as cr
 from cldrank.clicks.table import ClickTable
-from cldrank.evaluation.logged import LoggedClicks
+from cldrank.evaluation.exposure import LoggedClicks
 from cldrank.propensity.segment_propensities import Curve
 
 Candidate = tuple[int, int]  # query, and number in it from 0

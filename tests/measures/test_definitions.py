@@ -10,7 +10,6 @@ import ir_measures
 import numpy as np
 import pytest
 import pytrec_eval
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import ndcg_score
@@ -245,26 +244,6 @@ def test_constant_scorer_earns_chance_on_rows_sorted_by_label(measure: measures.
     assert abs(values.mean() - every_order.mean()) < 3.5 * every_order.std() / np.sqrt(queries) + 1e-12
 
 
-@pytest.mark.parametrize("device", ["cpu", "cuda"])
-def test_torch_equals_numpy(device: str) -> None:
-    if device == "cuda" and not torch.cuda.is_available():
-        pytest.skip("no CUDA device")
-    generator = np.random.default_rng(0)
-    offsets = segments.from_lengths(generator.integers(0, 30, size=50))
-    scores = np.round(generator.normal(size=offsets[-1]), 1)  # with ties
-    labels = generator.integers(-1, 4, size=offsets[-1])
-    expected = measures.compute(EVERY, scores, labels, offsets, empty="skip")
-    tensors = [torch.as_tensor(array, device=device) for array in (scores, labels, offsets)]
-    found = measures.compute(EVERY, tensors[0].requires_grad_(), *tensors[1:], empty="skip")
-    for measure, values in found.items():
-        assert isinstance(values, torch.Tensor)
-        assert values.dtype == torch.float64
-        assert values.device.type == device
-        assert not values.requires_grad
-        np.testing.assert_allclose(values.cpu().numpy(), expected[measure], rtol=0, atol=1e-12, err_msg=str(measure))
-        assert np.isnan(expected[measure]).any()
-
-
 @EACH
 @pytest.mark.parametrize("labels", [[0, 0, 2, 0], [-1, 0, 2, -2]], ids=["zero", "negative"])
 def test_queries_without_a_relevant_document(measure: measures.Measure, labels: list[int]) -> None:
@@ -289,7 +268,6 @@ def test_negative_labels_count_as_zero(measure: measures.Measure) -> None:
 @EACH
 def test_no_queries(measure: measures.Measure) -> None:
     assert measure([], [], [0]).shape == (0,)
-    assert measure(torch.empty(0), torch.empty(0), torch.tensor([0])).shape == (0,)
 
 
 # -- what cannot be measured -------------------------------------------------------------------------------------

@@ -59,7 +59,7 @@ def test_text_parses_back(measure: Measure) -> None:
     ],
 )
 def test_spellings(text: str, canonical: str) -> None:
-    assert str(parse(text)) == repr(Measure.parse(text)) == canonical
+    assert str(parse(text)) == repr(parse(text)) == canonical
 
 
 @pytest.mark.parametrize(

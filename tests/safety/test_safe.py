@@ -130,14 +130,14 @@ class TestWhatIsKept:
         assert safety.queries == held.sum()
 
     @pytest.mark.filterwarnings("ignore:the clicks refute")
-    def test_gains_by_placebo_do_not_count(self) -> None:
-        """With a curve that is too steep, and pages that show everything: nothing but the placebo can tell."""
+    def test_gains_of_permuted_clicks_do_not_count(self) -> None:
+        """With a curve that is too steep, and pages that show everything: only permuted clicks can tell."""
         clicks = Simulation(WITH_BEST, BEST, PositionBased(0, 0.1), depth=8).draw(50_000, seed=0)
         steep = cr.Propensities.power(1.5, 8)
         kept = Safe(cr.IPS(envelope="off"), production="score").fit(WITH_BEST, clicks, steep)
         assert kept.safety_.share <= 0.3
         whole = kept.trials_[-1]
-        assert whole.gain.low + whole.placebo > 0 > whole.gain.low
+        assert whole.gain.low + whole.permuted > 0 > whole.gain.low
 
     def test_a_blend_adds_up_both_in_units_of_their_spread(self, clear: Safe) -> None:
         held = held_out(DATA.query_ids, 0.3, seed=1)
@@ -191,6 +191,23 @@ class TestModels:
         assert isinstance(kept.ranker_, BlendRanker)
         kept.ranker_.save(tmp_path / "ranker")
         np.testing.assert_array_equal(cr.load_ranker(tmp_path / "ranker").predict(DATA), kept.predict(DATA))
+
+    @pytest.mark.parametrize("held", [True, False])
+    def test_trees_beside_a_feature_where_others_are_missing(self, held: bool, tmp_path: Path) -> None:
+        """Be it among the queries that judge, or among the others: a linear ranker would refuse to score them."""
+        features = np.array(DATA.features)
+        features[(held_out(DATA.query_ids, 0.3, seed=1) == held)[DATA.row_queries], 4] = np.nan
+        data = cr.RankingDataset.from_arrays(
+            features, DATA.row_queries, DATA.labels, feature_names=DATA.feature_names, missing="keep"
+        )
+        method = cr.Naive(model=Trees(rounds=20, min_weight=5.0))
+        kept = Safe(method, margin=0.2, production="production").fit(data, log(100_000, data=data), RHO)
+        assert kept.safety_.overlap > 0.9
+        assert isinstance(kept.ranker_, TreeRanker)
+        kept.ranker_.save(tmp_path / "ranker")
+        np.testing.assert_array_equal(cr.load_ranker(tmp_path / "ranker").predict(data), kept.predict(data))
+        with pytest.raises(UsageError, match="this feature is missing in some rows; fill it in with `missing=0`"):
+            Safe(method, production="c").fit(data, log(5000, data=data), RHO)
 
     @pytest.mark.parametrize("scaling", ["standard", "quantile", None])
     def test_a_linear_ranker_beside_a_feature_is_linear(self, scaling: Any) -> None:

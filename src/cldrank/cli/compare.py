@@ -12,7 +12,7 @@ import typer
 from cldrank.cli import options
 from cldrank.cli.commands import argument, declared, option
 from cldrank.cli.option_names import dashed
-from cldrank.cli.output import console, print_json, print_line, print_title, save_table, say, working
+from cldrank.cli.output import console, print_json, save_table, say, working
 from cldrank.errors import CldrankWarning, UsageError, warn
 from cldrank.files import recover_folder, save_text
 from cldrank.wording import listed
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 PRODUCTION = "production"  # the order of the log itself
 EXIT_CODES = {"better": 0, "worse": 3, "no difference": 4, "cannot tell": 5}  # of a verdict, for gates
-_COLOURS = {"better": "green", "worse": "red", "no difference": "blue", "cannot tell": "yellow"}
 _RANKER = (
     "A saved ranker (its folder), or a file of scores: Parquet or CSV as `cldrank score` writes it, text with one "
     "number per row, or .npy. With --clicks also `production`, the order of the log itself (a folder of that name is "
@@ -49,7 +48,7 @@ class Judging(options.Sources, options.JsonOutput):
     seed: int = option("INTEGER", "The same seed gives the same result.", 0, min=0)
     estimator: str | None = _by_clicks(
         "NAME",
-        "How clicks become relevance: ips, clipped, self-normalised, policy-aware, affine, direct or doubly-robust. "
+        "How clicks become relevance: ips, clipped, affine, self-normalised, direct or doubly-robust. "
         "[default: doubly-robust]",
     )
     allow_trained: bool = _by_clicks(
@@ -179,7 +178,7 @@ class EvaluateCommand(Judging):
         """Print the measures."""
         from cldrank.documents import render_terminal
         from cldrank.evaluation import evaluate
-        from cldrank.evaluation.result_documents import click_evaluation_document, evaluation_document
+        from cldrank.evaluation.result_documents import evaluation_document
 
         self.check((self.ranker,), [self.per_query])
         if self.clicks and (self.per_query or self.record):
@@ -191,7 +190,7 @@ class EvaluateCommand(Judging):
         if evidence:
             with working("judging by clicks …"):
                 result: Any = evaluate(ranker, dataset, name=self.ranker, **evidence, **arguments)
-            document, facts = click_evaluation_document(result), result.as_dict()
+            document, facts = result.document(), result.as_dict()
         else:
             result = evaluate(ranker, dataset, **arguments)
             self._keep(ranker, result, dataset)
@@ -238,7 +237,8 @@ class CompareCommand(Judging):
     With `--clicks LOG --propensity FILE`, no labels are needed: is the new ranker better than the old one, or than
     `production`, the order of the log? The answer is *better*, *worse*, *no difference larger than the margin* or
     *cannot tell*, with how much the log can see, what the results that nobody ever saw may be worth, whether it holds
-    under other assumptions, and what would settle it. Exits with code 0 if the new one is better, 3 if it is worse, 4
+    under other assumptions, and what would settle it. *Better* and *worse* say so if the difference may be less than
+    the margin. Exits with code 0 if the new one is better, 3 if it is worse, 4
     if there is no difference, 5 if it cannot tell, after everything is written. By labels it exits with 0.
 
     Example: `cldrank compare new/ production --features later.parquet --clicks log/ --propensity rho.json --html
@@ -260,7 +260,6 @@ class CompareCommand(Judging):
         from cldrank.arguments import check_number
         from cldrank.documents import render_terminal
         from cldrank.evaluation import compare
-        from cldrank.evaluation.result_documents import comparison_document
 
         named = (self.new, self.old)
         self.check(named, [self.html], margin=self.margin, quick=self.quick, html=self.html)
@@ -275,14 +274,17 @@ class CompareCommand(Judging):
                 verdict = compare(new, old, dataset, **evidence, **arguments)
             self._print_verdict(verdict)
             return
-        result = compare(new, old, dataset, **arguments)
+        result = compare(new, old, dataset, names=named, **arguments)
         if self.as_json:
-            print_json({"new": self.new, "old": self.old, **result.as_dict()})
+            print_json(result.as_dict())
         else:
-            render_terminal(comparison_document(result, named), console)
+            render_terminal(result.document(), console)
 
     def _print_verdict(self, result: ClickComparison) -> None:
         """What the verdict rests on, then the verdict, and what would settle it."""
+        from cldrank.documents import render_terminal
+        from cldrank.evaluation.result_documents import terminal_document
+
         first, margin = result.first, result.verdict.margin
         if margin > abs(first.old.interval.estimate):  # a margin in percent would make all rankers alike
             warn(
@@ -297,27 +299,7 @@ class CompareCommand(Judging):
         if self.as_json:
             print_json(result.as_dict())
         else:
-            _say_verdict(result)
+            render_terminal(terminal_document(result), console)
         code = EXIT_CODES[result.verdict.decision]
         if code:
             raise typer.Exit(code)
-
-
-def _say_verdict(result: ClickComparison) -> None:
-    from cldrank.documents import render_terminal
-    from cldrank.evaluation.result_documents import terminal_verdict_document
-    from cldrank.evaluation.settling import say_way
-    from cldrank.evaluation.verdict_words import sentence, settling_verb
-
-    render_terminal(terminal_verdict_document(result), console)
-    verdict, verb = result.verdict, settling_verb(result)
-    console.print(
-        f"\nVerdict: {verdict.words}", markup=False, style=f"bold {_COLOURS[verdict.decision]}", soft_wrap=True
-    )
-    print_line(sentence(verdict.reason))
-    if result.settling:
-        print_title(f"\nWhat would {verb} it")
-    for way in result.settling:
-        print_line(f"  {say_way(way, verb)}")
-        if way.pages is not None:
-            console.print(f"    {sentence(way.about)}.", markup=False, style="dim", soft_wrap=True)

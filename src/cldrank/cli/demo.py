@@ -349,12 +349,12 @@ class Demo:
     def judge(self) -> None:
         """The chosen ranker against production on the clicks of the next week, and what labels say."""
         from cldrank.evaluation.click_results import WayToSettle
-        from cldrank.evaluation.settling import say_way
+        from cldrank.evaluation.experiment_planning import say_way
 
         make_folder(self.out / "later")
         *_, clicks, labels = self.run("verdict", "judging by clicks", chosen=self.facts["chosen"])
         seen, true = clicks["measures"][_DCG], labels["measures"][_DCG]
-        by_clicks, by_labels = _relative(seen, seen["old"]), _relative(true, true["second"])
+        by_clicks, by_labels = _relative(seen, seen["old"]), _relative(true, true["old"])
         self.tell("verdict", f"clicks alone: {clicks['verdict']}. {clicks['reason']}")
         if clicks["settling"]:
             verb = "confirm" if clicks["decision"] == "better" else "settle"

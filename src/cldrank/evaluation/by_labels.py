@@ -5,9 +5,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +27,10 @@ from cldrank.measures import (
     parse,
     parse_all,
 )
+from cldrank.wording import kind_of
+
+if TYPE_CHECKING:
+    from cldrank.documents import Document
 
 DEFAULT_MEASURES = ("nDCG@1", "nDCG@3", "nDCG@5", "nDCG@10", "AP", "RR")
 
@@ -34,31 +38,49 @@ Measures = str | Measure | Iterable[str | Measure]
 Value = TypeVar("Value")
 
 
-class _ByMeasure(Mapping[str, Value], ABC):
-    """A mapping from the text form of a measure; any spelling of it finds the entry."""
+class MeasuredResult(Mapping[str, Value], ABC):
+    """A result by the name of a measure, any spelling of which finds the entry; it is shown as its document."""
 
     @property
     @abstractmethod
-    def _entries(self) -> Mapping[Measure, Value]:
+    def _entries(self) -> Mapping[str, Value]:
         """The values by measure."""
 
+    @abstractmethod
+    def document(self) -> Document:
+        """What is printed, and shown in a notebook."""
+
     def __getitem__(self, measure: str | Measure) -> Value:
-        with suppress(UsageError, KeyError):
-            return self._entries[parse(measure)]
+        name = str(measure)
+        with suppress(UsageError):  # clicks know measures that labels do not
+            name = str(parse(measure))
+        for known, value in self._entries.items():
+            if known.casefold() == name.casefold():
+                return value
         raise KeyError(f"{measure}; there are {', '.join(self)}")
 
     def __iter__(self) -> Iterator[str]:
-        return map(str, self._entries)
+        return iter(self._entries)
 
     def __len__(self) -> int:
         return len(self._entries)
 
+    def __str__(self) -> str:
+        from cldrank.documents import terminal_text
+
+        return terminal_text(self.document())
+
     def __repr__(self) -> str:
         return str(self)
 
+    def _repr_html_(self) -> str:
+        from cldrank.documents import render_notebook
+
+        return render_notebook(self.document())
+
 
 @dataclass(frozen=True, repr=False)
-class Evaluation(_ByMeasure[float]):
+class Evaluation(MeasuredResult[float]):
     """The measures of one ranker on one dataset: a mapping from their text form to their mean over queries.
 
     per_query   one value per query for each measure; NaN where a query without a relevant document is skipped
@@ -82,22 +104,14 @@ class Evaluation(_ByMeasure[float]):
     fingerprint: str = ""
 
     @cached_property
-    def _entries(self) -> Mapping[Measure, float]:
-        return {measure: mean(values) for measure, values in self.per_query.items()}
+    def _entries(self) -> Mapping[str, float]:
+        return {str(measure): mean(values) for measure, values in self.per_query.items()}
 
-    def __str__(self) -> str:
-        width = max(len(name) for name in self)
-        lines = [f"{data_label(self.data, self.synthetic)}, {self.queries:,} queries"]
-        for measure in self.per_query:
-            value = f"{self.intervals[measure]:.4f}" if measure in self.intervals else f"{self[measure]:.4f}"
-            lines.append(f"  {measure!s:<{width}}  {value}")
-        return "\n".join(lines)
-
-    def _repr_html_(self) -> str:
-        from cldrank.documents import render_notebook
+    def document(self) -> Document:
+        """The measures with their intervals."""
         from cldrank.evaluation.result_documents import evaluation_document
 
-        return render_notebook(evaluation_document(self))
+        return evaluation_document(self)
 
     def as_dict(self) -> dict[str, Any]:
         """Everything but the values of single queries, ready for JSON."""
@@ -108,129 +122,103 @@ class Evaluation(_ByMeasure[float]):
             "fingerprint": self.fingerprint,
             "empty": self.empty,
             "measures": {
-                str(measure): {"mean": self[measure], **_bounds(self.intervals.get(measure))}
+                str(measure): {"mean": self[measure], **_ends(self.intervals.get(measure))}
                 for measure in self.per_query
             },
         }
 
 
-def evaluate_by_labels(
-    model: Any,
-    dataset: RankingDataset,
-    measures: Measures = DEFAULT_MEASURES,
-    *,
-    empty: Empty = "zero",
-    confidence: float = 0.9,
-    replicates: int = 2000,
-    seed: int = 0,
-) -> Evaluation:
-    """Measure how well a model ranks the candidates of a dataset, against its labels.
-
-    model       a fitted method, a ranker, anything with `predict(features)`, or an array of scores
-    empty       a query without a relevant document counts 0 ("zero"), or is left out ("skip")
-    confidence  of the bootstrap intervals over queries, from `replicates` draws
-
-    >>> data = RankingDataset.from_arrays([[3], [2], [1], [1], [2]], [1, 1, 1, 2, 2], labels=[0, 1, 2, 0, 1])
-    >>> evaluate_by_labels(data.features[:, 0], data, ["nDCG@2", "AP"])["AP"]
-    0.7916
-    """
-    per_query = _per_query(model, dataset, parse_all(measures), empty)
-    intervals = {
-        measure: bootstrap_interval(values, confidence, replicates, seed)
-        for measure, values in per_query.items()
-        if np.count_nonzero(~np.isnan(values)) > 1
-    }
-    return _evaluation(dataset, per_query, intervals, empty)
-
-
 @dataclass(frozen=True, repr=False)
-class RankerComparison(_ByMeasure[Comparison]):
-    """Two rankers on one dataset, first minus second: a mapping from a measure's text form to the paired comparison.
+class RankerComparison(MeasuredResult[Comparison]):
+    """Two rankers on one dataset, new minus old: a mapping from a measure's text form to the paired comparison.
+
+    new, old       what they are called
+    evaluations    of the new one, and of the old one
 
     >>> import cldrank as cr
     >>> data = cr.RankingDataset.from_arrays([[1], [0], [1], [0]], [1, 1, 2, 2], labels=[1, 0, 1, 0])
-    >>> found = cr.compare([1, 0, 1, 0], [0, 1, 1, 0], data, ["RR", "AP"])
-    >>> list(found), found["RR"].difference
+    >>> comparison = cr.compare([1, 0, 1, 0], [0, 1, 1, 0], data, ["RR", "AP"])
+    >>> list(comparison), comparison["RR"].difference
     (['RR', 'AP'], 0.25)
     """
 
     data: str
     synthetic: bool
-    first: Evaluation
-    second: Evaluation
+    new: str
+    old: str
+    evaluations: tuple[Evaluation, Evaluation]
     differences: Mapping[Measure, Comparison]
 
     @property
-    def _entries(self) -> Mapping[Measure, Comparison]:
-        return self.differences
+    def _entries(self) -> Mapping[str, Comparison]:
+        return {str(measure): comparison for measure, comparison in self.differences.items()}
 
-    def __str__(self) -> str:
-        width = max(len(name) for name in self)
-        lines = [f"{data_label(self.data, self.synthetic)}, first minus second"]
-        lines += [f"  {measure!s:<{width}}  {comparison}" for measure, comparison in self.differences.items()]
-        return "\n".join(lines)
-
-    def _repr_html_(self) -> str:
-        from cldrank.documents import render_notebook
+    def document(self) -> Document:
+        """Both rankers, their difference, and how many queries each wins."""
         from cldrank.evaluation.result_documents import comparison_document
 
-        return render_notebook(comparison_document(self))
+        return comparison_document(self)
 
     def as_dict(self) -> dict[str, Any]:
-        """Everything but the values of single queries, ready for JSON."""
+        """Everything but the values of single queries, ready for JSON; as a comparison by clicks has it."""
+        new, old = self.evaluations
         return {
             "data": self.data,
             "synthetic": self.synthetic,
+            "new": self.new,
+            "old": self.old,
             "measures": {
                 str(measure): {
-                    "first": self.first[measure],
-                    "second": self.second[measure],
-                    "difference": found.difference,
-                    **_bounds(found.interval),
-                    "p_value": found.p_value,
-                    "queries": found.n,
-                    "wins": found.wins,
-                    "ties": found.ties,
-                    "losses": found.losses,
+                    "higher_is_better": measure.higher_is_better,
+                    "new": new[measure],
+                    "old": old[measure],
+                    "difference": pair.difference,
+                    **_ends(pair.interval),
+                    "p_value": pair.p_value,
+                    "queries": pair.n,
+                    "wins": pair.wins,
+                    "ties": pair.ties,
+                    "losses": pair.losses,
                 }
-                for measure, found in self.differences.items()
+                for measure, pair in self.differences.items()
             },
         }
 
 
-def compare_by_labels(
-    first: Any,
-    second: Any,
-    dataset: RankingDataset,
-    measures: Measures = DEFAULT_MEASURES,
-    *,
-    empty: Empty = "zero",
-    confidence: float = 0.9,
-    permutations: int = 10_000,
-    seed: int = 0,
-) -> RankerComparison:
-    """Compare two models query by query: the mean difference, its interval, and a p-value by randomisation.
-
-    >>> data = RankingDataset.from_arrays([[1], [0], [1], [0]], [1, 1, 2, 2], labels=[1, 0, 1, 0])
-    >>> compare_by_labels([1, 0, 1, 0], [0, 1, 1, 0], data, "RR")["RR"].difference
-    0.25
-    """
-    wanted = parse_all(measures)
-    evaluations = [
-        _evaluation(dataset, _per_query(model, dataset, wanted, empty), {}, empty) for model in (first, second)
-    ]
-    differences = {
-        measure: paired_comparison(
-            evaluations[0].per_query[measure],
-            evaluations[1].per_query[measure],
-            confidence,
-            permutations,
-            seed,
-            higher_is_better=measure.higher_is_better,
-        )
-        for measure in wanted
+def evaluate_by_labels(
+    model: Any, dataset: RankingDataset, measures: Any, empty: Empty | None, confidence: float, draws: int, seed: int
+) -> Evaluation:
+    """Measure how well a model ranks the candidates of a dataset, against its labels; see `cldrank.evaluate`."""
+    evaluation = _evaluation(model, dataset, _wanted(measures), empty or "zero")
+    intervals = {
+        measure: bootstrap_interval(values, confidence, draws, seed)
+        for measure, values in evaluation.per_query.items()
+        if np.count_nonzero(~np.isnan(values)) > 1
     }
-    return RankerComparison(dataset.name, dataset.synthetic, evaluations[0], evaluations[1], differences)
+    return replace(evaluation, intervals=intervals)
+
+
+def compare_by_labels(
+    models: tuple[Any, Any],
+    names: tuple[str, str],
+    dataset: RankingDataset,
+    measures: Any,
+    empty: Empty | None,
+    confidence: float,
+    permutations: int,
+    seed: int,
+) -> RankerComparison:
+    """Compare two models query by query; see `cldrank.compare`."""
+    wanted, differences = _wanted(measures), {}
+    new, old = (_evaluation(model, dataset, wanted, empty or "zero") for model in models)
+    for measure in wanted:
+        both, higher = (new.per_query[measure], old.per_query[measure]), measure.higher_is_better
+        differences[measure] = paired_comparison(*both, confidence, permutations, seed, higher_is_better=higher)
+    return RankerComparison(dataset.name, dataset.synthetic, *names, (new, old), differences)
+
+
+def _wanted(measures: Any) -> list[Measure]:
+    return parse_all(DEFAULT_MEASURES if measures is None else measures)
 
 
 def data_label(name: str, synthetic: bool) -> str:
@@ -242,19 +230,8 @@ def data_label(name: str, synthetic: bool) -> str:
     return f"{name or 'data without a name'}{' (synthetic)' if synthetic else ''}"
 
 
-def _evaluation(
-    dataset: RankingDataset,
-    per_query: Mapping[Measure, NDArray[np.float64]],
-    intervals: Mapping[Measure, Interval],
-    empty: Empty,
-) -> Evaluation:
-    data = (dataset.name, dataset.synthetic, dataset.n_queries)
-    return Evaluation(*data, per_query, intervals, empty, dataset.fingerprint)
-
-
-def _per_query(
-    model: Any, dataset: RankingDataset, measures: list[Measure], empty: Empty
-) -> dict[Measure, NDArray[np.float64]]:
+def _evaluation(model: Any, dataset: RankingDataset, measures: list[Measure], empty: Empty) -> Evaluation:
+    """The measures of a model, as yet without intervals."""
     if not isinstance(dataset, RankingDataset):
         raise UsageError(
             f"measures are taken on a RankingDataset, not on {shortened(dataset)}; load one with load(path)."
@@ -265,14 +242,19 @@ def _per_query(
         )
     if dataset.n_queries == 0:
         raise DataError(f"{dataset!r} has no queries; there is nothing to measure.")
-    return compute(measures, scores_of(model, dataset), dataset.labels, dataset.offsets, empty=empty)
+    per_query = compute(measures, scores_of(model, dataset), dataset.labels, dataset.offsets, empty=empty)
+    return Evaluation(
+        dataset.name, dataset.synthetic, dataset.n_queries, per_query, empty=empty, fingerprint=dataset.fingerprint
+    )
 
 
 def scores_of(model: Any, dataset: RankingDataset) -> Any:
     """The scores of a model: ours get the dataset and check its features by name, others get the table."""
-    from cldrank.rankers import Ranker
+    from cldrank.rankers import LinearRanker, NetworkRanker, Ranker
 
     model = getattr(model, "ranker_", model)
+    if isinstance(model, LinearRanker | NetworkRanker):
+        dataset.check_complete(kind_of(model))
     if isinstance(model, Ranker):
         return model.predict(dataset)
     if hasattr(model, "predict"):
@@ -284,7 +266,7 @@ def scores_of(model: Any, dataset: RankingDataset) -> Any:
     return scores
 
 
-def _bounds(interval: Interval | None) -> dict[str, float]:
+def _ends(interval: Interval | None) -> dict[str, float]:
     if interval is None:
         return {}
     return {"low": interval.low, "high": interval.high, "confidence": interval.confidence}

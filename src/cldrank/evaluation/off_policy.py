@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from cldrank.arguments import check_number, shortened
 from cldrank.errors import UsageError
-from cldrank.evaluation.logged import LoggedClicks
+from cldrank.evaluation.exposure import LoggedClicks
 from cldrank.propensity import AffineClicks
 from cldrank.wording import listed
 
@@ -27,21 +27,19 @@ Floats = NDArray[np.float64]
 class OffPolicy(ABC):
     """An estimator of relevance from a log.
 
-    name       as options spell it
-    label      in reports
-    paper      where it comes from
-    uses_model      whether it needs the relevance that a model predicts
-    fills_unseen    what candidates never shown count: nothing, as much as the mean of the others ("mean"), or what the
-                    model predicts ("model")
+    name           as options spell it
+    label          in reports
+    uses_model     whether it needs the relevance that a model predicts
+    never_shown    what candidates that were never shown count: nothing, as much as the mean of the others ("mean"), or
+                   what the model predicts ("model")
 
-    clip       the least share of examined pages that clicks are divided by; None divides by the share itself
+    clip           the least share of examined pages that clicks are divided by; None divides by the share itself
     """
 
     name: ClassVar[str]
     label: ClassVar[str]
-    paper: ClassVar[str]
     uses_model: ClassVar[bool] = False
-    fills_unseen: ClassVar[str] = "nothing"
+    never_shown: ClassVar[str] = "nothing"
 
     clip: float | None = None
 
@@ -53,109 +51,88 @@ class OffPolicy(ABC):
     def relevance(self, log: LoggedClicks, model: Floats | None) -> Floats:
         """(rows,) how relevant each candidate seems; `model` predicts the same, for those who use it."""
 
-    def _divided(self, log: LoggedClicks, above: Floats, exposure: Floats) -> Floats:
-        """Clicks over exposure, and 0 where there is none; exposure is at least `clip` of the pages."""
-        below = exposure if self.clip is None else np.maximum(exposure, self.clip * log.row_pages)
-        found: Floats = np.divide(above, below, out=np.zeros(len(above)), where=log.seen & (below > 0))
-        return found
+    def _divided(self, log: LoggedClicks, clicks: Floats) -> Floats:
+        """Clicks over expected exposure, and 0 where there is none; exposure is at least `clip` of the pages."""
+        below = (
+            log.expected_exposure if self.clip is None else np.maximum(log.expected_exposure, self.clip * log.row_pages)
+        )
+        relevance: Floats = np.divide(clicks, below, out=np.zeros(len(clicks)), where=log.seen & (below > 0))
+        return relevance
 
 
 @dataclass(frozen=True)
 class InversePropensity(OffPolicy):
-    """Every click counts one over the propensity of its position.
+    """Every click counts one over the propensity of its position (Joachims, Swaminathan and Schnabel 2017).
 
         r_i = Σ_k c_ik / ρ_k / n_i
 
-    >>> from cldrank.evaluation.logged import example_log
+    >>> from cldrank.evaluation.exposure import example_log
     >>> InversePropensity().relevance(example_log(), None)
     array([0.2, 0.4, 0. ])
     """
 
     name = "ips"
     label = "IPS"
-    paper = "Joachims, Swaminathan and Schnabel 2017"
 
     def relevance(self, log: LoggedClicks, model: Floats | None) -> Floats:
         """(rows,) of candidates never shown, 0."""
         del model
         if isinstance(log.curve, AffineClicks):
             raise UsageError("IPS knows of no trust in positions; the estimators affine and doubly-robust do.")
-        clicks, rho = log.clicks, log.curve.per_cell(log.clicks)
+        rho = log.curve.per_cell(log.clicks)
         if self.clip is not None:
             rho = np.maximum(rho, self.clip)
-        shown = np.maximum(clicks.row_impressions, 1)
-        found: Floats = log.by_row(clicks.clicks / rho) / shown
-        return found
+        relevance: Floats = log.by_row(log.clicks.clicks / rho) / np.maximum(log.clicks.row_impressions, 1)
+        return relevance
 
 
 @dataclass(frozen=True)
 class ClippedPropensity(InversePropensity):
-    """IPS with propensities raised to a least one: less variance for some bias."""
+    """IPS with propensities raised to a least one (Strehl et al. 2010): less variance for some bias."""
 
     name = "clipped"
     label = "clipped IPS"
-    paper = "Strehl et al. 2010"
 
     clip: float | None = 0.25
 
 
 @dataclass(frozen=True)
-class PolicyAware(OffPolicy):
-    """Clicks over how often a candidate was examined at all, at whatever positions the policy put it.
-
-        r_i = Σ_k c_ik / Σ_k n_ik ρ_k
-
-    With known display probabilities, their mean stands in place of n_ik.
-    """
-
-    name = "policy-aware"
-    label = "policy-aware IPS"
-    paper = "Oosterhuis and de Rijke 2020"
-
-    def relevance(self, log: LoggedClicks, model: Floats | None) -> Floats:
-        """(rows,) of candidates never shown, 0."""
-        del model
-        if isinstance(log.curve, AffineClicks):
-            raise UsageError("policy-aware IPS knows of no trust in positions; the estimator affine does.")
-        return self._divided(log, log.surplus, log.expected_exposure)
-
-
-@dataclass(frozen=True)
 class Affine(OffPolicy):
-    """Policy-aware IPS for trust bias: clicks that the position brings anyway are subtracted first.
+    """Clicks over how often a candidate was examined at all, less those that positions bring anyway.
 
-    r_i = (Σ_k c_ik - n_ik base_k) / Σ_k n_ik slope_k
+        r_i = (Σ_k c_ik - n_ik base_k) / Σ_k n_ik slope_k
+
+    With propensities, which have no base, it is policy-aware IPS (Oosterhuis and de Rijke 2020), and with trust in
+    positions affine IPS (Vardasbi, Oosterhuis and de Rijke 2020). With known display probabilities, their mean stands
+    in place of n_ik below the line.
     """
 
     name = "affine"
     label = "affine IPS"
-    paper = "Vardasbi, Oosterhuis and de Rijke 2020"
 
     def relevance(self, log: LoggedClicks, model: Floats | None) -> Floats:
         """(rows,) of candidates never shown, 0."""
         del model
-        return self._divided(log, log.surplus, log.expected_exposure)
+        return self._divided(log, log.excess_clicks)
 
 
 @dataclass(frozen=True)
 class SelfNormalised(Affine):
-    """Affine IPS, divided by the share of an order's weight that the log can see: the unseen count as the mean."""
+    """Affine IPS over the share of an order's weight that the log can see (Swaminathan and Joachims 2015)."""
 
     name = "self-normalised"
     label = "self-normalised IPS"
-    paper = "Swaminathan and Joachims 2015"
-    fills_unseen = "mean"
+    never_shown = "mean"
 
 
 @dataclass(frozen=True)
 class DirectMethod(OffPolicy):
-    """What a model predicts for each candidate, whatever was clicked on it."""
+    """What a model predicts for each candidate, whatever was clicked on it (Dudík, Langford and Li 2011)."""
 
     name = "direct"
     label = "direct method"
-    paper = "Dudík, Langford and Li 2011"
     uses_model = True
-    fills_unseen = "model"
+    never_shown = "model"
 
     def relevance(self, log: LoggedClicks, model: Floats | None) -> Floats:
         """(rows,) the prediction."""
@@ -165,7 +142,7 @@ class DirectMethod(OffPolicy):
 
 @dataclass(frozen=True)
 class DoublyRobust(OffPolicy):
-    """The model's prediction, corrected by clicks where there are any.
+    """The model's prediction, corrected by clicks where there are any (Oosterhuis 2023).
 
         r_i = m_i + (Σ_k c_ik - n_ik base_k - n_ik slope_k m_i) / Σ_k n_ik slope_k
 
@@ -176,23 +153,20 @@ class DoublyRobust(OffPolicy):
 
     name = "doubly-robust"
     label = "doubly robust"
-    paper = "Oosterhuis 2023"
     uses_model = True
-    fills_unseen = "model"
+    never_shown = "model"
 
     def relevance(self, log: LoggedClicks, model: Floats | None) -> Floats:
         """(rows,) of candidates never shown, the prediction."""
         predicted = _given(model, self)
-        found: Floats = predicted + self._divided(log, log.surplus - log.exposure * predicted, log.expected_exposure)
-        return found
+        relevance: Floats = predicted + self._divided(log, log.excess_clicks - log.exposure * predicted)
+        return relevance
 
 
 ESTIMATORS: dict[str, type[OffPolicy]] = {
     kind.name: kind
-    for kind in (
-        InversePropensity, ClippedPropensity, SelfNormalised, PolicyAware, Affine, DirectMethod, DoublyRobust,
-    )
-}  # fmt: skip
+    for kind in (InversePropensity, ClippedPropensity, Affine, SelfNormalised, DirectMethod, DoublyRobust)
+}
 
 
 def off_policy(estimator: str | OffPolicy) -> OffPolicy:
@@ -210,7 +184,5 @@ def off_policy(estimator: str | OffPolicy) -> OffPolicy:
 
 def _given(model: Floats | None, estimator: OffPolicy) -> Floats:
     if model is None:
-        raise UsageError(
-            f"{estimator.label} needs a model of relevance, and there is none; use policy-aware or affine."
-        )
+        raise UsageError(f"{estimator.label} needs a model of relevance, and there is none; use affine.")
     return model

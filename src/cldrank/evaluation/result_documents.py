@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from cldrank.documents import (
     Axis,
@@ -22,118 +21,85 @@ from cldrank.documents import (
     Table,
 )
 from cldrank.documents.numbers import percent
-from cldrank.evaluation.by_labels import data_label
-from cldrank.evaluation.caveats import caveats_of
-from cldrank.evaluation.click_results import ClickComparison, ClickEvaluation, log_words
-from cldrank.evaluation.deciding import decide
-from cldrank.evaluation.settling import rounded_pages
-from cldrank.evaluation.verdict_words import (
-    curve_words,
-    percent_range,
-    placebo_words,
-    sentence,
-    settling_verb,
-    support_words,
-    unseen_words,
-)
+from cldrank.evaluation.by_labels import Evaluation, RankerComparison, data_label
+from cldrank.evaluation.click_results import ClickComparison, ClickEvaluation, NeverShown, PermutationCheck, WayToSettle
+from cldrank.evaluation.decision_rule import decide
+from cldrank.evaluation.experiment_planning import rounded_pages, say_way
+from cldrank.evaluation.intervals import ClickEstimate
 from cldrank.measures import Interval
-
-if TYPE_CHECKING:
-    from cldrank.evaluation.by_labels import Evaluation, RankerComparison
+from cldrank.wording import count, listed
 
 TONES: dict[str, Severity] = {"better": "ok", "worse": "blocking", "no difference": "note", "cannot tell": "warning"}
 _SIGNS = {"better": "▲", "worse": "▼", "no difference": "=", "cannot tell": "?"}
-_WIDTH, _HEIGHT = 440, 190
+_WIDTH = 440
+_NOTHING = 0.00005  # is written as 0
+_ALL = 1 - 1e-12  # a share
+_FEW_QUERIES = 50  # below which intervals are rough
+_MUCH_WEIGHT = 0.25  # of all, on the heaviest 1% of impressions
 
+ByClicks = ClickComparison | ClickEvaluation
 Row = tuple[str, Interval, str]  # a name, a value with its interval, what is said when it is pointed at
 
 
 # -- by labels -----------------------------------------------------------------------------------------------------
 
 
-def evaluation_document(found: Evaluation, ranker: str = "") -> Document:
+def evaluation_document(result: Evaluation, ranker: str = "") -> Document:
     """The measures with their intervals."""
-    known = next(iter(found.intervals.values()), None)
+    known = next(iter(result.intervals.values()), None)
     head = ("measure", "mean", f"{known.confidence:.0%} interval" if known else "interval")
     rows = []
-    for measure in found.per_query:
-        interval = found.intervals.get(measure)
+    for measure in result.per_query:
+        interval = result.intervals.get(measure)
         ends = "–" if interval is None else f"{interval.low:.4f} … {interval.high:.4f}"
-        rows.append((str(measure), f"{found[measure]:.4f}", ends))
-    data = f"{data_label(found.data, found.synthetic)}, {found.queries:,} queries"
+        rows.append((str(measure), f"{result[measure]:.4f}", ends))
+    data = f"{data_label(result.data, result.synthetic)}, {count(result.queries, 'query', 'queries')}"
     return Document(f"{ranker} on {data}" if ranker else f"Evaluation by labels: {data}", [Table(head, rows)])
 
 
-def comparison_document(found: RankerComparison, names: tuple[str, str] = ("first", "second")) -> Document:
+def comparison_document(result: RankerComparison) -> Document:
     """Both rankers, their difference, and how many queries each wins."""
-    interval = next(iter(found.differences.values())).interval
-    head = ("measure", "first", "second", "difference", f"{interval.confidence:.0%} interval", "p", "won/tied/lost")
+    new, old = result.evaluations
+    interval = next(iter(result.differences.values())).interval
+    head = ("measure", "new", "old", "difference", f"{interval.confidence:.0%} interval", "p", "won/tied/lost")
     rows = [
         (
             str(measure),
-            f"{found.first[measure]:.4f}",
-            f"{found.second[measure]:.4f}",
+            f"{new[measure]:.4f}",
+            f"{old[measure]:.4f}",
             _signed(pair.difference),
-            _ends(pair.interval.low, pair.interval.high),
+            _ends(pair.interval),
             f"{pair.p_value:.2g}",
             f"{pair.wins:,}/{pair.ties:,}/{pair.losses:,}",
         )
-        for measure, pair in found.differences.items()
+        for measure, pair in result.differences.items()
     ]
-    data = f"{data_label(found.data, found.synthetic)}, {found.first.queries:,} queries"
-    return Document(f"{names[0]} against {names[1]} on {data}", [Table(head, rows)])
+    data = f"{data_label(result.data, result.synthetic)}, {count(new.queries, 'query', 'queries')}"
+    return Document(f"{result.new} against {result.old} on {data}", [Table(head, rows)])
 
 
 # -- by clicks -----------------------------------------------------------------------------------------------------
 
 
 def click_evaluation_document(result: ClickEvaluation) -> Document:
-    """Estimates of one ranker, what the log can see, and the unseen."""
-    confidence = next(iter(result.measures.values())).interval.confidence
-    head = ("measure", "estimate", f"{confidence:.0%} interval", "whatever the unseen are")
+    """Estimates of one ranker, what the log can see, and never-shown results."""
+    head = ("measure", "estimate", f"{_confidence(result):.0%} interval", "bounds")
     rows = [
         (
             name,
-            f"{found.interval.estimate:.4f}",
-            f"{found.interval.low:.4f} … {found.interval.high:.4f}",
-            f"{found.lowest.low:.4f} … {found.highest.high:.4f}",
+            f"{estimate.interval.estimate:.4f}",
+            f"{estimate.interval.low:.4f} … {estimate.interval.high:.4f}",
+            f"{estimate.lowest.low:.4f} … {estimate.highest.high:.4f}",
         )
-        for name, found in result.measures.items()
+        for name, estimate in result.measures.items()
     ]
-    blocks: list[Block] = [Table(head, rows, about=_about_arp(result)), *_seen_and_unseen(result), *_notes(result)]
-    return Document(_click_title(result.ranker, result), blocks, [_click_source(result)])
+    blocks = [Table(head, rows, about=_about_arp(result)), *_seen_and_never_shown(result), *_notes(result)]
+    return Document(_title(result), blocks, [_source(result)])
 
 
 def verdict_document(result: ClickComparison) -> Document:
-    """The verdict on top, then all that it rests on."""
-    blocks = [*verdict_blocks(result), *detail_blocks(result), *_caveats(result)]
-    footer = [f"Intervals cover {_confidence(result):.0%}; the share that lies beyond either end is half of the rest."]
-    about = f"{_click_title(f'{result.new} against {result.old}', result)}. {_click_source(result)}"
-    return Document("Verdict from clicks alone", blocks, [about], footer)
-
-
-def brief_verdict_document(result: ClickComparison) -> Document:
-    """The verdict with the gain by each measure: what a notebook shows."""
-    figure = gain_figure(result)
-    ways = [f"{way.name} ({way.pages:,} pages)" for way in result.settling if way.pages is not None]
-    settling = [f"What would {settling_verb(result)} it: {', or '.join(ways)}."] if ways else []
-    remarks = [Paragraph([text], quiet=True) for text in settling]
-    shown: list[Block] = [verdict_notice(result), *([figure] if figure else [])]
-    blocks = [*shown, measure_table(result), *remarks, *_notes(result)]
-    return Document(_click_title(f"{result.new} against {result.old}", result), blocks, [_click_source(result)])
-
-
-def terminal_verdict_document(result: ClickComparison) -> Document:
-    """What the verdict rests on; a terminal shows the verdict itself below, where people look."""
-    title = _click_title(f"{result.new} against {result.old}", result)
-    blocks = [*detail_blocks(result), Paragraph([_typeset(placebo_words(result.placebo))])]
-    return Document(title, blocks, [_click_source(result)])
-
-
-def verdict_blocks(result: ClickComparison) -> Iterator[Block]:
-    """The decision with its reason, and what would settle or confirm it."""
-    seen = result.support
-    yield verdict_notice(result)
+    """The page: the verdict on top, then all that it rests on."""
+    seen, verdict = result.support, result.verdict
     tiles = {
         "queries": f"{seen.queries:,}",
         "pages": f"{seen.pages:,}",
@@ -141,28 +107,83 @@ def verdict_blocks(result: ClickComparison) -> Iterator[Block]:
         f"of new's top {seen.k} ever shown": percent(seen.shown, 1),
         "effective impressions": f"{seen.effective:,.0f}",
         "largest weight, over the mean": f"{seen.largest_weight:.3g}",
-        "unseen results": f"{result.unseen.results:,}",
+        "never-shown results": f"{result.never_shown.results:,}",
     }
-    yield Facts(tiles, large=True)
+    blocks: list[Block] = [*_verdict(result), Facts(tiles, large=True)]
     if result.settling:
+        head = ("experiment", "pages", "for the smallest difference that matters", "what it is")
         rows = [
-            (way.name, "never" if way.pages is None else rounded_pages(way.pages), sentence(way.about))
+            (way.name, _pages(way.pages) or "never", _pages(way.pages_at_margin), sentence(way.about))
             for way in result.settling
         ]
-        yield Heading(f"What would {settling_verb(result)} it, with 80% power")
-        yield Table(("experiment", "pages", "what it is"), rows, text=("what it is",))
+        blocks.append(Heading(f"What would {verdict.settling} it, with 80% power"))
+        blocks.append(Table(head, rows, text=("what it is",)))
+    blocks += [*_details(result), _words(permutation_words(result.permutation_check))]
+    blocks += [Heading("When this must not be trusted"), *doubts_of(result), _words(_ASSUMED)]
+    footer = [f"Intervals cover {_confidence(result):.0%}; the share that lies beyond either end is half of the rest."]
+    return Document("Verdict from clicks alone", blocks, [f"{_title(result)}. {_source(result)}"], footer)
 
 
-def detail_blocks(result: ClickComparison) -> Iterator[Block]:
-    """Estimates, what the log can see, the unseen, and other assumptions."""
+def brief_document(result: ClickComparison) -> Document:
+    """The verdict with the gain by each measure: what is printed, and shown in a notebook."""
+    blocks: list[Block] = [*_verdict(result), *_gain_figure(result), measure_table(result)]
+    ways = [_way_in_brief(way) for way in result.settling if way.pages is not None]
+    if result.settling:
+        text = listed(ways, "or") or "none of the experiments considered"
+        blocks.append(Paragraph([f"What would {result.verdict.settling} it: {text}."], quiet=True))
+    return Document(_title(result), [*blocks, *_notes(result)], [_source(result)])
+
+
+def terminal_document(result: ClickComparison) -> Document:
+    """What the verdict rests on, and the verdict below, where people look."""
+    verdict, tone = result.verdict, TONES[result.verdict.decision]
+    blocks: list[Block] = [
+        *_details(result),
+        _words(permutation_words(result.permutation_check)),
+        Notice(tone, [f"Verdict: {verdict.words}"], large=True),
+        Paragraph([sentence(verdict.reason)]),
+    ]
+    if result.settling:
+        blocks.append(Heading(f"What would {verdict.settling} it"))
+    for way in result.settling:
+        blocks.append(Paragraph([f"  {say_way(way, verdict.settling)}"]))
+        if way.pages is not None:
+            blocks.append(Paragraph([f"    {sentence(way.about)}."], quiet=True))
+    return Document(_title(result), blocks, [_source(result)])
+
+
+# -- parts of these ------------------------------------------------------------------------------------------------
+
+
+def _verdict(result: ClickComparison) -> Iterator[Block]:
+    """The decision with its reason."""
+    verdict = result.verdict
+    title = f"{_SIGNS[verdict.decision]} {verdict.words}"
+    yield Notice(TONES[verdict.decision], [verdict_headline(result)], title, large=True)
+    yield _words(sentence(verdict.reason))
+
+
+def verdict_headline(result: ClickComparison) -> str:
+    """The answer in a sentence."""
+    new, old, measure, verdict = result.new, result.old, result.first.measure, result.verdict
+    match verdict.decision:
+        case "better" | "worse" as decision:
+            perhaps = "" if verdict.exceeds_margin else f", but perhaps by less than {verdict.margin:.3g}"
+            return f"{new} is {decision} than {old}, by {measure}{perhaps}."
+        case "no difference":
+            return f"{new} and {old} do not differ by more than {verdict.margin:.3g} in {measure}."
+        case _:
+            return f"These clicks cannot tell whether {new} is better than {old}, by {measure}."
+
+
+def _details(result: ClickComparison) -> Iterator[Block]:
+    """Estimates, what the log can see, never-shown results, and other assumptions."""
     yield Heading("Estimates")
-    figure = gain_figure(result)
-    if figure is not None:
-        yield figure
-    yield _errors_figure(result)
+    yield from _gain_figure(result)
     yield measure_table(result)
-    yield from _seen_and_unseen(result)
-    yield from _unseen_figure(result)
+    yield from map(_words, errors_words(result))
+    yield from _seen_and_never_shown(result)
+    yield from _relevance_figure(result)
     if result.checks or result.notes:
         yield Heading("Other assumptions")
     if result.checks:
@@ -170,23 +191,11 @@ def detail_blocks(result: ClickComparison) -> Iterator[Block]:
     yield from _notes(result)
 
 
-def verdict_notice(result: ClickComparison) -> Notice:
-    """The decision with its reason."""
-    verdict = result.verdict
-    title, reason = f"{_SIGNS[verdict.decision]} {verdict.words}", _typeset(sentence(verdict.reason))
-    return Notice(TONES[verdict.decision], [verdict_headline(result)], title, reason, large=True)
-
-
-def verdict_headline(result: ClickComparison) -> str:
-    """The answer in a sentence."""
-    new, old, measure = result.new, result.old, result.first.measure
-    match result.verdict.decision:
-        case "better" | "worse" as decision:
-            return f"{new} is {decision} than {old}, by {measure}."
-        case "no difference":
-            return f"{new} and {old} do not differ by more than {result.verdict.margin:.3g} in {measure}."
-        case _:
-            return f"These clicks cannot tell whether {new} is better than {old}, by {measure}."
+def _seen_and_never_shown(result: ByClicks) -> Iterator[Block]:
+    yield Heading("What the log can see")
+    yield from map(_words, support_words(result))
+    yield Heading("Never-shown results")
+    yield from map(_words, never_shown_words(result))
 
 
 def measure_table(result: ClickComparison) -> Table:
@@ -194,128 +203,348 @@ def measure_table(result: ClickComparison) -> Table:
     head = ("measure", "new", "old", "difference", f"{_confidence(result):.0%} interval")
     rows = []
     for name, pair in result.measures.items():
-        values = (f"{one.interval.estimate:.4f}" for one in (pair.new, pair.old))
-        rows.append((name, *values, _signed(pair.interval.estimate), _ends(pair.interval.low, pair.interval.high)))
+        values = (f"{each.interval.estimate:.4f}" for each in (pair.new, pair.old))
+        rows.append((name, *values, _signed(pair.interval.estimate), _ends(pair.interval)))
     return Table(head, rows, about=f"New minus old. {_about_arp(result)}".strip(), wide=True)
-
-
-def gain_figure(result: ClickComparison) -> Figure | None:
-    """The gain by each measure, on one scale: in percent of what the old ranker has, where that is not 0."""
-    rows = [
-        (
-            name,
-            _scaled(pair.gain, 100 / abs(pair.old.interval.estimate)),
-            f"{name}: {_signed(pair.interval.estimate)} ({_ends(pair.interval.low, pair.interval.high)})",
-        )
-        for name, pair in result.measures.items()
-        if pair.old.interval.estimate
-    ]
-    if not rows:
-        return None
-    about = (
-        f"In percent of the value of {result.old}, with {_confidence(result):.0%} intervals. Right of 0, {result.new} "
-        "is better; for ARP that is a lower value."
-    )
-    return _forest("Gain by measure", about, rows, "gain, in percent", marked=0.0, in_percent=True)
-
-
-def _click_title(what: str, result: ClickComparison | ClickEvaluation) -> str:
-    return f"{what} on {data_label(result.data, result.synthetic)}, by clicks alone"
-
-
-def _click_source(result: ClickComparison | ClickEvaluation) -> str:
-    return f"{log_words(result)}. {sentence(result.estimator)}; propensities: {curve_words(result)}."
-
-
-def _about_arp(result: ClickComparison | ClickEvaluation) -> str:
-    return "ARP is the average position of what is relevant: lower is better." if "ARP" in result.measures else ""
-
-
-def _notes(result: ClickComparison | ClickEvaluation) -> list[Paragraph]:
-    return [Paragraph([_typeset(f"note: {note}")], quiet=True) for note in result.notes]
-
-
-def _seen_and_unseen(result: ClickComparison | ClickEvaluation) -> Iterator[Block]:
-    for title, texts in (("What the log can see", support_words(result)), ("The unseen", unseen_words(result))):
-        yield Heading(title)
-        yield from _words(texts)
-
-
-def _words(texts: Iterable[str]) -> Iterator[Paragraph]:
-    for text in texts:
-        yield Paragraph([_typeset(text)])
-
-
-def _caveats(result: ClickComparison) -> Iterator[Block]:
-    yield Heading("When this must not be trusted")
-    for caveat in caveats_of(result):
-        found, about = [_typeset(caveat.found)], [caveat.about]
-        text, advice = (found, about) if caveat.found else (about, "")
-        yield Notice(caveat.mark, text, caveat.topic, advice, label=caveat.word)
-
-
-def _errors_figure(result: ClickComparison) -> Figure:
-    parts = result.first.difference.errors
-    names = ("queries", "curve", "model fit", "extrapolation")
-    values = (parts.queries, parts.propensities, parts.model, parts.extrapolation)
-    points = tuple(Point(at, value, note=f"{names[at]}: {value:.4f}") for at, value in enumerate(values))
-    return Figure(
-        "Where the uncertainty comes from",
-        (Series("", points),),
-        Axis.of_labels(names),
-        Axis.from_zero(max(values)),
-        "bars",
-        _WIDTH,
-        _HEIGHT,
-        about=f"Standard errors of the difference in {result.first.measure}: of queries and clicks, of an estimated "
-        "curve, of the fit of the model. Extrapolation is a bound of how far the model is off.",
-    )
-
-
-def _unseen_figure(result: ClickComparison) -> Iterator[Figure]:
-    """The relevance that the unseen need, and what is known about it."""
-    unseen = result.unseen
-    rows: list[Row] = []
-    if unseen.break_even is not None:
-        rows.append(("needed (break-even)", unseen.break_even, f"break-even: {percent_range(unseen.break_even)}"))
-    if unseen.model is not None:
-        rows.append(("predicted by the model", unseen.model, f"model: {percent_range(unseen.model)}"))
-    if not rows:
-        return
-    if unseen.hidden_predicted is not None and unseen.hidden_observed is not None:
-        exact = unseen.hidden_predicted
-        rows.append(("check: predicted", replace(unseen.hidden_observed, estimate=exact, low=exact, high=exact), ""))
-        rows.append(("check: clicked", unseen.hidden_observed, f"clicks: {percent_range(unseen.hidden_observed)}"))
-    even = unseen.break_even
-    yield _forest(
-        "How relevant the unseen are",
-        f"From 0% (none of them is relevant) to 100% (all are). {result.new} is better where they are more relevant "
-        "than the break-even, the line. The check is of results that were hidden from the model.",
-        [(name, _scaled(interval, 100), note) for name, interval, note in rows],
-        "relevance, in percent",
-        marked=None if even is None or not 0 < even.estimate < 1 else 100 * even.estimate,
-        scale=Axis(-2, 104, tuple(range(0, 101, 20)), tuple(f"{at}%" for at in range(0, 101, 20))),
-    )
 
 
 def _checks(result: ClickComparison) -> Iterator[Block]:
     measure, usual = result.first.measure, result.first.gain
     tried = [("as above", usual, decide(usual, result.verdict.margin), "")]
     tried += [(check.name, check.gain, check.decision, sentence(check.about)) for check in result.checks]
-    rows: list[Row] = [
-        (name, gain, f"{name}: {_signed(gain.estimate)} ({_ends(gain.low, gain.high)})") for name, gain, _, _ in tried
-    ]
+    rows = [(name, gain, f"{name}: {_signed(gain.estimate)} ({_ends(gain)})") for name, gain, _, _ in tried]
     title, about = f"Gain in {measure} under other assumptions", f"Right of 0, {result.new} is better."
     yield _forest(title, about, rows, f"gain in {measure}", marked=0.0)
     yield Table(
         ("assumption", "gain", "interval", "decision", "what is assumed"),
-        [
-            (name, _signed(gain.estimate), _ends(gain.low, gain.high), decision, about)
-            for name, gain, decision, about in tried
-        ],
+        [(name, _signed(gain.estimate), _ends(gain), decision, about) for name, gain, decision, about in tried],
         about=f"What each interval alone says; the smallest difference that matters is {result.verdict.margin:.3g}.",
         text=("decision", "what is assumed"),
         wide=True,
+    )
+
+
+def _notes(result: ByClicks) -> list[Paragraph]:
+    return [replace(_words(f"note: {note}"), quiet=True) for note in result.notes]
+
+
+def _title(result: ByClicks) -> str:
+    what = f"{result.new} against {result.old}" if isinstance(result, ClickComparison) else result.ranker
+    return f"{what} on {data_label(result.data, result.synthetic)}, by clicks alone"
+
+
+def _source(result: ByClicks) -> str:
+    """The log that judges, in numbers, and where the propensities come from."""
+    seen = result.support
+    log = (
+        f"{count(seen.queries, 'query', 'queries')}, {count(seen.pages, 'page')}, "
+        f"{count(seen.impressions, 'impression')}, {count(seen.clicks, 'click')}"
+    )
+    known = "with" if result.curve_is_estimated else "without"
+    curve = f"{result.curve} ({known} a known uncertainty)"
+    left_out = f"; {_left_out(result)}" if result.left_out else ""
+    return f"{log}{left_out}. {sentence(result.estimator)}; propensities: {curve}."
+
+
+def _left_out(result: ByClicks) -> str:
+    queries = count(result.left_out, "query", "queries")
+    return f"{queries} left out, since a ranker was trained on {'it' if result.left_out == 1 else 'them'}"
+
+
+def _about_arp(result: ByClicks) -> str:
+    return "ARP is the average position of what is relevant: lower is better." if "ARP" in result.measures else ""
+
+
+def _pages(pages: int | None) -> str:
+    return "" if pages is None else rounded_pages(pages)
+
+
+def _way_in_brief(way: WayToSettle) -> str:
+    if way.pages_at_margin is None:
+        return f"{way.name} ({way.pages:,} pages)"
+    return f"{way.name} ({way.pages:,} pages, or {way.pages_at_margin:,} for the smallest difference that matters)"
+
+
+# -- words ---------------------------------------------------------------------------------------------------------
+
+
+def errors_words(result: ClickComparison) -> Iterator[str]:
+    """Where the uncertainty of the first difference comes from."""
+    errors = result.first.difference.errors
+    parts = {"queries and clicks": errors.queries, "the curve": errors.propensities, "the model's fit": errors.model}
+    named = listed(f"{error:.4f} by {source}" for source, error in parts.items() if error)
+    if named:
+        beyond = f"; extrapolation may move it by {errors.extrapolation:.4f}" if errors.extrapolation else ""
+        yield f"Standard errors of the difference in {result.first.measure}: {named}{beyond}."
+
+
+def support_words(result: ByClicks) -> Iterator[str]:
+    """How much of the orders the log can see."""
+    seen, measure = result.support, next(iter(result.measures))
+    new, other, moved = _name(result), "", "estimate of"
+    if isinstance(result, ClickComparison):
+        moved, other = "difference in", f" (of {result.old}: {_share(seen.shown_old or 0.0)})"
+    yield f"Of the top {seen.k} of {new}, {_share(seen.shown)} was shown at some time{other}."
+    yield (
+        f"The effective sample size is {seen.effective:,.0f} of {count(seen.impressions, 'impression')}; the largest "
+        f"weight is {seen.largest_weight:.3g} times the mean, and the heaviest 1% have {seen.top_percent:.0%} of all "
+        "weight."
+    )
+    does = "does not move" if abs(seen.clipped) < _NOTHING else "moves"
+    by = "" if abs(seen.clipped) < _NOTHING else f" by {seen.clipped:+.4f}"
+    yield (
+        f"Clipping weights, as if every result were examined on at least {seen.clip:.0%} of the pages, {does} the "
+        f"{moved} {measure}{by}."
+    )
+
+
+def never_shown_words(result: ByClicks) -> Iterator[str]:
+    """What is known about results that were never shown."""
+    measure, estimate = next(iter(result.measures)), _first(result)
+    verb, form = ("differs by", "+.4f") if isinstance(result, ClickComparison) else ("is", ".4f")
+    yield _who_shows_them(result)
+    if not estimate.rests_on_never_shown:
+        if result.never_shown.results:
+            yield f"{measure} leaves them out: it ranks the results that were shown among themselves."
+        return
+    low, high = estimate.lowest, estimate.highest
+    yield (
+        f"Whatever they are worth, {measure} {verb} {low.estimate:{form}} to {high.estimate:{form}} "
+        f"({low.low:{form}} to {high.high:{form}} with sampling error)."
+    )
+    yield from _break_even_words(result.never_shown, _name(result))
+    yield model_words(result.never_shown)
+
+
+def _who_shows_them(result: ByClicks) -> str:
+    lifted, seen, new = result.never_shown, result.support, _name(result)
+    if lifted.results:
+        return (
+            f"{new} puts {count(lifted.results, 'result')} into its top {seen.k} that nobody ever saw, "
+            f"{lifted.per_page:.2g} per page."
+        )
+    all_shown = f"All results in the top {seen.k} of {new} were shown at some time"
+    nothing = "so nothing rests on a model."
+    if not isinstance(result, ClickComparison):
+        return f"{all_shown}, {nothing}"
+    if not _first(result).rests_on_never_shown:
+        if seen.shown >= _ALL:
+            return f"{all_shown}, {nothing}"
+        return f"{new} and {result.old} show the same never-shown results in the same places, {nothing}"
+    never = f"of the top {seen.k} of {result.old}, {_share(1 - (seen.shown_old or 0.0))} never was"
+    if seen.shown >= _ALL:
+        return f"{all_shown}; {never}, and what that part is worth rests on a model."
+    return f"{new} lifts no never-shown result above its place in {result.old}; {never}."
+
+
+def _break_even_words(never_shown: NeverShown, new: str) -> Iterator[str]:
+    even = never_shown.break_even
+    says = "" if never_shown.model is None else f"the model says {percent_range(never_shown.model)}"
+    also = f"; {says}." if says else "."
+    if even is None:
+        if says:
+            yield f"How relevant they are: {says}."
+    elif even.estimate <= 0:
+        likely = "would" if even.high <= 0 else "would probably"
+        yield f"{new} {likely} be better even if none of them were relevant{also}"
+    elif even.estimate >= 1:
+        likely = "would" if even.low >= 1 else "would probably"
+        yield f"{new} {likely} not be better even if all of them were relevant{also}"
+    else:
+        yield f"Break-even: {new} is better if at least {percent_range(even)} of them are relevant{also}"
+
+
+def model_words(never_shown: NeverShown) -> str:
+    """How well the model of never-shown results did where it could be checked."""
+    if never_shown.without_model:
+        return f"There is no model of them: {never_shown.without_model}"
+    if never_shown.hidden_predicted is None or never_shown.hidden_observed is None:
+        return "The model could not be checked on results that were hidden from it."
+    lowest = "position" if never_shown.hidden_positions == 1 else f"{never_shown.hidden_positions} positions"
+    return (
+        f"Check of the model: results of the lowest {lowest} were hidden from it; it predicts a relevance of "
+        f"{never_shown.hidden_predicted:.0%} for them, and clicks say {percent_range(never_shown.hidden_observed)}."
+    )
+
+
+def permutation_words(check: PermutationCheck | None) -> str:
+    """What the permutation check showed."""
+    if check is None:
+        return "Permutation check: what was shown is ordered as the log has it, so there is nothing to try."
+    gain = check.gain
+    outcome = (
+        "passed: it must not gain anything there, and a loss is harmless"
+        if check.passed
+        else "failed: something seems to be gained where nothing can be"
+    )
+    return (
+        f"Permutation check, clicks permuted within positions {check.permutations} times: {check.order} gains "
+        f"{gain.estimate:+.4f} ({gain.low:+.4f} to {gain.high:+.4f}) in DCG on the order of the log, {outcome}."
+    )
+
+
+def sentence(text: str) -> str:
+    """A text that begins with a capital letter, unless it begins with a name such as nDCG.
+
+    >>> sentence("it is DCG"), sentence("nDCG it is")
+    ('It is DCG', 'nDCG it is')
+    """
+    return text if text[1:2].isupper() else text[:1].upper() + text[1:]
+
+
+def percent_range(interval: Interval) -> str:
+    """An interval in percent.
+
+    >>> percent_range(Interval(0.41, 0.33, 0.49, 0.9, 100))
+    '41% (33% to 49%)'
+    """
+    return f"{interval.estimate:.0%} ({interval.low:.0%} to {interval.high:.0%})"
+
+
+def _words(text: str) -> Paragraph:
+    """A paragraph whose negative numbers have a true minus."""
+    return Paragraph([_typeset(text)])
+
+
+def _typeset(text: str) -> str:
+    """A text whose negative numbers have a true minus.
+
+    >>> _typeset("by -0.1 to +0.2, doubly-robust")
+    'by −0.1 to +0.2, doubly-robust'
+    """
+    return re.sub(r"(?<![\w.])-(?=[\d.])", "−", text)
+
+
+def _signed(value: float) -> str:
+    return f"{value:+.4f}".replace("-", "−")
+
+
+def _ends(interval: Interval) -> str:
+    return f"{_signed(interval.low)} … {_signed(interval.high)}"
+
+
+def _share(share: float) -> str:
+    """A share in percent that is 100% only if it is all.
+
+    >>> _share(0.99996), _share(1.0)
+    ('99.9%', '100%')
+    """
+    return "100%" if share >= _ALL else f"{min(share, 0.999):.1%}"
+
+
+def _name(result: ByClicks) -> str:
+    return result.new if isinstance(result, ClickComparison) else result.ranker
+
+
+def _first(result: ByClicks) -> ClickEstimate:
+    return result.first.difference if isinstance(result, ClickComparison) else next(iter(result.measures.values()))
+
+
+def _confidence(result: ByClicks) -> float:
+    return _first(result).interval.confidence
+
+
+# -- when a verdict must not be trusted ----------------------------------------------------------------------------
+
+_ASSUMED = (
+    "No log can check that people examine a position with the same probability whatever is there and above it, that "
+    "they click what they examine if it is relevant and nothing else, and that tomorrow's users search and click as "
+    "those of the log did. Rankers that were tuned on these clicks look better than they are."
+)
+
+
+def doubts_of(result: ClickComparison) -> Iterator[Notice]:
+    """What this comparison found that speaks against trusting it."""
+    seen, check = result.support, result.permutation_check
+    if not result.curve_is_estimated:
+        text = f"{sentence(result.curve)}: assumed, so no interval says how wrong the curve may be"
+        yield _doubt("Propensities", f"{text}{_under_other_curves(result)}.")
+    if check is not None and not check.passed:
+        text = "With clicks permuted within positions no order can gain, unless the curve is too steep, or positions "
+        yield _doubt("Permutation check", f"{text}differ in more than examination; here {check.order} does.")
+    if result.verdict.depends_on_never_shown:
+        old = "" if seen.shown_old is None else f", and {1 - seen.shown_old:.1%} of that of {result.old}"
+        text = f"{1 - seen.shown:.1%} of the top {seen.k} of {result.new} was never shown{old}"
+        yield _doubt("Never-shown results", f"{text}; the decision rests on a model of what these are worth.")
+    if result.first.difference.rests_on_never_shown:
+        yield from _doubts_of_model(result)
+    if seen.top_percent > _MUCH_WEIGHT or seen.queries < _FEW_QUERIES:
+        text = f"{count(seen.queries, 'query', 'queries')}; the heaviest 1% of impressions have {seen.top_percent:.0%}"
+        yield _doubt("Enough to go by", f"{text} of all weight. With few, or where few decide, intervals are rough.")
+    if result.synthetic:
+        yield _doubt("Synthetic data", "It shows that a method works, not that a ranker is good.")
+
+
+def _doubts_of_model(result: ClickComparison) -> Iterator[Notice]:
+    topic, never_shown = "The model of never-shown results", result.never_shown
+    predicted, observed = never_shown.hidden_predicted, never_shown.hidden_observed
+    if predicted is None or observed is None:
+        yield _doubt(topic, model_words(never_shown))
+        return
+    off = result.first.difference.errors.extrapolation
+    if not observed.low <= predicted <= observed.high and off > result.verdict.margin:
+        measure = result.first.measure
+        text = f" That error may move the difference in {measure} by {off:.4f}, which its interval includes."
+        yield _doubt(topic, model_words(never_shown) + text)
+
+
+def _under_other_curves(result: ClickComparison) -> str:
+    tried = [check for check in result.checks if check.kind == "curve"]
+    usual = decide(result.first.gain, result.verdict.margin)
+    other = [check.name for check in tried if check.decision != usual]
+    if other:
+        return f"; with {listed(other)}, the decision is another one"
+    return "; other curves decide alike" if tried else ""
+
+
+def _doubt(topic: str, text: str) -> Notice:
+    return Notice("warning", [_typeset(text)], topic)
+
+
+# -- figures -------------------------------------------------------------------------------------------------------
+
+
+def _gain_figure(result: ClickComparison) -> Iterator[Figure]:
+    """The gain by each measure, on one scale: in percent of what the old ranker has, where that is not 0."""
+    rows = [
+        (
+            name,
+            _scaled(pair.gain, 100 / abs(pair.old.interval.estimate)),
+            f"{name}: {_signed(pair.interval.estimate)} ({_ends(pair.interval)})",
+        )
+        for name, pair in result.measures.items()
+        if pair.old.interval.estimate
+    ]
+    about = (
+        f"In percent of the value of {result.old}, with {_confidence(result):.0%} intervals. Right of 0, {result.new} "
+        "is better; for ARP that is a lower value."
+    )
+    if rows:
+        yield _forest("Gain by measure", about, rows, "gain, in percent", marked=0.0, unit="%")
+
+
+def _relevance_figure(result: ClickComparison) -> Iterator[Figure]:
+    """The relevance that never-shown results need, and what is known about it."""
+    never_shown = result.never_shown
+    even, observed, predicted = never_shown.break_even, never_shown.hidden_observed, never_shown.hidden_predicted
+    rows: list[Row] = []
+    if even is not None:
+        rows.append(("needed (break-even)", even, f"break-even: {percent_range(even)}"))
+    if never_shown.model is not None:
+        rows.append(("predicted by the model", never_shown.model, f"model: {percent_range(never_shown.model)}"))
+    if not rows:
+        return
+    if predicted is not None and observed is not None:
+        rows.append(("check: predicted", replace(observed, estimate=predicted, low=predicted, high=predicted), ""))
+        rows.append(("check: clicked", observed, f"clicks: {percent_range(observed)}"))
+    yield _forest(
+        "How relevant never-shown results are",
+        f"From 0% (none of them is relevant) to 100% (all are). {result.new} is better where they are more relevant "
+        "than the break-even, the line. The check is of results that were hidden from the model.",
+        [(name, _scaled(interval, 100), note) for name, interval, note in rows],
+        "relevance, in percent",
+        marked=None if even is None or not 0 < even.estimate < 1 else 100 * even.estimate,
+        scale=Axis(-2, 104, tuple(range(0, 101, 20)), tuple(f"{at}%" for at in range(0, 101, 20))),
     )
 
 
@@ -327,12 +556,12 @@ def _forest(
     *,
     marked: float | None,
     scale: Axis | None = None,
-    in_percent: bool = False,
+    unit: str = "",
 ) -> Figure:
     """Values with intervals, one per row."""
     if scale is None:
-        scale = Axis.around([0.0, *(end for _, one, _ in rows for end in (one.low, one.estimate, one.high))], most=6)
-        unit = "%" if in_percent else ""
+        ends = [end for _, interval, _ in rows for end in (interval.low, interval.estimate, interval.high)]
+        scale = Axis.around([0.0, *ends], most=6)
         scale = replace(scale, labels=tuple(f"{label}{unit}".replace("-", "−") for label in scale.labels))
     scale = replace(scale, name=across)
     series = tuple(
@@ -346,29 +575,3 @@ def _forest(
 def _scaled(interval: Interval, factor: float) -> Interval:
     ends = interval.estimate * factor, interval.low * factor, interval.high * factor
     return replace(interval, estimate=ends[0], low=ends[1], high=ends[2])
-
-
-def _typeset(text: str) -> str:
-    """A text whose negative numbers have a true minus.
-
-    >>> _typeset("by -0.1 to +0.2, doubly-robust")
-    'by −0.1 to +0.2, doubly-robust'
-    """
-    return re.sub(r"(?<![\w.])-(?=[\d.])", "−", text)
-
-
-def _signed(value: float) -> str:
-    """A number with its sign, a true minus.
-
-    >>> _signed(-0.01)
-    '−0.0100'
-    """
-    return f"{value:+.4f}".replace("-", "−")
-
-
-def _ends(low: float, high: float) -> str:
-    return f"{_signed(low)} … {_signed(high)}"
-
-
-def _confidence(result: ClickComparison) -> float:
-    return result.first.interval.confidence

@@ -1,9 +1,9 @@
-"""The verdict under other assumptions: other curves, another model of the unseen, and two controls."""
+"""The first measure under other assumptions: other curves, another model of relevance, and two controls."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -12,13 +12,12 @@ from numpy.typing import NDArray
 from cldrank.clicks.table import ClickTable
 from cldrank.errors import CldrankError
 from cldrank.evaluation.click_measures import ClickMeasure
-from cldrank.evaluation.click_results import Placebo, SensitivityCheck, turned
-from cldrank.evaluation.deciding import decide
-from cldrank.evaluation.estimating import ClickEstimator, Valued
-from cldrank.evaluation.logged import LoggedClicks
+from cldrank.evaluation.click_results import PermutationCheck, SensitivityCheck
+from cldrank.evaluation.decision_rule import decide
+from cldrank.evaluation.exposure import LoggedClicks, RankOrder, ScoreOrder
+from cldrank.evaluation.intervals import ClickEstimator, Valued, turned
 from cldrank.evaluation.off_policy import Affine
-from cldrank.evaluation.orders import RankOrder, ScoreOrder
-from cldrank.evaluation.relevance_learners import CLDPairRelevance, CLDRelevance, RelevanceLearner
+from cldrank.evaluation.relevance_model import CLDPairRelevance, CLDRelevance, RelevanceLearner
 from cldrank.propensity import AffineClicks, Propensities, SegmentPropensities
 from cldrank.propensity.curve_checks import proven_bound
 from cldrank.propensity.segment_propensities import Curve
@@ -33,96 +32,57 @@ _PERMUTATIONS = 20
 _MANY = 10**9  # impressions of a position: as many can only be dealt out with replacement, which is hardly different
 
 
-def check_curves(
-    clicks: ClickEstimator, measure: ClickMeasure, new: RankOrder, old: RankOrder, margin: float
-) -> Iterator[SensitivityCheck]:
-    """The difference under steeper and flatter curves, and under one raised to the bound that the clicks give."""
-    log = clicks.log
-    for name, about, curve in _other_curves(log):
-        yield _check(name, about, "curve", _with_curve(clicks, curve, new, old), measure, new, old, margin)
+@dataclass(frozen=True, eq=False)
+class Sensitivity:
+    """Compares two orders by a measure under assumptions other than those of `clicks`."""
 
+    clicks: ClickEstimator
+    measure: ClickMeasure
+    new: RankOrder
+    old: RankOrder
+    margin: float
 
-def check_models(
-    clicks: ClickEstimator, measure: ClickMeasure, new: RankOrder, old: RankOrder, margin: float
-) -> tuple[list[SensitivityCheck], list[str]]:
-    """The difference with other models of the unseen, CLD and CLD-pair at the ends of their usual ranges; and notes.
+    def curves(self) -> Iterator[SensitivityCheck]:
+        """The difference under steeper and flatter curves, and under one raised to the bound that the clicks give."""
+        for name, about, curve in _other_curves(self.clicks.log):
+            yield self._check(name, about, "curve", self._with_curve(curve))
 
-    A model that cannot be learned is left out, with a note.
-    """
-    found, notes = [], []
-    for name, about, learner in _OTHER_MODELS:
-        try:
-            other = clicks.learned(new, old, learner=learner, folds=_FOLDS)
-        except CldrankError as error:
-            notes.append(f"{about} was not tried as a model of the unseen: {error}")
-            continue
-        found.append(_check(name, about, "model", other, measure, new, old, margin))
-    return found, notes
+    def models(self) -> tuple[list[SensitivityCheck], list[str]]:
+        """The difference with other models of relevance, CLD and CLD-pair at the ends of their usual ranges; and notes.
 
+        A model that cannot be learned is left out, with a note.
+        """
+        checks, notes = [], []
+        for name, about, learner in _OTHER_MODELS:
+            try:
+                other = self.clicks.learned(self.new, self.old, learner=learner, folds=_FOLDS)
+            except CldrankError as error:
+                notes.append(f"{about} was not tried as a model of relevance: {error}")
+                continue
+            checks.append(self._check(name, about, "model", other))
+        return checks, notes
 
-def check_naive(
-    clicks: ClickEstimator, measure: ClickMeasure, new: RankOrder, old: RankOrder, margin: float
-) -> SensitivityCheck:
-    """The difference as clicks have it, as if every position were examined alike."""
-    flat = Propensities.power(0, max(clicks.log.clicks.depth, 1))
-    about = "clicks as they are, uncorrected: what the log favours"
-    return _check("Naive", about, "control", _with_curve(clicks, flat, new, old), measure, new, old, margin)
+    def naive(self) -> SensitivityCheck:
+        """The difference as clicks have it, as if every position were examined alike."""
+        flat = Propensities.power(0, max(self.clicks.log.clicks.depth, 1))
+        about = "clicks as they are, uncorrected: what the log favours"
+        return self._check("Naive", about, "control", self._with_curve(flat))
 
+    def _with_curve(self, curve: Curve) -> ClickEstimator:
+        """The estimator under another curve, with a model of its own; the curve counts as certain."""
+        if isinstance(curve, Propensities):
+            curve = replace(curve, replicates=None, covariance=None)
+        elif isinstance(curve, SegmentPropensities):
+            curve = curve.mapped(lambda _, rho: replace(rho, replicates=None, covariance=None))
+        other, model = replace(self.clicks, log=self.clicks.log.with_curve(curve)), self.clicks.model
+        return other if model is None else other.learned(self.new, self.old, learner=model.learner, folds=_FOLDS)
 
-def run_placebo(clicks: ClickEstimator, measure: ClickMeasure, order: RankOrder) -> Placebo | None:
-    """Permute clicks among the impressions of each position, and see whether an order still seems to gain on the log's.
-
-    Results that were seen are ranked among themselves, by the order and by where they were shown, on average over
-    what people examined. Whatever a permutation leaves is due to positions: with the right curve, better results lie
-    further up, so that no order gains on that of the log. A gain means that the curve is too steep, or that production
-    puts better results further down. Its interval has the spread of permutations, and which queries were searched. None
-    where there is nothing to compare.
-    """
-    log = clicks.log
-    slope, _ = log.by_cell
-    places = log.by_row(log.clicks.impressions * slope * log.clicks.position)
-    shown = ScoreOrder.of("the log", -np.divide(places, log.exposure, out=places, where=log.seen), log)
-    by = ClickMeasure("DCG", measure.cutoff or log.clicks.depth)
-    ours, theirs = (np.where(log.seen, clicks.weights(by, one.among_seen(log)), 0.0) for one in (order, shown))
-    gained = ours - theirs
-    if not gained.any():
-        return None
-    random = np.random.default_rng([clicks.seed, 3])
-    found = np.array([gained @ Affine().relevance(_permuted(log, random), None) for _ in range(_PERMUTATIONS)])
-    sampled = _expected_gain(log, gained).error(clicks.n_queries)
-    gain = clicks.interval(float(found.mean()), float(np.hypot(found.std(ddof=1), sampled)))
-    return Placebo(gain, _PERMUTATIONS, passed=gain.low <= 0, order=order.name)
-
-
-def _expected_gain(log: LoggedClicks, gained: Floats) -> Valued:
-    """The mean of a gain over all permutations, Σ_k a_k (clicks / impressions at k - base_k), and how queries move it.
-
-    a_k = Σ_i gained_i n_ik / exposure_i
-    """
-    table = log.clicks
-    each = np.divide(gained, log.exposure, out=np.zeros(len(gained)), where=log.seen)[table.row] * table.impressions
-    total, place, bases = Valued(0.0, np.zeros(log.data.n_queries)), table.segment_position, log.by_cell[1]
-    for one in np.unique(place):
-        at = place == one
-        clicked, shown = (log.by_query(log.by_row(at * part)) for part in (table.clicks, table.impressions))
-        weight, rate, base = float(each[at].sum()), Valued.ratio(clicked, shown), float(bases[at][0])
-        total += Valued(weight * (rate.value - base), weight * rate.influence)
-    return total
-
-
-def _permuted(log: LoggedClicks, random: np.random.Generator) -> LoggedClicks:
-    """The log with the clicks of each position dealt out anew among its impressions."""
-    table = log.clicks
-    dealt, place = np.array(table.clicks), table.segment_position
-    for one in np.unique(place):
-        at = np.flatnonzero(place == one)
-        shown = table.impressions[at]
-        total = min(int(table.clicks[at].sum()), int(shown.sum()))
-        if shown.sum() < _MANY:
-            dealt[at] = random.multivariate_hypergeometric(shown, total, method="marginals")
-        else:
-            dealt[at] = np.minimum(random.multinomial(total, shown / shown.sum()), shown)
-    return LoggedClicks(log.data, replace(table, clicks=dealt), log.curve)
+    def _check(
+        self, name: str, about: str, kind: Literal["curve", "model", "control"], clicks: ClickEstimator
+    ) -> SensitivityCheck:
+        difference = clicks.compare(self.measure, self.new, self.old).interval
+        gain = turned(difference, self.measure.higher_is_better)
+        return SensitivityCheck(name, about, kind, gain, decide(gain, self.margin))
 
 
 def _other_curves(log: LoggedClicks) -> Iterator[tuple[str, str, Curve]]:
@@ -146,8 +106,8 @@ def _tilted(curve: Curve, step: float) -> Curve:
 
 
 def _times_power(slope: Floats, step: float) -> Floats:
-    found: Floats = slope * np.arange(1, len(slope) + 1, dtype=np.float64) ** step
-    return np.minimum(found, slope[0]) if step > 0 else found
+    tilted: Floats = slope * np.arange(1, len(slope) + 1, dtype=np.float64) ** step
+    return np.minimum(tilted, slope[0]) if step > 0 else tilted
 
 
 def _raised(curve: Curve, clicks: ClickTable) -> Curve | None:
@@ -162,25 +122,60 @@ def _raised(curve: Curve, clicks: ClickTable) -> Curve | None:
     return None
 
 
-def _with_curve(clicks: ClickEstimator, curve: Curve, new: RankOrder, old: RankOrder) -> ClickEstimator:
-    """The same under another curve, with a model of its own; the curve counts as certain."""
-    if isinstance(curve, Propensities):
-        curve = replace(curve, replicates=None, covariance=None)
-    elif isinstance(curve, SegmentPropensities):
-        curve = curve.mapped(lambda _, rho: replace(rho, replicates=None, covariance=None))
-    other = replace(clicks, log=clicks.log.with_curve(curve))
-    return other if clicks.model is None else other.learned(new, old, learner=clicks.model.learner, folds=_FOLDS)
+# -- the permutation check -----------------------------------------------------------------------------------------
 
 
-def _check(
-    name: str,
-    about: str,
-    kind: Literal["curve", "model", "control"],
-    clicks: ClickEstimator,
-    measure: ClickMeasure,
-    new: RankOrder,
-    old: RankOrder,
-    margin: float,
-) -> SensitivityCheck:
-    gain = turned(clicks.compare(measure, new, old).interval, measure.higher_is_better)
-    return SensitivityCheck(name, about, kind, gain, decide(gain, margin))
+def check_permuted(clicks: ClickEstimator, measure: ClickMeasure, order: RankOrder) -> PermutationCheck | None:
+    """Permute clicks among the impressions of each position, and see whether an order still seems to gain on the log's.
+
+    Results that were shown are ranked among themselves, by the order and by where they were shown, on average over
+    what people examined. Whatever a permutation leaves is due to positions: with the right curve, better results lie
+    further up, so that no order gains on that of the log. A gain means that the curve is too steep, or that production
+    puts better results further down. Its interval has the spread of permutations, and which queries were searched. None
+    where there is nothing to compare.
+    """
+    log = clicks.log
+    slope, _ = log.by_cell
+    places = log.by_row(log.clicks.impressions * slope * log.clicks.position)
+    shown = ScoreOrder.of("the log", -np.divide(places, log.exposure, out=places, where=log.seen), log)
+    by = ClickMeasure("DCG", measure.cutoff or log.clicks.depth)
+    ours, theirs = (np.where(log.seen, clicks.weights(by, each.among_seen(log)), 0.0) for each in (order, shown))
+    gained = ours - theirs
+    if not gained.any():
+        return None
+    random = np.random.default_rng([clicks.seed, 3])
+    gains = np.array([gained @ Affine().relevance(_permuted(log, random), None) for _ in range(_PERMUTATIONS)])
+    sampled = _expected_gain(log, gained).error(clicks.n_queries)
+    gain = clicks.interval(float(gains.mean()), float(np.hypot(gains.std(ddof=1), sampled)))
+    return PermutationCheck(gain, _PERMUTATIONS, passed=gain.low <= 0, order=order.name)
+
+
+def _expected_gain(log: LoggedClicks, gained: Floats) -> Valued:
+    """The mean of a gain over all permutations, Σ_k a_k (clicks / impressions at k - base_k), and how queries move it.
+
+    a_k = Σ_i gained_i n_ik / exposure_i
+    """
+    table = log.clicks
+    each = np.divide(gained, log.exposure, out=np.zeros(len(gained)), where=log.seen)[table.row] * table.impressions
+    total, place, bases = Valued(0.0, np.zeros(log.data.n_queries)), table.segment_position, log.by_cell[1]
+    for position in np.unique(place):
+        at = place == position
+        clicked, shown = (log.by_query(log.by_row(at * part)) for part in (table.clicks, table.impressions))
+        weight, rate, base = float(each[at].sum()), Valued.ratio(clicked, shown), float(bases[at][0])
+        total += Valued(weight * (rate.value - base), weight * rate.influence)
+    return total
+
+
+def _permuted(log: LoggedClicks, random: np.random.Generator) -> LoggedClicks:
+    """The log with the clicks of each position dealt out anew among its impressions."""
+    table = log.clicks
+    dealt, place = np.array(table.clicks), table.segment_position
+    for position in np.unique(place):
+        at = np.flatnonzero(place == position)
+        shown = table.impressions[at]
+        total = min(int(table.clicks[at].sum()), int(shown.sum()))
+        if shown.sum() < _MANY:
+            dealt[at] = random.multivariate_hypergeometric(shown, total, method="marginals")
+        else:
+            dealt[at] = np.minimum(random.multinomial(total, shown / shown.sum()), shown)
+    return LoggedClicks(log.data, replace(table, clicks=dealt), log.curve)

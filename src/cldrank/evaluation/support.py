@@ -1,4 +1,4 @@
-"""How much of an order a log can see, and on how few impressions an estimate rests."""
+"""How much of an order a log can see, on how few impressions an estimate rests, and what was never shown."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cldrank.evaluation.click_measures import ClickMeasure
-from cldrank.evaluation.click_results import Support
-from cldrank.evaluation.estimating import ClickEstimator
+from cldrank.evaluation.click_results import NeverShown, Support
+from cldrank.evaluation.exposure import RankOrder
+from cldrank.evaluation.intervals import ClickEstimator, Valued
 from cldrank.evaluation.off_policy import DirectMethod
-from cldrank.evaluation.orders import RankOrder
+from cldrank.measures import Interval
 
 Floats = NDArray[np.float64]
 _CLIP = 0.1  # of the pages: the least exposure of the trial with clipping
@@ -24,8 +25,7 @@ def look_at_support(clicks: ClickEstimator, measure: ClickMeasure, new: RankOrde
     effective = (Σ n weight)² / Σ n weight²
     """
     log, k = clicks.log, measure.cutoff or clicks.log.clicks.depth
-    top = ClickMeasure("DCG", k)
-    weights = clicks.weights(top, new)
+    weights = clicks.weights(ClickMeasure("DCG", k), new)
     each = np.divide(weights, log.exposure, out=np.zeros(len(weights)), where=log.seen)
     shown = log.clicks.row_impressions.astype(np.float64)
     total, squares = float((shown * each).sum()), float((shown * each**2).sum())
@@ -48,8 +48,7 @@ def look_at_support(clicks: ClickEstimator, measure: ClickMeasure, new: RankOrde
 def _shown(clicks: ClickEstimator, order: RankOrder, k: int) -> float:
     """Of the first k results on all pages of an order, the share that was ever shown."""
     log = clicks.log
-    first = np.zeros(log.longest)
-    first[:k] = 1.0
+    first = np.where(np.arange(log.longest) < k, 1.0, 0.0)
     places = log.row_pages * order.on_pages(first, log)
     return float(places[log.seen].sum() / max(places.sum(), 1e-300))
 
@@ -69,7 +68,58 @@ def _moved(clicks: ClickEstimator, measure: ClickMeasure, new: RankOrder, old: R
     if isinstance(clicks.estimator, DirectMethod):
         return 0.0
     clipped = replace(clicks, estimator=replace(clicks.estimator, clip=_CLIP))
-    values = [one.value(measure, new).value for one in (clipped, clicks)]
-    if old is not None:
-        values = [value - one.value(measure, old).value for value, one in zip(values, (clipped, clicks), strict=True)]
+    values = [
+        each.value(measure, new).value - (0.0 if old is None else each.value(measure, old).value)
+        for each in (clipped, clicks)
+    ]
     return values[0] - values[1]
+
+
+def look_at_never_shown(
+    clicks: ClickEstimator, measure: ClickMeasure, new: RankOrder, old: RankOrder | None, reason: str = ""
+) -> NeverShown:
+    """Count never-shown results in the new top, and find the relevance of theirs at which two orders are level.
+
+        difference = known + level Σ_i weight_i    over the never-shown i that the new order lifts; break-even at 0
+
+    For nDCG it is that of DCG. ARP has none, since they do not count in it.
+
+    reason   why there is no model, if there is none
+    """
+    log, k = clicks.log, measure.cutoff or clicks.log.clicks.depth
+    by = measure if measure.kind in ("DCG", "Clicks") else ClickMeasure("DCG", k)
+    gained = clicks.weights(by, new) - (0.0 if old is None else clicks.weights(by, old))
+    weights = np.where(clicks.never_shown, np.maximum(gained, 0.0), 0.0)
+    lifted = weights > 0
+    counts = bool(lifted.any()) and measure.kind != "ARP"  # which leaves them out
+    check = clicks.hidden_check(*([new] if old is None else [new, old]))
+    return NeverShown(
+        results=int(lifted.sum()),
+        per_page=float(log.row_pages[lifted].sum() / log.pages.sum()),
+        break_even=None if old is None or not counts else _break_even(clicks, by, new, old, weights),
+        model=None if not weights.any() else _predicted(clicks, weights),
+        hidden_predicted=None if check is None else check[0],
+        hidden_observed=None if check is None else clicks.interval(check[1].value, check[1].error(clicks.n_queries)),
+        hidden_positions=0 if clicks.model is None else clicks.model.n_hidden,
+        without_model=reason,
+    )
+
+
+def _break_even(
+    clicks: ClickEstimator, measure: ClickMeasure, new: RankOrder, old: RankOrder, weights: Floats
+) -> Interval:
+    known = clicks.difference(measure, new, old, np.where(weights > 0, 0.0, clicks.relevance))
+    total = float(weights.sum())
+    return clicks.interval(-known.value / total, known.error(clicks.n_queries) / total)
+
+
+def _predicted(clicks: ClickEstimator, weights: Floats) -> Interval | None:
+    """The mean relevance that the model predicts, by weight; None without a model."""
+    model, log = clicks.model, clicks.log
+    if model is None:
+        return None
+    mean = Valued.ratio(log.by_query(weights * model.predicted), log.by_query(weights))
+    fit = np.sqrt(model.variance(model.groups @ weights / weights.sum()))
+    half = clicks.quantile * float(np.hypot(mean.error(clicks.n_queries), fit)) + model.allowance
+    low, high = max(mean.value - half, 0.0), min(mean.value + half, 1.0)
+    return Interval(mean.value, low, high, clicks.confidence, clicks.n_queries)

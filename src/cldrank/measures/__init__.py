@@ -6,10 +6,9 @@
 {'nDCG@2': 0.5869, 'AP': 0.7916}
 """
 
-from cldrank.measures.computing import compute, mean
 from cldrank.measures.definitions import AP, ARP, DCG, ERR, NDCG, RR, P
 from cldrank.measures.measure import Empty as Empty
-from cldrank.measures.measure import Measure, parse, parse_all
+from cldrank.measures.measure import Measure, compute, mean, parse, parse_all
 from cldrank.measures.ranking import Ranking
 from cldrank.measures.statistics import Comparison, Interval, bootstrap_interval, mean_interval, paired_comparison
 

@@ -9,6 +9,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Literal, get_args
 
+import numpy as np
+
 from cldrank.arguments import check_choice, check_whole
 from cldrank.errors import UsageError
 from cldrank.measures.ranking import Ranking
@@ -28,11 +30,11 @@ class Measure(ABC):
     Called with scores, labels and offsets, it gives one value per query. To add a measure, derive a frozen dataclass
     from it: its fields are the parameters of its text form, and `parse` knows it from then on.
 
-    >>> Measure.parse("ndcg@3")
+    >>> parse("ndcg@3")
     nDCG@3
-    >>> Measure.parse("MAP(rel=2)") == Measure.parse("AP(rel=2)")
+    >>> parse("MAP(rel=2)") == parse("AP(rel=2)")
     True
-    >>> Measure.parse("RR")([0.1, 0.9, 0.5], [0, 0, 1], [0, 3])
+    >>> parse("RR")([0.1, 0.9, 0.5], [0, 0, 1], [0, 3])
     array([0.5])
     """
 
@@ -57,61 +59,6 @@ class Measure(ABC):
             raise UsageError(f"{self.name} uses the whole list and takes no cutoff: write {self.name}.")
         object.__setattr__(self, "cutoff", _cutoff(self.cutoff, self.name))
 
-    # -- text ----------------------------------------------------------------------------------------------------
-
-    @classmethod
-    def parse(cls, text: str | Measure) -> Measure:
-        """The measure that a text names, in upper or lower case; a measure is returned as it is."""
-        if isinstance(text, Measure):
-            return text
-        if not isinstance(text, str):
-            raise UsageError(f"{text!r} is not a measure; write {_EXAMPLE}.")
-        form = _FORM.fullmatch(text)
-        if form is None:
-            raise UsageError(f"{text!r} is not a measure; write {_EXAMPLE}.")
-        kind = cls._kind(form["name"])
-        arguments: dict[str, Any] = kind._arguments(form["parameters"])
-        if form["cutoff"] is not None:
-            arguments["cutoff"] = form["cutoff"]
-        return kind(**arguments)
-
-    @classmethod
-    def _kind(cls, name: str) -> type[Measure]:
-        found = cls.known.get(name.lower())
-        if found is not None:
-            return found
-        names = list(dict.fromkeys(kind.name for kind in cls.known.values()))
-        near = difflib.get_close_matches(name.lower(), cls.known, n=1)
-        guess = f" Did you mean {cls.known[near[0]].name}?" if near else ""
-        raise UsageError(f"there is no measure {name!r}.{guess} The measures are {', '.join(names)}.")
-
-    @classmethod
-    def _arguments(cls, text: str | None) -> dict[str, Any]:
-        arguments: dict[str, Any] = {}
-        if text is None or not text.strip():
-            return arguments
-        for part in text.split(","):
-            key, equals, value = (piece.strip() for piece in part.partition("="))
-            key = key.lower()
-            if not equals or not value:
-                raise UsageError(f"{part.strip()!r} is not a parameter of {cls.name}; write name=value.")
-            if key not in cls.parameters():
-                known = ", ".join(cls.parameters()) or "none"
-                raise UsageError(f"{cls.name} has no parameter {key!r}; its parameters: {known}.")
-            if key in arguments:
-                raise UsageError(f"{cls.name} is given {key} twice; give it once.")
-            arguments[key] = value.strip("'\"")
-        return arguments
-
-    @classmethod
-    def parameters(cls) -> tuple[str, ...]:
-        """The parameters that may stand in the parentheses.
-
-        >>> Measure.known["ap"].parameters()
-        ('rel',)
-        """
-        return tuple(field.name for field in fields(cls) if field.name != "cutoff")
-
     def __str__(self) -> str:
         chosen = [
             f"{field.name}={_shown(getattr(self, field.name))}"
@@ -123,9 +70,7 @@ class Measure(ABC):
 
     __repr__ = __str__
 
-    # -- values --------------------------------------------------------------------------------------------------
-
-    def __call__(self, scores: Array, labels: Array, offsets: Array, *, empty: Empty = "zero") -> Array:
+    def __call__(self, scores: Any, labels: Any, offsets: Any, *, empty: Empty = "zero") -> Array:
         """One value per query, as `cldrank.measures.compute` would give it."""
         return self.per_query(Ranking.of(scores, labels, offsets), empty)
 
@@ -150,12 +95,44 @@ class Measure(ABC):
 
 
 def parse(text: str | Measure) -> Measure:
-    """The measure that a text names.
+    """The measure that a text names, in upper or lower case; a measure is returned as it is.
 
     >>> parse("Precision(rel=2)@5")
     P(rel=2)@5
     """
-    return Measure.parse(text)
+    if isinstance(text, Measure):
+        return text
+    form = _FORM.fullmatch(text) if isinstance(text, str) else None
+    if form is None:
+        raise UsageError(f"{text!r} is not a measure; write {_EXAMPLE}.")
+    kind = Measure.known.get(form["name"].lower())
+    if kind is None:
+        names = list(dict.fromkeys(known.name for known in Measure.known.values()))
+        near = difflib.get_close_matches(form["name"].lower(), Measure.known, n=1)
+        guess = f" Did you mean {Measure.known[near[0]].name}?" if near else ""
+        raise UsageError(f"there is no measure {form['name']!r}.{guess} The measures are {', '.join(names)}.")
+    arguments = _arguments(kind, form["parameters"] or "")
+    if form["cutoff"] is not None:
+        arguments["cutoff"] = form["cutoff"]
+    return kind(**arguments)
+
+
+def _arguments(kind: type[Measure], text: str) -> dict[str, Any]:
+    """What stands in the parentheses, by name."""
+    arguments: dict[str, Any] = {}
+    parameters = [field.name for field in fields(kind) if field.name != "cutoff"]
+    for part in text.split(",") if text.strip() else ():
+        key, equals, value = (piece.strip() for piece in part.partition("="))
+        key = key.lower()
+        if not equals or not value:
+            raise UsageError(f"{part.strip()!r} is not a parameter of {kind.name}; write name=value.")
+        if key not in parameters:
+            known = ", ".join(parameters) or "none"
+            raise UsageError(f"{kind.name} has no parameter {key!r}; its parameters: {known}.")
+        if key in arguments:
+            raise UsageError(f"{kind.name} is given {key} twice; give it once.")
+        arguments[key] = value.strip("'\"")
+    return arguments
 
 
 def parse_all(measures: str | Measure | Iterable[str | Measure]) -> list[Measure]:
@@ -171,10 +148,45 @@ def parse_all(measures: str | Measure | Iterable[str | Measure]) -> list[Measure
     except TypeError:
         raise UsageError(f"{measures!r} is not a measure; write {_EXAMPLE}.") from None
     texts = [part for item in named for part in (_BETWEEN.split(item) if isinstance(item, str) else [item])]
-    found = list(dict.fromkeys(Measure.parse(text) for text in texts if text != ""))
-    if not found:
+    parsed = list(dict.fromkeys(parse(text) for text in texts if text != ""))
+    if not parsed:
         raise UsageError(f"no measure is named; write {_EXAMPLE}.")
-    return found
+    return parsed
+
+
+def compute(
+    measures: str | Measure | Iterable[str | Measure],
+    scores: Any,
+    labels: Any,
+    offsets: Any,
+    *,
+    empty: Empty = "zero",
+) -> dict[Measure, Array]:
+    """One value per query for each measure, from one sort.
+
+    scores     (rows,) larger is better; ties are broken in a fixed order that does not depend on the labels
+    labels     (rows,) grades; negative ones count as 0
+    offsets    (queries + 1,) rows offsets[i] … offsets[i+1]-1 belong to query i
+    empty      a query without a relevant document counts 0 ("zero") or gives NaN ("skip"); `mean` leaves NaN out.
+               ARP, of which 0 would be the best value, always gives NaN.
+
+    >>> compute(["nDCG@1", "RR"], [3, 2, 1, 1, 2], [0, 1, 2, 0, 1], [0, 3, 5])
+    {nDCG@1: array([0., 1.]), RR: array([0.5, 1. ])}
+    """
+    wanted = parse_all(measures)
+    ranking = Ranking.of(scores, labels, offsets)
+    return {measure: measure.per_query(ranking, empty) for measure in wanted}
+
+
+def mean(values: Any) -> float:
+    """The mean over the queries that have a value, NaN if none has.
+
+    >>> mean([0.5, float("nan"), 1.0])
+    0.75
+    """
+    values = np.asarray(values, dtype=np.float64)
+    known = values[~np.isnan(values)]
+    return float(known.mean()) if len(known) else float("nan")
 
 
 def positive(value: Any, what: str) -> float:

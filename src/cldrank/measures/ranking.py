@@ -7,9 +7,10 @@ from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
-from array_api_compat import array_namespace, device, is_torch_array
+from numpy.typing import NDArray
 
 from cldrank import segments
+from cldrank._typing import IntArray
 from cldrank.errors import DataError
 from cldrank.segments import Array
 
@@ -19,7 +20,7 @@ LARGEST_EXPONENT = 1000  # 2^1000 is near the end of float64
 
 
 class Ranking:
-    """The labels of each query, best-scored candidate first; numpy or torch, as the scores were.
+    """The labels of each query, best-scored candidate first.
 
     labels     (rows,) float64; a negative label counts as 0
     offsets    (queries + 1,) int64; rows offsets[i] … offsets[i+1]-1 belong to query i
@@ -29,17 +30,17 @@ class Ranking:
     array([1., 2., 0.])
     """
 
-    def __init__(self, labels: Array, offsets: Array, highest: float) -> None:
+    def __init__(self, labels: Array, offsets: IntArray, highest: float) -> None:
         self.labels = labels
         self.offsets = offsets
         self.highest = highest
         self._made: dict[Any, Any] = {}
 
     @classmethod
-    def of(cls, scores: Array, labels: Array, offsets: Array) -> Ranking:
+    def of(cls, scores: Any, labels: Any, offsets: Any) -> Ranking:
         """Rank by descending score; ties are broken in a fixed order that depends on neither labels nor storage."""
         scores, labels, offsets = checked(scores, labels, offsets)
-        labels = array_namespace(labels).clip(labels, 0, None)
+        labels = np.clip(labels, 0, None)
         highest = float(labels.max()) if len(labels) else 0.0
         return cls(labels[segments.descending_order(scores, offsets)], offsets, highest)
 
@@ -66,13 +67,12 @@ class Ranking:
     @cached_property
     def ranks(self) -> Array:
         """1, 2, 3 … within each query, in float64."""
-        places = segments.places_in_segments(self.offsets)
-        return array_namespace(places).astype(places, self.labels.dtype)
+        return segments.places_in_segments(self.offsets).astype(np.float64)
 
     @cached_property
     def discounts(self) -> Array:
         """1 / log2(rank + 1)."""
-        return 1 / array_namespace(self.ranks).log2(self.ranks + 1)
+        return 1 / np.log2(self.ranks + 1)
 
     @cached_property
     def best_labels(self) -> Array:
@@ -84,7 +84,7 @@ class Ranking:
         if gain == "linear":
             return self.labels
         self.check_exponent(self.highest)
-        return self._once("gains", lambda: array_namespace(self.labels).exp2(self.labels) - 1)
+        return self._once("gains", lambda: np.exp2(self.labels) - 1)
 
     def dcg(self, gain: Gain) -> Array:
         """Discounted gain, summed over each query."""
@@ -92,11 +92,7 @@ class Ranking:
 
     def relevant(self, threshold: float) -> Array:
         """1.0 where the label reaches the threshold, else 0.0."""
-
-        def made() -> Array:
-            return array_namespace(self.labels).astype(self.labels >= threshold, self.labels.dtype)
-
-        return self._once(("relevant", threshold), made)
+        return self._once(("relevant", threshold), lambda: (self.labels >= threshold).astype(np.float64))
 
     def n_relevant(self, threshold: float) -> Array:
         """How many candidates of each query reach the threshold."""
@@ -129,11 +125,13 @@ class Ranking:
         return self._made[key]
 
 
-def checked(scores: Any, labels: Any, offsets: Any) -> tuple[Array, Array, Array]:
-    """Scores and labels in float64, offsets in int64, all of one kind and on one device, checked to fit together."""
-    scores = _numbers(scores, "scores", like=scores)
-    labels = _numbers(labels, "labels", like=scores)
-    offsets = _offsets(offsets, like=scores)
+def checked(scores: Any, labels: Any, offsets: Any) -> tuple[Array, Array, IntArray]:
+    """Scores and labels in float64, offsets in int64, checked to fit together."""
+    scores, labels, offsets = (
+        _numbers(scores, "scores"),
+        _numbers(labels, "labels"),
+        _whole(_numbers(offsets, "offsets")),
+    )
     rows = len(scores)
     if len(labels) != rows:
         raise DataError(f"there are {rows:,} scores for {len(labels):,} labels; each row needs one of both.")
@@ -142,24 +140,18 @@ def checked(scores: Any, labels: Any, offsets: Any) -> tuple[Array, Array, Array
             f"offsets run from {int(offsets[0])} to {int(offsets[-1])}; "
             f"they must run from 0 to the number of rows ({rows:,})."
         )
-    xp = array_namespace(scores)
     falling = offsets[1:] < offsets[:-1]
-    if bool(falling.any()):
-        at = _first(falling)
+    if falling.any():
+        at = int(falling.argmax())
         raise DataError(f"offsets fall from {int(offsets[at])} to {int(offsets[at + 1])}; they must never decrease.")
-    _refuse(xp.isnan(scores), "score", scores, offsets, "a ranker must give every candidate a number.")
-    _refuse(~xp.isfinite(labels), "label", labels, offsets, "labels must be finite numbers.")
+    _refuse(np.isnan(scores), "score", scores, offsets, "a ranker must give every candidate a number.")
+    _refuse(~np.isfinite(labels), "label", labels, offsets, "labels must be finite numbers.")
     return scores, labels, offsets
 
 
-def _numbers(values: Any, what: str, like: Any) -> Array:
+def _numbers(values: Any, what: str) -> Array:
     try:
-        if is_torch_array(like):
-            xp = array_namespace(like)
-            values = values.detach() if is_torch_array(values) else np.asarray(values, dtype=np.float64)
-            array = xp.asarray(values, dtype=xp.float64, device=device(like))
-        else:
-            array = np.asarray(values, dtype=np.float64)
+        array = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError, RuntimeError) as error:
         raise DataError(f"{what} must be a flat array of numbers: {str(error).rstrip('.')}.") from None
     if array.ndim != 1:
@@ -167,23 +159,17 @@ def _numbers(values: Any, what: str, like: Any) -> Array:
     return array
 
 
-def _offsets(values: Any, like: Array) -> Array:
-    array = _numbers(values, "offsets", like)
-    if not len(array):
+def _whole(offsets: Array) -> Array:
+    if not len(offsets):
         raise DataError("offsets are empty; they need one entry more than there are queries, the first of them 0.")
-    xp = array_namespace(array)
-    whole = xp.isfinite(array) & (array == xp.floor(array))
-    if not bool(whole.all()):
-        raise DataError(f"offsets must be whole numbers; {float(array[_first(~whole)])} is not one.")
-    return xp.astype(array, xp.int64)
+    whole = np.isfinite(offsets) & (offsets == np.floor(offsets))
+    if not whole.all():
+        raise DataError(f"offsets must be whole numbers; {float(offsets[whole.argmin()])} is not one.")
+    return offsets.astype(np.int64)
 
 
-def _refuse(bad: Array, what: str, values: Array, offsets: Array, advice: str) -> None:
-    if bool(bad.any()):
-        row = _first(bad)
+def _refuse(bad: NDArray[np.bool_], what: str, values: Array, offsets: IntArray, advice: str) -> None:
+    if bad.any():
+        row = int(bad.argmax())
         query = int((offsets <= row).sum()) - 1
         raise DataError(f"the {what} of row {row} (query {query}, both from 0) is {float(values[row])}; {advice}")
-
-
-def _first(mask: Array) -> int:
-    return int(array_namespace(mask).nonzero(mask)[0][0])

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from array_api_compat import is_torch_array
 from numpy.typing import NDArray
 
 from cldrank.arguments import check_number, check_whole
@@ -204,8 +203,6 @@ def _blocks(rows: int, width: int) -> Iterator[slice]:
 
 
 def _flat(values: Any, what: str) -> Values:
-    if is_torch_array(values):
-        values = values.detach().cpu().numpy()
     try:
         numbers = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):

@@ -252,22 +252,6 @@ class Method(Learner, ABC):
         self._check_fitted()
         return self.ranker_.predict(X)
 
-    def score(
-        self,
-        dataset: RankingDataset,
-        clicks: ClickTable | None = None,
-        propensities: Propensities | AffineClicks | None = None,
-    ) -> float:
-        """How well it ranks held-out queries, from 0 to 1: by clicks, as `tune` judges, or by labels (nDCG@10).
-
-        By clicks it is the share of the preferences in them, corrected by the propensities, that its scores agree
-        with. Queries that it was fitted to flatter it.
-        """
-        from cldrank.tuning.judges import held_out_score
-
-        self._check_fitted()
-        return held_out_score(self, dataset, clicks, propensities)
-
     def summary(self) -> FitSummary:
         """The fit to read: what is known about it, and the parameters of a linear model or the features of trees."""
         self._check_fitted()

@@ -24,7 +24,7 @@ from cldrank.data.loading import load
 from cldrank.decoding import check_keys, check_plain, decode, decode_word, keys_of
 from cldrank.errors import CldrankError, FormatError, UsageError
 from cldrank.evaluation.click_measures import parse_click_measures
-from cldrank.evaluation.click_results import Decision
+from cldrank.evaluation.decision_rule import Decision
 from cldrank.evaluation.off_policy import off_policy
 from cldrank.export.format import format_named
 from cldrank.methods.needs import uses_clicks

@@ -29,7 +29,7 @@ from cldrank.data.query_hash import held_out
 from cldrank.decoding import plain
 from cldrank.errors import CldrankWarning, DataError, UnidentifiableError, UsageError, hearing_warnings, warn
 from cldrank.evaluation import compare
-from cldrank.evaluation.orders import PRODUCTION
+from cldrank.evaluation.exposure import PRODUCTION
 from cldrank.export import export_ranker
 from cldrank.export.format import format_named
 from cldrank.files import make_folder, save_json, save_text, scratch

@@ -39,31 +39,52 @@ def heights(clicks: ClickTable) -> Floats:
     return np.bincount(clicks.row, up, clicks.candidates.n_rows).astype(np.float64, copy=False)
 
 
-def imitate(learned: Ranker, method: Method, dataset: RankingDataset, clicks: ClickTable) -> Ranker:
+def imitate(
+    learned: Ranker, method: Method, dataset: RankingDataset, clicks: ClickTable, has_missing: bool = False
+) -> Ranker:
     """A ranker that puts candidates in the order of the log.
 
     Beside a linear one, it is a ranking SVM on pairs, in the same scaling. Beside others, it is the method's model,
     fitted to how far up each candidate was shown, or such an SVM: whichever shows more of production's results for
-    queries that neither learned from. Features that are missing leave the former.
+    queries that neither learned from. Features that are missing, here or elsewhere (`has_missing`), leave the former.
     """
     if isinstance(learned, LinearRanker):
-        return _by_pairs(learned, learned.scaling, method, dataset, clicks)
+        return _by_pairs(learned, learned.scaling, method, *_shown_heights(dataset, clicks))
     apart = held_out(dataset.query_ids, _APART, _SEED)
-    if dataset.has_missing or not clicks[apart].n_cells or not clicks[~apart].n_cells:
-        return _by_model(learned, method, dataset, clicks)
-    part, part_clicks = dataset[~apart], clicks[~apart]
-    scaling = scalings.fit("standard", part.features)
+    if has_missing or dataset.has_missing or not clicks[apart].n_cells or not clicks[~apart].n_cells:
+        return _by_model(learned, method, *_shown_heights(dataset, clicks))
+    part = dataset[~apart]
+    shown = _shown_heights(part, clicks[~apart])
     rankers = (
-        _by_model(learned, method, part, part_clicks),
-        _by_pairs(learned, scaling, method, part, part_clicks),
+        _by_model(learned, method, *shown),
+        _by_pairs(learned, scalings.fit("standard", part.features), method, *shown),
     )
-    others, others_clicks = dataset[apart], clicks[apart]
+    others = dataset[apart]
     ranks = [segments.descending_ranks(ranker.predict(others), others.offsets) for ranker in rankers]
-    return rankers[int(np.argmax([shown_alike(own, others_clicks) for own in ranks]))]
+    return rankers[int(np.argmax([shown_alike(own, clicks[apart]) for own in ranks]))]
 
 
-def _by_model(learned: Ranker, method: Method, dataset: RankingDataset, clicks: ClickTable) -> Ranker:
-    part, target = _shown_heights(dataset, clicks)
+def feature_alone(
+    name: str, learned: Ranker, method: Method, dataset: RankingDataset, has_missing: bool = False
+) -> tuple[Ranker, Ranker]:
+    """The ranker whose score is one feature, as it is; and one to blend with the learned ranker, in its scaling.
+
+    A linear ranker refuses rows in which any feature is missing: where some are, the method's model learns the feature.
+    """
+    column = production_column(name, dataset)
+    if has_missing:
+        values = dataset.features[:, column]
+        quantiles = np.searchsorted(np.sort(values), values, side="right") / len(values)
+        by_model = _by_model(learned, method, dataset, quantiles)
+        return by_model, by_model
+    coefficients = np.zeros(dataset.n_features)
+    coefficients[column] = 1.0
+    plain = _linear(learned, Scaling(Unscaled(), dataset.n_features, {}), coefficients)
+    return plain, _linear(learned, learned.scaling, coefficients) if isinstance(learned, LinearRanker) else plain
+
+
+def _by_model(learned: Ranker, method: Method, part: RankingDataset, target: Floats) -> Ranker:
+    """The method's model, fitted to a target for each candidate."""
     rows = np.arange(part.n_rows)
     targets = Targets(rows, target, np.ones(len(rows)), np.zeros(len(rows)), part.row_queries)
     run = method.run.without("resume", "log")
@@ -71,14 +92,11 @@ def _by_model(learned: Ranker, method: Method, dataset: RankingDataset, clicks: 
     return method.model.fit_targets(targets, context).ranker
 
 
-def _by_pairs(
-    learned: Ranker, scaling: Scaling, method: Method, dataset: RankingDataset, clicks: ClickTable
-) -> LinearRanker:
-    """A ranking SVM on pairs of candidates, the upper one first."""
-    part, target = _shown_heights(dataset, clicks)
+def _by_pairs(learned: Ranker, scaling: Scaling, method: Method, part: RankingDataset, target: Floats) -> LinearRanker:
+    """A ranking SVM on pairs of candidates, the one with the higher target first."""
     upper, lower = label_pairs(target, part.offsets, _PAIRS, np.random.default_rng(method.run.seed))
     if not len(upper):
-        raise DataError(f"{clicks!r} has no query with two candidates in a known order, for {_USER} to learn from.")
+        raise DataError(f"the log has no query with two candidates in a known order, for {_USER} to learn from.")
     both = scaling.transform(part.features[np.concatenate([upper, lower])]).astype(np.float64)
     return _linear(learned, scaling, separated(both[: len(upper)] - both[len(upper) :], _C))
 
@@ -89,21 +107,16 @@ def _shown_heights(dataset: RankingDataset, clicks: ClickTable) -> tuple[Ranking
     return dataset[searched], heights(clicks[searched])
 
 
-def feature_alone(name: str, learned: Ranker, dataset: RankingDataset) -> tuple[Ranker, Ranker]:
-    """The ranker whose score is one feature, as it is; and one to blend with the learned ranker, in its scaling."""
-    coefficients = np.zeros(dataset.n_features)
-    coefficients[production_column(name, dataset)] = 1.0
-    plain = _linear(learned, Scaling(Unscaled(), dataset.n_features, {}), coefficients)
-    return plain, _linear(learned, learned.scaling, coefficients) if isinstance(learned, LinearRanker) else plain
-
-
 def production_column(name: str, dataset: RankingDataset) -> int:
     """The column of the feature that is production's score."""
     if name not in dataset.feature_names:
         raise UsageError(
             f"`production={name!r}` is not a feature of the data; the features are {some(dataset.feature_names)}."
         )
-    return dataset.feature_names.index(name)
+    column = dataset.feature_names.index(name)
+    if dataset.has_missing and np.isnan(dataset.features[:, column]).any():
+        raise UsageError(f"`production={name!r}`: this feature is missing in some rows; fill it in with `missing=0`.")
+    return column
 
 
 def within_spread(scores: Floats, dataset: RankingDataset) -> float:

@@ -18,8 +18,9 @@ from cldrank.data.query_hash import hashes_of, held_out
 from cldrank.errors import CldrankWarning, DataError, UsageError, warn
 from cldrank.evaluation import ClickJudge
 from cldrank.evaluation.click_measures import ClickMeasure
-from cldrank.evaluation.orders import PRODUCTION, ScoreOrder
-from cldrank.evaluation.sensitivity import run_placebo
+from cldrank.evaluation.decision_rule import is_safe
+from cldrank.evaluation.exposure import PRODUCTION, ScoreOrder
+from cldrank.evaluation.sensitivity import check_permuted
 from cldrank.measures import Interval
 from cldrank.methods import Method
 from cldrank.methods.evidence import check_clicks, check_dataset, needed
@@ -52,9 +53,9 @@ class BlendTrial:
     """A blend, judged against production.
 
     share     of the learned ranker
-    gain      over production, less that by placebo, with the interval that counts on the way up from production
+    gain      over production, less that of permuted clicks, with the interval that counts on the way up
     strict    the lower end that counts on the way down from the learned ranker, at a higher confidence
-    placebo   what it seems to gain with clicks permuted within positions, where there is nothing to gain: as much is
+    permuted  what it seems to gain with clicks permuted within positions, where there is nothing to gain: as much is
               due to a curve that is too steep; at least 0
 
     >>> BlendTrial(0.5, Interval(0.02, -0.01, 0.05, 0.92, n=500), strict=-0.02).gain.low
@@ -64,7 +65,7 @@ class BlendTrial:
     share: float
     gain: Interval
     strict: float
-    placebo: float = 0.0
+    permuted: float = 0.0
 
 
 @dataclass(eq=False)
@@ -82,7 +83,8 @@ class Safe:
     margin       how much worse than production the ranker may be, as a share of production's DCG
     confidence   that no unsafe ranker is kept, whatever the number of shares
     hold_out     the share of queries that judge
-    production   the feature that is production's score, if there is one; then share 0 is production itself
+    production   the feature that is production's score, if there is one; then share 0 is production itself, or where
+                 other features are missing, which only trees can score, what they learn of that feature
 
     A fit leaves `ranker_`, `safety_` (what was chosen, and why), and `trials_` (all shares). The ranker remembers the
     queries that judged among those it was trained on, since their clicks chose it.
@@ -120,7 +122,7 @@ class Safe:
         judge = ClickJudge.of(dataset[held], clicks[held], propensities, confidence=usual)
         part, part_clicks = dataset[~held], clicks[~held]
         self.method.fit(part, *needed(self.method.required, part_clicks, propensities))
-        blends = self._blends(part, part_clicks)
+        blends = self._blends(part, part_clicks, dataset.has_missing)
         measure = ClickMeasure("DCG", clicks.depth)
         trials, value = judge_blends(judge, measure, blends, strict)
         overlap = self._overlap(judge, blends[0.0])
@@ -206,14 +208,14 @@ class Safe:
                 )
         return held
 
-    def _blends(self, part: RankingDataset, clicks: ClickTable) -> dict[float, Ranker]:
+    def _blends(self, part: RankingDataset, clicks: ClickTable, has_missing: bool) -> dict[float, Ranker]:
         """The rankers to judge, by the share of the learned one."""
         learned = self.method.ranker_
         check_blendable(learned)  # a torch module of the user's may be one of its own kind
         if self.production is None:
-            alone = imitation = imitate(learned, self.method, part, clicks)
+            alone = imitation = imitate(learned, self.method, part, clicks, has_missing)
         else:
-            alone, imitation = feature_alone(self.production, learned, part)
+            alone, imitation = feature_alone(self.production, learned, self.method, part, has_missing)
         units = [1 / (within_spread(ranker.predict(part), part) or 1.0) for ranker in (imitation, learned)]
         blends = {share: blended((imitation, learned), ((1 - share) * units[0], share * units[1])) for share in _SHARES}
         return {**blends, 0.0: alone}
@@ -236,14 +238,14 @@ class Safe:
         who = "an imitation of production" if feature is None else f"{feature!r}, as production's score,"
         others = "" if feature is not None else ", production's score as a feature (`production`)"
         steep = (
-            f" With clicks permuted within positions it seems to gain {trial.placebo:.4f}, which is subtracted: the "
+            f" With clicks permuted within positions it seems to gain {trial.permuted:.4f}, which is subtracted: the "
             "curve is too steep; estimate the propensities."
         )
         return UnsafeError(
             f"the clicks on {gain.n:,} queries held out do not show that even {who} is safe: its {measure} differs "
             f"from production's by {gain.estimate:+.4f} ({gain.low:+.4f} to {gain.high:+.4f}), and at most "
             f"{self.margin * value:.4f} ({self.margin:.1%}) may be lost. It shows {overlap:.1%} of production's "
-            f"results.{steep if trial.placebo > self.margin * value else ''} Keep production; more clicks{others}, or "
+            f"results.{steep if trial.permuted > self.margin * value else ''} Keep production; more clicks{others}, or "
             "a larger `margin` may help."
         )
 
@@ -295,11 +297,11 @@ def judge_blends(
     stricter = replace(clicks, confidence=strict)
     trials = []
     for share, order in orders.items():
-        gain, wider = (one.compare(measure, order, production).interval for one in (clicks, stricter))
-        permuted = run_placebo(clicks, measure, order)
-        placebo = 0.0 if permuted is None else max(permuted.gain.estimate, 0.0)
-        ends = (gain.estimate - placebo, gain.low - placebo, gain.high - placebo)
-        trials.append(BlendTrial(share, Interval(*ends, gain.confidence, gain.n), wider.low - placebo, placebo))
+        gain, wider = (each.compare(measure, order, production).interval for each in (clicks, stricter))
+        check = check_permuted(clicks, measure, order)
+        permuted = 0.0 if check is None else max(check.gain.estimate, 0.0)
+        ends = (gain.estimate - permuted, gain.low - permuted, gain.high - permuted)
+        trials.append(BlendTrial(share, Interval(*ends, gain.confidence, gain.n), wider.low - permuted, permuted))
     return trials, clicks.value(measure, production).value
 
 
@@ -316,6 +318,6 @@ def safe_trials(trials: Sequence[BlendTrial], margin: float) -> list[BlendTrial]
     [[0.0], [0.0, 1.0]]
     """
     ordered = sorted(trials, key=lambda trial: trial.share)
-    upwards = list(takewhile(lambda trial: trial.gain.low >= -margin, ordered))
-    downwards = list(takewhile(lambda trial: trial.strict >= -margin, reversed(ordered)))
+    upwards = list(takewhile(lambda trial: is_safe(trial.gain.low, margin), ordered))
+    downwards = list(takewhile(lambda trial: is_safe(trial.strict, margin), reversed(ordered)))
     return [trial for trial in ordered if trial in upwards or trial in downwards]

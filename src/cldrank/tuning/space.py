@@ -58,7 +58,7 @@ def default_space(method: Method) -> dict[str, Values]:
     """
     declared = tunable(method)
     now = values_of(method, list(declared))
-    tried = {name: one.tried for name, one in declared.items() if one.tried and now[name] == one.default}
+    tried = {name: own.tried for name, own in declared.items() if own.tried and now[name] == own.default}
     return {name: parse_values(declared[name], text) for name, text in tried.items()}
 
 
@@ -69,9 +69,9 @@ def tunable(method: Method) -> dict[str, Parameter]:
     >>> "gamma" in tunable(CLD()), "l2" in tunable(CLD()), "epochs" in tunable(CLD())
     (True, True, False)
     """
-    own = {name: one for name, one in parameters(type(method)).items() if name not in ("model", "run")}
-    unused = method.unheeded(type(method.model))
-    return {**own, **{name: one for name, one in parameters(type(method.model)).items() if name not in unused}}
+    unused = ("model", "run", *method.unheeded(type(method.model)))
+    both = {**parameters(type(method)), **parameters(type(method.model))}
+    return {name: declared for name, declared in both.items() if name not in unused}
 
 
 def check_space(method: Method, space: Space) -> dict[str, Values]:

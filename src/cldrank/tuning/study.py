@@ -28,8 +28,8 @@ from cldrank.methods.evidence import needed
 from cldrank.reading import reading
 from cldrank.runs import Processes, share
 from cldrank.tuning.judges import Floats, Judge, mean_of
+from cldrank.tuning.search import Trial, with_distances
 from cldrank.tuning.space import Range, Values, applied, values_of
-from cldrank.tuning.trials import Trial, with_distances
 from cldrank.workers import available_cores, fair_threads
 
 if TYPE_CHECKING:

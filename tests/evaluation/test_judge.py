@@ -49,7 +49,7 @@ def test_a_comparison_from_end_to_end(world: SimulatedClicks) -> None:
     assert names == ["η + 0.5", "η − 0.5", "envelope", "γ = 0", "γ = 0.1", "γ = 0.3", "C = 0.02", "C = 1", "Naive"]
     assert told == ["trying other assumptions"]
     values = json.loads(json.dumps(found.as_dict(), allow_nan=False))
-    assert {"verdict", "measures", "support", "unseen", "checks", "placebo", "settling"} <= set(values)
+    assert {"verdict", "measures", "support", "never_shown", "checks", "permutation_check", "settling"} <= set(values)
     for measure in values["measures"].values():
         assert {"new", "old", "difference", "low", "high"} <= set(measure)
         assert measure["low"] <= measure["difference"] <= measure["high"]
@@ -57,7 +57,11 @@ def test_a_comparison_from_end_to_end(world: SimulatedClicks) -> None:
     assert "new against production on toy (synthetic), by clicks alone" in str(found)
     brief = cr.compare(world.good, "production", world.data, quick=True, **options)
     assert brief.checks == ()
-    assert (brief.verdict, brief.measures, brief.placebo) == (found.verdict, found.measures, found.placebo)
+    assert (brief.verdict, brief.measures, brief.permutation_check) == (
+        found.verdict,
+        found.measures,
+        found.permutation_check,
+    )
 
 
 def test_the_verdict_turns_with_the_rankers(world: SimulatedClicks) -> None:
@@ -87,8 +91,8 @@ def test_rankers_of_one_order_do_not_differ_at_all(world: SimulatedClicks) -> No
             0,
         )
     assert found.verdict.decision == "no difference"
-    assert not found.verdict.depends_on_unseen
-    assert (found.unseen.results, found.unseen.break_even) == (0, None)
+    assert not found.verdict.depends_on_never_shown
+    assert (found.never_shown.results, found.never_shown.break_even) == (0, None)
     production = quick(world, "production", "production")
     assert production.first.interval.high == 0
 
@@ -97,7 +101,7 @@ def test_production_brings_the_clicks_it_had(world: SimulatedClicks) -> None:
     found = cr.evaluate("production", world.data, "Clicks", clicks=world.clicks, propensities=world.rho)
     value = found.measures["Clicks@4"].interval.estimate
     assert value == pytest.approx(world.clicks.clicks.sum() / 6000)
-    assert (found.ranker, found.unseen.results) == ("production", 0)
+    assert (found.ranker, found.never_shown.results) == ("production", 0)
     assert found.support.shown == pytest.approx(1)
 
 
@@ -112,7 +116,7 @@ def test_an_assumed_curve_is_held_to_others_unless_it_is_trusted(world: Simulate
 
 
 def test_an_estimated_curve_is_not_held_to_others(world: SimulatedClicks, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cldrank.evaluation.by_clicks.check_models", lambda *_: ([], []))
+    monkeypatch.setattr("cldrank.evaluation.judge.Sensitivity.models", lambda _: ([], []))
     replicates = world.rho.values ** np.random.default_rng(0).normal(1, 0.01, (20, 1))
     rho = Propensities(world.rho.values, method="Pivot", replicates=replicates)
     found = quick(world, world.good, propensities=rho, quick=False)
@@ -131,7 +135,7 @@ def test_a_curve_that_is_too_steep_withholds_the_verdict_in_either_direction(wor
     assert back.first.gain.high < 0
     for found, name in ((forth, "new"), (back, "before")):
         assert found.verdict.decision == "cannot tell"
-        assert f"{name} still seems better than production" in found.verdict.reason
+        assert f"{name} still seems better than the order of the log" in found.verdict.reason
 
 
 @pytest.mark.parametrize("name", ESTIMATORS)
@@ -181,7 +185,7 @@ def test_queries_that_a_ranker_was_trained_on_are_left_out(world: SimulatedClick
     for ranker in (method, method.ranker_):
         found = quick(world, ranker)
         assert (found.left_out, found.support.queries) == (25, 35)
-        assert re.search(r"^35 queries.*; 25 queries left out, since a ranker was trained on them$", str(found), re.M)
+        assert re.search(r"^35 queries.*; 25 queries left out, since a ranker was trained on them", str(found), re.M)
     rest = SimulatedClicks(world.data[25:], world.clicks[25:], world.good[200:], world.bad[200:], world.relevance[200:])
     alone = quick(rest, method.predict(rest.data))
     assert "left out" not in str(alone)
@@ -219,9 +223,9 @@ def test_too_few_queries_have_bounds_instead_of_a_model() -> None:
     small = simulated(queries=12, sessions=3000)
     found = quick(small, small.good, measures=None)
     assert found.estimator == "affine IPS"
-    assert "needs 20 queries, and there are 12" in found.unseen.without_model
-    assert found.unseen.model is None
-    assert found.unseen.break_even is not None
+    assert "needs 20 queries, and there are 12" in found.never_shown.without_model
+    assert found.never_shown.model is None
+    assert found.never_shown.break_even is not None
     first = found.first.difference
     assert (first.interval.low, first.interval.high) == (first.lowest.low, first.highest.high)
     assert [check.kind for check in found.checks] == ["curve"] * 3
@@ -233,7 +237,7 @@ def test_pages_of_one_result(world: SimulatedClicks) -> None:
     narrow = simulated(depth=1)
     found = quick(narrow, narrow.good, measures=None)
     assert list(found.measures) == ["DCG@1", "nDCG@1", "ARP", "Clicks@1"]
-    assert (found.unseen.hidden_predicted, found.unseen.hidden_positions) == (None, 0)
+    assert (found.never_shown.hidden_predicted, found.never_shown.hidden_positions) == (None, 0)
     first = found.first.difference
     assert (first.interval.low, first.interval.high) == pytest.approx((first.lowest.low, first.highest.high), rel=0.1)
 
@@ -246,11 +250,11 @@ def test_missing_and_constant_features(world: SimulatedClicks) -> None:
         data = cr.RankingDataset.from_arrays(features, world.data.query_ids[world.log.queries], missing="keep")
         found = quick(replace(world, data=data), world.good, clicks=ClickTable.from_arrays(data, **cells))
         assert found.estimator == "doubly robust"  # what is judged is a feature, too
-        assert not found.unseen.without_model
+        assert not found.never_shown.without_model
         production = cr.evaluate(
             "production", data, "DCG", clicks=ClickTable.from_arrays(data, **cells), propensities=world.rho
         )
-        assert bool(production.unseen.without_model) == (features is not missing)
+        assert bool(production.never_shown.without_model) == (features is not missing)
 
 
 @pytest.mark.parametrize("queries", [[0], []])
@@ -330,6 +334,45 @@ def test_scores_are_those_of_the_whole_dataset(world: SimulatedClicks) -> None:
 
 
 def test_other_models_are_tried_only_where_an_estimator_uses_one(world: SimulatedClicks) -> None:
-    found = quick(world, world.good, estimator="policy-aware", quick=False)
-    assert found.unseen.model is not None
+    found = quick(world, world.good, estimator="affine", quick=False)
+    assert found.never_shown.model is not None
     assert [check.kind for check in found.checks] == ["curve"] * 3 + ["control"]
+
+
+@pytest.fixture
+def data() -> cr.RankingDataset:
+    return cr.RankingDataset.from_arrays(np.eye(4), [1, 1, 2, 2], labels=[1, 0, 1, 0])
+
+
+def test_production_is_the_order_of_a_log(data: cr.RankingDataset) -> None:
+    with pytest.raises(UsageError, match="give clicks= and propensities="):
+        cr.compare(np.arange(4), "production", data)
+    with pytest.raises(UsageError, match="give clicks= and propensities="):
+        cr.evaluate("production", data)
+
+
+@pytest.mark.parametrize("option", [{"margin": 0.0}, {"estimator": "ips"}, {"quick": True}, {"allow_trained": True}])
+def test_labels_have_no_use_for_options_of_clicks(data: cr.RankingDataset, option: dict[str, Any]) -> None:
+    (name,) = option
+    with pytest.raises(UsageError, match=f"`{name}` is for judging by clicks"):
+        cr.compare(np.arange(4), np.arange(4), data, **option)
+
+
+def test_clicks_have_no_use_for_options_of_labels(world: SimulatedClicks) -> None:
+    with pytest.raises(UsageError, match="`permutations` is for judging by labels"):
+        quick(world, world.good, permutations=99)
+    with pytest.raises(UsageError, match="`replicates` is for judging by labels"):
+        cr.evaluate(  # type: ignore[call-overload]
+            world.good, world.data, clicks=world.clicks, propensities=world.rho, replicates=9
+        )
+
+
+@pytest.mark.parametrize("function", [cr.compare, cr.evaluate])
+def test_a_misspelt_option_is_named_with_the_function_that_was_called(function: Any) -> None:
+    with pytest.raises(TypeError, match=rf"{function.__name__}\(\) got an unexpected keyword argument 'confidense'"):
+        function(np.arange(4), np.arange(4), confidense=0.8)
+
+
+def test_clicks_and_propensities_go_together(data: cr.RankingDataset) -> None:
+    with pytest.raises(UsageError, match="clicks are missing"):
+        cr.evaluate("production", data, propensities=cr.Propensities.power(1, 2))  # type: ignore[call-overload]

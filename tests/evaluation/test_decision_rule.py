@@ -2,22 +2,19 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from cldrank.evaluation.click_results import (
-    ClickEstimate,
-    ClickVerdict,
-    Errors,
-    MeasuredPair,
-    Placebo,
-    SensitivityCheck,
-    Unseen,
-)
-from cldrank.evaluation.deciding import decide, judge_pair
+from cldrank.evaluation.click_results import NeverShown, PermutationCheck, SensitivityCheck
+from cldrank.evaluation.decision_rule import ClickVerdict, chance_to_decide, decide, judge_pair, largest_error
+from cldrank.evaluation.experiment_planning import pages_to_show
+from cldrank.evaluation.intervals import ClickEstimate, Errors, MeasuredPair
 from cldrank.measures import Interval
 
 BETTER, WORSE, LEVEL, OPEN = (0.05, 0.02, 0.08), (-0.05, -0.08, -0.02), (0.0, -0.005, 0.005), (0.05, -0.02, 0.1)
-NONE_UNSEEN = Unseen(0, 0.0, None, None)
+NONE_UNSEEN = NeverShown(0, 0.0, None, None)
 
 
 def interval(estimate: float, low: float, high: float) -> Interval:
@@ -28,7 +25,10 @@ def interval(estimate: float, low: float, high: float) -> Interval:
     ("low", "high", "expected"),
     [
         (1e-9, 0.5, "better"),
-        (0.001, 0.002, "better"),  # however small
+        (0.001, 0.002, "no difference"),  # a gain, and none that matters
+        (0.001, 0.0100001, "better"),
+        (-0.0100001, -0.001, "worse"),
+        (-0.01, -0.001, "no difference"),
         (-0.5, -1e-9, "worse"),
         (0.0, 0.0, "no difference"),
         (-0.01, 0.01, "no difference"),  # the margin itself included
@@ -42,6 +42,23 @@ def interval(estimate: float, low: float, high: float) -> Interval:
 )
 def test_what_an_interval_says(low: float, high: float, expected: str) -> None:
     assert decide(interval((low + high) / 2, low, high), margin=0.01) == expected
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "words"),
+    [
+        (0.0002, 0.0004, "no difference larger than 0.05"),
+        (0.0002, 0.07, "better, but perhaps by less than 0.05"),
+        (0.05, 0.07, "better, but perhaps by less than 0.05"),
+        (0.0501, 0.07, "better"),
+        (-0.07, -0.01, "worse, but perhaps by less than 0.05"),
+        (-0.07, -0.0501, "worse"),
+    ],
+)
+@pytest.mark.parametrize("higher", [True, False])
+def test_a_difference_that_may_not_matter_is_called_so(low: float, high: float, words: str, higher: bool) -> None:
+    given = pair(((low + high) / 2, low, high), higher_is_better=higher)
+    assert judge_pair(given, 0.05, NONE_UNSEEN, (), None, True).words == words
 
 
 def test_without_a_margin_only_no_difference_at_all_is_none() -> None:
@@ -76,11 +93,11 @@ def check(gain: tuple[float, float, float], name: str = "η + 0.5", kind: Any = 
 def judged(
     given: MeasuredPair,
     checks: tuple[SensitivityCheck, ...] = (),
-    placebo: Placebo | None = None,
+    permuted: PermutationCheck | None = None,
     sure: bool = True,
-    unseen: Unseen = NONE_UNSEEN,
+    never_shown: NeverShown = NONE_UNSEEN,
 ) -> ClickVerdict:
-    return judge_pair(given, 0.01, unseen, checks, placebo, sure)
+    return judge_pair(given, 0.01, never_shown, checks, permuted, sure)
 
 
 @pytest.mark.parametrize("higher", [True, False])
@@ -89,7 +106,7 @@ def judged(
 )
 def test_the_decision_is_that_of_the_gain(gain: tuple[float, float, float], decision: str, higher: bool) -> None:
     found = judged(pair(gain, higher_is_better=higher))
-    assert (found.decision, found.depends_on_unseen, found.margin) == (decision, False, 0.01)
+    assert (found.decision, found.depends_on_never_shown, found.margin) == (decision, False, 0.01)
     estimate, low, high = gain if higher else (-gain[0], -gain[2], -gain[1])  # as tables have it
     name = "DCG@5" if higher else "ARP"
     assert f"{name} differs by {estimate:+.4f} ({low:+.4f} to {high:+.4f})" in found.reason
@@ -114,8 +131,8 @@ def test_a_verdict_that_bounds_would_leave_open_depends_on_the_unseen(
     gain: tuple[float, float, float], bounds: tuple[float, float], depends: bool, higher: bool
 ) -> None:
     found = judged(pair(gain, bounds, higher))
-    assert found.depends_on_unseen == depends
-    assert ("rests on the model of the unseen" in found.reason) == depends
+    assert found.depends_on_never_shown == depends
+    assert ("rests on the model of never-shown results" in found.reason) == depends
 
 
 @pytest.mark.parametrize(
@@ -152,23 +169,82 @@ def test_checks_of_models_and_controls_do_not_decide() -> None:
 
 @pytest.mark.parametrize("sure", [True, False])
 @pytest.mark.parametrize("gain", [BETTER, WORSE])
-def test_a_placebo_that_gains_withholds_the_verdict(gain: tuple[float, float, float], sure: bool) -> None:
-    failed = Placebo(interval(0.03, 0.01, 0.05), 20, passed=False, order="trees")
-    found = judged(pair(gain, (-0.1, 0.3)), placebo=failed, sure=sure)
-    assert (found.decision, found.depends_on_unseen) == ("cannot tell", True)
-    assert "with clicks permuted within positions, trees still seems better than production" in found.reason
-    assert judged(pair(LEVEL), placebo=failed, sure=sure).decision == "no difference"
-    passed = Placebo(interval(-0.03, -0.05, -0.01), 20, passed=True)
-    assert judged(pair(gain), placebo=passed, sure=sure).decision == decide(interval(*gain), 0.01)
+def test_a_permuted_that_gains_withholds_the_verdict(gain: tuple[float, float, float], sure: bool) -> None:
+    failed = PermutationCheck(interval(0.03, 0.01, 0.05), 20, passed=False, order="trees")
+    found = judged(pair(gain, (-0.1, 0.3)), permuted=failed, sure=sure)
+    assert (found.decision, found.depends_on_never_shown) == ("cannot tell", True)
+    assert "with clicks permuted within positions, trees still seems better than the order of the log" in found.reason
+    assert judged(pair(LEVEL), permuted=failed, sure=sure).decision == "no difference"
+    passed = PermutationCheck(interval(-0.03, -0.05, -0.01), 20, passed=True)
+    assert judged(pair(gain), permuted=passed, sure=sure).decision == decide(interval(*gain), 0.01)
 
 
 def test_break_even_is_told_where_it_can_matter() -> None:
     model = interval(0.41, 0.33, 0.49)
-    found = judged(pair(BETTER), unseen=Unseen(1204, 0.8, interval(0.23, 0.2, 0.26), model))
+    found = judged(pair(BETTER), never_shown=NeverShown(1204, 0.8, interval(0.23, 0.2, 0.26), model))
     assert (
-        "new is better if at least 23% of the 1,204 unseen results it shows are relevant, and the model says 41% "
-        "(33% to 49%)"
+        "new is better if at least 23% of the 1,204 never-shown results in its top are relevant, and the model says "
+        "41% (33% to 49%)"
     ) in found.reason
     for even in (-0.2, 0.0, 1.0, 1.4):
-        quiet = judged(pair(BETTER), unseen=Unseen(1204, 0.8, interval(even, even - 0.1, even + 0.1), model))
-        assert "unseen results" not in quiet.reason
+        quiet = judged(pair(BETTER), never_shown=NeverShown(1204, 0.8, interval(even, even - 0.1, even + 0.1), model))
+        assert "never-shown results" not in quiet.reason
+
+
+Q = 1.645
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "margin", "error"),
+    [
+        (0.05, 0.05, 0.0, 0.02),
+        (-0.05, -0.05, 0.0, 0.02),
+        (0.03, 0.07, 0.01, 0.015),  # with a bias
+        (0.0, 0.0, 0.05, 0.02),  # within the margin
+        (0.03, 0.03, 0.05, 0.01),  # there, and better as well
+        (-0.01, 0.03, 0.05, 0.01),
+        (0.04, 0.04, 0.05, 0.005),
+    ],
+)
+def test_the_chance_is_that_of_drawn_intervals(low: float, high: float, margin: float, error: float) -> None:
+    middle, half = (low + high) / 2, (high - low) / 2 + Q * error
+    drawn = np.random.default_rng(0).normal(middle, error, 20_000)
+    right = {"better" if middle >= 0 else "worse"} | ({"no difference"} if abs(middle) <= margin else set())
+    found = [decide(Interval(one, one - half, one + half, 0.9, 9), margin) in right for one in drawn]
+    assert chance_to_decide(error, low, high, margin, Q) == pytest.approx(np.mean(found), abs=0.012)
+
+
+def test_without_margin_the_largest_error_has_a_formula() -> None:
+    assert largest_error(0.05, 0.05, 0.0, Q) == pytest.approx(0.05 / (Q + 0.8416), rel=1e-4)
+    assert largest_error(-0.09, -0.05, 0.01, Q) == pytest.approx(0.05 / (Q + 0.8416), rel=1e-4)
+
+
+def test_no_error_is_small_enough_for_a_bias_that_reaches_over_0() -> None:
+    assert largest_error(-0.01, 0.05, 0.0, Q) is None
+    assert largest_error(-0.01, 0.05, 0.02, Q) is None
+    assert largest_error(-0.01, 0.015, 0.02, Q) is not None  # but within the margin
+    assert largest_error(0.0, 0.0, 0.0, Q) is None
+
+
+@given(st.integers(-99, 99), st.integers(0, 99), st.integers(0, 99), st.sampled_from([0.3, 1.645, 2.6]))
+def test_with_the_largest_error_the_chance_is_at_least_80_percent(
+    middle: float, bias: float, margin: float, quantile: float
+) -> None:
+    low, high = middle - bias, middle + bias
+    error = largest_error(low, high, margin, quantile)
+    if error is not None:
+        assert chance_to_decide(error, low, high, margin, quantile) >= 0.8
+        half = bias + quantile * 0.999 * error
+        assert decide(Interval(middle, middle - half, middle + half, 0.9, 9), margin) != "cannot tell"
+        larger = 1.01 * error
+        half = bias + quantile * larger
+        undecided = decide(Interval(middle, middle - half, middle + half, 0.9, 9), margin) == "cannot tell"
+        assert undecided or chance_to_decide(larger, low, high, margin, quantile) < 0.8
+
+
+def test_half_the_difference_takes_four_times_the_pages() -> None:
+    assert pages_to_show(0.05, 1.0, 0.9) == pytest.approx(4 * (pages_to_show(0.1, 1.0, 0.9) or 0), rel=0.01)
+    assert pages_to_show(-0.1, 1.0, 0.9) == pages_to_show(0.1, 1.0, 0.9)
+    assert (pages_to_show(0.1, 1.0, 0.99) or 0) > (pages_to_show(0.1, 1.0, 0.9) or 0)
+    assert pages_to_show(0.0, 1.0, 0.9) is None
+    assert pages_to_show(100.0, 1.0, 0.9) == 30

@@ -1,0 +1,208 @@
+"""The rule: what an interval of the gain decides, the verdict that follows, and the precision that it takes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from cldrank.evaluation.click_results import NeverShown, PermutationCheck, SensitivityCheck
+from cldrank.evaluation.intervals import MeasuredPair
+from cldrank.measures import Interval
+from cldrank.wording import listed
+
+Decision = Literal["better", "worse", "no difference", "cannot tell"]
+POWER = 0.8
+_STEPS = 60  # of the bisection: more than doubles can tell apart
+_WIDE = 100.0  # times the largest number involved: an error at which nothing is ever decided
+
+
+def decide(gain: Interval, margin: float) -> Decision:
+    """What an interval alone says; the margin is the smallest difference that matters.
+
+    no difference   all of it lies within the margin, even where it leaves out 0
+    better, worse   all of it lies above 0, or below
+    cannot tell     it holds 0, and differences that matter
+
+    >>> [decide(Interval(0.03, low, 0.05, 0.9, 100), margin) for low, margin in ((0.02, 0.01), (0.02, 0.1), (-1, 0.1))]
+    ['better', 'no difference', 'cannot tell']
+    """
+    if -margin <= gain.low and gain.high <= margin:
+        return "no difference"
+    if gain.low > 0:
+        return "better"
+    return "worse" if gain.high < 0 else "cannot tell"
+
+
+def exceeds_margin(gain: Interval, margin: float) -> bool:
+    """Whether all of an interval lies beyond the margin; else a better ranker may be so by less than matters."""
+    return gain.low > margin or gain.high < -margin
+
+
+def is_safe(low: float, margin: float) -> bool:
+    """Whether a gain with this lower end loses no more than the margin."""
+    return low >= -margin
+
+
+@dataclass(frozen=True)
+class ClickVerdict:
+    """The answer.
+
+    decision         better, worse, no difference (larger than the margin), cannot tell
+    margin           the smallest difference that matters, in the units of the first measure
+    reason           in a sentence or two
+    depends_on_never_shown    whether it would be another one without the model of never-shown results
+    exceeds_margin   whether a difference is surely larger than the margin
+    """
+
+    decision: Decision
+    margin: float
+    reason: str
+    depends_on_never_shown: bool
+    exceeds_margin: bool = True
+
+    @property
+    def words(self) -> str:
+        """The decision in words.
+
+        >>> ClickVerdict("no difference", 0.01, "", False).words
+        'no difference larger than 0.01'
+        >>> ClickVerdict("better", 0.01, "", False, exceeds_margin=False).words
+        'better, but perhaps by less than 0.01'
+        """
+        if self.decision == "no difference":
+            return f"no difference larger than {self.margin:.3g}"
+        if self.decision == "cannot tell" or self.exceeds_margin:
+            return self.decision
+        return f"{self.decision}, but perhaps by less than {self.margin:.3g}"
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it cannot tell."""
+        return self.decision == "cannot tell"
+
+    @property
+    def settling(self) -> Literal["settle", "confirm"]:
+        """What an experiment would do about it."""
+        return "settle" if self.is_open else "confirm"
+
+
+def judge_pair(
+    pair: MeasuredPair,
+    margin: float,
+    never_shown: NeverShown,
+    checks: Sequence[SensitivityCheck],
+    permuted: PermutationCheck | None,
+    curve_is_sure: bool,
+) -> ClickVerdict:
+    """The verdict of the first measure.
+
+    permuted        the permutation check of the order that is ahead
+    curve_is_sure   whether the curve is known, or its uncertainty is: else the decision must hold under other curves,
+                    too: under those that make the difference larger, its sign; under the others, the decision itself
+    """
+    decision = decide(pair.gain, margin)
+    depends = decide(pair.bounds, margin) != decision
+    reason = _grounds(pair, margin, never_shown, depends)
+    if decision in ("better", "worse"):
+        against = [check.name for check in checks if check.kind == "curve" and not _holds(check, pair.gain, decision)]
+        if permuted is not None and not permuted.passed:
+            return ClickVerdict("cannot tell", margin, _TOO_STEEP.format(permuted.order), depends)
+        if against and not curve_is_sure:
+            text = f"it would be {decision} with the curve that is assumed, but not with {listed(against)}: {_CURVE}"
+            return ClickVerdict("cannot tell", margin, text, depends)
+    return ClickVerdict(decision, margin, reason, depends, exceeds_margin(pair.gain, margin))
+
+
+def _holds(check: SensitivityCheck, gain: Interval, decision: Decision) -> bool:
+    """Whether a decision holds under another assumption."""
+    sign = 1 if decision == "better" else -1
+    return check.decision == decision or sign * check.gain.estimate >= sign * gain.estimate
+
+
+_TOO_STEEP = (
+    "with clicks permuted within positions, {} still seems better than the order of the log, so the curve is too steep "
+    "or positions differ in more than examination; estimate the propensities before this is trusted."
+)
+_MEANS = {
+    "better": "",
+    "worse": "",
+    "no difference": ", all within ±{:.3g}",
+    "cannot tell": ", which includes 0 and differences larger than {:.3g}",
+}
+_CURVE = "estimate the propensities, so that their uncertainty is known, or say that they are."
+
+
+def _grounds(pair: MeasuredPair, margin: float, never_shown: NeverShown, depends: bool) -> str:
+    interval = pair.interval
+    text = f"{pair.measure} differs by {interval.estimate:+.4f} ({interval.low:+.4f} to {interval.high:+.4f})"
+    text += _MEANS[decide(pair.gain, margin)].format(margin)
+    if not pair.higher_is_better:
+        text += "; lower is better"
+    even, model = never_shown.break_even, never_shown.model
+    if even is not None and model is not None and 0 < even.estimate < 1:
+        text += (
+            f"; new is better if at least {even.estimate:.0%} of the {never_shown.results:,} never-shown results in "
+            f"its top are relevant, and the model says {model.estimate:.0%} ({model.low:.0%} to {model.high:.0%})"
+        )
+    if depends:
+        text += "; this rests on the model of never-shown results"
+    return f"{text}."
+
+
+# -- power ---------------------------------------------------------------------------------------------------------
+
+
+def chance_to_decide(error: float, low: float, high: float, margin: float, quantile: float) -> float:
+    """The chance that an interval [low - quantile error, high + quantile error] decides, if its centre is normal.
+
+    low, high   where the interval would end without any error: the gain, less and plus its bias
+    margin      of a gain up to which "no difference" is right as well
+    quantile    how many standard errors the interval reaches
+
+    It decides where it lies above 0 (below 0, if the middle does) or, where the middle is within the margin, lies
+    within it whole. Without margin it is Φ(low / error - quantile).
+
+    >>> round(chance_to_decide(0.02, 0.05, 0.05, 0.0, 1.645), 3)
+    0.804
+    """
+    from scipy.special import ndtr
+
+    if low + high < 0:
+        low, high = -high, -low
+    half = quantile * error
+    above = half - low  # from this deviation on, the interval lies above 0
+    chance = float(ndtr(-above / error))
+    if (low + high) / 2 <= margin:
+        first, last = half - margin - low, min(margin - high - half, above)
+        chance += max(0.0, float(ndtr(last / error) - ndtr(first / error)))
+    return chance
+
+
+def largest_error(low: float, high: float, margin: float, quantile: float) -> float | None:
+    """The largest standard error with which an interval decides with 80% power; None where no error is small enough.
+
+        low / (quantile + z_power)    for a gain above the margin
+
+    For one within the margin it is found by bisection. The interval around the gain itself must decide, too.
+
+    >>> round(largest_error(0.05, 0.05, 0.0, 1.645), 4), largest_error(-0.01, 0.05, 0.0, 1.645)
+    (0.0201, None)
+    """
+    if low + high < 0:
+        low, high = -high, -low
+
+    def suffices(error: float) -> bool:
+        around = Interval((low + high) / 2, low - quantile * error, high + quantile * error, POWER, 1)
+        decided = decide(around, margin) != "cannot tell"
+        return decided and chance_to_decide(error, low, high, margin, quantile) >= POWER
+
+    scale = max(abs(low), abs(high), margin)
+    least, most = scale / _WIDE**3, scale * _WIDE
+    if scale == 0 or not suffices(least):
+        return None
+    for _ in range(_STEPS):
+        middle = math.sqrt(least) * math.sqrt(most)
+        least, most = (middle, most) if suffices(middle) else (least, middle)
+    return least

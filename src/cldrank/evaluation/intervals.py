@@ -1,0 +1,400 @@
+"""Measures of orders from estimated relevance, with intervals of all that makes them uncertain."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cldrank.evaluation.click_measures import ClickMeasure, IdealOrder
+from cldrank.evaluation.exposure import LoggedClicks, RankOrder, ScoreOrder
+from cldrank.evaluation.off_policy import OffPolicy
+from cldrank.evaluation.relevance_model import DEFAULT_LEARNER, FOLDS, RelevanceLearner, RelevanceModel, fit_model
+from cldrank.measures import Interval
+from cldrank.propensity import AffineClicks
+from cldrank.propensity.segment_propensities import Curve, drawn_curves
+
+Floats = NDArray[np.float64]
+CURVES = 200  # drawn from the distribution of an estimated curve
+_ALLOWED = 2 / 3  # of the error on hidden results, for never-shown ones; what it covers was found in simulations
+_FEWEST_HIDDEN = 50  # results in the top of an order by which the model is checked; else all hidden ones are used
+
+
+@dataclass(frozen=True)
+class Errors:
+    """Where the uncertainty of an estimate comes from, as standard errors in the units of the measure.
+
+    queries        which queries were searched, and what was clicked
+    propensities   the curve, estimated from finite data; 0 where it is assumed
+    model          the fit that predicts the relevance of never-shown results
+    extrapolation  how far the model is off where it can be checked; a bound of bias, not a standard error
+    """
+
+    queries: float
+    propensities: float = 0.0
+    model: float = 0.0
+    extrapolation: float = 0.0
+
+
+@dataclass(frozen=True)
+class ClickEstimate:
+    """One measure of one ranker, or the difference of two.
+
+    interval          with never-shown results as relevant as the model predicts; without a model, between both bounds
+    lowest, highest   with never-shown results chosen to be as bad, or as good, for it as they can be
+
+    Printed and formatted, it is its interval: `f"{estimate:.2f}"`.
+    """
+
+    interval: Interval
+    lowest: Interval
+    highest: Interval
+    errors: Errors
+
+    def __format__(self, spec: str) -> str:
+        return format(self.interval, spec)
+
+    def __str__(self) -> str:
+        return format(self)
+
+    @property
+    def rests_on_never_shown(self) -> bool:
+        """Whether it depends on what results that were never shown are worth."""
+        return self.lowest.estimate != self.highest.estimate
+
+    def as_dict(self) -> dict[str, Any]:
+        """As plain values."""
+        return {
+            "estimate": self.interval.estimate,
+            "low": self.interval.low,
+            "high": self.interval.high,
+            "confidence": self.interval.confidence,
+            "lowest": self.lowest.low,
+            "highest": self.highest.high,
+            "errors": asdict(self.errors),
+        }
+
+
+@dataclass(frozen=True)
+class MeasuredPair:
+    """A measure of both rankers, and their difference, new minus old."""
+
+    measure: str
+    higher_is_better: bool
+    new: ClickEstimate
+    old: ClickEstimate
+    difference: ClickEstimate
+
+    @property
+    def interval(self) -> Interval:
+        """That of the difference, as a comparison by labels has it."""
+        return self.difference.interval
+
+    @property
+    def gain(self) -> Interval:
+        """The difference, turned so that above 0 is better."""
+        return turned(self.interval, self.higher_is_better)
+
+    @property
+    def bounds(self) -> Interval:
+        """The gain, whatever never-shown results are worth: from the worst case for new to the best."""
+        whole = replace(self.interval, low=self.difference.lowest.low, high=self.difference.highest.high)
+        return turned(whole, self.higher_is_better)
+
+    def as_dict(self) -> dict[str, Any]:
+        """As plain values; `low` and `high` are those of the difference."""
+        values = self.difference.as_dict()
+        return {
+            "higher_is_better": self.higher_is_better,
+            "new": self.new.interval.estimate,
+            "old": self.old.interval.estimate,
+            "difference": values.pop("estimate"),
+            **values,
+            "new_interval": [self.new.interval.low, self.new.interval.high],
+            "old_interval": [self.old.interval.low, self.old.interval.high],
+        }
+
+
+def turned(interval: Interval, higher_is_better: bool) -> Interval:
+    """The interval of a gain, from that of a difference.
+
+    >>> print(turned(Interval(-0.2, -0.3, -0.1, 0.9, 50), higher_is_better=False))
+    0.200 ± 0.100
+    """
+    if higher_is_better:
+        return interval
+    return replace(interval, estimate=-interval.estimate, low=-interval.high, high=-interval.low)
+
+
+@dataclass(frozen=True, eq=False)
+class Valued:
+    """A number, and how far each query moves it: by how much it would be lower without that query.
+
+    error² = (n - 1) / n Σ_q influence_q²     over the n queries that were searched: the jackknife
+    """
+
+    value: float
+    influence: Floats
+
+    @classmethod
+    def ratio(cls, above: Floats, below: Floats) -> Valued:
+        """Σ above / Σ below over queries; 0 where both are.
+
+        >>> Valued.ratio(np.array([3.0, 1.0]), np.array([1.0, 1.0]))
+        Valued(value=2.0, influence=array([ 1., -1.]))
+        """
+        whole = float(below.sum())
+        if whole == 0:
+            return cls(0.0, np.zeros(len(above)))
+        value = float(above.sum()) / whole
+        others = whole - below
+        return cls(value, np.divide(above - value * below, others, out=np.zeros(len(above)), where=others != 0))
+
+    def __add__(self, other: Valued) -> Valued:
+        return Valued(self.value + other.value, self.influence + other.influence)
+
+    def __sub__(self, other: Valued) -> Valued:
+        return Valued(self.value - other.value, self.influence - other.influence)
+
+    def __mul__(self, other: Valued) -> Valued:
+        return Valued(self.value * other.value, self.influence * other.value + self.value * other.influence)
+
+    def error(self, queries: int) -> float:
+        """The standard error, clustered by query."""
+        return float(np.sqrt((queries - 1) / queries * (self.influence**2).sum()))
+
+
+_Measuring = Callable[[LoggedClicks, Floats, bool], Valued]  # of a log, relevance, and whether to fill in never-shown
+
+
+@dataclass(frozen=True, eq=False)
+class ClickEstimator:
+    """Estimates measures of orders from a log.
+
+    log          the clicks
+    estimator    what they say about relevance
+    model        what features say about it; None where there is no model
+    confidence   of intervals
+    seed         of draws
+    """
+
+    log: LoggedClicks
+    estimator: OffPolicy
+    model: RelevanceModel | None = None
+    confidence: float = 0.9
+    seed: int = 0
+
+    @cached_property
+    def n_queries(self) -> int:
+        """The queries that were searched."""
+        return int((self.log.pages > 0).sum())
+
+    @cached_property
+    def quantile(self) -> float:
+        """How many standard errors an interval reaches to either side."""
+        from scipy.special import stdtrit
+
+        return float(stdtrit(max(self.n_queries - 1, 1), (1 + self.confidence) / 2))
+
+    @cached_property
+    def relevance(self) -> Floats:
+        """(rows,) the relevance of each candidate."""
+        return self._relevance(self.log)
+
+    @cached_property
+    def never_shown(self) -> NDArray[np.bool_]:
+        """(rows,) which candidates of searched queries were never shown."""
+        return ~self.log.seen & (self.log.row_pages > 0)
+
+    # -- values --------------------------------------------------------------------------------------------------
+
+    def value(self, measure: ClickMeasure, order: RankOrder, relevance: Floats | None = None) -> Valued:
+        """A measure of an order; with another relevance, if one is given: that of all candidates, shown or not."""
+        if relevance is None:
+            return self._value(self.log, measure, order, self.relevance)
+        return self._value(self.log, measure, order, relevance, fill=False)
+
+    def difference(
+        self, measure: ClickMeasure, new: RankOrder, old: RankOrder, relevance: Floats | None = None
+    ) -> Valued:
+        """New minus old."""
+        return self.value(measure, new, relevance) - self.value(measure, old, relevance)
+
+    def difference_under(self, curve: Curve, measure: ClickMeasure, new: RankOrder, old: RankOrder) -> float:
+        """New minus old under another curve, with the same model of relevance."""
+        log = self.log.with_curve(curve)
+        relevance = self._relevance(log)
+        return (self._value(log, measure, new, relevance) - self._value(log, measure, old, relevance)).value
+
+    def weights(self, measure: ClickMeasure, order: RankOrder) -> Floats:
+        """(rows,) what the relevance of each candidate counts in the mean over pages; of ARP, in its numerator."""
+        return self._weights(self.log, measure, order)
+
+    def _relevance(self, log: LoggedClicks) -> Floats:
+        return self.estimator.relevance(log, None if self.model is None else self.model.predicted)
+
+    def _weights(self, log: LoggedClicks, measure: ClickMeasure, order: RankOrder) -> Floats:
+        values, share = by_segment(measure.discounts, log), log.row_pages / log.pages.sum()
+        if measure.kind == "ARP":
+            return np.where(log.seen, share * self._among_seen(order).mean(values), 0.0)
+        weights: Floats = share * order.on_pages(values, log)
+        if measure.kind == "nDCG":
+            weights *= self._per_ideal(measure, order, weights)[log.queries]
+        return weights
+
+    def _value(
+        self, log: LoggedClicks, measure: ClickMeasure, order: RankOrder, relevance: Floats, fill: bool = True
+    ) -> Valued:
+        """A measure of an order; `fill` lets an estimator that does so count never-shown results as the mean."""
+        weights, whole = self._weights(log, measure, order), log.row_pages / log.pages.sum()
+        if measure.kind == "ARP":
+            return Valued.ratio(
+                log.by_query(weights * relevance), log.by_query(np.where(log.seen, whole * relevance, 0.0))
+            )
+        pages = log.pages / log.pages.sum()
+        value = Valued.ratio(log.by_query(weights * relevance), pages)
+        if fill and self.estimator.never_shown == "mean":
+            value = value * Valued.ratio(log.by_query(weights), log.by_query(np.where(log.seen, weights, 0.0)))
+        if measure.kind == "Clicks" and log.affine.base.any():
+            bases = order.on_pages(by_segment(measure.bases, log), log)
+            value = value + Valued.ratio(log.by_query(whole * bases), pages)
+        return value
+
+    def _per_ideal(self, measure: ClickMeasure, order: RankOrder, weights: Floats) -> Floats:
+        """(queries,) what the DCG of an order is multiplied by: one over the expected ideal, corrected for that."""
+        cutoff = measure.cutoff or self.log.longest
+        predicted = None if self.model is None else self.model.predicted
+        ideal: IdealOrder = self._once(cutoff, lambda: IdealOrder(self.log, predicted, cutoff, self.seed))
+        factor: Floats = self._once((cutoff, order), lambda: ideal.correction(weights)) / ideal.expected
+        return factor
+
+    def _among_seen(self, order: RankOrder) -> RankOrder:
+        """The order of what was shown, which is the same under every curve."""
+        seen: RankOrder = self._once(order, lambda: order.among_seen(self.log))
+        return seen
+
+    def _once(self, key: Hashable, make: Callable[[], Any]) -> Any:
+        """What was made before under a key, or is made now."""
+        if key not in self._made:
+            self._made[key] = make()
+        return self._made[key]
+
+    @cached_property
+    def _made(self) -> dict[Hashable, Any]:
+        return {}
+
+    # -- the model -----------------------------------------------------------------------------------------------
+
+    def learned(
+        self, *orders: RankOrder, learner: RelevanceLearner = DEFAULT_LEARNER, folds: int = FOLDS
+    ) -> ClickEstimator:
+        """The same with a model of relevance for judging some orders, held against results that were hidden from it."""
+        ranked = [order for order in orders if isinstance(order, ScoreOrder)]
+        model = fit_model(self.log, learner, orders=ranked, folds=folds, seed=self.seed)
+        check = replace(self, model=model).hidden_check(*orders)
+        if check is not None:
+            off, error = check[1].value - check[0], check[1].error(self.n_queries)
+            model = replace(model, allowance=_ALLOWED * float(np.hypot(off, error)))
+        return replace(self, model=model)
+
+    def hidden_check(self, *orders: RankOrder) -> tuple[float, Valued] | None:
+        """Mean relevance of results at the lowest positions: as predicted, and as clicked; by weight in the orders.
+
+        They were hidden from the model that predicts them. None where there are none, or nothing was hidden.
+        """
+        model, log = self.model, self.log
+        if model is None or model.hidden is None:
+            return None
+        discounts = ClickMeasure("DCG", log.clicks.depth)
+        ranked = [order for order in orders if isinstance(order, ScoreOrder)]  # the log's own shows nothing new
+        total = sum((self._weights(log, discounts, order) for order in ranked), np.zeros(log.data.n_rows))
+        weights = np.where(model.lowest, total, 0.0)
+        if np.count_nonzero(weights) < _FEWEST_HIDDEN:
+            weights = np.where(model.lowest, log.row_pages, 0.0)
+        if not weights.any():
+            return None
+        observed = np.divide(log.excess_clicks, log.exposure, out=np.zeros(len(weights)), where=log.seen)
+        mean = Valued.ratio(log.by_query(weights * observed), log.by_query(weights))
+        return float((weights * model.hidden).sum() / weights.sum()), mean
+
+    # -- estimates -----------------------------------------------------------------------------------------------
+
+    def estimate(self, measure: ClickMeasure, order: RankOrder) -> ClickEstimate:
+        """A measure of one order with its interval."""
+        return self._estimated(
+            lambda log, relevance, fill: self._value(log, measure, order, relevance, fill),
+            self.weights(measure, order),
+        )
+
+    def compare(self, measure: ClickMeasure, new: RankOrder, old: RankOrder) -> ClickEstimate:
+        """New minus old with its interval."""
+        return self._estimated(
+            lambda log, relevance, fill: (
+                self._value(log, measure, new, relevance, fill) - self._value(log, measure, old, relevance, fill)
+            ),
+            self.weights(measure, new) - self.weights(measure, old),
+        )
+
+    def interval(self, value: float, error: float) -> Interval:
+        """The interval of a value with a standard error."""
+        half = self.quantile * error
+        return Interval(value, value - half, value + half, self.confidence, self.n_queries)
+
+    def _estimated(self, value: _Measuring, weights: Floats) -> ClickEstimate:
+        """The estimate with its interval and bounds; `weights` is what the relevance of each row counts."""
+        estimate, never_shown = value(self.log, self.relevance, True), self.never_shown & (weights != 0)
+        sampled, curve = estimate.error(self.n_queries), self._curve_error(value)
+        fit = self._fit_error(lambda relevance: value(self.log, relevance, True))
+        worst, best = (
+            self._bound(value, np.where(never_shown, np.where(weights > 0, good, 1 - good), np.nan), curve)
+            for good in (0.0, 1.0)
+        )
+        bias = 0.0
+        if self.estimator.never_shown == "model" and self.model is not None:
+            bias = self.model.allowance * float(np.abs(weights[never_shown]).sum())
+        whole = self.interval(estimate.value, float(np.linalg.norm([sampled, curve, fit])))
+        if self.estimator.never_shown == "model":
+            whole = replace(whole, low=max(whole.low - bias, worst.low), high=min(whole.high + bias, best.high))
+        elif never_shown.any():
+            whole = replace(whole, low=worst.low, high=best.high)
+        return ClickEstimate(whole, worst, best, Errors(sampled, curve, fit, bias))
+
+    def _bound(self, value: _Measuring, given: Floats, curve: float) -> Interval:
+        """The interval with a given relevance of never-shown results, NaN for others; `curve` is that error."""
+
+        def bounded(relevance: Floats) -> Valued:
+            return value(self.log, np.where(np.isnan(given), relevance, given), False)
+
+        bound = bounded(self.relevance)
+        errors = bound.error(self.n_queries), curve, self._fit_error(bounded)
+        return self.interval(bound.value, float(np.linalg.norm(errors)))
+
+    def _fit_error(self, value: Callable[[Floats], Valued]) -> float:
+        """The standard error that the fit of the model brings to what is computed from relevance."""
+        if self.model is None or not self.estimator.uses_model:
+            return 0.0
+        relevances = (self.estimator.relevance(self.log, predicted) for predicted in self.model.groups)
+        return float(np.sqrt(self.model.variance(np.array([value(relevance).value for relevance in relevances]))))
+
+    def _curve_error(self, value: _Measuring) -> float:
+        """The standard error that the curve brings."""
+        if not self._drawn:
+            return 0.0
+        return float(np.std([value(log, relevance, True).value for log, relevance in self._drawn], ddof=1))
+
+    @cached_property
+    def _drawn(self) -> Sequence[tuple[LoggedClicks, Floats]]:
+        """The log and the relevance under curves drawn from the distribution of an estimated one."""
+        curves = drawn_curves(self.log.curve, CURVES, self.seed)
+        # one log for its relevance, and one to keep, without the arrays that only relevance needs
+        return [(self.log.with_curve(curve), self._relevance(self.log.with_curve(curve))) for curve in curves]
+
+
+def by_segment(values: Callable[[int, AffineClicks], Floats], log: LoggedClicks) -> Floats:
+    """(longest,) what ranks count by the curve of a log; of several curves, a row for each segment."""
+    rows = [values(log.longest, curve) for curve in log.curves]
+    return rows[0] if all(np.array_equal(row, rows[0]) for row in rows) else np.stack(rows)

@@ -1,0 +1,432 @@
+"""`evaluate` one ranker, `compare` two: by labels, or by clicks alone, with a `ClickJudge`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cldrank import segments
+from cldrank._typing import IntArray
+from cldrank.arguments import check_number, check_whole
+from cldrank.clicks.table import ClickTable
+from cldrank.data.dataset import RankingDataset
+from cldrank.errors import CldrankError, CldrankWarning, DataError, UsageError, warn
+from cldrank.evaluation.by_labels import Evaluation, RankerComparison, compare_by_labels, evaluate_by_labels
+from cldrank.evaluation.click_measures import ClickMeasure, default_measures, parse_click_measures
+from cldrank.evaluation.click_results import ClickComparison, ClickEvaluation, SensitivityCheck
+from cldrank.evaluation.decision_rule import judge_pair
+from cldrank.evaluation.experiment_planning import ways_to_settle
+from cldrank.evaluation.exposure import PRODUCTION, LoggedClicks, RankOrder, order_of
+from cldrank.evaluation.intervals import ClickEstimator, MeasuredPair
+from cldrank.evaluation.off_policy import OffPolicy, off_policy
+from cldrank.evaluation.sensitivity import Sensitivity, check_permuted
+from cldrank.evaluation.support import look_at_never_shown, look_at_support
+from cldrank.measures import Empty
+from cldrank.methods.evidence import check_affine, check_clicks, check_propensities
+from cldrank.propensity import AffineClicks
+from cldrank.propensity.segment_propensities import Curve
+from cldrank.wording import count
+
+DEFAULT_ESTIMATOR = "doubly-robust"
+_MARGIN = 0.01  # of the old ranker's value: the smallest difference that matters
+_FEWEST_CLICKED = 2
+_USER = "a verdict from clicks"
+Progress = Callable[[str], None]
+
+
+@overload
+def evaluate(
+    model: Any,
+    dataset: RankingDataset,
+    measures: Any = None,
+    *,
+    empty: Empty = ...,
+    confidence: float = ...,
+    replicates: int = ...,
+    seed: int = ...,
+) -> Evaluation: ...
+@overload
+def evaluate(
+    model: Any,
+    dataset: RankingDataset,
+    measures: Any = None,
+    *,
+    clicks: ClickTable,
+    propensities: Curve,
+    confidence: float = ...,
+    seed: int = ...,
+    estimator: str | OffPolicy = ...,
+    allow_trained: bool = ...,
+    name: str = ...,
+) -> ClickEvaluation: ...
+def evaluate(
+    model: Any,
+    dataset: RankingDataset,
+    measures: Any = None,
+    *,
+    clicks: ClickTable | None = None,
+    propensities: Curve | None = None,
+    confidence: float = 0.9,
+    seed: int = 0,
+    empty: Empty | None = None,
+    replicates: int | None = None,
+    estimator: str | OffPolicy | None = None,
+    allow_trained: bool = False,
+    name: str | None = None,
+) -> Evaluation | ClickEvaluation:
+    """Measure how well a model ranks the candidates of a dataset: against its labels or, given clicks, by these alone.
+
+    model       a fitted method, a ranker, anything with `predict(features)`, an array or a Series of scores in the
+                order of the dataset, or a frame of scores (see `load_scores`); with clicks also "production", the order
+                of the log itself
+    measures    such as "nDCG@3"; by clicks those of `ClickMeasure`
+    confidence  of the intervals
+
+    By labels:
+
+    empty       a query without a relevant document counts 0 ("zero", the default), or is left out ("skip")
+    replicates  of the bootstrap over queries; 2000 by default
+
+    By clicks:
+
+    estimator       how clicks become relevance, see `OffPolicy`; doubly-robust by default
+    allow_trained   whether queries that the ranker was trained on may count
+    name            of the ranker
+
+    >>> data = RankingDataset.from_arrays([[3], [2], [1], [1], [2]], [1, 1, 1, 2, 2], labels=[0, 1, 2, 0, 1])
+    >>> evaluate(data.features[:, 0], data, ["nDCG@2", "AP"])["AP"]
+    0.7916
+    """
+    model = _scores_in(model, dataset)
+    evidence = _evidence(clicks, propensities, model)
+    if evidence is None:
+        _refuse("labels", estimator=estimator, allow_trained=allow_trained, name=name)
+        draws = 2000 if replicates is None else replicates
+        return evaluate_by_labels(model, dataset, measures, empty, confidence, draws, seed)
+    _refuse("clicks", empty=empty, replicates=replicates)
+    asked: Any = {"estimator": estimator, "confidence": confidence, "seed": seed, "allow_trained": allow_trained}
+    return ClickJudge.of(dataset, *evidence, models=[model], **asked).evaluate(model, measures, name=name)
+
+
+@overload
+def compare(
+    new: Any,
+    old: Any,
+    dataset: RankingDataset,
+    measures: Any = None,
+    *,
+    names: tuple[str, str] = ...,
+    empty: Empty = ...,
+    confidence: float = ...,
+    permutations: int = ...,
+    seed: int = ...,
+) -> RankerComparison: ...
+@overload
+def compare(
+    new: Any,
+    old: Any,
+    dataset: RankingDataset,
+    measures: Any = None,
+    *,
+    clicks: ClickTable,
+    propensities: Curve,
+    names: tuple[str, str] = ...,
+    confidence: float = ...,
+    seed: int = ...,
+    estimator: str | OffPolicy | None = ...,
+    margin: float | None = ...,
+    trust_propensity: bool = ...,
+    quick: bool = ...,
+    allow_trained: bool = ...,
+    progress: Progress | None = ...,
+) -> ClickComparison: ...
+def compare(
+    new: Any,
+    old: Any,
+    dataset: RankingDataset,
+    measures: Any = None,
+    *,
+    clicks: ClickTable | None = None,
+    propensities: Curve | None = None,
+    names: tuple[str, str] = ("new", "old"),
+    confidence: float = 0.9,
+    seed: int = 0,
+    empty: Empty | None = None,
+    permutations: int | None = None,
+    estimator: str | OffPolicy | None = None,
+    margin: float | None = None,
+    trust_propensity: bool = False,
+    quick: bool = False,
+    allow_trained: bool = False,
+    progress: Progress | None = None,
+) -> RankerComparison | ClickComparison:
+    """Compare two models query by query, new minus old: by the labels of a dataset or, given clicks, by these alone.
+
+    By labels: the mean difference, its interval, and a p-value by randomisation. By clicks: a verdict, with estimates,
+    what the log cannot see, and how much it depends on assumptions; either model may be "production", the order of the
+    log itself.
+
+    measures    such as "nDCG@3"; by clicks those of `ClickMeasure`, and the first decides
+    names       of the two
+    confidence  of the intervals
+
+    By labels:
+
+    empty           a query without a relevant document counts 0 ("zero", the default), or is left out ("skip")
+    permutations    of the randomisation test; 10,000 by default
+
+    By clicks:
+
+    estimator           how clicks become relevance, see `OffPolicy`; doubly-robust by default
+    margin              the smallest difference that matters, in units of the first measure; 1% of old's by default
+    trust_propensity    whether propensities without a known uncertainty count as known, rather than assumed; and are
+                        used even where the log's own pages show others
+    quick               whether to try only those other assumptions that the verdict needs, rather than all
+    allow_trained       whether queries that a ranker was trained on may count
+    progress            called with what is being done
+
+    >>> data = RankingDataset.from_arrays([[1], [0], [1], [0]], [1, 1, 2, 2], labels=[1, 0, 1, 0])
+    >>> compare([1, 0, 1, 0], [0, 1, 1, 0], data, "RR")["RR"].difference
+    0.25
+    """
+    new, old = _scores_in(new, dataset), _scores_in(old, dataset)
+    evidence = _evidence(clicks, propensities, new, old)
+    if evidence is None:
+        by_clicks = {"margin": margin, "trust_propensity": trust_propensity, "quick": quick}
+        _refuse("labels", estimator=estimator, allow_trained=allow_trained, progress=progress, **by_clicks)
+        draws = 10_000 if permutations is None else permutations
+        return compare_by_labels((new, old), names, dataset, measures, empty, confidence, draws, seed)
+    _refuse("clicks", empty=empty, permutations=permutations)
+    if trust_propensity:
+        evidence = evidence[0], evidence[1].trusted()
+    asked: Any = {"estimator": estimator, "confidence": confidence, "seed": seed, "allow_trained": allow_trained}
+    judge, trust = ClickJudge.of(dataset, *evidence, models=[new, old], **asked), trust_propensity
+    judging: Any = {"margin": margin, "names": names, "trust_propensity": trust, "quick": quick, "progress": progress}
+    return judge.compare(new, old, measures, **judging)
+
+
+def _scores_in(model: Any, dataset: RankingDataset) -> Any:
+    """The scores in a frame, found by its columns; anything else as it is."""
+    if isinstance(model, str | np.ndarray | Sequence) or hasattr(model, "predict") or hasattr(model, "ranker_"):
+        return model
+    from cldrank.data.scores import load_scores
+    from cldrank.tables import is_frame
+
+    return load_scores(model, dataset) if is_frame(model) and isinstance(dataset, RankingDataset) else model
+
+
+def _evidence(clicks: ClickTable | None, propensities: Curve | None, *models: Any) -> tuple[ClickTable, Curve] | None:
+    """The clicks and their curve, or None if there is nothing but labels; then "production" is refused."""
+    if clicks is not None and propensities is not None:
+        return clicks, propensities
+    if clicks is not None or propensities is not None:
+        missing = "clicks" if clicks is None else "propensities"
+        raise UsageError(f"to judge by clicks, give clicks= and propensities=; {missing} are missing.")
+    if any(isinstance(model, str) and model == PRODUCTION for model in models):
+        raise UsageError('"production" is the order of a log: give clicks= and propensities= to judge it by.')
+    return None
+
+
+def _refuse(judged_by: str, **others: Any) -> None:
+    """Refuse arguments that are for the other way to judge."""
+    for name, value in others.items():
+        if value is not None and value is not False:
+            other = {"labels": "clicks", "clicks": "labels"}[judged_by]
+            raise UsageError(f"`{name}` is for judging by {other}, and rankers are judged by {judged_by} here.")
+
+
+# -- by clicks -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class ClickJudge:
+    """A log that is ready to judge rankers.
+
+    clicks          estimates measures, as yet without a model of relevance
+    rows            (rows,) of the dataset, those of the queries that are judged by
+    n_rows          of the whole dataset
+    left_out        queries left out, since a ranker was trained on them
+    notes           what a reader of results must know
+    """
+
+    clicks: ClickEstimator
+    rows: IntArray
+    n_rows: int
+    left_out: int = 0
+    notes: tuple[str, ...] = ()
+
+    @classmethod
+    def of(
+        cls,
+        dataset: RankingDataset,
+        clicks: ClickTable,
+        propensities: Curve,
+        *,
+        estimator: str | OffPolicy | None = None,
+        confidence: float = 0.9,
+        seed: int = 0,
+        models: Sequence[Any] = (),
+        allow_trained: bool = False,
+    ) -> ClickJudge:
+        """Check what is given; queries that one of the models was trained on are left out, unless they are allowed."""
+        if not isinstance(dataset, RankingDataset):
+            raise UsageError("rankers are judged on a RankingDataset; load one with load(path).")
+        check_number("confidence", confidence, above=0, below=1)
+        check_whole("seed", seed, least=0)
+        chosen = off_policy(DEFAULT_ESTIMATOR if estimator is None else estimator)
+        check_clicks(clicks, dataset, _USER)
+        check: Any = check_affine if isinstance(propensities, AffineClicks) else check_propensities
+        curve = check(propensities, clicks, _USER, None)
+        searched = clicks.query_impressions > 0
+        again = searched & _trained(models, dataset)
+        kept = np.flatnonzero(searched if allow_trained else searched & ~again)
+        left_out = int(searched.sum()) - len(kept)
+        notes: tuple[str, ...] = ()
+        log = LoggedClicks(dataset[kept], clicks[kept], curve)
+        _check_log(log, left_out)
+        if allow_trained and again.any():
+            queries = count(int(again.sum()), "query of the log was", "queries of the log were")
+            notes = (f"{queries} trained on, so the result flatters the ranker.",)
+            warn(CldrankWarning(notes[0]))
+        rows = segments.rows_of_segments(dataset.offsets, kept)
+        return cls(ClickEstimator(log, chosen, None, float(confidence), seed), rows, dataset.n_rows, left_out, notes)
+
+    def learned(self, *orders: RankOrder) -> tuple[ClickEstimator, str]:
+        """What estimates measures of some orders, with a model of relevance; or, without one, the reason why not."""
+        try:
+            return self.clicks.learned(*orders), ""
+        except CldrankError as error:
+            chosen = self.clicks.estimator
+            return replace(self.clicks, estimator=off_policy("affine") if chosen.uses_model else chosen), str(error)
+
+    def order(self, model: Any, name: str) -> RankOrder:
+        """The order of a ranker, of scores of all rows of the dataset, or of the log itself."""
+        if not isinstance(model, str) and not hasattr(model, "predict") and not hasattr(model, "ranker_"):
+            scores = np.asarray(model)
+            if scores.ndim and len(scores) != self.n_rows:
+                raise DataError(f"{name} has {len(scores):,} scores for {self.n_rows:,} candidates.")
+            model = scores[self.rows] if scores.ndim else model
+        return order_of(model, self.clicks.log, name)
+
+    def measures(self, named: Any = None) -> list[ClickMeasure]:
+        """The measures that are named, or all."""
+        k = self.clicks.log.clicks.depth
+        return default_measures(k) if named is None else parse_click_measures(named, k)
+
+    def compare(
+        self,
+        new: Any,
+        old: Any,
+        measures: Any = None,
+        *,
+        margin: float | None = None,
+        names: tuple[str, str] = ("new", "old"),
+        trust_propensity: bool = False,
+        quick: bool = False,
+        progress: Progress | None = None,
+    ) -> ClickComparison:
+        """Compare two rankers; see `cldrank.compare`."""
+        wanted = self.measures(measures)
+        ours, theirs = self.order(new, names[0]), self.order(old, names[1])
+        clicks, reason = self.learned(ours, theirs)
+        pairs = {str(measure): _pair(clicks, measure, ours, theirs) for measure in wanted}
+        first, pair = wanted[0], pairs[str(wanted[0])]
+        least = _MARGIN * abs(pair.old.interval.estimate) if margin is None else check_number("margin", margin, least=0)
+        if progress is not None:
+            progress("trying other assumptions")
+        curve_is_sure = clicks.log.curve.uncertain or trust_propensity
+        checks, notes = _checks(Sensitivity(clicks, first, ours, theirs, least), quick, curve_is_sure)
+        permuted = check_permuted(clicks, first, ours if pair.gain.estimate > 0 else theirs)
+        never_shown = look_at_never_shown(clicks, first, ours, theirs, reason)
+        verdict = judge_pair(pair, least, never_shown, checks, permuted, curve_is_sure)
+        return ClickComparison(
+            **self._facts(clicks),
+            new=ours.name,
+            old=theirs.name,
+            measures=pairs,
+            support=look_at_support(clicks, first, ours, theirs),
+            never_shown=never_shown,
+            checks=checks,
+            permutation_check=permuted,
+            verdict=verdict,
+            settling=ways_to_settle(clicks, first, ours, theirs, pair, never_shown, verdict),
+            notes=(*self.notes, *notes),
+        )
+
+    def evaluate(self, model: Any, measures: Any = None, *, name: str | None = None) -> ClickEvaluation:
+        """Measure one ranker; see `cldrank.evaluate`."""
+        wanted, order = self.measures(measures), self.order(model, name or "the ranker")
+        clicks, reason = self.learned(order)
+        return ClickEvaluation(
+            **self._facts(clicks),
+            ranker=order.name,
+            measures={str(measure): clicks.estimate(measure, order) for measure in wanted},
+            support=look_at_support(clicks, wanted[0], order, None),
+            never_shown=look_at_never_shown(clicks, wanted[0], order, None, reason),
+            notes=self.notes,
+        )
+
+    def _facts(self, clicks: ClickEstimator) -> dict[str, Any]:
+        """What all results say of the log, and of how it judges."""
+        return {
+            "data": clicks.log.data.name,
+            "synthetic": clicks.log.data.synthetic,
+            "estimator": clicks.estimator.label,
+            "curve": clicks.log.curve.origin,
+            "curve_is_estimated": clicks.log.curve.uncertain,
+            "left_out": self.left_out,
+        }
+
+
+def _pair(clicks: ClickEstimator, measure: ClickMeasure, new: RankOrder, old: RankOrder) -> MeasuredPair:
+    both = (clicks.estimate(measure, new), clicks.estimate(measure, old))
+    return MeasuredPair(str(measure), measure.higher_is_better, *both, clicks.compare(measure, new, old))
+
+
+def _trained(models: Sequence[Any], dataset: RankingDataset) -> NDArray[np.bool_]:
+    """(queries,) those that any of the rankers remembers."""
+    trained = np.zeros(dataset.n_queries, dtype=bool)
+    for model in models:
+        ranker = getattr(model, "ranker_", model)
+        saw = ranker.saw(dataset.query_ids) if hasattr(ranker, "saw") else None
+        if saw is not None:
+            trained |= saw
+    return trained
+
+
+def _checks(others: Sensitivity, quick: bool, curve_is_sure: bool) -> tuple[tuple[SensitivityCheck, ...], list[str]]:
+    """The first measure under other assumptions, and notes on those that could not be tried."""
+    curves = () if quick and curve_is_sure else tuple(others.curves())
+    if quick:
+        return curves, []
+    has_model = others.clicks.model is not None and others.clicks.estimator.uses_model
+    models, notes = others.models() if has_model else ([], [])
+    return (*curves, *models, others.naive()), notes
+
+
+def _check_log(log: LoggedClicks, left_out: int) -> None:
+    """Refuse a log that says nothing about the variation between queries; warn where relevance has no limit."""
+    if not log.data.n_queries:
+        raise DataError(
+            f"all {left_out:,} queries of the log were trained on, and a ranker is judged on queries that it has not "
+            "seen: hold some out of training (`cldrank train --hold-out 0.2`, or cldrank.held_out), or give a log of "
+            "other queries."
+        )
+    clicked = np.unique(log.queries[log.clicks.row[log.clicks.clicks > 0]])
+    if len(clicked) < _FEWEST_CLICKED:
+        apart = f", apart from those that a ranker was trained on ({left_out:,})" if left_out else ""
+        raise DataError(
+            f"{count(len(clicked), 'query has', 'queries have')} clicks{apart}; {_USER} needs {_FEWEST_CLICKED}, since "
+            "it rests on how much queries differ."
+        )
+    if log.clicks.every_click:
+        warn(
+            CldrankWarning(
+                "the log counts every click, so a result may have more than one per impression; nDCG and the "
+                "bounds of never-shown results take one to be the most. Aggregate it without `every_click=True`."
+            )
+        )
