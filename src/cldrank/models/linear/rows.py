@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from cldrank import scaling as scalings
 from cldrank._typing import IntArray
+from cldrank.memory import spare_memory
 from cldrank.workers import ahead, available_cores, fair_threads
 
 Item = TypeVar("Item")
@@ -84,7 +85,7 @@ class Rows(ABC):
 
 
 class LocalRows(Rows):
-    """Rows of this machine: of an array, perhaps mapped from disk, or of a table on disk that is read by slices.
+    """Rows of this machine: of an array, perhaps mapped from disk.
 
     rows   (rows,) those that take part, rising; all by default
     """
@@ -105,7 +106,7 @@ class LocalRows(Rows):
         self.spans = [(start, min(start + size, self.n_rows)) for start in range(0, self.n_rows, size)]
         self.compiles = self.n_rows * view.width >= _WORTH_COMPILING
         self._table: NDArray[np.float32] | None = None
-        if isinstance(features, np.ndarray) and self.n_rows * view.width * 4 <= _KEPT_BYTES:
+        if isinstance(features, np.ndarray) and self.n_rows * view.width * 4 <= min(_KEPT_BYTES, spare_memory()):
             table = np.empty((self.n_rows, view.width), dtype=np.float32)
             for _ in in_order(lambda span: view.scaled(self._raw(*span), out=table[slice(*span)]), self.spans):
                 pass

@@ -14,7 +14,7 @@ from cldrank._typing import IntArray
 from cldrank.catalogue.folders import cache_folder
 from cldrank.errors import UsageError
 from cldrank.files import scratch
-from cldrank.memory import machine_memory
+from cldrank.memory import spare_memory
 from cldrank.models.run import Run
 from cldrank.rankers.devices import check_tree_device, is_cpu
 from cldrank.rankers.tree_file import checked_trees
@@ -109,8 +109,7 @@ def page_folder(features: Any, rows: IntArray, device: str | None) -> Iterator[P
 
     The bins are the same, and so are the trees. Only the CPU reads them from disk.
     """
-    free = machine_memory(free=True)
-    fits = free is None or len(rows) * features.shape[1] * _BIN_BYTES <= free // 2
+    fits = len(rows) * features.shape[1] * _BIN_BYTES <= spare_memory()
     if not is_cpu(device) or fits:
         yield None
         return
