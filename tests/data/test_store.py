@@ -114,15 +114,6 @@ def test_other_options_are_other_entries(source: Path) -> None:
     assert store.usage() == (0, 0)
 
 
-def test_a_group_file_belongs_to_the_source(tmp_path: Path) -> None:
-    data, groups = tmp_path / "d.txt", tmp_path / "d.txt.query"
-    data.write_text("1 1:1\n0 1:2\n2 1:3\n")
-    groups.write_text("2\n1\n")
-    assert load(data, groups=groups).n_queries == 2
-    groups.write_text("1\n1\n1\n")
-    assert load(data, groups=groups).n_queries == 3
-
-
 @pytest.mark.parametrize("name", ["features.npy", "dataset.json", "offsets.npy"])
 @pytest.mark.parametrize("content", [b"", b"\x93NUMPY\x01\x00garbage", None])
 def test_a_damaged_entry_is_read_again(source: Path, own_cache: Path, name: str, content: bytes | None) -> None:

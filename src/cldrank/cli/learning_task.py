@@ -153,7 +153,7 @@ class LearningTask(Sources):
         if not self.clicks:
             return "the ranker remembers which it was trained on"
         words = ["cldrank", "compare", str(ranker), "production"]
-        named = {"features": self.features, "column": self.reading.column, "groups": self.reading.groups}
+        named = {"features": self.features, "column": self.reading.column}
         named |= {"clicks": self.clicks, "log_column": self.log.log_column}
         for name, values in named.items():
             words += [word for value in values or () for word in (dashed(name), str(value))]
@@ -161,7 +161,7 @@ class LearningTask(Sources):
         given |= {name: getattr(self.log, name) for name in ("first_position", "segment", "last", "until")}
         for name, value in given.items():
             words += [] if value is None else [dashed(name), str(value)]
-        words += ["--one-query"] if self.log.one_query else []
+        words += ["--zero-based"] * self.reading.zero_based + ["--one-query"] * self.log.one_query
         return f"judge the ranker on them with `{shlex.join([*words, '--propensity', self.propensity or 'FILE'])}`"
 
 

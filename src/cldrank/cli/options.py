@@ -172,14 +172,11 @@ class Layout:
             "Tables: which column is `query_id`, `doc_id`, `label` or `features` (one of lists, or several: a,b,c).",
         ),
     ] = None
-    groups: Annotated[
-        list[Path] | None,
-        of_reading("--groups FILE", "LETOR without `qid`: a file with the number of rows of each query."),
-    ] = None
     n_features: Annotated[
         int | None,
         of_reading("--n-features INTEGER", "LETOR: the number of features, if rows may leave out the last.", min=1),
     ] = None
+    zero_based: Annotated[bool, of_reading("--zero-based", "LETOR: feature ids start at 0, not at 1.")] = False
     missing: Annotated[
         str | None,
         of_reading(
@@ -198,14 +195,14 @@ class Layout:
                     f"--column has the role {role!r}; the roles of features are {', '.join(known)}. Columns of a log "
                     "are named with --log-column."
                 )
-        options = {"groups": self.groups, "n_features": self.n_features, "missing": self._missing()}
+        options = {"n_features": self.n_features, "zero_based": self.zero_based, "missing": self._missing()}
         return {"columns": columns, **options}
 
     def spark_columns(self) -> dict[str, Any]:
         """The columns of `SparkDataset` by role."""
         given = self.chosen()
-        for name in ("groups", "n_features", "missing"):
-            if given.pop(name) is not None:
+        for name in ("n_features", "zero_based", "missing"):
+            if given.pop(name) not in (None, False):
                 raise UsageError(f"`{name}` is for files that are read here, not by Spark.")
         columns: dict[str, Any] = dict(given["columns"] or {})
         if "label" in columns:

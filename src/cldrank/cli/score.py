@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,25 +13,6 @@ from cldrank.cli.derived import with_options
 from cldrank.cli.output import messages, print_json, print_line
 from cldrank.errors import UsageError
 from cldrank.files import replacing_folder
-
-
-@dataclass(frozen=True)
-class ScoredLayout(options.Layout):
-    """How the files to score are laid out."""
-
-    zero_based: Annotated[
-        bool | None,
-        options.spelled(
-            "--zero-based/--one-based",
-            "LETOR: where feature ids start. [default: as in the ranker's names, f0 or f1]",
-            rich_help_panel="Reading files",
-            show_default=False,
-        ),
-    ] = None
-
-    def chosen(self) -> dict[str, Any]:
-        """The arguments of `score` that say how files are read."""
-        return {**super().chosen(), "zero_based": self.zero_based}
 
 
 @with_options
@@ -53,7 +34,7 @@ def score(
     engine: options.Engine = "local",
     master: options.Master = "local[*]",
     *,
-    reading: ScoredLayout,
+    reading: options.Layout,
     as_json: options.Json = False,
 ) -> None:
     """Score the candidates of any file with a ranker: query, document, score and rank, in the order of the file.
@@ -93,7 +74,7 @@ def _score_on_spark(
     features: list[str],
     out: Path,
     top: int | None,
-    reading: ScoredLayout,
+    reading: options.Layout,
     device: str | None,
     *,
     as_json: bool,
@@ -103,8 +84,8 @@ def _score_on_spark(
     from cldrank.spark import SparkDataset
     from cldrank.spark.folding import explained
 
-    if reading.zero_based is not None or device is not None:
-        raise UsageError("--zero-based and --device are for files that are scored here, not on Spark.")
+    if device is not None:
+        raise UsageError("--device is for files that are scored here, not on Spark.")
     if out.suffix in (".csv", ".run", ".trec"):
         raise UsageError(f"--out {out}: on Spark, scores are a folder of Parquet files; name a folder.")
     columns, loaded = reading.spark_columns(), load_ranker(ranker)

@@ -101,7 +101,7 @@ def simulate(
     marked = _segment(segment, log, out)
     ranked_by = [production] if Path(production).is_file() else []
     truths = [truth_path(path) for path in (out, log) if path is not None and has_truth(path)]
-    options.check_outputs([out, log, *truths], [*features, *(reading.groups or []), *ranked_by])
+    options.check_outputs([out, log, *truths], [*features, *ranked_by])
     if save_production is not None:
         options.check_ranker_folder(save_production)
     who, what = _chosen("model", model, settings), _chosen("policy", policy, settings)

@@ -14,7 +14,7 @@ from cldrank.data.dataset import RankingDataset
 from cldrank.data.lines import read_blocks
 from cldrank.errors import FormatError, UsageError
 from cldrank.reading import reading
-from cldrank.tables import TableFile, is_frame
+from cldrank.tables import is_frame
 from cldrank.tables.sources import known_format
 from cldrank.wording import kind_of, some
 
@@ -67,7 +67,7 @@ def _table(source: Any) -> TablePart | None:
         path = Path(source)
         checks.check_file(path)
         form = known_format(path)
-        return file_part(TableFile(path, path.parent, form)) if form in ("parquet", "csv") else None
+        return file_part(path, form) if form in ("parquet", "csv") else None
     if not is_frame(source):
         raise UsageError(f"scores are in a file or a DataFrame, not in {kind_of(source)}.")
     part = frame_part(source)

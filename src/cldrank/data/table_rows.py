@@ -32,7 +32,7 @@ from cldrank.files import replacing
 from cldrank.reading import reading
 from cldrank.tables import Role, TableFile, resolve_columns
 from cldrank.tables.frames import arrow_table, frame_name, is_lazy, native_frame
-from cldrank.tables.sources import csv_header
+from cldrank.tables.sources import Format, csv_header
 from cldrank.tables.types import is_list, is_number, is_text
 from cldrank.wording import some
 from cldrank.workers import ahead, available_cores, fair_threads
@@ -76,9 +76,14 @@ class TablePart:
 # -- parts ---------------------------------------------------------------------------------------------------------
 
 
-def file_part(file: TableFile) -> TablePart:
+def table_parts(source: Sequence[TableFile] | Any) -> list[TablePart]:
+    """The parts of a table: Parquet or CSV files, or a frame."""
+    return [file_part(file.path, file.format) for file in source] if isinstance(source, list) else [frame_part(source)]
+
+
+def file_part(path: Path, form: Format | None) -> TablePart:
     """A Parquet or CSV file."""
-    return _csv_part(file.path) if file.format == "csv" else _parquet_part(file.path)
+    return _csv_part(path) if form == "csv" else _parquet_part(path)
 
 
 def frame_part(frame: Any) -> TablePart:

@@ -141,16 +141,14 @@ class Workbench:
         return {"excluded users": self.input_hash("excluded users", lambda: [Path(users)])} if users else {}
 
     def features_hash(self) -> str:
-        """The hash of the feature files, of the group files that belong to them, and of how they are read."""
-        from cldrank.data.loading import feature_files, group_paths_of
+        """The hash of the feature files, and of how they are read."""
+        from cldrank.data.loading import feature_files
 
         def list_files() -> list[Path]:
-            files = feature_files(self.pipeline.paths(self.pipeline.features.files))
-            return [*(file.path for file in files), *(group_paths_of(options.get("groups")) or [])]
+            return [file.path for file in feature_files(self.pipeline.paths(self.pipeline.features.files))]
 
         options = self.pipeline.options["features"]
-        others = {name: option for name, option in options.items() if name != "groups"}
-        return content_hash({"files": self.input_hash("features", list_files), "options": others})
+        return content_hash({"files": self.input_hash("features", list_files), "options": options})
 
     def counting(self) -> dict[str, Any]:
         """The options of how the log is read and counted."""

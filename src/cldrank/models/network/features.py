@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import torch
 
 _AHEAD = 3  # batches that are gathered while the device works on the ones before
-_BLOCK_BYTES = 64 << 20
+_BLOCK_BYTES = 4 << 20  # of rows that are scaled at a time
 
 
 def raw_on_device(features: NDArray[np.float32], device: torch.device, resident: bool | None) -> torch.Tensor | None:
