@@ -27,8 +27,8 @@ def spare_memory() -> int:
 
 
 def make_room_beside(size: int) -> None:
-    """Prepare for work on data of this size: where they do not fit into memory, none of it may be wasted."""
-    if size > spare_memory():
+    """Prepare for work on data of this size: beside data that are large, no memory may be wasted."""
+    if size > spare_memory() // 2:
         return_freed_memory()
 
 
