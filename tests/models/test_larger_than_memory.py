@@ -19,7 +19,7 @@ import pytest
 import cldrank as cr
 from cldrank.errors import CldrankWarning
 
-WIDTH, CANDIDATES, SHOWN, GROUP = 256, 50, 5, 10_000
+WIDTH, QUERIES, CANDIDATES, SHOWN, GROUP = 256, 3200, 50, 5, 10_000
 
 FITS = {
     "ips": cr.IPS(),
@@ -49,7 +49,7 @@ def little_memory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", FITS)
 @pytest.mark.usefixtures("little_memory")
 def test_a_fit_copies_no_more_than_blocks_of_mapped_features(name: str, tmp_path: Path) -> None:
-    features, query, document = random_features(60_000, 64)
+    features, query, document = random_features(1200, CANDIDATES, 64)
     np.save(tmp_path / "features.npy", features)
     mapped = np.load(tmp_path / "features.npy", mmap_mode="r")
     data = cr.RankingDataset.from_arrays(mapped, query)
@@ -104,16 +104,16 @@ print(json.dumps({"peak": peak >> 10, "scores": given}))
 """
 
 
-def random_features(rows: int, width: int) -> tuple[Any, Any, Any]:
+def random_features(queries: int, candidates: int, width: int) -> tuple[Any, Any, Any]:
     """Features, and the query and document of each row."""
-    features = np.random.default_rng(0).standard_normal((rows, width), dtype=np.float32)
-    return features, np.arange(rows) // CANDIDATES, np.arange(rows) % CANDIDATES
+    features = np.random.default_rng(0).standard_normal((queries * candidates, width), dtype=np.float32)
+    return features, np.repeat(np.arange(queries), candidates), np.tile(np.arange(candidates), queries)
 
 
-def write(folder: Path, rows: int) -> Path:
+def write(folder: Path, candidates: int) -> Path:
     """Random features, and cells of the first candidates of each query."""
     folder.mkdir()
-    features, query, document = random_features(rows, WIDTH)
+    features, query, document = random_features(QUERIES, candidates, WIDTH)
     columns = {f"f{at}": features[:, at] for at in range(WIDTH)}
     pq.write_table(
         pa.table({"query_id": query, "doc_id": document, **columns}),
@@ -153,12 +153,12 @@ def run(folder: Path, name: str, limit: int = 0) -> subprocess.CompletedProcess[
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="the limit is one of Linux")
 def test_features_five_times_larger_than_what_is_left_of_the_memory(tmp_path: Path) -> None:
-    small, large = write(tmp_path / "small", 2 * GROUP), write(tmp_path / "large", 16 * GROUP)
-    size = 16 * GROUP * WIDTH * 4 >> 20
+    small, large = write(tmp_path / "small", SHOWN + 1), write(tmp_path / "large", CANDIDATES)
+    size = QUERIES * CANDIDATES * WIDTH * 4 >> 20
     data = cr.load(large / "data.parquet", cache=False)
     clicks = cr.ClickTable.read(large / "cells.parquet", data)
     for name in FITS:
-        limit = json.loads(run(small, name).stdout)["peak"] + size // 5  # libraries and buffers, and what is left
+        limit = json.loads(run(small, name).stdout)["peak"] + size // 5  # libraries and buffers, then what is left
         mapped = run(large, name, limit)
         assert mapped.returncode == 0, f"{name}: {mapped.stderr[-2000:]}"
         expected = scores(name, data, clicks)

@@ -219,7 +219,7 @@ def cache(
     as_json: options.Json = False,
 ) -> None:
     """Show how much the cache of loaded files takes, or clear it."""
-    from cldrank.catalogue.folders import cache_folder
+    from cldrank.catalogue import cache_folder
     from cldrank.data import store
 
     removed = store.clear() if clear else 0

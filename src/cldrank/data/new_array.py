@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from cldrank._typing import IntArray
-from cldrank.catalogue.folders import cache_folder
+from cldrank.catalogue import cache_folder
 from cldrank.data.checks import BLOCK_VALUES
 from cldrank.errors import DataError
 from cldrank.memory import make_room_beside, spare_memory

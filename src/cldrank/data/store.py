@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from cldrank._version import __version__
-from cldrank.catalogue.folders import cache_folder
+from cldrank.catalogue import cache_folder
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import CldrankError, DataError
 from cldrank.files import scratch
