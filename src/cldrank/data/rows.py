@@ -267,23 +267,30 @@ def id_codes(ids: pa.ChunkedArray) -> IntArray:
 
 
 def _document_ids(
-    source: RowSource, chunks: list[pa.Array], offsets: IntArray, order: IntArray | None, **store: Any
+    source: RowSource,
+    chunks: list[pa.Array],
+    offsets: IntArray,
+    order: IntArray | None,
+    *,
+    folder: Path | None,
+    on_disk: bool,
 ) -> NDArray[Any] | None:
     """One id per row, none twice in a query."""
     documents = source.documents()
     if documents == "none" or not chunks:
         return None
-    ids = pa.chunked_array(chunks)
-    ids = ids if order is None else ids.take(pa.array(order))
-    rows = checks.first_repeated(id_codes(ids), offsets)
-    if rows is not None and documents == "unless repeated":
+    if order is not None:
+        chunks = pa.chunked_array(chunks).take(pa.array(order)).chunks
+    ids = id_array(chunks, narrow=source.ids_as_text, folder=folder, on_disk=on_disk)
+    rows = checks.first_repeated(ids, offsets)
+    if rows is None:
+        return ids
+    if documents == "unless repeated":
         return None
-    if rows is not None:
-        one, two = rows if order is None else order[list(rows)]
-        raise DataError(
-            f"document {ids[rows[0]].as_py()!r} appears more than once in one query (rows {one} and {two})."
-        )
-    return id_array(ids.chunks, narrow=source.ids_as_text, **store)
+    first, second = rows if order is None else order[list(rows)]
+    raise DataError(
+        f"document {ids[rows[0]].item()!r} appears more than once in one query (rows {first} and {second})."
+    )
 
 
 def as_numbers(chunks: Sequence[pa.Array]) -> list[pa.Array] | None:
