@@ -55,7 +55,7 @@ def test_a_fit_copies_no_more_than_blocks_of_mapped_features(name: str, tmp_path
     data = cr.RankingDataset.from_arrays(mapped, query)
     shown = document < SHOWN
     numbers = {"position": document + 1, "impressions": 20, "clicks": 3 * document}
-    cells = {kind: np.where(shown, number, 0) for kind, number in numbers.items()}
+    cells: dict[str, Any] = {kind: np.where(shown, number, 0) for kind, number in numbers.items()}
     clicks = cr.ClickTable.from_arrays(data, **cells)
     scores(name, data, clicks)  # imports, compilers
     tracemalloc.start()
