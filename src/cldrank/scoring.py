@@ -26,7 +26,7 @@ from cldrank.arguments import check_whole
 from cldrank.data import checks
 from cldrank.data.checks import Missing
 from cldrank.data.loading import Source, check_format_options, feature_files
-from cldrank.data.rows import RowBatch, RowSource, as_numbers, dataset_of, id_codes, whole_queries
+from cldrank.data.rows import RowBatch, RowSource, as_numbers, dataset_of, encoded_ids, whole_queries
 from cldrank.data.table_rows import TableSource, table_parts
 from cldrank.errors import DataError, UsageError
 from cldrank.files import check_writable, replacing
@@ -195,7 +195,7 @@ class _Scorer:
         queries = self._ids("query_id", batch.run_ids, schema)
         columns = {"query_id": queries.take(pa.array(segments.segment_of_rows(batch.offsets)))}
         if batch.doc_ids is not None:
-            if checks.first_repeated(id_codes(pa.chunked_array([batch.doc_ids])), batch.offsets) is not None:
+            if checks.first_repeated(encoded_ids(batch.doc_ids).indices.to_numpy(), batch.offsets) is not None:
                 raise _NotInOrderError  # an error, or words that are not ids after all
             columns["doc_id"] = self._ids("doc_id", batch.doc_ids, schema)
         table = pa.table({**columns, "score": scores, "rank": ranks})

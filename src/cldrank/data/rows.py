@@ -226,10 +226,15 @@ def runs_of(ids: pa.Array) -> tuple[IntArray, pa.Array]:
     >>> runs_of(pa.array([7, 7, 8]))[0]
     array([0, 2])
     """
-    encoded = ids if pa.types.is_dictionary(ids.type) else ids.dictionary_encode()
+    encoded = encoded_ids(ids)
     codes = encoded.indices.to_numpy()
     starts = np.flatnonzero(np.concatenate([[True], codes[1:] != codes[:-1]]))
     return starts, encoded.dictionary.take(pa.array(codes[starts]))
+
+
+def encoded_ids(ids: pa.Array) -> pa.DictionaryArray:
+    """Ids as codes and the ids that occur."""
+    return ids if pa.types.is_dictionary(ids.type) else ids.dictionary_encode()
 
 
 # -- ids -----------------------------------------------------------------------------------------------------------
@@ -254,16 +259,6 @@ def id_array(
         values = _texts(chunk).to_numpy(zero_copy_only=False).astype(kind)
         array.append(values[chunk.indices.to_numpy()] if pa.types.is_dictionary(chunk.type) else values)
     return array.finish()
-
-
-def id_codes(ids: pa.ChunkedArray) -> IntArray:
-    """A whole number for each id, the same for equal ones."""
-    if is_text(ids.type) or pa.types.is_dictionary(ids.type):
-        encoded = ids if pa.types.is_dictionary(ids.type) else ids.dictionary_encode()
-        parts = [chunk.indices.to_numpy() for chunk in encoded.unify_dictionaries().chunks]
-    else:
-        parts = [chunk.to_numpy() for chunk in ids.chunks]
-    return np.concatenate([np.zeros(0, dtype=np.int64), *parts])
 
 
 def _document_ids(

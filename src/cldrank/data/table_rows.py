@@ -284,7 +284,7 @@ class TableSource(RowSource):
             _check_part(part, roles, parts[0])
         self._columns, self.ids_as_text = roles, parts[0].is_text
         self.expected_rows = sum(part.rows or 0 for part in parts)
-        notes = [_description(part) for part in parts]
+        notes = [file_notes(part.schema, part.where) for part in parts]
         self.name = notes[0].get("name", "")
         self.synthetic = any(note.get("synthetic", False) for note in notes)
         saved_with_missing = any(note.get("has_missing", False) for note in notes)
@@ -463,10 +463,10 @@ def _list_names(parts: Sequence[TablePart], notes: Sequence[dict[str, Any]], wid
     return known
 
 
-def _description(part: TablePart) -> dict[str, Any]:
+def file_notes(schema: pa.Schema, where: Path | str) -> dict[str, Any]:
     """The metadata that `save_parquet` wrote; empty for other files."""
     try:
-        note = json.loads((part.schema.metadata or {}).get(_METADATA, b"{}"))
+        note = json.loads((schema.metadata or {}).get(_METADATA, b"{}"))
         names = note.get("feature_names", [])
         flags = [note.get(key, False) for key in ("synthetic", "has_missing")]
         texts = [note.get("name", ""), *names]
@@ -474,9 +474,10 @@ def _description(part: TablePart) -> dict[str, Any]:
             return dict(note)
     except (ValueError, RecursionError, AttributeError, TypeError):
         pass
-    raise part.refused(
+    raise FormatError(
         "the metadata 'cldrank', with the name of the data and whether it is synthetic, is damaged; write the file "
-        "again."
+        "again.",
+        path=where,
     )
 
 
