@@ -42,7 +42,7 @@ def check(ranker: Ranker, source: Any, out: Path, **options: Any) -> pa.Table:
     done = cr.score(ranker, source, out, **options)
     table = pq.read_table(out)
     loading = {key: value for key, value in options.items() if key != "top"}
-    data = cr.load(source, **{"n_features": 3, "zero_based": False} | loading if _is_text(source) else loading)
+    data = cr.load(source, **{"n_features": 3} | loading if _is_text(source) else loading)
     scores, ranks = expected(ranker, data)
     queries = np.empty_like(data.query_ids[data.row_queries])
     place = np.arange(data.n_rows) if data.source_rows is None else data.source_rows
@@ -146,14 +146,6 @@ def test_columns_in_another_order(tmp_path: Path, make: Callable[[], Ranker]) ->
     assert (tmp_path / "other.csv").read_bytes() == (tmp_path / "as_trained.csv").read_bytes()
     cr.score(ranker, tmp_path / "other.parquet", tmp_path / "named.csv", columns={"features": ["f2", "f3", "f1"]})
     assert (tmp_path / "named.csv").read_bytes() == (tmp_path / "as_trained.csv").read_bytes()
-
-
-def test_rows_without_queries_and_a_group_file(tmp_path: Path) -> None:
-    (tmp_path / "a.txt").write_text("".join(f"0 1:{row % 3} 2:{row % 2}\n" for row in range(9)))
-    (tmp_path / "sizes").write_text("4\n5\n")
-    table = check(linear(), tmp_path / "a.txt", tmp_path / "out.parquet", groups=tmp_path / "sizes")
-    assert table["query_id"].to_pylist() == [1] * 4 + [2] * 5
-    assert sorted(table["rank"].to_pylist()) == sorted([*range(1, 5), *range(1, 6)])
 
 
 def test_ids_that_are_text_in_one_block_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -134,7 +134,11 @@ def as_table(features: ArrayLike | RemoteFeatures) -> Any:
 
 
 def row_blocks(table: Any, block_rows: int | None = None) -> Iterator[tuple[int, int]]:
-    """Start and end of consecutive blocks of rows, of a size that suits the cache, or a device, unless it is given."""
+    """Start and end of consecutive blocks of rows, of a size that suits the cache, or a device, unless it is given.
+
+    >>> list(row_blocks(np.zeros((5, 3)), block_rows=2))
+    [(0, 2), (2, 4), (4, 5)]
+    """
     rows, width = table.shape
     values = _BLOCK_VALUES if isinstance(table, np.ndarray) else _DEVICE_VALUES
     size = values // max(width, 1) or 1 if block_rows is None else check_whole("block_rows", block_rows, least=1)

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from cldrank._version import __version__
-from cldrank.catalogue.folders import cache_folder
+from cldrank.catalogue import cache_folder
 from cldrank.files import save_text
 from cldrank.reading import reading
 

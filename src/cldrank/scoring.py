@@ -25,9 +25,9 @@ from cldrank._typing import FloatArray, IntArray
 from cldrank.arguments import check_whole
 from cldrank.data import checks
 from cldrank.data.checks import Missing
-from cldrank.data.loading import Source, check_format_options, feature_files, group_paths_of
-from cldrank.data.rows import RowBatch, RowSource, as_numbers, dataset_of, id_codes, whole_queries
-from cldrank.data.table_rows import TableSource, file_part, frame_part
+from cldrank.data.loading import Source, check_format_options, feature_files
+from cldrank.data.rows import RowBatch, RowSource, as_numbers, dataset_of, encoded_ids, whole_queries
+from cldrank.data.table_rows import TableSource, table_parts
 from cldrank.errors import CldrankWarning, DataError, UsageError, warn
 from cldrank.files import check_writable, replacing
 from cldrank.rankers.base import Ranker, UnscorableRowError, check_features
@@ -72,9 +72,8 @@ def score(
     top: int | None = None,
     device: str | None = None,
     columns: Mapping[str, str | Sequence[str]] | None = None,
-    groups: Source | Sequence[Source] | None = None,
     n_features: int | None = None,
-    zero_based: bool | None = None,
+    zero_based: bool = False,
     missing: Missing = None,
     on_rows: Callable[[int], None] | None = None,
 ) -> Scored:
@@ -113,7 +112,7 @@ def score(
         check_whole("top", top, least=1)
     checks.check_missing(missing)
     ranker.score_rows(np.empty((0, len(ranker.feature_names)), np.float32), device=device)  # refuses a device early
-    rows = _row_source(ranker, source, columns, missing, groups, n_features, zero_based)
+    rows = _row_source(ranker, source, columns, missing, n_features, zero_based)
     with checks.about(rows.where[0]):
         check_features(ranker.feature_names, rows.feature_names, of_file=True)
     rows.user = "" if ranker.takes_missing else kind_of(ranker)
@@ -130,16 +129,14 @@ def score(
 
 
 def _row_source(
-    ranker: Ranker, source: Any, columns: Any, missing: Missing, groups: Any, n_features: Any, zero_based: Any
+    ranker: Ranker, source: Any, columns: Any, missing: Missing, n_features: int | None, zero_based: bool
 ) -> RowSource:
     """The rows of files or a frame, with the features of a ranker."""
-    if is_frame(source):
-        return TableSource([frame_part(source)], columns, missing, ranker.feature_names)
-    files, paths = feature_files(source), group_paths_of(groups)
-    check_format_options(files, columns, paths, n_features, zero_based)
-    if files[0].format != "letor":
-        return TableSource(list(map(file_part, files)), columns, missing, ranker.feature_names)
-    letor: dict[str, Any] = {"groups": paths, "n_features": n_features, "zero_based": zero_based, "missing": missing}
+    files = [] if is_frame(source) else feature_files(source)
+    check_format_options(files, columns, n_features, zero_based)
+    if not files or files[0].format != "letor":
+        return TableSource(table_parts(files or source), columns, missing, ranker.feature_names)
+    letor: dict[str, Any] = {"n_features": n_features, "zero_based": zero_based, "missing": missing}
     from cldrank.data.letor import letor_for_ranker  # which compiles its parser
 
     return letor_for_ranker([file.path for file in files], ranker.feature_names, **letor)
@@ -204,7 +201,7 @@ class _Scorer:
         queries = self._ids("query_id", batch.run_ids, schema)
         columns = {"query_id": queries.take(pa.array(segments.segment_of_rows(batch.offsets)))}
         if batch.doc_ids is not None:
-            if checks.first_repeated(id_codes(pa.chunked_array([batch.doc_ids])), batch.offsets) is not None:
+            if checks.first_repeated(encoded_ids(batch.doc_ids).indices.to_numpy(), batch.offsets) is not None:
                 raise _NotInOrderError  # an error, or words that are not ids after all
             columns["doc_id"] = self._ids("doc_id", batch.doc_ids, schema)
         table = pa.table({**columns, "score": scores, "rank": ranks})

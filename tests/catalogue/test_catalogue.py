@@ -291,3 +291,16 @@ def test_real_tables_have_the_counts_of_the_catalogue(real_data: Path, name: str
     for part, shape in source.shapes.items():
         (path,) = catalogue.resolve(f"{name}:{part}")
         assert parquet.read_metadata(path).num_rows == shape.rows
+
+
+def test_the_default_cache_is_the_users(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CLDRANK_CACHE", raising=False)
+    assert catalogue.cache_folder().name == "cldrank"
+
+
+def test_the_environment_moves_both(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CLDRANK_CACHE", "~/cache")
+    monkeypatch.delenv("CLDRANK_DATA", raising=False)
+    assert catalogue.data_folders() == [Path.home() / "cache" / "data"]
+    monkeypatch.setenv("CLDRANK_DATA", "/sets")
+    assert catalogue.data_folders() == [Path("/sets"), Path.home() / "cache" / "data"]

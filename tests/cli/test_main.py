@@ -27,7 +27,6 @@ def test_exit_codes_and_one_or_two_lines(run: Run, letor: Path, folder: Path) ->
         (1, "has 2 scores for 240 rows", ["evaluate", "two.txt", "-f", "train.txt"]),
         (2, "absent.txt", ["data", "convert", "absent.txt", "-o", "x.parquet"]),
         (2, "absent-*.txt", ["show", "absent-*.txt"]),
-        (2, "no such group file", ["show", "train.txt", "--groups", "absent"]),
         (2, "absent.txt", ["evaluate", "ranker", "-f", "absent.txt"]),
         (2, "nothing does not exist", ["evaluate", "nothing", "-f", "train.txt"]),
         (2, "nothing does not exist", ["compare", "ranker", "nothing", "-f", "train.txt"]),

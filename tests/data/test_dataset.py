@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cldrank import RankingDataset
-from cldrank.errors import CldrankError, DataError, UsageError
+from cldrank.errors import DataError, UsageError
 
 pd: Any = pytest.importorskip("pandas")
 
@@ -232,31 +232,6 @@ class TestParts:
             with pytest.raises(DataError, match="must be at least 0 and sum to 1"):
                 sample().split(fractions, seed=0)
 
-    @given(st.lists(st.integers(0, 4), max_size=3))
-    def test_concatenation_undoes_slicing(self, cuts: list[int]) -> None:
-        data = sample()
-        bounds = [0, *sorted(cuts), 4]
-        parts = [data[a:b] for a, b in zip(bounds[:-1], bounds[1:], strict=True)]
-        joined = RankingDataset.concatenate(parts)
-        for attribute in ("features", "offsets", "labels", "query_ids", "doc_ids", "feature_names", "name"):
-            np.testing.assert_array_equal(getattr(joined, attribute), getattr(data, attribute))
-
-    def test_concatenation_refuses_what_does_not_fit(self) -> None:
-        data = sample()
-        named = RankingDataset.from_arrays(np.eye(2), [98, 99], feature_names=["f1", "x"])
-        wider = RankingDataset.from_arrays(np.eye(3), [7, 8, 9])
-        bare = RankingDataset.from_arrays(np.eye(2), [98, 99])
-        cases = [
-            ([], "nothing to concatenate"),
-            ([data, named], "'x' instead of 'f2'"),
-            ([data, wider], "3 instead of 2"),
-            ([data, bare], "some of the datasets have labels"),
-            ([data, data], "query id 10 appears more than once"),
-        ]
-        for datasets, message in cases:
-            with pytest.raises(CldrankError, match=message):
-                RankingDataset.concatenate(datasets)
-
 
 class TestRepr:
     def test_says_what_matters(self) -> None:
@@ -286,10 +261,6 @@ class TestMissingValues:
             True, False, True, True,
         ]  # fmt: skip
         assert data.has_missing == any(part.has_missing for part in data.split(0.5, seed=0))
-        other = RankingDataset.from_arrays([[1, 2]], [9], feature_names=["a", "b"])
-        joined = RankingDataset.concatenate([other, data])
-        assert joined.has_missing
-        assert not RankingDataset.concatenate([other, data[1]]).has_missing
 
     def test_only_where_they_are_wanted(self) -> None:
         complete = RankingDataset.from_arrays([[1.0]], [1], missing="keep")

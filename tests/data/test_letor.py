@@ -51,16 +51,16 @@ class TestWhatIsInTheWild:
         assert data.feature_names == ("f1", "f2", "f3")
 
     def test_unsorted_and_zero_based_ids(self, write: Write) -> None:
-        data = read_letor([write("0 qid:1 2:3 0:1 1:2\n")])
+        data = read_letor([write("0 qid:1 2:3 0:1 1:2\n")], zero_based=True)
         assert table(data) == [[1, 2, 3]]
         assert data.feature_names == ("f0", "f1", "f2")
 
-    def test_an_id_zero_far_into_the_file_is_still_seen(self, write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_feature_that_comes_late_counts(self, write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(letor_reader, "read_blocks", lambda path: lines.read_blocks(path, block_bytes=64))
-        data = read_letor([write("1 qid:1 1:1 2:2\n" * 20 + "1 qid:2 0:5 9:4\n")])
-        assert data.features.shape == (21, 10)
-        assert data.features[-1, 0] == 5
-        assert data.features[0].tolist() == [0, 1, 2, 0, 0, 0, 0, 0, 0, 0]
+        data = read_letor([write("1 qid:1 1:1 2:2\n" * 20 + "1 qid:2 9:4\n")])
+        assert data.features.shape == (21, 9)
+        assert data.features[-1, 8] == 4
+        assert data.features[0].tolist() == [1, 2, 0, 0, 0, 0, 0, 0, 0]
 
     def test_comments_give_document_ids(self, write: Write) -> None:
         data = read_letor([write("0 qid:1 1:1 #docid = GX01-2 inc = 1 prob = 0.08\n1 qid:1 1:2 # docid=GX9\n")])
@@ -114,21 +114,11 @@ class TestWhatIsInTheWild:
         with pytest.raises(FormatError, match=r"the value of feature 1 is 'inf'; features must be finite"):
             read_letor([write("0 qid:1 1:inf\n")], missing="keep")
 
-    def test_group_files(self, write: Write) -> None:
-        data = read_letor([write("1 1:1\n0 1:2\n2 1:3\n")], groups=[write("2\n1\n\n", "train.txt.query")])
-        assert data.offsets.tolist() == [0, 2, 3]
-        assert data.query_ids.tolist() == [1, 2]
-
     def test_parts_are_one_data_set(self, write: Write) -> None:
         parts = [write("1 qid:1 1:1\n1 qid:2 1:2\n", "a.txt"), write("1 qid:2 1:3 2:1\n1 qid:3 1:4\n", "b.txt")]
         data = read_letor(parts)
         assert data.offsets.tolist() == [0, 1, 3, 4]
         assert table(data) == [[1, 0], [2, 0], [3, 1], [4, 0]]
-
-    def test_parts_with_group_files(self, write: Write) -> None:
-        parts = [write("1 1:1\n", "a.txt"), write("1 1:3\n1 1:4\n", "b.txt")]
-        groups = [write("1", "a.sizes"), write("1\n1", "b.sizes")]
-        assert read_letor(parts, groups=groups).offsets.tolist() == [0, 1, 2, 3]
 
     @pytest.mark.parametrize("suffix", [".gz", ".xz", ".bz2", ".zst"])
     def test_compressed_files(self, write: Write, suffix: str) -> None:
@@ -161,7 +151,8 @@ BAD_ROWS = [
     ("1,5 qid:1 1:1", 1, "expected a label, found '1,5'"),
     ("qid:1 1:1", 1, "expected a label, found 'qid:1'"),
     ("0 qid: 1:1", 7, "`qid:` has no query after it"),
-    ("0 1:1", 3, "this row has no `qid:`, but the first row has"),
+    ("0 1:1", 3, "expected `qid:` and the query, found '1:1'"),
+    ("0 qid:1 0:1", 9, "feature 0 is outside the features 1 … 2; ids start at 1, or at 0 with `zero_based=True`"),
     ("0 qid:1 one:1", 9, "expected `feature:value`, with a whole number as feature, found 'one:1'"),
     ("0 qid:1 -1:1", 9, "found '-1:1'"),
     ("0 qid:1 1.5:1", 9, "found '1.5:1'"),
@@ -235,30 +226,6 @@ class TestBadInput:
         with pytest.raises(UsageError, match="is a folder"):
             read_letor([tmp_path])
 
-    def test_rows_without_queries_and_without_group_file(self, write: Write) -> None:
-        with pytest.raises(DataError, match="no `qid:`.*`groups`"):
-            read_letor([write("1 1:1\n")])
-
-    @pytest.mark.parametrize(
-        ("groups", "message"),
-        [
-            ("2\n2\n", "counts 4 rows in all, but the data has 3"),
-            ("2\nx\n", r":2: 'x' is not a number of rows"),
-            ("3\n0\n", r":2: '0' is not a number of rows"),
-            ("", "counts 0 rows"),
-        ],
-    )
-    def test_group_files_that_do_not_fit(self, write: Write, groups: str, message: str) -> None:
-        with pytest.raises(FormatError, match=message):
-            read_letor([write("1 1:1\n1 1:1\n1 1:1\n")], groups=[write(groups, "sizes")])
-
-    def test_groups_beside_queries_and_too_few_group_files(self, write: Write) -> None:
-        sizes = write("1", "sizes")
-        with pytest.raises(DataError, match="have `qid:` already"):
-            read_letor([write("1 qid:1 1:1\n")], groups=[sizes])
-        with pytest.raises(DataError, match="1 group files for 2 data files"):
-            read_letor([write("1 1:1\n", "a"), write("1 1:1\n", "b")], groups=[sizes])
-
     def test_features_beyond_what_was_asked_for(self, write: Write) -> None:
         with pytest.raises(FormatError, match=r":1:13: feature 3 is outside the features 1 … 2"):
             read_letor([write("1 qid:1 1:1 3:1\n")], n_features=2)
@@ -292,22 +259,6 @@ class TestBadInput:
     def test_a_width_beyond_the_memory_is_refused_even_so(self, write: Write) -> None:
         with pytest.raises(DataError, match=r"900,000,000,000 features does not fit into the memory"):
             read_letor([write("1 qid:1 1:1\n")], n_features=900_000_000_000)
-
-    def test_an_id_0_that_comes_late_counts_in_a_large_file_too(
-        self, write: Write, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr(letor_reader, "read_blocks", lambda path: lines.read_blocks(path, block_bytes=50))
-        path = write("1 qid:1 1:1\n" * 50 + "1 qid:1 0:7\n")
-        for width in (2, None):
-            assert table(read_letor([path], n_features=width))[-2:] == [[0, 1], [7, 0]]
-        with pytest.raises(FormatError, match=r":51:9: feature 0 is outside the features 1 … 2"):
-            read_letor([path], n_features=2, zero_based=False)
-        with pytest.raises(FormatError, match=r":51:9: feature 0 is outside the features 1 … 1"):
-            read_letor([path], zero_based=False)
-
-    def test_a_size_of_thousands_of_digits(self, write: Write) -> None:
-        with pytest.raises(FormatError, match="is not a number of rows"):
-            read_letor([write("1 1:1\n")], groups=[write("9" * 5000, "sizes")])
 
     def test_a_query_id_as_long_as_a_book_does_not_take_its_length_for_all(self, write: Write) -> None:
         rows = "".join(f"1 qid:q{row} 1:1\n" for row in range(20_000))
@@ -366,7 +317,7 @@ def parse_values(words: list[str]) -> NDArray[np.float32]:
     text = np.frombuffer("".join(f"0 qid:1 1:{word}\n" for word in words).encode(), dtype=np.uint8)
     rows = len(words)
     block = kernel.RowBuffer.for_rows(np.zeros((rows, 1), np.float32), np.zeros(rows, np.float32))
-    problem, at, _, parsed, _ = kernel.parse_rows(text, 1, np.nan, True, block)
+    problem, at, _, parsed, _ = kernel.parse_rows(text, 1, np.nan, block)
     assert (problem, parsed) == (kernel.OK, rows), (problem, bytes(text[at : at + 40]))
     return block.features[:, 0]
 
@@ -383,7 +334,7 @@ class TestAgainstScikitLearn:
         expected, expected_labels, expected_qid = load_svmlight_file(
             str(path), query_id=True, zero_based=zero_based, dtype=np.float32
         )
-        data = read_letor([path])
+        data = read_letor([path], zero_based=zero_based)
         np.testing.assert_array_equal(data.features, expected.toarray())
         np.testing.assert_array_equal(data.labels, expected_labels)
         np.testing.assert_array_equal(data.query_ids[data.row_queries], expected_qid)

@@ -65,7 +65,7 @@ def test_what_cannot_be_loaded(tmp_path: Path, text: Path) -> None:
         (UsageError, "different formats", {"source": [text, parquet]}),
         (UsageError, "for LETOR files", {"source": parquet, "n_features": 3}),
         (UsageError, "for tables with named columns", {"source": text, "columns": {"label": "x"}}),
-        (UsageError, "no such group file", {"source": text, "groups": tmp_path / "absent"}),
+        (UsageError, "for LETOR files", {"source": parquet, "zero_based": True}),
     ]
     for kind, message, arguments in cases:
         with pytest.raises(kind, match=message):

@@ -85,7 +85,7 @@ def test_large_features_are_mapped_from_a_file(
     expected = load(source, cache=False)
     monkeypatch.setattr("cldrank.data.new_array._KEPT_IN_MEMORY", 0)
     monkeypatch.setattr("cldrank.data.new_array.BLOCK_VALUES", 1)
-    monkeypatch.setattr("cldrank.data.new_array.machine_memory", lambda free: 0 if free else 1 << 40)
+    monkeypatch.setattr("cldrank.data.new_array.spare_memory", lambda: 0)
     data = load(source, cache=keep)
     assert is_mapped(data)
     assert data.features.tolist() == expected.features.tolist()  # the rows of a query are brought together on disk, too
@@ -97,7 +97,7 @@ def test_large_features_are_mapped_from_a_file(
 
 
 def test_no_room_for_features_in_memory_or_on_disk(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cldrank.data.new_array.machine_memory", lambda free: 0 if free else 1 << 40)
+    monkeypatch.setattr("cldrank.data.new_array.spare_memory", lambda: 0)
     blocked = source.with_name("file-in-the-way")
     blocked.write_text("")
     monkeypatch.setenv("CLDRANK_CACHE", str(blocked))
@@ -112,15 +112,6 @@ def test_other_options_are_other_entries(source: Path) -> None:
     assert store.usage()[0] == 2
     assert store.clear() == 2
     assert store.usage() == (0, 0)
-
-
-def test_a_group_file_belongs_to_the_source(tmp_path: Path) -> None:
-    data, groups = tmp_path / "d.txt", tmp_path / "d.txt.query"
-    data.write_text("1 1:1\n0 1:2\n2 1:3\n")
-    groups.write_text("2\n1\n")
-    assert load(data, groups=groups).n_queries == 2
-    groups.write_text("1\n1\n1\n")
-    assert load(data, groups=groups).n_queries == 3
 
 
 @pytest.mark.parametrize("name", ["features.npy", "dataset.json", "offsets.npy"])

@@ -52,18 +52,6 @@ def test_a_file_that_is_named_twice_is_refused(place: Path) -> None:
         bench(place, ('"train.parquet"', '["train.parquet", "train.parquet"]')).hashes("features")
 
 
-def test_group_files_are_inputs(place: Path) -> None:
-    groups, named = "groups.txt", ('"train.parquet"', '"train.txt"\nfeatures.groups = "groups.txt"')
-    (place / "train.txt").write_text("0 1:1\n1 1:2\n0 1:3\n")
-    (place / groups).write_text("1\n2\n")
-    before = bench(place, named)
-    first = before.hashes("features")
-    assert groups in before.inputs["features"]
-    assert before.dataset.n_queries == 2
-    (place / groups).write_text("2\n1\n")
-    assert bench(place, named).hashes("features") != first
-
-
 @pytest.mark.parametrize("arrives", [True, False])
 def test_a_file_that_comes_or_goes_during_a_run_is_refused(place: Path, arrives: bool) -> None:
     (place / "logs").mkdir()

@@ -62,8 +62,7 @@ def made(folder: Path, **published: Any) -> RankingDataset:
     out = folder / "out"
     out.mkdir(exist_ok=True)
     make_msrd(publish(folder / "published", **published), out, quiet)
-    parts = [cr.load(out / f"{split}.parquet") for split in ("train", "vali", "test")]
-    return RankingDataset.concatenate(parts)
+    return cr.load([out / f"{split}.parquet" for split in ("train", "vali", "test")])
 
 
 def row(data: RankingDataset, query: int, movie: int) -> dict[str, float]:

@@ -8,6 +8,7 @@ or in several sets (`set1`, `set2`); without a fold, the first one is used. Each
 from __future__ import annotations
 
 import difflib
+import os
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
@@ -17,7 +18,8 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from cldrank.catalogue.folders import data_folders
+import platformdirs
+
 from cldrank.errors import DataError, UsageError
 from cldrank.wording import listed
 
@@ -25,6 +27,18 @@ __all__ = ["DataShape", "DataSource", "get", "names", "resolve"]
 
 _COMPRESSIONS = ("", ".gz", ".xz", ".zst")
 _SPLIT_SYNONYMS = {"valid": "vali", "val": "vali", "validation": "vali", "dev": "vali"}
+
+
+def cache_folder() -> Path:
+    """The folder for everything that can be downloaded or computed again: `$CLDRANK_CACHE`, or the user's cache."""
+    chosen = os.environ.get("CLDRANK_CACHE")
+    return Path(chosen).expanduser() if chosen else platformdirs.user_cache_path("cldrank")
+
+
+def data_folders() -> list[Path]:
+    """The folders that hold data sets, in the order in which they are searched."""
+    chosen = os.environ.get("CLDRANK_DATA")
+    return [*([Path(chosen).expanduser()] if chosen else []), cache_folder() / "data"]
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from cldrank import catalogue
-from cldrank.catalogue import DataSource, RemoteFile
-from cldrank.catalogue.folders import cache_folder
+from cldrank.catalogue import DataSource, RemoteFile, cache_folder
 from cldrank.errors import CldrankError, DownloadError, UsageError
 from cldrank.files import holding, make_folder, replacing_folder
 from cldrank.reading import reason

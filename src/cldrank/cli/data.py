@@ -170,7 +170,7 @@ class CacheCommand(options.JsonOutput):
 
     def run(self) -> None:
         """Clear the cache if asked for; say what it takes."""
-        from cldrank.catalogue.folders import cache_folder
+        from cldrank.catalogue import cache_folder
         from cldrank.data import store
 
         removed = store.clear() if self.clear else 0

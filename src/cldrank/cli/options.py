@@ -57,8 +57,8 @@ class Layout:
     column: list[str] | None = of_reading(
         "ROLE=NAME", "Tables of features: which column is `query_id`, `doc_id`, `label` or `features` (several: a,b,c)."
     )
-    groups: list[Path] | None = of_reading("FILE", "LETOR without `qid`: the number of rows of each query.")
     n_features: int | None = of_reading("INTEGER", "LETOR: how many features, if rows may leave out the last.", min=1)
+    zero_based: bool = of_reading("", "LETOR: feature ids start at 0, not at 1.", False)
     missing: str | None = of_reading("VALUE|keep", "Fill in missing values with this, or keep them for trees.")
 
     def layout(self) -> dict[str, Any]:
@@ -73,13 +73,14 @@ class Layout:
         missing: Any = self.missing
         with suppress(ValueError):  # a word is for `load` to judge
             missing = None if self.missing is None else float(self.missing)
-        return {"columns": columns, "groups": self.groups, "n_features": self.n_features, "missing": missing}
+        letor = {"n_features": self.n_features, "zero_based": self.zero_based}
+        return {"columns": columns, **letor, "missing": missing}
 
     def spark_columns(self) -> dict[str, Any]:
         """The columns of `SparkDataset` by role."""
         given = self.layout()
-        for name in ("groups", "n_features", "missing"):
-            if given[name] is not None:
+        for name in ("n_features", "zero_based", "missing"):
+            if given[name] not in (None, False):
                 raise UsageError(f"`{name}` is for files that are read here, not by Spark.")
         columns: dict[str, Any] = dict(given["columns"] or {})
         if "label" in columns:

@@ -35,9 +35,6 @@ class ScoreCommand(options.Layout, options.ComputePlace, options.JsonOutput):
     )
     top: int | None = option("K", "Keep only the first K of each query.", min=1)
     device: str | None = option("TEXT", "Where networks and trees compute: cpu, or cuda for a GPU.")
-    zero_based: bool | None = options.of_reading(
-        "--zero-based/--one-based", "LETOR: where feature ids start. [default: as in the ranker's names, f0 or f1]"
-    )
 
     def run(self) -> None:
         """Score here, or on Spark."""
@@ -50,7 +47,7 @@ class ScoreCommand(options.Layout, options.ComputePlace, options.JsonOutput):
                 self._run_on_spark(session)
                 return
         options.check_outputs([self.out], [*self.features, self.ranker])
-        reading = {**self.layout(), "zero_based": self.zero_based}
+        reading = self.layout()
         ranker = load_ranker(self.ranker)
         with messages.status("scoring …") as status:
 
@@ -70,8 +67,8 @@ class ScoreCommand(options.Layout, options.ComputePlace, options.JsonOutput):
         from cldrank.spark import SparkDataset
         from cldrank.spark.folding import explained
 
-        if self.zero_based is not None or self.device is not None:
-            raise UsageError("--zero-based and --device are for files that are scored here, not on Spark.")
+        if self.device is not None:
+            raise UsageError("--device is for files that are scored here, not on Spark.")
         if self.out.suffix in (".csv", ".run", ".trec"):
             raise UsageError(f"--out {self.out}: on Spark, scores are a folder of Parquet files; name a folder.")
         columns, ranker = self.spark_columns(), load_ranker(self.ranker)

@@ -78,7 +78,7 @@ class SimulateCommand(options.Reading, options.JsonOutput):
         added = self._added_column()
         ranked_by = [self.production] if Path(self.production).is_file() else []
         truths = [truth_path(path) for path in (out, log) if path is not None and has_truth(path)]
-        options.check_outputs([out, log, *truths], [*self.features, *(self.groups or []), *ranked_by])
+        options.check_outputs([out, log, *truths], [*self.features, *ranked_by])
         if self.save_production is not None:
             options.check_ranker_folder(self.save_production)
         who, what = (self._chosen(name) for name in _PANELS)

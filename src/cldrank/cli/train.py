@@ -89,11 +89,12 @@ class LearningTask(options.Sources, options.JsonOutput):
         if not self.clicks:
             return "the ranker remembers which it was trained on"
         words = ["cldrank", "compare", str(ranker), "production"]
-        lists = ("features", "column", "groups", "clicks", "log_column")
+        lists = ("features", "column", "clicks", "log_column")
         for name in (*lists, "n_features", "missing", "depth", "last", "until"):
             given = getattr(self, name)
             values = [] if given is None else given if name in lists else [given]
             words += [word for value in values for word in (dashed(name), str(value))]
+        words += ["--zero-based"] * self.zero_based
         return f"judge the ranker on them with `{shlex.join([*words, '--propensity', self.propensity or 'FILE'])}`"
 
     def save(self, ranker: Ranker, folder: Path, said: Iterable[str]) -> None:

@@ -19,7 +19,9 @@ from cldrank.data.fingerprint import fingerprint_of
 from cldrank.data.new_array import NewArray, chosen_rows
 from cldrank.errors import DataError, MissingValueError, UsageError
 from cldrank.feature_blocks import RemoteFeatures
-from cldrank.wording import some
+from cldrank.wording import count, some
+
+_ROWS_SHOWN, _FEATURES_SHOWN = 6, 7  # in a notebook
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -113,25 +115,23 @@ class RankingDataset:
         """
         names = checks.agreed_names(features, feature_names)
         checks.check_missing(missing)
-        features = checks.filled(checks.matrix(features), missing)
-        qid = checks.flat_ids(qid, "qid")
-        if len(qid) != len(features):
-            raise DataError(f"qid has {len(qid):,} entries for {len(features):,} rows; it needs one entry per row.")
-        starts = np.flatnonzero(np.concatenate([[True], qid[1:] != qid[:-1]])) if len(qid) else np.empty(0, np.int64)
-        query_ids = qid[starts]
-        unique, counts = np.unique(query_ids, return_counts=True)
-        if len(unique) < len(query_ids):
-            scattered = unique[counts > 1][0]
+        matrix, query_of_rows = checks.matrix(features), checks.flat_ids(qid, "qid")
+        rows = len(query_of_rows)
+        if rows != len(matrix):
+            raise DataError(f"qid has {rows:,} entries for {len(matrix):,} rows; it needs one entry per row.")
+        starts = np.flatnonzero(np.append(rows > 0, query_of_rows[1:] != query_of_rows[:-1])[:rows])
+        unique, counts = np.unique(query_of_rows[starts], return_counts=True)
+        if len(unique) < len(starts):
             raise DataError(
-                f"the rows of query {scattered.item()!r} do not lie together; sort all your arrays first, for instance "
-                "by order = np.argsort(qid, kind='stable')."
+                f"the rows of query {unique[counts > 1][0].item()!r} do not lie together; sort all your arrays first, "
+                "for instance by order = np.argsort(qid, kind='stable')."
             )
         return cls(
-            features=features,
-            offsets=np.append(starts, len(qid)),
-            labels=None if labels is None else checks.row_labels(labels, len(features)),
-            query_ids=query_ids,
-            doc_ids=None if doc_ids is None else checks.flat_ids(doc_ids, "doc_ids"),
+            features=checks.filled(matrix, missing),
+            offsets=np.append(starts, rows),
+            labels=labels,  # type: ignore[arg-type]  # checked there
+            query_ids=query_of_rows[starts],
+            doc_ids=doc_ids,  # type: ignore[arg-type]
             feature_names=names,
             name=name,
             synthetic=synthetic,
@@ -143,38 +143,6 @@ class RankingDataset:
         from cldrank.data.table_rows import save_parquet
 
         save_parquet(self.blocks(), path)
-
-    @classmethod
-    def concatenate(cls, datasets: Sequence[RankingDataset], name: str = "") -> RankingDataset:
-        """The queries of several datasets, one after the other. Features must agree, and no query may repeat.
-
-        >>> one = RankingDataset.from_arrays([[1.0]], [1])
-        >>> RankingDataset.concatenate([one, RankingDataset.from_arrays([[2.0]], [2])]).query_ids
-        array([1, 2])
-        """
-        if not datasets:
-            raise DataError("there is nothing to concatenate: the list of datasets is empty.")
-        first = datasets[0]
-        _check_joinable(datasets)
-
-        def joined(attribute: str) -> Any:
-            parts = [getattr(dataset, attribute) for dataset in datasets]
-            return None if parts[0] is None else np.concatenate(parts)
-
-        features = NewArray("features", np.float32, width=first.n_features)
-        for part in (part for dataset in datasets for part in dataset.blocks()):
-            features.append(part.features)
-        return cls(
-            features=features.finish(),
-            offsets=segments.from_lengths(np.concatenate([dataset.sizes for dataset in datasets])),
-            labels=joined("labels"),
-            query_ids=joined("query_ids"),
-            doc_ids=joined("doc_ids"),
-            feature_names=first.feature_names,
-            name=name or " + ".join(dict.fromkeys(dataset.name for dataset in datasets if dataset.name)),
-            synthetic=any(dataset.synthetic for dataset in datasets),
-            has_missing=any(dataset.has_missing for dataset in datasets),
-        )
 
     def blocks(self, block_values: int = 1 << 24) -> Iterator[RankingDataset]:
         """Its queries in parts of about `block_values` feature values, which share memory with this dataset.
@@ -259,15 +227,26 @@ class RankingDataset:
         return self  # nothing in it can be changed
 
     def __repr__(self) -> str:
-        from cldrank.data.dataset_view import dataset_line
-
         title = " ".join([*filter(None, [self.name]), *["(synthetic)" if self.name else "synthetic"] * self.synthetic])
-        return f"RankingDataset({title and f'{title}: '}{dataset_line(self)})"
+        return f"RankingDataset({title and f'{title}: '}{_contents(self)})"
 
     def _repr_html_(self) -> str:
-        from cldrank.data.dataset_view import dataset_view
+        """Its size, and the first rows."""
+        from cldrank.documents import Document, Table, left_out, render_notebook
 
-        return dataset_view(self)
+        rows, width = min(_ROWS_SHOWN, self.n_rows), min(_FEATURES_SHOWN, self.n_features)
+        columns: dict[str, list[str]] = {"query": [str(self.query_ids[query]) for query in self.row_queries[:rows]]}
+        if self.doc_ids is not None:
+            columns["document"] = [str(document) for document in self.doc_ids[:rows]]
+        ids = list(columns)
+        if self.labels is not None:
+            columns["label"] = [f"{label:g}" for label in self.labels[:rows]]
+        for place, name in enumerate(self.feature_names[:width]):
+            columns[name] = [f"{value:.4g}" for value in self.features[:rows, place]]
+        table = Table(list(columns), list(zip(*columns.values(), strict=True)), text=ids)
+        notes = left_out(rows, self.n_rows, "candidates") + left_out(width, self.n_features, "features")
+        about = _contents(self) + (", synthetic" if self.synthetic else "")
+        return render_notebook(Document(f"RankingDataset {self.name}".strip(), [table, *notes], about=[about]))
 
     def check_complete(self, user: object, *, trees: bool = False) -> None:
         """Refuse missing values on behalf of `user`, who has no use for them, naming the first.
@@ -382,18 +361,12 @@ def _frozen(value: Any) -> Any:
     return value
 
 
-def _check_joinable(datasets: Sequence[RankingDataset]) -> None:
-    """Refuse datasets whose features differ, or of which some alone have labels or document ids."""
-    first = datasets[0].feature_names
-    for index, other in enumerate(datasets[1:], start=2):
-        own = other.feature_names
-        if own != first:
-            pairs = zip(own, first, strict=False)
-            unlike = f"{len(own)} instead of {len(first)}"
-            unlike = next((f"{one!r} instead of {two!r}" for one, two in pairs if one != two), unlike)
-            raise DataError(
-                f"dataset {index} has other features than the first ({unlike}); only equal features can be joined."
-            )
-    for attribute in ("labels", "doc_ids"):
-        if len({getattr(dataset, attribute) is not None for dataset in datasets}) > 1:
-            raise DataError(f"some of the datasets have {attribute} and some have none; they cannot be joined.")
+def _contents(data: RankingDataset) -> str:
+    """Its size, and what there is besides features."""
+    parts = [count(data.n_queries, "query", "queries"), count(data.n_rows, "row"), count(data.n_features, "feature")]
+    if data.labels is None:
+        parts.append("no labels")
+    elif data.n_rows:
+        parts.append(f"labels {data.labels.min():g}…{data.labels.max():g}")
+    parts += ["document ids"] * (data.doc_ids is not None) + ["missing values"] * data.has_missing
+    return ", ".join(parts)

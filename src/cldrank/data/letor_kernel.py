@@ -25,7 +25,7 @@ MISSING_VALUE = 5
 NOT_FINITE = 6
 DUPLICATE = 7
 OUT_OF_LAYOUT = 8
-MIXED_QUERIES = 9
+NO_QUERY = 9
 BAD_LABEL_RANGE = 10
 
 _TAB, _NEWLINE, _RETURN, _SPACE, _HASH, _PLUS, _MINUS, _POINT, _ZERO, _COLON = 9, 10, 13, 32, 35, 43, 45, 46, 48, 58
@@ -155,11 +155,10 @@ def _odd_value(text, at):
 
 
 @njit(nogil=True, cache=True)
-def parse_rows(text, first_id, fill, with_queries, block):  # noqa: C901 - one loop over bytes; calls would cost its speed
+def parse_rows(text, first_id, fill, block):  # noqa: C901 - one loop over bytes; calls would cost its speed
     """Parse whole lines into a block: (problem, byte, feature id, rows, runs).
 
-    `first_id` is the id of column 0; `fill` replaces missing values, infinity refuses them; `with_queries` says whether
-    rows carry `qid:`.
+    `first_id` is the id of column 0; `fill` replaces missing values, infinity refuses them.
     """
     width = block.features.shape[1]
     features = block.features
@@ -191,30 +190,28 @@ def parse_rows(text, first_id, fill, with_queries, block):  # noqa: C901 - one l
         while _is_blank(text[at]):
             at += 1
 
-        has_query = text[at] == 113 and text[at + 1] == 105 and text[at + 2] == 100 and text[at + 3] == _COLON  # qid:
-        if has_query != with_queries:
-            return MIXED_QUERIES, at, np.int64(0), row, runs
-        if has_query:
-            at += 4
-            end = at
-            while not _ends_token(text[end]):
-                end += 1
-            if end == at:
-                return BAD_QUERY, at, np.int64(0), row, runs
-            same = row > 0 and end - at == query_end - query_start
-            if same:
-                for index in range(end - at):
-                    if text[at + index] != text[query_start + index]:
-                        same = False
-                        break
-            if not same:
-                block.run_rows[runs] = row
-                block.run_starts[runs] = at
-                block.run_ends[runs] = end
-                runs += 1
-            query_start = at
-            query_end = end
-            at = end
+        if not (text[at] == 113 and text[at + 1] == 105 and text[at + 2] == 100 and text[at + 3] == _COLON):  # qid:
+            return NO_QUERY, at, np.int64(0), row, runs
+        at += 4
+        end = at
+        while not _ends_token(text[end]):
+            end += 1
+        if end == at:
+            return BAD_QUERY, at, np.int64(0), row, runs
+        same = row > 0 and end - at == query_end - query_start
+        if same:
+            for index in range(end - at):
+                if text[at + index] != text[query_start + index]:
+                    same = False
+                    break
+        if not same:
+            block.run_rows[runs] = row
+            block.run_starts[runs] = at
+            block.run_ends[runs] = end
+            runs += 1
+        query_start = at
+        query_end = end
+        at = end
 
         comment = np.int64(-1)
         while True:
@@ -277,9 +274,8 @@ def parse_rows(text, first_id, fill, with_queries, block):  # noqa: C901 - one l
 
 
 @njit(nogil=True, cache=True)
-def survey(text):
-    """The smallest and largest feature id in a block of whole lines, comments left out; (2^62, -1) if it has none."""
-    smallest = np.int64(1 << 62)
+def largest_id(text):
+    """The largest feature id in a block of whole lines, comments left out; -1 if it has none."""
     largest = np.int64(-1)
     at = np.int64(0)
     size = text.size
@@ -297,7 +293,6 @@ def survey(text):
                 power *= 10
                 back -= 1
             if back < at - 1 and (back < 0 or _ends_token(text[back])):
-                smallest = min(smallest, value)
                 largest = max(largest, value)
         at += 1
-    return smallest, largest
+    return largest

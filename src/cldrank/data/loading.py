@@ -27,9 +27,8 @@ def load(
     source: Source | Sequence[Source] | Any,
     *,
     columns: Mapping[str, str | Sequence[str]] | None = None,
-    groups: Source | Sequence[Source] | None = None,
     n_features: int | None = None,
-    zero_based: bool | None = None,
+    zero_based: bool = False,
     missing: Missing = None,
     name: str = "",
     cache: bool = True,
@@ -42,9 +41,8 @@ def load(
     columns      tables and frames: the columns of `query_id`, `doc_id` and `label`, where their names differ, and of
                  `features`, which are columns of numbers, or one column of lists; by default the list column
                  `features`, or else every column without another role
-    groups       LETOR: files with the number of rows of each query, one per line, for rows without `qid:`
     n_features   LETOR: the number of features, if rows may leave out the last ones
-    zero_based   LETOR: whether feature ids start at 0; by default they do if an id 0 occurs
+    zero_based   LETOR: whether feature ids start at 0; by default they start at 1, and an id 0 is refused
     missing      the value to fill in where one is missing, or "keep" for models that can use that; by default a missing
                  value is refused
     cache        keep large files memory-mapped in the user's cache, so that the next load is immediate
@@ -60,38 +58,29 @@ def load(
     where each lay. Features that would take more than half of the free memory are memory-mapped from a file.
     """
     check_missing(missing)
-    if is_frame(source):
-        return _loaded_frame(source, columns, missing, name, (groups, n_features, zero_based))
-    files = feature_files(source)
-    group_paths = group_paths_of(groups)
-    check_format_options(files, columns, group_paths, n_features, zero_based)
+    files = [] if is_frame(source) else feature_files(source)
+    check_format_options(files, columns, n_features, zero_based)
+    paths = [file.path for file in files]
 
     def read(folder: Path | None) -> RankingDataset:
-        if files[0].format == "letor":
+        if files and files[0].format == "letor":
             from cldrank.data.letor import read_letor
 
-            options: dict[str, Any] = {"groups": group_paths, "n_features": n_features, "zero_based": zero_based}
-            return read_letor([file.path for file in files], **options, missing=missing, name=name, folder=folder)
+            options: dict[str, Any] = {"n_features": n_features, "zero_based": zero_based, "missing": missing}
+            return read_letor(paths, **options, name=name, folder=folder)
         from cldrank.data.rows import dataset_of
-        from cldrank.data.table_rows import TableSource, file_part
+        from cldrank.data.table_rows import TableSource, table_parts
 
-        return dataset_of(TableSource(list(map(file_part, files)), columns, missing), name=name, folder=folder)
+        return dataset_of(TableSource(table_parts(files or source), columns, missing), name=name, folder=folder)
 
-    paths = [file.path for file in files]
+    if not files:
+        return read(None)
     if cache and sum(path.stat().st_size for path in paths) >= _WORTH_KEEPING:
         options = {"columns": columns, "n_features": n_features, "zero_based": zero_based, "missing": missing}
-        dataset = stored(read, [*paths, *(group_paths or [])], {**options, "name": name})
+        dataset = stored(read, paths, {**options, "name": name})
     else:
         dataset = read(None)
     return dataset if dataset.name else dataset.renamed(_name_of(source))
-
-
-def _loaded_frame(frame: Any, columns: Any, missing: Missing, name: str, text_options: Sequence[Any]) -> RankingDataset:
-    from cldrank.data.rows import dataset_of
-    from cldrank.data.table_rows import TableSource, frame_part
-
-    _refuse_text_options(*text_options)
-    return dataset_of(TableSource([frame_part(frame)], columns, missing), name=name)
 
 
 def feature_files(source: Source | Sequence[Source]) -> list[TableFile]:
@@ -124,39 +113,18 @@ def feature_format(path: Path) -> Format:
 
 
 def check_format_options(
-    files: Sequence[TableFile],
-    columns: Mapping[str, Any] | None,
-    groups: Sequence[Path] | None,
-    n_features: int | None,
-    zero_based: bool | None,
+    files: Sequence[TableFile], columns: Mapping[str, Any] | None, n_features: int | None, zero_based: bool
 ) -> None:
-    """Refuse files of several formats, and options that are for another format."""
+    """Refuse files of several formats, and options that are for another format; a frame has no files."""
     formats = {file.format: file.path for file in files}
     if len(formats) > 1:
-        one, two = list(formats.values())[:2]
-        raise UsageError(f"{one} and {two} are of different formats; load them separately.")
-    if "letor" not in formats:
-        _refuse_text_options(groups, n_features, zero_based)
-    elif columns:
+        first, second = list(formats.values())[:2]
+        raise UsageError(f"{first} and {second} are of different formats; load them separately.")
+    if "letor" in formats and columns:
         raise UsageError("`columns` is for tables with named columns; a LETOR row has no column names.")
-
-
-def _refuse_text_options(groups: Any, n_features: int | None, zero_based: bool | None) -> None:
-    given = {"groups": groups, "n_features": n_features, "zero_based": zero_based}
-    for name, value in given.items():
-        if value is not None:
+    for name, given in (("n_features", n_features is not None), ("zero_based", zero_based)):
+        if given and "letor" not in formats:
             raise UsageError(f"`{name}` is for LETOR files, not for tables with named columns.")
-
-
-def group_paths_of(groups: Source | Sequence[Source] | None) -> list[Path] | None:
-    """The group files that are named; refused where one is not there."""
-    if groups is None:
-        return None
-    paths = [Path(path) for path in ([groups] if isinstance(groups, str | PathLike) else groups)]
-    for path in paths:
-        if not path.is_file():
-            raise UsageError(f"{path}: no such group file.")
-    return paths
 
 
 def _name_of(source: Source | Sequence[Source]) -> str:

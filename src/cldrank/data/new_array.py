@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from cldrank._typing import IntArray
-from cldrank.catalogue.folders import cache_folder
+from cldrank.catalogue import cache_folder
 from cldrank.data.checks import BLOCK_VALUES
 from cldrank.errors import DataError
-from cldrank.memory import machine_memory, return_freed_memory
+from cldrank.memory import make_room_beside, spare_memory
 
 _KEPT_IN_MEMORY = 64 << 20  # bytes, of an array that is also kept in the cache
 _HEADER_BYTES = 128  # of a `.npy` file
@@ -47,16 +47,14 @@ class NewArray:
     ) -> None:
         self._name, self._dtype, self._folder = name, np.dtype(dtype), folder
         self._row_shape = () if width is None else (width,)
-        free = machine_memory(free=True)
-        most = _KEPT_IN_MEMORY if folder is not None else (4 << 30 if free is None else free) // 2
-        self._most_rows = -1 if on_disk else most // max(self._dtype.itemsize * (1 if width is None else width), 1)
-        self._blocks: list[NDArray[Any]] = []
+        row_bytes = max(self._dtype.itemsize * (1 if width is None else width), 1)
+        self._most_rows = -1 if on_disk else (spare_memory() if folder is None else _KEPT_IN_MEMORY) // row_bytes
+        self._array = np.empty((0, *self._row_shape), dtype=self._dtype)
         self._file: BinaryIO | None = None
         self.rows, self._expected = 0, expected
         if folder is not None:
             (folder / f"{name}.npy").unlink(missing_ok=True)  # of an attempt before; who has mapped it keeps it
-        elif self.is_large:
-            return_freed_memory()
+        make_room_beside(expected * row_bytes)
 
     @property
     def is_large(self) -> bool:
@@ -66,16 +64,20 @@ class NewArray:
     def append(self, block: Any) -> None:
         """Add some rows."""
         values = np.ascontiguousarray(block, dtype=self._dtype)
-        self.rows += len(values)
-        self._blocks.append(values)
+        start, self.rows = self.rows, self.rows + len(values)
         if not self.is_large:
+            if self.rows > len(self._array):
+                room = max(self.rows + self.rows // 4, self._expected)
+                self._array.resize((room, *self._row_shape), refcheck=False)  # in place where the system can
+            self._array[start : self.rows] = values
             return
         try:
             if self._file is None:
                 self._file = self._new_file()
                 self._file.write(bytes(_HEADER_BYTES))
-            for waiting in self._blocks:
-                self._file.write(waiting.view(np.uint8).data if waiting.size else b"")
+                self._write(self._array[:start])
+                self._array = self._array[:0].copy()
+            self._write(values)
         except OSError as error:
             if self._file is not None:
                 self._file.close()
@@ -85,13 +87,13 @@ class NewArray:
                 f"the {self._name} take more than half of the free memory, and {cache_folder()} has no room for them "
                 f"({error.strerror}); name a folder that has with the environment variable CLDRANK_CACHE."
             ) from error
-        self._blocks = []
 
     def finish(self) -> NDArray[Any]:
         """The array: a new one in memory, or one that is mapped from its file, read-only."""
         shape = (self.rows, *self._row_shape)
         if self._file is None:
-            return self._joined(shape)
+            self._array.resize(shape, refcheck=False)
+            return self._array
         header = {"descr": self._dtype.str, "fortran_order": False, "shape": shape}
         with self._file as file:
             file.seek(0)
@@ -99,16 +101,9 @@ class NewArray:
             file.flush()
             return np.asarray(np.memmap(file, self._dtype, "r", _HEADER_BYTES, shape))
 
-    def _joined(self, shape: tuple[int, ...]) -> NDArray[Any]:
-        """All blocks as one array; each is let go as soon as it is copied."""
-        array = np.empty(shape, dtype=self._dtype)
-        start = 0
-        self._blocks.reverse()
-        while self._blocks:
-            block = self._blocks.pop()
-            array[start : start + len(block)] = block
-            start += len(block)
-        return array
+    def _write(self, values: NDArray[Any]) -> None:
+        if self._file is not None and values.size:
+            self._file.write(values.view(np.uint8).data)
 
     def _new_file(self) -> BinaryIO:
         if self._folder is not None:

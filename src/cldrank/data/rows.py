@@ -226,10 +226,15 @@ def runs_of(ids: pa.Array) -> tuple[IntArray, pa.Array]:
     >>> runs_of(pa.array([7, 7, 8]))[0]
     array([0, 2])
     """
-    encoded = ids if pa.types.is_dictionary(ids.type) else ids.dictionary_encode()
+    encoded = encoded_ids(ids)
     codes = encoded.indices.to_numpy()
     starts = np.flatnonzero(np.concatenate([[True], codes[1:] != codes[:-1]]))
     return starts, encoded.dictionary.take(pa.array(codes[starts]))
+
+
+def encoded_ids(ids: pa.Array) -> pa.DictionaryArray:
+    """Ids as codes and the ids that occur."""
+    return ids if pa.types.is_dictionary(ids.type) else ids.dictionary_encode()
 
 
 # -- ids -----------------------------------------------------------------------------------------------------------
@@ -256,34 +261,31 @@ def id_array(
     return array.finish()
 
 
-def id_codes(ids: pa.ChunkedArray) -> IntArray:
-    """A whole number for each id, the same for equal ones."""
-    if is_text(ids.type) or pa.types.is_dictionary(ids.type):
-        encoded = ids if pa.types.is_dictionary(ids.type) else ids.dictionary_encode()
-        parts = [chunk.indices.to_numpy() for chunk in encoded.unify_dictionaries().chunks]
-    else:
-        parts = [chunk.to_numpy() for chunk in ids.chunks]
-    return np.concatenate([np.zeros(0, dtype=np.int64), *parts])
-
-
 def _document_ids(
-    source: RowSource, chunks: list[pa.Array], offsets: IntArray, order: IntArray | None, **store: Any
+    source: RowSource,
+    chunks: list[pa.Array],
+    offsets: IntArray,
+    order: IntArray | None,
+    *,
+    folder: Path | None,
+    on_disk: bool,
 ) -> NDArray[Any] | None:
     """One id per row, none twice in a query."""
     documents = source.documents()
     if documents == "none" or not chunks:
         return None
-    ids = pa.chunked_array(chunks)
-    ids = ids if order is None else ids.take(pa.array(order))
-    rows = checks.first_repeated(id_codes(ids), offsets)
-    if rows is not None and documents == "unless repeated":
+    if order is not None:
+        chunks = pa.chunked_array(chunks).take(pa.array(order)).chunks
+    ids = id_array(chunks, narrow=source.ids_as_text, folder=folder, on_disk=on_disk)
+    rows = checks.first_repeated(ids, offsets)
+    if rows is None:
+        return ids
+    if documents == "unless repeated":
         return None
-    if rows is not None:
-        one, two = rows if order is None else order[list(rows)]
-        raise DataError(
-            f"document {ids[rows[0]].as_py()!r} appears more than once in one query (rows {one} and {two})."
-        )
-    return id_array(ids.chunks, narrow=source.ids_as_text, **store)
+    first, second = rows if order is None else order[list(rows)]
+    raise DataError(
+        f"document {ids[rows[0]].item()!r} appears more than once in one query (rows {first} and {second})."
+    )
 
 
 def as_numbers(chunks: Sequence[pa.Array]) -> list[pa.Array] | None:

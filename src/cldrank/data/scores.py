@@ -14,12 +14,14 @@ from cldrank.data.dataset import RankingDataset
 from cldrank.data.lines import read_blocks
 from cldrank.errors import FormatError, UsageError
 from cldrank.reading import reading
-from cldrank.tables import TableFile, is_frame
+from cldrank.tables import is_frame
 from cldrank.tables.sources import known_format
 from cldrank.wording import kind_of, some
 
 if TYPE_CHECKING:
     from cldrank.data.table_rows import TablePart
+
+Texts = NDArray[np.object_]
 
 _IDS = ("query_id", "doc_id")
 
@@ -40,22 +42,25 @@ def load_scores(source: str | Path | Any, dataset: RankingDataset) -> NDArray[np
     """
     part = _table(source)
     where = source if part is None else part.where
-    ids: dict[str, list[str]] = {}
+    ids: dict[str, Texts] = {}
     if part is None:
         scores = (_from_npy if str(where).endswith(".npy") else _from_text)(Path(where))
     else:
         scores, ids = _columns(part)
-    if len(ids) == len(_IDS):
+    by_ids = len(ids) == len(_IDS)
+    if by_ids:
         scores = scores[_places(ids, dataset, where)]
     if len(scores) != dataset.n_rows:
         raise FormatError(f"has {len(scores):,} scores for {dataset.n_rows:,} rows.", path=where)
     bad = np.flatnonzero(~np.isfinite(scores))
     if len(bad):
         raise FormatError(f"score {bad[0] + 1} is {scores[bad[0]]}; scores must be finite.", path=where)
-    if len(ids) == len(_IDS):
+    if by_ids:
         return scores
-    _check_order(ids, dataset, where)
-    return scores if dataset.source_rows is None else scores[dataset.source_rows]
+    scores = scores if dataset.source_rows is None else scores[dataset.source_rows]
+    for column, given in ids.items():
+        _check_order(column, given, dataset, where)
+    return scores
 
 
 def _table(source: Any) -> TablePart | None:
@@ -67,7 +72,7 @@ def _table(source: Any) -> TablePart | None:
         path = Path(source)
         checks.check_file(path)
         form = known_format(path)
-        return file_part(TableFile(path, path.parent, form)) if form in ("parquet", "csv") else None
+        return file_part(path, form) if form in ("parquet", "csv") else None
     if not is_frame(source):
         raise UsageError(f"scores are in a file or a DataFrame, not in {kind_of(source)}.")
     part = frame_part(source)
@@ -102,7 +107,7 @@ def _from_npy(path: Path) -> NDArray[np.float64]:
     return scores.astype(np.float64)
 
 
-def _columns(part: TablePart) -> tuple[NDArray[np.float64], dict[str, list[str]]]:
+def _columns(part: TablePart) -> tuple[NDArray[np.float64], dict[str, Texts]]:
     """Scores, and the ids beside them as text."""
     from cldrank.data.table_rows import id_texts, numbers_of
 
@@ -117,25 +122,24 @@ def _columns(part: TablePart) -> tuple[NDArray[np.float64], dict[str, list[str]]
         for column, values in zip(ids, batch.columns[1:], strict=True):
             ids[column] += id_texts(values, column, part, row)
         row += len(batch)
-    return np.concatenate(scores).astype(np.float64), ids
+    return np.concatenate(scores).astype(np.float64), {name: np.array(texts, object) for name, texts in ids.items()}
 
 
-def _row_ids(dataset: RankingDataset) -> dict[str, list[str] | None]:
-    """The ids of each row, as text."""
-    documents = None if dataset.doc_ids is None else list(map(str, dataset.doc_ids.tolist()))
-    return {"query_id": list(map(str, dataset.query_ids[dataset.row_queries].tolist())), "doc_id": documents}
+def _own_ids(dataset: RankingDataset, column: str) -> Texts:
+    """The ids of each row of a dataset, as text."""
+    ids = dataset.query_ids[dataset.row_queries] if column == "query_id" else dataset.doc_ids
+    return np.array([] if ids is None else list(map(str, ids.tolist())), object)
 
 
-def _places(ids: dict[str, list[str]], dataset: RankingDataset, where: Any) -> list[int]:
+def _places(ids: dict[str, Texts], dataset: RankingDataset, where: Any) -> list[int]:
     """For each row of a dataset, the place of its score in the file."""
-    own = _row_ids(dataset)
-    if own["doc_id"] is None:
+    if dataset.doc_ids is None:
         raise FormatError("names documents, but the dataset has no document ids to match.", path=where)
     place: dict[tuple[str, str], int] = {}
     for index, key in enumerate(zip(ids["query_id"], ids["doc_id"], strict=True)):
         if place.setdefault(key, index) != index:
             raise FormatError(f"query {key[0]}, document {key[1]} has two scores.", path=where)
-    wanted = list(zip(own["query_id"] or (), own["doc_id"], strict=True))
+    wanted = list(zip(*(_own_ids(dataset, column) for column in _IDS), strict=True))
     places = [place.get(key, -1) for key in wanted]
     if -1 in places:
         query, document = wanted[places.index(-1)]
@@ -143,16 +147,17 @@ def _places(ids: dict[str, list[str]], dataset: RankingDataset, where: Any) -> l
     return places
 
 
-def _check_order(ids: dict[str, list[str]], dataset: RankingDataset, where: Any) -> None:
+def _check_order(column: str, given: Texts, dataset: RankingDataset, where: Any) -> None:
     """Refuse scores that are taken by their place although the only id beside them says that this is wrong."""
-    rows = range(dataset.n_rows) if dataset.source_rows is None else np.argsort(dataset.source_rows).tolist()
-    own = _row_ids(dataset) if ids else {}
-    for column, given in ids.items():
-        known = own[column]
-        for at, row in enumerate(rows if known is not None else ()):
-            if given[at] != known[row]:  # type: ignore[index]
-                raise FormatError(
-                    f"row {at + 1} has {column} {given[at]}, and the dataset {known[row]}; without both of query_id "  # type: ignore[index]
-                    "and doc_id, scores must be in the order of the dataset.",
-                    path=where,
-                )
+    own = _own_ids(dataset, column)
+    if not len(own):
+        return
+    rows = np.arange(len(own)) if dataset.source_rows is None else np.argsort(dataset.source_rows)
+    wrong = np.flatnonzero(given != own[rows])
+    if len(wrong):
+        at = wrong[0]
+        raise FormatError(
+            f"row {at + 1} has {column} {given[at]}, and the dataset {own[rows[at]]}; without both of query_id and "
+            "doc_id, scores must be in the order of the dataset.",
+            path=where,
+        )

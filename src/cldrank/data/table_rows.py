@@ -32,7 +32,7 @@ from cldrank.files import replacing
 from cldrank.reading import reading
 from cldrank.tables import Role, TableFile, resolve_columns
 from cldrank.tables.frames import arrow_table, frame_name, is_lazy, native_frame
-from cldrank.tables.sources import csv_header
+from cldrank.tables.sources import Format, csv_header
 from cldrank.tables.types import is_list, is_number, is_text
 from cldrank.wording import some
 from cldrank.workers import ahead, available_cores, fair_threads
@@ -76,9 +76,14 @@ class TablePart:
 # -- parts ---------------------------------------------------------------------------------------------------------
 
 
-def file_part(file: TableFile) -> TablePart:
+def table_parts(source: Sequence[TableFile] | Any) -> list[TablePart]:
+    """The parts of a table: Parquet or CSV files, or a frame."""
+    return [file_part(file.path, file.format) for file in source] if isinstance(source, list) else [frame_part(source)]
+
+
+def file_part(path: Path, form: Format | None) -> TablePart:
     """A Parquet or CSV file."""
-    return _csv_part(file.path) if file.format == "csv" else _parquet_part(file.path)
+    return _csv_part(path) if form == "csv" else _parquet_part(path)
 
 
 def frame_part(frame: Any) -> TablePart:
@@ -279,7 +284,7 @@ class TableSource(RowSource):
             _check_part(part, roles, parts[0])
         self._columns, self.ids_as_text = roles, parts[0].is_text
         self.expected_rows = sum(part.rows or 0 for part in parts)
-        notes = [_description(part) for part in parts]
+        notes = [file_notes(part.schema, part.where) for part in parts]
         self.name = notes[0].get("name", "")
         self.synthetic = any(note.get("synthetic", False) for note in notes)
         saved_with_missing = any(note.get("has_missing", False) for note in notes)
@@ -458,10 +463,10 @@ def _list_names(parts: Sequence[TablePart], notes: Sequence[dict[str, Any]], wid
     return known
 
 
-def _description(part: TablePart) -> dict[str, Any]:
+def file_notes(schema: pa.Schema, where: Path | str) -> dict[str, Any]:
     """The metadata that `save_parquet` wrote; empty for other files."""
     try:
-        note = json.loads((part.schema.metadata or {}).get(_METADATA, b"{}"))
+        note = json.loads((schema.metadata or {}).get(_METADATA, b"{}"))
         names = note.get("feature_names", [])
         flags = [note.get(key, False) for key in ("synthetic", "has_missing")]
         texts = [note.get("name", ""), *names]
@@ -469,9 +474,10 @@ def _description(part: TablePart) -> dict[str, Any]:
             return dict(note)
     except (ValueError, RecursionError, AttributeError, TypeError):
         pass
-    raise part.refused(
+    raise FormatError(
         "the metadata 'cldrank', with the name of the data and whether it is synthetic, is damaged; write the file "
-        "again."
+        "again.",
+        path=where,
     )
 
 

@@ -255,9 +255,8 @@ def _decoded(table: Mapping[str, Any], file: Path, text: str) -> PipelineDefinit
         sections[place] = decode(kind, {key: given[key] for key in given if key in own}, place)
     model = {"model": sections["train"].model} if sections["train"].model else {}
     options["train"] = {"seed": seed, **model, **options["train"]}
-    for place, name in (("log", USERS), ("features", "groups")):
-        if isinstance(options[place].get(name), str):
-            options[place][name] = str(file.parent / options[place][name])
+    if isinstance(options["log"].get(USERS), str):
+        options["log"][USERS] = str(file.parent / options["log"][USERS])
     formats = {name: _format(name, options["export"].get(name, {})) for name in sections["export"].to}
     return PipelineDefinition(source=file, text=text, seed=seed, options=options, formats=formats, **sections)
 

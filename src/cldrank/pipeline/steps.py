@@ -24,7 +24,7 @@ from cldrank.clicks.holding_out import HeldOut
 from cldrank.clicks.imports import import_log
 from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
-from cldrank.data.loading import feature_files, group_paths_of, load
+from cldrank.data.loading import feature_files, load
 from cldrank.data.query_hash import held_out
 from cldrank.decoding import plain
 from cldrank.errors import CldrankWarning, DataError, UnidentifiableError, UsageError, hearing_warnings, warn
@@ -113,15 +113,13 @@ class Workbench:
         content = content_hash(self.inputs[name])
         if name != "features":
             return content
-        others = {key: option for key, option in self.pipeline.options["features"].items() if key != "groups"}
-        return content_hash({"files": content, "options": others})
+        return content_hash({"files": content, "options": self.pipeline.options["features"]})
 
     def _files(self, name: str) -> dict[str, Path]:
         """The files of an input as they are now, by their paths as seen from where the pipeline lies."""
         pipeline, log = self.pipeline, self.pipeline.log
         if name == "features":
-            groups = group_paths_of(pipeline.options["features"].get("groups")) or []
-            files = [*(file.path for file in feature_files(pipeline.paths(pipeline.features.files))), *groups]
+            files = [file.path for file in feature_files(pipeline.paths(pipeline.features.files))]
         elif name == "excluded users":
             files = [Path(pipeline.options["log"][USERS])]
         elif name == "propensities file":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -15,7 +14,7 @@ import numpy as np
 from cldrank import segments
 from cldrank._typing import IntArray
 from cldrank.arguments import check_whole
-from cldrank.errors import CldrankWarning, DataError, FormatError, UsageError, warn
+from cldrank.errors import CldrankWarning, DataError, UsageError, warn
 from cldrank.rankers import BordaRanker, Ranker, TreeRanker
 from cldrank.rankers.base import check_features
 from cldrank.spark.folding import explained
@@ -243,12 +242,8 @@ def _says_synthetic(path: str) -> bool:
     """Whether a file that is on this machine, or the first of a folder, says that its data are generated."""
     import pyarrow.parquet as pq
 
+    from cldrank.data.table_rows import file_notes
+
     place = Path(path)
     files = sorted(place.rglob("*.parquet")) if place.is_dir() else [place] if place.is_file() else []
-    if not files:
-        return False
-    described = (pq.read_schema(files[0]).metadata or {}).get(b"cldrank", b"{}")
-    try:
-        return bool(json.loads(described)["synthetic"]) if described != b"{}" else False
-    except (ValueError, KeyError, TypeError):
-        raise FormatError("the metadata 'cldrank' is damaged; write the file again.", path=files[0]) from None
+    return any(file_notes(pq.read_schema(file), file).get("synthetic", False) for file in files[:1])

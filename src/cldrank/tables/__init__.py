@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from cldrank.arguments import check_choice
-from cldrank.tables.columns import Role, resolve_columns
-from cldrank.tables.engine import Engine, Relation, quoted
+from cldrank.tables.columns import Role, quoted, resolve_columns
+from cldrank.tables.engine import Engine, Relation
 from cldrank.tables.frames import is_frame, is_spark_frame
 from cldrank.tables.sources import Source, TableFile, named_paths, table_files
 

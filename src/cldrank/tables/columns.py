@@ -95,3 +95,21 @@ def _check_apart(columns: Mapping[str, str], shared: Collection[str]) -> None:
         if column in roles:
             raise UsageError(f"column {column!r} cannot be both {roles[column]} and {role}; name two columns.")
         roles[column] = role
+
+
+def quoted(name: str) -> str:
+    """A name as SQL has it.
+
+    >>> print(quoted('the "best" rank'))
+    "the ""best"" rank"
+    """
+    return '"' + name.replace('"', '""') + '"'
+
+
+def text_literal(text: str) -> str:
+    """A text as SQL has it.
+
+    >>> print(text_literal("day's"))
+    'day''s'
+    """
+    return "'" + text.replace("'", "''") + "'"

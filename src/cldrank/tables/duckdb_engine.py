@@ -11,14 +11,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pyarrow import types
-
 from cldrank.errors import CldrankError, UsageError
 from cldrank.files import scratch
 from cldrank.reading import reading, reason
-from cldrank.tables.engine import Engine, Part, Relation, quoted
+from cldrank.tables.columns import quoted, text_literal
+from cldrank.tables.engine import Engine, Part, Relation
 from cldrank.tables.frames import arrow_table
-from cldrank.tables.types import is_list, is_text
+from cldrank.tables.types import sql_type
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -92,7 +91,7 @@ class DuckDB(Engine):
                 reader = self._json_reader(paths, part.json_schema)
             case _:
                 raise UsageError(f"{part.paths[0]}: a {part.format} file is not a table with named columns.")
-        listed = "[" + ", ".join("'" + path.replace("'", "''") + "'" for path in paths) + "]"
+        listed = f"[{', '.join(map(text_literal, paths))}]"
         return self.sql(f"SELECT * FROM {reader.replace('$files', listed)}")
 
     def read_frame(self, frame: Any, columns: Sequence[str] | None) -> Relation:
@@ -104,7 +103,7 @@ class DuckDB(Engine):
 
     def lines(self, paths: Sequence[Path]) -> Relation:
         """The lines of text files, numbered in the order of the files and of the lines in them."""
-        files = ", ".join(_text(_literal(self._readable(path))) for path in paths)
+        files = ", ".join(text_literal(_literal(self._readable(path))) for path in paths)
         options = "columns = {'line': 'VARCHAR'}, header = false, delim = '\x01', quote = '', escape = '', "
         options += "auto_detect = false, max_line_size = 16777216"
         rows = self.hold(f"SELECT line FROM read_csv([{files}], {options})")
@@ -114,13 +113,13 @@ class DuckDB(Engine):
         """Types from all values of all files: from a sample, DuckDB would round the fractions that come later."""
         options = "format = 'newline_delimited', hive_partitioning = false"
         if schema is not None:
-            known = ", ".join(f"{_text(entry.name)}: {_text(self.type_name(entry.type))}" for entry in schema)
+            known = ", ".join(f"{text_literal(entry.name)}: {text_literal(sql_type(entry.type))}" for entry in schema)
             return f"read_json($files, {options}, columns = {{{known}}})"
         sample = "sample_size = -1, maximum_sample_files = -1, union_by_name = true"
         described = self.connection.execute(
             f"DESCRIBE FROM read_json(?, {options}, {sample})", [list(paths)]
         ).fetchall()
-        kinds = ", ".join(f"{_text(name)}: {_text(json_type(kind))}" for name, kind, *_ in described)
+        kinds = ", ".join(f"{text_literal(name)}: {text_literal(json_type(kind))}" for name, kind, *_ in described)
         return f"read_json($files, {options}, columns = {{{kinds}}})"
 
     def _readable(self, path: Path) -> Path:
@@ -137,17 +136,11 @@ class DuckDB(Engine):
 
     def sql(self, query: str) -> Relation:
         """The result of a query, as a view."""
-        name = self.new_name()
-        with self._explained():
-            self.connection.execute(f"CREATE TEMP VIEW {name} AS {query}")
-        return self._described(name)
+        return self._created("VIEW", query)
 
     def hold(self, query: str) -> Relation:
         """The result of a query as a table, spilled to disk where it is large."""
-        name = self.new_name()
-        with self._explained():
-            self.connection.execute(f"CREATE TEMP TABLE {name} AS {query}")
-        return self._described(name)
+        return self._created("TABLE", query)
 
     def release(self) -> None:
         """Nothing to do: tables go with the connection."""
@@ -164,27 +157,12 @@ class DuckDB(Engine):
 
     def save(self, query: str, path: Path) -> None:
         """Write the result of a query as a Parquet file, in a stream."""
-        target = str(path).replace("'", "''")
         options = (
             f"FORMAT parquet, COMPRESSION zstd, COMPRESSION_LEVEL 1, ROW_GROUP_SIZE {_ROW_GROUP}, "
             f"DICTIONARY_SIZE_LIMIT {_LARGEST_DICTIONARY}"
         )
         with self._explained():
-            self.connection.execute(f"COPY ({query}) TO '{target}' ({options})")
-
-    def type_name(self, kind: pa.DataType) -> str:
-        """What DuckDB calls a type of Arrow."""
-        if types.is_struct(kind):
-            return f"STRUCT({', '.join(f'{quoted(entry.name)} {self.type_name(entry.type)}' for entry in kind)})"
-        if is_list(kind):
-            return f"{self.type_name(kind.value_type)}[]"
-        if is_text(kind):
-            return "VARCHAR"
-        if types.is_decimal(kind):
-            return f"DECIMAL({kind.precision}, {kind.scale})"
-        if types.is_timestamp(kind):
-            return "TIMESTAMPTZ" if kind.tz else "TIMESTAMP"
-        return _TYPE_NAMES.get(str(kind), "VARCHAR")
+            self.connection.execute(f"COPY ({query}) TO {text_literal(str(path))} ({options})")
 
     def check(self, error: Exception) -> None:
         """Raise errors that are not the fault of a file."""
@@ -215,29 +193,11 @@ class DuckDB(Engine):
             self.check(error)
             raise
 
-    def _described(self, name: str) -> Relation:
+    def _created(self, kind: str, query: str) -> Relation:
+        name = self.new_name()
         with self._explained():
+            self.connection.execute(f"CREATE TEMP {kind} {name} AS {query}")
             return Relation(self, name, self.connection.sql(f"FROM {name} LIMIT 0").to_arrow_table().schema)
-
-
-_TYPE_NAMES = {
-    "bool": "BOOLEAN",
-    "int8": "TINYINT",
-    "int16": "SMALLINT",
-    "int32": "INTEGER",
-    "int64": "BIGINT",
-    "uint8": "UTINYINT",
-    "uint16": "USMALLINT",
-    "uint32": "UINTEGER",
-    "uint64": "UBIGINT",
-    "halffloat": "FLOAT",
-    "float": "FLOAT",
-    "double": "DOUBLE",
-    "date32[day]": "DATE",
-    "date64[ms]": "DATE",
-    "binary": "BLOB",
-    "large_binary": "BLOB",
-}
 
 
 def json_type(kind: str) -> str:
@@ -254,10 +214,6 @@ def json_type(kind: str) -> str:
     if parsed.id == "struct":
         return f"STRUCT({', '.join(f'{quoted(name)} {json_type(str(inner))}' for name, inner in parsed.children)})"
     return "VARCHAR" if kind.startswith(_AS_TEXT) else kind
-
-
-def _text(value: str) -> str:
-    return "'" + value.replace("'", "''") + "'"
 
 
 def _literal(path: Path) -> str:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from cldrank.errors import CldrankError, DataError, FormatError
 from cldrank.reading import reading, reason
-from cldrank.tables.columns import root_column
+from cldrank.tables.columns import quoted, root_column, text_literal
 from cldrank.tables.frames import frame_columns, frame_name, is_frame
 from cldrank.tables.sources import Format, Source, TableFile, csv_header, table_files
 from cldrank.wording import some
@@ -115,10 +115,6 @@ class Engine(ABC):
     def save(self, query: str, path: Path) -> None:
         """Write the result of a query as Parquet, without holding it in memory."""
 
-    @abstractmethod
-    def type_name(self, kind: pa.DataType) -> str:
-        """What its SQL calls a type of Arrow."""
-
     # -- what follows from that ----------------------------------------------------------------------------------------
 
     def arrow(self, query: str) -> pa.Table:
@@ -211,27 +207,21 @@ class Engine(ABC):
         return self.sql(f"SELECT {', '.join(map(quoted, columns))} FROM {table}")
 
     def _union(self, parts: Sequence[tuple[Part, Relation]], columns: Sequence[str]) -> Relation:
+        from cldrank.tables.types import sql_type
+
         kinds = {column: _agreed(column, parts) for column in columns}
         selects = []
         for part, table in parts:
             keys = dict(part.partition)
             values = []
             for column, kind in kinds.items():
-                value = _literal(keys[column]) if column in keys else quoted(column)
-                if column not in keys and column not in table.columns:
-                    value = "NULL"
-                values.append(f"CAST({value} AS {self.type_name(kind)}) AS {quoted(column)}")
+                value = quoted(column) if column in table.columns else "NULL"
+                if column in keys:
+                    named = keys[column]
+                    value = "NULL" if named is None else text_literal(named)
+                values.append(f"CAST({value} AS {sql_type(kind)}) AS {quoted(column)}")
             selects.append(f"SELECT {', '.join(values)} FROM {table}")
         return self.sql(_stacked(selects))
-
-
-def quoted(name: str) -> str:
-    """A name as SQL has it.
-
-    >>> print(quoted('the "best" rank'))
-    "the ""best"" rank"
-    """
-    return '"' + name.replace('"', '""') + '"'
 
 
 def _stacked(selects: Sequence[str]) -> str:
@@ -245,10 +235,6 @@ def _stacked(selects: Sequence[str]) -> str:
     half = len(selects) // 2
     upper, lower = _stacked(selects[:half]), _stacked(selects[half:])
     return f"{upper if half == 1 else f'({upper})'} UNION ALL {lower if len(selects) - half == 1 else f'({lower})'}"
-
-
-def _literal(value: str | None) -> str:
-    return "NULL" if value is None else "'" + value.replace("'", "''") + "'"
 
 
 def _roots(names: Sequence[str], choose: Choose) -> list[str]:

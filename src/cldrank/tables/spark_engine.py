@@ -102,12 +102,6 @@ class Spark(Engine):
         self.session.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")  # others forget the zone
         self.frame(query).write.mode("overwrite").option("compression", "zstd").parquet(str(path.absolute()))
 
-    def type_name(self, kind: pa.DataType) -> str:
-        """What DuckDB calls a type of Arrow; it is translated with the query."""
-        from cldrank.tables.duckdb_engine import DuckDB
-
-        return DuckDB.type_name(self, kind)  # type: ignore[arg-type]  # it needs no connection
-
     def _view(self, frame: Any) -> Relation:
         from pyspark.sql.pandas.types import to_arrow_schema
 

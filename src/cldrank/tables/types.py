@@ -7,6 +7,8 @@ from collections.abc import Sequence
 import pyarrow as pa
 from pyarrow import types
 
+from cldrank.tables.columns import quoted
+
 
 def common_type(kinds: Sequence[pa.DataType]) -> pa.DataType | None:
     """The narrowest type that holds all values unchanged, so that equal ids stay equal; None if there is no such type.
@@ -77,3 +79,42 @@ def _common_struct(kinds: Sequence[pa.DataType]) -> pa.DataType | None:
     if any(kind is None for kind in agreed.values()):
         return None
     return pa.struct(list(agreed.items()))
+
+
+_TYPE_NAMES = {
+    "bool": "BOOLEAN",
+    "int8": "TINYINT",
+    "int16": "SMALLINT",
+    "int32": "INTEGER",
+    "int64": "BIGINT",
+    "uint8": "UTINYINT",
+    "uint16": "USMALLINT",
+    "uint32": "UINTEGER",
+    "uint64": "UBIGINT",
+    "halffloat": "FLOAT",
+    "float": "FLOAT",
+    "double": "DOUBLE",
+    "date32[day]": "DATE",
+    "date64[ms]": "DATE",
+    "binary": "BLOB",
+    "large_binary": "BLOB",
+}
+
+
+def sql_type(kind: pa.DataType) -> str:
+    """What SQL calls a type, in DuckDB's dialect.
+
+    >>> sql_type(pa.list_(pa.struct([("id", pa.large_string())])))
+    'STRUCT("id" VARCHAR)[]'
+    """
+    if types.is_struct(kind):
+        return f"STRUCT({', '.join(f'{quoted(entry.name)} {sql_type(entry.type)}' for entry in kind)})"
+    if is_list(kind):
+        return f"{sql_type(kind.value_type)}[]"
+    if is_text(kind):
+        return "VARCHAR"
+    if types.is_decimal(kind):
+        return f"DECIMAL({kind.precision}, {kind.scale})"
+    if types.is_timestamp(kind):
+        return "TIMESTAMPTZ" if kind.tz else "TIMESTAMP"
+    return _TYPE_NAMES.get(str(kind), "VARCHAR")

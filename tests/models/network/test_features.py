@@ -63,8 +63,8 @@ def test_what_is_held_is_scaled_block_by_block(monkeypatch: pytest.MonkeyPatch) 
 def test_rows_are_held_where_memory_suffices(monkeypatch: pytest.MonkeyPatch) -> None:
     scaled = scaling.fit(None, FEATURES)
     size = len(ROWS) * 4 * 4
-    for free, held in ((2 * size, True), (2 * size - 1, False)):
-        monkeypatch.setattr(features, "machine_memory", lambda size=free, **_: size)
+    for spare, held in ((size, True), (size - 1, False)):
+        monkeypatch.setattr(features, "spare_memory", lambda spare=spare: spare)
         assert (FeatureTable(FEATURES, scaled, ROWS, "cpu").resident is not None) == held
 
 
@@ -79,6 +79,6 @@ def test_features_that_are_on_the_device_are_scaled_there(rows: Any) -> None:
 def test_the_cpu_scales_for_itself_and_for_a_gpu_without_room(monkeypatch: pytest.MonkeyPatch) -> None:
     assert raw_on_device(FEATURES, torch.device("cpu"), None) is None
     monkeypatch.setattr(features, "uploaded", lambda *_: torch.zeros(1))
-    for free, resident, there in ((2, None, True), (2, False, False), (1.9, None, False)):
-        monkeypatch.setattr(features, "_free_memory", lambda _, free=free: free * FEATURES.nbytes)
+    for spare, resident, there in ((1, None, True), (1, False, False), (0.95, None, False)):
+        monkeypatch.setattr(features, "_spare_memory", lambda _, spare=spare: spare * FEATURES.nbytes)
         assert (raw_on_device(FEATURES, torch.device("meta"), resident) is not None) == there

@@ -279,7 +279,7 @@ def test_bins_on_disk_give_the_same_trees(tmp_path: Path, monkeypatch: pytest.Mo
     model = Trees(rounds=6, column_share=0.5)
     expected: Any = cr.Oracle(model=model).fit(whole).ranker_
     monkeypatch.setenv("CLDRANK_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(engine, "machine_memory", lambda size=free, **_: size)
+    monkeypatch.setattr(engine, "spare_memory", lambda size=free: size)
     monkeypatch.setattr(engine, "_BLOCK_VALUES", 50 * whole.n_features)
     paged: list[Any] = []
     build = xgboost.ExtMemQuantileDMatrix

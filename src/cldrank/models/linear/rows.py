@@ -16,6 +16,7 @@ from cldrank import scaling as scalings
 from cldrank._typing import IntArray
 from cldrank.errors import UsageError
 from cldrank.feature_blocks import RemoteFeatures
+from cldrank.memory import spare_memory
 from cldrank.workers import ahead, available_cores, fair_threads
 
 if TYPE_CHECKING:
@@ -90,7 +91,7 @@ class Rows(ABC):
 
 
 class LocalRows(Rows):
-    """Rows of this machine: of an array, perhaps mapped from disk, or of a table on disk that is read by slices.
+    """Rows of this machine: of an array, perhaps mapped from disk.
 
     rows      (rows,) those that take part, rising; all by default
     offsets   where blocks may end, such as at the end of a query; anywhere by default
@@ -116,7 +117,7 @@ class LocalRows(Rows):
         self.spans = list(pairwise(np.unique(np.append(cuts, self.n_rows)).tolist()))
         self.compiles = self.n_rows * view.width >= _WORTH_COMPILING
         self._table: NDArray[np.float32] | None = None
-        if isinstance(features, np.ndarray) and self.n_rows * view.width * 4 <= _KEPT_BYTES:
+        if isinstance(features, np.ndarray) and self.n_rows * view.width * 4 <= min(_KEPT_BYTES, spare_memory()):
             table = np.empty((self.n_rows, view.width), dtype=np.float32)
             for _ in in_order(lambda span: view.scaled(self._raw(*span), out=table[slice(*span)]), self.spans):
                 pass

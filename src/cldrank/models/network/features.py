@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from cldrank._typing import IntArray
 from cldrank.feature_blocks import uploaded
-from cldrank.memory import machine_memory
+from cldrank.memory import spare_memory
 from cldrank.scaling import Scaling
 from cldrank.workers import ahead
 
@@ -18,13 +18,12 @@ if TYPE_CHECKING:
     import torch
 
 _AHEAD = 3  # batches that are gathered while the device works on the ones before
-_BLOCK_BYTES = 64 << 20
-_SHARE = 0.5  # of free memory that the features may take
+_BLOCK_BYTES = 4 << 20  # of rows that are scaled at a time
 
 
 def raw_on_device(features: NDArray[np.float32], device: torch.device, resident: bool | None) -> torch.Tensor | None:
     """The features on a GPU, to be scaled there, where it has the room; None where the CPU is to scale them."""
-    roomy = resident is not False and features.nbytes <= _SHARE * _free_memory(device)
+    roomy = resident is not False and features.nbytes <= _spare_memory(device)
     return uploaded(features, device) if device.type != "cpu" and roomy else None
 
 
@@ -60,7 +59,7 @@ class FeatureTable:
             self.resident = scaled if whole else scaled[torch.from_numpy(rows).to(self.device)]
             return
         self._features = features
-        fits = len(rows) * self.width * 4 <= _SHARE * _free_memory(self.device)
+        fits = len(rows) * self.width * 4 <= _spare_memory(self.device)
         self.resident = self._held() if (fits if resident is None else resident) else None
 
     def __len__(self) -> int:
@@ -99,9 +98,8 @@ class FeatureTable:
         return table
 
 
-def _free_memory(device: torch.device) -> float:
+def _spare_memory(device: torch.device) -> int:
+    """The bytes that features may take on a device."""
     import torch
 
-    if device.type == "cuda":
-        return float(torch.cuda.mem_get_info(device)[0])
-    return machine_memory(free=True) or 4 << 30
+    return int(torch.cuda.mem_get_info(device)[0]) // 2 if device.type == "cuda" else spare_memory()

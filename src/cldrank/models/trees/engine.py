@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cldrank._typing import IntArray
-from cldrank.catalogue.folders import cache_folder
+from cldrank.catalogue import cache_folder
 from cldrank.errors import UsageError
 from cldrank.files import scratch
-from cldrank.memory import machine_memory
+from cldrank.memory import spare_memory
 from cldrank.models.run import Run
 from cldrank.rankers.devices import check_tree_device, is_cpu
 from cldrank.rankers.trees import checked_trees
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from cldrank.models.trees.model import Trees
 
 _BLOCK_VALUES = 1 << 24  # 64 MiB of float32: what is copied at a time where only some rows are needed, or are on disk
+_FEWEST_VALUES = 1 << 20  # of such a block where memory is scarce
 _BIN_BYTES = 2.5  # of a value: its bin by row and by column
 
 
@@ -109,8 +110,7 @@ def page_folder(features: Any, rows: IntArray, device: str | None) -> Iterator[P
 
     The bins are the same, and so are the trees. Only the CPU reads them from disk.
     """
-    free = machine_memory(free=True)
-    fits = free is None or len(rows) * features.shape[1] * _BIN_BYTES <= free // 2
+    fits = len(rows) * features.shape[1] * _BIN_BYTES <= spare_memory()
     if not is_cpu(device) or fits:
         yield None
         return
@@ -136,7 +136,8 @@ def _quantised(
     whole = len(rows) == len(features)
     if whole and pages is None:
         return xgboost.QuantileDMatrix(np.ascontiguousarray(features), **given)
-    size = max(1, _BLOCK_VALUES // max(features.shape[1], 1))
+    values = min(_BLOCK_VALUES, max(_FEWEST_VALUES, spare_memory() // 32))
+    size = max(1, values // max(features.shape[1], 1))
 
     class RowBatches(xgboost.DataIter):
         start = 0
