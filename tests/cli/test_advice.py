@@ -163,7 +163,8 @@ class TestNext:
         with pytest.raises(cr.errors.MissingDependencyError, match=r"boosted trees: `model='trees'`"):
             cr.CLDPair().check()
         monkeypatch.setattr(models, "find_spec", lambda _: None)
-        assert "pip install 'cldrank[neural]'." in run("train", "cld-pair", *said).err
+        offered = "pip install 'cldrank[neural]', or choose a linear model: --model linear."
+        assert offered in run("train", "cld-pair", *said).err
 
     def test_missing_features_are_filled_in(self, run: Run, folder: Path) -> None:
         data = cr.load(folder / "train.parquet")

@@ -124,7 +124,7 @@ def test_results_of_other_conditions_are_not_mixed(folder: Path) -> None:
 
 def started(folder: Path, *arguments: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-m", "cldrank", "experiment", "run", "small.toml", "--out", "out", "--set", SLOW, "-m",
+        [sys.executable, "-m", "cldrank", "experiment", "run", "small.toml", "--out", "out", "--set", SLOW, "--method",
          "Slow", "--seeds", "5", "--jobs", "1", *arguments],
         cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
         env={**os.environ, "COLUMNS": "120"},

@@ -473,5 +473,5 @@ def test_missing_values_are_used_or_refused_by_name(kind: Kind, model: type[Mode
         learn(made(kind, model), data)
     trees_would_do = kind.name != "rankagg" and "trees" in usable_models(kind)
     assert ("or fit trees" in str(caught.value)) == trees_would_do
-    with pytest.raises(DataError, match="feature 'pagerank' of row 4 .* is nan"):
+    with pytest.raises(DataError, match=r"feature 'pagerank' of row 4 .* is missing, and .*`missing=0`"):
         fitted(kind, model).predict(data)

@@ -28,7 +28,11 @@ _SHOWN = "(reason IS NULL OR reason = 'document twice')"  # rows that take up a 
 
 @dataclass(frozen=True)
 class Finding:
-    """What was found about a topic, in one sentence, and what to do, in another; nothing if nothing is to do."""
+    """What was found about a topic, in one sentence, and what to do, in another; nothing if nothing is to do.
+
+    >>> Finding("clicks", "ok", "46,125 clicks in 235,200 impressions.").advice
+    ''
+    """
 
     topic: str
     severity: Severity
@@ -38,7 +42,14 @@ class Finding:
 
 @dataclass(frozen=True)
 class Verdict:
-    """The overall judgement, as bad as the worst finding; findings come in order of severity."""
+    """The overall judgement, as bad as the worst finding; findings come in order of severity.
+
+    >>> import cldrank as cr
+    >>> data = cr.RankingDataset.from_arrays([[3], [2]], [7, 7])
+    >>> clicks = cr.ClickTable.from_arrays(data, position=[1, 2], impressions=[9, 9], clicks=[4, 1])
+    >>> cr.auditing.audit_table(clicks).verdict.severity
+    'blocking'
+    """
 
     severity: Severity
     sentence: str
@@ -165,6 +176,13 @@ class AuditFacts:
     by_position    impressions and clicks
     requirements   whether the log meets what each estimator of propensities needs, the best founded first
     log            pages, surfaces, users, drift; None where only cells were given
+
+    >>> import cldrank as cr
+    >>> data = cr.RankingDataset.from_arrays([[3], [2], [1]], [7, 7, 7])
+    >>> clicks = cr.ClickTable.from_arrays(data, position=[1, 2, 0], impressions=[9, 9, 0], clicks=[4, 1, 0])
+    >>> facts = cr.auditing.audit_table(clicks).facts
+    >>> facts.impressions, facts.clicks, facts.depth
+    (18, 5, 2)
     """
 
     source: str

@@ -80,7 +80,7 @@ class Layout:
         """The columns of `SparkDataset` by role."""
         given = self.layout()
         for name in ("n_features", "zero_based", "missing"):
-            if given[name] not in (None, False):
+            if given[name] is not None and given[name] is not False:
                 raise UsageError(f"`{name}` is for files that are read here, not by Spark.")
         columns: dict[str, Any] = dict(given["columns"] or {})
         if "label" in columns:

@@ -33,6 +33,10 @@ class GroupRanker(Ranker):
     """Several rankers of the same features, each with a weight.
 
     shares   what the description calls the weights
+
+    >>> from cldrank.rankers import BlendRanker, BordaRanker
+    >>> issubclass(BlendRanker, GroupRanker), issubclass(BordaRanker, GroupRanker)
+    (True, True)
     """
 
     shares: ClassVar[str]

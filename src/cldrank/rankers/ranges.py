@@ -16,7 +16,9 @@ from cldrank.feature_blocks import RemoteFeatures
 
 Ranges = NDArray[np.float32]  # (2, features): 1% of the values lie below, 1% above; NaN where unknown
 
-_BLOCKS, _BLOCK_ROWS = 128, 128  # of the training data
+_BLOCK_ROWS = 128  # of the training data
+_LEAST_BLOCKS, _MOST_BLOCKS = 8, 128
+_SAMPLE_VALUES = 1 << 20  # what is looked at takes 4 MiB, but for very many features
 _TAIL = 0.01
 _FAR = 10  # times the range: what lies further outside of it is far
 _FAR_SHARE = 2 * _TAIL  # of the values: more of them far outside are another distribution
@@ -34,14 +36,17 @@ def training_ranges(features: Any) -> Ranges | None:
     """
     if isinstance(features, RemoteFeatures):
         return None
-    starts = np.unique(np.linspace(0, max(len(features) - _BLOCK_ROWS, 0), _BLOCKS).astype(np.int64))
-    if len(features) <= _BLOCKS * _BLOCK_ROWS:
-        starts = np.arange(0, len(features), _BLOCK_ROWS)
-    sample = np.concatenate([features[start : start + _BLOCK_ROWS] for start in starts])
-    columns = np.sort(sample.T.astype(np.float32), axis=1)  # missing values come last
-    last = np.isfinite(columns).sum(axis=1) - 1
+    rows, width = features.shape
+    blocks = min(max(_SAMPLE_VALUES // (_BLOCK_ROWS * max(width, 1)), _LEAST_BLOCKS), _MOST_BLOCKS)
+    starts = np.unique(np.linspace(0, max(rows - _BLOCK_ROWS, 0), blocks).astype(np.int64))
+    if rows <= blocks * _BLOCK_ROWS:
+        starts = np.arange(0, rows, _BLOCK_ROWS)
+    parts = [features[start : start + _BLOCK_ROWS] for start in starts]
+    sample = np.concatenate(parts, dtype=np.float32)
+    sample.sort(axis=0)  # missing values come last
+    last = np.isfinite(sample).sum(axis=0) - 1
     places = np.floor(_TAIL * last), np.ceil((1 - _TAIL) * last)
-    return np.stack([columns[np.arange(len(columns)), place.astype(np.int64)] for place in places])
+    return np.stack([sample[place.astype(np.int64), np.arange(width)] for place in places])
 
 
 def check_ranges(ranges: NDArray[Any], n_features: int) -> Ranges:
