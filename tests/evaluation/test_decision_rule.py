@@ -160,6 +160,15 @@ def test_an_assumed_curve_must_hold_under_others(
     assert judged(pair(gain), (check(other),), sure=True).decision == decision
 
 
+def test_a_difference_within_the_margin_is_checked_as_one_beyond_it() -> None:
+    small = (0.004, 0.001, 0.007)
+    assert judged(pair(small)).decision == "no difference"
+    assert judged(pair(small), (check(WORSE),), sure=False).decision == "cannot tell"
+    assert judged(pair(small), (check(WORSE),), sure=True).decision == "no difference"
+    failed = PermutationCheck(interval(0.03, 0.01, 0.05), 20, passed=False, order="trees")
+    assert judged(pair(small), permuted=failed).decision == "cannot tell"
+
+
 def test_checks_of_models_and_controls_do_not_decide() -> None:
     against = (check(WORSE, kind="model"), check(WORSE, "Naive", "control"))
     assert judged(pair(BETTER), against, sure=False).decision == "better"

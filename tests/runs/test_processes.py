@@ -64,15 +64,28 @@ def test_processes_end_with_the_block(tmp_path: Path, monkeypatch: pytest.Monkey
     assert not multiprocessing.active_children()
 
 
-def test_an_error_of_the_work_comes_back_as_it_is() -> None:
-    with pytest.raises(ZeroDivisionError), Processes(eval, 1, 1) as processes:
+class OfTwo(Exception):  # noqa: N818
+    """Can be pickled, but not read back: pickle gives it one argument."""
+
+    def __init__(self, first: str, second: str) -> None:
+        super().__init__(f"{first} and {second}")
+
+
+def fail(item: str) -> None:
+    raise OfTwo(item, "more")
+
+
+def test_an_error_of_the_work_comes_back_with_its_traceback() -> None:
+    with pytest.raises(ZeroDivisionError) as caught, Processes(eval, 1, 1) as processes:
         list(processes.run(["1 / 0"]))
+    assert "_serve" in caught.value.__notes__[0]
 
 
-def test_what_cannot_be_sent_back_is_told_as_a_death() -> None:
-    with Processes(eval, 1, 1) as processes:
-        (done,) = processes.run(["lambda: 1"])
-    assert (done.result, done.death) == (None, "the process exited with code 1")
+def test_what_cannot_be_sent_back_is_an_error_that_says_so() -> None:
+    with pytest.raises(Exception, match="pickle"), Processes(eval, 1, 1) as processes:
+        list(processes.run(["lambda: 1"]))
+    with pytest.raises(RuntimeError, match="OfTwo: this and more"), Processes(fail, 1, 1) as processes:
+        list(processes.run(["this"]))
 
 
 def test_a_process_that_is_just_starting_does_not_see_ctrl_c() -> None:

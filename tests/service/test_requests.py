@@ -12,6 +12,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from cldrank.errors import UsageError
 from cldrank.service import requests as requests_module
 from cldrank.service.requests import RankRequest, RequestError, RequestReader
 
@@ -359,3 +360,9 @@ class TestArrow:
             content[place] = byte
         with suppress(RequestError):
             assert len(read_arrow(bytes(content)).table) <= 5
+
+
+def test_a_feature_that_a_body_cannot_spell_is_refused_before_any_request() -> None:
+    for name in ('price "net"', "a\\b", "line\nbreak"):
+        with pytest.raises(UsageError, match="rename it"):
+            RequestReader((name,))

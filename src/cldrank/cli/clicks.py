@@ -63,7 +63,7 @@ class RawRows(options.ComputePlace):
 
 @declared
 class RawLayout(RawRows):
-    """How a log is laid out: the fields of `cldrank.clicks.log.LogLayout`."""
+    """How a log is laid out: the fields of `cldrank.clicks.LogLayout`."""
 
     one_query: bool = of_reading("", "The log has no queries (recommendations): all pages belong to one.", False)
     by_time: bool = of_reading("", "What a session sees of a query at another time is another page.", False)

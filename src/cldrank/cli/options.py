@@ -112,7 +112,7 @@ class Reading(Layout):
 
         names, dataset = ranker.feature_names, self.load(sources)
         own = dataset.feature_names
-        if own != names and names[0] == "f1" and own == names[: len(own)] and self.n_features is None:
+        if own != names and names[0] in ("f0", "f1") and own == names[: len(own)] and self.n_features is None:
             if feature_files(sources)[0].format == "letor":  # whose rows may leave out the last features
                 dataset = replace(self, n_features=len(names)).load(sources)
         elif own != names and sorted(own) == sorted(names):

@@ -177,7 +177,7 @@ def aggregate(
                     it lies
     engine          "duckdb" or "spark"
     layout          how to read the log; its fields can be given by their names: columns={"doc_id": "item"},
-                    first_position=0, exclude_bots=True (see `cldrank.clicks.log.LogLayout`)
+                    first_position=0, exclude_bots=True (see `cldrank.clicks.LogLayout`)
     every_click     count each of several clicks on one result in one session, instead of one
     segment         the column that names the device, layout or other surface of each page: cells are counted by
                     segment, those without a value under "(missing)"

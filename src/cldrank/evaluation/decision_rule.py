@@ -105,7 +105,7 @@ def judge_pair(
     decision = decide(pair.gain, margin)
     depends = decide(pair.bounds, margin) != decision
     reason = _grounds(pair, margin, never_shown, depends)
-    if decision in ("better", "worse"):
+    if decision != "cannot tell" and not pair.gain.low <= 0 <= pair.gain.high:  # it claims to know the sign
         against = [check.name for check in checks if check.kind == "curve" and not _holds(check, pair.gain, decision)]
         if permuted is not None and not permuted.passed:
             return ClickVerdict("cannot tell", margin, _TOO_STEEP.format(permuted.order), depends)
@@ -116,9 +116,10 @@ def judge_pair(
 
 
 def _holds(check: SensitivityCheck, gain: Interval, decision: Decision) -> bool:
-    """Whether a decision holds under another assumption."""
-    sign = 1 if decision == "better" else -1
-    return check.decision == decision or sign * check.gain.estimate >= sign * gain.estimate
+    """Whether a decision holds under another assumption: it is the same, or a difference that only grows."""
+    sign = {"better": 1, "worse": -1}.get(decision)
+    grows = sign is not None and sign * check.gain.estimate >= sign * gain.estimate
+    return check.decision == decision or grows
 
 
 _TOO_STEEP = (

@@ -312,7 +312,9 @@ class Method(Learner, ABC):
         decides = {entry.name for entry in fields(Run) if entry.compare and entry.name != "device"}
         values |= {f"run__{name}": value for name, value in self.run.get_params().items() if name in decides}
         given = {**own, "model": type(self.model).__name__, **values}
-        return Provenance.of(type(self).__name__, given, data, method=method_record(self, given))
+        provenance = Provenance.of(type(self).__name__, given, data, method=method_record(self, given))
+        provenance.as_dict()  # refuses what could not be saved, before the fit rather than after it
+        return provenance
 
     def _describe(self, **known: Any) -> None:
         """Let the ranker remember more of where it comes from."""

@@ -195,7 +195,7 @@ def logged_probability(
 ) -> Floats:
     """(cells,) the probability with which each cell was shown, from the `propensity` column of the log itself.
 
-    layout    how to read the log; its fields can be given by their names (see `cldrank.clicks.log.LogLayout`)
+    layout    how to read the log; its fields can be given by their names (see `cldrank.clicks.LogLayout`)
 
     Where it varied between the impressions of a cell, it is their harmonic mean: a click does not depend on it there.
 

@@ -132,7 +132,8 @@ def _use(ranker: Ranker) -> list[Block]:
     if is_module:
         loaded = 'cr.load_ranker("ranker/", module=module)  # a torch module of the class that was trained'
     blocks: list[Block] = [Paragraph("With this folder as `ranker/`:"), Code(_LOADING.format(loaded=loaded), "python")]
-    return blocks if is_module else [*blocks, Code(_COMMANDS, "sh")]
+    commands = _COMMANDS.rpartition("\n")[0] if isinstance(ranker, BlendRanker) else _COMMANDS
+    return blocks if is_module else [*blocks, Code(commands, "sh")]
 
 
 def _evaluations(origin: Provenance) -> list[Block]:

@@ -13,6 +13,7 @@ import os
 import pickle
 import signal
 import threading
+import traceback
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -207,10 +208,21 @@ def _serve(pipe: connection.Connection[Any, Any], work: Callable[[Any], Any]) ->
         while True:
             item = pipe.recv()
             try:
-                answer: tuple[Any, Exception | None] = work(item), None
+                answer = pickle.dumps((work(item), None))
             except Exception as error:
-                answer = None, error
-            pipe.send(answer)
+                answer = _told(error)
+            pipe.send_bytes(answer)
+
+
+def _told(error: Exception) -> bytes:
+    """An error with its traceback as a note; one that cannot travel, as a fault that names it."""
+    error.add_note(traceback.format_exc())
+    try:
+        told = pickle.dumps((None, error))
+        pickle.loads(told)  # noqa: S301  # our own error
+    except Exception:
+        told = pickle.dumps((None, RuntimeError(f"{type(error).__name__}: {error}")))
+    return told
 
 
 def _exit_with_parent() -> None:

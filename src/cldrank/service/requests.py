@@ -23,7 +23,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from cldrank.arguments import shortened, shortened_text
-from cldrank.errors import CldrankError
+from cldrank.errors import CldrankError, UsageError
 from cldrank.reading import reason
 from cldrank.wording import count, some
 
@@ -65,6 +65,12 @@ class RequestReader:
 
     def __init__(self, names: tuple[str, ...], takes_missing: bool = False, max_candidates: int = 10_000) -> None:
         self.names, self.takes_missing, self.max_candidates = names, takes_missing, max_candidates
+        for name in names:
+            if '"' in name or "\\" in name or not name.isprintable():
+                raise UsageError(
+                    f"the feature {name!r} has a quote, a backslash or a control character in its name, which requests "
+                    "cannot spell; rename it and train again."
+                )
         self.body = _body_type(names, takes_missing)
         self._decoder = msgspec.json.Decoder(self.body)
         kinds = {field.name: field.type for field in msgspec.structs.fields(self.body)}

@@ -132,3 +132,17 @@ cr.CLDPair(model=cr.Linear()).fit(data, clicks, cr.Propensities.power(0, k=2))
 assert "torch" not in sys.modules
 """
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_constant_feature_is_named_as_other_linear_fits_name_it() -> None:
+    given = scene(1, queries=12)
+    flat = np.column_stack([given.data.features, np.full(given.data.n_rows, 3.0)])
+    data = cr.RankingDataset.from_arrays(flat, given.data.row_queries)
+    cells = given.clicks
+    clicks = cr.ClickTable.from_arrays(
+        data, row=cells.row, position=cells.position, impressions=cells.impressions, clicks=cells.clicks
+    )
+    fitted = cr.CLDPair(model=Linear()).fit(data, clicks, given.propensities)
+    assert fitted.constant_features_ == (data.feature_names[-1],)
+    assert fitted.ranker_.provenance.diagnostics.constant == fitted.constant_features_  # type: ignore[union-attr]
+    assert fitted.coef_[-1] == 0

@@ -21,7 +21,7 @@ from cldrank.models.targets import PairSelection
 from cldrank.models.warm import WarmStart, selection_start
 from cldrank.optimise import Derivatives, Vector, newton
 from cldrank.rankers.provenance import FitRecord
-from cldrank.wording import count
+from cldrank.wording import count, some
 
 if TYPE_CHECKING:
     from cldrank.models.linear.model import Linear
@@ -149,6 +149,7 @@ def fit_pairs(model: Linear, problem: PairSelection, context: Context) -> Fit:
     score, selection = (design.to_features(part) for part in objective.unpacked(solution.parameters))
     if not len(objective.selection):
         selection = (selection[0], np.inf)
+    constant = tuple(name for name, moves in zip(context.data.feature_names, design.moving, strict=False) if not moves)
     loss = -(solution.value + float(objective.penalties @ solution.parameters**2))
     return Fit(
         ranker=linear_ranker(context, scaling, score[0], 0.0).with_start(**selection_start(*selection)),
@@ -158,6 +159,7 @@ def fit_pairs(model: Linear, problem: PairSelection, context: Context) -> Fit:
             rows=len(table.rows),
             loss=finite(loss),
             learned_queries=len(table),
+            constant=constant,
             warm_start="" if warm is None else warm.description,
         ),
         learned={
@@ -166,9 +168,11 @@ def fit_pairs(model: Linear, problem: PairSelection, context: Context) -> Fit:
             "selection_coef": selection[0],
             "selection_intercept": selection[1],
             "n_queries": len(table),
+            "constant_features": constant,
         },
         facts=[
             ("queries", f"{len(table):,} with one candidate preferred to another"),
             ("status", f"{solution.status}, {count(solution.n_steps, 'step')}, loss {loss:.4f}"),
+            *([("constant", f"no weight: {some(constant)}")] if constant else []),
         ],
     )
