@@ -149,8 +149,7 @@ class Logged(Stratified):
         bad = ~((chance > 0) & (chance <= 1 + 1e-9))
         if bad.any():
             cell = int(np.flatnonzero(bad)[0])
-            given = f"cell {cell} was shown, but with probability {chance[cell]}"
-            raise UnidentifiableError(f"{given}; it must be above 0, up to 1.")
+            raise UnidentifiableError(f"cell {cell} has probability {chance[cell]}; it must be above 0, up to 1.")
         kept = chance[(clicks.position <= cells.size) & (clicks.impressions > 0)]
         weighted = replace(cells, impressions=cells.impressions / kept, clicks=cells.clicks / kept)
         self._check_support(weighted)

@@ -49,9 +49,7 @@ def resolve_columns(
     known = [role.name for role in roles]
     for name, named in given.items():
         if name not in known:
-            raise UsageError(
-                f"`columns` names the role {name!r}; the roles are {', '.join(known)}.{guess(name, known)}"
-            )
+            raise UsageError(f"`columns` names the role {name!r}; the roles are {listed(known)}.{guess(name, known)}")
         if root_column(available, named) is None:
             raise FormatError(f"there is no column {named!r} (for {name}); {columns_there(available)}.", path=where)
     columns, missing = {}, []
@@ -104,18 +102,10 @@ def _check_apart(columns: Mapping[str, str], shared: Collection[str]) -> None:
 
 
 def quoted(name: str) -> str:
-    """A name as SQL has it.
-
-    >>> print(quoted('the "best" rank'))
-    "the ""best"" rank"
-    """
+    """A name as SQL has it."""
     return '"' + name.replace('"', '""') + '"'
 
 
 def text_literal(text: str) -> str:
-    """A text as SQL has it.
-
-    >>> print(text_literal("day's"))
-    'day''s'
-    """
+    """A text as SQL has it."""
     return "'" + text.replace("'", "''") + "'"

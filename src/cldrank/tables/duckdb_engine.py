@@ -204,11 +204,7 @@ class DuckDB(Engine):
 
 
 def json_type(kind: str) -> str:
-    """The type to read a JSON value as; what is not a number, boolean, list or object stays text, at any depth.
-
-    >>> json_type('STRUCT(id UUID, shown STRUCT("at" TIMESTAMP, n BIGINT)[])')
-    'STRUCT("id" VARCHAR, "shown" STRUCT("at" VARCHAR, "n" BIGINT)[])'
-    """
+    """The type to read a JSON value as; what is not a number, boolean, list or object stays text, at any depth."""
     import duckdb
 
     parsed = duckdb.sqltype(kind)
@@ -220,9 +216,5 @@ def json_type(kind: str) -> str:
 
 
 def _literal(path: Path) -> str:
-    """A path, escaped so that DuckDB does not read it as a pattern.
-
-    >>> _literal(Path("/logs/day[1].csv"))
-    '/logs/day[[]1].csv'
-    """
+    """A path, escaped so that DuckDB does not read it as a pattern."""
     return "".join(f"[{letter}]" if letter in _PATTERN_LETTERS else letter for letter in str(path.absolute()))
