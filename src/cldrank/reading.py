@@ -40,8 +40,12 @@ def reading(path: str | os.PathLike[str], what: str) -> Iterator[None]:
     except PermissionError as error:
         raise FormatError(f"cannot be read: {error.strerror or error}.", path=path) from error
     except UnicodeDecodeError as error:
-        raise FormatError(f"not {what}: it is not text in UTF-8 (byte {error.start}).", path=path) from error
+        line = error.object.count(b"\n", 0, error.start) + 1
+        raise FormatError(f"not {what}: line {line} is not text in UTF-8 (byte {error.start}).", path=path) from error
     except Exception as error:  # each library has its own
+        if "invalid UTF8" in str(error) and str(path).endswith((".csv", ".tsv")):  # Arrow does not say where
+            with reading(path, what):
+                Path(path).read_bytes().decode()
         raise FormatError(f"not {what} ({reason(error)}).", path=path) from error
 
 

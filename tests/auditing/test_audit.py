@@ -98,6 +98,27 @@ class TestPropensities:
         assert "2 sets" in found(result, "propensities").found
         assert "Find a lower bound with envelope" in found(result, "propensities").advice
 
+    def test_features_are_given_to_the_estimators_that_need_them(self, logs: MakeLogs) -> None:
+        made = logs()
+        path = made.add(600, made.two_rankers).write()
+        features = RankingDataset.from_arrays(
+            made.rng.random((120, 2)), np.repeat(np.arange(10), 12), doc_ids=[f"d{i}" for i in range(12)] * 10
+        )
+        assert {"regression-em", "dual-learning"} & possible(audit(path)) == set()
+        assert {"regression-em", "dual-learning"} <= possible(audit(path, features))
+
+    @pytest.mark.parametrize(("chance", "advised"), [(1 / 12, True), (None, False), (7.0, False)])
+    def test_propensities_of_the_log_are_judged_by_the_estimator(
+        self, logs: MakeLogs, chance: float | None, advised: bool
+    ) -> None:
+        made = logs()
+        result = audit(made.add(2000, made.shuffled, propensity=chance).write())
+        told = [finding for finding in result.verdict.findings if "column of propensities" in finding.found]
+        assert [("--method logged" in finding.advice, "logged cannot" in finding.found) for finding in told] == [
+            (advised, not advised)
+        ]
+        assert ("logged" in possible(result)) == advised
+
 
 class TestAmounts:
     def test_candidates_never_shown(self, logs: MakeLogs) -> None:
@@ -151,9 +172,32 @@ class TestAmounts:
             row["position"] = -1
         result = audit(made.write())
         assert result.verdict.severity == "blocking"
+        assert "is below 1 in all 25 rows, such as '-1'" in result.verdict.sentence
+        assert not {"clicks", "bots"} & set(topics(result))
         assert result.facts.by_position == ()
         json.dumps(result.as_dict(), allow_nan=False)
         assert "<svg" in result.to_html()
+
+    @pytest.mark.parametrize(
+        ("values", "message"),
+        [
+            (
+                {"position": "top"},
+                "column 'position' is not a whole number up to 10,000 in all 60 rows, such as 'top'",
+            ),
+            ({"clicked": "maybe"}, "column 'clicked' is not true, false or a number of clicks in all 60 rows, such as"),
+            ({"query_id": None}, "All 60 rows had to be set aside: column 'query_id' is empty in all 60 rows."),
+        ],
+    )
+    def test_what_is_wrong_with_which_column(self, logs: MakeLogs, values: dict[str, Any], message: str) -> None:
+        made = logs(depth=12).add(5, lambda _: np.arange(12))
+        for row in made.rows:
+            row.update(values)
+        assert message in audit(made.write()).verdict.sentence
+
+    def test_timestamps_that_are_none_are_not_ok(self, logs: MakeLogs) -> None:
+        made = logs()
+        assert found(audit(made.add(20, made.fixed, timestamp="phone").write()), "reading").severity == "warning"
 
     @pytest.mark.parametrize(("impressions", "severity"), [(4, "warning"), (15, "note"), (3000, "ok")])
     def test_what_is_rough_is_not_ok(self, impressions: int, severity: str) -> None:

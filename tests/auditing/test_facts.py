@@ -166,7 +166,12 @@ class TestPages:
         assert result.facts.log.rankers is not None
         assert [(g.name, g.impressions) for g in result.facts.log.rankers] == [("1", 300), ("2", 60)]
         assert "app: 3" in found(result, "surfaces").found
-        assert 'segment="surface"' in found(result, "surfaces").advice
+        assert "--segment surface`" in found(result, "surfaces").advice
+
+    def test_advice_on_surfaces_names_their_column(self, logs: MakeLogs) -> None:
+        made = logs().add(60, lambda _: np.arange(12), device=lambda page: "web" if page % 2 else "app")
+        result = audit(made.write(), columns={"surface": "device"})
+        assert "--segment device`" in found(result, "surfaces").advice
 
     @pytest.mark.parametrize("depth", [5, 12])
     def test_positions_from_zero(self, logs: MakeLogs, depth: int) -> None:

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from small_logs import CLEAN, COLUMNS, DEFECTS, VIEWED, cells, pages_from, write, write_timed
 
-from cldrank import ClickTable, RankingDataset
+from cldrank import ClickTable, RankingDataset, load
 from cldrank.clicks.aggregate import Aggregation, TooManyRejectsError, aggregate
 from cldrank.errors import CldrankError, DataError, FormatError, UsageError
 
@@ -119,12 +119,18 @@ class TestRefusing:
             (DataError, "log.txt", tmp_path / "log.txt", {}),
             (DataError, "bad.parquet", tmp_path / "bad.parquet", {}),
             (DataError, "empty", tmp_path / "empty", {}),
-            (FormatError, "no column 'query_id'; there are session_id", tmp_path / "few.parquet", {}),
+            (
+                FormatError,
+                "'query_id', 'doc_id', 'clicked' or 'position'; there are session_id",
+                tmp_path / "few.parquet",
+                {},
+            ),
             (FormatError, "holds list<.*int64>, not numbers", tmp_path / "lists.parquet", {}),
             (TooManyRejectsError, "not a whole number", tmp_path / "text.parquet", {}),
             (DataError, "long.csv: the log cannot be read|long.csv cannot be read", tmp_path / "long.csv", {}),
             (FormatError, "no column 'zz' .for doc_id", good, {"columns": {"doc_id": "zz"}}),
             (UsageError, "'rank'", good, {"columns": {"rank": "position"}}),
+            (UsageError, "Did you mean doc_id", good, {"columns": {"docid": "position"}}),
             (DataError, "few.parquet has no column 'query_id', but", [good, tmp_path / "few.parquet"], {}),
             (UsageError, "`engine` must be 'duckdb' or 'spark', not 'postgres'", good, {"engine": "postgres"}),
             (UsageError, "7", good, {"engine": 7}),
@@ -134,6 +140,14 @@ class TestRefusing:
         for kind, message, log, options in cases:
             with pytest.raises(kind, match=message):
                 aggregate(log, **options)
+
+    def test_a_log_that_is_not_utf8_is_refused_with_the_line(self, tmp_path: Path) -> None:
+        lines = [",".join(COLUMNS), "1,q,a,1,0", "2,q,caf\xe9,1,0"]
+        (tmp_path / "latin.csv").write_text("\n".join(lines) + "\n", encoding="latin-1")
+        with pytest.raises(FormatError, match=r"latin\.csv.*line 3 is not text in UTF-8"):
+            aggregate(tmp_path / "latin.csv")
+        with pytest.raises(FormatError, match=r"latin\.csv.*line 3 is not text in UTF-8"):
+            load(tmp_path / "latin.csv", columns={"features": ["position"]})
 
 
 class TestFirstPosition:

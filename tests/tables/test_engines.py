@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
@@ -17,7 +18,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from cldrank.errors import CldrankError, DataError, FormatError, UsageError
-from cldrank.tables import Engine, connect, open_table
+from cldrank.tables import Engine, connect, is_frame, open_table
+from cldrank.tables.duckdb_engine import json_type
 
 HOSTILE = (  # names that some engine would take for something else than a file's name
     *("log[1]", "star*", "what?", "br{a,b}", "back\\slash", "quo'te", 'dou"ble', "sp ace", "new\nline", "-lead"),
@@ -190,3 +192,13 @@ class TestQueries:
                 pass
         with pytest.raises(UsageError, match="dukdb"), connect("dukdb"):
             pass
+
+
+def test_what_json_holds_stays_text_at_any_depth() -> None:
+    kind = 'STRUCT(id UUID, shown STRUCT("at" TIMESTAMP, n BIGINT)[])'
+    assert json_type(kind) == 'STRUCT("id" VARCHAR, "shown" STRUCT("at" VARCHAR, "n" BIGINT)[])'
+
+
+def test_what_is_a_frame() -> None:
+    assert is_frame(pa.table({"a": [1]}))
+    assert not any(map(is_frame, (np.eye(2), "train.parquet", {"a": [1]})))

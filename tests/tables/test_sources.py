@@ -101,6 +101,19 @@ class TestCsvHeader:
         with pytest.raises(FormatError, match=r"a\.csv"):
             csv_header(tmp_path / "a.csv")
 
+    def test_what_is_no_table_is_named(self, tmp_path: Path) -> None:
+        (tmp_path / "rho.json").write_text('{"format": "cldrank-propensities", "values": [1, 0.5]}')
+        (tmp_path / "array.json").write_text('\n[{"position": 1}]')
+        touch(tmp_path / "ranker/ranker.json", tmp_path / "ranker/weights.safetensors", tmp_path / "log.xlsx")
+        for name, message in (
+            ("rho.json", "rho.json holds propensities, not a log"),
+            ("array.json", "one array; write one object per line"),
+            ("ranker", "ranker is a saved ranker, not a log"),
+            ("log.xlsx", "save it as CSV or Parquet"),
+        ):
+            with pytest.raises((DataError, UsageError), match=message):
+                table_files(tmp_path / name, what="log")
+
 
 class TestColumns:
     ROLES = (Role("query_id", required=True), Role("doc_id"), Role("segment", by_name=False))
@@ -122,6 +135,11 @@ class TestColumns:
             resolve_columns(["qid"], {"doc_id": "sku"}, self.ROLES, "a.csv")
         with pytest.raises(FormatError, match=r"a\.csv.*'query_id'.*qid"):
             resolve_columns(["qid"], {}, self.ROLES, "a.csv")
+        every = [Role("query_id", required=True), Role("doc_id", required=True)]
+        with pytest.raises(FormatError, match=r"'query_id' or 'doc_id'; there are qid.*query_id.*doc_id"):
+            resolve_columns(["qid"], {}, every, "a.csv")
+        with pytest.raises(UsageError, match="Did you mean doc_id"):
+            resolve_columns(["qid"], {"docid": "qid"}, every, "a.csv")
         with pytest.raises(UsageError, match="'query_id'.*query_id and doc_id"):
             resolve_columns(["query_id"], {"doc_id": "query_id"}, self.ROLES, "a.csv")
         assert resolve_columns(["query_id"], {"segment": "query_id"}, self.ROLES, "a", shared=["segment"])

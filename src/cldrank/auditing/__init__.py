@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import date
 from typing import Any
 
-from cldrank._typing import IntArray
+from cldrank._typing import Floats, IntArray
 from cldrank.auditing.facts import (
     Audit,
     AuditFacts,
@@ -27,6 +27,7 @@ from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
 from cldrank.propensity.comparing import all_requirements
 from cldrank.propensity.identifiability import display_order, overlap
+from cldrank.propensity.randomised import probability_in
 from cldrank.tables import Engine, connect, is_frame, named_paths
 from cldrank.tables.frames import frame_name
 from cldrank.wording import some
@@ -73,7 +74,7 @@ def audit(
     if days or all(is_cells(path) for path in named):
         refuse_for_cells(source, layout != LogLayout())
         cells = DayFolder(named[0]).read(dataset, last=last, until=until) if days else load_cells(paths, dataset)
-        return audit_table(cells, knows_candidates=dataset is not None, source=source)
+        return _judged(cells, dataset, source, dataset is not None)
     files, _ = log_source(paths, layout)
     limits: dict[str, Any] = {"memory_limit": memory_limit, "threads": threads, "master": master}
     with connect(engine, source=files, **limits) as opened:
@@ -81,32 +82,35 @@ def audit(
         with querying(opened, log.table.where):
             log = log.with_times()
             unit = str(log.settings.get("time_unit", ""))
-            facts, pages = describe_log(log.table, counted.clicks, unit)
+            facts, pages = describe_log(log, counted.clicks, unit)
+            probability = probability_in(log.table, counted.clicks) if log.has("propensity") else None
     account = replace(counted.account, found=log.found, layout=log.settings)
-    return _judged(counted.clicks, dataset is not None, source, account, facts, pages)
+    return _judged(counted.clicks, dataset, source, dataset is not None, account, facts, pages, probability)
 
 
-def audit_table(table: ClickTable, *, knows_candidates: bool = True, source: str = "cells") -> Audit:
-    """The audit of cells alone; what only a log can say stays unknown.
+def audit_table(table: ClickTable, dataset: RankingDataset | None = None, *, source: str = "cells") -> Audit:
+    """The audit of cells that know all candidates; what only a log can say stays unknown.
 
-    knows_candidates   whether the table is aligned to a dataset, and so knows the candidates that were never shown
-    source             what to call it
+    dataset   the candidates with their features, for estimators that need these
+    source    what to call it
 
     >>> data = RankingDataset.from_arrays([[3], [2], [1]], [7, 7, 7])
     >>> clicks = ClickTable.from_arrays(data, position=[1, 2, 0], impressions=[9, 9, 0], clicks=[4, 1, 0])
     >>> [(entry.position, entry.clicks) for entry in audit_table(clicks).facts.by_position]
     [(1, 4), (2, 1)]
     """
-    return _judged(table, knows_candidates, source)
+    return _judged(table, dataset, source, True)
 
 
 def _judged(
     table: ClickTable,
-    knows_candidates: bool,
+    dataset: RankingDataset | None,
     source: str,
+    knows_candidates: bool,
     account: Account | None = None,
     log: LogFacts | None = None,
     pages: IntArray | None = None,
+    probability: Floats | None = None,
 ) -> Audit:
     facts = AuditFacts(
         source=source,
@@ -115,7 +119,7 @@ def _judged(
         queries=describe_queries(table, knows_candidates, pages),
         overlap=overlap(table),
         order=display_order(table),
-        requirements=all_requirements(table) if table.n_cells else (),
+        requirements=all_requirements(table, dataset, probability) if table.n_cells else (),
         log=log,
     )
     return Audit(facts, judge(facts))

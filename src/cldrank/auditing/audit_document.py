@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from cldrank import documents as docs
 from cldrank.auditing.drift import DAY, Drift
 from cldrank.auditing.facts import Audit, AuditFacts, Bots
-from cldrank.clicks.aggregate import REASONS
 from cldrank.documents import Block, Details, Document, Figure, Heading, Notice, Paragraph, Point, Table, left_out
 from cldrank.documents.numbers import percent
 from cldrank.documents.svg import LETTER
@@ -166,7 +165,7 @@ def _traffic(facts: AuditFacts) -> Iterator[Block]:
                 yield Table(head, rows, title, "The largest, by impressions.")
     if account is not None and account.rejected:
         about = f"{account.n_rejected:,} of {account.rows:,} rows ({percent(account.share_rejected, 2)})."
-        reasons = [(f"{number:,}", REASONS[reason]) for reason, number in account.rejected.items()]
+        reasons = [(f"{number:,}", account.why(reason)) for reason, number in account.rejected.items()]
         yield Table(("rows", "why"), reasons, "Rows set aside", about, text=("why",), wide=True)
 
 

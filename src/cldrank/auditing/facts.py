@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
@@ -13,6 +13,7 @@ from cldrank.auditing.drift import Drift, describe_drift, wilson
 from cldrank.clicks.aggregate import Account
 from cldrank.clicks.bots import REASONS, bot_rule
 from cldrank.clicks.candidates import ids_of
+from cldrank.clicks.log.plain_log import Log
 from cldrank.clicks.table import ClickTable
 from cldrank.documents import Severity
 from cldrank.propensity.comparing import best_requirement
@@ -155,7 +156,7 @@ class Bots:
 class LogFacts:
     """What only the log can say; None where it lacks the column.
 
-    propensity, times    whether the log has such a column
+    columns   the name of the column of each role that the log has
     """
 
     pages: Pages
@@ -163,8 +164,7 @@ class LogFacts:
     rankers: tuple[PageGroup, ...] | None
     bots: Bots
     drift: Drift | None
-    propensity: bool
-    times: bool
+    columns: Mapping[str, str]
 
 
 @dataclass(frozen=True)
@@ -332,19 +332,18 @@ def _quantiles(values: Floats | IntArray) -> dict[str, float]:
 # -- from the log ---------------------------------------------------------------------------------------------------
 
 
-def describe_log(log: Relation, clicks: ClickTable, unit: str) -> tuple[LogFacts, IntArray]:
+def describe_log(log: Log, clicks: ClickTable, unit: str) -> tuple[LogFacts, IntArray]:
     """What only the log can say, and how many pages each query has; `unit` is how timestamps were read."""
-    pages = page_table(log)
+    pages = page_table(log.table)
     shown = int(clicks.impressions.sum())
     rate = int(clicks.clicks.sum()) / shown if shown else 0.0
     facts = LogFacts(
-        pages=describe_pages(pages, log),
+        pages=describe_pages(pages, log.table),
         surfaces=describe_groups(pages, "surface"),
         rankers=describe_groups(pages, "ranker_id"),
         bots=describe_bots(pages, rate),
         drift=describe_drift(pages, unit) if "moment" in pages.columns else None,
-        propensity="propensity" in log.columns,
-        times="timestamp" in log.columns,
+        columns=log.columns,
     )
     by_query = pages.engine.arrow(f"SELECT query_id, count(*) AS pages FROM {pages} GROUP BY query_id")
     candidates = clicks.candidates

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+import shlex
 from collections.abc import Iterator
 
 from cldrank.auditing.drift import Drift
 from cldrank.auditing.facts import AuditFacts, Finding, Verdict
-from cldrank.clicks.aggregate import REASONS, Account
+from cldrank.clicks.aggregate import Account
 from cldrank.documents import Severity
 from cldrank.propensity import estimators
 from cldrank.propensity.identifiability import USABLE, Requirement
@@ -22,6 +23,7 @@ _UNCLICKED, _NEARLY_ALL = 0.5, 0.9
 _DRIFT, _SLIGHT_DRIFT, _DRIFT_P = 0.1, 0.05, 1e-3
 _PRECISE = 0.1  # an interval of ± this much, relative to the propensity, leaves nothing to be desired
 _RISE_P = 0.01  # for any one position to rise by chance
+_ESTIMATE = "`cldrank propensity estimate"
 _FROM_BAD_TO_MILD: tuple[Severity, ...] = ("blocking", "warning", "note", "ok")
 
 _REJECT_ADVICE = {
@@ -30,7 +32,7 @@ _REJECT_ADVICE = {
     "not a number": "Find out where they come from.",
     "unequal lists": "Lists of results and of their clicks must match; find out which of them is cut.",
     "off the page": "Check the page size, or the columns of the grid, that the log is read with.",
-    "position below 1": "If part of the log counts positions from 0, read that part with `first_position=0`.",
+    "position below 1": "Positions count from 1, at the top; read what counts from 0 with `first_position=0`.",
     "click never shown": "Clicks and displays were joined wrongly, or clicks come from elsewhere; check the join.",
     "repeated row": "Find out why, perhaps a retried export; one of each is counted. Without a timestamp, a page shown "
     "twice looks the same.",
@@ -72,6 +74,8 @@ def _unmatched_ids(facts: AuditFacts) -> Iterator[Finding]:
 
 def _clicks(facts: AuditFacts) -> Iterator[Finding]:
     if not facts.impressions:
+        if facts.account is not None and facts.account.rejected:
+            return  # the finding on rows says why
         yield Finding("clicks", "blocking", "The log shows nothing at all.", "Check that it is the right file.")
         return
     clicks, shown = count(facts.clicks, "click"), count(facts.impressions, "impression")
@@ -98,7 +102,10 @@ def _rows(facts: AuditFacts) -> Iterator[Finding]:
     if account.wrong_start:
         yield Finding("first position", "blocking", _sentence(account.wrong_start.found), account.wrong_start.advice)
     if account.found:
-        yield Finding("reading", "ok", f"Found in the log: {'; '.join(account.found)}.")
+        unread = int(account.layout.get("unread_times", 0))
+        severity: Severity = "warning" if unread > _MANY_REJECTED * account.rows else "note" if unread else "ok"
+        advice = "Check which column holds the timestamp, and how it is written." if unread else ""
+        yield Finding("reading", severity, f"Found in the log: {'; '.join(account.found)}.", advice)
     if not account.n_rejected:
         yield Finding("rows", "ok", f"{_all_of(account.rows, 'row')} of the log could be counted.")
         return
@@ -117,12 +124,14 @@ def _rows(facts: AuditFacts) -> Iterator[Finding]:
 
 def _set_aside(account: Account) -> Finding:
     worst, share = max(account.rejected, key=lambda reason: account.rejected[reason]), account.share_rejected
-    sentence = (
-        f"{account.n_rejected:,} of {account.rows:,} rows ({share:.2%}) had to be set aside, most "
-        f"({account.rejected[worst]:,}) because: {REASONS[worst]}."
-    )
+    rows = f"{account.n_rejected:,} of {account.rows:,} rows ({share:.2%})"
+    if account.n_rejected == account.rows:
+        rows = _all_of(account.rows, "row")
     if worst == "click never shown" and "position below 1" in account.rejected:
         worst = "position below 1"  # the clicked ones of the same rows
+    number = account.rejected[worst]
+    most = "" if number == account.n_rejected else f", most ({number:,}) because"
+    sentence = f"{rows} had to be set aside{most}: {account.why(worst)}."
     severity: Severity = "blocking" if share > _MOST_REJECTED else "warning" if share > _MANY_REJECTED else "note"
     return Finding("rows", severity, sentence, _REJECT_ADVICE.get(worst, ""))
 
@@ -157,7 +166,9 @@ def _layout(facts: AuditFacts) -> Iterator[Finding]:
         sentence = (
             f"{len(surfaces)}{' or more' if len(surfaces) == 20 else ''} surfaces with their own depth ({depths})."
         )
-        advice = 'Each is examined in its own way: aggregate by them with `segment="surface"`, for a curve each.'
+        column = shlex.quote(facts.log.columns.get("surface", "surface"))
+        command = f"`cldrank clicks aggregate --segment {column}`"
+        advice = f"Each is examined in its own way: aggregate by them ({command}), for a curve each."
         yield Finding("surfaces", "note", sentence, advice)
 
 
@@ -210,7 +221,11 @@ def _to_within(need: Requirement) -> str:
 
 
 def _named(need: Requirement) -> str:
-    return f"{need.estimator} (`cldrank propensity estimate --method {need.estimator}`)"
+    return f"{need.estimator} ({_ESTIMATE} --method {need.estimator}`)"
+
+
+def _upper(depth: int) -> str:
+    return f"Estimate the first {depth} positions alone ({_ESTIMATE} --depth {depth}`)"
 
 
 def _propensities(facts: AuditFacts) -> Iterator[Finding]:
@@ -232,12 +247,13 @@ def _propensities(facts: AuditFacts) -> Iterator[Finding]:
         assumed = estimators()[best.estimator].assumes
         advice = f"Estimate them with {_named(best)}{f', if {assumed}' if assumed else ''}."
         yield Finding("propensities", "ok", f"{moving}; {best.reason}.", advice)
-    if facts.log is not None and facts.log.propensity:
-        advice = (
-            "Use it with logged (`cldrank propensity estimate --method logged`), if it is the probability of being "
-            "shown at that position and every result had one."
+    logged = next((need for need in facts.requirements if need.estimator == "logged"), None)
+    if logged is not None and facts.log is not None and "propensity" in facts.log.columns:
+        can = f"{'and logged can' if logged.met else 'but logged cannot'} use it: {logged.reason}"
+        advice = f"Use it with {_named(logged)}, if it is the probability of being shown at that position."
+        yield Finding(
+            "propensities", "note", f"The log has a column of propensities, {can}.", advice if logged.met else ""
         )
-        yield Finding("propensities", "note", "The log has a column of propensities.", advice)
 
 
 def _not_compared(facts: AuditFacts, moving: str) -> Finding:
@@ -245,15 +261,15 @@ def _not_compared(facts: AuditFacts, moving: str) -> Finding:
     depth = max((need.usable_to or 0 for need in facts.requirements if not need.met), default=0)
     bound = next((need for need in facts.requirements if need.met and estimators()[need.estimator].bound), None)
     advice = f"Find a lower bound with {_named(bound)}. " if bound else ""
-    advice += "Model relevance from features as well, or assume a known curve; or randomise a few pages and log again."
+    by_features = [need for need in facts.requirements if need.met and estimators()[need.estimator].needs == "features"]
+    advice += f"Model relevance from features as well{f', with {_named(by_features[0])}' if by_features else ''}, or "
+    advice += "assume a known curve; or randomise a few pages and log again."
     if overlap.moving:
         sets = f"positions fall into {len(overlap.components)} sets that cannot be compared"
         few = "too few of them were clicked to compare all positions"
         if depth > 1:
-            advice = (
-                f"Estimate the first {depth} positions alone (`depth={depth}`), to within {USABLE:.0%}. Or: {advice}"
-            )
-        sentence = f"Only {moving}, and {sets if len(overlap.components) > 1 else few}."
+            advice = f"{_upper(depth)}, to within {USABLE:.0%}. Or: {advice}"
+        sentence = f"{moving}, and {sets if len(overlap.components) > 1 else few}."
     elif queries.searched > 1 and queries.sessions["most"] == 1:
         sentence = (
             f"Each of the {queries.searched:,} queries was searched once, so none of its candidates could move: "
@@ -284,10 +300,10 @@ def _precision(facts: AuditFacts) -> Iterator[Finding]:
         return
     severity: Severity = "ok" if best.within <= _PRECISE else "note" if best.within <= USABLE else "warning"
     upper = f"; down to position {best.usable_to}, to within {USABLE:.0%}" if best.usable_to else ""
-    cut = f"Cut the pages below position {best.usable_to}" if best.usable_to else "Collect more pages"
+    cut = _upper(best.usable_to) if best.usable_to else "Collect more pages"
     remedies = {
-        "note": "Enough to train with; more pages, or a smoothed curve, would make it better.",
-        "warning": f"{cut}, or use a smooth curve: inverse propensity weights would be mostly noise.",
+        "note": f"Enough to train with; more pages, or a smooth curve ({_ESTIMATE} --smooth power`), would help.",
+        "warning": f"{cut}, or a smooth curve (`--smooth power`): inverse propensity weights would be mostly noise.",
     }
     sentence = f"With {best.estimator}, the propensity of every position can be estimated{_to_within(best)}"
     sentence += f", at 90% confidence{upper if severity == 'warning' else ''}."
@@ -319,6 +335,8 @@ def _bots(facts: AuditFacts) -> Iterator[Finding]:
     if facts.log is None:
         return
     bots, kind = facts.log.bots, f"{facts.log.bots.kind}s"
+    if not bots.users:
+        return
     if not bots.suspicious:
         yield Finding("bots", "ok", f"None of {bots.users:,} {kind} behaves very differently from the rest.")
         return
@@ -351,7 +369,7 @@ def _time(facts: AuditFacts) -> Iterator[Finding]:
             yield Finding(
                 "silence", "note", sentence, "Check whether parts of the log are missing, or timestamps wrong."
             )
-    elif facts.log.times and facts.impressions:
+    elif "timestamp" in facts.log.columns and facts.impressions:
         sentence = "Drift over time is unknown: no value of the timestamp column can be read as a time."
         yield Finding("drift", "warning", sentence, "Write times as 2024-03-30T00:00:00+01:00, or as numbers.")
     else:

@@ -52,6 +52,7 @@ REASONS = {
 ON_REQUEST = ("excluded user", "bot")
 _STRAY = 0.1  # rows at the top position, relative to the next, below which the top must be somewhere else
 _FEW_CLICKS = 20
+_FEW_REJECTED = 0.001  # a share of rows that is not worth another pass over the log, to say which columns are wrong
 _MOST_ACCEPTED = 0.5  # beyond this share of rejects, the log is read wrongly
 _STRAY_PAGES = 10, 0.2  # pages from position 0, number and share, up to which they are mistakes in single rows
 _REJECTS = pa.schema(
@@ -76,6 +77,7 @@ class Account:
     found      how the log turned out to be laid out, in words
     layout     how it was read, as data
     mismatch   why no row is of a candidate of the dataset, if none is
+    details    by reason, which columns made rows be set aside, with an example
 
     >>> print(Account(rows=1000, rejected={"null key": 2}))
     1,000 rows read, 2 set aside (0.200%)
@@ -89,6 +91,11 @@ class Account:
     found: tuple[str, ...] = ()
     layout: Mapping[str, int | str] = field(default_factory=dict)
     mismatch: str = ""
+    details: Mapping[str, str] = field(default_factory=dict)
+
+    def why(self, reason: str) -> str:
+        """Why rows were set aside: which column, if that is known, else what the reason means."""
+        return self.details.get(reason, REASONS[reason])
 
     @property
     def n_rejected(self) -> int:
@@ -108,7 +115,7 @@ class Account:
 
     def __str__(self) -> str:
         lines = [f"{self.rows:,} rows read, {self.n_rejected:,} set aside ({self.share_rejected:.3%})"]
-        lines += [f"  {count:>12,}  {reason}: {REASONS[reason]}" for reason, count in self.rejected.items()]
+        lines += [f"  {count:>12,}  {reason}: {self.why(reason)}" for reason, count in self.rejected.items()]
         lines += [f"found: {fact}" for fact in self.found]
         return "\n".join(lines)
 
@@ -136,12 +143,13 @@ class Aggregation:
 class TooManyRejectsError(CldrankError):
     """More of a log was set aside than the caller accepts; nothing was aggregated. See `account` and `rejects`."""
 
-    def __init__(self, account: Account, rejects: pa.Table, limit: float) -> None:
+    def __init__(self, where: str, account: Account, rejects: pa.Table, limit: float) -> None:
         faults = {reason: n for reason, n in account.rejected.items() if reason not in ON_REQUEST}
         worst = max(faults, key=lambda reason: faults[reason])
+        most = "all" if faults[worst] == sum(faults.values()) else f"most of them ({faults[worst]:,})"
         text = (
-            f"{account.share_faulty:.1%} of {account.rows:,} rows had to be set aside, more than the {limit:.1%} "
-            f"allowed; most of them ({account.rejected[worst]:,}): {REASONS[worst]}."
+            f"{where}: {account.share_faulty:.1%} of {account.rows:,} rows had to be set aside, more than the "
+            f"{limit:.1%} allowed; {most}: {account.why(worst)}."
         )
         if account.mismatch:
             text = f"{text} {account.mismatch[0].upper()}{account.mismatch[1:]}."
@@ -219,12 +227,12 @@ def aggregate(
     fresh = tuple(named for file, named in sources.items() if file not in known)
     limits: dict[str, Any] = {"memory_limit": memory_limit, "threads": threads, "master": master}
     with connect(engine, source=source, **limits) as opened:
-        _, result = aggregate_any(source, dataset, opened, layout, fresh, every_click=every_click, days=days)
+        log, result = aggregate_any(source, dataset, opened, layout, fresh, every_click=every_click, days=days)
     account = result.account
     if account.wrong_start:
-        raise DataError(f"{account.wrong_start.found}. {account.wrong_start.advice}")
+        raise DataError(f"{log.table.where}: {account.wrong_start.found}. {account.wrong_start.advice}")
     if account.share_faulty > max_rejected:
-        raise TooManyRejectsError(account, result.rejects, max_rejected)
+        raise TooManyRejectsError(log.table.where, account, result.rejects, max_rejected)
     return replace(result, left_out=tuple(known.values()))
 
 
@@ -288,14 +296,16 @@ def aggregate_any(
     clicks = ClickTable.from_cells(cells, candidates, row, sources=sources, **facts)
     by_day = {days: clicks} if isinstance(days, date) else _cells_by_day(cells, clicks, row, facts) if days else {}
     rejects = _reject_table(counted.rejects, cells, row)
+    rejected = _by_reason(rejects)
     account = Account(
         rows=counted.rows,
-        rejected=_by_reason(rejects),
+        rejected=rejected,
         seconds=time.perf_counter() - start,
         wrong_start=_wrong_start(counted, log, layout.first_position),
         found=log.found,
         layout=log.settings,
         mismatch=candidates.mismatch(queries, documents, row),
+        details=log.faults([why for why, n in rejected.items() if n > _FEW_REJECTED * counted.rows]),
     )
     return log, Aggregation(clicks, account, rejects, by_day)
 

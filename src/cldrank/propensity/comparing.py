@@ -32,10 +32,12 @@ _ENOUGH = 20  # replicates for an error of the difference
 
 
 def all_requirements(
-    clicks: ClickTable, dataset: RankingDataset | None = None, depth: int | None = None
+    clicks: ClickTable, dataset: RankingDataset | None = None, probability: Floats | None = None
 ) -> tuple[Requirement, ...]:
-    """The requirement of every estimator, the best founded first."""
-    return tuple(kind(depth=depth).requirements(clicks, dataset) for kind in all_estimators().values())
+    """The requirement of every estimator, the best founded first; `probability` is that of display, of each cell."""
+    every = [kind() for kind in all_estimators().values()]
+    known = every if probability is None else [estimator.given_log(probability) for estimator in every]
+    return tuple(estimator.requirements(clicks, dataset) for estimator in known)
 
 
 def best_requirement(requirements: Sequence[Requirement]) -> Requirement | None:

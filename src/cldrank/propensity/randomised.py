@@ -17,7 +17,7 @@ from cldrank.parameters import parameter, value
 from cldrank.propensity.cells import Cells, PairSums
 from cldrank.propensity.estimator import CellEstimator, Sample
 from cldrank.propensity.identifiability import Requirement, display_order
-from cldrank.tables import connect
+from cldrank.tables import Relation, connect
 from cldrank.wording import positions
 
 _UNEVEN = 0.1  # how far the weighted impressions of a position may be from those of the first
@@ -136,10 +136,7 @@ class Logged(Stratified):
         del dataset
         if self.probability is not None:
             return None
-        return (
-            "it needs the probability with which each cell was shown, which cells do not hold: read it from the log "
-            "(`logged_probability`)"
-        )
+        return "it needs the probability with which each result was shown, from a column of the raw log (propensity)"
 
     def given_log(self, probability: Floats) -> Self:
         """The same with these probabilities."""
@@ -152,7 +149,7 @@ class Logged(Stratified):
         bad = ~((chance > 0) & (chance <= 1 + 1e-9))
         if bad.any():
             cell = int(np.flatnonzero(bad)[0])
-            raise DataError(f"cell {cell} was shown, but with probability {chance[cell]}; it must be above 0, up to 1.")
+            raise UnidentifiableError(f"cell {cell} has probability {chance[cell]}; it must be above 0, up to 1.")
         kept = chance[(clicks.position <= cells.size) & (clicks.impressions > 0)]
         weighted = replace(cells, impressions=cells.impressions / kept, clicks=cells.clicks / kept)
         self._check_support(weighted)
@@ -220,10 +217,22 @@ def logged_probability(
                 'with `columns={"propensity": ...}`.',
                 path=log.table.where,
             )
-        means = opened.arrow(
-            f"SELECT query_id, doc_id, position, 1 / avg(1 / propensity) AS mean FROM {log.table} "
-            "WHERE reason IS NULL AND propensity > 0 GROUP BY query_id, doc_id, position"
+        probability = probability_in(log.table, clicks)
+    lost = np.flatnonzero(np.isnan(probability))
+    if len(lost):
+        raise DataError(
+            f"the log has no probability for row {clicks.row[lost[0]]} at position {clicks.position[lost[0]]}, nor for "
+            f"{len(lost) - 1:,} other cells; give the log that the cells were counted from."
         )
+    return probability
+
+
+def probability_in(log: Relation, clicks: ClickTable) -> Floats:
+    """The same from a plain log that is open; NaN for cells without any."""
+    means = log.engine.arrow(
+        f"SELECT query_id, doc_id, position, 1 / avg(1 / propensity) AS mean FROM {log} "
+        "WHERE reason IS NULL AND propensity > 0 GROUP BY query_id, doc_id, position"
+    )
     row = clicks.candidates.find(*(ids_of(means[name], f"the {name} of the log") for name in ("query_id", "doc_id")))
     position = means["position"].to_numpy()
     span = max(clicks.depth, int(position.max(initial=0))) + 1
@@ -231,12 +240,6 @@ def logged_probability(
     _, at, source = np.intersect1d(cell, given, assume_unique=True, return_indices=True)
     probability = np.full(clicks.n_cells, np.nan)
     probability[at] = means["mean"].to_numpy()[source]
-    lost = np.flatnonzero(np.isnan(probability))
-    if len(lost):
-        raise DataError(
-            f"the log has no probability for row {clicks.row[lost[0]]} at position {clicks.position[lost[0]]}, nor for "
-            f"{len(lost) - 1:,} other cells; give the log that the cells were counted from."
-        )
     return probability
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
+from cldrank.decoding import guess
 from cldrank.errors import FormatError, UsageError
-from cldrank.wording import some
+from cldrank.wording import listed, some
 
 _MOST_NAMED = 20
 
@@ -48,25 +49,28 @@ def resolve_columns(
     known = [role.name for role in roles]
     for name, named in given.items():
         if name not in known:
-            raise UsageError(f"`columns` names the role {name!r}; the roles are {', '.join(known)}.")
+            raise UsageError(f"`columns` names the role {name!r}; the roles are {listed(known)}.{guess(name, known)}")
         if root_column(available, named) is None:
             raise FormatError(f"there is no column {named!r} (for {name}); {columns_there(available)}.", path=where)
-    columns = {}
+    columns, missing = {}, []
     for role in roles:
         column = given.get(role.name, role.name if role.by_name and role.name in available else None)
         if column is not None:
             columns[role.name] = column
         elif role.required:
-            raise missing_column(role.name, available, where)
+            missing.append(role.name)
+    if missing:
+        raise missing_columns(missing, available, where)
     _check_apart(columns, shared)
     return columns
 
 
-def missing_column(role: str, available: Sequence[str], where: str) -> FormatError:
-    """The error for a table that lacks a column which it needs."""
+def missing_columns(roles: Sequence[str], available: Sequence[str], where: str) -> FormatError:
+    """The error for a table that lacks columns which it needs."""
+    named, mapped = listed(map(repr, roles), "or"), ", ".join(f'"{role}": ...' for role in roles)
+    right = "one" if len(roles) == 1 else "ones"
     return FormatError(
-        f"there is no column {role!r}; {columns_there(available)}. Name the right one with "
-        f'`columns={{"{role}": ...}}`.',
+        f"there is no column {named}; {columns_there(available)}. Name the right {right} with `columns={{{mapped}}}`.",
         path=where,
     )
 
@@ -98,18 +102,10 @@ def _check_apart(columns: Mapping[str, str], shared: Collection[str]) -> None:
 
 
 def quoted(name: str) -> str:
-    """A name as SQL has it.
-
-    >>> print(quoted('the "best" rank'))
-    "the ""best"" rank"
-    """
+    """A name as SQL has it."""
     return '"' + name.replace('"', '""') + '"'
 
 
 def text_literal(text: str) -> str:
-    """A text as SQL has it.
-
-    >>> print(text_literal("day's"))
-    'day''s'
-    """
+    """A text as SQL has it."""
     return "'" + text.replace("'", "''") + "'"

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cldrank.errors import CldrankError, UsageError
+from cldrank.errors import CldrankError, FormatError, UsageError
 from cldrank.files import scratch
 from cldrank.reading import reading, reason
 from cldrank.tables.columns import quoted, text_literal
@@ -171,6 +171,9 @@ class DuckDB(Engine):
         text = str(error)
         if not type(error).__module__.startswith(("duckdb", "_duckdb")):
             return
+        line = re.search(r"Error on Line: (\d+)[^\0]*not utf-8[^\0]*file = (.+)", text)
+        if line:
+            raise FormatError(f"not a CSV file: line {line[1]} is not text in UTF-8.", path=line[2]) from error
         if "Out of Memory" in text and "max_temp_directory_size" not in text:
             raise CldrankError(
                 f"DuckDB ran out of memory within the limit of {self._memory_limit}, although it spills to disk; raise "
@@ -201,11 +204,7 @@ class DuckDB(Engine):
 
 
 def json_type(kind: str) -> str:
-    """The type to read a JSON value as; what is not a number, boolean, list or object stays text, at any depth.
-
-    >>> json_type('STRUCT(id UUID, shown STRUCT("at" TIMESTAMP, n BIGINT)[])')
-    'STRUCT("id" VARCHAR, "shown" STRUCT("at" VARCHAR, "n" BIGINT)[])'
-    """
+    """The type to read a JSON value as; what is not a number, boolean, list or object stays text, at any depth."""
     import duckdb
 
     parsed = duckdb.sqltype(kind)
@@ -217,9 +216,5 @@ def json_type(kind: str) -> str:
 
 
 def _literal(path: Path) -> str:
-    """A path, escaped so that DuckDB does not read it as a pattern.
-
-    >>> _literal(Path("/logs/day[1].csv"))
-    '/logs/day[[]1].csv'
-    """
+    """A path, escaped so that DuckDB does not read it as a pattern."""
     return "".join(f"[{letter}]" if letter in _PATTERN_LETTERS else letter for letter in str(path.absolute()))

@@ -112,16 +112,14 @@ class Engine(ABC):
         """The result of a query, batch by batch."""
 
     @abstractmethod
+    def arrow(self, query: str) -> pa.Table:
+        """The result of a query as an Arrow table."""
+
+    @abstractmethod
     def save(self, query: str, path: Path) -> None:
         """Write the result of a query as Parquet, without holding it in memory."""
 
     # -- what follows from that ----------------------------------------------------------------------------------------
-
-    def arrow(self, query: str) -> pa.Table:
-        """The result of a query as an Arrow table."""
-        import pyarrow as pa
-
-        return pa.Table.from_batches(self.batches(query), schema=self.sql(query).schema)
 
     def rows(self, query: str) -> list[dict[str, Any]]:
         """The few rows of a result."""
@@ -225,11 +223,7 @@ class Engine(ABC):
 
 
 def _stacked(selects: Sequence[str]) -> str:
-    """The rows of several queries, in pairs: engines give up on unions that are nested as deep as there are parts.
-
-    >>> _stacked(["SELECT 1", "SELECT 2", "SELECT 3"])
-    '(SELECT 1) UNION ALL ((SELECT 2) UNION ALL (SELECT 3))'
-    """
+    """The rows of several queries, in pairs: engines give up on unions that are nested as deep as there are parts."""
     if len(selects) == 1:
         return f"({selects[0]})"
     half = len(selects) // 2

@@ -7,6 +7,7 @@ import glob
 import io
 import lzma
 import os
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatch
@@ -93,11 +94,14 @@ def table_files(
     files: list[TableFile] = []
     for path in named_paths(cast("Source", source), what):
         if path.is_dir():
-            files += _below(path, formats, skip_others)
+            files += _below(path, formats, skip_others, what)
         elif path.exists():
             files.append(TableFile(path, path.parent, format_of(path, formats)))
         else:
             raise UsageError(f"{path} is neither a file nor a folder.")
+    for file in files:
+        if file.path.suffix == ".json":
+            _check_lines(file.path, what)
     return files
 
 
@@ -137,6 +141,8 @@ def format_of(path: Path, formats: Sequence[Format] = TABLES) -> Format:
     'csv'
     """
     known = known_format(path)
+    if path.suffix.lower() in (".xlsx", ".xls", ".ods"):
+        raise DataError(f"{path}: spreadsheets cannot be read; save it as CSV or Parquet.")
     if known is None or known not in formats:
         endings = ", ".join(ending for ending, form in FORMATS.items() if form in formats)
         raise DataError(f"{path}: the name of a file ends in {endings}, perhaps followed by .gz, .zst, .bz2 or .xz.")
@@ -178,8 +184,21 @@ def _listed(source: Any, what: str) -> list[str]:
     return paths
 
 
-def _below(folder: Path, formats: Sequence[Format], skip_others: bool) -> list[TableFile]:
+def _check_lines(path: Path, what: str) -> None:
+    """Refuse a JSON file that is one array, or that cldrank wrote for something else."""
+    with reading(path, what), path.open("rb") as file:
+        start = file.read(200).lstrip()
+    own = re.match(rb'\{\s*"format":\s*"cldrank-([a-z-]+)"', start)
+    if own:
+        raise UsageError(f"{path} holds {own[1].decode().replace('-', ' ')}, not a {what}.")
+    if start.startswith(b"["):
+        raise FormatError("the file is one array; write one object per line (JSON Lines).", path=path)
+
+
+def _below(folder: Path, formats: Sequence[Format], skip_others: bool, what: str) -> list[TableFile]:
     """All files below a folder, sorted."""
+    if (folder / "ranker.json").is_file():
+        raise UsageError(f"{folder} is a saved ranker, not a {what}.")
     below = sorted(file for file in folder.rglob("*") if file.is_file())
     below = [file for file in below if not any(part.startswith(HIDDEN) for part in file.relative_to(folder).parts)]
     if skip_others:

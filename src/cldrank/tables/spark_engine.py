@@ -111,11 +111,7 @@ class Spark(Engine):
 
 
 def translated(query: str) -> str:
-    """A query in Spark's dialect.
-
-    >>> translated('SELECT "a b"::VARCHAR FROM t')
-    'SELECT CAST(`a b` AS STRING) FROM t'
-    """
+    """A query in Spark's dialect."""
     try:
         import sqlglot
     except ImportError:
@@ -197,11 +193,7 @@ def _end(process: int, log: Path) -> None:
 
 
 def _literal(path: Path) -> str:
-    r"""A path, escaped so that Spark does not read it as a pattern.
-
-    >>> _literal(Path("/logs/day[1].csv"))
-    '/logs/day\\[1\\].csv'
-    """
+    """A path, escaped so that Spark does not read it as a pattern."""
     if path.name.startswith(HIDDEN) or ":" in path.name:
         raise DataError(f"{path}: Spark reads no file whose name contains a colon or starts with _ or .; rename it.")
     return "".join(f"\\{letter}" if letter in _PATTERN_LETTERS else letter for letter in str(path.absolute()))

@@ -102,11 +102,7 @@ _TYPE_NAMES = {
 
 
 def sql_type(kind: pa.DataType) -> str:
-    """What SQL calls a type, in DuckDB's dialect.
-
-    >>> sql_type(pa.list_(pa.struct([("id", pa.large_string())])))
-    'STRUCT("id" VARCHAR)[]'
-    """
+    """What SQL calls a type, in DuckDB's dialect."""
     if types.is_struct(kind):
         return f"STRUCT({', '.join(f'{quoted(entry.name)} {sql_type(entry.type)}' for entry in kind)})"
     if is_list(kind):

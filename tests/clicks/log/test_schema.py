@@ -122,7 +122,10 @@ class TestNumbers:
         assert found.clicks.candidates.doc_ids.tolist() == ["d0", "d1"]
         assert found.clicks.clicks.tolist() == [0, len(spelled[0])]
         words = [f"{s},q,d,1,{word}" for s, word in enumerate(["ja", "nein", "on", "clicked"])]
-        with pytest.raises(TooManyRejectsError, match="not a whole number"):
+        with pytest.raises(
+            TooManyRejectsError,
+            match="log.csv: .*column 'clicked' is not true, false .* all 4 rows",
+        ):
             aggregate(csv(tmp_path / "log.csv", *words), engine=engine)
 
     def test_truth_is_no_position(self, tmp_path: Path) -> None:

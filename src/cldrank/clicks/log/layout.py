@@ -157,7 +157,9 @@ def columns_of(available: Sequence[str], where: str, layout: LogLayout) -> dict[
     resolve_columns(available, layout.columns, every, where, shared=ROLES)  # refuses unknown roles and columns
     by_name = [role for role in ROLES if role in available and role not in ON_REQUEST]
     wanted = _wanted({*by_name, *layout.columns}, layout)
-    roles = [Role(role, required=role not in (*OPTIONAL, "position")) for role in wanted]
+    lacking = [role for role in wanted if role not in (*OPTIONAL, *available, *layout.columns)]
+    later = () if lacking[1:] else ("position",)  # where others are missing as well, all are named at once
+    roles = [Role(role, required=role not in (*OPTIONAL, *later)) for role in wanted]
     given = {role: column for role, column in layout.columns.items() if role in wanted}
     shared = [SEGMENT, *(role for role in OPTIONAL if role not in layout.columns)]
     return resolve_columns(available, given, roles, where, shared=shared)

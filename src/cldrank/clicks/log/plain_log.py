@@ -11,9 +11,10 @@ Everything else (counting, account, audit) reads that table. Rows that repeat ot
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -27,7 +28,7 @@ from cldrank.clicks.log.layout import user_ids as listed_users
 from cldrank.errors import CldrankError, DataError, FormatError, UsageError
 from cldrank.reading import reason
 from cldrank.tables import Engine, Relation, is_frame, table_files
-from cldrank.tables.columns import missing_column
+from cldrank.tables.columns import missing_columns
 from cldrank.tables.frames import frame_name
 from cldrank.tables.types import is_number, is_text
 from cldrank.wording import count
@@ -36,6 +37,7 @@ _AS_THEY_ARE = (*KEYS, "documents", "user_id", "ranker_id", "surface", SEGMENT) 
 _CLICKED_LISTS = ("clicked_positions", "clicked_documents")  # lists of what was clicked, not of results
 _OF_RESULTS = ("clicked", "position", "row", "column")  # a page has a list of them
 _FEW_ROWS = 10
+_LONGEST_EXAMPLE = 40  # letters
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,8 @@ class Log:
     found       what was found out, in words
     settings    how positions were read, by the names of options
     time_zone   of times that name none
+    columns     the name of the column of each role
+    faults      says, of reasons to set rows aside, which columns gave them
     """
 
     table: Relation
@@ -56,6 +60,8 @@ class Log:
     found: tuple[str, ...] = ()
     settings: Mapping[str, int | str] = field(default_factory=dict)
     time_zone: str = "UTC"
+    columns: Mapping[str, str] = field(default_factory=dict)
+    faults: Callable[[Collection[str]], Mapping[str, str]] = lambda _: {}
 
     @property
     def engine(self) -> Engine:
@@ -89,7 +95,8 @@ class Log:
             example = rows["?"]["example"][1:]
             sentences.append(f"{unread:,} of {every:,} timestamps cannot be read, such as {example!r}")
         unit = f"epoch {max(units, key=lambda unit: units[unit])}" if units else "timestamps"
-        return replace(self, found=(*self.found, *sentences), settings={**self.settings, "time_unit": unit})
+        settings = {**self.settings, "time_unit": unit, **({"unread_times": unread} if unread else {})}
+        return replace(self, found=(*self.found, *sentences), settings=settings)
 
 
 def open_log(source: Any, engine: Engine, layout: LogLayout) -> Log:
@@ -175,9 +182,10 @@ class _PlainQuery:
         """The results of a table with one row for each; `names` are its columns."""
         for role in ("position", "clicked"):
             if role not in self.fields and not (role == "position" and "row" in self.fields):
-                raise missing_column(role, names, self.table.where)
-        raw = f"SELECT {', '.join(map(_selected, self.fields, self.fields.values()))} FROM {self.table}"
-        return _Raw(raw, {role: value.kind for role, value in self.fields.items()})
+                raise missing_columns([role], names, self.table.where)
+        columns = [f"{_selected(role, value)}, {value.sql} AS written_{role}" for role, value in self.fields.items()]
+        kinds = {role: value.kind for role, value in self.fields.items()}
+        return _Raw(f"SELECT {', '.join(columns)} FROM {self.table}", kinds)
 
     # -- one row per page ----------------------------------------------------------------------------------------------
 
@@ -271,7 +279,40 @@ class _PlainQuery:
         engine = self.table.engine
         table = engine.hold(query) if self._is_costly(kinds) else engine.sql(query)
         settings = {"first_position": self.layout.top, **self.layout.page_settings()}
-        return Log(self.table, "clicked_positions" in kinds, (), settings, self.layout.time_zone or "UTC").of(table)
+        zone, faults = self.layout.time_zone or "UTC", partial(self._faults, raw, ids)
+        return Log(self.table, "clicked_positions" in kinds, (), settings, zone, self.columns, faults).of(table)
+
+    def _faults(self, raw: _Raw, ids: Mapping[str, Cast], reasons: Collection[str]) -> dict[str, str]:
+        """Which columns made rows be set aside, in how many rows, with an example; by reason, where columns tell it."""
+        top, tests = self.layout.top, list[tuple[str, str, str, str]]()  # reason, role, condition, what is wrong
+        numbers = [role for role in ("position", "row", "column", "page") if role in raw.kinds]
+        whole = {role: self._whole(role, raw.kinds) for role in numbers}
+        for role, cast in {**ids, **whole}.items():
+            tests.append(("null key", role, f"{cast.value} IS NULL AND NOT coalesce({cast.odd}, FALSE)", "empty"))
+        for role, cast in whole.items():
+            wrong = f"{cast.odd} OR {cast.value} > {DEEPEST}"
+            tests.append(("not a number", role, wrong, f"not a whole number up to {DEEPEST:,}"))
+        if "clicked" in raw.kinds:
+            wrong = self._clicks(raw.kinds, raw.documents)[1]
+            tests.append(("not a number", "clicked", wrong, "not true, false or a number of clicks"))
+        if "position" in whole:
+            tests.append(("position below 1", "position", f"{whole['position'].value} < {top}", f"below {top}"))
+        tests = [test for test in tests if test[0] in reasons]
+        written = "raw" if self.has_lists else "written"
+        counts = ["count(*) AS every"]
+        for at, (why, role, condition, _) in enumerate(tests):
+            value = "NULL" if why == "null key" else f"CAST({written}_{role} AS VARCHAR)"
+            counts.append(f"count(*) FILTER (WHERE {condition}) AS n{at}")
+            counts.append(f"max(CASE WHEN {condition} THEN {value} END) AS value{at}")
+        row = self.table.engine.row(f"SELECT {', '.join(counts)} FROM ({raw.query})") if tests else {}
+        words: dict[str, list[str]] = {}
+        for at, (why, role, _, wrong) in enumerate(tests):
+            if row[f"n{at}"]:
+                rows = f"{'all ' * (row[f'n{at}'] == row['every'] > 1)}{count(row[f'n{at}'], 'row')}"
+                such = "" if row[f"value{at}"] is None else f", such as {row[f'value{at}'][:_LONGEST_EXAMPLE]!r}"
+                column = self.columns.get(raw.documents if role == "doc_id" else role, role)
+                words.setdefault(why, []).append(f"column {column!r} is {wrong} in {rows}{such}")
+        return {why: "; ".join(parts) for why, parts in words.items()}
 
     def _is_costly(self, kinds: Mapping[str, pa.DataType]) -> bool:
         """Whether to read the rows again takes longer than to hold them: unless a Parquet file has them as needed."""
@@ -451,8 +492,8 @@ def _check_clicks(log: Log, query: _PlainQuery) -> None:
     counts = log.engine.row(f"SELECT count(*) AS n, max(clicks) AS most {readable}")
     if counts["n"] >= _FEW_ROWS and counts["most"] > 1:
         raise DataError(
-            f"column {query.columns['clicked']!r} (clicked) is never 0 and goes up to {counts['most']}: these are not "
-            "clicks. Name the column that says which of the displayed results were clicked."
+            f"{log.table.where}: column {query.columns['clicked']!r} (clicked) is never 0 and goes up to "
+            f"{counts['most']}: these are not clicks. Name the column that says which displayed results were clicked."
         )
 
 
