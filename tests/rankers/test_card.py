@@ -127,7 +127,7 @@ class TestClaims:
         head, *rows = tables(card)["Propensities"][1]
         assert head == ["position", "propensity", "90% interval"]
         assert rows == [
-            [str(at + 1), f"{used.values[at]:.4g}", f"{used.low[at]:.4g} – {used.high[at]:.4g}"] for at in range(5)
+            [str(at + 1), f"{used.values[at]:.4g}", f"{used.low[at]:.4g} to {used.high[at]:.4g}"] for at in range(5)
         ]
         assert set(items(card, "Propensities")) >= {*map(str, used.notes)}
 

@@ -266,7 +266,8 @@ def _pooled(
             pooled_by, correlation = _how_far(share[1:]), _correlation(rho, at)
         share[0] = 0.0
         notes = (*(rho.notes if rho is not None else ()), pooled_by)
-        curve = _curve(drawn, left, correlation, confidence, f"segment {name}, {pooled_by}", notes)
+        origin = f"segment {name}" if rho is not None else f"mean of {len(known)} segments, for segment {name}"
+        curve = _curve(drawn, left, correlation, confidence, origin, notes)
         segments[name] = curve if rho is None else replace(curve, comparisons=rho.comparisons)
         pooling[name] = share
     return EstimatedSegments(segments, pooled, pooling, np.sqrt(between), refusals)
@@ -295,7 +296,7 @@ def _weighted(values: Floats, variances: Floats) -> tuple[Any, Any]:
 def _how_far(share: Floats) -> str:
     if not len(share):
         return "one position, which needs no estimate"
-    return f"pooled {share.mean():.0%} on average, {share.min():.0%} to {share.max():.0%}"
+    return f"drawn {share.mean():.0%} towards the mean of all segments"
 
 
 def _moments(rho: Propensities, size: int) -> tuple[Floats, Floats]:
