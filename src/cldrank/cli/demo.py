@@ -362,12 +362,7 @@ class Demo:
             verb = "confirm" if clicks["decision"] == "better" else "settle"
             self.tell("verdict", say_way(WayToSettle(**clicks["settling"][0]), verb))
         self.tell("verdict", f"change in {_DCG}: by clicks {_change(by_clicks)}, by labels {_change(by_labels)}.")
-        self.facts["verdict"] = {
-            "decision": clicks["decision"],
-            "reason": reason,
-            "measure": _DCG,
-            **by_clicks,
-        }
+        self.facts["verdict"] = {"decision": clicks["decision"], "reason": reason, "measure": _DCG, **by_clicks}
         self.facts["labels"] = {"measure": _DCG, **by_labels}
 
     def export(self) -> None:

@@ -59,8 +59,7 @@ def evaluation_document(result: Evaluation, ranker: str = "") -> Document:
 def comparison_document(result: RankerComparison) -> Document:
     """Both rankers, their difference, and how many queries each wins."""
     new, old = result.evaluations
-    interval = next(iter(result.differences.values())).interval
-    ends = f"{interval.confidence:.0%} interval"
+    ends = f"{next(iter(result.differences.values())).interval.confidence:.0%} interval"
     head = ("measure", result.new, result.old, "difference", ends, "p", "won/tied/lost")
     rows = [
         (
@@ -243,13 +242,10 @@ def _source(result: ByClicks) -> str:
     )
     known = "with" if result.curve_is_estimated else "without"
     curve = f"{result.curve} ({known} intervals)"
-    left_out = f"; {_left_out(result)}" if result.left_out else ""
-    return f"{log}{left_out}. {sentence(result.estimator)}; propensities: {curve}."
-
-
-def _left_out(result: ByClicks) -> str:
-    queries = count(result.left_out, "query", "queries")
-    return f"{queries} left out, since a ranker was trained on {'it' if result.left_out == 1 else 'them'}"
+    if result.left_out:
+        queries, them = count(result.left_out, "query", "queries"), "it" if result.left_out == 1 else "them"
+        log += f"; {queries} left out, since a ranker was trained on {them}"
+    return f"{log}. {sentence(result.estimator)}; propensities: {curve}."
 
 
 def _about_measures(result: ByClicks) -> str:
@@ -274,10 +270,8 @@ def _pages(pages: int | None) -> str:
 
 
 def _way_in_brief(way: WayToSettle) -> str:
-    if way.pages_at_margin is None:
-        return f"{way.name} (about {_pages(way.pages)} pages)"
-    margin = f"{_pages(way.pages_at_margin)} for the smallest difference that matters"
-    return f"{way.name} (about {_pages(way.pages)} pages, or {margin})"
+    margin = f", or {_pages(way.pages_at_margin)} for the smallest difference that matters"
+    return f"{way.name} (about {_pages(way.pages)} pages{'' if way.pages_at_margin is None else margin})"
 
 
 # -- words ---------------------------------------------------------------------------------------------------------
@@ -305,8 +299,7 @@ def support_words(result: ByClicks) -> Iterator[str]:
         f"weight is {seen.largest_weight:.3g} times the mean, and the heaviest 1% have {seen.top_percent:.0%} of all "
         "weight."
     )
-    does = "does not move" if abs(seen.clipped) < _NOTHING else "moves"
-    by = "" if abs(seen.clipped) < _NOTHING else f" by {seen.clipped:+.4f}"
+    does, by = ("does not move", "") if abs(seen.clipped) < _NOTHING else ("moves", f" by {seen.clipped:+.4f}")
     yield (
         f"Clipping weights, as if every result were examined on at least {seen.clip:.0%} of the pages, {does} the "
         f"{moved} {measure}{by}."
