@@ -35,7 +35,7 @@ def test_a_verdict_is_printed_and_written(run: Run, scores: cr.RankingDataset, f
     for words in (
         "good.txt against production on train, by clicks alone",
         "60 queries, 2,400 pages, 12,000 impressions",
-        "power law, eta 1 (without a known uncertainty)",
+        "power law, eta 1 (without intervals)",
         "90% interval",
         "What the log can see",
         "Never-shown results",
@@ -182,7 +182,7 @@ def test_arp_does_not_depend_on_what_was_never_shown(run: Run, scores: cr.Rankin
     assert "ARP leaves them out: it ranks the results that were shown among themselves." in ran.out
     for word in ("Break-even", "Whatever they are", "of the model", "better if at least"):
         assert word not in ran.out
-    assert re.search(r"^ARP differs by -\d.*; lower is better\.$", ran.out, re.MULTILINE)  # the sign of the table
+    assert re.search(r"^ARP differs by −\d.*; lower is better\.$", ran.out, re.MULTILINE)  # the sign of the table
 
 
 @pytest.mark.parametrize(

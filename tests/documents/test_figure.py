@@ -218,6 +218,6 @@ def test_a_step_is_round_and_the_smallest_of_its_kind(least: float) -> None:
 def test_few_letters_say_nearly_the_same(size: float, sign: int) -> None:
     text = short(sign * size)
     scale = {"k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}.get(text[-1], 1.0)
-    assert math.isclose(float(text.rstrip("kMGT")) * scale, sign * size, rel_tol=0.0051)
+    assert math.isclose(float(text.rstrip("kMGT").replace("−", "-")) * scale, sign * size, rel_tol=0.0051)
     assert "e" not in text
     assert len(text) <= 9

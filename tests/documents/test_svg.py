@@ -106,6 +106,9 @@ def test_rows_have_their_names_and_rings() -> None:
     heights = [float(y) for y in re.findall(r'class="label"[^>]* y="([\d.]+)"', chart)]
     assert heights == sorted(heights)
     assert heights[-1] < height(figure)
+    drawn = picture([figure])
+    assert 'class="swatch' not in drawn  # no legend of what is written beside the rows
+    assert all(f".{look.colour} .mark" in drawn for look in chosen.values())
 
 
 class TestHeat:

@@ -97,7 +97,7 @@ def judged(
     sure: bool = True,
     never_shown: NeverShown = NONE_UNSEEN,
 ) -> ClickVerdict:
-    return judge_pair(given, 0.01, never_shown, checks, permuted, sure)
+    return judge_pair(given, 0.01, never_shown, checks, permuted, sure, "trees")
 
 
 @pytest.mark.parametrize("higher", [True, False])
@@ -109,7 +109,7 @@ def test_the_decision_is_that_of_the_gain(gain: tuple[float, float, float], deci
     assert (found.decision, found.depends_on_never_shown, found.margin) == (decision, False, 0.01)
     estimate, low, high = gain if higher else (-gain[0], -gain[2], -gain[1])  # as tables have it
     name = "DCG@5" if higher else "ARP"
-    assert f"{name} differs by {estimate:+.4f} ({low:+.4f} to {high:+.4f})" in found.reason
+    assert f"{name} differs by {estimate:+.4f} ({low:+.4f} to {high:+.4f})".replace("-", "−") in found.reason
     assert ("; lower is better" in found.reason) != higher
     assert ("all within ±0.01" in found.reason) == (decision == "no difference")
     assert ("which includes 0 and differences larger than 0.01" in found.reason) == (decision == "cannot tell")
@@ -192,7 +192,7 @@ def test_break_even_is_told_where_it_can_matter() -> None:
     model = interval(0.41, 0.33, 0.49)
     found = judged(pair(BETTER), never_shown=NeverShown(1204, 0.8, interval(0.23, 0.2, 0.26), model))
     assert (
-        "new is better if at least 23% of the 1,204 never-shown results in its top are relevant, and the model says "
+        "trees is better if at least 23% of the 1,204 never-shown results in its top are relevant, and the model says "
         "41% (33% to 49%)"
     ) in found.reason
     for even in (-0.2, 0.0, 1.0, 1.4):

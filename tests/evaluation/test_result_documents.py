@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,9 +12,10 @@ import pytest
 from browser import Checked, cut_on_a_phone, look, seen_in
 
 import cldrank as cr
+from cldrank.documents import terminal_text
 from cldrank.evaluation import ClickComparison
 from cldrank.evaluation.click_results import WayToSettle
-from cldrank.evaluation.result_documents import doubts_of
+from cldrank.evaluation.result_documents import brief_document, doubts_of, terminal_document
 
 EVIL = "<script>alert('x')</script>&\"'"
 
@@ -70,11 +72,12 @@ class TestPage:
         for name, pair in result.measures.items():
             low, high = pair.interval.low, pair.interval.high
             assert rows[name][1:3] == [f"{one.interval.estimate:.4f}" for one in (pair.new, pair.old)]
-            assert rows[name][4].replace("−", "-") == f"{low:+.4f} … {high:+.4f}"
+            assert rows[name][4].replace("−", "-") == f"{low:+.4f} to {high:+.4f}"
         for check in result.checks:
             assert check.decision in rows[check.name]
         ways = Checked(with_ways(result).to_html()).rows[1:3]
-        assert [row[:2] for row in ways] == [["interleaving test", "4,200"], ["more of this log", "never"]]
+        never = f"would not {result.verdict.settling} it"
+        assert [row[:2] for row in ways] == [["interleaving test", "4,200"], ["more of this log", never]]
 
     def test_right_is_better_whatever_the_measure(self, result: ClickComparison) -> None:
         page = result.to_html()
@@ -129,7 +132,37 @@ class TestPage:
         page = replace(result, never_shown=far).to_html()
         assert "would not be better even if all of them were relevant" in page
         chart = page[page.index('aria-label="How relevant never-shown results are"') :]
-        assert float(chart.split('data-value="')[1].split('"')[0]) <= 104
+        assert float(chart.split('data-value="')[1].split('"')[0]) <= 100
+
+    @pytest.mark.parametrize(("high", "said"), [(-0.01, "would be better even if none"), (0.3, "do not decide it")])
+    def test_a_negative_break_even(self, result: ClickComparison, high: float, said: str) -> None:
+        even = result.never_shown.break_even
+        assert even is not None
+        below = replace(result.never_shown, break_even=replace(even, estimate=-0.2, low=-0.7, high=high))
+        page = replace(result, never_shown=below).to_html()
+        told = ("would be better even if none", "do not decide it")
+        assert [words for words in told if words in page] == [said]
+        chart = page[page.index('aria-label="How relevant never-shown results are"') :]
+        assert chart.split('data-value="')[1].split('"')[0] == "0"
+        assert "none needed (break-even)" in chart
+
+    def test_an_ndcg_above_1_is_explained(self, result: ClickComparison) -> None:
+        pair, said = result.measures["nDCG@5"], "Estimates of nDCG by clicks may exceed 1"
+        above = replace(pair.new, interval=replace(pair.new.interval, estimate=1.0011))
+        odd = replace(result, measures={**result.measures, "nDCG@5": replace(pair, new=above)})
+        for text in (odd.to_html(), terminal_text(terminal_document(odd))):
+            assert said in text
+        assert said not in result.to_html()
+
+    def test_a_ranker_has_one_name(self, result: ClickComparison) -> None:
+        page = replace(result, new="trees").to_html()
+        assert "of the top 5 of trees ever shown" in page
+        assert not re.search(r"\bnew('s)?\b", page[page.index("<main>") :].replace(result.verdict.reason, ""))
+
+    def test_pages_are_rounded_alike(self, result: ClickComparison) -> None:
+        way = replace(with_ways(result).settling[0], pages_at_margin=75_149)
+        text = terminal_text(brief_document(replace(result, settling=(way,))))
+        assert "interleaving test (about 4,200 pages, or 75,000 for the smallest difference that matters)" in text
 
 
 def doubts(result: ClickComparison) -> dict[str, str]:

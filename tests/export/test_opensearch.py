@@ -281,6 +281,7 @@ class TestReadme:
                 json.loads(body)
             for query in re.findall(r"```json\n(.*?)```", text, re.DOTALL):
                 json.loads(query)
+                assert not query.startswith("\n")
             assert "_ltr/_featureset/mine_features/_createmodel" in text
             assert '"model": "mine"' in text
 

@@ -318,7 +318,7 @@ def test_files_with_damaged_parts(tmp_path: Path, changed: dict[str, Any]) -> No
 def test_told_as_a_table() -> None:
     lines = str(estimated()).splitlines()
     assert lines[2].split() == ["position", "examined", "80%", "interval", "comparisons"]
-    assert lines[5].split() == ["2", "0.5", "0.4", "–", "0.6", "500"]
+    assert lines[5].split() == ["2", "0.5", "0.4", "to", "0.6", "500"]
     assert lines[-2].startswith("     fit  clicks of the same candidates")
     assert "agree with the curve: 3 pairs of positions" in lines[-2]
     assert lines[-1].startswith("    note  position 3")

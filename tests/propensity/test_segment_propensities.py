@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -170,7 +171,8 @@ def test_rich_segments_keep_their_curve_and_poor_ones_are_drawn_to_the_mean(tabl
     assert (found.pooling["watch"][1:] > found.pooling["mobile"][1:]).all()
     assert found.pooling["desktop"].max() < 0.1
     assert (found.spread[1:] > 0.1).all()
-    assert "pooled" in found["watch"].notes[-1]
+    assert re.fullmatch(r"drawn \d+% towards the mean of all segments", found["watch"].notes[-1])
+    assert found["watch"].origin == "segment watch"
     alone = AllPairs().fit(tables["watch"])
     mean, own, drawn = (np.log(rho.values[1:]) for rho in (found.pooled, alone, found["watch"]))
     between = (np.minimum(mean, own) - 1e-9 <= drawn) & (drawn <= np.maximum(mean, own) + 1e-9)

@@ -127,7 +127,7 @@ class TestClaims:
         head, *rows = tables(card)["Propensities"][1]
         assert head == ["position", "propensity", "90% interval"]
         assert rows == [
-            [str(at + 1), f"{used.values[at]:.4g}", f"{used.low[at]:.4g} – {used.high[at]:.4g}"] for at in range(5)
+            [str(at + 1), f"{used.values[at]:.4g}", f"{used.low[at]:.4g} to {used.high[at]:.4g}"] for at in range(5)
         ]
         assert set(items(card, "Propensities")) >= {*map(str, used.notes)}
 
@@ -151,7 +151,7 @@ class TestClaims:
 
         measured = {row[0]: row[1:] for row in tables(card)["Evaluation"][0][1:]}
         for measure, interval in result.intervals.items():
-            expected = [f"{result[measure]:.4f}", f"{interval.low:.4f} – {interval.high:.4f} (90%)"]
+            expected = [f"{result[measure]:.4f}", f"{interval.low:.4f} to {interval.high:.4f} (90%)"]
             assert measured[str(measure)] == expected
         assert result.fingerprint == data[:30].fingerprint
         assert f"`{result.fingerprint}`" in card

@@ -20,6 +20,7 @@ import typer
 from cldrank._version import __version__
 from cldrank.cli import options
 from cldrank.cli.output import Story, print_json, say
+from cldrank.documents.numbers import minus
 from cldrank.errors import CldrankError, MissingDependencyError, UsageError
 from cldrank.files import make_folder, save_text
 from cldrank.wording import count, listed
@@ -355,17 +356,13 @@ class Demo:
         *_, clicks, labels = self.run("verdict", "judging by clicks", chosen=self.facts["chosen"])
         seen, true = clicks["measures"][_DCG], labels["measures"][_DCG]
         by_clicks, by_labels = _relative(seen, seen["old"]), _relative(true, true["old"])
-        self.tell("verdict", f"clicks alone: {clicks['verdict']}. {clicks['reason']}")
+        reason = clicks["reason"].replace(clicks["new"], label(self.facts["chosen"]))  # not the path of its folder
+        self.tell("verdict", f"clicks alone: {clicks['verdict']}. {reason}")
         if clicks["settling"]:
             verb = "confirm" if clicks["decision"] == "better" else "settle"
             self.tell("verdict", say_way(WayToSettle(**clicks["settling"][0]), verb))
         self.tell("verdict", f"change in {_DCG}: by clicks {_change(by_clicks)}, by labels {_change(by_labels)}.")
-        self.facts["verdict"] = {
-            "decision": clicks["decision"],
-            "reason": clicks["reason"],
-            "measure": _DCG,
-            **by_clicks,
-        }
+        self.facts["verdict"] = {"decision": clicks["decision"], "reason": reason, "measure": _DCG, **by_clicks}
         self.facts["labels"] = {"measure": _DCG, **by_labels}
 
     def export(self) -> None:
@@ -429,5 +426,5 @@ def _relative(measure: Facts, old: float) -> Facts:
 
 
 def _change(shares: Facts) -> str:
-    change, low, high = (f"{shares[name]:+.0%}".replace("-", "−") for name in ("change", "low", "high"))
-    return f"{change} ({low} to {high})"
+    change, low, high = (shares[name] for name in ("change", "low", "high"))
+    return minus(f"{change:+.0%} ({low:+.0%} to {high:+.0%})")

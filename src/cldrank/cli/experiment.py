@@ -12,6 +12,7 @@ import typer
 
 from cldrank.cli import options
 from cldrank.cli.output import console, counting, print_json, print_line, say, working
+from cldrank.documents.numbers import minus
 from cldrank.errors import CldrankError
 from cldrank.wording import count
 
@@ -175,7 +176,7 @@ def compare(
                 contrast.measure,
                 f"{contrast.first:.4f}",
                 f"{contrast.second:.4f}",
-                f"{interval.estimate:+.4f} ± {interval.high - interval.estimate:.4f}",
+                minus(f"{interval.estimate:+.4f} ± {interval.high - interval.estimate:.4f}"),
                 f"{contrast.p_value:.2g}",
                 f"{contrast.wins}/{interval.n}",
             )

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import count
 from typing import Literal
 
-from cldrank.documents.numbers import percent, round_step, short
+from cldrank.documents.numbers import minus, percent, round_step, short
 
 _LOG_FROM = 30.0  # values that span more than this factor get a logarithmic axis
 _MOST_STEPS = 6  # of an axis that begins at 0
@@ -175,7 +175,7 @@ def _labels(ticks: Sequence[float], low: float, high: float) -> tuple[str, ...]:
     if max(abs(low), abs(high)) >= 1_000:
         return tuple(map(short, ticks))
     digits = max((len(f"{tick:.4f}".rstrip("0").partition(".")[2]) for tick in ticks), default=0)
-    return tuple(f"{tick:.{digits}f}" for tick in ticks)
+    return tuple(minus(f"{tick:.{digits}f}") for tick in ticks)
 
 
 @dataclass(frozen=True)
@@ -275,5 +275,6 @@ class Panels:
 
 
 def legend(figures: Iterable[Figure]) -> dict[str, Look]:
-    """The series that have a look of their own, in the order in which they appear."""
-    return {series.name: series.look for figure in figures for series in figure.series if series.look is not None}
+    """The series that have a look of their own, in the order in which they appear; rows have names beside them."""
+    lined = [series for figure in figures if figure.kind != "rows" for series in figure.series]
+    return {series.name: series.look for series in lined if series.look is not None}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 
 
 def short(value: float) -> str:
@@ -14,8 +15,8 @@ def short(value: float) -> str:
     rounded = float(f"{value:.3g}")  # before its size is judged, or 999.9 would be 1e+03
     for bound, letter in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
         if abs(rounded) >= bound:
-            return f"{rounded / bound:.3g}{letter}"
-    return f"{rounded:.3g}"
+            return minus(f"{rounded / bound:.3g}{letter}")
+    return minus(f"{rounded:.3g}")
 
 
 def plain_number(value: float) -> str:
@@ -26,7 +27,25 @@ def plain_number(value: float) -> str:
 
 def percent(value: float, digits: int = 0) -> str:
     """A share in percent, with a true minus sign: 34%, −28%."""
-    return f"{100 * value:.{digits}f}%".replace("-", "−")
+    return minus(f"{100 * value:.{digits}f}%")
+
+
+def minus(text: str) -> str:
+    """A text whose negative numbers have a true minus.
+
+    >>> minus("by -0.1 to +0.2, doubly-robust")
+    'by −0.1 to +0.2, doubly-robust'
+    """
+    return re.sub(r"(?<![\w.])-(?=[\d.])", "−", text)
+
+
+def span(low: float, high: float, form: str = "+.4f") -> str:
+    """A range.
+
+    >>> span(-0.1, 0.25), span(0.1, 0.25, ".0%")
+    ('−0.1000 to +0.2500', '10% to 25%')
+    """
+    return minus(f"{low:{form}} to {high:{form}}")
 
 
 def round_step(least: float) -> float:

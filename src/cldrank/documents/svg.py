@@ -263,6 +263,7 @@ def picture(figures: Sequence[Figure | HeatMap], columns: int = 1) -> str:
     width = 2 * _EDGE + across * wide + (across - 1) * _GAP
     series = legend(charts)
     references = next((figure.references for figure in charts if figure.references), "")
+    colours = [line.look.colour for figure in charts for line in figure.series if line.look is not None]
     parts, top = _legend(series, references, width)
     for first in range(0, len(figures), across):
         row = figures[first : first + across]
@@ -274,7 +275,7 @@ def picture(figures: Sequence[Figure | HeatMap], columns: int = 1) -> str:
     size = {"viewBox": f"0 0 {width} {top}", "width": width, "height": top}
     ground = element("rect", class_="paper", width=width, height=top)
     name = element("title", "; ".join(dict.fromkeys(figure.title for figure in figures)))
-    sheet = element("style", Markup(_style([look.colour for look in series.values()])))  # noqa: S704  # our own
+    sheet = element("style", Markup(_style(colours)))  # noqa: S704  # our own
     return f"{element('svg', name, sheet, ground, *parts, xmlns='http://www.w3.org/2000/svg', **size)}\n"
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from cldrank.documents.numbers import minus, span
 from cldrank.evaluation.click_results import NeverShown, PermutationCheck, SensitivityCheck
 from cldrank.evaluation.intervals import MeasuredPair
 from cldrank.measures import Interval
@@ -95,16 +96,18 @@ def judge_pair(
     checks: Sequence[SensitivityCheck],
     permuted: PermutationCheck | None,
     curve_is_sure: bool,
+    new: str = "new",
 ) -> ClickVerdict:
     """The verdict of the first measure.
 
     permuted        the permutation check of the order that is ahead
     curve_is_sure   whether the curve is known, or its uncertainty is: else the decision must hold under other curves,
                     too: under those that make the difference larger, its sign; under the others, the decision itself
+    new             what the new ranker is called
     """
     decision = decide(pair.gain, margin)
     depends = decide(pair.bounds, margin) != decision
-    reason = _grounds(pair, margin, never_shown, depends)
+    reason = _grounds(pair, margin, never_shown, depends, new)
     if decision != "cannot tell" and not pair.gain.low <= 0 <= pair.gain.high:  # it claims to know the sign
         against = [check.name for check in checks if check.kind == "curve" and not _holds(check, pair.gain, decision)]
         if permuted is not None and not permuted.passed:
@@ -135,16 +138,16 @@ _MEANS = {
 _CURVE = "estimate the propensities, so that their uncertainty is known, or say that they are."
 
 
-def _grounds(pair: MeasuredPair, margin: float, never_shown: NeverShown, depends: bool) -> str:
+def _grounds(pair: MeasuredPair, margin: float, never_shown: NeverShown, depends: bool, new: str) -> str:
     interval = pair.interval
-    text = f"{pair.measure} differs by {interval.estimate:+.4f} ({interval.low:+.4f} to {interval.high:+.4f})"
+    text = f"{pair.measure} differs by {minus(f'{interval.estimate:+.4f}')} ({span(interval.low, interval.high)})"
     text += _MEANS[decide(pair.gain, margin)].format(margin)
     if not pair.higher_is_better:
         text += "; lower is better"
     even, model = never_shown.break_even, never_shown.model
     if even is not None and model is not None and 0 < even.estimate < 1:
         text += (
-            f"; new is better if at least {even.estimate:.0%} of the {never_shown.results:,} never-shown results in "
+            f"; {new} is better if at least {even.estimate:.0%} of the {never_shown.results:,} never-shown results in "
             f"its top are relevant, and the model says {model.estimate:.0%} ({model.low:.0%} to {model.high:.0%})"
         )
     if depends:

@@ -342,7 +342,7 @@ class ClickJudge:
         checks, notes = _checks(Sensitivity(clicks, first, ours, theirs, least), quick, curve_is_sure)
         permuted = check_permuted(clicks, first, ours if pair.gain.estimate > 0 else theirs)
         never_shown = look_at_never_shown(clicks, first, ours, theirs, reason)
-        verdict = judge_pair(pair, least, never_shown, checks, permuted, curve_is_sure)
+        verdict = judge_pair(pair, least, never_shown, checks, permuted, curve_is_sure, ours.name)
         return ClickComparison(
             **self._facts(clicks),
             new=ours.name,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
@@ -20,12 +19,12 @@ from cldrank.documents import (
     Severity,
     Table,
 )
-from cldrank.documents.numbers import percent
+from cldrank.documents.numbers import minus, percent, span
 from cldrank.evaluation.by_labels import Evaluation, RankerComparison, data_label
 from cldrank.evaluation.click_results import ClickComparison, ClickEvaluation, NeverShown, PermutationCheck, WayToSettle
 from cldrank.evaluation.decision_rule import decide
 from cldrank.evaluation.experiment_planning import rounded_pages, say_way
-from cldrank.evaluation.intervals import ClickEstimate
+from cldrank.evaluation.intervals import ClickEstimate, MeasuredPair
 from cldrank.measures import Interval
 from cldrank.wording import count, listed
 
@@ -51,7 +50,7 @@ def evaluation_document(result: Evaluation, ranker: str = "") -> Document:
     rows = []
     for measure in result.per_query:
         interval = result.intervals.get(measure)
-        ends = "–" if interval is None else f"{interval.low:.4f} … {interval.high:.4f}"
+        ends = "–" if interval is None else span(interval.low, interval.high, ".4f")
         rows.append((str(measure), f"{result[measure]:.4f}", ends))
     data = f"{data_label(result.data, result.synthetic)}, {count(result.queries, 'query', 'queries')}"
     return Document(f"{ranker} on {data}" if ranker else f"Evaluation by labels: {data}", [Table(head, rows)])
@@ -60,8 +59,8 @@ def evaluation_document(result: Evaluation, ranker: str = "") -> Document:
 def comparison_document(result: RankerComparison) -> Document:
     """Both rankers, their difference, and how many queries each wins."""
     new, old = result.evaluations
-    interval = next(iter(result.differences.values())).interval
-    head = ("measure", "new", "old", "difference", f"{interval.confidence:.0%} interval", "p", "won/tied/lost")
+    ends = f"{next(iter(result.differences.values())).interval.confidence:.0%} interval"
+    head = ("measure", result.new, result.old, "difference", ends, "p", "won/tied/lost")
     rows = [
         (
             str(measure),
@@ -88,12 +87,12 @@ def click_evaluation_document(result: ClickEvaluation) -> Document:
         (
             name,
             f"{estimate.interval.estimate:.4f}",
-            f"{estimate.interval.low:.4f} … {estimate.interval.high:.4f}",
-            f"{estimate.lowest.low:.4f} … {estimate.highest.high:.4f}",
+            span(estimate.interval.low, estimate.interval.high, ".4f"),
+            span(estimate.lowest.low, estimate.highest.high, ".4f"),
         )
         for name, estimate in result.measures.items()
     ]
-    blocks = [Table(head, rows, about=_about_arp(result)), *_seen_and_never_shown(result), *_notes(result)]
+    blocks = [Table(head, rows, about=_about_measures(result)), *_seen_and_never_shown(result), *_notes(result)]
     return Document(_title(result), blocks, [_source(result)])
 
 
@@ -104,7 +103,7 @@ def verdict_document(result: ClickComparison) -> Document:
         "queries": f"{seen.queries:,}",
         "pages": f"{seen.pages:,}",
         "clicks": f"{seen.clicks:,}",
-        f"of new's top {seen.k} ever shown": percent(seen.shown, 1),
+        f"of the top {seen.k} of {result.new} ever shown": percent(seen.shown, 1),
         "effective impressions": f"{seen.effective:,.0f}",
         "largest weight, over the mean": f"{seen.largest_weight:.3g}",
         "never-shown results": f"{result.never_shown.results:,}",
@@ -112,8 +111,9 @@ def verdict_document(result: ClickComparison) -> Document:
     blocks: list[Block] = [*_verdict(result), Facts(tiles, large=True)]
     if result.settling:
         head = ("experiment", "pages", "for the smallest difference that matters", "what it is")
+        never = f"would not {verdict.settling} it"
         rows = [
-            (way.name, _pages(way.pages) or "never", _pages(way.pages_at_margin), sentence(way.about))
+            (way.name, _pages(way.pages) or never, _pages(way.pages_at_margin), sentence(way.about))
             for way in result.settling
         ]
         blocks.append(Heading(f"What would {verdict.settling} it, with 80% power"))
@@ -200,12 +200,12 @@ def _seen_and_never_shown(result: ByClicks) -> Iterator[Block]:
 
 def measure_table(result: ClickComparison) -> Table:
     """Every measure of both rankers, and their difference."""
-    head = ("measure", "new", "old", "difference", f"{_confidence(result):.0%} interval")
+    head = ("measure", result.new, result.old, "difference", f"{_confidence(result):.0%} interval")
     rows = []
     for name, pair in result.measures.items():
         values = (f"{each.interval.estimate:.4f}" for each in (pair.new, pair.old))
         rows.append((name, *values, _signed(pair.interval.estimate), _ends(pair.interval)))
-    return Table(head, rows, about=f"New minus old. {_about_arp(result)}".strip(), wide=True)
+    return Table(head, rows, about=f"{result.new} minus {result.old}. {_about_measures(result)}".strip(), wide=True)
 
 
 def _checks(result: ClickComparison) -> Iterator[Block]:
@@ -241,18 +241,28 @@ def _source(result: ByClicks) -> str:
         f"{count(seen.impressions, 'impression')}, {count(seen.clicks, 'click')}"
     )
     known = "with" if result.curve_is_estimated else "without"
-    curve = f"{result.curve} ({known} a known uncertainty)"
-    left_out = f"; {_left_out(result)}" if result.left_out else ""
-    return f"{log}{left_out}. {sentence(result.estimator)}; propensities: {curve}."
+    curve = f"{result.curve} ({known} intervals)"
+    if result.left_out:
+        queries, them = count(result.left_out, "query", "queries"), "it" if result.left_out == 1 else "them"
+        log += f"; {queries} left out, since a ranker was trained on {them}"
+    return f"{log}. {sentence(result.estimator)}; propensities: {curve}."
 
 
-def _left_out(result: ByClicks) -> str:
-    queries = count(result.left_out, "query", "queries")
-    return f"{queries} left out, since a ranker was trained on {'it' if result.left_out == 1 else 'them'}"
+def _about_measures(result: ByClicks) -> str:
+    words = []
+    if "ARP" in result.measures:
+        words.append("ARP is the average position of what is relevant: lower is better.")
+    normalised = [entry for name, entry in result.measures.items() if name.startswith("nDCG")]
+    if any(_largest_shown(entry) > 1 for entry in normalised):
+        words.append("Estimates of nDCG by clicks may exceed 1: the ideal order is an estimate, too.")
+    return " ".join(words)
 
 
-def _about_arp(result: ByClicks) -> str:
-    return "ARP is the average position of what is relevant: lower is better." if "ARP" in result.measures else ""
+def _largest_shown(entry: MeasuredPair | ClickEstimate) -> float:
+    """The largest value of one ranker that tables have of a measure."""
+    if isinstance(entry, MeasuredPair):
+        return max(entry.new.interval.estimate, entry.old.interval.estimate)
+    return entry.highest.high
 
 
 def _pages(pages: int | None) -> str:
@@ -260,9 +270,8 @@ def _pages(pages: int | None) -> str:
 
 
 def _way_in_brief(way: WayToSettle) -> str:
-    if way.pages_at_margin is None:
-        return f"{way.name} ({way.pages:,} pages)"
-    return f"{way.name} ({way.pages:,} pages, or {way.pages_at_margin:,} for the smallest difference that matters)"
+    margin = f", or {_pages(way.pages_at_margin)} for the smallest difference that matters"
+    return f"{way.name} (about {_pages(way.pages)} pages{'' if way.pages_at_margin is None else margin})"
 
 
 # -- words ---------------------------------------------------------------------------------------------------------
@@ -290,8 +299,7 @@ def support_words(result: ByClicks) -> Iterator[str]:
         f"weight is {seen.largest_weight:.3g} times the mean, and the heaviest 1% have {seen.top_percent:.0%} of all "
         "weight."
     )
-    does = "does not move" if abs(seen.clipped) < _NOTHING else "moves"
-    by = "" if abs(seen.clipped) < _NOTHING else f" by {seen.clipped:+.4f}"
+    does, by = ("does not move", "") if abs(seen.clipped) < _NOTHING else ("moves", f" by {seen.clipped:+.4f}")
     yield (
         f"Clipping weights, as if every result were examined on at least {seen.clip:.0%} of the pages, {does} the "
         f"{moved} {measure}{by}."
@@ -309,8 +317,8 @@ def never_shown_words(result: ByClicks) -> Iterator[str]:
         return
     low, high = estimate.lowest, estimate.highest
     yield (
-        f"Whatever they are worth, {measure} {verb} {low.estimate:{form}} to {high.estimate:{form}} "
-        f"({low.low:{form}} to {high.high:{form}} with sampling error)."
+        f"Whatever they are worth, {measure} {verb} {span(low.estimate, high.estimate, form)} "
+        f"({span(low.low, high.high, form)} with sampling error)."
     )
     yield from _break_even_words(result.never_shown, _name(result))
     yield model_words(result.never_shown)
@@ -344,12 +352,12 @@ def _break_even_words(never_shown: NeverShown, new: str) -> Iterator[str]:
     if even is None:
         if says:
             yield f"How relevant they are: {says}."
-    elif even.estimate <= 0:
-        likely = "would" if even.high <= 0 else "would probably"
-        yield f"{new} {likely} be better even if none of them were relevant{also}"
-    elif even.estimate >= 1:
-        likely = "would" if even.low >= 1 else "would probably"
-        yield f"{new} {likely} not be better even if all of them were relevant{also}"
+    elif even.high < 0:
+        yield f"{new} would be better even if none of them were relevant{also}"
+    elif even.low > 1:
+        yield f"{new} would not be better even if all of them were relevant{also}"
+    elif not 0 < even.estimate < 1:
+        yield f"The never-shown results do not decide it{also}"
     else:
         yield f"Break-even: {new} is better if at least {percent_range(even)} of them are relevant{also}"
 
@@ -379,7 +387,7 @@ def permutation_words(check: PermutationCheck | None) -> str:
     )
     return (
         f"Permutation check, clicks permuted within positions {check.permutations} times: {check.order} gains "
-        f"{gain.estimate:+.4f} ({gain.low:+.4f} to {gain.high:+.4f}) in DCG on the order of the log, {outcome}."
+        f"{_signed(gain.estimate)} ({_ends(gain)}) in DCG on the order of the log, {outcome}."
     )
 
 
@@ -398,29 +406,20 @@ def percent_range(interval: Interval) -> str:
     >>> percent_range(Interval(0.41, 0.33, 0.49, 0.9, 100))
     '41% (33% to 49%)'
     """
-    return f"{interval.estimate:.0%} ({interval.low:.0%} to {interval.high:.0%})"
+    return f"{percent(interval.estimate)} ({span(interval.low, interval.high, '.0%')})"
 
 
 def _words(text: str) -> Paragraph:
     """A paragraph whose negative numbers have a true minus."""
-    return Paragraph([_typeset(text)])
-
-
-def _typeset(text: str) -> str:
-    """A text whose negative numbers have a true minus.
-
-    >>> _typeset("by -0.1 to +0.2, doubly-robust")
-    'by −0.1 to +0.2, doubly-robust'
-    """
-    return re.sub(r"(?<![\w.])-(?=[\d.])", "−", text)
+    return Paragraph([minus(text)])
 
 
 def _signed(value: float) -> str:
-    return f"{value:+.4f}".replace("-", "−")
+    return minus(f"{value:+.4f}")
 
 
 def _ends(interval: Interval) -> str:
-    return f"{_signed(interval.low)} … {_signed(interval.high)}"
+    return span(interval.low, interval.high)
 
 
 def _share(share: float) -> str:
@@ -498,7 +497,7 @@ def _under_other_curves(result: ClickComparison) -> str:
 
 
 def _doubt(topic: str, text: str) -> Notice:
-    return Notice("warning", [_typeset(text)], topic)
+    return Notice("warning", [minus(text)], topic)
 
 
 # -- figures -------------------------------------------------------------------------------------------------------
@@ -529,7 +528,9 @@ def _relevance_figure(result: ClickComparison) -> Iterator[Figure]:
     even, observed, predicted = never_shown.break_even, never_shown.hidden_observed, never_shown.hidden_predicted
     rows: list[Row] = []
     if even is not None:
-        rows.append(("needed (break-even)", even, f"break-even: {percent_range(even)}"))
+        drawn = replace(even, **{end: min(max(getattr(even, end), 0.0), 1.0) for end in ("estimate", "low", "high")})
+        needed = "none needed (break-even)" if even.estimate <= 0 else "needed (break-even)"
+        rows.append((needed, drawn, f"break-even: {percent_range(even)}"))
     if never_shown.model is not None:
         rows.append(("predicted by the model", never_shown.model, f"model: {percent_range(never_shown.model)}"))
     if not rows:
@@ -562,7 +563,7 @@ def _forest(
     if scale is None:
         ends = [end for _, interval, _ in rows for end in (interval.low, interval.estimate, interval.high)]
         scale = Axis.around([0.0, *ends], most=6)
-        scale = replace(scale, labels=tuple(f"{label}{unit}".replace("-", "−") for label in scale.labels))
+        scale = replace(scale, labels=tuple(f"{label}{unit}" for label in scale.labels))
     scale = replace(scale, name=across)
     series = tuple(
         Series(name, (Point(at, scale.within(interval.estimate), interval.low, interval.high, note or name),))

@@ -13,6 +13,7 @@ from cldrank._typing import Floats
 from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
 from cldrank.documents import Block, Document, Notice, Paragraph, Table, terminal_text
+from cldrank.documents.numbers import minus
 from cldrank.errors import DataError, UnidentifiableError, UsageError
 from cldrank.propensity.affine_clicks import AffineClicks, curve_of
 from cldrank.propensity.curve_checks import held_to_clicks, proven_bound, refuted
@@ -138,7 +139,7 @@ class Agreement:
         verdict = {"unclear": "may agree or not"}.get(self.verdict, self.verdict)
         return (
             f"{self.first} and {self.second} {verdict}: at most {abs(self.score):.1f} standard errors, at position "
-            f"{self.position} ({np.expm1(self.difference):+.1%})"
+            f"{self.position} ({minus(f'{np.expm1(self.difference):+.1%}')})"
         )
 
 
@@ -149,7 +150,7 @@ def agreement(estimates: Mapping[str, Propensities]) -> list[Agreement]:
     >>> flat = replace(steep, values=np.array([1, 0.8]), method="b")
     >>> bound = replace(flat, method="c", bound=True)
     >>> print(*agreement({"a": steep, "b": flat, "c": bound})[:2], sep="; ")
-    a and b disagree: at most 3.3 standard errors, at position 2 (-37.5%); a lies below the lower bound of c ...
+    a and b disagree: at most 3.3 standard errors, at position 2 (−37.5%); a lies below the lower bound of c ...
     """
     curves = [name for name, estimate in estimates.items() if not estimate.bound]
     bounds = [name for name in estimates if name not in curves]
@@ -218,7 +219,7 @@ class EstimatorComparison:
             (
                 f"{pair.first}, {pair.second}",
                 pair.position if pair.score else "",
-                f"{np.expm1(pair.difference):+.1%}" if pair.score else "",
+                minus(f"{np.expm1(pair.difference):+.1%}") if pair.score else "",
                 f"{abs(pair.score):.1f}",
                 pair.verdict,
             )

@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Any
 
 from cldrank.documents import Axis, Block, Document, Figure, Notice, Point, Series, Table, left_out, looks, picture
+from cldrank.documents.numbers import span
 from cldrank.errors import UsageError
 from cldrank.files import save_text
 from cldrank.propensity.affine_clicks import AffineClicks, curve_of
@@ -46,7 +47,7 @@ def curve_document(curve: Any) -> Document:
         values = {"at least" if curve.bound else "examined": [f"{value:.4g}" for value in curve.values]}
         if curve.low is not None and curve.high is not None:
             ends = zip(curve.low, curve.high, strict=True)
-            values[f"{100 * (curve.confidence or 0):g}% interval"] = [f"{low:.4g} – {high:.4g}" for low, high in ends]
+            values[f"{100 * (curve.confidence or 0):g}% interval"] = [span(low, high, ".4g") for low, high in ends]
         if curve.comparisons is not None:
             values["comparisons"] = [f"{number:,.0f}" for number in curve.comparisons]
     return Document(curve.origin, [figure, *_by_position(values), *notices(curve)])
@@ -96,12 +97,13 @@ def _by_position(values: Mapping[str, list[str]]) -> list[Block]:
 def _entry(rho: Propensities, at: int) -> str:
     if at >= len(rho):
         return ""
+    # a dash, since with "to" three curves would not fit
     ends = "" if rho.low is None or rho.high is None or not at else f" ({rho.low[at]:.3g}–{rho.high[at]:.3g})"
     return f"{rho.values[at]:.3g}{ends}"
 
 
 def _ends(value: float, low: float, high: float) -> str:
-    return "" if low == high == value else f" ({low:.4g} – {high:.4g})"
+    return "" if low == high == value else f" ({span(low, high, '.4g')})"
 
 
 # -- figures -------------------------------------------------------------------------------------------------------
@@ -164,7 +166,7 @@ def _points(name: str, curve: Propensities, shift: float, truth: Propensities | 
         note, low, high = f"{name}, position {at + 1}: {value:.4g}", None, None
         if curve.low is not None and curve.high is not None:
             low, high = float(curve.low[at]), float(curve.high[at])
-            note += f" ({low:.4g} to {high:.4g})"
+            note += f" ({span(low, high, '.4g')})"
         true = None if truth is None or at >= len(truth) else float(truth.values[at])
         points.append(Point(at + shift, value, low, high, note, true))
     return tuple(points)

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from cldrank._typing import Floats
 from cldrank.arguments import check_choice, check_number, check_whole
+from cldrank.documents.numbers import minus
 from cldrank.errors import DataError, UsageError
 from cldrank.reading import reason
 from cldrank.wording import count, positions
@@ -154,8 +155,9 @@ class Confounding:
         """What makes the estimate doubtful, in words; empty where nothing does."""
         reasons = []
         if abs(self.moved) > max(_MOVED, min(_SURE * (self.error or 0.0), _ALWAYS)):
+            by = minus(f"{np.expm1(self.moved):+.0%}")
             reasons.append(
-                f"the model of relevance moved position {self.position} by {np.expm1(self.moved):+.0%} from its "
+                f"the model of relevance moved position {self.position} by {by} from its "
                 "click-through rate, so what it does not know of relevance may count as position, too"
             )
         if self.explained > _EXPLAINED:

@@ -263,10 +263,13 @@ def _pooled(
             # the segment's own uncertainty, as far as it is left, and that of the mean, as far as it is drawn to it
             left = np.where(several[:at], share * between[:at], spread) + share**2 * variance[:at]
             left[0] = 0.0
-            pooled_by, correlation = _how_far(share[1:]), _correlation(rho, at)
+            pooled_by, correlation = "one position, which needs no estimate", _correlation(rho, at)
+            if at > 1:
+                pooled_by = f"drawn {share[1:].mean():.0%} towards the mean of all segments"
         share[0] = 0.0
         notes = (*(rho.notes if rho is not None else ()), pooled_by)
-        curve = _curve(drawn, left, correlation, confidence, f"segment {name}, {pooled_by}", notes)
+        origin = f"segment {name}" if rho is not None else f"mean of {len(known)} segments, for segment {name}"
+        curve = _curve(drawn, left, correlation, confidence, origin, notes)
         segments[name] = curve if rho is None else replace(curve, comparisons=rho.comparisons)
         pooling[name] = share
     return EstimatedSegments(segments, pooled, pooling, np.sqrt(between), refusals)
@@ -290,12 +293,6 @@ def _weighted(values: Floats, variances: Floats) -> tuple[Any, Any]:
     weights = 1 / variances
     variance = 1 / weights.sum(axis=0)
     return (weights * values).sum(axis=0) * variance, variance
-
-
-def _how_far(share: Floats) -> str:
-    if not len(share):
-        return "one position, which needs no estimate"
-    return f"pooled {share.mean():.0%} on average, {share.min():.0%} to {share.max():.0%}"
 
 
 def _moments(rho: Propensities, size: int) -> tuple[Floats, Floats]:

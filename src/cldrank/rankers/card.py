@@ -22,6 +22,7 @@ from cldrank.documents import (
     Table,
     render_markdown,
 )
+from cldrank.documents.numbers import minus, span
 from cldrank.rankers.base import Ranker
 from cldrank.rankers.groups import BlendRanker, BordaRanker, GroupRanker
 from cldrank.rankers.linear import LinearRanker
@@ -151,7 +152,7 @@ def _evaluations(origin: Provenance) -> list[Block]:
         for name, known in evaluation.measures.items():
             interval = "not known"
             if "low" in known:
-                interval = f"{known['low']:.4f} – {known['high']:.4f} ({known['confidence']:.0%})"
+                interval = f"{span(known['low'], known['high'], '.4f')} ({known['confidence']:.0%})"
             rows.append((name, f"{known['mean']:.4f}", interval))
         blocks += [Paragraph(words), Table(("measure", "mean", "interval"), rows)]
     return blocks
@@ -160,7 +161,8 @@ def _evaluations(origin: Provenance) -> list[Block]:
 def _safety(safety: SafetyRecord) -> list[tuple[str, str]]:
     worst = safety.margin / safety.value if safety.value else 0.0
     rest = "an imitation of production" if safety.is_imitated else f"production's score, {safety.production}"
-    judged = f"{safety.gain:+.4f} ({safety.low:+.4f} to {safety.high:+.4f}, {safety.confidence:.0%} interval)"
+    judged = minus(f"{safety.gain:+.4f} ({span(safety.low, safety.high)}, {safety.confidence:.0%} interval)")
+    tried = ", ".join(f"{share}: {low:+.4f}" for share, low in safety.tried.items())
     return [
         ("share of the learned ranker", f"{safety.share:.0%}"),
         ("the rest", rest),
@@ -169,7 +171,7 @@ def _safety(safety: SafetyRecord) -> list[tuple[str, str]]:
         ("production", f"{safety.value:.4f}"),
         ("may be worse by", f"{safety.margin:.4f} ({worst:.1%})"),
         ("judged by the clicks on", count(safety.queries, "query", "queries")),
-        ("lower end of the gain, by share", ", ".join(f"{share}: {low:+.4f}" for share, low in safety.tried.items())),
+        ("lower end of the gain, by share", minus(tried)),
     ]
 
 
@@ -224,7 +226,7 @@ def _curve(record: CurveRecord) -> list[Block]:
             row = [segment] * bool(record.segments) + [str(at + 1), f"{value:.4g}"]
             if interval is not None:
                 known = curve.low is not None and curve.high is not None
-                row.append(f"{curve.low[at]:.4g} – {curve.high[at]:.4g}" if known else "")  # type: ignore[index]
+                row.append(span(curve.low[at], curve.high[at], ".4g") if known else "")  # type: ignore[index]
             if has_base:
                 row.append("" if curve.base is None else f"{curve.base[at]:.4g}")
             rows.append(row)
