@@ -29,7 +29,7 @@ from cldrank.cli import (
     train,
     tune,
 )
-from cldrank.cli.commands import ShellCommand, add_command
+from cldrank.cli.commands import add_command
 from cldrank.cli.option_names import as_options, remember_command
 from cldrank.cli.output import flush, print_error, print_warning
 from cldrank.errors import CldrankError, CldrankWarning, UsageError
@@ -84,19 +84,16 @@ def _root(
 app.add_typer(data.app, name="data")
 app.add_typer(clicks.app, name="clicks")
 app.add_typer(propensity.app, name="propensity")
-add_command(app, show.ShowCommand)
 add_command(app, simulate.SimulateCommand, derive=simulate.derived_options)
 app.add_typer(train.app, name="train")
 for command in (tune.TuneCommand, compare.EvaluateCommand, compare.CompareCommand, score.ScoreCommand):
     add_command(app, command)
-for kind in (export.ExportCommand, judgements.JudgementsCommand, score.ServeCommand):
+for kind in (export.ExportCommand, score.ServeCommand, judgements.JudgementsCommand):
     add_command(app, kind)
 app.add_typer(pipeline.app, name="pipeline")
 app.add_typer(experiment.app, name="experiment")
-app.command("demo", cls=ShellCommand)(demo.demo)
-for group in (pipeline.app, experiment.app):  # whose commands are functions
-    for known in group.registered_commands:
-        known.cls = ShellCommand
+for last in (show.ShowCommand, demo.DemoCommand):
+    add_command(app, last)
 
 
 def main() -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, dataclass, field, fields
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, TypeVar, dataclass_transform, get_type_hints
 
 import typer
@@ -76,7 +77,7 @@ def _field_option(entry: Any, hint: Any) -> Option:
     described: dict[str, Any] = {
         "metavar": next((word for word in usage.split() if word not in names), None),
         "help": about,
-        "show_default": isinstance(entry.default, int | float | str) and not isinstance(entry.default, bool),
+        "show_default": isinstance(entry.default, int | float | str | Path) and not isinstance(entry.default, bool),
     }
     if not is_argument:
         names = names if any(name.startswith("--") for name in names) else [dashed(entry.name), *names]
