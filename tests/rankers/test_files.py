@@ -257,7 +257,7 @@ def test_a_missing_file_is_named(name: str, tmp_path: Path) -> None:
 
 
 def test_what_is_no_folder_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="does not exist"):
+    with pytest.raises(UsageError, match="no such file"):
         load_ranker(tmp_path / "nowhere")
     (tmp_path / "file").write_text("")
     with pytest.raises(DataError, match="is a file"):

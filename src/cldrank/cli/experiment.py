@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from cldrank.cli import options
-from cldrank.cli.commands import add_command, argument, declared, option
-from cldrank.cli.output import console, counting, print_json, print_line, say, working
+from cldrank.cli.commands import argument, declared, group_of, option
+from cldrank.cli.output import console, counting, print_json, print_line, print_table, say, working
 from cldrank.errors import CldrankError
 from cldrank.wording import count
 
@@ -20,12 +20,6 @@ if TYPE_CHECKING:
     from cldrank.experiment.definition import Experiment
     from cldrank.experiment.units import Plan, Progress
     from cldrank.report.sections import Section
-
-app = typer.Typer(
-    no_args_is_help=True,
-    rich_markup_mode="markdown",
-    help="Run the paper's experiments or your own: simulate clicks, train, measure, over and over, and report.",
-)
 
 _EVERYTHING = "all"
 Format = StrEnum("Format", ["html", "md", "csv"])
@@ -53,7 +47,7 @@ class ListCommand(options.JsonOutput):
             rows.append(
                 (entry["name"], varies or "–", entry["settings"], len(entry["methods"]), entry["seeds"], entry["units"])
             )
-        _print_table("", ("name", "varies", "settings", "methods", "seeds", "units"), rows)
+        print_table("", ("name", "varies", "settings", "methods", "seeds", "units"), rows)
         console.print("`cldrank experiment run NAME`, or `all` of them; units count for each fold.", style="dim")
 
 
@@ -169,7 +163,7 @@ class CompareCommand(options.JsonOutput):
             )
         columns = ("setting", "measure", "first", "second", "difference,\n90% interval", "p", "won")
         for (name, data), rows in groups.items():
-            _print_table(f"{self.first} minus {self.second}: {name} on {data}", columns, rows)
+            print_table(f"{self.first} minus {self.second}: {name} on {data}", columns, rows)
 
 
 @declared
@@ -202,8 +196,13 @@ class ReportCommand:
                 print_line(f"wrote {path}")
 
 
-for command in (ListCommand, RunCommand, CompareCommand, ReportCommand):
-    add_command(app, command)
+app = group_of(
+    "Run the paper's experiments or your own: simulate clicks, train, measure, over and over, and report.",
+    ListCommand,
+    RunCommand,
+    CompareCommand,
+    ReportCommand,
+)
 
 
 # -- what is printed ---------------------------------------------------------------------------------------------
@@ -227,12 +226,6 @@ def _span(values: Sequence[Any]) -> str:
     return ", ".join(texts) if len(texts) < 4 else f"{texts[0]} … {texts[-1]}"
 
 
-def _print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    from cldrank.documents import Document, Table, render_terminal
-
-    render_terminal(Document(title, [Table(columns, rows)]), console)
-
-
 def _print_plan(plan: Plan, processes: int, as_json: bool) -> None:
     from cldrank.experiment.results import PLACE
 
@@ -248,7 +241,7 @@ def _print_plan(plan: Plan, processes: int, as_json: bool) -> None:
         place = (unit.experiment, unit.fit.fold.data, _in_words(unit.setting), unit.method)
         rows.setdefault(place, []).append(key in plan.todo)
     columns = ("experiment", "data", "setting", "method", "units", "to run")
-    _print_table("", columns, [(*place, len(missing), sum(missing)) for place, missing in rows.items()])
+    print_table("", columns, [(*place, len(missing), sum(missing)) for place, missing in rows.items()])
     print_line(
         f"{len(plan.units):,} units, {plan.finished:,} finished; {len(plan.todo):,} fits to do in {processes} at a "
         f"time; results go to {plan.folder}"

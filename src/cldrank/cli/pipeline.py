@@ -13,7 +13,7 @@ import typer
 
 from cldrank.cli import options
 from cldrank.cli.clicks import BLOCKED
-from cldrank.cli.commands import add_command, argument, declared, option
+from cldrank.cli.commands import argument, declared, group_of, option
 from cldrank.cli.compare import EXIT_CODES
 from cldrank.cli.output import console, messages, print_error, print_json, print_line, print_warning, say, working
 from cldrank.errors import CldrankError, UsageError
@@ -26,12 +26,6 @@ if TYPE_CHECKING:
 _INTERRUPTED = 130
 _WRONG_CALL = 2
 _FILE = Path("pipeline.toml")
-
-app = typer.Typer(
-    no_args_is_help=True,
-    rich_markup_mode="markdown",
-    help="From a click log to a shipped ranker, every day, with one command.",
-)
 
 
 @declared
@@ -87,7 +81,7 @@ class ShowCommand(options.JsonOutput):
     Example: `cldrank pipeline show --html run.html`
     """
 
-    named: str | None = argument("[RUN]", "A run, by name or folder, or a pipeline's file.", None)
+    named: str | None = argument("RUN", "A run, by name or folder, or a pipeline's file.", None)
     file: Path = option("--pipeline FILE", "The file of the pipeline whose runs are meant.", _FILE)
     html: Path | None = option("FILE", "Write the run as a page that needs no other files.")
 
@@ -154,8 +148,9 @@ class NewCommand:
         print_line(f"wrote {self.out}; look through it, then run `cldrank pipeline run {shlex.quote(str(self.out))}`")
 
 
-for command in (RunCommand, ShowCommand, NewCommand):
-    add_command(app, command)
+app = group_of(
+    "From a click log to a shipped ranker, every day, with one command.", RunCommand, ShowCommand, NewCommand
+)
 
 
 # -- running -------------------------------------------------------------------------------------------------------
