@@ -41,7 +41,7 @@ _WORDS = {  # how pydantic says what a value should be, and how we do
     "greater than or equal to": "at least",
     "less than or equal to": "at most",
 }
-_ROAD = {  # the commands, in the order in which one meets them
+_ROAD: dict[str, Any] = {  # the commands, in the order in which one meets them
     "data": data.app,
     "clicks": clicks.app,
     "propensity": propensity.app,

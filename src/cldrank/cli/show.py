@@ -255,11 +255,11 @@ def _is_log(path: Path) -> bool:
 
     form = known_format(path) if path.is_file() else None
     try:
-        names = {"parquet": lambda: pq.read_schema(path).names, "csv": lambda: csv_header(path)[0]}[str(form)]()
-    except (KeyError, CldrankError, OSError, ValueError):
+        columns = pq.read_schema(path).names if form == "parquet" else csv_header(path)[0] if form == "csv" else ()
+    except (CldrankError, OSError, ValueError):
         return False  # what is wrong with it, reading will explain
-    is_shown = "label" not in names and ("position" in names or "session_id" in names)
-    return is_shown and not _CLICKED.isdisjoint(names)
+    is_shown = "label" not in columns and ("position" in columns or "session_id" in columns)
+    return is_shown and not _CLICKED.isdisjoint(columns)
 
 
 # -- facts of each kind --------------------------------------------------------------------------------------------
