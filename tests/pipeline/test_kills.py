@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +29,7 @@ SCENARIO = Scenario("pipeline run pipeline-{v}.toml", {"shipped": whole_folder, 
 class Edited(Commands):
     """Commands that find the version of the pipeline that they name in pipeline.toml, as after an edit."""
 
-    def run(self, folder: Path, arguments: list[str], *more: Any, **named: Any) -> Any:
+    def run(self, folder: Path, arguments: Sequence[str], *more: Any, **named: Any) -> Any:
         shutil.copyfile(folder / arguments[-1], folder / "pipeline.toml")
         return super().run(folder, [*arguments[:-1], "pipeline.toml"], *more, **named)
 
