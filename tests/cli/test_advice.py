@@ -184,7 +184,7 @@ class TestNext:
     def test_production_is_spelled_out(self, run: Run) -> None:
         said = ("--features", "train.parquet", "--clicks", "cells.parquet", "--propensity", "power:1.0")
         ran = run("compare", "prod", "production", *said)
-        assert (ran.code, "prod does not exist" in ran.err, "with --clicks, production" in ran.err) == (2, True, True)
+        assert (ran.code, "prod: no such file" in ran.err, "with --clicks, production" in ran.err) == (2, True, True)
 
     def test_without_labels_clicks_may_judge(self, run: Run, folder: Path) -> None:
         data = cr.load(folder / "train.parquet")

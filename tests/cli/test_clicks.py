@@ -132,7 +132,7 @@ class TestClicks:
 
     def test_errors(self, run: Run, log: Path) -> None:
         cases: list[tuple[int, str, list[str | Path]]] = [
-            (2, "no such log", ["clicks", "aggregate", "absent.csv", "-o", "x.parquet"]),
+            (2, "no such file", ["clicks", "aggregate", "absent.csv", "-o", "x.parquet"]),
             (2, "absent/*.csv", ["clicks", "audit", "absent/*.csv"]),
             (2, "--memory-limit must be an amount of", ["clicks", "audit", log, "--memory-limit", "-1"]),
             (1, "the limit of 1KB, although", ["clicks", "audit", log, "--memory-limit", "1KB"]),

@@ -80,7 +80,7 @@ def test_errors(run: Run, ubi: list[str], folder: Path) -> None:
             ["clicks", "import", "--from", "ubi", "m.jsonl", "-o", "l.parquet"],
         ),
         (1, "looks like events of Metarank", ["clicks", "import", "--from", "yandex", "m.jsonl", "-o", "l.parquet"]),
-        (2, "no such log", ["clicks", "import", "--from", "yandex", "absent", "-o", "l.parquet"]),
+        (2, "no such file", ["clicks", "import", "--from", "yandex", "absent", "-o", "l.parquet"]),
         (1, "the actions are click (40)", [*ubi, "-o", "l.parquet", "--click-action", "tap"]),
     ]
     for code, words, arguments in cases:

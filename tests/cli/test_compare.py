@@ -20,10 +20,10 @@ LOG = ["--features", "train.parquet", "--clicks", "cells.parquet", "--propensity
 
 @pytest.fixture
 def scores(folder: Path) -> cr.RankingDataset:
-    """Files of scores: good.txt, bad.txt (the reverse), noise.txt and another.txt (both random)."""
+    """Files of scores: good.txt and same.txt, bad.txt (the reverse), noise.txt and another.txt (both random)."""
     data = cr.load(folder / "train.parquet")
     good = data.features[:, 0] + 0.5 * data.features[:, 1]
-    files = {"good": good, "bad": -good, "noise": data.features[:, 2], "another": data.features[:, 3]}
+    files = {"good": good, "same": good, "bad": -good, "noise": data.features[:, 2], "another": data.features[:, 3]}
     for name, values in files.items():
         np.savetxt(folder / f"{name}.txt", values)
     return data
@@ -69,7 +69,7 @@ def test_a_verdict_is_printed_and_written(run: Run, scores: cr.RankingDataset, f
     [
         ("good.txt", "production", 0, "better"),
         ("production", "good.txt", 3, "worse"),
-        ("good.txt", "good.txt", 4, "no difference larger than 0.1"),
+        ("good.txt", "same.txt", 4, "no difference larger than 0.1"),
         ("noise.txt", "another.txt", 5, "cannot tell"),
     ],
 )
@@ -147,7 +147,7 @@ def test_scores_do_not_say_what_they_were_trained_on(run: Run, scores: cr.Rankin
     for arguments in (["compare", "production", "good.txt", "--quick"], ["evaluate", "good.txt"]):
         assert run(*arguments, *LOG).err.count(said) == 1
         assert said not in run(*arguments, *LOG, "--allow-trained").err
-    assert run("compare", "good.txt", "good.txt", *LOG, "--quick").err.count(said) == 1
+    assert run("compare", "good.txt", "same.txt", *LOG, "--quick").err.count(said) == 1
     assert said not in run("evaluate", "good.txt", *LOG[:2]).err  # by labels all queries count
     assert "does not say" not in run("evaluate", "production", *LOG).err
 
@@ -172,8 +172,8 @@ def test_never_shown_results_of_the_old_ranker_are_told(run: Run, scores: cr.Ran
     assert "nothing rests on a model" not in ran.out
     assert "Whatever they are worth, DCG@5 differs by" in ran.out
     assert "Check of the model" in ran.out
-    ran = run("compare", "good.txt", "good.txt", *LOG, "--quick")
-    assert "good.txt and good.txt show the same never-shown results in the same places, so nothing rests" in ran.out
+    ran = run("compare", "good.txt", "same.txt", *LOG, "--quick")
+    assert "good.txt and same.txt show the same never-shown results in the same places, so nothing rests" in ran.out
     assert "were shown at some time, so" not in ran.out
 
 
@@ -192,6 +192,8 @@ def test_arp_does_not_depend_on_what_was_never_shown(run: Run, scores: cr.Rankin
         (["good.txt", "bad.txt", *LOG[:2], *LOG[4:]], "--propensity is of use with clicks alone"),
         (["good.txt", "production", *LOG[:2]], "production is the order of a log; name the log with --clicks."),
         (["production", "production", *LOG], "production would be compared with itself"),
+        (["good.txt", "./good.txt", *LOG[:2]], "good.txt would be compared with itself"),
+        (["cells.parquet", "production", *LOG], "cells.parquet holds cells, not a ranker"),
         (["good.txt", "bad.txt", *LOG[:2], "--margin", "0", "--quick"], "--margin and --quick are of use with clicks"),
         (["good.txt", "bad.txt", *LOG, "--skip-empty"], "--skip-empty is for labels"),
         (["good.txt", "bad.txt", *LOG, "-m", "AP"], "AP cannot be estimated from clicks"),

@@ -9,6 +9,7 @@ import pytest
 
 import cldrank as cr
 from cldrank.catalogue import DataSource, download
+from cldrank.cli import output
 
 Run = Callable[..., Any]
 
@@ -92,6 +93,7 @@ def test_fetching_shows_progress_and_where_the_set_is(run: Run, monkeypatch: pyt
         return download.Fetched(Path("/cache/istella-s"), fresh=True)
 
     monkeypatch.setattr(download, "fetch", fetch)
+    monkeypatch.setattr(output.messages, "_force_terminal", True)
     command = ("data", "fetch", "istella-s", "--accept-licence", "--force")
     fetched = run(*command)
     assert fetched.out == "istella-s is now in /cache/istella-s\n"

@@ -87,7 +87,7 @@ def test_complaints(run: Run, log: Path) -> None:
         (2, "No such option: --first-position", [*start, log, "--first-position", "0"]),
         (2, "--log-column 'doc_id' is not of the form", [*start, log, "--log-column", "doc_id"]),
         (2, "--log-column doc_id takes one column", [*start, log, "--log-column", "doc_id=a,b"]),
-        (2, "absent.csv: no such log", [*start, "absent.csv"]),
+        (2, "absent.csv: no such file", [*start, "absent.csv"]),
         (1, "--log-column session_id=", [*start, log]),
     ]
     for code, message, arguments in cases:

@@ -19,6 +19,7 @@ Run = Callable[..., Any]
 
 def test_exit_codes_and_one_or_two_lines(run: Run, letor: Path, folder: Path) -> None:
     (folder / "bad.txt").write_text("1 qid:1 1:1\n1 qid:1 1:x\n")
+    (folder / "empty").mkdir()
     (folder / "two.txt").write_text("1\n2\n")
     run("train", "oracle", "-f", letor, "-o", "ranker")
     cases: list[tuple[int, str, list[str]]] = [
@@ -28,8 +29,8 @@ def test_exit_codes_and_one_or_two_lines(run: Run, letor: Path, folder: Path) ->
         (2, "absent.txt", ["data", "convert", "absent.txt", "-o", "x.parquet"]),
         (2, "absent-*.txt", ["show", "absent-*.txt"]),
         (2, "absent.txt", ["evaluate", "ranker", "-f", "absent.txt"]),
-        (2, "nothing does not exist", ["evaluate", "nothing", "-f", "train.txt"]),
-        (2, "nothing does not exist", ["compare", "ranker", "nothing", "-f", "train.txt"]),
+        (2, "nothing: no such file", ["evaluate", "nothing", "-f", "train.txt"]),
+        (2, "nothing: no such file", ["compare", "ranker", "nothing", "-f", "train.txt"]),
         (2, "no measure 'nGCD'", ["evaluate", "ranker", "-f", "train.txt", "-m", "nGCD@3"]),
         (2, "must end in .parquet", ["data", "convert", "train.txt", "--out", "x.csv"]),
         (2, "no synthetic kind 'web'", ["data", "make", "web"]),
@@ -37,9 +38,13 @@ def test_exit_codes_and_one_or_two_lines(run: Run, letor: Path, folder: Path) ->
         (2, "not of the form ROLE=NAME", ["show", "train.txt", "--column", "label"]),
         (2, "No such command", ["trian"]),
         (2, "Missing option", ["train", "oracle", "--out", "x"]),
-        (2, "Invalid value for '--n-queries'", ["data", "make", "web10k-like", "--n-queries", "lots"]),
+        (2, "--n-queries must be a whole number, not 'lots'", ["data", "make", "web10k-like", "--n-queries", "lots"]),
+        (2, "not '40%'; write 0.4.\nTry `cldrank evaluate --", ["evaluate", "r", "-f", "x", "--confidence", "40%"]),
+        (2, "--depth must be at least 1, not 0", ["evaluate", "r", "-f", "x", "--depth", "0"]),
+        (2, "Try `cldrank pipeline run --help`", ["pipeline", "run", "--ship-anyway"]),
         (2, "does not exist", ["data", "convert", "train.txt", "--out", "no/such/folder.parquet"]),
-        (1, "a saved ranker has ranker.json", ["evaluate", ".", "-f", "train.txt"]),
+        (1, "a saved ranker has ranker.json", ["evaluate", "empty", "-f", "train.txt"]),
+        (2, ". is not a ranker itself, but holds one; name ranker.", ["evaluate", ".", "-f", "train.txt"]),
     ]
     for code, message, arguments in cases:
         ran = run(*arguments)
@@ -91,6 +96,12 @@ def test_version_and_help(run: Run) -> None:
         shown = run(*command, "--help")
         assert shown.code == 0
         assert "Usage" in shown.out
+        assert "<bool>" not in shown.out
+    commands = run("--help").out.partition("\nCommands")[2]
+    listed = [line.split()[0] for line in commands.splitlines() if line[:2].isspace() and line[2:3].isalpha()]
+    assert listed[:5] == ["data", "clicks", "propensity", "simulate", "train"]
+    assert listed[-3:] == ["experiment", "show", "demo"]
+    assert "Usage: cldrank pipeline new [OPTIONS] LOG...\n" in run("pipeline", "new", "--help").out
 
 
 def test_nothing_heavy_is_imported_for_help() -> None:
@@ -159,3 +170,16 @@ def test_a_reader_that_goes_away() -> None:
     command = f"{sys.executable} -m cldrank data list --json | head -1"
     found = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True)  # noqa: S607
     assert "Traceback" not in found.stderr
+
+
+def test_a_curve_for_a_ranker_is_a_wrong_call_everywhere(run: Run) -> None:
+    cr.Propensities.power(1.0, 5).save("rho.json")
+    given = ["-f", "train.parquet"]
+    for call in (
+        ["score", "rho.json", *given, "-o", "x.parquet"],
+        ["export", "rho.json", "--to", "json", "-o", "x.json"],
+        ["serve", "rho.json"],
+        ["evaluate", "rho.json", *given],
+        ["compare", "rho.json", "rho.json/x", *given],
+    ):
+        assert run(*call).code == 2, call

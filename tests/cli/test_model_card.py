@@ -167,14 +167,18 @@ class TestRecording:
 class TestOtherFeatures:
     CALLS = (
         ("evaluate", "ranker"),
-        ("compare", "ranker", "ranker"),
+        ("compare", "ranker", "again"),
         ("show", "ranker"),
         ("export", "ranker", "--to", "json", "-o", "ranker.json"),
     )
 
+    @pytest.fixture(autouse=True)
+    def rankers(self, run: Run) -> None:
+        for name in ("ranker", "again"):
+            run("train", "naive", *FROM[:4], "-o", name)
+
     @pytest.mark.parametrize("call", CALLS)
     def test_the_file_is_named(self, run: Run, call: tuple[str, ...]) -> None:
-        run("train", "naive", *FROM[:4], "-o", "ranker")
         Path("other.txt").write_text("1 qid:1 1:1 2:2\n0 qid:1 1:2 5:1\n")
         refused = run(*call, "--check" if call[0] == "export" else "-f", "other.txt")
         assert refused.code == 1
@@ -183,7 +187,6 @@ class TestOtherFeatures:
 
     @pytest.mark.parametrize("call", CALLS)
     def test_letor_rows_that_leave_out_the_last_features(self, run: Run, call: tuple[str, ...]) -> None:
-        run("train", "naive", *FROM[:4], "-o", "ranker")
         option = "--check" if call[0] == "export" else "-f"
         rows = "1 qid:1 1:1 2:2\n0 qid:1 1:2 2:1\n0 qid:2 1:3 2:2\n1 qid:2 1:2 2:1"
         Path("short.txt").write_text(rows)
@@ -195,7 +198,6 @@ class TestOtherFeatures:
 
     @pytest.mark.parametrize("call", CALLS)
     def test_columns_in_another_order(self, run: Run, call: tuple[str, ...]) -> None:
-        run("train", "naive", *FROM[:4], "-o", "ranker")
         option, table = "--check" if call[0] == "export" else "-f", pq.read_table("train.parquet")
         pq.write_table(table.select(["f3", "label", "f1", "f4", "query_id", "f2"]), "other.parquet")
         other, usual = (run(*call, option, name, "--json").json for name in ("other.parquet", "train.parquet"))

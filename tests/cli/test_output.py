@@ -18,18 +18,19 @@ def printed(monkeypatch: pytest.MonkeyPatch) -> Iterator[io.StringIO]:
 
 
 def test_a_name_that_is_too_long_is_folded_not_cut(printed: io.StringIO) -> None:
-    table = output.new_table("method", "value")
     names = ["x" * 100 + "1", "x" * 100 + "2"]
-    for name in names:
-        output.add_row(table, name, "0.5")
-    output.console.print(table)
+    output.print_table("", ("method", "value"), [(name, "0.5") for name in names])
     letters = "".join(char for char in printed.getvalue() if char in "x12")
     assert letters == "".join(names)
 
 
 def test_brackets_in_a_name_are_letters(printed: io.StringIO) -> None:
-    table = output.new_table("[method]", "[bold]AP")
-    for name in ("CLD[a]", "CLD[/b]"):
-        output.add_row(table, name, "1")
-    output.console.print(table)
+    output.print_table("", ("[method]", "[bold]AP"), [("CLD[a]", 1), ("CLD[/b]", 1)])
     assert all(name in printed.getvalue() for name in ("[method]", "CLD[a]", "CLD[/b]", "[bold]AP"))
+
+
+def test_no_progress_bar_without_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    with output.counting("fits", 2) as update:
+        assert update is not None
+        update(1)
+    assert capsys.readouterr().err == ""

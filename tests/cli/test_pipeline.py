@@ -5,9 +5,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 from small_pipeline import write_definition, write_without_clicks, write_world
 
+import cldrank as cr
 from cldrank.cli.pipeline import _exit_code
 from cldrank.pipeline import RunRecord, TaskRecord
 
@@ -173,3 +175,44 @@ def test_a_signal_to_end_has_its_line(run: Run, scene: Path, monkeypatch: pytest
     ended = run("pipeline", "run", "--json")
     assert line(ended)["status"] == "interrupted"
     assert ended.code == 143
+
+
+def test_another_pipeline_does_not_replace_what_is_shipped(run: Run, scene: Path) -> None:
+    assert run("pipeline", "run").code == 0
+    assert "The ranker is shipped." in run("pipeline", "show").out
+    write_definition(scene, name="p9.toml")
+    refused = run("pipeline", "run", "p9.toml")
+    assert refused.code == 2
+    assert "shipped/ belongs to pipeline.toml; set export.folder in p9.toml" in refused.err
+    write_definition(scene, [('"solr"]', '"solr"]\nfolder = "other"')], name="p9.toml")
+    assert run("pipeline", "run", "p9.toml").code == 0
+    assert run("pipeline", "show", "--json").json["pipeline"] == "pipeline.toml"
+    assert run("pipeline", "show", "p9.toml", "--json").json["pipeline"] == "p9.toml"
+    (scene / "pipeline.toml").rename(scene / "daily.toml")
+    assert run("pipeline", "run", "daily.toml").code == 0  # the file was renamed, so its place is not taken
+
+
+def test_errors_speak_of_the_file(run: Run, scene: Path) -> None:
+    table = pq.read_table(scene / "train.parquet")
+    pq.write_table(table.rename_columns(["group", *table.column_names[1:]]), scene / "train.parquet")
+    ended = run("pipeline", "run")
+    assert (ended.code, "Set query_id under [features.columns] in pipeline.toml." in ended.err) == (1, True), ended.err
+    shown = run("pipeline", "show").out
+    assert "The run failed; production stays as it is." in shown
+    assert "verdict:" not in shown
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["cells.parquet"], "cells.parquet holds cells"),
+        (["rho.json"], "rho.json is a file of propensities"),
+        (["log.parquet", "--log-column", "query_id=q"], "log.parquet: there is no column 'q' (for query_id)"),
+        (["log.parquet", "--column", "query_id=q"], "train.parquet: there is no column 'q' (for query_id)"),
+    ],
+)
+def test_new_looks_into_the_files(run: Run, scene: Path, arguments: list[str], words: str) -> None:
+    cr.Propensities.power(1.0, 5).save("rho.json")
+    ended = run("pipeline", "new", *arguments, "-f", "train.parquet", "-o", "new.toml")
+    assert (ended.code in (1, 2), words in ended.err) == (True, True), ended.err
+    assert not (scene / "new.toml").exists()

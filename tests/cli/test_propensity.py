@@ -446,7 +446,7 @@ class TestComplaints:
     @pytest.mark.parametrize(
         ("arguments", "complaint", "code"),
         [
-            (["nothing.parquet"], "nothing.parquet: no such log.", 2),
+            (["nothing.parquet"], "nothing.parquet: no such file.", 2),
             (["{swaps}", "--method", "magic"], "--method must be 'auto', 'all', 'randomised'", 2),
             (["{swaps}", "--log-column", "doc_id=page"], "cells", 2),
             (["{swaps_log}", "--log-column", "doc_id=page"], "there is no column 'page' (for doc_id)", 1),

@@ -29,8 +29,8 @@ def refused(run: Run, *arguments: object, code: int = 2) -> str:
 
 
 def test_rankers_that_cannot_be_served_are_refused(run: Run, folder: Path, ranker: Path) -> None:
-    assert "nowhere does not exist" in refused(run, "nowhere")
-    assert "is a file, not the folder of a ranker" in refused(run, "train.parquet", code=1)
+    assert "nowhere: no such file" in refused(run, "nowhere")
+    assert "is a file, not the folder of a ranker" in refused(run, "train.parquet")
     (ranker / "weights.safetensors").write_bytes(b"")
     assert "damaged, or from another ranker" in refused(run, "ranker", code=1)
     made_rankers.module().save(folder / "module")

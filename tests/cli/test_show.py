@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import cldrank as cr
+from cldrank.export import export_ranker
 
 Run = Callable[..., Any]
 
@@ -75,11 +76,45 @@ def test_each_kind_by_its_content(run: Run, data: cr.RankingDataset) -> None:
 def test_what_is_none_of_them_is_refused(run: Run, folder: Path) -> None:
     cases = [
         (2, "absent", ["absent"]),
-        (2, "holds data, which --plot is not for", ["train.parquet", "--plot", "x.svg"]),
-        (2, "holds cells, which --out is not for", ["cells.parquet", "--out", "x.parquet"]),
+        (2, "train.parquet holds candidates; --plot draws propensities", ["train.parquet", "--plot", "x.svg"]),
+        (2, "holds cells; --out writes", ["cells.parquet", "--out", "x.parquet"]),
         (2, "are shown one at a time", ["cells.parquet", "train.parquet"]),
     ]
     (folder / "empty").mkdir()
     for code, message, call in [*cases, (1, "the folder holds no file", ["empty"])]:
         ran = run("show", *call)
         assert (ran.code, message in ran.err) == (code, True), ran
+
+
+def test_what_other_commands_show_is_named(run: Run, data: cr.RankingDataset, folder: Path) -> None:
+    ranker = cr.Oracle().fit(data).ranker_
+    ranker.save("shipped/ranker")
+    (folder / "shipped" / "shipped.json").write_text("{}")
+    export_ranker(ranker, "json", folder / "plain.json")
+    export_ranker(ranker, "opensearch", folder / "engine")
+    (folder / "runs" / "one").mkdir(parents=True)
+    (folder / "runs" / "steps").mkdir()
+    (folder / "runs" / "one" / "record.json").write_text("{}")
+    (folder / "pipeline.toml").touch()
+    (folder / "audit.html").touch()
+    (folder / "log.csv").write_text("session_id,query_id,doc_id,position,clicked\n1,a,b,1,0\n")
+    exported = "as `cldrank export` wrote it"
+    for path, words in {
+        "runs": "see `cldrank pipeline show`",
+        "runs/one": "see `cldrank pipeline show runs/one`",
+        "shipped": "see `cldrank show shipped/ranker`",
+        "plain.json": exported,
+        "engine": exported,
+        "engine/model.json": exported,
+        "pipeline.toml": "see `cldrank pipeline show pipeline.toml`",
+        "audit.html": "open it in a browser",
+        "log.csv": "log.csv looks like a click log; see `cldrank clicks audit log.csv`",
+    }.items():
+        ran = run("show", path)
+        assert (ran.code, words in ran.err) == (2, True), ran
+    assert "shipped/ranker is a ranker; --plot draws" in run("show", "shipped/ranker", "--plot", "z.svg").err
+
+
+def test_a_feature_that_is_text_names_the_way_out(run: Run, folder: Path) -> None:
+    (folder / "shop.csv").write_text("query_id,price,brand\n1,2,acme\n")
+    assert "choose the feature columns with --column features=a,b,c" in run("show", "shop.csv").err

@@ -367,7 +367,7 @@ class TestWarmStart:
         said = run("train", "cld", *given("cld"), "-o", "today", "--warm-start", "today")
         assert "started from CLD, weights_sha256" in said.out
         for arguments, message in (
-            (("cld", *given("cld"), "--warm-start", "absent"), "absent does not exist"),
+            (("cld", *given("cld"), "--warm-start", "absent"), "absent: no such file"),
             (("ips", *given("ips"), "--warm-start", "today"), "has nothing to start from; leave it out."),
             (
                 ("cld-pair", *given("cld-pair"), "--model", "trees", "--warm-start", "today"),

@@ -114,7 +114,7 @@ class TestRefusing:
         (tmp_path / "long.csv").write_text(",".join(COLUMNS) + "\n" + "1,q,a,1,0\n" * 50_000 + "1,q,a,1,0,9,9\n" * 9)
         good = write(tmp_path / "good.parquet", CLEAN)
         cases: list[tuple[type[CldrankError], str, Any, dict[str, Any]]] = [
-            (UsageError, "no such log", tmp_path / "absent.parquet", {}),
+            (UsageError, "no such file", tmp_path / "absent.parquet", {}),
             (UsageError, "no log matches", tmp_path / "*.absent", {}),
             (DataError, "log.txt", tmp_path / "log.txt", {}),
             (DataError, "bad.parquet", tmp_path / "bad.parquet", {}),

@@ -44,15 +44,15 @@ def ubi(place: Path) -> Path:
 def test_ubi_leads_to_the_same_cells_as_the_plain_log(ubi: Path) -> None:
     plain = run_pipeline(read_pipeline(ubi / "pipeline.toml"))
     text = DEFINITION.replace('log.files = "log.parquet"', "")
-    (ubi / "ubi.toml").write_text(
+    (ubi / "pipeline.toml").write_text(
         f'log.from = "ubi"\nlog.queries = "queries.jsonl"\nlog.events = "events.jsonl"\nlog.min_joined = 0.9\n{text}'
     )
-    record = run_pipeline(read_pipeline(ubi / "ubi.toml"))
+    record = run_pipeline(read_pipeline(ubi / "pipeline.toml"))
     for name in ("impressions", "clicks", "cells"):
         assert facts(record, "aggregate")[name] == facts(plain, "aggregate")[name]
     assert set(record.inputs) == {"queries", "events", "features"}
     assert record.step("import") is not None
-    assert not run_pipeline(read_pipeline(ubi / "ubi.toml")).changed
+    assert not run_pipeline(read_pipeline(ubi / "pipeline.toml")).changed
 
 
 def test_a_file_of_users_is_an_input_of_the_import(ubi: Path) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from harness import KILLED, Commands, Fault
@@ -25,9 +26,17 @@ def results(path: Path) -> State:
 SCENARIO = Scenario("pipeline run pipeline-{v}.toml", {"shipped": whole_folder, "runs": results})
 
 
+class Edited(Commands):
+    """Commands that find the version of the pipeline that they name in pipeline.toml, as after an edit."""
+
+    def run(self, folder: Path, arguments: Sequence[str], *more: Any, **named: Any) -> Any:
+        shutil.copyfile(folder / arguments[-1], folder / "pipeline.toml")
+        return super().run(folder, [*arguments[:-1], "pipeline.toml"], *more, **named)
+
+
 @pytest.fixture(scope="module")
 def commands(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Commands]:
-    with Commands(tmp_path_factory.mktemp("commands")) as running:
+    with Edited(tmp_path_factory.mktemp("commands")) as running:
         yield running
 
 

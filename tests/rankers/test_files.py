@@ -23,7 +23,7 @@ from made_rankers import (
 )
 
 from cldrank import rankers, scaling
-from cldrank.errors import CldrankError, DataError, FormatError, UsageError
+from cldrank.errors import CldrankError, FormatError, UsageError
 from cldrank.rankers import LinearRanker, load_ranker
 
 
@@ -257,10 +257,10 @@ def test_a_missing_file_is_named(name: str, tmp_path: Path) -> None:
 
 
 def test_what_is_no_folder_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="does not exist"):
+    with pytest.raises(UsageError, match="no such file"):
         load_ranker(tmp_path / "nowhere")
     (tmp_path / "file").write_text("")
-    with pytest.raises(DataError, match="is a file"):
+    with pytest.raises(UsageError, match="is a file"):
         load_ranker(tmp_path / "file")
 
 

@@ -7,10 +7,10 @@ import signal
 import sys
 import traceback
 import warnings
-from typing import TextIO
+from collections.abc import Mapping
+from typing import Any, TextIO
 
 import typer
-from typer.core import TyperGroup
 
 from cldrank._version import __version__
 from cldrank.cli import (
@@ -29,16 +29,43 @@ from cldrank.cli import (
     train,
     tune,
 )
-from cldrank.cli.commands import ShellCommand, add_command
+from cldrank.cli.commands import ShellGroup, add_command
 from cldrank.cli.option_names import as_options, remember_command
-from cldrank.cli.output import flush, print_error, print_warning
+from cldrank.cli.output import print_error, print_warning
 from cldrank.errors import CldrankError, CldrankWarning, UsageError
 
 _STOPPED = "stopped; nothing half-written is left behind."
+_WORDS = {  # how pydantic says what a value should be, and how we do
+    "a valid number": "a number",
+    "a valid integer": "a whole number",
+    "greater than or equal to": "at least",
+    "less than or equal to": "at most",
+}
+_ROAD: dict[str, Any] = {  # the commands, in the order in which one meets them
+    "data": data.app,
+    "clicks": clicks.app,
+    "propensity": propensity.app,
+    "simulate": simulate.SimulateCommand,
+    "train": train.app,
+    "tune": tune.TuneCommand,
+    "evaluate": compare.EvaluateCommand,
+    "compare": compare.CompareCommand,
+    "score": score.ScoreCommand,
+    "export": export.ExportCommand,
+    "serve": score.ServeCommand,
+    "judgements": judgements.JudgementsCommand,
+    "pipeline": pipeline.app,
+    "experiment": experiment.app,
+    "show": show.ShowCommand,
+    "demo": demo.DemoCommand,
+}
 
 
-class _Interruptible(TyperGroup):
-    """Says what Ctrl-C leaves behind if the command has not: typer would end silently."""
+class _Root(ShellGroup):
+    """All commands, along the road; says what Ctrl-C leaves behind if the command has not."""
+
+    def __init__(self, commands: Mapping[str, Any], **more: Any) -> None:
+        super().__init__(commands={name: commands[name] for name in _ROAD}, **more)
 
     def invoke(self, ctx: typer.Context) -> object:  # type: ignore[override]
         try:
@@ -49,7 +76,7 @@ class _Interruptible(TyperGroup):
 
 
 app = typer.Typer(
-    cls=_Interruptible,
+    cls=_Root,
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -81,22 +108,11 @@ def _root(
     del version, debug  # both act before any command runs
 
 
-app.add_typer(data.app, name="data")
-app.add_typer(clicks.app, name="clicks")
-app.add_typer(propensity.app, name="propensity")
-add_command(app, show.ShowCommand)
-add_command(app, simulate.SimulateCommand, derive=simulate.derived_options)
-app.add_typer(train.app, name="train")
-for command in (tune.TuneCommand, compare.EvaluateCommand, compare.CompareCommand, score.ScoreCommand):
-    add_command(app, command)
-for kind in (export.ExportCommand, judgements.JudgementsCommand, score.ServeCommand):
-    add_command(app, kind)
-app.add_typer(pipeline.app, name="pipeline")
-app.add_typer(experiment.app, name="experiment")
-app.command("demo", cls=ShellCommand)(demo.demo)
-for group in (pipeline.app, experiment.app):  # whose commands are functions
-    for known in group.registered_commands:
-        known.cls = ShellCommand
+for name, entry in _ROAD.items():
+    if isinstance(entry, typer.Typer):
+        app.add_typer(entry, name=name)
+    else:
+        add_command(app, entry, derive=simulate.derived_options if name == "simulate" else None)
 
 
 def main() -> None:
@@ -109,7 +125,7 @@ def main() -> None:
     warnings.showwarning = _show_warning
     try:
         code = app(args=arguments, prog_name="cldrank", standalone_mode=False)
-        flush()  # here, where it is explained if it fails
+        sys.stdout.flush()  # here, where it is explained if it fails
         sys.exit(code)
     except BrokenPipeError:  # the reader of our output has gone, as `| head` does
         _discard_output()
@@ -168,7 +184,7 @@ def _stop_again(unraisable: sys.UnraisableHookArgs) -> None:
 def _explained(error: Exception) -> tuple[str, int]:
     """The message for an error, and the exit code."""
     if _is_misspelled_call(error):
-        message: str = error.format_message().replace(": Value error, ", ": ")  # type: ignore[attr-defined]
+        message = _refused_value(error) or error.format_message().replace(": Value error, ", ": ")  # type: ignore[attr-defined]
         if "unexpected extra argument" in message and "--json" in sys.argv:
             message += "; --json takes no file here, so write `--json > FILE`."
         context = getattr(error, "ctx", None)
@@ -188,6 +204,21 @@ def _explained(error: Exception) -> tuple[str, int]:
         case _:
             fault = f"{type(error).__name__}: {error}"
             return f"a fault in cldrank itself ({fault}). Please report it, with what --debug shows.", 1
+
+
+def _refused_value(error: Any) -> str:
+    """What is wrong with a number or a word that an option was given, in words of our own; otherwise nothing."""
+    faults = error.__cause__.errors() if hasattr(error.__cause__, "errors") else [{"msg": ""}]
+    _, should_be, wanted = faults[0]["msg"].partition("Input should be ")
+    if not should_be:
+        return ""
+    for theirs, ours in _WORDS.items():
+        wanted = wanted.replace(theirs, ours)
+    given = str(faults[0]["input"])
+    shown = given if wanted.startswith("at ") else repr(given)
+    share = given.removesuffix("%").strip()
+    advice = f"; write {int(share) / 100:g}" if given.endswith("%") and share.isdigit() else ""
+    return f"{max(error.param.opts, key=len)} must be {wanted.partition(', unable')[0]}, not {shown}{advice}."
 
 
 def _nameless(error: OSError) -> str:

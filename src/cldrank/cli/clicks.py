@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from cldrank.cli import options
-from cldrank.cli.commands import add_command, argument, declared, option
+from cldrank.cli.commands import argument, declared, group_of, option
 from cldrank.cli.option_names import as_options, columns_by
 from cldrank.cli.options import of_reading
 from cldrank.cli.output import (
@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from cldrank.clicks.table import ClickTable
 
 BLOCKED = 3  # the exit code of a log that should not be trained on
-
-app = typer.Typer(no_args_is_help=True, help="Turn click logs into cells, and audit them.")
 
 
 # -- raw logs ------------------------------------------------------------------------------------------------------
@@ -407,5 +405,6 @@ class ImportCommand(ImportedRecords, options.JsonOutput):
             raise UsageError(f"{self.out} would be written twice; name different folders.")
 
 
-for command in (AuditCommand, ImportCommand, AggregateCommand, ForgetCommand):
-    add_command(app, command)
+app = group_of(
+    "Turn click logs into cells, and audit them.", AuditCommand, ImportCommand, AggregateCommand, ForgetCommand
+)

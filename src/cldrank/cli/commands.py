@@ -9,10 +9,11 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, dataclass, field, fields
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, TypeVar, dataclass_transform, get_type_hints
 
 import typer
-from typer.core import TyperCommand
+from typer.core import TyperCommand, TyperGroup
 
 from cldrank.cli.option_names import dashed
 from cldrank.errors import UsageError
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 Option = inspect.Parameter
 Kind = TypeVar("Kind", bound=type)
 _KEY = "cldrank"
+_NO_BRACES = str.maketrans("", "", "{}")
 _NAMES_WIDTH = 31  # columns of a help text for the names of options and what stands for their values
 
 
@@ -76,7 +78,7 @@ def _field_option(entry: Any, hint: Any) -> Option:
     described: dict[str, Any] = {
         "metavar": next((word for word in usage.split() if word not in names), None),
         "help": about,
-        "show_default": isinstance(entry.default, int | float | str) and not isinstance(entry.default, bool),
+        "show_default": isinstance(entry.default, int | float | str | Path) and not isinstance(entry.default, bool),
     }
     if not is_argument:
         names = names if any(name.startswith("--") for name in names) else [dashed(entry.name), *names]
@@ -176,8 +178,12 @@ def no_option(name: str, spelled: str, owners: list[str]) -> UsageError:
 # -- commands ------------------------------------------------------------------------------------------------------
 
 
-class ShellCommand(TyperCommand):
-    """A command whose help has two columns, so that the options of a method fit on two screens."""
+class _TwoColumns:
+    """Help in two columns, so that the options of a method fit on two screens."""
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        """What follows the name of a command, without braces around what must be given."""
+        return [piece.translate(_NO_BRACES) for piece in super().collect_usage_pieces(ctx)]  # type: ignore[misc]
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Print usage, description, and the options by panel."""
@@ -190,23 +196,48 @@ class ShellCommand(TyperCommand):
 
         from cldrank.cli.output import SafeConsole
 
-        panels: dict[str, Table] = {}
-        for parameter in self.get_params(ctx):
+        panels: dict[str, list[tuple[str, Any]]] = {}
+        command: Any = self
+        for parameter in command.get_params(ctx):
             record = parameter.get_help_record(ctx)
             if record is None:  # it is hidden
                 continue
             is_option = parameter.param_type_name == "option"
             title = getattr(parameter, "rich_help_panel", None) or ("Options" if is_option else "Arguments")
-            table = panels.setdefault(title, Table.grid(padding=(0, 2, 0, 0)))
-            if not table.columns:
-                table.add_column(max_width=_NAMES_WIDTH, overflow="fold")
-                table.add_column()
-            table.add_row(Text(record[0] if is_option else str(parameter.metavar)), Text(record[1]))
-        about = Markdown(inspect.cleandoc(self.help or ""))
-        parts: list[Any] = [Text(self.get_usage(ctx)), Text(""), Padding(about, (0, 0, 0, 2))]
+            name = record[0] if is_option else str(parameter.metavar)
+            panels.setdefault(title, []).append((name, Text(record[1])))
+        for name in command.list_commands(ctx) if isinstance(command, TyperGroup) else ():
+            sentence = (command.get_command(ctx, name).help or "").partition("\n\n")[0]
+            panels.setdefault("Commands", []).append((name, Markdown(sentence)))
+        about = Markdown(inspect.cleandoc(command.help or ""))
+        parts: list[Any] = [Text(command.get_usage(ctx)), Text(""), Padding(about, (0, 0, 0, 2))]
         for title in sorted(panels, key=lambda title: (title != "Arguments", title != "Options")):
-            parts += [Text(""), Text(title, style="bold"), Padding(panels[title], (0, 0, 0, 2))]
+            table = Table.grid(padding=(0, 2, 0, 0))
+            table.add_column(max_width=_NAMES_WIDTH, overflow="fold")
+            table.add_column()
+            for name, content in panels[title]:
+                table.add_row(Text(name), content)
+            parts += [Text(""), Text(title, style="bold"), Padding(table, (0, 0, 0, 2))]
+        if command.epilog:
+            parts += [Text(""), Markdown(command.epilog)]
         SafeConsole(highlight=False, emoji=False).print(Group(*parts))
+
+
+class ShellCommand(_TwoColumns, TyperCommand):
+    """A command."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse options; whatever is refused says of which command, whose help is to be read."""
+        try:
+            return super().parse_args(ctx, args)
+        except Exception as error:
+            if getattr(error, "ctx", ctx) is None:
+                error.ctx = ctx  # type: ignore[attr-defined]
+            raise
+
+
+class ShellGroup(_TwoColumns, TyperGroup):
+    """A command with commands of its own."""
 
 
 def function_of(kind: type[Any], more: Iterable[Option] = (), doc: str | None = None) -> Callable[..., None]:
@@ -246,3 +277,11 @@ def add_command(app: typer.Typer, kind: type[Any], derive: Callable[[], list[Opt
             return super().get_params(ctx)
 
     app.command(kind.__name__.removesuffix("Command").lower(), cls=LazyCommand)(function_of(kind))
+
+
+def group_of(about: str, *kinds: type[Any], derive: Callable[[], list[Option]] | None = None) -> typer.Typer:
+    """An app with some commands."""
+    app = typer.Typer(cls=ShellGroup, no_args_is_help=True, help=about)
+    for kind in kinds:
+        add_command(app, kind, derive)
+    return app

@@ -64,6 +64,8 @@ class Judging(options.Sources, options.JsonOutput):
         only_clicks   further options that labels have no use for, as they were given
         """
         self._check_evidence(named, only_clicks)
+        if len({name if name == PRODUCTION else Path(name).resolve() for name in named}) < len(named):
+            raise UsageError(f"{named[0]} would be compared with itself; name another ranker, or a file of scores.")
         for name in named:
             for output in outputs if name != PRODUCTION else ():
                 options.check_outside(output, Path(name))
@@ -77,8 +79,6 @@ class Judging(options.Sources, options.JsonOutput):
                     "to judge by clicks, name the propensities of positions as well: --propensity with a file that "
                     "`cldrank propensity estimate` wrote, or power:1.0, say."
                 )
-            if named.count(PRODUCTION) > 1:
-                raise UsageError("production would be compared with itself; name a ranker, or a file of scores.")
             return
         if PRODUCTION in named:
             folder = f" (the folder is ./{PRODUCTION})" if Path(PRODUCTION).exists() else ""
@@ -127,6 +127,7 @@ class Judging(options.Sources, options.JsonOutput):
 
     def _rankers(self, named: tuple[str, ...]) -> tuple[RankingDataset, list[Any]]:
         """The candidates, and what each name means: a ranker, which must know the features, scores, or the log."""
+        from cldrank.clicks.cells_file import is_cells
         from cldrank.data.scores import load_scores
         from cldrank.propensity.curve_files import is_curve_file
         from cldrank.rankers import load_ranker
@@ -137,13 +138,15 @@ class Judging(options.Sources, options.JsonOutput):
             recover_folder(path)
             if not path.exists():
                 raise UsageError(
-                    f"{name} does not exist; name the folder of a ranker, as `cldrank train` writes it, a file of "
-                    f"scores or, with --clicks, {PRODUCTION}, the order of the log itself."
+                    f"{name}: no such file or folder; name the folder of a ranker, as `cldrank train` writes it, "
+                    f"a file of scores or, with --clicks, {PRODUCTION}, the order of the log itself."
                 )
             if path.is_dir():
                 rankers[name] = load_ranker(path)
             elif is_curve_file(path):
                 raise UsageError(f"{name} is a file of propensities, not a ranker; name it with --propensity.")
+            elif is_cells(path):
+                raise UsageError(f"{name} holds cells, not a ranker; name it with --clicks.")
         dataset: RankingDataset | None = None
         for name, ranker in rankers.items():
             if dataset is None:

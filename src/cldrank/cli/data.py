@@ -6,16 +6,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import typer
-
 from cldrank.cli import options
-from cldrank.cli.commands import add_command, argument, declared, option
+from cldrank.cli.commands import argument, declared, group_of, option
 from cldrank.cli.output import (
     check_parquet_name,
     console,
-    new_table,
     print_json,
     print_line,
+    print_table,
     progress_bar,
     say,
     working,
@@ -24,8 +22,6 @@ from cldrank.cli.show import data_summary
 
 if TYPE_CHECKING:
     from cldrank.data.dataset import RankingDataset
-
-app = typer.Typer(no_args_is_help=True, help="Convert, make and fetch ranking data.")
 
 
 @declared
@@ -52,13 +48,13 @@ class ListCommand(options.JsonOutput):
         if self.as_json:
             print_json([source.as_dict() for source in sources])
             return
-        table = new_table("name", "queries", "rows", "features", "how to get it", "here")
+        rows = []
         for source in sources:
             counts = (source.shape.queries, source.shape.rows, source.shape.features)
             shown = ["–" if count is None else f"{count:,}" for count in counts]
             way = "tools/prepare.py" if source.prepared else "by hand" if source.gated else "fetch"
-            table.add_row(source.key, *shown, way, "yes" if source.find() else "no")
-        console.print(table)
+            rows.append((source.key, *shown, way, "yes" if source.find() else "no"))
+        print_table("", ("name", "queries", "rows", "features", "how to get it", "here"), rows)
         console.print("`cldrank data list NAME` describes one and says how to get it.", style="dim")
 
 
@@ -182,5 +178,6 @@ class CacheCommand(options.JsonOutput):
             print_line(f"{cache_folder()}: {cleared}{entries} cached loads, {size / 2**20:,.1f} MiB")
 
 
-for command in (ListCommand, FetchCommand, ConvertCommand, MakeCommand, CacheCommand):
-    add_command(app, command)
+app = group_of(
+    "Convert, make and fetch ranking data.", ListCommand, FetchCommand, ConvertCommand, MakeCommand, CacheCommand
+)

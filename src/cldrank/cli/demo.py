@@ -13,12 +13,13 @@ import sys
 from contextlib import ExitStack, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
 from cldrank._version import __version__
 from cldrank.cli import options
+from cldrank.cli.commands import declared, option
 from cldrank.cli.output import Story, print_json, say
 from cldrank.documents.numbers import minus
 from cldrank.errors import CldrankError, MissingDependencyError, UsageError
@@ -138,45 +139,44 @@ Oracle = { model = "mlp" }
 """  # as in the paper's table 1, and trees
 
 
-def demo(
-    out: Annotated[Path, options.spelled("--out -o FOLDER", "Where to leave data, logs, rankers and pages.")] = Path(
-        "demo"
-    ),
-    queries: Annotated[
-        int,
-        options.spelled(
-            "--n-queries -n", "How many queries to train on; half as many to test on.", min=100, max=100_000
-        ),
-    ] = 1000,
-    seeds: Annotated[
-        int, options.spelled("--seeds", "How often the methods are compared, on clicks anew.", min=1, max=10_000)
-    ] = 3,
-    linear: Annotated[
-        bool, options.spelled("--linear", "Only linear methods: quicker, without PyTorch and XGBoost.")
-    ] = False,
-    as_json: options.Json = False,
-) -> None:
+@declared
+class DemoCommand(options.JsonOutput):
     """A week's work in three minutes: log, audit, propensities, training, a verdict without labels, export, report.
 
     All data are synthetic. Every step shows the commands that do the same. Called again, a demo that was stopped does
     not repeat the fits of its experiment.
     """
-    _check_installed(linear)
-    options.check_folder(out)
-    make_folder(out)
-    _take_place(out, json.dumps({"queries": queries, "linear": linear, "version": __version__}, indent=2) + "\n")
-    week = Demo(Story(quiet=as_json), out, queries, seeds, linear)
-    week.log()
-    week.audit()
-    week.propensities()
-    week.methods()
-    week.train()
-    week.judge()
-    week.export()
-    week.report()
-    week.next_steps()
-    if as_json:
-        print_json({"out": str(out), **week.facts})
+
+    out: Path = option("-o FOLDER", "Where to leave data, logs, rankers and pages.", Path("demo"))
+    queries: int = option(
+        "--n-queries -n INTEGER",
+        "How many queries to train on; half as many to test on.",
+        1000,
+        min=100,
+        max=100_000,
+    )
+    seeds: int = option("INTEGER", "How often the methods are compared, on clicks anew.", 3, min=1, max=10_000)
+    linear: bool = option("", "Only linear methods: quicker, without PyTorch and XGBoost.", False)
+
+    def run(self) -> None:
+        """Take all steps, in order."""
+        _check_installed(self.linear)
+        options.check_folder(self.out)
+        make_folder(self.out)
+        settings = {"queries": self.queries, "linear": self.linear, "version": __version__}
+        _take_place(self.out, json.dumps(settings, indent=2) + "\n")
+        week = Demo(Story(quiet=self.as_json), self.out, self.queries, self.seeds, self.linear)
+        week.log()
+        week.audit()
+        week.propensities()
+        week.methods()
+        week.train()
+        week.judge()
+        week.export()
+        week.report()
+        week.next_steps()
+        if self.as_json:
+            print_json({"out": str(self.out), **week.facts})
 
 
 def _check_installed(linear: bool) -> None:

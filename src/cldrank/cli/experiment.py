@@ -6,12 +6,13 @@ import json
 from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from cldrank.cli import options
-from cldrank.cli.output import console, counting, print_json, print_line, say, working
+from cldrank.cli.commands import argument, declared, group_of, option
+from cldrank.cli.output import console, counting, print_json, print_line, print_table, say, working
 from cldrank.documents.numbers import minus
 from cldrank.errors import CldrankError
 from cldrank.wording import count
@@ -21,108 +22,86 @@ if TYPE_CHECKING:
     from cldrank.experiment.units import Plan, Progress
     from cldrank.report.sections import Section
 
-app = typer.Typer(
-    no_args_is_help=True,
-    rich_markup_mode="markdown",
-    help="Run the paper's experiments or your own: simulate clicks, train, measure, over and over, and report.",
-)
-
 _EVERYTHING = "all"
 Format = StrEnum("Format", ["html", "md", "csv"])
-Folder = Annotated[
-    Path, typer.Argument(metavar="FOLDER", help="The folder that `run` left its results in.", show_default=False)
-]
+_FOLDER = "The folder that `run` left its results in."
 
 
-@app.command("list")
-def list_experiments(as_json: options.Json = False) -> None:
+@declared
+class ListCommand(options.JsonOutput):
     """List the experiments that come with cldrank: what varies in each, and how many units it has.
 
     A unit is one fit and its evaluation: a setting, a method, a seed.
     """
-    from cldrank.experiment.definition import shipped
 
-    entries = [_described(experiment) for experiment in shipped()]
-    if as_json:
-        print_json(entries)
-        return
-    rows = []
-    for entry in entries:
-        varies = "; ".join(f"{key.partition('.')[2]} {_span(values)}" for key, values in entry["varies"].items())
-        rows.append(
-            (entry["name"], varies or "–", entry["settings"], len(entry["methods"]), entry["seeds"], entry["units"])
-        )
-    _print_table("", ("name", "varies", "settings", "methods", "seeds", "units"), rows)
-    console.print("`cldrank experiment run NAME`, or `all` of them; units count for each fold.", style="dim")
+    def run(self) -> None:
+        """Print a line for each."""
+        from cldrank.experiment.definition import shipped
+
+        entries = [_described(experiment) for experiment in shipped()]
+        if self.as_json:
+            print_json(entries)
+            return
+        rows = []
+        for entry in entries:
+            varies = "; ".join(f"{key.partition('.')[2]} {_span(values)}" for key, values in entry["varies"].items())
+            rows.append(
+                (entry["name"], varies or "–", entry["settings"], len(entry["methods"]), entry["seeds"], entry["units"])
+            )
+        print_table("", ("name", "varies", "settings", "methods", "seeds", "units"), rows)
+        console.print("`cldrank experiment run NAME`, or `all` of them; units count for each fold.", style="dim")
 
 
-@app.command()
-def run(
-    experiment: Annotated[
-        str,
-        typer.Argument(
-            metavar="NAME|FILE.toml", help="A shipped experiment, `all`, or a file of your own.", show_default=False
-        ),
-    ],
-    out: Annotated[
-        Path | None, options.spelled("--out -o FOLDER", "Where results go.  [default: experiments/NAME]")
-    ] = None,
-    data: Annotated[
-        str | None,
-        options.spelled(
-            "--data NAME",
-            "The data: a set that `cldrank data list` shows (`mq2008`, or one fold, `mq2008:fold1`), a synthetic "
-            "kind (`web10k-like`, `yahoo-like`), or a folder with train and test files.",
-        ),
-    ] = None,
-    change: Annotated[
-        list[str] | None,
-        options.spelled("--set KEY=VALUE", "Change anything in the file: `--set simulation.noise=0.2`."),
-    ] = None,
-    seeds: Annotated[int | None, options.spelled("--seeds", "The number of seeds.", min=1)] = None,
-    method: Annotated[
-        list[str] | None,
-        options.spelled("--method METHOD", "Only these methods, by label or name; repeatable."),
-    ] = None,
-    device: Annotated[
-        str | None, options.spelled("--device", "`cuda` to train on a GPU what can be trained there.")
-    ] = None,
-    jobs: Annotated[
-        int | None, options.spelled("--jobs -j", "Processes at a time.  [default: one per core]", min=1)
-    ] = None,
-    retry_failed: Annotated[bool, options.spelled("--retry-failed", "Try failed units again.")] = False,
-    dry_run: Annotated[bool, options.spelled("--dry-run", "Only show what would be run.")] = False,
-    as_json: options.Json = False,
-) -> None:
+@declared
+class RunCommand(options.JsonOutput):
     """Run an experiment. What is finished is never run again, so the same call continues where it was stopped.
 
     An experiment file is a program: a `module:Class` in it is imported and run. Read a stranger's before you run it.
 
     Example: `cldrank experiment run table1 --data web10k-like --set data.queries=2000 --seeds 3`
     """
-    from cldrank.experiment.definition import SHIPPED, read
-    from cldrank.experiment.units import plan
-    from cldrank.workers import available_cores
 
-    names = SHIPPED if experiment == _EVERYTHING else (experiment,)
-    changes = [*(change or ()), *([f"device={json.dumps(device)}"] if device else [])]
-    wanted = [read(name, data=data, changes=changes, seeds=seeds, methods=method or ()) for name in names]
-    folder = out or Path("experiments") / Path(experiment).stem
-    options.check_folder(folder)
-    with working("planning …"):
-        planned = plan(wanted, folder, retry_failed=retry_failed)
-    cores = available_cores()
-    processes, threads = max(min(jobs or cores, len(planned.todo)), 1), max(cores // (jobs or cores), 1)
-    if dry_run:
-        _print_plan(planned, processes, as_json)
-        return
-    done = _ran(planned, processes, threads)
-    _print_results(wanted, folder, as_json)
-    failed = done.failed + planned.failed
-    if failed:
-        reasons = "".join(f"\n  {error}" for error in done.errors[:5])
-        hint = "" if done.failed else " before; --retry-failed tries them again"
-        raise CldrankError(f"{failed} of {len(planned.units)} units failed{hint}.{reasons}")
+    experiment: str = argument("NAME|FILE.toml", "A shipped experiment, `all`, or a file of your own.")
+    out: Path | None = option("-o FOLDER", "Where results go.  [default: experiments/NAME]")
+    data: str | None = option(
+        "NAME",
+        "The data: a set that `cldrank data list` shows (`mq2008`, or one fold, `mq2008:fold1`), a synthetic "
+        "kind (`web10k-like`, `yahoo-like`), or a folder with train and test files.",
+    )
+    change: list[str] | None = option("--set KEY=VALUE", "Change anything in the file: `--set simulation.noise=0.2`.")
+    seeds: int | None = option("INTEGER", "The number of seeds.", min=1)
+    method: list[str] | None = option("METHOD", "Only these methods, by label or name; repeatable.")
+    device: str | None = option("TEXT", "`cuda` to train on a GPU what can be trained there.")
+    jobs: int | None = option("-j INTEGER", "Processes at a time.  [default: one per core]", min=1)
+    retry_failed: bool = option("", "Try failed units again.", False)
+    dry_run: bool = option("", "Only show what would be run.", False)
+
+    def run(self) -> None:
+        """Run what is missing, and print the results of all."""
+        from cldrank.experiment.definition import SHIPPED, read
+        from cldrank.experiment.units import plan
+        from cldrank.workers import available_cores
+
+        names = SHIPPED if self.experiment == _EVERYTHING else (self.experiment,)
+        changes = [*(self.change or ()), *([f"device={json.dumps(self.device)}"] if self.device else [])]
+        chosen: dict[str, Any] = {"data": self.data, "changes": changes, "seeds": self.seeds}
+        wanted = [read(name, **chosen, methods=self.method or ()) for name in names]
+        folder = self.out or Path("experiments") / Path(self.experiment).stem
+        options.check_folder(folder)
+        with working("planning …"):
+            planned = plan(wanted, folder, retry_failed=self.retry_failed)
+        cores = available_cores()
+        processes, threads = max(min(self.jobs or cores, len(planned.todo)), 1), max(cores // (self.jobs or cores), 1)
+        if self.dry_run:
+            _print_plan(planned, processes, self.as_json)
+            return
+        done = _ran(planned, processes, threads)
+        _print_results(wanted, folder, self.as_json)
+        failed = done.failed + planned.failed
+        if failed:
+            reasons = "".join(f"\n  {error}" for error in done.errors[:5])
+            hint = "" if done.failed else " before; --retry-failed tries them again"
+            raise CldrankError(f"{failed} of {len(planned.units)} units failed{hint}.{reasons}")
 
 
 def _ran(planned: Plan, processes: int, threads: int) -> Progress:
@@ -148,68 +127,83 @@ def _ran(planned: Plan, processes: int, threads: int) -> Progress:
             raise typer.Exit(130) from None
 
 
-@app.command()
-def compare(
-    folder: Folder,
-    first: Annotated[str, typer.Argument(metavar="A", help="A method, by its label.", show_default=False)],
-    second: Annotated[str, typer.Argument(metavar="B", help="The method to compare it with.", show_default=False)],
-    as_json: options.Json = False,
-) -> None:
+@declared
+class CompareCommand(options.JsonOutput):
     """Compare two methods, setting by setting, with a paired t-test over seeds: first minus second.
 
     Example: `cldrank experiment compare experiments/table1 CLD IPS`
     """
-    from dataclasses import asdict
 
-    from cldrank.experiment.results import contrasts, load_results
+    folder: Path = argument("FOLDER", _FOLDER)
+    first: str = argument("A", "A method, by its label.")
+    second: str = argument("B", "The method to compare it with.")
 
-    compared = contrasts(load_results(folder), first, second)
-    if as_json:
-        print_json([asdict(contrast) for contrast in compared])
-        return
-    groups: dict[tuple[str, str], list[tuple[str, ...]]] = {}
-    for contrast in compared:
-        interval = contrast.interval
-        groups.setdefault((contrast.experiment, contrast.data), []).append(
-            (
-                _in_words(contrast.setting),
-                contrast.measure,
-                f"{contrast.first:.4f}",
-                f"{contrast.second:.4f}",
-                minus(f"{interval.estimate:+.4f} ± {interval.high - interval.estimate:.4f}"),
-                f"{contrast.p_value:.2g}",
-                f"{contrast.wins}/{interval.n}",
+    def run(self) -> None:
+        """Print a table for each experiment and data set."""
+        from dataclasses import asdict
+
+        from cldrank.experiment.results import contrasts, load_results
+
+        compared = contrasts(load_results(self.folder), self.first, self.second)
+        if self.as_json:
+            print_json([asdict(contrast) for contrast in compared])
+            return
+        groups: dict[tuple[str, str], list[tuple[str, ...]]] = {}
+        for contrast in compared:
+            interval = contrast.interval
+            groups.setdefault((contrast.experiment, contrast.data), []).append(
+                (
+                    _in_words(contrast.setting),
+                    contrast.measure,
+                    f"{contrast.first:.4f}",
+                    f"{contrast.second:.4f}",
+                    minus(f"{interval.estimate:+.4f} ± {interval.high - interval.estimate:.4f}"),
+                    f"{contrast.p_value:.2g}",
+                    f"{contrast.wins}/{interval.n}",
+                )
             )
-        )
-    columns = ("setting", "measure", "first", "second", "difference,\n90% interval", "p", "won")
-    for (name, data), rows in groups.items():
-        _print_table(f"{first} minus {second}: {name} on {data}", columns, rows)
+        columns = ("setting", "measure", "first", "second", "difference,\n90% interval", "p", "won")
+        for (name, data), rows in groups.items():
+            print_table(f"{self.first} minus {self.second}: {name} on {data}", columns, rows)
 
 
-@app.command()
-def report(
-    folder: Folder,
-    out: Annotated[Path | None, options.spelled("--out -o PATH", "Where to write it.  [default: in FOLDER]")] = None,
-    form: Annotated[Format, options.spelled("--format", "As what.")] = Format.html,
-) -> None:
+@declared
+class ReportCommand:
     """Write a report on the results of `run`: one HTML page, or Markdown with pictures, or CSV.
 
     Example: `cldrank experiment report experiments/table1`
     """
-    from cldrank.report import save_report
 
-    if out is not None and not out.is_dir():
-        options.check_folder(out.parent)
-        if out.parent.is_dir():
-            read = [folder] if folder.is_file() else [folder / "results.parquet", folder / "tasks"]
-            options.check_outputs([out], read)
-    with working("writing …"):
-        written = save_report(folder, out or folder, str(form))
-    for path in written:
-        if path.exists() and not path.is_file():  # a pipe, perhaps standard output itself
-            say(f"wrote {path}")
-        else:
-            print_line(f"wrote {path}")
+    folder: Path = argument("FOLDER", _FOLDER)
+    out: Path | None = option("-o PATH", "Where to write it.  [default: in FOLDER]")
+    form: Format = option("--format html|md|csv", "As what.", Format.html)
+
+    def run(self) -> None:
+        """Write the report, and say where."""
+        from cldrank.report import save_report
+
+        folder, out = self.folder, self.out
+        if out is not None and not out.is_dir():
+            options.check_folder(out.parent)
+            if out.parent.is_dir():
+                read = [folder] if folder.is_file() else [folder / "results.parquet", folder / "tasks"]
+                options.check_outputs([out], read)
+        with working("writing …"):
+            written = save_report(folder, out or folder, str(self.form))
+        for path in written:
+            if path.exists() and not path.is_file():  # a pipe, perhaps standard output itself
+                say(f"wrote {path}")
+            else:
+                print_line(f"wrote {path}")
+
+
+app = group_of(
+    "Run the paper's experiments or your own: simulate clicks, train, measure, over and over, and report.",
+    ListCommand,
+    RunCommand,
+    CompareCommand,
+    ReportCommand,
+)
 
 
 # -- what is printed ---------------------------------------------------------------------------------------------
@@ -233,12 +227,6 @@ def _span(values: Sequence[Any]) -> str:
     return ", ".join(texts) if len(texts) < 4 else f"{texts[0]} … {texts[-1]}"
 
 
-def _print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    from cldrank.documents import Document, Table, render_terminal
-
-    render_terminal(Document(title, [Table(columns, rows)]), console)
-
-
 def _print_plan(plan: Plan, processes: int, as_json: bool) -> None:
     from cldrank.experiment.results import PLACE
 
@@ -254,7 +242,7 @@ def _print_plan(plan: Plan, processes: int, as_json: bool) -> None:
         place = (unit.experiment, unit.fit.fold.data, _in_words(unit.setting), unit.method)
         rows.setdefault(place, []).append(key in plan.todo)
     columns = ("experiment", "data", "setting", "method", "units", "to run")
-    _print_table("", columns, [(*place, len(missing), sum(missing)) for place, missing in rows.items()])
+    print_table("", columns, [(*place, len(missing), sum(missing)) for place, missing in rows.items()])
     print_line(
         f"{len(plan.units):,} units, {plan.finished:,} finished; {len(plan.todo):,} fits to do in {processes} at a "
         f"time; results go to {plan.folder}"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from cldrank.cli import options
 from cldrank.cli.commands import argument, declared, option
-from cldrank.cli.output import console, new_table, print_json, print_line, say, working
+from cldrank.cli.output import print_json, print_line, print_table, say, working
 from cldrank.errors import UsageError
 
 if TYPE_CHECKING:
@@ -162,9 +162,9 @@ def _by_grade(judged: Judgements) -> dict[int, int]:
 
 def _print(judged: Judgements, done: WrittenJudgements) -> None:
     ends = (0.0, *judged.thresholds, 1.0)
-    table = new_table("grade", "relevance", "judgements", "within one grade")
-    for grade, rows in _by_grade(judged).items():
-        share = f"{judged.one_grade[judged.grade == grade].mean():.0%}" if rows else "–"
-        table.add_row(str(grade), f"{ends[grade]:g} … {ends[grade + 1]:g}", f"{rows:,}", share)
-    console.print(table)
+    rows = []
+    for grade, n_rows in _by_grade(judged).items():
+        share = f"{judged.one_grade[judged.grade == grade].mean():.0%}" if n_rows else "–"
+        rows.append((grade, f"{ends[grade]:g} … {ends[grade + 1]:g}", f"{n_rows:,}", share))
+    print_table("", ("grade", "relevance", "judgements", "within one grade"), rows)
     print_line(f"{done.path}: {done}.")

@@ -8,10 +8,9 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from typer.core import TyperGroup
 
 from cldrank.cli import options
-from cldrank.cli.commands import Option, ShellCommand, field_options, made, no_option, option_of, parsed
+from cldrank.cli.commands import Option, ShellCommand, ShellGroup, field_options, made, no_option, option_of, parsed
 from cldrank.errors import UsageError
 
 if TYPE_CHECKING:
@@ -26,7 +25,7 @@ _SPARK = {entry.name for entry in fields(options.ComputePlace)}
 Settings = Mapping[str, tuple["Parameter", str]]
 
 
-class MethodCommands(TyperGroup):
+class MethodCommands(ShellGroup):
     """A command with one sub-command per method, each made when it is called for."""
 
     action: type[Any]
@@ -71,8 +70,6 @@ class MethodCommand(ShellCommand):
         except Exception as error:
             if hasattr(error, "possibilities"):  # of an unknown option; its class has no public name in typer
                 _explain(str(self.name), str(getattr(error, "option_name", "")), _named_model(named))
-            if getattr(error, "ctx", ctx) is None:
-                error.ctx = ctx  # type: ignore[attr-defined]  # whose help is to be read
             raise
 
 

@@ -9,9 +9,7 @@ from dataclasses import replace
 from functools import partial
 from glob import glob
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from cldrank.cli.commands import declared, option
 from cldrank.cli.option_names import columns_by
@@ -28,19 +26,7 @@ if TYPE_CHECKING:
 
 of_reading = partial(option, panel="Reading files")
 _FEATURE_ROLES = ("query_id", "doc_id", "label", "features")
-_CANDIDATES = "The candidates: Parquet, CSV or LETOR files, a folder, a pattern, or a set such as `msrd:test`."
-
-
-def spelled(usage: str, about: str, **more: Any) -> Any:
-    """An option of a command that is a function, from its names and what stands for its value: `--out -o FILE`."""
-    *names, last = usage.split()
-    if last.startswith("-"):
-        return typer.Option(*names, last, help=about, **more)
-    return typer.Option(*names, metavar=last, help=about, **more)
-
-
-Json = Annotated[bool, spelled("--json", "Print the result as JSON, for programs.")]
-Features = Annotated[list[str], spelled("--features -f FILE", _CANDIDATES, show_default=False)]
+CANDIDATES = "The candidates: Parquet, CSV or LETOR files, a folder, a pattern, or a set such as `msrd:test`."
 
 
 @declared
@@ -125,7 +111,7 @@ class Reading(Layout):
 class CandidateReading(Reading):
     """Candidates that cells are aligned to, where some are named."""
 
-    features: list[str] | None = option("-f FILE", f"{_CANDIDATES} Only these are counted.")
+    features: list[str] | None = option("-f FILE", f"{CANDIDATES} Only these are counted.")
 
     def candidates(self) -> RankingDataset | None:
         """Those that are named; values may be missing, since such commands hardly look at them."""
@@ -191,7 +177,7 @@ class LogReading(Window):
 class Sources(Reading, LogReading):
     """Candidates, clicks on them, and how likely positions are examined."""
 
-    features: list[str] = option("-f FILE", f"{_CANDIDATES} Repeat it for several.", ...)
+    features: list[str] = option("-f FILE", f"{CANDIDATES} Repeat it for several.", ...)
     clicks: list[str] | None = option("-c FILE", "The clicks: a file of cells, a folder of days, or raw logs.")
     propensity: str | None = option(
         "-p power:ETA|FILE",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,7 +19,6 @@ from cldrank.files import replacing
 if TYPE_CHECKING:
     import pyarrow as pa
     from rich.progress import Progress
-    from rich.table import Table
 
 _LONGEST = 2000  # letters of a message
 _COMMANDS = re.compile("[\x7f-\x9f]")  # the controls that JSON may hold as they are
@@ -82,11 +81,6 @@ def print_line(text: str) -> None:
     console.print(text, markup=False, soft_wrap=True)
 
 
-def flush() -> None:
-    """Write out what is still buffered."""
-    sys.stdout.flush()
-
-
 def save_table(table: pa.Table, path: Path) -> None:
     """Write a Parquet file, whole or not at all."""
     import pyarrow.parquet as pq
@@ -101,27 +95,11 @@ def check_parquet_name(path: Path) -> None:
         raise UsageError(f"{path}: the file to write must end in .parquet.")
 
 
-def new_table(*columns: str) -> Table:
-    """A plain table: the first column is aligned to the left, the others to the right."""
-    from rich import box
-    from rich.table import Table
-    from rich.text import Text
+def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    """A table below its title, if it has one: the first column is aligned to the left, the others to the right."""
+    from cldrank.documents import Document, Table, render_terminal
 
-    from cldrank.documents.document import visible
-
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
-    for index, column in enumerate(columns):  # folded, not cut: two names must stay different
-        table.add_column(Text(visible(column)), justify="left" if index == 0 else "right", overflow="fold")
-    return table
-
-
-def add_row(table: Table, *cells: str, style: str = "") -> None:
-    """A row of texts as they are: [these] are letters, not a style."""
-    from rich.text import Text
-
-    from cldrank.documents.document import visible
-
-    table.add_row(*(Text(visible(cell)) for cell in cells), style=style)
+    render_terminal(Document(title, [Table(columns, rows)]), console)
 
 
 @contextmanager
@@ -134,11 +112,12 @@ def working(text: str) -> Iterator[Callable[[str], None]]:
 
 
 def progress_bar(*, of_bytes: bool = False) -> Progress:
-    """A progress bar on standard error, with the time left."""
+    """A progress bar on standard error, with the time left; nothing where that is no terminal."""
     from rich.progress import BarColumn, DownloadColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     done = DownloadColumn() if of_bytes else MofNCompleteColumn()
-    return Progress(TextColumn("{task.description}"), BarColumn(), done, TimeRemainingColumn(), console=messages)
+    columns = (TextColumn("{task.description}"), BarColumn(), done, TimeRemainingColumn())
+    return Progress(*columns, console=messages, disable=not messages.is_terminal)
 
 
 @contextmanager

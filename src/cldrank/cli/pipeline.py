@@ -7,12 +7,13 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
 from cldrank.cli import options
 from cldrank.cli.clicks import BLOCKED
+from cldrank.cli.commands import argument, declared, group_of, option
 from cldrank.cli.compare import EXIT_CODES
 from cldrank.cli.output import console, messages, print_error, print_json, print_line, print_warning, say, working
 from cldrank.errors import CldrankError, UsageError
@@ -24,29 +25,11 @@ if TYPE_CHECKING:
 
 _INTERRUPTED = 130
 _WRONG_CALL = 2
-
-app = typer.Typer(
-    no_args_is_help=True,
-    rich_markup_mode="markdown",
-    help="From a click log to a shipped ranker, every day, with one command.",
-)
+_FILE = Path("pipeline.toml")
 
 
-@app.command()
-def run(
-    file: Annotated[Path, typer.Argument(help="The file of the pipeline.", metavar="FILE")] = Path("pipeline.toml"),
-    ship_anyway: Annotated[
-        str | None,
-        options.spelled(
-            "--ship-anyway REASON",
-            "Ship the ranker whatever the verdict says. The reason goes into the record, the page and the model card.",
-            show_default=False,
-        ),
-    ] = None,
-    as_json: Annotated[
-        bool, options.spelled("--json", "Print how it ended as one line of JSON, for a scheduler.")
-    ] = False,
-) -> None:
+@declared
+class RunCommand:
     """Import, audit, aggregate, estimate propensities, train, judge, export: what has changed, up to a gate that stops.
 
     Each step runs only if what it reads or its settings changed. Stopped or killed at any point, the same command goes
@@ -58,109 +41,116 @@ def run(
 
     Example: `cldrank pipeline run pipeline.toml --json`
     """
-    from cldrank.pipeline import read_pipeline, run_pipeline
 
-    if ship_anyway is not None and not ship_anyway.strip():
-        raise UsageError("--ship-anyway needs a reason, which goes into all records.")
-    with _lined(as_json):
-        pipeline = read_pipeline(file)
-    with _lined(as_json, pipeline), working("starting …") as update:
-        record = run_pipeline(
-            pipeline,
-            ship_anyway=ship_anyway or "",
-            command=shlex.join(["cldrank", *sys.argv[1:]]),
-            say=lambda text: update(f"{text} …"),
-            report=_report,
-        )
-    code = _exit_code(record)
-    if as_json:
-        _print_line(pipeline, record, code)
-    else:
-        _print_end(pipeline, record)
-    if code:
-        raise typer.Exit(code)
+    file: Path = argument("FILE", "The file of the pipeline.", _FILE)
+    ship_anyway: str | None = option(
+        "REASON",
+        "Ship the ranker whatever the verdict says. The reason goes into the record, the page and the model card.",
+    )
+    as_json: bool = option("--json", "Print how it ended as one line of JSON, for a scheduler.", False)
+
+    def run(self) -> None:
+        """Run the pipeline; the exit code says how it ended."""
+        from cldrank.pipeline import read_pipeline, run_pipeline
+
+        if self.ship_anyway is not None and not self.ship_anyway.strip():
+            raise UsageError("--ship-anyway needs a reason, which goes into all records.")
+        with _lined(self.as_json):
+            pipeline = read_pipeline(self.file)
+        with _lined(self.as_json, pipeline), working("starting …") as update:
+            record = run_pipeline(
+                pipeline,
+                ship_anyway=self.ship_anyway or "",
+                command=shlex.join(["cldrank", *sys.argv[1:]]),
+                say=lambda text: update(f"{text} …"),
+                report=_report,
+            )
+        code = _exit_code(record)
+        if self.as_json:
+            _print_line(pipeline, record, code)
+        else:
+            _print_end(pipeline, record)
+        if code:
+            raise typer.Exit(code)
 
 
-@app.command()
-def show(
-    named: Annotated[
-        str | None,
-        typer.Argument(help="A run, by name or folder, or a pipeline's file.", metavar="[RUN]"),
-    ] = None,
-    file: Annotated[Path, options.spelled("--pipeline FILE", "The file of the pipeline whose runs are meant.")] = Path(
-        "pipeline.toml"
-    ),
-    html: Annotated[
-        Path | None,
-        options.spelled("--html FILE", "Write the run as a page that needs no other files.", show_default=False),
-    ] = None,
-    as_json: options.Json = False,
-) -> None:
+@declared
+class ShowCommand(options.JsonOutput):
     """Show a run: what each step read, decided and wrote.
 
     Example: `cldrank pipeline show --html run.html`
     """
-    from dataclasses import asdict
 
-    from cldrank.documents import render_terminal
-    from cldrank.pipeline.definition import read_pipeline
-    from cldrank.pipeline.run_page import render_run, run_document
-    from cldrank.pipeline.running import RECORD, RunRecord, find_run
+    named: str | None = argument("RUN", "A run, by name or folder, or a pipeline's file.", None)
+    file: Path = option("--pipeline FILE", "The file of the pipeline whose runs are meant.", _FILE)
+    html: Path | None = option("FILE", "Write the run as a page that needs no other files.")
 
-    if named is not None and named.endswith(".toml"):
-        file, named = Path(named), None
-    is_folder = named is not None and (Path(named) / RECORD).is_file()
-    folder = Path(str(named)) if is_folder else find_run(read_pipeline(file), named)
-    options.check_outputs([html], [folder / RECORD])
-    record = RunRecord.load(folder)
-    if html:
-        save_text(html, render_run(record, folder.resolve().parent.as_uri()))
-    if as_json:
-        print_json({"folder": str(folder), **asdict(record)})
-    elif not html:
-        render_terminal(run_document(record), console)
-        print_line(f"everything about it: {folder}")
-    if html:
-        say(f"wrote {html}")
+    def run(self) -> None:
+        """Print the run, or write its page."""
+        from dataclasses import asdict
+
+        from cldrank.documents import render_terminal
+        from cldrank.pipeline.run_page import render_run, run_document
+        from cldrank.pipeline.running import RECORD, RunRecord
+
+        folder = self._folder()
+        options.check_outputs([self.html], [folder / RECORD])
+        record = RunRecord.load(folder)
+        if self.html:
+            save_text(self.html, render_run(record, folder.resolve().parent.as_uri()))
+        if self.as_json:
+            print_json({"folder": str(folder), **asdict(record)})
+        elif not self.html:
+            render_terminal(run_document(record), console)
+            print_line(f"everything about it: {folder}")
+        if self.html:
+            say(f"wrote {self.html}")
+
+    def _folder(self) -> Path:
+        from cldrank.pipeline.definition import read_pipeline
+        from cldrank.pipeline.running import RECORD, find_run
+
+        if self.named is None or self.named.endswith(".toml"):
+            return find_run(read_pipeline(Path(self.named or self.file)), None)
+        is_folder = (Path(self.named) / RECORD).is_file()
+        return Path(self.named) if is_folder else find_run(read_pipeline(self.file), self.named)
 
 
-@app.command()
-def new(
-    log: Annotated[
-        list[str],
-        typer.Argument(help="The log: files, folders or patterns.", metavar="LOG...", show_default=False),
-    ],
-    features: options.Features,
-    column: Annotated[
-        list[str] | None,
-        options.spelled(
-            "--column ROLE=NAME",
-            "Which column of the features is `query_id`, `doc_id` and so on, if its name does not say so; repeatable.",
-            show_default=False,
-        ),
-    ] = None,
-    log_column: Annotated[
-        list[str] | None,
-        options.spelled(
-            "--log-column ROLE=NAME",
-            "Which column of the log is `session_id`, `query_id` and so on, if its name does not say so; repeatable.",
-            show_default=False,
-        ),
-    ] = None,
-    out: Annotated[Path, options.spelled("--out -o FILE", "The file to write.")] = Path("pipeline.toml"),
-) -> None:
+@declared
+class NewCommand:
     """Write a commented pipeline file with this log, these features and columns, and every other key at its default.
 
     Example: `cldrank pipeline new logs/ --features train.parquet`
     """
-    from cldrank.pipeline.template import pipeline_template
 
-    if out.exists():
-        raise UsageError(f"{out} is there already; name another file with `out`, or move it away.")
-    options.check_outputs([out], [*log, *features])
-    columns, feature_columns = options.log_columns(log_column), options.named_columns(column, "--column")
-    save_text(out, pipeline_template(log, features, out.parent, columns, feature_columns))
-    print_line(f"wrote {out}; look through it, then run `cldrank pipeline run {shlex.quote(str(out))}`")
+    log: list[str] = argument("LOG", "The log: files, folders or patterns.")
+    features: list[str] = option("-f FILE", options.CANDIDATES, ...)
+    column: list[str] | None = option(
+        "ROLE=NAME",
+        "Which column of the features is `query_id`, `doc_id` and so on, if its name does not say so; repeatable.",
+    )
+    log_column: list[str] | None = option(
+        "ROLE=NAME",
+        "Which column of the log is `session_id`, `query_id` and so on, if its name does not say so; repeatable.",
+    )
+    out: Path = option("-o FILE", "The file to write.", _FILE)
+
+    def run(self) -> None:
+        """Write the file."""
+        from cldrank.pipeline.template import pipeline_template
+
+        if self.out.exists():
+            raise UsageError(f"{self.out} is there already; name another file with `out`, or move it away.")
+        options.check_outputs([self.out], [*self.log, *self.features])
+        columns = options.log_columns(self.log_column)
+        feature_columns = options.named_columns(self.column, "--column")
+        save_text(self.out, pipeline_template(self.log, self.features, self.out.parent, columns, feature_columns))
+        print_line(f"wrote {self.out}; look through it, then run `cldrank pipeline run {shlex.quote(str(self.out))}`")
+
+
+app = group_of(
+    "From a click log to a shipped ranker, every day, with one command.", RunCommand, ShowCommand, NewCommand
+)
 
 
 # -- running -------------------------------------------------------------------------------------------------------

@@ -9,16 +9,14 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import typer
-
 from cldrank.cli import options
 from cldrank.cli.commands import (
     Option,
-    add_command,
     argument,
     built,
     choice,
     declared,
+    group_of,
     option,
     option_of,
     options_of,
@@ -43,12 +41,6 @@ if TYPE_CHECKING:
     from cldrank.propensity.comparing import EstimatorComparison
 
 AUTO, ALL = "auto", "all"
-
-app = typer.Typer(
-    no_args_is_help=True,
-    rich_markup_mode="markdown",
-    help="Estimate how likely each position is looked at, with intervals, or learn why a log does not show it.",
-)
 
 
 class Smoothing(StrEnum):
@@ -330,4 +322,8 @@ def _comparison_facts(comparison: EstimatorComparison) -> dict[str, Any]:
     }
 
 
-add_command(app, EstimateCommand, derive=_estimator_options)
+app = group_of(
+    "Estimate how likely each position is looked at, with intervals, or learn why a log does not show it.",
+    EstimateCommand,
+    derive=_estimator_options,
+)

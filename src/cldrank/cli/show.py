@@ -9,18 +9,17 @@ from typing import TYPE_CHECKING, Any
 from cldrank.cli import options
 from cldrank.cli.commands import argument, declared, option
 from cldrank.cli.output import (
-    add_row,
     check_parquet_name,
     console,
-    new_table,
     print_json,
     print_line,
+    print_table,
     print_title,
     save_table,
     say,
     working,
 )
-from cldrank.errors import UsageError
+from cldrank.errors import CldrankError, UsageError
 from cldrank.files import recover_folder
 from cldrank.wording import count, listed, some
 
@@ -33,13 +32,26 @@ if TYPE_CHECKING:
     from cldrank.rankers import Contributions
 
 _SHOWN = 20  # features of a table of contributions
-_USED = {  # the options that each kind has a use for
-    "cells": ("features", "last", "until"),
-    "curves": ("plot", "truth"),
-    "data": (),
-    "ranker": ("features", "out"),
+_SAID = {"cells": "holds cells", "curves": "holds propensities", "data": "holds candidates", "ranker": "is a ranker"}
+_OPTIONS = {  # what each option does, and with which kinds
+    "features": ("names the candidates of cells or of a ranker", ("cells", "ranker")),
+    "out": ("writes what features contribute to the scores of a ranker", ("ranker",)),
+    "plot": ("draws propensities", ("curves",)),
+    "truth": ("is drawn beside propensities", ("curves",)),
+    "last": ("chooses days of cells", ("cells",)),
+    "until": ("chooses days of cells", ("cells",)),
 }
-_EVERY = ("features", "out", "plot", "truth", "last", "until")
+_EXPORTED = "is a ranker as `cldrank export` wrote it for an engine; show the ranker that it was made of"
+_OTHERS = {  # what folders with such an entry, and files with such an ending, are
+    "record.json": "is the run of a pipeline; see `cldrank pipeline show {}`",
+    "steps": "holds the runs of a pipeline; see `cldrank pipeline show`",
+    "shipped.json": "is what a pipeline shipped; see `cldrank show {}/ranker`",
+    "export.json": _EXPORTED,
+    ".toml": "is the file of a pipeline or of an experiment; see `cldrank pipeline show {}`",
+    ".html": "is a page; open it in a browser",
+    ".jsonl": "looks like a click log; see `cldrank clicks audit {}`",
+}
+_CLICKED = {"clicked", "click", "clicks", "is_click"}  # columns of raw logs
 
 
 @declared
@@ -74,9 +86,11 @@ class ShowCommand(options.CandidateReading, options.Window, options.JsonOutput):
         if kind == "ranker":
             options.check_outside(self.out, Path(self.paths[0]))
         options.check_outputs([self.out, self.plot], [*self.paths, *(self.features or [])])
-        unused = [name for name in _EVERY if getattr(self, name) and name not in _USED[kind]]
+        unused = [
+            f"{name} {does}" for name, (does, kinds) in _OPTIONS.items() if getattr(self, name) and kind not in kinds
+        ]
         if unused and Path(self.paths[0]).exists():
-            raise UsageError(f"{some(self.paths)} holds {kind}, which --{unused[0]} is not for; leave it out.")
+            raise UsageError(f"{some(self.paths)} {_SAID[kind]}; --{unused[0]}.")
         if kind in ("cells", "ranker") and len(self.paths) > 1:
             raise UsageError(f"{listed(self.paths[:2])} are shown one at a time.")
         getattr(self, f"_show_{kind}")()
@@ -91,6 +105,9 @@ class ShowCommand(options.CandidateReading, options.Window, options.JsonOutput):
             return "ranker"
         if is_cells(path) or DayFolder.is_one(path):
             return "cells"
+        other = _other_kind(path)
+        if other:
+            raise UsageError(f"{path} {other}.")
         return "curves" if path.suffix == ".json" else "data"
 
     def _show_data(self) -> None:
@@ -125,13 +142,11 @@ class ShowCommand(options.CandidateReading, options.Window, options.JsonOutput):
         print_line(repr(table))
         parts = {name: part["positions"] for name, part in summary.get("segments", {}).items()}
         for name, positions in (parts or {"": summary["positions"]}).items():
-            if name:
-                print_title(name)
-            shown = new_table("position", "impressions", "clicks", "click rate")
-            for at in positions:
-                counts = (f"{at['impressions']:,}", f"{at['clicks']:,}", f"{at['click_rate']:.4f}")
-                shown.add_row(f"{at['position']}", *counts)
-            console.print(shown)
+            rows = [
+                (at["position"], f"{at['impressions']:,}", f"{at['clicks']:,}", f"{at['click_rate']:.4f}")
+                for at in positions
+            ]
+            print_table(name, ("position", "impressions", "clicks", "click rate"), rows)
 
     def _show_curves(self) -> None:
         from cldrank.documents import render_terminal
@@ -216,10 +231,35 @@ class ShowCommand(options.CandidateReading, options.Window, options.JsonOutput):
             facts = {"path": str(folder), "data": dataset.name, "rows": len(contributions), "features": rows}
             print_json({"kind": "ranker", **facts})
             return
-        print_title(f"{folder} on {dataset.name}, {len(contributions):,} rows")
-        _print_contributions(contributions, {gain["feature"]: gain["share"] for gain in gains})
+        title = f"{folder} on {dataset.name}, {len(contributions):,} rows"
+        _print_contributions(title, contributions, {gain["feature"]: gain["share"] for gain in gains})
         if self.out is not None:
             say(f"contributions to every score: {self.out}")
+
+
+def _other_kind(path: Path) -> str:
+    """What a path is that other commands show, and which; nothing where it may be candidates or propensities."""
+    entries = {entry.name for entry in path.iterdir()} if path.is_dir() else {path.suffix}
+    is_json = path.is_file() and path.suffix == ".json"
+    if is_json and ((path.parent / "export.json").is_file() or b'"cldrank-export"' in path.read_bytes()[:200]):
+        return _EXPORTED
+    named = next((mark for mark in _OTHERS if mark in entries), ".jsonl" if _is_log(path) else None)
+    return _OTHERS[named].format(path) if named else ""
+
+
+def _is_log(path: Path) -> bool:
+    """Whether a table has columns for clicks, and for positions or sessions."""
+    import pyarrow.parquet as pq
+
+    from cldrank.tables.sources import csv_header, known_format
+
+    form = known_format(path) if path.is_file() else None
+    try:
+        columns = pq.read_schema(path).names if form == "parquet" else csv_header(path)[0] if form == "csv" else ()
+    except (CldrankError, OSError, ValueError):
+        return False  # what is wrong with it, reading will explain
+    is_shown = "label" not in columns and ("position" in columns or "session_id" in columns)
+    return is_shown and not _CLICKED.isdisjoint(columns)
 
 
 # -- facts of each kind --------------------------------------------------------------------------------------------
@@ -329,13 +369,13 @@ def curve_facts(curve: Propensities | AffineClicks) -> dict[str, Any]:
     return {**described, **checks, "notes": list(curve.notes)}
 
 
-def _print_contributions(contributions: Contributions, shares: dict[str, float]) -> None:
-    table = new_table("feature", "mean |contribution|", "lowest", "highest", *(["share of gain"] if shares else []))
-    rows = contributions.ordered()
+def _print_contributions(title: str, contributions: Contributions, shares: dict[str, float]) -> None:
+    rows, shown = contributions.ordered(), []
     for row in rows[:_SHOWN]:
         numbers = [f"{row[name]:.4g}" for name in ("mean", "lowest", "highest")]
-        add_row(table, row["feature"], *numbers, *([f"{shares[row['feature']]:.1%}"] if shares else []))
-    console.print(table)
+        shown.append((row["feature"], *numbers, *([f"{shares[row['feature']]:.1%}"] if shares else [])))
+    columns = ("feature", "mean |contribution|", "lowest", "highest", *(["share of gain"] if shares else []))
+    print_table(title, columns, shown)
     rest = [row["mean"] for row in rows[_SHOWN:]]
     if rest:
         verb, nothing = "contributes" if len(rest) == 1 else "contribute", rest.count(0.0)

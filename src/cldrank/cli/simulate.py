@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from cldrank.cli import options
 from cldrank.cli.commands import Option, argument, built, choice, declared, option, option_of, options_of
 from cldrank.cli.option_names import dashed
-from cldrank.cli.output import console, counting, new_table, print_json, print_title, say, working
+from cldrank.cli.output import console, counting, print_json, print_table, print_title, say, working
 from cldrank.errors import UsageError
 from cldrank.files import recover_folder
 from cldrank.wording import some
@@ -223,17 +223,18 @@ def _print(simulation: Simulation, result: dict[str, Any]) -> None:
         f"{truth['data']['queries']:,} queries; relevant: label {truth['relevance']['relevant_from']:g} or more"
     )
     console.print(f"production: {_origin(simulation)}", markup=False)
-    table = new_table("position", "examined", "impressions", "clicks", "click rate")
     examination = truth["examination"] or [None] * simulation.longest_page
-    for entry, examined in zip(result["by_position"], examination, strict=True):
-        table.add_row(
-            str(entry["position"]),
+    rows = [
+        (
+            entry["position"],
             "–" if examined is None else f"{examined:.3f}",
             f"{entry['impressions']:,}",
             f"{entry['clicks']:,}",
             f"{entry['clicks'] / max(entry['impressions'], 1):.4f}",
         )
-    console.print(table)
+        for entry, examined in zip(result["by_position"], examination, strict=True)
+    ]
+    print_table("", ("position", "examined", "impressions", "clicks", "click rate"), rows)
     for kind in ("log", "out"):
         if kind in result:
             truth_file = result[f"{kind}_truth"]

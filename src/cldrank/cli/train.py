@@ -34,7 +34,7 @@ _INTERRUPTED = 130
 _UNDECIDING = ("out", "summary", "as_json", "cache", "jobs")
 _NO_COMPARISON = (
     "note: {} chooses the {}; each method has its own targets, so it does not compare methods. "
-    "`cldrank tune METHOD --trials 1` judges all by the same held-out clicks, `cldrank evaluate` by labels."
+    "`cldrank tune METHOD --trials 1` judges all by the same held-out clicks, `cldrank evaluate` by clicks or labels."
 )
 
 

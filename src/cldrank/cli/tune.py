@@ -11,7 +11,7 @@ import typer
 
 from cldrank.cli import options
 from cldrank.cli.commands import argument, declared, option
-from cldrank.cli.output import console, counting, new_table, print_error, print_json, print_line, print_title, say
+from cldrank.cli.output import console, counting, print_error, print_json, print_line, print_table, say
 from cldrank.cli.train import LearningTask
 from cldrank.errors import UsageError, hearing_warnings
 from cldrank.files import save_json
@@ -170,17 +170,17 @@ def _interruptible(out: Path) -> Iterator[None]:
 
 def _print(tuned: Tuned, folder: Path) -> None:
     states = [trial.state for trial in tuned.trials]
-    print_title(
+    title = (
         f"{len(states)} trials: {states.count('completed')} completed, {states.count('pruned')} given up early, "
         f"{states.count('failed')} failed; {tuned.measure} on {tuned.validation_queries:,} queries"
     )
     names = list(tuned.best_parameters)
-    table = new_table("trial", *(name.replace("_", " ") for name in names), "value", "±", "behind", "±")
+    rows = []
     for trial in tuned.best():
         numbers = (trial.value, trial.standard_error, trial.behind, trial.behind_error)
         parameters = (_short(trial.parameters[name]) for name in names)
-        table.add_row(str(trial.number), *parameters, *(f"{number:.4f}" for number in numbers))
-    console.print(table)
+        rows.append((trial.number, *parameters, *(f"{number:.4f}" for number in numbers)))
+    print_table(title, ("trial", *(name.replace("_", " ") for name in names), "value", "±", "behind", "±"), rows)
     console.print(f"best: {', '.join(f'{name}={_short(value)}' for name, value in tuned.best_parameters.items())}")
     say("note: ± is one standard error over the queries that judge; beside behind, that of the paired difference.")
     if tuned.ties:

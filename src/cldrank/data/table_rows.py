@@ -45,7 +45,7 @@ _BUFFER_BYTES = 1 << 16  # of a column that is read
 _CSV_BLOCK_BYTES = 1 << 24  # of text; a row must fit
 _LARGEST = 2**63 - 1
 _NO_VALUE = ("", "#N/A", "#NA", "-NaN", "-nan", "N/A", "NA", "NULL", "NaN", "n/a", "nan", "null")
-_CHOOSE = 'choose the feature columns with `columns={"features": ...}`'
+_CHOOSE = 'choose the feature columns with `columns={"features": ["a", "b", "c"]}`'
 
 
 @dataclass(frozen=True, eq=False)
@@ -188,7 +188,7 @@ def _feature_columns(part: TablePart, columns: ColumnNames | None) -> FeatureCol
         if not isinstance(column, str):
             raise UsageError(f"`columns` takes the name of one column for {role}, not {column!r}.")
     if not given and listed is None and {"position", "impressions", "clicks"} <= set(names):
-        raise part.refused("holds cells of a click log, not features; see `cldrank show`.")
+        raise part.refused("holds counts of clicks, not features; name it with `clicks`.")
     roles = resolve_columns(names, given, _ROLES, str(part.where))  # type: ignore[arg-type]
     ids = roles["query_id"], roles.get("doc_id"), roles.get("label")
     there = f"there are {some(map(repr, names), most=8)}"
@@ -336,7 +336,7 @@ def _column_block(values: Sequence[pa.Array], names: Sequence[str], part: TableP
     block = np.empty((len(values[0]), len(names)), dtype=np.float32)
     with np.errstate(over="ignore"):  # what overflows becomes infinite, and is refused as such
         for place, (name, column) in enumerate(zip(names, values, strict=True)):
-            block[:, place] = numbers_of(column, name, part, row)
+            block[:, place] = numbers_of(column, name, part, row, advice=f"; {_CHOOSE}")
     return block
 
 
@@ -374,23 +374,25 @@ def _labels(values: pa.Array, column: str, part: TablePart, row: int) -> NDArray
     return checks.row_labels(numbers, len(values), first_row=row)
 
 
-def numbers_of(values: pa.Array, column: str, part: TablePart, row: int, *, null_is_nan: bool = True) -> NDArray[Any]:
-    """The numbers of a column, missing ones as NaN or refused."""
+def numbers_of(
+    values: pa.Array, column: str, part: TablePart, row: int, *, null_is_nan: bool = True, advice: str = ""
+) -> NDArray[Any]:
+    """The numbers of a column, missing ones as NaN or refused; `advice` ends the message about what is no number."""
     if part.is_text:
-        values = _parsed(values, column, part, row)
+        values = _parsed(values, column, part, row, advice)
     elif pa.types.is_boolean(values.type):
         values = values.cast(pa.uint8())  # numpy would have objects for true, false and null
     elif pa.types.is_decimal(values.type):
         values = values.cast(pa.float64())
     elif not is_number(values.type):
-        raise part.refused(f"column {column!r} holds {part.kind(column)}, not numbers.")
+        raise part.refused(f"column {column!r} holds {part.kind(column)}, not numbers{advice}.")
     if not null_is_nan:
         _refuse_null(values, column, part, row)
     numbers: NDArray[Any] = values.to_numpy(zero_copy_only=False)  # nulls become NaN
     return numbers
 
 
-def _parsed(values: pa.Array, column: str, part: TablePart, row: int) -> pa.Array:
+def _parsed(values: pa.Array, column: str, part: TablePart, row: int, advice: str) -> pa.Array:
     """The numbers that texts stand for; 0x10 and true are none, and a missing value is null."""
     try:
         return values.cast(pa.float64())
@@ -402,8 +404,8 @@ def _parsed(values: pa.Array, column: str, part: TablePart, row: int) -> pa.Arra
     except pa.ArrowInvalid:
         at = next(place for place in range(len(plain)) if not _is_number(plain[place : place + 1]))
         value = shortened(values[at].as_py())
-        problem = f"column {column!r} is {value} in row {row + at} (counted from 0), which is not a number."
-        raise part.refused(problem) from None
+        problem = f"column {column!r} is {value} in row {row + at} (counted from 0), which is not a number"
+        raise part.refused(f"{problem}{advice}.") from None
 
 
 def _is_number(text: pa.Array) -> bool:

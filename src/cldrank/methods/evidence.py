@@ -138,7 +138,7 @@ def check_labels(dataset: RankingDataset, user: str) -> None:
     """Refuse a dataset without labels, or with all labels equal."""
     labels = dataset.labels
     if labels is None:
-        raise DataError(f"{dataset!r} has no labels, and {user} learns from labels.")
+        raise DataError(f"{dataset.name or 'the data'} has no labels, and {user} learns from labels.")
     if labels.min() == labels.max():
         raise DataError(f"all {len(labels):,} labels are {labels[0]:g}; {user} needs labels that differ.")
 

@@ -41,6 +41,7 @@ _NOT_READING = ("again", "counted", "days", "layout", "segment", "threads")  # o
 _WHERE = ("engine", "master", "memory_limit")  # of `aggregate`: the result does not depend on them
 _NOT_IMPORTING = ("events", "out", "progress", "queries", "rejects", "threads")  # of `import_log`
 _PARAMETER = re.compile(r"`([a-z]\w*)(?:=([^`]+))?`")  # as messages name one
+_COLUMNS = re.compile(r"""`columns=\{['"](\w+)['"][^`]*`""")
 
 
 # -- sections ------------------------------------------------------------------------------------------------------
@@ -306,6 +307,16 @@ def in_keys(text: str) -> str:
         return f"{place}.{match[1]}{value}" if place and not others else match[0]
 
     return _PARAMETER.sub(key_of, text)
+
+
+def in_columns(text: str, section: str, file: Path) -> str:
+    """A message with a place in the file where it names columns as Python does.
+
+    >>> in_columns('Name the right one with `columns={"query_id": ...}`.', "log", Path("p1.toml"))
+    'Set query_id under [log.columns] in p1.toml.'
+    """
+    text = text.replace("Name the right one with `columns=", "Set `columns=")
+    return _COLUMNS.sub(lambda match: f"{match[1]} under [{section}.columns] in {file}", text)
 
 
 def deciding(options: Mapping[str, Any]) -> dict[str, Any]:

@@ -39,15 +39,17 @@ def render_run(record: RunRecord, base: str = "..") -> str:
 def run_document(record: RunRecord) -> doc.Document:
     """How a run ended, and each of its steps in a line."""
     shown = [step for step in record.steps if step.state != "not needed"]
+    reason = [f" {record.reason}"] if record.reason else []
+    verdict = {"verdict": record.verdict} if record.verdict else {}
     override = f"Shipped against the verdict, for this reason: {record.override}"
     rows = [
         (step.name, record.states[step.name], duration(step.seconds) if step.state == "done" else "", step.decided)
         for step in shown
     ]
     blocks: list[doc.Block] = [
-        doc.Notice(_SEVERITIES.get(record.status, "note"), [record.reason], title=_headline(record), large=True),
+        doc.Notice(_SEVERITIES.get(record.status, "note"), [doc.Strong(_headline(record)), *reason], large=True),
         *([doc.Notice("warning", [override])] if record.override else []),
-        doc.Facts({"verdict": record.verdict or "none", "time": duration(record.seconds)}, large=True),
+        doc.Facts({**verdict, "time": duration(record.seconds)}, large=True),
         doc.Heading("Steps"),
         doc.Table(("step", "state", "time", "result"), rows, text=("step", "state", "result"), wide=True),
     ]

@@ -20,7 +20,7 @@ from typing import Any, Literal, Self
 from cldrank.errors import CldrankError, FormatError, MissingValueError, UsageError
 from cldrank.files import holding, make_folder, replacing_folder, save_json, save_text, sweep
 from cldrank.fingerprints import commit, versions
-from cldrank.pipeline.definition import PipelineDefinition, in_keys
+from cldrank.pipeline.definition import PipelineDefinition, in_columns, in_keys
 from cldrank.pipeline.shipped import check_place, is_shipped, ship, shipped_content
 from cldrank.pipeline.steps import STEPS, UNFINISHED, Say, Workbench, steps_of
 from cldrank.reading import read_json
@@ -137,13 +137,14 @@ def run_pipeline(
         return _RunningPipeline(Workbench(pipeline, root, say=say), report, command, ship_anyway).run()
 
 
-def runs_in(root: Path) -> list[tuple[Path, RunRecord]]:
-    """The runs in a folder, the oldest first; what cannot be read as one is left out."""
+def runs_in(root: Path, pipeline: str | None = None) -> list[tuple[Path, RunRecord]]:
+    """The runs in a folder, the oldest first, or those of one pipeline; what cannot be read as one is left out."""
     runs = []
     for folder in root.iterdir() if root.is_dir() else ():
         with suppress(CldrankError):
             record = RunRecord.load(folder)
-            runs += [(folder, record)] if record.name == folder.name else []  # else it is a copy
+            is_wanted = pipeline is None or record.pipeline == pipeline
+            runs += [(folder, record)] if is_wanted and record.name == folder.name else []  # else it is a copy
     return sorted(runs, key=lambda run: run[1].started)
 
 
@@ -218,7 +219,8 @@ class _RunningPipeline:
                     ship(bench, record)
         except CldrankError as error:
             hint = " In a pipeline file, features.missing = 0 does so." if isinstance(error, MissingValueError) else ""
-            error.args = (in_keys(str(error.args[0])) + hint, *error.args[1:])
+            text = in_columns(str(error.args[0]), bench.section_of(error), bench.pipeline.source)
+            error.args = (in_keys(text) + hint, *error.args[1:])
             self._note(TaskRecord(name, "failed", decided=str(error)))
             raise
         bench.results[name] = record
@@ -234,7 +236,7 @@ class _RunningPipeline:
         from cldrank.pipeline.run_page import render_run
 
         shipped = str(shipped_content(self.bench.pipeline).get("card", ""))
-        before = [record.shipped for _, record in runs_in(self.bench.root) if record.status == "shipped"]
+        before = [run.shipped for _, run in runs_in(self.bench.root, self.record.pipeline) if run.status == "shipped"]
         self.record = replace(
             _ended(self.record, status, reason),
             shipped=shipped,
@@ -260,9 +262,11 @@ class _RunningPipeline:
 def find_run(pipeline: PipelineDefinition, named: str | None) -> Path:
     """The folder of a run, by name or path; by default the newest."""
     root = pipeline.path(pipeline.runs.folder)
-    every = [folder for folder, _ in runs_in(root)]
+    every = [folder for folder, _ in runs_in(root, pipeline.source.name if named is None else None)]
     if named is None and not every:
-        raise UsageError(f"{root} holds no runs yet; `cldrank pipeline run {pipeline.source}` makes one.")
+        raise UsageError(
+            f"{root} holds no runs of {pipeline.source} yet; `cldrank pipeline run {pipeline.source}` makes one."
+        )
     for folder in every[-1:] if named is None else (Path(named), root / named):
         if (folder / RECORD).is_file():
             return folder

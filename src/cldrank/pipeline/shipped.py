@@ -8,6 +8,7 @@ shipped/shipped.json     what it is, which steps made it, and the hashes of its 
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -71,6 +72,16 @@ def check_place(pipeline: PipelineDefinition) -> None:
         raise UsageError(
             f"export.folder: {place} is not empty, and no pipeline wrote it; name another folder, or empty it first."
         )
+    owner = shipped_content(pipeline).get("pipeline")
+    if isinstance(owner, str) and owner != _owner(pipeline) and (place / owner).is_file():
+        raise UsageError(
+            f"{place}/ belongs to {Path(owner).name}; set export.folder in {pipeline.source} to another folder."
+        )
+
+
+def _owner(pipeline: PipelineDefinition) -> str:
+    """The file of a pipeline as seen from the folder that it ships to, so that both can be moved together."""
+    return Path(os.path.relpath(pipeline.source.resolve(), shipped_place(pipeline).resolve())).as_posix()
 
 
 def ship(bench: Workbench, card: TaskRecord) -> None:
@@ -95,6 +106,7 @@ def ship(bench: Workbench, card: TaskRecord) -> None:
         record = {
             "format": "cldrank-shipped",
             "cldrank": __version__,
+            "pipeline": _owner(bench.pipeline),
             "verdict": verdict.facts.get("decision"),
             "override": bench.override,
             "formats": list(bench.pipeline.formats),

@@ -144,6 +144,11 @@ class Workbench:
                 did = "arrived" if changed not in before else "was changed" if changed in now else "was removed"
                 raise DataError(f"{changed} {did} while the run was reading the {name}; run again when all is there.")
 
+    def section_of(self, error: Exception) -> str:
+        """The section of the pipeline's file that names what an error is about: features, or the log."""
+        path = getattr(error, "path", "")
+        return "features" if any(str(file) in path for file in self._files("features").values()) else "log"
+
     def log_files(self) -> dict[str, Path]:
         """The files of the plain log, by the names under which runs know them again."""
         return {_IMPORTED: self.result("import", _IMPORTED)} if "import" in self.results else self._files("log")

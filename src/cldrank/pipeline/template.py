@@ -9,9 +9,16 @@ from pathlib import Path
 from typing import Any
 
 from cldrank import catalogue
+from cldrank.clicks.cells_file import is_cells
+from cldrank.clicks.days import DayFolder
+from cldrank.data.loading import feature_files
 from cldrank.decoding import keys_of
+from cldrank.errors import FormatError, UsageError
 from cldrank.pipeline.definition import SECTIONS
-from cldrank.tables import named_paths
+from cldrank.propensity.curve_files import is_curve_file
+from cldrank.tables import named_paths, open_table
+from cldrank.tables.columns import columns_there, root_column
+from cldrank.tables.sources import text_files
 
 _HEAD = """\
 # From a click log to a shipped ranker: `cldrank pipeline run` with this file.
@@ -46,7 +53,7 @@ def pipeline_template(
     columns: Mapping[str, str] | None = None,
     feature_columns: Mapping[str, Any] | None = None,
 ) -> str:
-    """The text of a pipeline file in a folder; files that are not there are refused.
+    """The text of a pipeline file in a folder; files that are not there, or hold something else, are refused.
 
     columns, feature_columns   the columns of the log and of the features, by role
     """
@@ -55,6 +62,10 @@ def pipeline_template(
         "features": {"files": _seen_from(features, folder)},
     }
     named: dict[str, Mapping[str, Any]] = {"log": columns or {}, "features": feature_columns or {}}
+    _check_log(log)
+    _check_columns(text_files(log)[0], named["log"])
+    if named["features"]:
+        _check_columns(feature_files(features)[0].path, named["features"])
     lines = [_HEAD]
     for section, kind in SECTIONS.items():
         about = " ".join((kind.__doc__ or "").partition("\n\n")[0].split())
@@ -72,10 +83,31 @@ def pipeline_template(
     return "\n".join(lines)
 
 
+def _check_log(named: Sequence[str]) -> None:
+    """Refuse what was made of a log, in its place."""
+    for path in named_paths(named, "log"):
+        if DayFolder.is_one(path) or (path.is_file() and is_cells(path)):
+            raise UsageError(f"{path} holds cells, which were counted from a log; name the log itself.")
+        if path.is_file() and is_curve_file(path):
+            raise UsageError(f"{path} is a file of propensities, not a log.")
+
+
+def _check_columns(file: Path, named: Mapping[str, Any]) -> None:
+    """Refuse columns that the first file of an input does not have; folders may name some, as in day=2026-11-18."""
+    if not named:
+        return
+    with open_table(str(file)) as table:
+        known = [*table.columns, *(part.partition("=")[0] for part in file.parts if "=" in part)]
+    for role, columns in named.items():
+        for column in [columns] if isinstance(columns, str) else columns:
+            if root_column(known, column) is None:
+                raise FormatError(f"there is no column {column!r} (for {role}); {columns_there(known)}.", path=file)
+
+
 def _seen_from(named: Sequence[str], folder: Path) -> list[str]:
     """Paths as they are seen from a folder; names of data sets stay as they are."""
     for name in named:
-        named_paths([name])
+        named_paths([name], "file")
     return [
         name
         if catalogue.is_reference(name) or Path(name).is_absolute()

@@ -154,9 +154,11 @@ def load_ranker(folder: str | PathLike[str], module: Any = None) -> Ranker:
     path = Path(folder)
     recover_folder(os.path.realpath(path))  # a ranker is saved where a link leads to
     if not path.exists():
-        raise UsageError(f"{path} does not exist; name the folder of a ranker, as `cldrank train` writes it.")
+        raise UsageError(f"{path}: no such file or folder; name the folder of a ranker, as `cldrank train` writes it.")
     if not path.is_dir():
-        raise DataError(f"{path} is a file, not the folder of a ranker, as `cldrank train` writes it.")
+        raise UsageError(f"{path} is a file, not the folder of a ranker, as `cldrank train` writes it.")
+    if not (path / _DESCRIPTION).exists() and (path / "ranker" / _DESCRIPTION).is_file():
+        raise UsageError(f"{path} is not a ranker itself, but holds one; name {path / 'ranker'}.")
     description = _description(path / _DESCRIPTION)
     weights = _arrays(path / _WEIGHTS, _content(path / _WEIGHTS, description["weights_sha256"]))
     files = description.get("files_sha256", {})

@@ -128,7 +128,7 @@ def named_paths(source: Source, what: str = "table") -> list[Path]:
             paths += catalogue.resolve(path)
         else:
             raise UsageError(
-                f"{path}: no such {what}. Name a file, a folder, a pattern, or a data set as `cldrank data list` shows."
+                f"{path}: no such file. Name a file, a folder, a pattern, or a data set as `cldrank data list` shows."
             )
     _check_once(paths)
     return paths

@@ -79,7 +79,7 @@ class Labels:
 
     def __init__(self, dataset: RankingDataset, measure: str) -> None:
         if dataset.labels is None:
-            raise UsageError(f"{dataset!r} has no labels to judge by.")
+            raise UsageError(f"{dataset.name or 'the data'} has no labels to judge by.")
         if dataset.n_queries < 2:
             raise DataError(f"{dataset!r} has too few queries; judging needs at least 2.")
         self._measure, self._dataset = parse(measure), dataset
