@@ -7,6 +7,7 @@ reads. So all commands refuse values in the same words.
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
@@ -265,7 +266,10 @@ def made(name: str, function: Callable[..., None], cls: type[ShellCommand] = She
 
 
 def add_command(app: typer.Typer, kind: type[Any], derive: Callable[[], list[Option]] | None = None) -> None:
-    """Add a command to an app, called as its class; derived options are made late, since their classes import much."""
+    """Add a command to an app; `PipelineRunCommand` is `run`.
+
+    derive   gives options that are made late, since their classes import much
+    """
 
     class LazyCommand(ShellCommand):
         complete = derive is None
@@ -276,7 +280,8 @@ def add_command(app: typer.Typer, kind: type[Any], derive: Callable[[], list[Opt
                 self.params, self.callback, self.complete = whole.params, whole.callback, True
             return super().get_params(ctx)
 
-    app.command(kind.__name__.removesuffix("Command").lower(), cls=LazyCommand)(function_of(kind))
+    *_, word, _ = re.findall("[A-Z][a-z]+", kind.__name__)
+    app.command(word.lower(), cls=LazyCommand)(function_of(kind))
 
 
 def group_of(about: str, *kinds: type[Any], derive: Callable[[], list[Option]] | None = None) -> typer.Typer:

@@ -28,7 +28,7 @@ _FOLDER = "The folder that `run` left its results in."
 
 
 @declared
-class ListCommand(options.JsonOutput):
+class ExperimentListCommand(options.JsonOutput):
     """List the experiments that come with cldrank: what varies in each, and how many units it has.
 
     A unit is one fit and its evaluation: a setting, a method, a seed.
@@ -53,7 +53,7 @@ class ListCommand(options.JsonOutput):
 
 
 @declared
-class RunCommand(options.JsonOutput):
+class ExperimentRunCommand(options.JsonOutput):
     """Run an experiment. What is finished is never run again, so the same call continues where it was stopped.
 
     An experiment file is a program: a `module:Class` in it is imported and run. Read a stranger's before you run it.
@@ -128,7 +128,7 @@ def _ran(planned: Plan, processes: int, threads: int) -> Progress:
 
 
 @declared
-class CompareCommand(options.JsonOutput):
+class ExperimentCompareCommand(options.JsonOutput):
     """Compare two methods, setting by setting, with a paired t-test over seeds: first minus second.
 
     Example: `cldrank experiment compare experiments/table1 CLD IPS`
@@ -168,7 +168,7 @@ class CompareCommand(options.JsonOutput):
 
 
 @declared
-class ReportCommand:
+class ExperimentReportCommand:
     """Write a report on the results of `run`: one HTML page, or Markdown with pictures, or CSV.
 
     Example: `cldrank experiment report experiments/table1`
@@ -199,10 +199,10 @@ class ReportCommand:
 
 app = group_of(
     "Run the paper's experiments or your own: simulate clicks, train, measure, over and over, and report.",
-    ListCommand,
-    RunCommand,
-    CompareCommand,
-    ReportCommand,
+    ExperimentListCommand,
+    ExperimentRunCommand,
+    ExperimentCompareCommand,
+    ExperimentReportCommand,
 )
 
 

@@ -29,7 +29,7 @@ _FILE = Path("pipeline.toml")
 
 
 @declared
-class RunCommand:
+class PipelineRunCommand:
     """Import, audit, aggregate, estimate propensities, train, judge, export: what has changed, up to a gate that stops.
 
     Each step runs only if what it reads or its settings changed. Stopped or killed at any point, the same command goes
@@ -75,7 +75,7 @@ class RunCommand:
 
 
 @declared
-class ShowCommand(options.JsonOutput):
+class PipelineShowCommand(options.JsonOutput):
     """Show a run: what each step read, decided and wrote.
 
     Example: `cldrank pipeline show --html run.html`
@@ -117,7 +117,7 @@ class ShowCommand(options.JsonOutput):
 
 
 @declared
-class NewCommand:
+class PipelineNewCommand:
     """Write a commented pipeline file with this log, these features and columns, and every other key at its default.
 
     Example: `cldrank pipeline new logs/ --features train.parquet`
@@ -149,7 +149,10 @@ class NewCommand:
 
 
 app = group_of(
-    "From a click log to a shipped ranker, every day, with one command.", RunCommand, ShowCommand, NewCommand
+    "From a click log to a shipped ranker, every day, with one command.",
+    PipelineRunCommand,
+    PipelineShowCommand,
+    PipelineNewCommand,
 )
 
 
