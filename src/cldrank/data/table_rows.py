@@ -377,7 +377,7 @@ def _labels(values: pa.Array, column: str, part: TablePart, row: int) -> NDArray
 def numbers_of(
     values: pa.Array, column: str, part: TablePart, row: int, *, null_is_nan: bool = True, advice: str = ""
 ) -> NDArray[Any]:
-    """The numbers of a column, missing ones as NaN or refused; `advice` ends the message about what is no number."""
+    """The numbers of a column, missing ones as NaN or refused; `advice` ends the message about what is not a number."""
     if part.is_text:
         values = _parsed(values, column, part, row, advice)
     elif pa.types.is_boolean(values.type):

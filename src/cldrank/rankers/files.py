@@ -221,7 +221,7 @@ def _description(path: Path) -> dict[str, Any]:
     with reading(path, "the description of a ranker"):
         msgspec.convert(description, _Description)
     if others := [name for name in description.get("files_sha256", {}) if not _is_part(name)]:
-        raise FormatError(f"'files_sha256' names {others[0]!r}, which is no file of a ranker.", path=path)
+        raise FormatError(f"'files_sha256' names {others[0]!r}, which is not a file of a ranker.", path=path)
     return description
 
 
