@@ -115,7 +115,7 @@ def mapped(path: str) -> RankingDataset:
     """The data with features that are mapped from a file, however small."""
     from cldrank.data import new_array
 
-    with mock.patch.object(new_array, "machine_memory", return_value=0):
+    with mock.patch.object(new_array, "spare_memory", return_value=0):
         return load(path, cache=False)
 
 
