@@ -37,10 +37,10 @@ from typing import Any, Literal, NamedTuple, get_args
 import numpy as np
 
 import cldrank as cr
-from cldrank import scaling
+from cldrank import catalogue, scaling
 from cldrank.clicks.simulate import PositionBased, Simulation, TopK
 from cldrank.clicks.table import ClickTable
-from cldrank.data import RankingDataset, catalogue, synthetic
+from cldrank.data import RankingDataset, synthetic
 from cldrank.errors import CldrankWarning
 from cldrank.measures import mean_interval
 from cldrank.methods import CLD, IPS, CLDPair, Oracle, SVMRank
