@@ -179,7 +179,7 @@ class DuckDB(Engine):
                 f"DuckDB ran out of memory within the limit of {self._memory_limit}, although it spills to disk; raise "
                 f"`memory_limit` ({reason(error)})."
             ) from error
-        if "Out of Memory" in text or "Could not write" in text:
+        if "Out of Memory" in text or ("Could not write" in text and str(self._spill) in text):
             raise CldrankError(
                 f"the disk is full: DuckDB spills to {self._spill.parent} what does not fit in the memory limit of "
                 f"{self._memory_limit}. Make room there, name another folder with the environment variable TMPDIR, or "
