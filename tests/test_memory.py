@@ -50,9 +50,3 @@ def test_a_limit_of_the_process_counts(limit: str) -> None:
     whole, free = map(int, done.stdout.split())
     assert whole == 2 * GIB
     assert 0 < free < 2 * GIB
-
-
-def test_the_c_library_is_told_to_return_memory_or_left_alone() -> None:
-    for _ in range(2):
-        memory.return_freed_memory()
-        assert len(bytes(1 << 20)) == 1 << 20  # memory is still there to be had

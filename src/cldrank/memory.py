@@ -2,34 +2,18 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 from contextlib import suppress
 from pathlib import Path
 
 _GROUPS = Path("/sys/fs/cgroup")
 _ASSUMED_FREE = 4 << 30  # bytes, where the system does not say
-_MMAP_THRESHOLD, _ARENA_MAX = -3, -8  # parameters of glibc's mallopt
-
-
-def return_freed_memory() -> None:
-    """From now on, let the C library return what is freed to the system at once, where it is glibc."""
-    with suppress(AttributeError, OSError, TypeError):
-        mallopt = ctypes.CDLL(None).mallopt
-        mallopt(_MMAP_THRESHOLD, 1 << 15)
-        mallopt(_ARENA_MAX, 1)
 
 
 def spare_memory() -> int:
     """The bytes that one array may take: half of what is free now."""
     free = machine_memory(free=True)
     return (_ASSUMED_FREE if free is None else free) // 2
-
-
-def make_room_beside(size: int) -> None:
-    """Prepare for work on data of this size: beside data that are large, no memory may be wasted."""
-    if size > spare_memory() // 2:
-        return_freed_memory()
 
 
 def machine_memory(*, free: bool) -> int | None:

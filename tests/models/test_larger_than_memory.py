@@ -76,14 +76,12 @@ if limit:
     resource.setrlimit(resource.RLIMIT_DATA, (limit << 20, limit << 20))
 import cldrank as cr
 from cldrank.data import new_array
-from cldrank.memory import return_freed_memory
 from cldrank.models.linear import rows
 from test_larger_than_memory import scores
 
 new_array._KEPT_IN_MEMORY = 0
 rows._KEPT_BYTES, rows._WORTH_COMPILING = 0, 1 << 62  # sizes that decide alike for few rows and for many
 if not limit:
-    return_freed_memory()  # as beside features that do not fit
 peak = 0
 
 def look():

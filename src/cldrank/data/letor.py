@@ -23,7 +23,7 @@ from cldrank.data import checks
 from cldrank.data import letor_kernel as kernel
 from cldrank.data.checks import Missing
 from cldrank.data.dataset import RankingDataset
-from cldrank.data.lines import LineBlock, read_blocks
+from cldrank.data.lines import COMPRESSED, LineBlock, read_blocks
 from cldrank.data.rows import Documents, RowBatch, RowSource, dataset_of
 from cldrank.errors import CldrankWarning, FormatError, UsageError, warn
 from cldrank.memory import machine_memory
@@ -40,12 +40,14 @@ _NAME_BYTES = 100  # of a feature's name, as Python holds it
 class RowLayout(NamedTuple):
     """How feature ids become columns.
 
-    counted   whether the width is that of the first block: an id beyond it is then no fault of the file
+    counted     whether the width is that of the first block: an id beyond it is then no fault of the file
+    row_bytes   the mean length of a row, where it is known
     """
 
     first_id: int
     width: int
     counted: bool = False
+    row_bytes: float = np.inf
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -134,12 +136,14 @@ def letor_for_ranker(
 class LetorSource(RowSource):
     """LETOR files whose layout is known."""
 
-    ids_as_text = True
+    ids_as_text = is_checked = True
 
     def __init__(self, paths: Sequence[Path], layout: RowLayout, missing: Missing = None) -> None:
         self.where, self.missing, self.feature_names = paths, missing, layout.names
         self._paths, self._layout = paths, layout
         self._comments = _CommentIds()
+        if all(path.is_file() and path.suffix not in COMPRESSED for path in paths):
+            self.expected_rows = int(1.02 * sum(path.stat().st_size for path in paths) / layout.row_bytes)
 
     def batches(self) -> Iterator[RowBatch]:
         """All rows; lines are parsed ahead in threads."""
@@ -192,7 +196,7 @@ def _counted(paths: Sequence[Path], first_id: int, most_blocks: int | None = Non
     for block in itertools.islice(_all_blocks(paths), most_blocks):
         rows, text = rows + block.text.count(b"\n"), text + len(block.text)
         largest = max(largest, int(kernel.largest_id(np.frombuffer(block.text, dtype=np.uint8))))
-    layout = RowLayout(first_id, largest - first_id + 1, counted=True)
+    layout = RowLayout(first_id, largest - first_id + 1, counted=True, row_bytes=text / max(rows, 1) or np.inf)
     _check_proportion(layout, rows, text, paths[0])
     return layout
 

@@ -14,7 +14,8 @@ from cldrank.data.checks import check_file
 from cldrank.errors import FormatError
 from cldrank.reading import reading
 
-BLOCK_BYTES = 1 << 22
+BLOCK_BYTES = 1 << 21
+COMPRESSED = (".gz", ".xz", ".bz2", ".zst")
 _LONGEST_LINE = 1 << 26  # a row of a million features takes about a fifth of it
 _GZIP = b"\x1f\x8b"  # the first bytes of such a file
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"

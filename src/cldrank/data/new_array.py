@@ -13,7 +13,7 @@ from cldrank._typing import IntArray
 from cldrank.catalogue import cache_folder
 from cldrank.data.checks import BLOCK_VALUES
 from cldrank.errors import DataError
-from cldrank.memory import make_room_beside, spare_memory
+from cldrank.memory import spare_memory
 
 _KEPT_IN_MEMORY = 64 << 20  # bytes, of an array that is also kept in the cache
 _HEADER_BYTES = 128  # of a `.npy` file
@@ -54,7 +54,6 @@ class NewArray:
         self.rows, self._expected = 0, expected
         if folder is not None:
             (folder / f"{name}.npy").unlink(missing_ok=True)  # of an attempt before; who has mapped it keeps it
-        make_room_beside(expected * row_bytes)
 
     @property
     def is_large(self) -> bool:
@@ -68,7 +67,10 @@ class NewArray:
         if not self.is_large:
             if self.rows > len(self._array):
                 room = max(self.rows + self.rows // 4, self._expected)
-                self._array.resize((room, *self._row_shape), refcheck=False)  # in place where the system can
+                if start:
+                    self._array.resize((room, *self._row_shape), refcheck=False)  # in place where the system can
+                else:
+                    self._array = np.empty((room, *self._row_shape), dtype=self._dtype)  # pages cost once they are used
             self._array[start : self.rows] = values
             return
         try:

@@ -25,7 +25,6 @@ from cldrank.data.dataset import RankingDataset
 from cldrank.errors import CldrankError, DataError
 from cldrank.files import scratch
 from cldrank.fingerprints import content_hash, file_fingerprint
-from cldrank.memory import make_room_beside
 from cldrank.reading import reading
 
 _LOG = logging.getLogger(__name__)
@@ -136,7 +135,6 @@ def _dataset(entry: Path) -> RankingDataset:
     fits = len(notes["feature_names"]) == width and arrays["offsets"][-1] == rows
     if not fits or any(arrays[key] is not None and len(arrays[key]) != length for key, length in lengths.items()):
         raise DataError(f"{entry}: the arrays do not fit together.")
-    make_room_beside(arrays["features"].nbytes)
     return RankingDataset._trusted(**arrays, **notes)
 
 
