@@ -16,7 +16,6 @@ from cldrank.documents import (
     Facts,
     Figure,
     Heading,
-    HeatMap,
     Link,
     Mono,
     Notice,
@@ -59,7 +58,6 @@ def every_block() -> list[Block]:
         Notice("note", EVIL, EVIL, EVIL),
         Notice("ok", "fine"),
         bars(),
-        HeatMap(EVIL, (EVIL, "2"), ((0, 1), (1, 0)), EVIL, EVIL, about=EVIL),
         Table(("a", "b"), [("1", EVIL)], title=EVIL, about=EVIL, groups=(("", 1), (EVIL, 1))),
         table,
         Facts({"command": [Mono(EVIL), EVIL], "unknown": []}),
@@ -115,7 +113,7 @@ def test_figures_and_titled_tables_stand_beside_each_other() -> None:
 def test_nothing_is_cut_on_a_phone(tmp_path: Path) -> None:
     long = "a_very_long_name_without_any_space_" * 4
     blocks = [*every_block(), Facts({long: long}), Table((long, "n"), [(long, "1,000")]), Notice("warning", long, long)]
-    page = render_html(Document(long, [block for block in blocks if not isinstance(block, Panels | HeatMap)], long))
+    page = render_html(Document(long, [block for block in blocks if not isinstance(block, Panels)], long))
     cut = cut_on_a_phone(page, tmp_path)
     assert not {what: names for what, names in cut.items() if what not in ("clipped", "tiny")}
 

@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 import pytest
 from browser import Checked
 
-from cldrank.documents.figure import Axis, Figure, HeatMap, Point, Series, looks
+from cldrank.documents.figure import Axis, Figure, Point, Series, looks
 from cldrank.documents.svg import draw, element, height, picture
 
 EVIL = "</title><script>alert('x')</script>&\"'"
@@ -109,18 +109,6 @@ def test_rows_have_their_names_and_rings() -> None:
     drawn = picture([figure])
     assert 'class="swatch' not in drawn  # no legend of what is written beside the rows
     assert all(f".{look.colour} .mark" in drawn for look in chosen.values())
-
-
-class TestHeat:
-    def test_it_is_as_large_as_its_names(self) -> None:
-        counts = ((0, 1, 2), (3, 4, 5), (6, 7, 8))
-        chart = draw(HeatMap("t", ("1", "2", "<4>"), counts, across="x", unit="u"))
-        Checked(chart)
-        assert chart.count("<rect") == 9
-        assert chart.count('class="self"') == 3
-        assert "&lt;4&gt;" in chart
-        assert 'fill-opacity="1.00"' in chart
-        assert "x; darkest: 7 u" in chart
 
 
 class TestPicture:

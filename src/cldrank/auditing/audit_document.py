@@ -14,7 +14,6 @@ from cldrank.wording import count, duration
 
 _MOST_POSITIONS = 100  # in charts and tables; JSON has all
 _MOST_IN_SUMMARY = 30
-_MOST_IN_HEAT = 50
 _WIDTH, _HEIGHT = 440, 250
 _FOOTER = (
     "Intervals cover 95% and treat clicks as independent of each other; where a few users make most of the clicks, the "
@@ -138,12 +137,10 @@ def _propensities(facts: AuditFacts) -> Iterator[Block]:
     yield Table(head, rows, "Estimators of propensities", about, text=("here", "why"), wide=True)
     overlap = facts.overlap
     if overlap.moving:
-        names = tuple(str(position) for position in overlap.positions[:_MOST_IN_HEAT])
-        about = (
+        yield Paragraph(
             f"{overlap.moving:,} of {overlap.candidates:,} candidates were shown at several positions; "
             f"{overlap.pairs:,} of {overlap.possible_pairs:,} pairs of positions have some in common."
         )
-        yield docs.HeatMap("Overlap of positions", names, overlap.common, "position", "candidates in common", about)
 
 
 # -- traffic -------------------------------------------------------------------------------------------------------

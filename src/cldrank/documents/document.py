@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from cldrank.documents.figure import Figure, HeatMap, Panels
+from cldrank.documents.figure import Figure, Panels
 
 Severity = Literal["ok", "note", "warning", "blocking"]
 
@@ -136,7 +136,7 @@ class Details:
     blocks: Sequence[Block]
 
 
-Block = Heading | Paragraph | Code | Notice | Facts | Table | Details | Figure | HeatMap | Panels
+Block = Heading | Paragraph | Code | Notice | Facts | Table | Details | Figure | Panels
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from markupsafe import Markup
 
 from cldrank._version import __version__
 from cldrank.documents.document import Block, Document, Notice, Table, pieces, visible
-from cldrank.documents.figure import IN_DARK, THEMES, Figure, HeatMap, Panels, legend
+from cldrank.documents.figure import IN_DARK, THEMES, Figure, Panels, legend
 from cldrank.documents.svg import draw, picture, series_style, swatch
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def _grouped(blocks: Sequence[Block]) -> Iterator[tuple[str, list[Block]]]:
     """Blocks that are set together: cards beside each other, and notices in one list."""
 
     def kind_of_group(block: Block) -> str:
-        if isinstance(block, Figure | HeatMap) or (isinstance(block, Table) and block.title):
+        if isinstance(block, Figure) or (isinstance(block, Table) and block.title):
             return "cards"
         return "notices" if isinstance(block, Notice) and not block.large else "single"
 
@@ -80,6 +80,6 @@ def _grouped(blocks: Sequence[Block]) -> Iterator[tuple[str, list[Block]]]:
         yield kind, list(together)
 
 
-def _image(figure: Figure | HeatMap) -> Markup:
+def _image(figure: Figure) -> Markup:
     address = f"data:image/svg+xml;base64,{b64encode(picture([figure]).encode()).decode()}"
     return Markup('<img src="{}" alt="{}"/>').format(address, visible(figure.title))

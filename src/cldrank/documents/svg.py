@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from importlib.resources import files
@@ -11,8 +10,8 @@ from importlib.resources import files
 from markupsafe import Markup, escape
 
 from cldrank.documents.document import visible
-from cldrank.documents.figure import COLOURS, IN_DARK, MARKERS, THEMES, Figure, HeatMap, Look, Point, Series, legend
-from cldrank.documents.numbers import plain_number, short
+from cldrank.documents.figure import COLOURS, IN_DARK, MARKERS, THEMES, Figure, Look, Point, Series, legend
+from cldrank.documents.numbers import plain_number
 
 TOP, RIGHT, BOTTOM = 10, 12, 46  # of a figure: the room around what is drawn
 LETTER = 7.1  # about the width of a letter
@@ -20,8 +19,6 @@ _LEAST_LEFT = 46
 _ROW = 25  # height of a row
 _MANY = 40  # points in a series, above which they are drawn smaller
 _COLUMN = 48.0  # the most that a bar is wide
-_HEAT_LEFT, _HEAT_TOP, _HEAT_SIDE, _HEAT_LABELS = 50.0, 12.0, 330.0, 9
-_HEAT_SIZE = (440, 392)
 _GAP, _EDGE, _LINE, _HEAD = 18, 14, 24, 24  # of pictures: between figures, around them, a line of the legend, a title
 _FONT = 'text { font-family: system-ui, "Segoe UI", Roboto, "Noto Sans", "DejaVu Sans", sans-serif; }\n'
 
@@ -51,14 +48,12 @@ def _line(kind: str, x1: float, y1: float, x2: float, y2: float) -> Markup:
     return element("line", class_=kind, x1=x1, x2=x2, y1=y1, y2=y2)
 
 
-def height(figure: Figure | HeatMap) -> int:
+def height(figure: Figure) -> int:
     """How high a figure is drawn; rows need what they need."""
-    if isinstance(figure, HeatMap):
-        return _HEAT_SIZE[1]
     return TOP + _ROW * len(figure.series) + BOTTOM if figure.kind == "rows" else figure.height
 
 
-def draw(figure: Figure | HeatMap, **attributes: object) -> Markup:
+def draw(figure: Figure, **attributes: object) -> Markup:
     """A figure of any kind as an SVG element, with more attributes where they are given.
 
     >>> from cldrank.documents import Axis
@@ -67,8 +62,6 @@ def draw(figure: Figure | HeatMap, **attributes: object) -> Markup:
     >>> draw(figure).count('class="mark bar"')
     2
     """
-    if isinstance(figure, HeatMap):
-        return _heat_map(figure, attributes)
     frame = _Frame(figure)
     parts = [frame.axes()]
     if figure.kind == "curves":
@@ -222,44 +215,14 @@ def _points(places: Iterable[tuple[float, float]]) -> str:
     return " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
 
 
-# -- heat maps -----------------------------------------------------------------------------------------------------
-
-
-def _heat_map(heat: HeatMap, attributes: Mapping[str, object]) -> Markup:
-    names, counts, size = heat.names, heat.counts, len(heat.names)
-    side = _HEAT_SIDE / max(size, 1)
-    inner = side - min(1.0, side * 0.06)
-    most = max((counts[i][j] for i in range(size) for j in range(size) if i != j), default=0)
-    parts = []
-    for i in range(size):
-        for j in range(size):
-            shape = {"x": _HEAT_LEFT + j * side, "y": _HEAT_TOP + i * side, "width": inner, "height": inner}
-            note = element("title", f"{names[i]} and {names[j]}: {counts[i][j]:,} {heat.unit}")
-            strength = f"{0.12 + 0.88 * math.log1p(counts[i][j]) / math.log1p(most):.2f}" if most else None
-            if i == j:
-                parts.append(element("rect", class_="self", **shape))
-            elif counts[i][j]:
-                parts.append(element("rect", note, class_="heat", fill_opacity=strength, **shape))
-            else:
-                parts.append(element("rect", note, class_="none", **shape))
-    for index in range(0, size, max(1, math.ceil(size / _HEAT_LABELS))):
-        middle = (index + 0.5) * side
-        parts.append(text_at(_HEAT_LEFT - 6, _HEAT_TOP + middle + 4, names[index], "end"))
-        parts.append(text_at(_HEAT_LEFT + middle, _HEAT_TOP + _HEAT_SIDE + 15, names[index], "middle"))
-    name = f"{heat.across}; darkest: {short(most)} {heat.unit}"
-    parts.append(text_at(_HEAT_LEFT + _HEAT_SIDE / 2, _HEAT_TOP + _HEAT_SIDE + 34, name, "middle", "name"))
-    named = {"class_": "figure", "viewBox": "0 0 {} {}".format(*_HEAT_SIZE), "role": "img", "aria_label": heat.title}
-    return element("svg", *parts, **named, **attributes)
-
-
 # -- pictures ------------------------------------------------------------------------------------------------------
 
 
-def picture(figures: Sequence[Figure | HeatMap], columns: int = 1) -> str:
+def picture(figures: Sequence[Figure], columns: int = 1) -> str:
     """The figures as one SVG file, `columns` in a row, under a legend."""
     charts = [figure for figure in figures if isinstance(figure, Figure)]
     across = min(columns, len(figures))
-    wide = max(_HEAT_SIZE[0] if isinstance(figure, HeatMap) else figure.width for figure in figures)
+    wide = max(figure.width for figure in figures)
     width = 2 * _EDGE + across * wide + (across - 1) * _GAP
     series = legend(charts)
     references = next((figure.references for figure in charts if figure.references), "")

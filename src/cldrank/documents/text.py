@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from cldrank.documents import document as doc
 from cldrank.documents.document import Document, pieces, visible
-from cldrank.documents.figure import Figure, HeatMap, Panels
+from cldrank.documents.figure import Figure, Panels
 from cldrank.documents.svg import picture
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def render_markdown(document: Document, name: str = "figure") -> str:
 
 def markdown_pictures(document: Document, name: str = "figure") -> dict[str, str]:
     """The figures of a document as SVG, by the names of their files."""
-    figures = [block for block in document.every_block() if isinstance(block, Figure | HeatMap | Panels)]
+    figures = [block for block in document.every_block() if isinstance(block, Figure | Panels)]
     return {
         f"{name}-{number}.svg": picture(block.figures, block.columns) if isinstance(block, Panels) else picture([block])
         for number, block in enumerate(figures, start=1)
