@@ -170,7 +170,7 @@ def test_what_both_orders_show_alike_is_not_lifted() -> None:
 
 
 @pytest.mark.parametrize("estimator", [Affine(), SelfNormalised(), DoublyRobust()])
-@pytest.mark.parametrize(("kind", "cutoff"), [("DCG", 3), ("DCG", 2), ("Clicks", 3), ("nDCG", 3)])
+@pytest.mark.parametrize(("kind", "cutoff"), [("DCG", 3), ("DCG", 2), ("Clicks", 3)])
 def test_break_even_is_where_the_difference_is_zero(estimator: OffPolicy, kind: str, cutoff: int) -> None:
     found = look_at_never_shown(
         ClickEstimator(LOG, estimator, MODEL), ClickMeasure(kind, cutoff), NEW, PRODUCTION

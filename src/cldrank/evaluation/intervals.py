@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cldrank.evaluation.click_measures import ClickMeasure, IdealOrder
+from cldrank.evaluation.click_measures import ClickMeasure
 from cldrank.evaluation.exposure import LoggedClicks, RankOrder, ScoreOrder
 from cldrank.evaluation.off_policy import OffPolicy
 from cldrank.evaluation.relevance_model import DEFAULT_LEARNER, FOLDS, RelevanceLearner, RelevanceModel, fit_model
@@ -242,8 +242,6 @@ class ClickEstimator:
         if measure.kind == "ARP":
             return np.where(log.seen, share * self._among_seen(order).mean(values), 0.0)
         weights: Floats = share * order.on_pages(values, log)
-        if measure.kind == "nDCG":
-            weights *= self._per_ideal(measure, order, weights)[log.queries]
         return weights
 
     def _value(
@@ -264,27 +262,14 @@ class ClickEstimator:
             value = value + Valued.ratio(log.by_query(whole * bases), pages)
         return value
 
-    def _per_ideal(self, measure: ClickMeasure, order: RankOrder, weights: Floats) -> Floats:
-        """(queries,) what the DCG of an order is multiplied by: one over the expected ideal, corrected for that."""
-        cutoff = measure.cutoff or self.log.longest
-        predicted = None if self.model is None else self.model.predicted
-        ideal: IdealOrder = self._once(cutoff, lambda: IdealOrder(self.log, predicted, cutoff, self.seed))
-        factor: Floats = self._once((cutoff, order), lambda: ideal.correction(weights)) / ideal.expected
-        return factor
-
     def _among_seen(self, order: RankOrder) -> RankOrder:
-        """The order of what was shown, which is the same under every curve."""
-        seen: RankOrder = self._once(order, lambda: order.among_seen(self.log))
-        return seen
-
-    def _once(self, key: Hashable, make: Callable[[], Any]) -> Any:
-        """What was made before under a key, or is made now."""
-        if key not in self._made:
-            self._made[key] = make()
-        return self._made[key]
+        """The order of what was shown, which is the same under every curve, so that it is made once."""
+        if order not in self._made:
+            self._made[order] = order.among_seen(self.log)
+        return self._made[order]
 
     @cached_property
-    def _made(self) -> dict[Hashable, Any]:
+    def _made(self) -> dict[RankOrder, RankOrder]:
         return {}
 
     # -- the model -----------------------------------------------------------------------------------------------

@@ -24,7 +24,7 @@ from cldrank.evaluation.by_labels import Evaluation, RankerComparison, data_labe
 from cldrank.evaluation.click_results import ClickComparison, ClickEvaluation, NeverShown, PermutationCheck, WayToSettle
 from cldrank.evaluation.decision_rule import decide
 from cldrank.evaluation.experiment_planning import rounded_pages, say_way
-from cldrank.evaluation.intervals import ClickEstimate, MeasuredPair
+from cldrank.evaluation.intervals import ClickEstimate
 from cldrank.measures import Interval
 from cldrank.wording import count, listed
 
@@ -249,20 +249,7 @@ def _source(result: ByClicks) -> str:
 
 
 def _about_measures(result: ByClicks) -> str:
-    words = []
-    if "ARP" in result.measures:
-        words.append("ARP is the average position of what is relevant: lower is better.")
-    normalised = [entry for name, entry in result.measures.items() if name.startswith("nDCG")]
-    if any(_largest_shown(entry) > 1 for entry in normalised):
-        words.append("Estimates of nDCG by clicks may exceed 1: the ideal order is an estimate, too.")
-    return " ".join(words)
-
-
-def _largest_shown(entry: MeasuredPair | ClickEstimate) -> float:
-    """The largest value of one ranker that tables have of a measure."""
-    if isinstance(entry, MeasuredPair):
-        return max(entry.new.interval.estimate, entry.old.interval.estimate)
-    return entry.highest.high
+    return "ARP is the average position of what is relevant: lower is better." if "ARP" in result.measures else ""
 
 
 def _pages(pages: int | None) -> str:

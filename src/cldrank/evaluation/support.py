@@ -82,7 +82,7 @@ def look_at_never_shown(
 
         difference = known + level Σ_i weight_i    over the never-shown i that the new order lifts; break-even at 0
 
-    For nDCG it is that of DCG. ARP has none, since they do not count in it.
+    ARP has none, since they do not count in it.
 
     reason   why there is no model, if there is none
     """
