@@ -95,10 +95,10 @@ def test_what_would_settle_it(run: Run, scores: cr.RankingDataset, monkeypatch: 
 
 def test_options_reach_the_judge(run: Run, scores: cr.RankingDataset) -> None:
     common = ["compare", "good.txt", "production", *LOG, "--json", "-m", "ARP,DCG@3"]
-    found = run(*common, "--quick", "--confidence", "0.5", "--estimator", "self-normalised").json
+    found = run(*common, "--quick", "--confidence", "0.5", "--estimator", "affine").json
     assert list(found["measures"]) == ["ARP", "DCG@3"]
     assert found["measures"]["ARP"]["confidence"] == 0.5
-    assert found["estimator"] == "self-normalised IPS"
+    assert found["estimator"] == "affine IPS"
     assert not [one for one in found["checks"] if one["kind"] == "model"]
     assert [one for one in run(*common).json["checks"] if one["kind"] == "model"]
     # ARP is better when it is lower

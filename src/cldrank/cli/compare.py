@@ -48,8 +48,7 @@ class Judging(options.Sources, options.JsonOutput):
     seed: int = option("INTEGER", "The same seed gives the same result.", 0, min=0)
     estimator: str | None = _by_clicks(
         "NAME",
-        "How clicks become relevance: ips, clipped, affine, self-normalised, direct or doubly-robust. "
-        "[default: doubly-robust]",
+        "How clicks become relevance: ips, affine or doubly-robust. [default: doubly-robust]",
     )
     allow_trained: bool = _by_clicks(
         "",

@@ -26,7 +26,6 @@ class Support:
     effective       impressions of equal weight that would be as precise as these are with theirs
     largest_weight  of an impression, over the mean
     top_percent     the share of all weight that the heaviest 1% of impressions have
-    clip, clipped   the least exposure of the trial with clipping, and how far it moves the first measure
     """
 
     k: int
@@ -39,8 +38,6 @@ class Support:
     effective: float
     largest_weight: float
     top_percent: float
-    clip: float
-    clipped: float
 
 
 @dataclass(frozen=True)

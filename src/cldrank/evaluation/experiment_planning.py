@@ -157,7 +157,7 @@ class _Plan:
         """Where the interval would end without any error: apart by what never-shown results leave open."""
         difference = self.pair.difference
         low, high = difference.lowest.estimate, difference.highest.estimate
-        if self.clicks.estimator.never_shown != "model" or self.clicks.model is None:
+        if not self.clicks.estimator.uses_model or self.clicks.model is None:
             return low, high
         middle, bias = difference.interval.estimate, self.errors.extrapolation
         return max(middle - bias, low), min(middle + bias, high)
@@ -244,9 +244,7 @@ def _trial(plan: _Plan) -> WayToSettle:
     name, clicks, errors = "trial of never-shown results", plan.clicks, plan.errors
     if plan.open_by_curve:
         return WayToSettle(name, None, _CURVE)
-    gain = plan.pair.interval.estimate
-    if clicks.estimator.never_shown != "mean":  # else the estimate itself has them as the plan does
-        gain = clicks.difference(plan.measure, plan.new, plan.old, plan.relevance).value
+    gain = clicks.difference(plan.measure, plan.new, plan.old, plan.relevance).value
     error = plan.largest_error(gain, gain)
     left = 0.0 if error is None else error**2 - errors.queries**2 - errors.propensities**2
     if left <= 0:

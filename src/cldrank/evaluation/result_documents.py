@@ -31,7 +31,6 @@ from cldrank.wording import count, listed
 TONES: dict[str, Severity] = {"better": "ok", "worse": "blocking", "no difference": "note", "cannot tell": "warning"}
 _SIGNS = {"better": "▲", "worse": "▼", "no difference": "=", "cannot tell": "?"}
 _WIDTH = 440
-_NOTHING = 0.00005  # is written as 0
 _ALL = 1 - 1e-12  # a share
 _FEW_QUERIES = 50  # below which intervals are rough
 _MUCH_WEIGHT = 0.25  # of all, on the heaviest 1% of impressions
@@ -276,20 +275,14 @@ def errors_words(result: ClickComparison) -> Iterator[str]:
 
 def support_words(result: ByClicks) -> Iterator[str]:
     """How much of the orders the log can see."""
-    seen, measure = result.support, next(iter(result.measures))
-    new, other, moved = _name(result), "", "estimate of"
+    seen, other = result.support, ""
     if isinstance(result, ClickComparison):
-        moved, other = "difference in", f" (of {result.old}: {_share(seen.shown_old or 0.0)})"
-    yield f"Of the top {seen.k} of {new}, {_share(seen.shown)} was shown at some time{other}."
+        other = f" (of {result.old}: {_share(seen.shown_old or 0.0)})"
+    yield f"Of the top {seen.k} of {_name(result)}, {_share(seen.shown)} was shown at some time{other}."
     yield (
         f"The effective sample size is {seen.effective:,.0f} of {count(seen.impressions, 'impression')}; the largest "
         f"weight is {seen.largest_weight:.3g} times the mean, and the heaviest 1% have {seen.top_percent:.0%} of all "
         "weight."
-    )
-    does, by = ("does not move", "") if abs(seen.clipped) < _NOTHING else ("moves", f" by {seen.clipped:+.4f}")
-    yield (
-        f"Clipping weights, as if every result were examined on at least {seen.clip:.0%} of the pages, {does} the "
-        f"{moved} {measure}{by}."
     )
 
 
