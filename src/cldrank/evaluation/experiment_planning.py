@@ -59,7 +59,7 @@ def ways_to_settle(
 
 
 def say_way(way: WayToSettle, verb: str = "settle") -> str:
-    """A way in a sentence, with two digits of its pages.
+    """A way in a sentence.
 
     >>> say_way(WayToSettle("interleaving test", 12_345, "both orders on each page"))
     'An interleaving test of about 12,000 pages would settle it.'
@@ -71,23 +71,14 @@ smallest that matters.'
     if way.pages is None:
         text = f"{name} would not {verb} it: {way.about}."
     else:
-        pages = f"about {rounded_pages(way.pages)}"
+        pages = f"about {way.pages:,}"
         text = f"{pages} more of these pages" if way.name == MORE else f"{name} of {pages} pages"
         text += f" would {verb} it"
         if way.pages_at_margin is not None:
             text += " if the difference is as estimated, "
-            text += f"of about {rounded_pages(way.pages_at_margin)} if it is the smallest that matters"
+            text += f"of about {way.pages_at_margin:,} if it is the smallest that matters"
         text += "."
     return text[0].upper() + text[1:]
-
-
-def rounded_pages(pages: int) -> str:
-    """A number of pages with two digits.
-
-    >>> rounded_pages(12_345), rounded_pages(7), rounded_pages(1_950_000)
-    ('12,000', '7', '2,000,000')
-    """
-    return f"{int(float(f'{pages:.2g}')):,}"
 
 
 def pages_to_show(difference: float, variance: float, confidence: float) -> int | None:

@@ -23,7 +23,7 @@ from cldrank.documents.numbers import minus, percent, span
 from cldrank.evaluation.by_labels import Evaluation, RankerComparison, data_label
 from cldrank.evaluation.click_results import ClickComparison, ClickEvaluation, NeverShown, PermutationCheck, WayToSettle
 from cldrank.evaluation.decision_rule import decide
-from cldrank.evaluation.experiment_planning import rounded_pages, say_way
+from cldrank.evaluation.experiment_planning import say_way
 from cldrank.evaluation.intervals import ClickEstimate
 from cldrank.measures import Interval
 from cldrank.wording import count, listed
@@ -252,7 +252,7 @@ def _about_measures(result: ByClicks) -> str:
 
 
 def _pages(pages: int | None) -> str:
-    return "" if pages is None else rounded_pages(pages)
+    return "" if pages is None else f"{pages:,}"
 
 
 def _way_in_brief(way: WayToSettle) -> str:
