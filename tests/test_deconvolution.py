@@ -15,10 +15,8 @@ from scipy.stats import binom
 from cldrank.deconvolution import (
     RateCounts,
     RateDistribution,
-    drawn_places,
     most_likely_mass,
     posterior_mass,
-    tilted_mass,
     unit_grid,
 )
 
@@ -199,33 +197,3 @@ class TestShares:
         np.testing.assert_allclose(rate, clicks / (n * share), atol=0.01)
         assert (found.clicks <= found.impressions).all()
         assert found.share.max() <= 1
-
-
-class TestTilting:
-    @given(
-        st.lists(st.floats(0.01, 1), min_size=2, max_size=8),
-        st.floats(0.01, 0.99),
-    )
-    def test_the_mean_is_met_by_the_nearest_masses(self, parts: list[float], share: float) -> None:
-        mass, values = np.array(parts) / sum(parts), np.linspace(0.1, 0.9, len(parts))
-        wanted = 0.1 + 0.8 * share
-        (found,) = tilted_mass(mass, values, np.array([wanted]))
-        assert found.sum() == pytest.approx(1)
-        assert found @ values == pytest.approx(wanted, abs=1e-6)
-        logs = np.log(found / mass)  # exponential tilting: linear in the values
-        assert np.diff(logs) == pytest.approx(np.full(len(parts) - 1, logs[1] - logs[0]), rel=1e-6, abs=1e-6)
-
-    def test_means_out_of_reach_are_those_of_the_ends(self) -> None:
-        found = tilted_mass(np.full(3, 1 / 3), np.array([0.2, 0.5, 0.8]), np.array([0.0, 1.0]))
-        assert found[:, [0, -1]].round(3).tolist() == [[1, 0], [0, 1]]
-
-    def test_one_value_is_all_there_is(self) -> None:
-        assert tilted_mass(np.array([0.4, 0.6]), np.array([0.3, 0.3]), np.array([0.1])).sum() == pytest.approx(1)
-
-
-def test_places_are_drawn_by_the_masses_of_their_group() -> None:
-    mass, group = np.array([[0.25, 0.75, 0.0], [0.0, 0.5, 0.5]]), np.arange(40_000) % 2
-    places = drawn_places(mass, group, np.random.default_rng(0))
-    for one in (0, 1):
-        shares = np.bincount(places[group == one], minlength=3) / 20_000
-        assert shares == pytest.approx(mass[one], abs=0.02)

@@ -7,9 +7,7 @@ nonparametric maximum likelihood over masses on a fixed grid (Laird 1978), a con
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -21,8 +19,6 @@ GRID = 100
 _MOST_PAIRS = 20_000  # distinct counts told apart; beyond, impressions are rounded
 _RATIO = 1.05  # of neighbouring numbers of impressions, once they are rounded
 _MOST_STEPS = 500
-_STEEPEST = 1e4  # tilt, over the range of the values
-_HALVINGS = 60
 _GAIN = 1e-8  # in the mean log-likelihood of a candidate: a smaller one ends EM
 
 
@@ -91,17 +87,9 @@ class RateDistribution:
 
     def expected(self) -> Floats:
         """(candidates,) the posterior mean of the click probability of each, under this distribution as the prior."""
-        expected: Floats = (self._posterior @ self.rates)[self.counts.pair]
+        posterior = posterior_mass(self.counts._likelihood(self.rates), self.mass)
+        expected: Floats = (posterior @ self.rates)[self.counts.pair]
         return expected
-
-    def drawn(self, random: np.random.Generator) -> Floats:
-        """(candidates,) click probabilities drawn from the posterior of each."""
-        return self.rates[drawn_places(self._posterior, self.counts.pair, random)]
-
-    @cached_property
-    def _posterior(self) -> Floats:
-        """(pairs, grid) the posterior of each pair of counts."""
-        return posterior_mass(self.counts._likelihood(self.rates), self.mass)
 
 
 def unit_grid(size: int) -> Floats:
@@ -140,39 +128,6 @@ def posterior_mass(likelihood: Floats, mass: Floats) -> Floats:
     joint = likelihood * mass
     posterior: Floats = joint / joint.sum(axis=1, keepdims=True)
     return posterior
-
-
-def tilted_mass(mass: Floats, values: Floats, means: Floats) -> Floats:
-    """(means, grid) the masses nearest to some (in relative entropy) under which the values have each of the means.
-
-    For a mean beyond the least or the largest value, that value is the mean.
-    """
-    spread = max(float(np.ptp(values)), np.finfo(float).tiny)
-    scaled = (values - values.min()) / spread
-    wanted = np.clip((means - values.min()) / spread, 0.0, 1.0)
-    low, high = np.full(len(means), -_STEEPEST), np.full(len(means), _STEEPEST)
-    tilted = np.tile(mass, (len(means), 1))
-    for _ in range(_HALVINGS):
-        slope = (low + high) / 2
-        logs = np.log(mass) + slope[:, None] * scaled
-        tilted = np.exp(logs - logs.max(axis=1, keepdims=True))
-        tilted /= tilted.sum(axis=1, keepdims=True)
-        short = tilted @ scaled < wanted
-        low, high = np.where(short, slope, low), np.where(short, high, slope)
-    return tilted
-
-
-def drawn_places(mass: Floats, group: NDArray[np.int64], random: np.random.Generator) -> NDArray[np.int64]:
-    """(candidates,) a place on the grid for each candidate, drawn by the (groups, grid) masses of its group."""
-    chance = random.random(len(group))
-    ends = np.cumsum(mass, axis=1)[:, :-1]
-    places = np.empty(len(chance), dtype=np.int64)
-    order = np.argsort(group, kind="stable")
-    bounds = np.searchsorted(group[order], np.arange(len(ends) + 1))
-    for number, (start, stop) in enumerate(itertools.pairwise(bounds)):
-        rows = order[start:stop]
-        places[rows] = np.searchsorted(ends[number], chance[rows], side="right")
-    return places
 
 
 def _stepped(values: NDArray[Any]) -> Floats:

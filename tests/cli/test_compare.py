@@ -51,7 +51,7 @@ def test_a_verdict_is_printed_and_written(run: Run, scores: cr.RankingDataset, f
     written = run("compare", "good.txt", "production", *LOG, "--quick", "--json").json
     clicks = cr.ClickTable.read(folder / "cells.parquet", scores)
     assert written["verdict"] == "better"
-    assert list(written["measures"]) == ["DCG@5", "nDCG@5", "ARP", "Clicks@5"]
+    assert list(written["measures"]) == ["DCG@5", "ARP", "Clicks@5"]
     # production's expected clicks per page are those that it had
     assert written["measures"]["Clicks@5"]["old"] == pytest.approx(clicks.clicks.sum() / 2400)
     good = np.loadtxt(folder / "good.txt")
@@ -94,11 +94,11 @@ def test_what_would_settle_it(run: Run, scores: cr.RankingDataset, monkeypatch: 
 
 
 def test_options_reach_the_judge(run: Run, scores: cr.RankingDataset) -> None:
-    common = ["compare", "good.txt", "production", *LOG, "--json", "-m", "ARP,nDCG@3"]
-    found = run(*common, "--quick", "--confidence", "0.5", "--estimator", "self-normalised").json
-    assert list(found["measures"]) == ["ARP", "nDCG@3"]
+    common = ["compare", "good.txt", "production", *LOG, "--json", "-m", "ARP,DCG@3"]
+    found = run(*common, "--quick", "--confidence", "0.5", "--estimator", "affine").json
+    assert list(found["measures"]) == ["ARP", "DCG@3"]
     assert found["measures"]["ARP"]["confidence"] == 0.5
-    assert found["estimator"] == "self-normalised IPS"
+    assert found["estimator"] == "affine IPS"
     assert not [one for one in found["checks"] if one["kind"] == "model"]
     assert [one for one in run(*common).json["checks"] if one["kind"] == "model"]
     # ARP is better when it is lower
@@ -217,7 +217,7 @@ def test_propensities_that_are_too_short(run: Run, scores: cr.RankingDataset, fo
     short = [*LOG[:5], "short.json"]
     assert "--depth 2 treats pages as if they ended there" in run("compare", "good.txt", "production", *short).err
     found = run("compare", "good.txt", "production", *short, "--depth", "2", "--quick", "--json").json
-    assert list(found["measures"]) == ["DCG@2", "nDCG@2", "ARP", "Clicks@2"]
+    assert list(found["measures"]) == ["DCG@2", "ARP", "Clicks@2"]
 
 
 def test_slopes_and_bases(run: Run, scores: cr.RankingDataset, folder: Path) -> None:
@@ -252,7 +252,7 @@ def test_json_has_one_shape_by_labels_and_by_clicks(run: Run) -> None:
     by_clicks = run("compare", "good.txt", "bad.txt", *LOG, "--quick", "--json").json
     for result in (by_labels, by_clicks):
         assert (result["new"], result["old"], result["data"]) == ("good.txt", "bad.txt", "train")
-        assert result["measures"]["nDCG@5" if result is by_clicks else "nDCG@10"]["difference"] > 0
+        assert result["measures"]["DCG@5" if result is by_clicks else "nDCG@10"]["difference"] > 0
 
 
 @pytest.mark.usefixtures("scores")

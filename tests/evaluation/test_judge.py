@@ -42,7 +42,7 @@ def test_a_comparison_from_end_to_end(world: SimulatedClicks) -> None:
     told: list[str] = []
     options: dict[str, Any] = {"clicks": world.clicks, "propensities": world.rho, "trust_propensity": True}
     found = cr.compare(world.good, "production", world.data, progress=told.append, **options)
-    assert list(found.measures) == ["DCG@4", "nDCG@4", "ARP", "Clicks@4"]
+    assert list(found.measures) == ["DCG@4", "ARP", "Clicks@4"]
     assert found.verdict.decision == "better"
     assert (found.new, found.old, found.estimator) == ("new", "production", "doubly robust")
     names = [check.name for check in found.checks]
@@ -236,7 +236,7 @@ def test_too_few_queries_have_bounds_instead_of_a_model() -> None:
 def test_pages_of_one_result(world: SimulatedClicks) -> None:
     narrow = simulated(depth=1)
     found = quick(narrow, narrow.good, measures=None)
-    assert list(found.measures) == ["DCG@1", "nDCG@1", "ARP", "Clicks@1"]
+    assert list(found.measures) == ["DCG@1", "ARP", "Clicks@1"]
     assert (found.never_shown.hidden_predicted, found.never_shown.hidden_positions) == (None, 0)
     first = found.first.difference
     assert (first.interval.low, first.interval.high) == pytest.approx((first.lowest.low, first.highest.high), rel=0.1)
@@ -276,7 +276,7 @@ def test_clicks_on_one_query_say_nothing_of_others(world: SimulatedClicks, queri
         ({"new": np.ones(7)}, DataError, "new has 7 scores for 480 candidates"),
         ({"new": object()}, UsageError, "object cannot score"),
         ({"measures": "AP"}, UsageError, "AP cannot be estimated from clicks"),
-        ({"measures": "nDCG@10"}, UsageError, "says nothing of positions beyond 4"),
+        ({"measures": "DCG@10"}, UsageError, "says nothing of positions beyond 4"),
         ({"estimator": "dr"}, UsageError, "there is no estimator 'dr'"),
         ({"confidence": 1.0}, UsageError, "`confidence` must be"),
         ({"seed": -1}, UsageError, "`seed` must be"),

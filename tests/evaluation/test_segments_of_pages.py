@@ -12,10 +12,9 @@ from tiny_logs import Ranking, TinyLog, dcg, expected_clicks, reverse
 
 import cldrank as cr
 from cldrank.clicks.simulate import ShuffledShare
-from cldrank.clicks.table import ClickTable
 from cldrank.errors import CldrankWarning, DataError
 from cldrank.evaluation import ClickJudge
-from cldrank.evaluation.click_measures import ClickMeasure, IdealOrder
+from cldrank.evaluation.click_measures import ClickMeasure
 from cldrank.evaluation.exposure import LoggedClicks, order_of
 from cldrank.evaluation.intervals import ClickEstimator
 from cldrank.evaluation.off_policy import off_policy
@@ -93,7 +92,7 @@ class TestVerdicts:
         whole, split = halved(world.clicks)
         curves = SegmentPropensities.of({"desktop": world.rho, "phone": world.rho})
         options: dict[str, Any] = {
-            "measures": "DCG@4, nDCG@4, Clicks@4, ARP",
+            "measures": "DCG@4, Clicks@4, ARP",
             "quick": True,
             "trust_propensity": True,
         }
@@ -142,46 +141,3 @@ class TestVerdicts:
     def test_one_curve_for_all_is_warned_of(self) -> None:
         with pytest.warns(CldrankWarning, match="a verdict from clicks is given one curve for all segments"):
             ClickJudge.of(LOGS["phone"].data(), TABLE, Propensities.power(0.5, 4).trusted())
-
-
-class TestIdealOrder:
-    def test_every_result_counts_once(self) -> None:
-        """At the position where it was shown most, on all surfaces together."""
-        found = IdealOrder(LOG, None, 4)._posteriors
-        rows = np.concatenate([one.rows for one in found])
-        np.testing.assert_array_equal(np.sort(rows), np.flatnonzero(LOG.seen))
-        shown = np.zeros((LOG.data.n_rows, TABLE.depth + 1))
-        np.add.at(shown, (TABLE.row, TABLE.position), TABLE.impressions)
-        for position, one in enumerate(found, 1):
-            assert one.slope == max(rho[position - 1] for rho in RHO.values() if len(rho) >= position)
-            assert (shown[one.rows, position] == shown[one.rows].max(axis=1)).all()
-
-    def test_relevance_is_drawn_by_the_curve_of_each_segment(self) -> None:
-        """Position 2 of phones is examined a fifth as often as that of desktops; relevance is 0.2 or 0.8."""
-        random, rho = np.random.default_rng(0), {"phone": 0.1, "desktop": 0.5}
-        data = cr.RankingDataset.from_arrays(np.zeros((90, 1)), np.arange(90))
-        relevance, where = random.choice([0.2, 0.8], 90), np.arange(90) % 3
-        cells = [(row, s) for row in range(90) for s in rho if where[row] in (2, list(rho).index(s))]
-        shown: dict[str, Any] = {
-            "row": [row for row, _ in cells],
-            "position": [2] * len(cells),
-            "impressions": [10**6] * len(cells),
-        }
-        clicks = [round(1e6 * relevance[row] * rho[s]) for row, s in cells]
-        table = ClickTable.from_arrays(data, **shown, clicks=clicks, segment=[s for _, s in cells])
-        curves = SegmentPropensities.of({s: Propensities(np.array([1, value])) for s, value in rho.items()})
-        (found,) = IdealOrder(LoggedClicks(data, table, curves), None, 2)._posteriors
-        np.testing.assert_allclose(found.drawn(random), relevance[found.rows], atol=0.03)
-
-    def test_what_was_not_shown_is_as_relevant_as_the_top_of_all_segments(self) -> None:
-        """Not as what one page of a segment that comes first by name says."""
-        world = simulated()
-        rare = np.arange(world.clicks.n_cells) < 4
-        table = world.clicks.where(rare).as_segment("(missing)").merge(world.clicks.where(~rare).as_segment("desktop"))
-        curves = SegmentPropensities.of({"(missing)": world.rho, "desktop": world.rho})
-        both, one = (
-            IdealOrder(LoggedClicks(world.data, clicks, curve), None, 4)._posteriors[0]
-            for clicks, curve in ((table, curves), (world.clicks, world.rho))
-        )
-        assert len(both.rows) == len(one.rows)
-        assert (both.quantile(0.9), both.quantile(0.1)) == (one.quantile(0.9), one.quantile(0.1))

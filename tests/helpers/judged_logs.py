@@ -91,7 +91,7 @@ def _judged_pair(world: KnownWorld, judge: Any, pair: Pair, setting: Setting) ->
     clicks = judge.clicks
     new, old = (world.given(name, setting.logging) for name in (pair.new, pair.old))
     found = judge.compare(new, old, quick=True, trust_propensity=setting.propensities == "true")
-    knowing = world.knowing(clicks.log.with_curve(Propensities.power(1.0, DEPTH)))
+    knowing = ClickEstimator(clicks.log.with_curve(Propensities.power(1.0, DEPTH)), Affine())
     measured = {}
     for measure in MEASURES:
         one = found.measures[str(measure)].difference

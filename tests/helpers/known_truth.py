@@ -162,7 +162,7 @@ class KnownWorld:
     def truth(self, logging: str) -> dict[str, dict[str, float]]:
         """The true difference of each pair by measure: what an endless log would say that knows each relevance."""
         clicks = self.log(logging, _ENDLESS, 0)
-        known = self.knowing(LoggedClicks(self.data, clicks, Propensities.power(ETA, DEPTH)))
+        known = ClickEstimator(LoggedClicks(self.data, clicks, Propensities.power(ETA, DEPTH)), Affine())
         return {
             pair.name: {str(one): self.true_difference(known, pair, one, logging).value for one in MEASURES}
             for pair in PAIRS
@@ -172,15 +172,6 @@ class KnownWorld:
         """A true difference, weighted by the pages of a log."""
         new, old = (order_of(self.given(name, logging), known.log) for name in (pair.new, pair.old))
         return known.difference(measure, new, old, self.relevance)
-
-    def knowing(self, log: LoggedClicks) -> ClickEstimator:
-        """An estimator that knows the DCG of the best order of each query."""
-        clicks = ClickEstimator(log, Affine())
-        places = segments.places_in_segments(self.data.offsets)
-        discounts = np.where(places <= DEPTH, 1 / np.log2(places + 1.0), 0.0)
-        best = log.by_query(discounts * segments.descending_values(self.relevance, self.data.offsets))
-        clicks.__dict__["_made"] = {DEPTH: _KnownIdeal(best)}
-        return clicks
 
     # -- files ---------------------------------------------------------------------------------------------------
 
@@ -221,17 +212,6 @@ class KnownWorld:
 
 
 QUERIES = 600  # of each log
-
-
-@dataclass(frozen=True, eq=False)
-class _KnownIdeal:
-    """The DCG of the best orders, known rather than drawn."""
-
-    expected: Floats
-
-    def correction(self, weights: Floats) -> float:
-        del weights
-        return 1.0
 
 
 def split(yes: Floats, no: Floats, seed: int) -> NDArray[np.bool_]:

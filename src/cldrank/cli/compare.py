@@ -38,7 +38,7 @@ class Judging(options.Sources, options.JsonOutput):
     measure: list[str] | None = option(
         "-m MEASURE",
         "What to measure: nDCG@3, AP, RR, P@5, ERR@10, DCG@10, ARP; binary ones take a threshold, AP(rel=2). By "
-        "clicks: DCG@5, nDCG@5, ARP, Clicks@5 (expected clicks per page), and the first decides. Repeat it, or "
+        "clicks: DCG@5, ARP, Clicks@5 (expected clicks per page), and the first decides. Repeat it, or "
         "separate by commas.",
     )
     confidence: float = option("NUMBER", "The confidence level of the intervals.", 0.9)
@@ -48,8 +48,7 @@ class Judging(options.Sources, options.JsonOutput):
     seed: int = option("INTEGER", "The same seed gives the same result.", 0, min=0)
     estimator: str | None = _by_clicks(
         "NAME",
-        "How clicks become relevance: ips, clipped, affine, self-normalised, direct or doubly-robust. "
-        "[default: doubly-robust]",
+        "How clicks become relevance: ips, affine or doubly-robust. [default: doubly-robust]",
     )
     allow_trained: bool = _by_clicks(
         "",

@@ -26,7 +26,6 @@ class Support:
     effective       impressions of equal weight that would be as precise as these are with theirs
     largest_weight  of an impression, over the mean
     top_percent     the share of all weight that the heaviest 1% of impressions have
-    clip, clipped   the least exposure of the trial with clipping, and how far it moves the first measure
     """
 
     k: int
@@ -39,8 +38,6 @@ class Support:
     effective: float
     largest_weight: float
     top_percent: float
-    clip: float
-    clipped: float
 
 
 @dataclass(frozen=True)
@@ -110,12 +107,23 @@ class WayToSettle:
     pages           how many pages it takes if the difference is as estimated; None where it cannot settle it
     about           what it is, and what was assumed, in a sentence
     pages_at_margin how many it takes for the smallest difference that matters, if that is known to be more
+
+    Pages are rounded to two digits.
+
+    >>> WayToSettle("A/B test", 12_345, "half of the pages with each ranker").pages
+    12000
     """
 
     name: str
     pages: int | None
     about: str
     pages_at_margin: int | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("pages", "pages_at_margin"):
+            pages = getattr(self, name)
+            if pages is not None:
+                object.__setattr__(self, name, int(float(f"{pages:.2g}")))
 
 
 @dataclass(frozen=True, repr=False)

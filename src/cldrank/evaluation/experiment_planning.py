@@ -59,7 +59,7 @@ def ways_to_settle(
 
 
 def say_way(way: WayToSettle, verb: str = "settle") -> str:
-    """A way in a sentence, with two digits of its pages.
+    """A way in a sentence.
 
     >>> say_way(WayToSettle("interleaving test", 12_345, "both orders on each page"))
     'An interleaving test of about 12,000 pages would settle it.'
@@ -71,23 +71,14 @@ smallest that matters.'
     if way.pages is None:
         text = f"{name} would not {verb} it: {way.about}."
     else:
-        pages = f"about {rounded_pages(way.pages)}"
+        pages = f"about {way.pages:,}"
         text = f"{pages} more of these pages" if way.name == MORE else f"{name} of {pages} pages"
         text += f" would {verb} it"
         if way.pages_at_margin is not None:
             text += " if the difference is as estimated, "
-            text += f"of about {rounded_pages(way.pages_at_margin)} if it is the smallest that matters"
+            text += f"of about {way.pages_at_margin:,} if it is the smallest that matters"
         text += "."
     return text[0].upper() + text[1:]
-
-
-def rounded_pages(pages: int) -> str:
-    """A number of pages with two digits.
-
-    >>> rounded_pages(12_345), rounded_pages(7), rounded_pages(1_950_000)
-    ('12,000', '7', '2,000,000')
-    """
-    return f"{int(float(f'{pages:.2g}')):,}"
 
 
 def pages_to_show(difference: float, variance: float, confidence: float) -> int | None:
@@ -157,7 +148,7 @@ class _Plan:
         """Where the interval would end without any error: apart by what never-shown results leave open."""
         difference = self.pair.difference
         low, high = difference.lowest.estimate, difference.highest.estimate
-        if self.clicks.estimator.never_shown != "model" or self.clicks.model is None:
+        if not self.clicks.estimator.uses_model or self.clicks.model is None:
             return low, high
         middle, bias = difference.interval.estimate, self.errors.extrapolation
         return max(middle - bias, low), min(middle + bias, high)
@@ -244,9 +235,7 @@ def _trial(plan: _Plan) -> WayToSettle:
     name, clicks, errors = "trial of never-shown results", plan.clicks, plan.errors
     if plan.open_by_curve:
         return WayToSettle(name, None, _CURVE)
-    gain = plan.pair.interval.estimate
-    if clicks.estimator.never_shown != "mean":  # else the estimate itself has them as the plan does
-        gain = clicks.difference(plan.measure, plan.new, plan.old, plan.relevance).value
+    gain = clicks.difference(plan.measure, plan.new, plan.old, plan.relevance).value
     error = plan.largest_error(gain, gain)
     left = 0.0 if error is None else error**2 - errors.queries**2 - errors.propensities**2
     if left <= 0:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cldrank.evaluation.click_measures import ClickMeasure, IdealOrder
+from cldrank.evaluation.click_measures import ClickMeasure
 from cldrank.evaluation.exposure import LoggedClicks, RankOrder, ScoreOrder
 from cldrank.evaluation.off_policy import OffPolicy
 from cldrank.evaluation.relevance_model import DEFAULT_LEARNER, FOLDS, RelevanceLearner, RelevanceModel, fit_model
@@ -160,15 +160,12 @@ class Valued:
     def __sub__(self, other: Valued) -> Valued:
         return Valued(self.value - other.value, self.influence - other.influence)
 
-    def __mul__(self, other: Valued) -> Valued:
-        return Valued(self.value * other.value, self.influence * other.value + self.value * other.influence)
-
     def error(self, queries: int) -> float:
         """The standard error, clustered by query."""
         return float(np.sqrt((queries - 1) / queries * (self.influence**2).sum()))
 
 
-_Measuring = Callable[[LoggedClicks, Floats, bool], Valued]  # of a log, relevance, and whether to fill in never-shown
+_Measuring = Callable[[LoggedClicks, Floats], Valued]  # of a log and relevance
 
 
 @dataclass(frozen=True, eq=False)
@@ -214,9 +211,7 @@ class ClickEstimator:
 
     def value(self, measure: ClickMeasure, order: RankOrder, relevance: Floats | None = None) -> Valued:
         """A measure of an order; with another relevance, if one is given: that of all candidates, shown or not."""
-        if relevance is None:
-            return self._value(self.log, measure, order, self.relevance)
-        return self._value(self.log, measure, order, relevance, fill=False)
+        return self._value(self.log, measure, order, self.relevance if relevance is None else relevance)
 
     def difference(
         self, measure: ClickMeasure, new: RankOrder, old: RankOrder, relevance: Floats | None = None
@@ -242,14 +237,9 @@ class ClickEstimator:
         if measure.kind == "ARP":
             return np.where(log.seen, share * self._among_seen(order).mean(values), 0.0)
         weights: Floats = share * order.on_pages(values, log)
-        if measure.kind == "nDCG":
-            weights *= self._per_ideal(measure, order, weights)[log.queries]
         return weights
 
-    def _value(
-        self, log: LoggedClicks, measure: ClickMeasure, order: RankOrder, relevance: Floats, fill: bool = True
-    ) -> Valued:
-        """A measure of an order; `fill` lets an estimator that does so count never-shown results as the mean."""
+    def _value(self, log: LoggedClicks, measure: ClickMeasure, order: RankOrder, relevance: Floats) -> Valued:
         weights, whole = self._weights(log, measure, order), log.row_pages / log.pages.sum()
         if measure.kind == "ARP":
             return Valued.ratio(
@@ -257,34 +247,19 @@ class ClickEstimator:
             )
         pages = log.pages / log.pages.sum()
         value = Valued.ratio(log.by_query(weights * relevance), pages)
-        if fill and self.estimator.never_shown == "mean":
-            value = value * Valued.ratio(log.by_query(weights), log.by_query(np.where(log.seen, weights, 0.0)))
         if measure.kind == "Clicks" and log.affine.base.any():
             bases = order.on_pages(by_segment(measure.bases, log), log)
             value = value + Valued.ratio(log.by_query(whole * bases), pages)
         return value
 
-    def _per_ideal(self, measure: ClickMeasure, order: RankOrder, weights: Floats) -> Floats:
-        """(queries,) what the DCG of an order is multiplied by: one over the expected ideal, corrected for that."""
-        cutoff = measure.cutoff or self.log.longest
-        predicted = None if self.model is None else self.model.predicted
-        ideal: IdealOrder = self._once(cutoff, lambda: IdealOrder(self.log, predicted, cutoff, self.seed))
-        factor: Floats = self._once((cutoff, order), lambda: ideal.correction(weights)) / ideal.expected
-        return factor
-
     def _among_seen(self, order: RankOrder) -> RankOrder:
-        """The order of what was shown, which is the same under every curve."""
-        seen: RankOrder = self._once(order, lambda: order.among_seen(self.log))
-        return seen
-
-    def _once(self, key: Hashable, make: Callable[[], Any]) -> Any:
-        """What was made before under a key, or is made now."""
-        if key not in self._made:
-            self._made[key] = make()
-        return self._made[key]
+        """The order of what was shown, which is the same under every curve, so that it is made once."""
+        if order not in self._made:
+            self._made[order] = order.among_seen(self.log)
+        return self._made[order]
 
     @cached_property
-    def _made(self) -> dict[Hashable, Any]:
+    def _made(self) -> dict[RankOrder, RankOrder]:
         return {}
 
     # -- the model -----------------------------------------------------------------------------------------------
@@ -326,15 +301,15 @@ class ClickEstimator:
     def estimate(self, measure: ClickMeasure, order: RankOrder) -> ClickEstimate:
         """A measure of one order with its interval."""
         return self._estimated(
-            lambda log, relevance, fill: self._value(log, measure, order, relevance, fill),
+            lambda log, relevance: self._value(log, measure, order, relevance),
             self.weights(measure, order),
         )
 
     def compare(self, measure: ClickMeasure, new: RankOrder, old: RankOrder) -> ClickEstimate:
         """New minus old with its interval."""
         return self._estimated(
-            lambda log, relevance, fill: (
-                self._value(log, measure, new, relevance, fill) - self._value(log, measure, old, relevance, fill)
+            lambda log, relevance: (
+                self._value(log, measure, new, relevance) - self._value(log, measure, old, relevance)
             ),
             self.weights(measure, new) - self.weights(measure, old),
         )
@@ -346,18 +321,18 @@ class ClickEstimator:
 
     def _estimated(self, value: _Measuring, weights: Floats) -> ClickEstimate:
         """The estimate with its interval and bounds; `weights` is what the relevance of each row counts."""
-        estimate, never_shown = value(self.log, self.relevance, True), self.never_shown & (weights != 0)
+        estimate, never_shown = value(self.log, self.relevance), self.never_shown & (weights != 0)
         sampled, curve = estimate.error(self.n_queries), self._curve_error(value)
-        fit = self._fit_error(lambda relevance: value(self.log, relevance, True))
+        fit = self._fit_error(lambda relevance: value(self.log, relevance))
         worst, best = (
             self._bound(value, np.where(never_shown, np.where(weights > 0, good, 1 - good), np.nan), curve)
             for good in (0.0, 1.0)
         )
         bias = 0.0
-        if self.estimator.never_shown == "model" and self.model is not None:
+        if self.estimator.uses_model and self.model is not None:
             bias = self.model.allowance * float(np.abs(weights[never_shown]).sum())
         whole = self.interval(estimate.value, float(np.linalg.norm([sampled, curve, fit])))
-        if self.estimator.never_shown == "model":
+        if self.estimator.uses_model:
             whole = replace(whole, low=max(whole.low - bias, worst.low), high=min(whole.high + bias, best.high))
         elif never_shown.any():
             whole = replace(whole, low=worst.low, high=best.high)
@@ -367,7 +342,7 @@ class ClickEstimator:
         """The interval with a given relevance of never-shown results, NaN for others; `curve` is that error."""
 
         def bounded(relevance: Floats) -> Valued:
-            return value(self.log, np.where(np.isnan(given), relevance, given), False)
+            return value(self.log, np.where(np.isnan(given), relevance, given))
 
         bound = bounded(self.relevance)
         errors = bound.error(self.n_queries), curve, self._fit_error(bounded)
@@ -384,7 +359,7 @@ class ClickEstimator:
         """The standard error that the curve brings."""
         if not self._drawn:
             return 0.0
-        return float(np.std([value(log, relevance, True).value for log, relevance in self._drawn], ddof=1))
+        return float(np.std([value(log, relevance).value for log, relevance in self._drawn], ddof=1))
 
     @cached_property
     def _drawn(self) -> Sequence[tuple[LoggedClicks, Floats]]:

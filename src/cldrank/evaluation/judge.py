@@ -426,7 +426,7 @@ def _check_log(log: LoggedClicks, left_out: int) -> None:
     if log.clicks.every_click:
         warn(
             CldrankWarning(
-                "the log counts every click, so a result may have more than one per impression; nDCG and the "
-                "bounds of never-shown results take one to be the most. Aggregate it without `every_click=True`."
+                "the log counts every click, so a result may have more than one per impression; the bounds of "
+                "never-shown results take one to be the most. Aggregate it without `every_click=True`."
             )
         )

@@ -14,7 +14,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from cldrank.arguments import check_number, shortened
+from cldrank.arguments import shortened
 from cldrank.errors import UsageError
 from cldrank.evaluation.exposure import LoggedClicks
 from cldrank.propensity import AffineClicks
@@ -29,35 +29,16 @@ class OffPolicy(ABC):
 
     name           as options spell it
     label          in reports
-    uses_model     whether it needs the relevance that a model predicts
-    never_shown    what candidates that were never shown count: nothing, as much as the mean of the others ("mean"), or
-                   what the model predicts ("model")
-
-    clip           the least share of examined pages that clicks are divided by; None divides by the share itself
+    uses_model     whether candidates that were never shown count what a model predicts; otherwise, nothing
     """
 
     name: ClassVar[str]
     label: ClassVar[str]
     uses_model: ClassVar[bool] = False
-    never_shown: ClassVar[str] = "nothing"
-
-    clip: float | None = None
-
-    def __post_init__(self) -> None:
-        if self.clip is not None:
-            check_number("clip", self.clip, above=0, most=1)
 
     @abstractmethod
     def relevance(self, log: LoggedClicks, model: Floats | None) -> Floats:
         """(rows,) how relevant each candidate seems; `model` predicts the same, for those who use it."""
-
-    def _divided(self, log: LoggedClicks, clicks: Floats) -> Floats:
-        """Clicks over expected exposure, and 0 where there is none; exposure is at least `clip` of the pages."""
-        below = (
-            log.expected_exposure if self.clip is None else np.maximum(log.expected_exposure, self.clip * log.row_pages)
-        )
-        relevance: Floats = np.divide(clicks, below, out=np.zeros(len(clicks)), where=log.seen & (below > 0))
-        return relevance
 
 
 @dataclass(frozen=True)
@@ -80,20 +61,8 @@ class InversePropensity(OffPolicy):
         if isinstance(log.curve, AffineClicks):
             raise UsageError("IPS knows of no trust in positions; the estimators affine and doubly-robust do.")
         rho = log.curve.per_cell(log.clicks)
-        if self.clip is not None:
-            rho = np.maximum(rho, self.clip)
         relevance: Floats = log.by_row(log.clicks.clicks / rho) / np.maximum(log.clicks.row_impressions, 1)
         return relevance
-
-
-@dataclass(frozen=True)
-class ClippedPropensity(InversePropensity):
-    """IPS with propensities raised to a least one (Strehl et al. 2010): less variance for some bias."""
-
-    name = "clipped"
-    label = "clipped IPS"
-
-    clip: float | None = 0.25
 
 
 @dataclass(frozen=True)
@@ -113,31 +82,7 @@ class Affine(OffPolicy):
     def relevance(self, log: LoggedClicks, model: Floats | None) -> Floats:
         """(rows,) of candidates never shown, 0."""
         del model
-        return self._divided(log, log.excess_clicks)
-
-
-@dataclass(frozen=True)
-class SelfNormalised(Affine):
-    """Affine IPS over the share of an order's weight that the log can see (Swaminathan and Joachims 2015)."""
-
-    name = "self-normalised"
-    label = "self-normalised IPS"
-    never_shown = "mean"
-
-
-@dataclass(frozen=True)
-class DirectMethod(OffPolicy):
-    """What a model predicts for each candidate, whatever was clicked on it (Dudík, Langford and Li 2011)."""
-
-    name = "direct"
-    label = "direct method"
-    uses_model = True
-    never_shown = "model"
-
-    def relevance(self, log: LoggedClicks, model: Floats | None) -> Floats:
-        """(rows,) the prediction."""
-        del log
-        return _given(model, self)
+        return _divided(log, log.excess_clicks)
 
 
 @dataclass(frozen=True)
@@ -147,33 +92,30 @@ class DoublyRobust(OffPolicy):
         r_i = m_i + (Σ_k c_ik - n_ik base_k - n_ik slope_k m_i) / Σ_k n_ik slope_k
 
     With known display probabilities, their mean stands in place of n_ik below the line: then, given the curve, it has
-    no bias if either the display probabilities or the model are right. Without these and without clipping, it is affine
-    IPS for candidates that were shown, and the model for those that were not.
+    no bias if either the display probabilities or the model are right. Without these, it is affine IPS for candidates
+    that were shown, and the model for those that were not.
     """
 
     name = "doubly-robust"
     label = "doubly robust"
     uses_model = True
-    never_shown = "model"
 
     def relevance(self, log: LoggedClicks, model: Floats | None) -> Floats:
         """(rows,) of candidates never shown, the prediction."""
-        predicted = _given(model, self)
-        relevance: Floats = predicted + self._divided(log, log.excess_clicks - log.exposure * predicted)
+        if model is None:
+            raise UsageError(f"{self.label} needs a model of relevance, and there is none; use affine.")
+        relevance: Floats = model + _divided(log, log.excess_clicks - log.exposure * model)
         return relevance
 
 
-ESTIMATORS: dict[str, type[OffPolicy]] = {
-    kind.name: kind
-    for kind in (InversePropensity, ClippedPropensity, Affine, SelfNormalised, DirectMethod, DoublyRobust)
-}
+ESTIMATORS: dict[str, type[OffPolicy]] = {kind.name: kind for kind in (InversePropensity, Affine, DoublyRobust)}
 
 
 def off_policy(estimator: str | OffPolicy) -> OffPolicy:
     """The estimator of a name.
 
     >>> off_policy("ips")
-    InversePropensity(clip=None)
+    InversePropensity()
     """
     if isinstance(estimator, OffPolicy):
         return estimator
@@ -182,7 +124,8 @@ def off_policy(estimator: str | OffPolicy) -> OffPolicy:
     return ESTIMATORS[estimator]()
 
 
-def _given(model: Floats | None, estimator: OffPolicy) -> Floats:
-    if model is None:
-        raise UsageError(f"{estimator.label} needs a model of relevance, and there is none; use affine.")
-    return model
+def _divided(log: LoggedClicks, clicks: Floats) -> Floats:
+    """Clicks over expected exposure, and 0 where there is none."""
+    below = log.expected_exposure
+    relevance: Floats = np.divide(clicks, below, out=np.zeros(len(clicks)), where=log.seen & (below > 0))
+    return relevance

@@ -23,15 +23,14 @@ from cldrank.documents.numbers import minus, percent, span
 from cldrank.evaluation.by_labels import Evaluation, RankerComparison, data_label
 from cldrank.evaluation.click_results import ClickComparison, ClickEvaluation, NeverShown, PermutationCheck, WayToSettle
 from cldrank.evaluation.decision_rule import decide
-from cldrank.evaluation.experiment_planning import rounded_pages, say_way
-from cldrank.evaluation.intervals import ClickEstimate, MeasuredPair
+from cldrank.evaluation.experiment_planning import say_way
+from cldrank.evaluation.intervals import ClickEstimate
 from cldrank.measures import Interval
 from cldrank.wording import count, listed
 
 TONES: dict[str, Severity] = {"better": "ok", "worse": "blocking", "no difference": "note", "cannot tell": "warning"}
 _SIGNS = {"better": "▲", "worse": "▼", "no difference": "=", "cannot tell": "?"}
 _WIDTH = 440
-_NOTHING = 0.00005  # is written as 0
 _ALL = 1 - 1e-12  # a share
 _FEW_QUERIES = 50  # below which intervals are rough
 _MUCH_WEIGHT = 0.25  # of all, on the heaviest 1% of impressions
@@ -249,24 +248,11 @@ def _source(result: ByClicks) -> str:
 
 
 def _about_measures(result: ByClicks) -> str:
-    words = []
-    if "ARP" in result.measures:
-        words.append("ARP is the average position of what is relevant: lower is better.")
-    normalised = [entry for name, entry in result.measures.items() if name.startswith("nDCG")]
-    if any(_largest_shown(entry) > 1 for entry in normalised):
-        words.append("Estimates of nDCG by clicks may exceed 1: the ideal order is an estimate, too.")
-    return " ".join(words)
-
-
-def _largest_shown(entry: MeasuredPair | ClickEstimate) -> float:
-    """The largest value of one ranker that tables have of a measure."""
-    if isinstance(entry, MeasuredPair):
-        return max(entry.new.interval.estimate, entry.old.interval.estimate)
-    return entry.highest.high
+    return "ARP is the average position of what is relevant: lower is better." if "ARP" in result.measures else ""
 
 
 def _pages(pages: int | None) -> str:
-    return "" if pages is None else rounded_pages(pages)
+    return "" if pages is None else f"{pages:,}"
 
 
 def _way_in_brief(way: WayToSettle) -> str:
@@ -289,20 +275,14 @@ def errors_words(result: ClickComparison) -> Iterator[str]:
 
 def support_words(result: ByClicks) -> Iterator[str]:
     """How much of the orders the log can see."""
-    seen, measure = result.support, next(iter(result.measures))
-    new, other, moved = _name(result), "", "estimate of"
+    seen, other = result.support, ""
     if isinstance(result, ClickComparison):
-        moved, other = "difference in", f" (of {result.old}: {_share(seen.shown_old or 0.0)})"
-    yield f"Of the top {seen.k} of {new}, {_share(seen.shown)} was shown at some time{other}."
+        other = f" (of {result.old}: {_share(seen.shown_old or 0.0)})"
+    yield f"Of the top {seen.k} of {_name(result)}, {_share(seen.shown)} was shown at some time{other}."
     yield (
         f"The effective sample size is {seen.effective:,.0f} of {count(seen.impressions, 'impression')}; the largest "
         f"weight is {seen.largest_weight:.3g} times the mean, and the heaviest 1% have {seen.top_percent:.0%} of all "
         "weight."
-    )
-    does, by = ("does not move", "") if abs(seen.clipped) < _NOTHING else ("moves", f" by {seen.clipped:+.4f}")
-    yield (
-        f"Clipping weights, as if every result were examined on at least {seen.clip:.0%} of the pages, {does} the "
-        f"{moved} {measure}{by}."
     )
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -11,11 +9,9 @@ from cldrank.evaluation.click_measures import ClickMeasure
 from cldrank.evaluation.click_results import NeverShown, Support
 from cldrank.evaluation.exposure import RankOrder
 from cldrank.evaluation.intervals import ClickEstimator, Valued
-from cldrank.evaluation.off_policy import DirectMethod
 from cldrank.measures import Interval
 
 Floats = NDArray[np.float64]
-_CLIP = 0.1  # of the pages: the least exposure of the trial with clipping
 
 
 def look_at_support(clicks: ClickEstimator, measure: ClickMeasure, new: RankOrder, old: RankOrder | None) -> Support:
@@ -40,8 +36,6 @@ def look_at_support(clicks: ClickEstimator, measure: ClickMeasure, new: RankOrde
         effective=total**2 / squares if squares else 0.0,
         largest_weight=float(each.max(initial=0.0)) * float(shown[each > 0].sum()) / total if total else 0.0,
         top_percent=_heaviest(each, shown, total),
-        clip=_CLIP,
-        clipped=_moved(clicks, measure, new, old),
     )
 
 
@@ -63,18 +57,6 @@ def _heaviest(each: Floats, shown: Floats, total: float) -> float:
     return float((np.diff(within, prepend=0.0) * each[order]).sum() / total)
 
 
-def _moved(clicks: ClickEstimator, measure: ClickMeasure, new: RankOrder, old: RankOrder | None) -> float:
-    """How far clipping moves the estimate."""
-    if isinstance(clicks.estimator, DirectMethod):
-        return 0.0
-    clipped = replace(clicks, estimator=replace(clicks.estimator, clip=_CLIP))
-    values = [
-        each.value(measure, new).value - (0.0 if old is None else each.value(measure, old).value)
-        for each in (clipped, clicks)
-    ]
-    return values[0] - values[1]
-
-
 def look_at_never_shown(
     clicks: ClickEstimator, measure: ClickMeasure, new: RankOrder, old: RankOrder | None, reason: str = ""
 ) -> NeverShown:
@@ -82,7 +64,7 @@ def look_at_never_shown(
 
         difference = known + level Σ_i weight_i    over the never-shown i that the new order lifts; break-even at 0
 
-    For nDCG it is that of DCG. ARP has none, since they do not count in it.
+    ARP has none, since they do not count in it.
 
     reason   why there is no model, if there is none
     """
