@@ -19,7 +19,6 @@ from cldrank import segments
 from cldrank.rankers import LinearRanker
 from cldrank.scaling import fit
 from cldrank.service import app as app_module
-from cldrank.service import requests as requests_module
 from cldrank.service import served as served_module
 from cldrank.service.served import ranker_fingerprint
 
@@ -89,7 +88,6 @@ def test_a_large_body_is_ranked_in_a_thread_alike(client: Client, monkeypatch: p
     service = client()
     expected = ask(service, features=ROWS).json()
     monkeypatch.setattr(app_module, "LARGE", 100)
-    monkeypatch.setattr(requests_module, "LARGE", 100)
     assert ask(service, features=ROWS).json() == expected
     assert ask(service, features=[[1]] * 100).status_code == 422
 

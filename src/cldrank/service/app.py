@@ -25,10 +25,11 @@ from cldrank._version import __version__
 from cldrank.arguments import shortened, shortened_text
 from cldrank.documents.html import render_page
 from cldrank.service.metrics import ServiceMetrics
-from cldrank.service.requests import LARGE, RequestError
+from cldrank.service.requests import RequestError
 from cldrank.service.served import RankerInUse, ServedRanker
 from cldrank.service.serving import ServiceSettings
 
+LARGE = 2 << 20  # bytes of a body that is ranked in a thread
 _CLIENT_GONE = 499  # nobody reads the answer; the metrics do
 _PATHS = ("/rank", "/ranker", "/health", "/ready", "/metrics", "/reload", "/docs", "/openapi.json")
 Message = MutableMapping[str, Any]

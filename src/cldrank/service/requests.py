@@ -1,9 +1,9 @@
 """Requests: a body in JSON or Arrow becomes ids and a table of features, or is refused with the reason.
 
 JSON is decoded into types made for one ranker: a row is a tuple with as many numbers as the ranker has features, so
-msgspec refuses a wrong body at the first wrong value, before it takes much memory. A large body is decoded in pieces:
-numbers of Python take more memory than their digits, and other threads wait while msgspec decodes. An Arrow stream is
-read only if its headers announce plain, uncompressed batches.
+msgspec refuses a wrong body at the first wrong value. Objects of Python take more memory than their letters: rows are
+decoded some at a time, and lists are counted before they are decoded. An Arrow stream is read only if its headers
+announce plain, uncompressed batches.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from functools import lru_cache
 from itertools import starmap
 from typing import Annotated, Any
 
-import flatbuffers
 import msgspec
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from cldrank.arguments import shortened, shortened_text
@@ -28,9 +28,10 @@ from cldrank.reading import reason
 from cldrank.wording import count, some
 
 FloatTable = NDArray[np.float32]
-LARGE = 2 << 20  # bytes of a body that is decoded in pieces
-_SMALL = 1 << 16  # bytes; what so few bytes decode to takes little memory
-_CHUNK = 1 << 18
+_SMALL = 1 << 16  # bytes that need not be saved
+_CHUNK = 1 << 13  # bytes of rows that are decoded at a time; as objects of Python they take 16 times as much
+_SPARE = 1000  # values too many in a list that are still decoded, for the sake of a better message
+_ROWS = 64  # sparse candidates that are checked at a time
 _ABSENT = msgspec.Raw(b"null")
 
 
@@ -71,75 +72,105 @@ class RequestReader:
                     f"the feature {name!r} has a quote, a backslash or a control character in its name, which requests "
                     "cannot spell; rename it and train again."
                 )
-        self.body = _body_type(names, takes_missing)
-        self._decoder = msgspec.json.Decoder(self.body)
+        self.body = _body_types(names, takes_missing)[0]
         kinds = {field.name: field.type for field in msgspec.structs.fields(self.body)}
-        self._parts = {name: msgspec.json.Decoder(kinds[name]) for name in _LISTS}
+        self._whole = msgspec.json.Decoder(self.body)
+        self._lists = {name: msgspec.json.Decoder(kinds[name]) for name in _LISTS}
+        self._sparse = msgspec.json.Decoder(list[_SparseCandidate])
+        self._features = msgspec.json.Decoder(_body_types(names, takes_missing)[1])
+        self._layouts: dict[bytes, _Layout] = {}
         self._pack = struct.Struct(f"{len(names)}f").pack  # checks, converts and rounds; thrice as fast as np.array
 
     # -- JSON ------------------------------------------------------------------------------------------------------
 
     def read_json(self, body: bytes) -> RankRequest:
         """The request in a JSON body."""
-        self._check_size(body)
-        given = _decoded(self._decoder, body) if len(body) <= LARGE else self._in_pieces(body)
-        if (given.candidates is None) == (given.features is None):
+        given = _decoded(self._whole if _is_roomy(body, len(self.names)) else _BODY, body)
+        absent = {name for name in _LISTS if getattr(given, name) in (None, _ABSENT)}
+        if len(absent & {"candidates", "features"}) != 1:
             raise RequestError("the body needs either `candidates`, or `features` with `ids`.")
-        if given.features is not None:
-            rows, ids = given.features, given.ids
-        elif given.ids is None and given.feature_names is None:
-            rows = map(msgspec.structs.astuple, [candidate.features for candidate in given.candidates])
-            ids = [candidate.id for candidate in given.candidates]
+        if "features" in absent:
+            if not {"ids", "feature_names"} <= absent:
+                raise RequestError("`ids` and `feature_names` go with `features`; `candidates` have both inside.")
+            ids, table = self._of_candidates(given.candidates)
         else:
-            raise RequestError("`ids` and `feature_names` go with `features`; `candidates` have both inside.")
-        table = self._packed(rows)
-        if given.feature_names is not None:
-            table = self._in_order(given.feature_names, table)
+            table = self._of_rows(given.features)
+            names = self._list(given, "feature_names", len(self.names))
+            table = table if names is None else self._in_order(names, table)
+            ids = self._list(given, "ids", len(table))
         return self._checked(list(range(len(table))) if ids is None else ids, table, given.query_id, given.top)
 
-    def _check_size(self, body: bytes, most: int | None = None) -> None:
-        """Refuse a body with more values or objects than a request may have, before it is decoded."""
-        most = (self.max_candidates + 1) * (len(self.names) + 3) if most is None else most
-        most_opened = 2 * self.max_candidates + 8
-        if len(body) <= _SMALL or (body.count(b",") <= most and _opened(body) <= most_opened):
-            return
-        values = opened = 0
-        for part in _outside_texts(body):
-            values += part.count(b",")
-            opened += _opened(part)
-        if values > most or opened > most_opened:
+    def _list(self, given: Any, name: str, most: int) -> Any:
+        value = getattr(given, name)
+        if not isinstance(value, msgspec.Raw):
+            return value
+        text = bytes(value)
+        self._check_excess(text, b",", most)
+        return _decoded(self._lists[name], text, f".{name}")
+
+    def _check_excess(self, text: bytes, mark: bytes, most: int) -> None:
+        """Refuse a list with far more values than it may have, before it is decoded."""
+        most += _SPARE
+        if text.count(mark) > most and sum(part.count(mark) for part in _outside_texts(text)) > most:
             raise RequestError(
                 f"the body has more values than {self.max_candidates:,} candidates (--max-candidates) with "
                 f"{count(len(self.names), 'feature')}.",
                 status=413,
             )
 
-    def _in_pieces(self, body: bytes) -> Any:
-        """The same as decoding the body, but that its rows of features are decoded some at a time, as they are used."""
-        given = _decoded(_LARGE_BODY, body)
-        self._check_size(bytes(given.ids), most=self.max_candidates)
-        self._check_size(bytes(given.feature_names), most=len(self.names))
-        parts = {name: _decoded(self._parts[name], getattr(given, name), f".{name}") for name in _LISTS[1:]}
-        rows = None if given.features == _ABSENT else self._rows(bytes(given.features))
-        return self.body(**parts, features=rows, query_id=given.query_id, top=given.top)
-
-    def _rows(self, text: bytes) -> Iterator[Sequence[float | None]]:
-        """The rows of a list, some at a time; numbers have no brackets, so one that closes ends a row."""
-        decoder, rows, start, end = self._parts["features"], 0, 1, 0
+    def _of_rows(self, given: Any) -> FloatTable:
+        """A list of rows, decoded some at a time; numbers have no brackets, so one that closes ends a row."""
+        if not isinstance(given, msgspec.Raw):
+            return self._table(self._packed(given))
+        text, decoder, rows, start, end = bytes(given), self._lists["features"], 0, 1, 0
         if not text.startswith(b"["):
             _decoded(decoder, text, ".features")  # raises
+        self._check_count(text.count(b"[") - 1)
+        parts = []
         while end >= 0:
             end = text.find(b"]", start + _CHUNK, -1)
             end = text.find(b",", end) if end >= 0 else end
             piece = text[start : end if end >= 0 else -1]
-            yield from (part := _decoded(decoder, b"[%s]" % piece, f".features[{rows}:]" if rows else ".features"))
-            rows, start = rows + len(part), end + 1
+            part = _decoded(decoder, b"[%s]" % piece, f".features[{rows}:]" if rows else ".features")
+            parts.append(self._packed(part))
+            rows, start, part = rows + len(part), end + 1, None
+        return self._table(b"".join(parts))
 
-    def _packed(self, rows: Iterable[Sequence[float | None]]) -> FloatTable:
+    def _of_candidates(self, given: Any) -> tuple[list[str | int], FloatTable]:
+        """The ids and rows of candidates; those with few of their features could take far more memory than letters."""
+        if not isinstance(given, msgspec.Raw):
+            return self._of_dense(given)
+        text = bytes(given)
+        self._check_excess(text, b"{", 2 * self.max_candidates)
+        if not self.takes_missing or 2 * len(self.names) * text.count(b"{") <= max(len(text), _SMALL):
+            return self._of_dense(_decoded(self._lists["candidates"], text, ".candidates"))
+        sparse = _decoded(self._sparse, text, ".candidates")
+        ids = [candidate.id for candidate in sparse]
+        self._check_count(len(ids))
+        self._check_ids(ids)
+        for start in range(0, len(ids), _ROWS):  # all are checked before the whole table is made
+            table = self._table(self._packed(self._sparse_rows(sparse[start : start + _ROWS], start)))
+            self._checked(ids[start : start + _ROWS], table)
+        return ids, self._table(self._packed(self._sparse_rows(sparse)))
+
+    def _of_dense(self, candidates: list[Any]) -> tuple[list[str | int], FloatTable]:
+        rows = map(msgspec.structs.astuple, [candidate.features for candidate in candidates])
+        return [candidate.id for candidate in candidates], self._table(self._packed(rows))
+
+    def _sparse_rows(self, candidates: Sequence[_SparseCandidate], start: int = 0) -> Iterator[tuple[Any, ...]]:
+        for place, candidate in enumerate(candidates, start):
+            yield msgspec.structs.astuple(
+                _decoded(self._features, candidate.features, f".candidates[{place}].features")
+            )
+
+    def _packed(self, rows: Iterable[Sequence[float | None]]) -> bytes:
         """Rows as float32; None is missing."""
         if self.takes_missing:
             rows = ([math.nan if value is None else value for value in row] for row in rows)
-        return np.frombuffer(b"".join(starmap(self._pack, rows)), dtype=np.float32).reshape(-1, len(self.names))
+        return b"".join(starmap(self._pack, rows))
+
+    def _table(self, content: bytes) -> FloatTable:
+        return np.frombuffer(content, dtype=np.float32).reshape(-1, len(self.names))
 
     def _in_order(self, given: list[str], table: FloatTable) -> FloatTable:
         """The columns of a table, named by the client, in the ranker's order."""
@@ -152,49 +183,83 @@ class RequestReader:
 
     def read_arrow(self, body: bytes, query_id: str | None = None, top: int | None = None) -> RankRequest:
         """The request in an Arrow IPC stream: features as columns or as one column of lists, and perhaps `id`."""
+        ids: list[Any] = []
+        tables = [np.empty((0, len(self.names)), dtype=np.float32)]
+        rows = 0
         try:
-            _check_batches(body)
-            batches = list(pa.ipc.open_stream(body))
-            for batch in batches:
-                batch.validate(full=True)
-            _ = [batch.schema.names for batch in batches]  # may not be text
-        except (pa.ArrowException, OSError, ValueError, TypeError, struct.error) as error:
-            why = shortened_text(reason(error), 500)
+            messages = iter(pa.ipc.MessageReader.open_stream(body))
+            layout = self._layout(next(messages))
+            for message in messages:
+                _check_batch(message)
+                batch = pa.ipc.read_record_batch(message, layout.schema)
+                batch.validate()
+                rows += batch.num_rows
+                self._check_count(rows)
+                if layout.ids is not None:
+                    ids += _ids(batch.column(layout.ids), len(body))
+                tables.append(self._of_batch(batch, layout))
+        except (pa.ArrowException, OSError, ValueError, TypeError, struct.error, StopIteration) as error:
+            why = shortened_text(reason(error), 500) or "it is empty"
             raise RequestError(f"the body is not an Arrow IPC stream: {why}.", status=400) from None
-        self._check_count(sum(batch.num_rows for batch in batches))
-        if not batches:
-            return RankRequest([], np.empty((0, len(self.names)), dtype=np.float32), query_id, top)
-        table = pa.Table.from_batches(batches)
-        named = "id" in self.names and not any(pa.types.is_fixed_size_list(kind) for kind in table.schema.types)
-        if table.column_names.count("id") > 1 or ("id" in table.column_names and named):
+        table = tables[1] if len(tables) == 2 else np.concatenate(tables)
+        return self._checked(list(range(rows)) if layout.ids is None else ids, table, query_id, top)
+
+    def _layout(self, message: pa.ipc.Message) -> _Layout:
+        """What a schema says; clients send the same one again and again."""
+        key = message.metadata.to_pybytes()
+        if (known := self._layouts.get(key)) is not None:
+            return known
+        layout = self._new_layout(pa.ipc.read_schema(message))
+        if len(key) <= _SMALL:
+            if len(self._layouts) >= 8:
+                self._layouts.clear()
+            self._layouts[key] = layout
+        return layout
+
+    def _new_layout(self, schema: pa.Schema) -> _Layout:
+        names, kinds = schema.names, schema.types
+        lists = any(map(pa.types.is_fixed_size_list, kinds))
+        if names.count("id") > 1 or ("id" in names and "id" in self.names and not lists):
             raise RequestError("the column 'id' is ambiguous; send the features as one column of lists.")
-        ids: list[Any] = list(range(len(table)))
-        if "id" in table.column_names:
-            ids, table = table["id"].to_pylist(), table.drop_columns("id")
-        return self._checked(ids, self._of_columns(table), query_id, top)
-
-    def _of_columns(self, columns: pa.Table) -> FloatTable:
-        for field in columns.schema:
-            kind = field.type.value_type if pa.types.is_fixed_size_list(field.type) else field.type
+        ids = names.index("id") if "id" in names else None
+        if ids is not None and kinds[ids] not in _TEXTS and not pa.types.is_integer(kinds[ids]):
+            raise RequestError(f"ids must be all text or all whole numbers, not {shortened_text(str(kinds[ids]))}.")
+        places = {name: place for place, name in enumerate(names) if place != ids}
+        for name, place in places.items():
+            kind = kinds[place].value_type if pa.types.is_fixed_size_list(kinds[place]) else kinds[place]
             if not (pa.types.is_integer(kind) or pa.types.is_float32(kind) or pa.types.is_float64(kind)):
-                raise RequestError(f"the column {shortened(field.name)} must hold numbers, not {field.type}.")
+                told = shortened_text(str(kinds[place]))
+                raise RequestError(f"the column {shortened(name)} must hold numbers, not {told}.")
+        if lists and len(places) == 1:
+            (place,) = places.values()
+            if kinds[place].list_size != len(self.names):
+                raise self._wrong_lists(kinds[place].list_size)
+            return _Layout(schema, ids, place)
+        self._check_names([name for place, name in enumerate(names) if place != ids])
+        chosen = {kinds[place] for place in places.values()}
+        even = len(places) == len(self.names) and chosen in ({pa.float32()}, {pa.float64()})
+        return _Layout(schema, ids, None, [places.get(name) for name in self.names], even)
+
+    def _of_batch(self, batch: pa.RecordBatch, layout: _Layout) -> FloatTable:
         with np.errstate(over="ignore"):  # what overflows becomes infinite, and is refused as such
-            if len(columns.schema) == 1 and pa.types.is_fixed_size_list(columns.schema[0].type):
-                return self._of_lists(columns.column(0), columns.schema[0].type.list_size)
-            names = columns.column_names
-            self._check_names(names)
-            table = np.full((len(columns), len(self.names)), np.nan, dtype=np.float32)
-            for place, name in enumerate(self.names):
-                if name in names:
-                    table[:, place] = columns[name].to_numpy()
+            if layout.lists is not None:
+                column = batch.column(layout.lists)
+                if column.null_count:
+                    raise self._wrong_lists(len(self.names), " or are missing")
+                flat = column.flatten().to_numpy(zero_copy_only=False)
+                table: FloatTable = flat.astype(np.float32).reshape(-1, len(self.names))
+            elif layout.even:
+                tensor = batch.select(layout.columns).to_tensor(null_to_nan=True)
+                table = tensor.to_numpy().astype(np.float32, order="C", copy=False)
+            else:
+                table = np.full((batch.num_rows, len(self.names)), np.nan, dtype=np.float32)
+                for place, column in enumerate(layout.columns):
+                    if column is not None:
+                        table[:, place] = batch.column(column).to_numpy(zero_copy_only=False)
         return table
 
-    def _of_lists(self, column: pa.ChunkedArray, length: int) -> FloatTable:
-        if length != len(self.names) or column.null_count:
-            raise RequestError(f"each list must have {count(len(self.names), 'feature')}; they have {length}.")
-        flat = column.combine_chunks().flatten().to_numpy(zero_copy_only=False)
-        table: FloatTable = flat.astype(np.float32).reshape(-1, length)
-        return table
+    def _wrong_lists(self, length: int, more: str = "") -> RequestError:
+        return RequestError(f"each list must have {count(len(self.names), 'feature')}; they have {length}{more}.")
 
     # -- checks of both --------------------------------------------------------------------------------------------
 
@@ -214,15 +279,20 @@ class RequestReader:
                 "(--max-candidates)."
             )
 
-    def _checked(self, ids: Sequence[Any], table: FloatTable, query_id: Any, top: int | None) -> RankRequest:
-        """The request; refused if ids are unfit, or a number is infinite or missing."""
-        self._check_count(len(table))
-        if len(ids) != len(table):
-            raise RequestError(f"there are {count(len(ids), 'id')} for {count(len(table), 'row')} of features.")
+    def _check_ids(self, ids: Sequence[Any]) -> None:
         if not {type(value) for value in ids} <= {str} and not {type(value) for value in ids} <= {int}:
             raise RequestError("ids must be all text or all whole numbers.")
         if len(set(ids)) < len(ids):
             raise RequestError(f"the id {shortened(_repeated(ids))} appears twice; each candidate needs its own.")
+
+    def _checked(
+        self, ids: Sequence[Any], table: FloatTable, query_id: Any = None, top: int | None = None
+    ) -> RankRequest:
+        """The request; refused if ids are unfit, or a number is infinite or missing."""
+        self._check_count(len(table))
+        if len(ids) != len(table):
+            raise RequestError(f"there are {count(len(ids), 'id')} for {count(len(table), 'row')} of features.")
+        self._check_ids(ids)
         wrong = np.isinf(table) if self.takes_missing else ~np.isfinite(table)
         if wrong.any():
             row, column = np.argwhere(wrong)[0]
@@ -231,12 +301,25 @@ class RequestReader:
         return RankRequest(ids, table, query_id, top)
 
 
+@dataclass(frozen=True)
+class _Layout:
+    """The schema of an Arrow stream, and the places of its ids, of its lists, or of its columns by feature."""
+
+    schema: pa.Schema
+    ids: int | None
+    lists: int | None
+    columns: Sequence[int | None] = ()
+    even: bool = False  # all features are there, in one type of float
+
+
 def _decoded(decoder: msgspec.json.Decoder[Any], text: Any, place: str = "") -> Any:
     """What a text holds, which is found at a place of the body."""
     try:
         return decoder.decode(text)
     except msgspec.ValidationError as error:
-        raise RequestError(f"{shortened_text(str(error).replace('`$', f'`${place}'), 300)}.") from None
+        told = str(error).replace("`$", f"`${place}")
+        told = told if not place or "`$" in told else f"{told} - at `${place}`"
+        raise RequestError(f"{shortened_text(told, 300)}.") from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise RequestError(f"the body is not JSON: {shortened_text(str(error), 300)}.", status=400) from None
 
@@ -247,16 +330,20 @@ _REST: list[tuple[str, Any, Any]] = [
     ("query_id", _IDENTITY | None, None),
     ("top", Annotated[int, msgspec.Meta(ge=1)] | None, None),
 ]
-_LARGE_BODY = msgspec.json.Decoder(
-    msgspec.defstruct(
-        "LargeBody", [*((name, msgspec.Raw, _ABSENT) for name in _LISTS), *_REST], forbid_unknown_fields=True
-    )
+_BODY = msgspec.json.Decoder(
+    msgspec.defstruct("Body", [*((name, msgspec.Raw, _ABSENT) for name in _LISTS), *_REST], forbid_unknown_fields=True)
 )
+_TEXTS = (pa.string(), pa.large_string(), pa.string_view())
+
+
+class _SparseCandidate(msgspec.Struct, forbid_unknown_fields=True, gc=False):
+    id: str | Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+    features: msgspec.Raw
 
 
 @lru_cache(maxsize=8)
-def _body_type(names: tuple[str, ...], takes_missing: bool) -> type[msgspec.Struct]:
-    """The type of a JSON body; features and rows have exactly the ranker's features."""
+def _body_types(names: tuple[str, ...], takes_missing: bool) -> tuple[type[msgspec.Struct], type[msgspec.Struct]]:
+    """The types of a JSON body and of features by name; features and rows have exactly the ranker's features."""
     number: Any = float | None if takes_missing else float
     absent = [None] if takes_missing else []
     features: Any = msgspec.defstruct(
@@ -272,11 +359,15 @@ def _body_type(names: tuple[str, ...], takes_missing: bool) -> type[msgspec.Stru
     row: Any = tuple.__class_getitem__((number,) * len(names))
     kinds: tuple[Any, ...] = (list[row], list[candidate], list[_IDENTITY], list[str])
     lists = [(name, kind | None, None) for name, kind in zip(_LISTS, kinds, strict=True)]
-    return msgspec.defstruct("RankBody", [*lists, *_REST], forbid_unknown_fields=True)
+    return msgspec.defstruct("RankBody", [*lists, *_REST], forbid_unknown_fields=True), features
 
 
-def _opened(text: bytes) -> int:
-    return text.count(b"{") + text.count(b"[")
+def _is_roomy(body: bytes, width: int) -> bool:
+    """Whether the values of a body have so many letters that, decoded whole, they take little more memory."""
+    values = int(np.count_nonzero(np.frombuffer(body, np.uint8) == ord(",")))  # faster than body.count
+    if (objects := body.count(b"{")) > 1:
+        return max(12 * values, 2 * width * objects) <= len(body)
+    return 8 * (values + body.count(b"[") + body.count(b'"')) <= len(body)
 
 
 def _outside_texts(body: bytes) -> Iterable[bytes]:
@@ -290,21 +381,37 @@ def _outside_texts(body: bytes) -> Iterable[bytes]:
         yield chunk[quotes % 2 == 0].tobytes()
 
 
-def _check_batches(body: bytes) -> None:
-    """Refuse, by their headers alone, batches that would take more memory than they have bytes.
+def _ids(column: pa.Array, most: int) -> list[Any]:
+    """The ids in a column; views may share their letters, and would take more memory than the body has bytes."""
+    column.validate(full=True)
+    if pa.types.is_string_view(column.type) and (pc.sum(pc.binary_length(column)).as_py() or 0) > most:
+        raise RequestError("the ids have more letters than the body has bytes; send them as strings, not views.")
+    return list(column.to_pylist())
+
+
+def _check_batch(message: pa.ipc.Message) -> None:
+    """Refuse, by its header alone, a batch that would take more memory than it has bytes.
 
     Message.fbs of Arrow: a Message has its version at 4, header at 8, metadata at 12; a RecordBatch compression at 10.
     """
-    for message in pa.ipc.MessageReader.open_stream(body):
-        if message.type == "schema":
-            continue
-        if message.type != "record batch":
-            raise RequestError(f"the stream holds a message of type {message.type!r}; send record batches alone.")
-        content = bytearray(message.metadata.to_pybytes())
-        root = flatbuffers.table.Table(content, struct.unpack_from("<I", content)[0])
-        batch = flatbuffers.table.Table(content, root.Indirect(root.Pos + root.Offset(8)))
-        if batch.Offset(10) or root.Offset(12) or root.GetSlot(4, 0, flatbuffers.number_types.Int16Flags) < 4:
-            raise RequestError("batches must be uncompressed, of version V5, and without metadata of their own.")
+    if message.type != "record batch":
+        raise RequestError(f"the stream holds a message of type {message.type!r}; send record batches alone.")
+    content = message.metadata
+
+    def field(table: int, slot: int) -> int:
+        """Where a field of a table lies, by the table's list of offsets; 0 if it has none."""
+        slots = table - struct.unpack_from("<i", content, table)[0]
+        if slots < 0 or table < 0 or slot >= struct.unpack_from("<H", content, slots)[0]:
+            return 0
+        offset: int = struct.unpack_from("<H", content, slots + slot)[0]
+        return table + offset if offset else 0
+
+    (root,) = struct.unpack_from("<I", content)
+    version, header = field(root, 4), field(root, 8)
+    batch = header + struct.unpack_from("<I", content, header)[0]
+    old = not version or struct.unpack_from("<h", content, version)[0] < 4
+    if field(batch, 10) or field(root, 12) or old:
+        raise RequestError("batches must be uncompressed, of version V5, and without metadata of their own.")
 
 
 def _repeated(values: Iterable[Any]) -> Any:

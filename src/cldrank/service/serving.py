@@ -20,7 +20,7 @@ from cldrank.arguments import check_number
 from cldrank.errors import CldrankError, MissingDependencyError, UsageError
 
 MEBIBYTE = 1 << 20
-_NEEDED = ("fastapi", "flatbuffers", "prometheus_client", "uvicorn")
+_NEEDED = ("fastapi", "prometheus_client", "uvicorn")
 _BACKLOG = 2048
 _KEEP_ALIVE = 75  # seconds; longer than proxies keep idle connections, so that it is they who close them
 _SHORTEST_TOKEN = 16
