@@ -79,7 +79,7 @@ class TestHelp:
             ("cld", "linear", {"--unshown-ratio"}),
             ("cld", "mlp", {"--likelihood", "--relevance-features", "--selection-features", "--engine"}),
             ("cld-pair", "linear", {"--engine", "--master"}),
-            ("ips", "trees", {"--engine", "--master", "--warm-start"}),
+            ("ips", "trees", {"--engine", "--master"}),
         ],
     )
     def test_what_is_always_refused_is_not_offered(self, run: Run, name: str, model: str, useless: set[str]) -> None:

@@ -355,24 +355,3 @@ def test_ctrl_c_is_never_without_a_word(run: Run, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr("cldrank.cli.options.Reading.load", interrupted)
     stopped = run("train", "naive", *FROM[:4], "-o", "ranker")
     assert (stopped.code, stopped.err) == (130, "error: stopped; nothing half-written is left behind.\n")
-
-
-class TestWarmStart:
-    def test_a_linear_fit_begins_with_yesterdays_ranker(self, run: Run, folder: Path) -> None:
-        cold = run("train", "cld", *given("cld"), "-o", "yesterday", "--json").json
-        warm = run("train", "cld", *given("cld"), "-o", "today", "--warm-start", "yesterday", "--json").json
-        assert (cold["warm_start"], cold["steps"] > 2, warm["steps"]) == (None, True, 0)
-        assert warm["warm_start"].startswith("CLD, weights_sha256 ")
-        assert "--warm-start yesterday" in (folder / "today" / "README.md").read_text()
-        said = run("train", "cld", *given("cld"), "-o", "today", "--warm-start", "today")
-        assert "started from CLD, weights_sha256" in said.out
-        for arguments, message in (
-            (("cld", *given("cld"), "--warm-start", "absent"), "absent: no such file"),
-            (("ips", *given("ips"), "--warm-start", "today"), "has nothing to start from; leave it out."),
-            (
-                ("cld-pair", *given("cld-pair"), "--model", "trees", "--warm-start", "today"),
-                "boosted trees: going on would add trees to those of clicks that have left the window",
-            ),
-        ):
-            refused = run("train", *arguments, "-o", "other")
-            assert (refused.code, message in refused.err) == (2, True), refused

@@ -78,28 +78,18 @@ def _read_ranker(path: Path) -> None:
         raise WrongError(f"{again} where the ranker comes from {ranker.provenance}")
 
 
-_NETWORK = cr.MLP(hidden=(3,), epochs=1)
-_STARTING: dict[str, Any] = {
-    "CLD": cr.CLD(),
-    "CLD of a network": cr.CLD(model=_NETWORK),
-    "CLD-pair": cr.CLDPair(model=_NETWORK),
-}
-
-
-def _seed_starts(folder: Path) -> None:
+def _seed_training(folder: Path) -> None:
     data = small_data()
-    for name, method in _STARTING.items():
-        method.fit(data, small_clicks(data), cr.Propensities.power(1.0, 3)).ranker_.save(folder / name)
+    cr.CLD().fit(data, small_clicks(data), cr.Propensities.power(1.0, 3)).ranker_.save(folder / "CLD")
 
 
-def _case_start(seeds: Path, place: Path, random: Random) -> Path:
-    """A ranker whose numbers to begin with are odd or damaged, where the digest fits."""
+def _case_training(seeds: Path, place: Path, random: Random) -> Path:
+    """A ranker whose record of its training is odd or damaged, where the digest fits."""
     from safetensors.numpy import load, save
 
-    name = list(_STARTING)[int(random.integers(len(_STARTING)))]
-    target = place / name
+    target = place / "CLD"
     shutil.rmtree(target, ignore_errors=True)
-    shutil.copytree(seeds / name, target)
+    shutil.copytree(seeds / "CLD", target)
     file = target / "training.safetensors"
     if random.random() < 0.4:
         file.write_bytes(mutate_bytes(file.read_bytes(), random))
@@ -122,15 +112,6 @@ def _odd_array(array: Any, random: Random) -> Any:
         np.zeros(0, np.int64), np.array(1.0),
     ]  # fmt: skip
     return odd[int(random.integers(len(odd)))]
-
-
-def _read_start(path: Path) -> None:
-    """A fit that begins with the ranker, or is refused; what comes of it is finite."""
-    data = small_data()
-    method = type(_STARTING[path.name])(model=_STARTING[path.name].model, run=cr.Run(warm_start=path))
-    ran = method.fit(data, small_clicks(data), cr.Propensities.power(1.0, 3))
-    if not np.isfinite(np.asarray(ran.predict(data))).all():
-        raise WrongError(f"scores {ran.predict(data)}")
 
 
 def _seed_checkpoint(folder: Path) -> None:
@@ -204,7 +185,7 @@ def _read_scores(path: Path) -> None:
 
 RANKER_READERS = {
     "ranker": Reader(_seed_rankers, _case_ranker, _read_ranker, 10),
-    "start": Reader(_seed_starts, _case_start, _read_start, 1),
+    "training": Reader(_seed_training, _case_training, _read_ranker, 5),
     "checkpoint": Reader(_seed_checkpoint, _case_checkpoint, _read_checkpoint, 2),
     "scores": Reader(_seed_scores, _case_scores, _read_scores, 8),
 }

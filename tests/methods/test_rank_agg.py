@@ -91,15 +91,3 @@ def test_clicks_and_propensities_are_needed() -> None:
         RankAgg(model=Linear()).fit(given.data, given.clicks, Propensities.power(1, 2))
     with pytest.raises(UsageError, match="`model` must be a model such as Linear"):
         RankAgg(model="linear").fit(*given)  # type: ignore[arg-type]
-
-
-def test_it_starts_from_the_network_of_its_own_earlier_ranker(tmp_path: Path) -> None:
-    model = replace(SMALL, epochs=2, validation=0.3)
-    earlier = RankAgg(model=model).fit(*GIVEN)
-    earlier.ranker_.save(tmp_path / "yesterday")
-    again = RankAgg(model=model, run=Run(warm_start=tmp_path / "yesterday")).fit(*GIVEN)
-    assert again.ips_.fit_.diagnostics.warm_start.startswith("RankAgg, weights_sha256 ")
-    alone = IPS(model=model, run=Run(warm_start=earlier.ips_.ranker_)).fit(*GIVEN)
-    np.testing.assert_array_equal(again.ips_.predict(GIVEN.data), alone.predict(GIVEN.data))
-    with pytest.raises(UsageError, match="RankAgg has no use for `warm_start`, as it fits a linear model"):
-        RankAgg(model=Linear(), run=Run(warm_start=tmp_path / "yesterday")).fit(*GIVEN)

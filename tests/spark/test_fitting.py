@@ -175,7 +175,6 @@ def test_a_document_that_a_query_has_twice_is_refused(session: Any, here: World)
         (CLD(model=Linear(scaling="quantile")), "a quantile scaling sorts whole columns"),
         (CLD(run=Run(device="cpu")), "features on Spark are not copied to a GPU"),
         (RankAgg(), "cannot learn from features on Spark"),
-        (CLD(run=Run(warm_start="ranker")), "a fit on Spark starts afresh"),
     ],
 )
 def test_what_spark_cannot_do_is_refused(
@@ -183,7 +182,6 @@ def test_what_spark_cannot_do_is_refused(
 ) -> None:
     pytest.importorskip("torch")
     monkeypatch.chdir(tmp_path)
-    IPS().fit(here.data, here.clicks, here.propensities).ranker_.save("ranker")
     with pytest.raises(UsageError, match=words):
         method.fit(on_spark(session, here), here.clicks, here.propensities)
 

@@ -168,8 +168,6 @@ def _explain(name: str, spelled: str, model: str | None) -> None:
         raise UsageError(f"{reason}; leave {spelled} out. Linear models can, but for CLD-pair.")
     others = [other for other, known in usable_models(kind).items() if setting in _settings(kind, known)]
     if others:
-        if setting == "warm_start":
-            raise UsageError(f"{spelled} is not for {name} with {fitted.label}{fitted.why_cold}; leave it out.")
         raise UsageError(f"{spelled} is not for {fitted.label}; choose --model {others[0]}.")
     if _is_option(setting, Run, *models().values()):
         raise UsageError(f"{name} has no use for {spelled}; leave it out.")

@@ -18,7 +18,7 @@ from cldrank.cli.methods import method_commands
 from cldrank.cli.option_names import as_options, dashed
 from cldrank.cli.output import console, counting, print_error, print_json, print_line, print_warning, say, working
 from cldrank.errors import CldrankError, CldrankWarning, UsageError, hearing_warnings
-from cldrank.wording import count, some
+from cldrank.wording import some
 
 if TYPE_CHECKING:
     from cldrank.clicks.holding_out import HeldOut
@@ -277,8 +277,6 @@ def _print(method: Method, ranker: Ranker, facts: dict[str, Any], warned: list[s
         print_line(str(ranker.provenance.safety))
     if summary:
         print_line(method.summary())
-    if facts["warm_start"]:
-        print_line(f"started from {facts['warm_start']}: {facts['status']} after {count(facts['steps'], 'step')}")
     if facts["best_epoch"]:
         print_line(_kept_steps(facts, _step(method)))
         if facts["held_out_queries"]:
@@ -333,7 +331,6 @@ def _facts(method: Method, dataset: RankingDataset) -> dict[str, Any]:
         "rows": dataset.n_rows,
         "status": method.status_,
         "steps": method.n_iter_,
-        "warm_start": method.fit_.diagnostics.warm_start or None,
         "log_likelihood": getattr(method, "log_likelihood_", None),
         "best_epoch": getattr(method, "best_epoch_", None),
         "held_out_queries": getattr(method, "n_held_", None),

@@ -153,7 +153,7 @@ def _parameter(method: Method, name: str) -> Parameter:
     known = settings_of(kind, model)
     if name not in known:
         configured(kind, {"model": method.model, name: None})  # refuses it, with the nearest that there is
-    of_one_fit = ("seed", *with_role(Run, "resume", "start", "log"))
+    of_one_fit = ("seed", *with_role(Run, "resume", "log"))
     if name in (*kind.unheeded(model), *of_one_fit) or not known[name].option:
         raise UsageError(f"{method.name} has no use for {name} here; leave it out.")
     return known[name]

@@ -26,7 +26,7 @@ from cldrank.reading import reason
 from cldrank.safety import Safe
 
 _OWN = (Method, Peer, Safe)  # what tells about itself what its fit needs; a class of the user's need not
-_HIDDEN = ("run", *with_role(Run, "device", "resume", "start", "log"))  # no part of a result
+_HIDDEN = ("run", *with_role(Run, "device", "resume", "log"))  # no part of a result
 
 
 def find(use: str) -> type[Any] | None:

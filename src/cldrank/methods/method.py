@@ -163,8 +163,7 @@ class Method(Learner, ABC):
         for name in self.unheeded(type(self.model)):
             owner: Any = next(part for part in (self, self.model, self.run) if name in parameters(type(part)))
             if getattr(owner, name) != parameters(type(owner))[name].default:
-                why = self.model.why_cold if name == "warm_start" else ""
-                raise UsageError(f"{self.label} has no use for `{name}`, as it fits {self.model.label}{why}.")
+                raise UsageError(f"{self.label} has no use for `{name}`, as it fits {self.model.label}.")
         self.model.check_installed(filter(self.takes, models().values()))
 
     @classmethod

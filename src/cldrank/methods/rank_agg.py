@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from os import PathLike
 from typing import Self
 
 import numpy as np
@@ -20,7 +19,7 @@ from cldrank.models.fit import Fit, FitSummary
 from cldrank.models.model import ScaledModel
 from cldrank.parameters import described, learned, parameter
 from cldrank.propensity.curve_checks import EnvelopeUse
-from cldrank.rankers import BordaRanker, load_ranker
+from cldrank.rankers import BordaRanker
 
 
 @described
@@ -70,7 +69,7 @@ class RankAgg(Method):
         linear = Linear(**{name: shared[name] for name in ("l2", "scaling") if name in shared})
         heckman = HeckmanRank(model=linear, run=Run(seed=self.run.seed, block_rows=self.run.block_rows))
         heckman.fit_evidence(Evidence(evidence.data, evidence.clicks))
-        ips = IPS(model=self.model, run=self._run(), target=self.target, clip=self.clip, envelope=self.envelope)
+        ips = IPS(model=self.model, run=self.run, target=self.target, clip=self.clip, envelope=self.envelope)
         ips.fit_evidence(evidence)
         ranker = BordaRanker(
             feature_names=evidence.data.feature_names,
@@ -78,16 +77,7 @@ class RankAgg(Method):
             weights=tuple(votes),
             provenance=self._provenance(evidence.data),
         )
-        return replace(ips.fit_, ranker=ranker.with_start(**ips.ranker_.start)).keeping(ips=ips, heckman=heckman)
-
-    def _run(self) -> Run:
-        """The run of IPS, which starts from the IPS of an earlier RankAgg; Heckman^rank has nothing to start from."""
-        named = self.run.warm_start
-        earlier = load_ranker(named) if isinstance(named, str | PathLike) else named
-        if not isinstance(earlier, BordaRanker):
-            return self.run
-        ips = earlier.members[0].with_start(**earlier.start).with_provenance(earlier.provenance)
-        return replace(self.run, warm_start=ips if earlier.trained_on is None else ips.with_queries(earlier.trained_on))
+        return replace(ips.fit_, ranker=ranker).keeping(ips=ips, heckman=heckman)
 
     def summary(self) -> FitSummary:
         """Both fits, one after the other."""

@@ -108,8 +108,6 @@ def linear_fit(
     constant: Iterable[str] = (),
     collinear: Iterable[str] = (),
     facts: Facts | None = None,
-    warm_start: str = "",
-    start: Mapping[str, NDArray[Any]] | None = None,
     **learned: Any,
 ) -> Fit:
     """A fitted linear model, whose coefficients belong to the scaled features.
@@ -118,7 +116,6 @@ def linear_fit(
     observed               the weighted rows learned from
     errors                 where standard errors come from, in words
     constant, collinear    features without any variation, and those that the features before them determine
-    start                  what a later fit can begin with, beside the coefficients
     """
     constant, collinear = tuple(constant), tuple(collinear)
     rows, weight = int(observed.n_rows), float(observed.total)
@@ -131,7 +128,7 @@ def linear_fit(
     lines += [("constant", f"no weight: {some(constant)}")] if constant else []
     lines += [("collinear", f"coefficients mean little: {some(collinear)}")] if collinear else []
     return Fit(
-        ranker=linear_ranker(context, scaling, coefficients, intercept).with_start(**start or {}),
+        ranker=linear_ranker(context, scaling, coefficients, intercept),
         diagnostics=FitRecord(
             status=status,
             steps=steps,
@@ -140,7 +137,6 @@ def linear_fit(
             weight=finite(weight),
             constant=constant,
             collinear=collinear,
-            warm_start=warm_start,
         ),
         learned={
             "coef": coefficients,
@@ -179,7 +175,6 @@ def trained_fit(
     queries: tuple[int, int],
     *,
     step: str,
-    warm_start: str = "",
     **learned: Any,
 ) -> Fit:
     """What was trained step by step, while held-out queries chose what to keep.
@@ -208,7 +203,6 @@ def trained_fit(
             held_loss=finite(kept.held_loss),
             concordance=finite(kept.validation),
             held_target=context.target if queries[1] else "",
-            warm_start=warm_start,
         ),
         learned={
             "history": tuple(history),

@@ -31,7 +31,6 @@ class Model(Value):
              a role is refused unless it has its default. A way that is not named heeds all
     takes_missing   whether features may be missing
     remote_ways     the ways to fit that can do with features on a cluster
-    why_cold        why it cannot start from an earlier ranker, as the end of a sentence
 
     >>> from cldrank.models import Linear, Trees
     >>> Linear.takes_missing, Trees.takes_missing, isinstance(Linear(), Model)
@@ -45,7 +44,6 @@ class Model(Value):
     heeds: ClassVar[Heeded] = {}
     takes_missing: ClassVar[bool] = False
     remote_ways: ClassVar[tuple[str, ...]] = ()
-    why_cold: ClassVar[str] = ""
 
     def fit_targets(self, targets: Targets, context: Context) -> Fit:
         """Fit scores to targets: each row by itself, or pairs of one query in the order of their targets."""

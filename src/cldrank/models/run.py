@@ -1,8 +1,4 @@
-"""`Run`: where and how a fit is computed. What it says changes a ranker by chance and rounding alone.
-
-A warm start says where a fit begins. A linear model ends at its one optimum wherever it began; the weights that a
-network begins with are otherwise drawn by the seed.
-"""
+"""`Run`: where and how a fit is computed. What it says changes a ranker by chance and rounding alone."""
 
 from __future__ import annotations
 
@@ -14,7 +10,6 @@ from typing import Any, Literal
 
 from cldrank.errors import UsageError
 from cldrank.parameters import Value, parameter, parameters, value, with_role
-from cldrank.rankers import Ranker
 
 
 @dataclass(frozen=True)
@@ -85,9 +80,6 @@ class Run(Value):
         default=None, about="file for the state of training, written as it goes on", compare=False, role="resume"
     )
     resume: bool = parameter(default=False, about="continue from the checkpoint", compare=False, role="resume")
-    warm_start: str | PathLike[Any] | Ranker | None = parameter(
-        default=None, about="a ranker to start from, such as yesterday's", compare=False, role="start"
-    )
     on_epoch: Callable[[Epoch], None] | None = parameter(
         default=None,
         about="called with an Epoch after each; what it raises ends the fit",
@@ -104,7 +96,7 @@ class Run(Value):
     def without(self, *roles: str) -> Run:
         """The same run with the parameters of some roles at their defaults.
 
-        >>> Run(checkpoint="state", warm_start="yesterday").without("resume").checkpoint
+        >>> Run(checkpoint="state").without("resume").checkpoint
         """
         declared = parameters(Run)
         return replace(self, **{name: declared[name].default for name in with_role(Run, *roles)})

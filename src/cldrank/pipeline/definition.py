@@ -278,7 +278,7 @@ def _other_keys(place: str, given: Mapping[str, Any]) -> Iterable[str]:
         usable = usable_models(kind)
         named = given.get("model")
         model = usable[decode_word(named, list(usable), "train.model")] if named else type(default_model(kind))
-        of_one_fit = with_role(Run, "resume", "start", "log")
+        of_one_fit = with_role(Run, "resume", "log")
         return [name for name in settings_of(kind, model) if name not in of_one_fit]
     if place == "export":
         to = given.get("to", ())

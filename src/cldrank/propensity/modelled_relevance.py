@@ -214,10 +214,10 @@ class DualLearning(ModelledRelevance):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if (self.run.checkpoint or self.run.warm_start) is not None:
+        if self.run.checkpoint is not None:
             raise UsageError(
-                f"{self.name} trains {self.refits + 1} networks, one after the other; a checkpoint or a ranker to "
-                "begin with is for one. Leave it out of `run`."
+                f"{self.name} trains {self.refits + 1} networks, one after the other; a checkpoint is for "
+                "one. Leave it out of `run`."
             )
 
     def _estimate(self, shown: ShownCandidates) -> tuple[Floats, Floats, Floats, dict[str, Any]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from os import PathLike
@@ -43,7 +43,6 @@ class Ranker(ABC):
     provenance      where it comes from
     trained_on      sorted hashes of the queries that it was trained on, see `cldrank.data.query_hash`; None if unknown
     ranges          of its features in training, see `cldrank.rankers.ranges`; None if unknown
-    start           what a later fit can begin with beside the scores, such as the model of selection: named arrays
 
     >>> import cldrank as cr
     >>> data = cr.RankingDataset.from_arrays([[3.0], [2.0], [1.0]], [7, 7, 7], labels=[2, 1, 0])
@@ -59,7 +58,6 @@ class Ranker(ABC):
     provenance: Provenance = field(default_factory=Provenance)
     trained_on: Hashes | None = None
     ranges: Ranges | None = None
-    start: Mapping[str, NDArray[Any]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "feature_names", tuple(self.feature_names))
@@ -187,20 +185,15 @@ class Ranker(ABC):
         return self._with(ranges=training_ranges(features))
 
     def with_training(self, arrays: Weights) -> Self:
-        """The same ranker with what a file remembers of its training: queries, ranges, and what a fit begins with."""
+        """The same ranker with what a file remembers of its training: queries and ranges."""
         known = dict(arrays)
         if "trained_on" in known:
             known["trained_on"] = check_hashes(known["trained_on"])
         if "ranges" in known:
             known["ranges"] = check_ranges(known["ranges"], len(self.feature_names))
-        start = {name: known.pop(name) for name in arrays if name.startswith("start.")}
         if unknown := known.keys() - {"trained_on", "ranges"}:
             raise DataError(f"the training of a ranker has no array {min(unknown)!r}.")
-        return self._with(start={name.removeprefix("start."): array for name, array in start.items()}, **known)
-
-    def with_start(self, **arrays: NDArray[Any]) -> Self:
-        """The same ranker with arrays that a later fit can begin with."""
-        return self._with(start=arrays)
+        return self._with(**known)
 
     def _with(self, **parts: Any) -> Self:
         made = object.__new__(type(self))

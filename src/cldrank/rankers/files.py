@@ -92,7 +92,6 @@ def _contents(ranker: Ranker) -> tuple[bytes, dict[str, bytes], Config]:
     config, weights = ranker.to_state()
     files = {name: weights.pop(name).tobytes() for name in list(weights) if _OF_ENGINE.fullmatch(name)}
     training = {"trained_on": ranker.trained_on, "ranges": ranker.ranges}
-    training |= {f"start.{name}": values for name, values in ranker.start.items()}
     contents = [
         save({name: np.asarray(values, order="C") for name, values in arrays.items() if values is not None})
         for arrays in (weights, training)
@@ -105,11 +104,6 @@ def _contents(ranker: Ranker) -> tuple[bytes, dict[str, bytes], Config]:
 def _digests(content: bytes, files: dict[str, bytes]) -> dict[str, Any]:
     digests = {name: hashlib.sha256(file).hexdigest() for name, file in files.items()}
     return {"weights_sha256": hashlib.sha256(content).hexdigest()} | ({"files_sha256": digests} if files else {})
-
-
-def weights_digest(ranker: Ranker) -> str:
-    """The digest of a ranker's numbers, `weights_sha256` of its description."""
-    return str(_digests(*_contents(ranker)[:2])["weights_sha256"])
 
 
 def record_evaluation(ranker: Ranker, result: Measured, folder: str | PathLike[str]) -> None:

@@ -130,7 +130,6 @@ class FitRecord:
     learned_queries, held_queries    the queries learned from, and those held out
     held_loss, concordance           of the held-out queries at that step, judged by `held_target`
     constant, collinear              features without any variation; features that others determine
-    warm_start                       what it began with: the method of another ranker, and the digest of its weights
     warnings                         what the fit had to say
     """
 
@@ -148,7 +147,6 @@ class FitRecord:
     held_target: str = ""
     constant: tuple[str, ...] = ()
     collinear: tuple[str, ...] = ()
-    warm_start: str = ""
     warnings: tuple[str, ...] = ()
 
     def facts(self) -> dict[str, str | float]:
@@ -156,7 +154,6 @@ class FitRecord:
         known: dict[str, str | float | None] = {
             "status": self.status,
             "steps": self.steps,
-            "started from": self.warm_start or None,
             "log-likelihood": self.log_likelihood,
             "weighted rows": self.rows,
             "their total weight": None if self.weight is None else f"{self.weight:,.0f}",

@@ -193,12 +193,6 @@ class Safe:
             )
         if self.production is not None:
             production_column(self.production, dataset)
-        if self.method.run.warm_start is not None and self.method.model.progress() is not None:
-            raise UsageError(
-                "`warm_start` with safe training: a network that begins with an earlier ranker may know the clicks "
-                "that judge it here; start afresh, or train a linear model, which ends at the same optimum wherever "
-                "it begins."
-            )
         held, searched = held_out(dataset.query_ids, self.hold_out, _SEED), clicks.query_impressions > 0
         for side, verb in ((held, "judge by"), (~held, "learn from")):
             if not (searched & side).any():

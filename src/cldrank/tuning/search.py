@@ -215,11 +215,8 @@ def tune(
 
 
 def _portable(method: Method) -> Method:
-    """The method without what cannot go to another process, and what a trial must not write or begin with.
-
-    A ranker to begin with may know the clicks that judge the trial.
-    """
-    plain = method.run.without("resume", "start", "log")
+    """The method without what cannot go to another process, and what a trial must not write."""
+    plain = method.run.without("resume", "log")
     return applied(method, {}).set_params(run=plain)
 
 

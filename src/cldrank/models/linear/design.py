@@ -111,10 +111,6 @@ class Design:
         scaled = (parameters * self.factor)[:-1]
         return scaled, float(parameters[-1] - scaled @ self.center[:-1])
 
-    def from_features(self, coefficients: Floats, intercept: float) -> Floats:
-        """The other way round."""
-        return np.append(coefficients / self.factor[:-1], intercept + coefficients @ self.center[:-1])
-
     def turn(self, columns: IntArray) -> Floats:
         """The matrix that turns parameters of some columns (the ones last) into those of the scaled features."""
         factor, center = self.factor[columns], self.center[columns]

@@ -25,11 +25,10 @@ class Linear(ScaledModel):
     label = "a linear model"
     family = "linear"
     remote_ways = ("fit_targets", "fit_points")
-    why_cold = ": such a fit has nothing to start from"
     heeds: ClassVar[Heeded] = {
         "fit_targets": ("penalty", "blocks", "errors"),
-        "fit_points": ("penalty", "blocks", "device", "start", "errors", "intercept", "steps", "tolerance"),
-        "fit_pairs": ("penalty", "blocks", "start", "steps", "tolerance"),
+        "fit_points": ("penalty", "blocks", "device", "errors", "intercept", "steps", "tolerance"),
+        "fit_pairs": ("penalty", "blocks", "steps", "tolerance"),
     }
 
     cluster: Literal["query"] | None = parameter(

@@ -18,7 +18,6 @@ from cldrank.models.linear.rows import added, rows_of
 from cldrank.models.linear.selection_fit import warn_unless_converged
 from cldrank.models.pairs import PairTable
 from cldrank.models.targets import PairSelection
-from cldrank.models.warm import WarmStart, selection_start
 from cldrank.optimise import Derivatives, Vector, newton
 from cldrank.rankers.provenance import FitRecord
 from cldrank.wording import count, some
@@ -137,13 +136,7 @@ def fit_pairs(model: Linear, problem: PairSelection, context: Context) -> Fit:
     if not design.moving.any():
         raise DataError(f"all features of {context.data!r} are constant; there is nothing to rank its rows by.")
     objective = PairObjective(design, float(model.l2), share, selects=share > 0 and pairs.selects)
-    warm = WarmStart.of(context, scaling)
     begin = np.zeros(len(objective.penalties))
-    if warm is not None:
-        score, selection = warm.linear_start(context.user)
-        begin[: len(objective.columns)] = design.from_features(*score)[objective.columns]
-        if selection is not None:
-            begin[len(objective.columns) :] = design.from_features(*selection)[objective.selection]
     solution = newton(objective.evaluate, begin, max_steps=model.max_steps, tolerance=model.tolerance)
     warn_unless_converged(solution, context.user)
     score, selection = (design.to_features(part) for part in objective.unpacked(solution.parameters))
@@ -152,7 +145,7 @@ def fit_pairs(model: Linear, problem: PairSelection, context: Context) -> Fit:
     constant = tuple(name for name, moves in zip(context.data.feature_names, design.moving, strict=False) if not moves)
     loss = -(solution.value + float(objective.penalties @ solution.parameters**2))
     return Fit(
-        ranker=linear_ranker(context, scaling, score[0], 0.0).with_start(**selection_start(*selection)),
+        ranker=linear_ranker(context, scaling, score[0], 0.0),
         diagnostics=FitRecord(
             status=solution.status,
             steps=solution.n_steps,
@@ -160,7 +153,6 @@ def fit_pairs(model: Linear, problem: PairSelection, context: Context) -> Fit:
             loss=finite(loss),
             learned_queries=len(table),
             constant=constant,
-            warm_start="" if warm is None else warm.description,
         ),
         learned={
             "coef": score[0],

@@ -17,7 +17,6 @@ from cldrank.models.linear.inference import INTERCEPT, Estimates, block_diagonal
 from cldrank.models.linear.objective import SelectionObjective, Shared
 from cldrank.models.linear.rows import rows_of
 from cldrank.models.targets import PointSelection
-from cldrank.models.warm import WarmStart, selection_start
 from cldrank.optimise import Matrix, Solution, Vector, newton
 
 if TYPE_CHECKING:
@@ -35,7 +34,6 @@ def fit_likelihood(model: Linear, problem: PointSelection, context: Context) -> 
     design, scaling = objective.design, objective.design.rows.view.scaling
     if not design.moving[:-1][np.searchsorted(columns, problem.relevance)].any():
         raise DataError(f"all relevance features of {data!r} are constant; there is nothing to rank its rows by.")
-    warm = WarmStart.of(context, scaling)
     if problem.gamma == "profile":
         _warn_of_weak_identification(problem)
     names = np.array(data.feature_names, dtype=object)
@@ -43,7 +41,7 @@ def fit_likelihood(model: Linear, problem: PointSelection, context: Context) -> 
         fit = (fit_profile if problem.gamma == "profile" else fit_selection)(
             objective,
             tuple(names[columns]),
-            start=_start(objective, columns, warm, context.user),
+            start=_start(objective),
             max_steps=model.max_steps,
             tolerance=model.tolerance,
             cluster=model.cluster is not None,
@@ -69,8 +67,6 @@ def fit_likelihood(model: Linear, problem: PointSelection, context: Context) -> 
         constant=names[columns[~design.moving[:-1]]],
         collinear=names[columns[fit.collinear]],
         facts=[*facts, SEPARATION] if fit.separated else facts,
-        warm_start="" if warm is None else warm.description,
-        start=selection_start(selection, intercept),
         selection_coef=selection,
         selection_intercept=intercept,
         selection_standard_errors=fit.estimates.error_of("selection", data.feature_names),
@@ -101,8 +97,8 @@ def selection_objective(model: Linear, problem: PointSelection, context: Context
     )
 
 
-def _start(objective: SelectionObjective, columns: IntArray, warm: WarmStart | None, user: str) -> Vector:
-    """The parameters of an earlier ranker, or no coefficients; and a σ that fits the targets."""
+def _start(objective: SelectionObjective) -> Vector:
+    """No coefficients, and a σ that fits the targets."""
     design, relevance = objective.design, objective.relevance
     start = np.zeros(objective.n_parameters)
     if objective.free:
@@ -110,13 +106,6 @@ def _start(objective: SelectionObjective, columns: IntArray, warm: WarmStart | N
         start[-1] = 0.5 * np.log(variance + 1e-300)
         if relevance[-1] == design.width - 1:
             start[len(relevance) - 1] = mean
-    if warm is not None:
-        score, selection = warm.linear_start(user)
-        start[: len(relevance)] = design.from_features(score[0][columns], score[1])[relevance]
-        if selection is not None:
-            end = len(relevance) + len(objective.selection)
-            own = design.from_features(selection[0][columns], selection[1])
-            start[len(relevance) : end] = own[objective.selection]
     return start
 
 

@@ -8,23 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
-from torch import nn
 from torch.random import fork_rng
 
 from cldrank import scaling as scalings
-from cldrank._typing import IntArray
-from cldrank.data.dataset import RankingDataset
 from cldrank.errors import CldrankError, ConvergenceWarning, DataError, UsageError, warn
 from cldrank.models.fit import Context, Fit, trained_fit
 from cldrank.models.network.features import FeatureTable, raw_on_device
 from cldrank.models.network.lists import Lists, observed_lists, rows_used, target_lists
 from cldrank.models.network.loop import Trained, train_network
 from cldrank.models.network.tasks import Pairs, SelectedPairs, SelectedPoints, TrainingTask
-from cldrank.models.warm import WarmStart, held_start, selection_start
-from cldrank.rankers import Layer, LinearRanker
 from cldrank.rankers.devices import device_of
-from cldrank.rankers.torch_module import plain_layers, ranker_of
+from cldrank.rankers.torch_module import ranker_of
 from cldrank.reading import reason
 from cldrank.wording import count
 
@@ -33,7 +27,6 @@ if TYPE_CHECKING:
     from cldrank.models.targets import PairSelection, PointSelection, Targets
 
 MakeTask = Callable[[torch.nn.Module, int], TrainingTask]
-_LEVEL = "level"
 
 
 def fit_targets(model: Network, targets: Targets, context: Context) -> Fit:
@@ -67,12 +60,9 @@ def _trained(model: Network, lists: Lists, make_task: MakeTask, context: Context
     data, run = context.data, context.run
     device = device_of(run.device)
     scaling, raw = _scaling(model, context, device)
-    warm = WarmStart.of(context, scaling)
     with fork_rng(devices=[]):  # torch draws the weights of a layer as it makes it, though others are put in
         task = make_task(model.build(data.n_features, run.seed), data.n_features)
-    if warm is not None:
-        begin_with(warm, task, context.user)
-    learned, held, queries = split(model, lists, task.pairwise, context, warm)
+    learned, held, queries = split(model, lists, task.pairwise, context)
     rows, place = rows_used(learned, held, n_rows=data.n_rows)
     with enough_memory():
         table = FeatureTable(data.features if raw is None else raw, scaling, rows, device, run.resident)
@@ -84,20 +74,13 @@ def _trained(model: Network, lists: Lists, make_task: MakeTask, context: Context
             "features for extreme values, or clip the propensities."
         )
     parts = {"feature_names": data.feature_names, "scaling": scaling, "provenance": context.provenance}
-    ranker = ranker_of(task.networks["relevance"], **parts).with_start(
-        **start_of(task, data.query_ids[_queries(data, held)])
-    )
-    if warm is not None and warm.ranker.trained_on is not None:
-        ranker = ranker.with_queries(warm.ranker.trained_on)
+    ranker = ranker_of(task.networks["relevance"], **parts)
     _warn_unless_completed(trained, context.user)
     learned_selection = {}
     if "selection" in task.networks:
         coefficients, intercept = task.linear_part("selection")
         learned_selection = {"selection_coef": coefficients, "selection_intercept": intercept}
-    started = "" if warm is None else warm.description
-    return trained_fit(
-        context, ranker, trained.status, trained.history, queries, step="epoch", warm_start=started, **learned_selection
-    )
+    return trained_fit(context, ranker, trained.status, trained.history, queries, step="epoch", **learned_selection)
 
 
 @contextmanager
@@ -127,14 +110,8 @@ def _decisive(context: Context) -> dict[str, Any]:
     return {name: value for name, value in given.items() if name != "model__patience" and name[:5] != "run__"}
 
 
-def split(
-    model: Network, lists: Lists, pairwise: bool, context: Context, warm: WarmStart | None = None
-) -> tuple[Lists, Lists, tuple[int, int]]:
-    """The lists to learn from, those held out, and the numbers of their queries.
-
-    After a warm start, queries that were held out before are again, then new ones; none that were learned from, unless
-    there are no others.
-    """
+def split(model: Network, lists: Lists, pairwise: bool, context: Context) -> tuple[Lists, Lists, tuple[int, int]]:
+    """The lists to learn from, those held out, and the numbers of their queries."""
     seed, useful = context.run.seed, lists.preferring()
     if pairwise and not len(useful):
         raise DataError(
@@ -144,10 +121,6 @@ def split(
     wanted = len(useful) if pairwise else len(lists)
     held_count = int(model.validation * wanted)
     drawn = np.random.default_rng([seed, 7]).permutation(useful)
-    if warm is not None:
-        suits = warm.held_first(context.data.query_ids[_queries(context.data, lists[drawn])])
-        drawn = drawn[np.argsort(suits, kind="stable")]
-        drawn = drawn[: (suits < 2).sum()] if (suits < 2).any() else drawn
     chosen = np.sort(drawn[:held_count])
     rest = np.setdiff1d(useful if pairwise else np.arange(len(lists)), chosen)
     learned, held = (lists[part].cut(model.list_size, seed) for part in (rest, chosen))
@@ -161,12 +134,6 @@ def split(
     return learned, held, (len(rest), len(chosen))
 
 
-def _queries(data: RankingDataset, lists: Lists) -> IntArray:
-    """The query of each list; the lists have candidates."""
-    queries: IntArray = data.row_queries[lists.rows[lists.offsets[:-1]]]
-    return queries
-
-
 def _warn_unless_completed(trained: Trained, user: str) -> None:
     done, kept = count(len(trained.history), "epoch"), f"the ranker is that of epoch {trained.best_epoch}"
     if trained.status == "interrupted":
@@ -178,68 +145,3 @@ def _warn_unless_completed(trained: Trained, user: str) -> None:
                 "propensities."
             )
         )
-
-
-# -- warm starts ---------------------------------------------------------------------------------------------------
-
-
-@torch.no_grad()
-def begin_with(warm: WarmStart, task: TrainingTask, user: str) -> None:
-    """Put the numbers of an earlier ranker into the networks of a task; refused where these have other layers."""
-    network = task.networks["relevance"]
-    layers, own = _layers(warm), plain_layers(network)
-    if own is None:
-        raise UsageError("a torch module of your own starts from its own weights; leave `warm_start` out.")
-    if _shapes(layers) != _shapes(own):
-        raise UsageError(
-            f"{user} cannot start from a network of other layers: it has {_shapes(own)}, the earlier one "
-            f"{_shapes(layers)}; leave `warm_start` out."
-        )
-    modules = [module for module in network.modules() if isinstance(module, nn.Linear)]
-    for module, layer in zip(modules, (layer for layer in layers if layer.weight is not None), strict=True):
-        module.weight.copy_(torch.from_numpy(np.asarray(layer.weight)))
-        if module.bias is not None and layer.bias is not None:
-            module.bias.copy_(torch.from_numpy(np.asarray(layer.bias)))
-    selection = warm.selection()
-    if "selection" in task.networks and selection is not None:
-        weight, bias = task.networks["selection"].parameters()
-        weight.copy_(torch.from_numpy(selection[0])[None])
-        bias.fill_(selection[1])
-    level = warm.number(_LEVEL)
-    if _LEVEL in task.networks and level is not None:
-        next(task.networks[_LEVEL].parameters()).fill_(level)
-
-
-def start_of(task: TrainingTask, held: NDArray[Any]) -> dict[str, NDArray[Any]]:
-    """What a later fit can start from, beside the network of relevance; `held` are the queries held out."""
-    start: dict[str, NDArray[Any]] = dict(held_start(held))
-    if "selection" in task.networks:
-        start |= selection_start(*task.linear_part("selection"))
-    if _LEVEL in task.networks:
-        start[_LEVEL] = next(task.networks[_LEVEL].parameters()).detach().double().cpu().numpy()
-    return start
-
-
-def _layers(warm: WarmStart) -> list[Layer]:
-    """The layers of the earlier ranker, the first of them for the features of today."""
-    ranker = warm.ranker
-    if isinstance(ranker, LinearRanker):
-        coefficients, _ = warm.linear(ranker.coefficients, 0.0)
-        return [Layer("linear", coefficients[None].astype(np.float32), None)]
-    first, *others = ranker.layers
-    if first.weight is None:
-        raise AssertionError("a network begins with weights")
-    weight, shift = warm.layer(first.weight)
-    bias = None if first.bias is None else (first.bias + shift).astype(np.float32)
-    return [Layer("linear", weight.astype(np.float32), bias), *others]
-
-
-def _shapes(layers: list[Layer]) -> str:
-    """Layers in words, such as 46 → 64 elu → 1."""
-    words = ""
-    for layer in layers:
-        if layer.weight is None:
-            words += f" {layer.kind}"
-        else:
-            words += (" → " if words else f"{layer.weight.shape[1]} → ") + str(layer.weight.shape[0])
-    return words

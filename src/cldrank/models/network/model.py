@@ -35,9 +35,7 @@ class Network(ScaledModel, ABC):
     label = "a network"
     family = "network"
     needs = ("torch", "neural")
-    heeds = dict.fromkeys(
-        ("fit_targets", "fit_points", "fit_pairs"), ("penalty", "device", "torch", "resume", "start", "log")
-    )
+    heeds = dict.fromkeys(("fit_targets", "fit_points", "fit_pairs"), ("penalty", "device", "torch", "resume", "log"))
 
     epochs: int = parameter(default=12, about="passes over the queries", least=1)
     learning_rate: float = parameter(

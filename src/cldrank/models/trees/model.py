@@ -31,7 +31,6 @@ class Trees(Model):
     family = "trees"
     needs = ("xgboost", "trees")
     takes_missing = True
-    why_cold = ": going on would add trees to those of clicks that have left the window, day after day"
     heeds = dict.fromkeys(("fit_targets", "fit_pairs"), ("device", "resume", "log"))
 
     rounds: int = parameter(default=500, about="most trees", least=1, most=_MOST)
