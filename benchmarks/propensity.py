@@ -568,7 +568,6 @@ def ranklens(picture: Path | None) -> None:
             mean_width=round(float(((rho.high - rho.low) / rho.values)[1:].mean()), 3),
             mean_difference_from_randomised=round(float(np.abs(np.log(rho.values / true))[1:].mean()), 4),
             goodness=str(rho.goodness),
-            power_law=rho.smoothed("power").notes[-1],
             seconds_of_all=round(seconds, 2),
         )
     if picture:

@@ -11,7 +11,7 @@ import pytest
 
 import cldrank as cr
 from cldrank.clicks.table import ClickTable
-from cldrank.errors import CldrankError, CldrankWarning
+from cldrank.errors import CldrankError
 from cldrank.propensity import (
     AdjacentChain,
     AllPairs,
@@ -148,25 +148,10 @@ def on_every_position(rho: list[float], name: str, seed: int = 0) -> ClickTable:
     )
 
 
-def test_a_curve_that_the_clicks_of_its_segment_refute_is_warned_of() -> None:
-    """A power law is far from how phones are examined, and near to how desktops are."""
-    phone, desktop = (
-        on_every_position([1, 0.9, 0.3, 0.25, 0.2], "phone"),
-        on_every_position([1, 0.5, 0.33], "desktop", 1),
-    )
-    with pytest.warns(CldrankWarning) as caught:
-        fitted_segments(AllPairs(), phone.merge(desktop), smooth="power")
-    (said,) = (str(one.message) for one in caught if "refute" in str(one.message))
-    assert "segment phone" in said
-    assert "at position 2" in said
+def test_segments_are_clipped_and_one_position_is_certain() -> None:
+    table = on_every_position([1, 0.5, 0.33], "desktop").merge(on_every_position([1], "watch", 1))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        fitted_segments(AllPairs(), phone.merge(desktop))
-
-
-def test_a_segment_with_one_position_is_not_smoothed() -> None:
-    table = on_every_position([1, 0.5, 0.33], "desktop").merge(on_every_position([1], "watch", 1))
-    for smooth in ("power", "monotone"):
-        found = fitted_segments(AllPairs(), table, smooth=smooth, clip=0.4)
-        assert found["watch"].values.tolist() == [1]
-        assert found["desktop"].values[2] == pytest.approx(0.4)
+        found = fitted_segments(AllPairs(), table, clip=0.4)
+    assert found["watch"].values.tolist() == [1]
+    assert found["desktop"].values[2] == pytest.approx(0.4)

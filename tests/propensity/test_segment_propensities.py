@@ -190,27 +190,6 @@ def test_equal_segments_are_pooled_wholly(world: Any) -> None:
     np.testing.assert_allclose(found.pooled.values, 1 / np.arange(1, 6), rtol=0.1)
 
 
-def test_positions_err_together(world: Any) -> None:
-    """All are relative to the first: a power law through them is no surer than that of both logs in one."""
-    tables = {str(seed): world.two_rankers(1e5, seed) for seed in range(2)}
-    found = BySegment(AllPairs()).fit(tables)
-    own = [_correlation(AllPairs().fit(table).covariance) for table in tables.values()]
-    np.testing.assert_allclose(_correlation(found["0"].covariance), own[0], atol=1e-9)
-    np.testing.assert_allclose(_correlation(found.pooled.covariance), np.mean(own, axis=0), atol=1e-9)
-    assert own[0][-1, -2] > 0.2
-    pooled, together = (
-        rho.smoothed("power").errors for rho in (found.pooled, AllPairs().fit(tables["0"].merge(tables["1"])))
-    )
-    assert pooled is not None
-    assert together is not None
-    assert pooled[-1] > 0.95 * together[-1]
-
-
-def _correlation(covariance: Any) -> Any:
-    errors = np.sqrt(np.diag(covariance)[1:])
-    return covariance[1:, 1:] / np.outer(errors, errors)
-
-
 def test_a_segment_that_tells_nothing_gets_the_mean(world: Any, tables: dict[str, Any]) -> None:
     found = BySegment(AllPairs()).fit({**tables, "kiosk": world.log()})
     np.testing.assert_allclose(found["kiosk"].values, found.pooled.values)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import shlex
 from contextlib import ExitStack
 from dataclasses import field, replace
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -43,13 +42,6 @@ if TYPE_CHECKING:
 AUTO, ALL = "auto", "all"
 
 
-class Smoothing(StrEnum):
-    """What a curve can be smoothed to."""
-
-    monotone = "monotone"
-    power = "power"
-
-
 @declared
 class EstimateCommand(options.CandidateReading, options.LogReading, options.JsonOutput):
     """Estimate propensities with an interval for every position, and write them for `cldrank train`.
@@ -69,7 +61,6 @@ class EstimateCommand(options.CandidateReading, options.LogReading, options.Json
     out: Path | None = option(
         "-o FILE", "The JSON file to write, for `--propensity`; with `--method all`, of the comparison."
     )
-    smooth: Smoothing | None = option("monotone|power", "To the nearest curve that falls, or that is a power law.")
     clip: float | None = option("NUMBER", "Raise smaller propensities to this.")
     plot: Path | None = option("FILE", "Draw the curves into this SVG file.")
     settings: dict[str, Any] = field(default_factory=dict)
@@ -101,13 +92,12 @@ class EstimateCommand(options.CandidateReading, options.LogReading, options.Json
         best = choose_method(table, given.get("depth")) if wanted == AUTO else None
         name = wanted if best is None else best.estimator
         estimator = built(estimators(), name, given).quiet()
-        smoothing: dict[str, Any] = {"smooth": self.smooth, "clip": self.clip}
         curve: Any
         with working(f"estimating by {name} …"):
             if segmented:
-                curve = fitted_segments(estimator, table, **smoothing)
+                curve = fitted_segments(estimator, table, clip=self.clip)
             else:
-                curve = fitted_curve(self._given_log(estimator, table), table, dataset, **smoothing)
+                curve = fitted_curve(self._given_log(estimator, table), table, dataset, clip=self.clip)
         self._write(curve_content(curve), {**curve, "mean": curve.pooled} if segmented else {name: curve})
         if self.as_json:
             told = {"method": name, "chosen_because": best and best.reason}
@@ -176,8 +166,6 @@ class EstimateCommand(options.CandidateReading, options.LogReading, options.Json
             missing = estimator.missing(dataset)
             if missing is not None:
                 raise UsageError(f"{wanted}: {missing}.")
-        if estimator.affine and self.smooth is not None:
-            raise UsageError(f"{wanted} finds slopes and bases, which `smooth` is not for.")
 
     def _estimate_all(self, table: ClickTable, dataset: RankingDataset | None, given: Mapping[str, Any]) -> None:
         """Estimate by every method that applies, and say how well they agree."""

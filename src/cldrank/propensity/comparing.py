@@ -79,30 +79,23 @@ def fitted_curve(
     table: ClickTable,
     dataset: RankingDataset | None = None,
     *,
-    smooth: str | None = None,
     clip: float | None = None,
 ) -> Propensities | AffineClicks:
-    """What an estimator finds in a log, smoothed and clipped as asked; a curve that the log refutes is warned of."""
-    curve: Propensities | AffineClicks = _finished(estimator.fit(table, estimator.used(dataset)), smooth, clip)
+    """What an estimator finds in a log, clipped as asked; a curve that the log refutes is warned of."""
+    curve: Propensities | AffineClicks = _clipped(estimator.fit(table, estimator.used(dataset)), clip)
     return held_to_clicks(curve, table, "off") if isinstance(curve, Propensities) else curve
 
 
-def fitted_segments(
-    estimator: Any, clicks: ClickTable, *, smooth: str | None = None, clip: float | None = None
-) -> EstimatedSegments:
-    """The curves of all segments of a log, drawn towards their mean, each smoothed and clipped as asked.
-
-    A curve that the clicks of its segment refute is warned of. One position alone has nothing to smooth.
-    """
+def fitted_segments(estimator: Any, clicks: ClickTable, *, clip: float | None = None) -> EstimatedSegments:
+    """The curves of all segments of a log, clipped as asked; one that the clicks of its segment refute is warned of."""
     curves = BySegment(replace(estimator, depth=None)).fit(clicks)  # a segment may have shorter pages
-    segments = {name: _finished(rho, smooth if len(rho) > 1 else None, clip) for name, rho in curves.items()}
-    curves = replace(curves, segments=segments, pooled=_finished(curves.pooled, smooth, clip))
+    segments = {name: _clipped(rho, clip) for name, rho in curves.items()}
+    curves = replace(curves, segments=segments, pooled=_clipped(curves.pooled, clip))
     held_to_clicks(curves, clicks, "off")
     return curves
 
 
-def _finished(curve: Any, smooth: str | None, clip: float | None) -> Any:
-    curve = curve if smooth is None else curve.smoothed(str(smooth))
+def _clipped(curve: Any, clip: float | None) -> Any:
     return curve if clip is None else curve.clip(clip)
 
 
