@@ -79,7 +79,7 @@ def logs(tmp_path_factory: pytest.TempPathFactory) -> Logs:
     parts = []
     for number, (eta, device) in enumerate([(0.3, "phone"), (1.5, "Desktop / Web"), (1, None)]):
         path = found.folder / "part.parquet"
-        simulation(eta, NeighbourSwaps(0.5)).save_log(path, 2e4 if device else 30, seed=number)
+        simulation(eta, NeighbourSwaps(0.5)).save_log(path, 2e4, seed=number)
         part = pq.read_table(path)
         sessions = pa.array([f"{device}-{session}" for session in part["session_id"].to_pylist()])
         part = part.set_column(part.column_names.index("session_id"), "session_id", sessions)
@@ -260,22 +260,24 @@ class TestSegments:
         result = propensity(*call, "--json").json
         assert list(result["segments"]) == [NO_SEGMENT, "Desktop / Web", "phone"]
         found = SegmentPropensities.load("rho.json")
-        phone, desktop, missing = (found[name].values[3] for name in ("phone", "Desktop / Web", NO_SEGMENT))
+        phone, desktop = (found[name].values[3] for name in ("phone", "Desktop / Web"))
         assert phone == pytest.approx(4**-0.3, rel=0.1)
         assert desktop == pytest.approx(4**-1.5, rel=0.2)
-        mean = result["mean"]["positions"][3]["examined"]
-        assert desktop < mean < phone
-        assert missing == pytest.approx(mean)
-        assert NO_SEGMENT in result["refusals"]
         ran = propensity(*call)
         assert "Desktop / Web" in ran.out
-        assert f"{NO_SEGMENT}, alone: all-pairs cannot estimate" in ran.out
         assert "--log-column segment=device --propensity rho.json --hold-out 0.2 --out ranker/" in " ".join(
             ran.err.split()
         )
-        assert Path("rho.svg").read_text().count(", position ") == 16
+        assert Path("rho.svg").read_text().count(", position ") == 12
         assert [path.name for path in Path().glob("rho*.json")] == ["rho.json"]
         assert list(run("show", "rho.json", "--json").json["curves"]) == list(found)
+
+    def test_a_segment_that_cannot_be_estimated(self, propensity: Run, logs: Logs) -> None:
+        one, two = cr.ClickTable.read(logs.one).as_segment("kiosk"), cr.ClickTable.read(logs.swaps).as_segment("phone")
+        one.merge(two).save("both.parquet")
+        ran = propensity("estimate", "both.parquet", "-o", "rho.json", "--method", "all-pairs")
+        assert (ran.code, Path("rho.json").exists()) == (1, False)
+        assert "segment 'kiosk': all-pairs cannot" in " ".join(ran.err.split())
 
     def test_the_truth_goes_into_the_chart(self, run: Run) -> None:
         curves = SegmentPropensities.of({"phone": Propensities.power(1, 3), "desktop": Propensities.power(0.5, 3)})

@@ -8,6 +8,7 @@ from __future__ import annotations
 import io
 import json
 import math
+import operator
 import shlex
 import sys
 from contextlib import ExitStack, redirect_stderr, redirect_stdout
@@ -417,9 +418,10 @@ def _eta(positions: list[dict[str, float]]) -> dict[str, float]:
     below = positions[1:]
     steps = [math.log(entry["position"]) for entry in below]
     weights = [step / math.log(entry["high"] / entry["low"]) ** 2 for step, entry in zip(steps, below, strict=True)]
-    total = math.sumprod(weights, steps)
+    total = sum(map(operator.mul, weights, steps))
     ends = {"eta": "examined", "low": "high", "high": "low"}
-    return {name: -math.sumprod(weights, [math.log(row[end]) for row in below]) / total for name, end in ends.items()}
+    logs = {name: [math.log(entry[end]) for entry in below] for name, end in ends.items()}
+    return {name: -sum(map(operator.mul, weights, own)) / total for name, own in logs.items()}
 
 
 def _relative(measure: Facts, old: float) -> Facts:

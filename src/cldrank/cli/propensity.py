@@ -47,8 +47,8 @@ class EstimateCommand(options.CandidateReading, options.LogReading, options.Json
     """Estimate propensities with an interval for every position, and write them for `cldrank train`.
 
     Reads cells that `cldrank clicks aggregate` wrote, a folder of days, or a log with the usual columns. Cells that
-    have segments are estimated segment by segment, the weak ones drawn towards the mean. Where the log cannot support
-    an estimate, it says why, and what data would be needed; then the exit code is 1, and nothing is written.
+    have segments are estimated segment by segment. Where the log cannot support an estimate, it says why, and what data
+    would be needed; then the exit code is 1, and nothing is written.
 
     Example: `cldrank propensity estimate logs/ --out rho.json --plot rho.svg`
 
@@ -98,17 +98,19 @@ class EstimateCommand(options.CandidateReading, options.LogReading, options.Json
                 curve = fitted_segments(estimator, table, clip=self.clip)
             else:
                 curve = fitted_curve(self._given_log(estimator, table), table, dataset, clip=self.clip)
-        self._write(curve_content(curve), {**curve, "mean": curve.pooled} if segmented else {name: curve})
+        self._write(curve_content(curve), {**curve} if segmented else {name: curve})
         if self.as_json:
             told = {"method": name, "chosen_because": best and best.reason}
-            content = _segments_facts(curve) if segmented else curve_facts(curve)
+            content = (
+                {"segments": {own: curve_facts(rho) for own, rho in curve.items()}} if segmented else curve_facts(curve)
+            )
             print_json({**told, **content, "out": str(self.out), "plot": self.plot and str(self.plot)})
             return
         if best is not None:
             say(f"{name} was chosen: {best.reason}.")
         _print(curve_document(curve))
         print_line(f"wrote {self.out}{f' and {self.plot}' if self.plot else ''}")
-        reach = len(curve.pooled if segmented else curve)
+        reach = max(map(len, curve.values())) if segmented else len(curve)
         self._say_next(name, reach if reach < table.depth else None)
 
     # -- the log ---------------------------------------------------------------------------------------------------
@@ -277,13 +279,6 @@ def _print(document: Document) -> None:
         for block in document.blocks
     ]
     render_terminal(replace(document, blocks=blocks), console)
-
-
-def _segments_facts(curves: Any) -> dict[str, Any]:
-    """The curve of each segment, the mean, and why segments have no estimate of their own."""
-    refusals = {name: str(refusal) for name, refusal in curves.refusals.items()}
-    segments = {name: curve_facts(rho) for name, rho in curves.items()}
-    return {"segments": segments, "refusals": refusals, "mean": curve_facts(curves.pooled)}
 
 
 def _comparison_facts(comparison: EstimatorComparison) -> dict[str, Any]:

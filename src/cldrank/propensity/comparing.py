@@ -22,7 +22,7 @@ from cldrank.propensity.estimator import REFUSALS, PropensityEstimator, comparin
 from cldrank.propensity.estimator import estimators as all_estimators
 from cldrank.propensity.identifiability import USABLE, Requirement, way_out
 from cldrank.propensity.propensities import Propensities
-from cldrank.propensity.segment_propensities import BySegment, EstimatedSegments
+from cldrank.propensity.segment_propensities import BySegment, SegmentPropensities
 from cldrank.wording import positions
 
 _EXACT = 1e-9  # an error below it is rounding
@@ -82,21 +82,17 @@ def fitted_curve(
     clip: float | None = None,
 ) -> Propensities | AffineClicks:
     """What an estimator finds in a log, clipped as asked; a curve that the log refutes is warned of."""
-    curve: Propensities | AffineClicks = _clipped(estimator.fit(table, estimator.used(dataset)), clip)
+    curve: Propensities | AffineClicks = estimator.fit(table, estimator.used(dataset))
+    curve = curve if clip is None else curve.clip(clip)
     return held_to_clicks(curve, table, "off") if isinstance(curve, Propensities) else curve
 
 
-def fitted_segments(estimator: Any, clicks: ClickTable, *, clip: float | None = None) -> EstimatedSegments:
+def fitted_segments(estimator: Any, clicks: ClickTable, *, clip: float | None = None) -> SegmentPropensities:
     """The curves of all segments of a log, clipped as asked; one that the clicks of its segment refute is warned of."""
     curves = BySegment(replace(estimator, depth=None)).fit(clicks)  # a segment may have shorter pages
-    segments = {name: _clipped(rho, clip) for name, rho in curves.items()}
-    curves = replace(curves, segments=segments, pooled=_clipped(curves.pooled, clip))
+    curves = curves if clip is None else curves.clip(clip)
     held_to_clicks(curves, clicks, "off")
     return curves
-
-
-def _clipped(curve: Any, clip: float | None) -> Any:
-    return curve if clip is None else curve.clip(clip)
 
 
 # -- comparing -----------------------------------------------------------------------------------------------------
