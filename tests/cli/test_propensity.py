@@ -352,10 +352,6 @@ class TestCompare:
             "randomised", "logged", "all-pairs", "pivot", "adjacent-chain", "envelope", "trust-bias", "click-through",
         ]  # fmt: skip
         assert set(result["refusals"]) == {"regression-em", "dual-learning"}
-        pairs = {tuple(entry["methods"]): entry for entry in result["agreements"]}
-        assert pairs["randomised", "all-pairs"]["verdict"] == "agree"
-        assert len(pairs) == 21  # a bound is not among them
-        assert {"method": "all-pairs", "bound": "envelope", "below_at": []} in result["bounds"]
         written = json.loads(Path("found.json").read_text())
         assert written == {key: result[key] for key in written}
         assert Path("curves.svg").read_text().count(", position ") == 8 * 4
@@ -366,7 +362,6 @@ class TestCompare:
         assert "refused  all-pairs, pivot, adjacent-chain, trust-bias: cannot estimate any position" in ran.out
         assert "do not train with it" in ran.err
         assert "envelope, at least" in ran.out
-        assert "click-through lies below the lower bound of envelope at positions 3 and 4" in ran.out
         assert "envelope is a lower bound" in ran.err
 
     def test_a_bound_by_itself(self, propensity: Run, logs: Logs) -> None:

@@ -170,7 +170,7 @@ class EstimateCommand(options.CandidateReading, options.LogReading, options.Json
                 raise UsageError(f"{wanted}: {missing}.")
 
     def _estimate_all(self, table: ClickTable, dataset: RankingDataset | None, given: Mapping[str, Any]) -> None:
-        """Estimate by every method that applies, and say how well they agree."""
+        """Estimate by every method that applies."""
         from cldrank.propensity import compare_estimators, estimators
         from cldrank.propensity.comparing import choose_method
 
@@ -282,26 +282,10 @@ def _print(document: Document) -> None:
 
 
 def _comparison_facts(comparison: EstimatorComparison) -> dict[str, Any]:
-    """Estimates, refusals and agreements."""
+    """Estimates and refusals."""
     return {
         "estimates": {name: curve_facts(rho) for name, rho in comparison.estimates.items()},
         "refusals": {name: as_options(reason) for name, reason in comparison.refusals.items()},
-        "agreements": [
-            {
-                "methods": [pair.first, pair.second],
-                "verdict": pair.verdict,
-                "position": pair.position,
-                "standard_errors": abs(pair.score),
-                "log_difference": pair.difference,
-            }
-            for pair in comparison.agreements
-            if not pair.bound
-        ],
-        "bounds": [
-            {"method": pair.first, "bound": pair.second, "below_at": list(pair.below)}
-            for pair in comparison.agreements
-            if pair.bound
-        ],
     }
 
 
