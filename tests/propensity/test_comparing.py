@@ -45,9 +45,9 @@ def test_with_a_dataset_relevance_is_modelled_too(logistic: Any) -> None:
     met = [need.estimator for need in all_requirements(clicks, data) if need.met]
     assert met == ["envelope", "regression-em", "dual-learning", "click-through"]
     few = {"regression-em": RegressionEM(), "all-pairs": AllPairs(), "click-through": ClickThrough()}
-    found = compare_estimators(clicks, few, data)  # warns of nothing: the table says it
+    found = compare_estimators(clicks, few, data)
     assert list(found.estimates) == ["regression-em", "click-through"]
-    assert "regression-em: relevance and position are confounded" in str(found)
+    assert "regression-em: relevance is modelled, not held fixed" in str(found)
     assert "needs the features" in compare_estimators(clicks, few).refusals["regression-em"]
     with pytest.raises(CldrankError, match="no estimators to compare\\."):
         compare_estimators(clicks, {})

@@ -91,7 +91,7 @@ class EstimateCommand(options.CandidateReading, options.LogReading, options.Json
             table = table.first(_depth(given["depth"], table))
         best = choose_method(table, given.get("depth")) if wanted == AUTO else None
         name = wanted if best is None else best.estimator
-        estimator = built(estimators(), name, given).quiet()
+        estimator = built(estimators(), name, given)
         curve: Any
         with working(f"estimating by {name} …"):
             if segmented:

@@ -454,7 +454,7 @@ def _curve(bench: Workbench, options: Mapping[str, Any]) -> tuple[Curve, str, st
         if chosen.method == "auto":
             best = choose_method(table, options.get("depth"))
             name, words = best.estimator, f"by {best.estimator}, since {best.reason}"
-        estimator: Any = estimators()[name](**options).quiet()
+        estimator: Any = estimators()[name](**options)
         if chosen.segment:
             return fitted_segments(estimator, table, clip=chosen.clip), words, name
         if estimator.needs == "log":

@@ -147,7 +147,7 @@ def compare_estimators(
             refusals[name] = f"{missing}."
             continue
         try:
-            curve = curve_of(estimator.quiet().fit(clicks, estimator.used(dataset)))
+            curve = curve_of(estimator.fit(clicks, estimator.used(dataset)))
         except REFUSALS as refusal:
             refusals[name] = str(refusal).removeprefix(f"{name}: ").removeprefix(f"{name} ")
             continue

@@ -69,14 +69,12 @@ def side_by_side(curves: Mapping[str, Propensities]) -> Iterator[Block]:
 
 
 def notices(curve: Propensities | AffineClicks, name: str = "") -> Iterator[Notice]:
-    """The fit of a curve and its notes, the doubtful ones as warnings."""
+    """The fit of a curve and its notes; what refutes it is a warning."""
     if isinstance(curve, Propensities) and curve.goodness is not None and not name:
         refuted = curve.goodness.p_value < MISFIT
         yield Notice("warning" if refuted else "note", [str(curve.goodness)], label="" if refuted else "fit")
-    confounding = curve.confounding if isinstance(curve, Propensities) else None
-    doubt = str(confounding) if confounding is not None and confounding.doubtful else None
     for note in curve.notes:
-        yield Notice("warning" if note == doubt or note.startswith(REFUTED) else "note", [note], name)
+        yield Notice("warning" if note.startswith(REFUTED) else "note", [note], name)
 
 
 def _by_position(values: Mapping[str, list[str]]) -> list[Block]:

@@ -11,7 +11,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from cldrank._typing import Floats
 from cldrank.arguments import check_number, check_whole
-from cldrank.documents.numbers import minus
 from cldrank.errors import DataError, UsageError
 from cldrank.reading import reason
 from cldrank.wording import count, positions
@@ -21,11 +20,6 @@ if TYPE_CHECKING:
     from cldrank.documents import Figure
 
 MISFIT = 0.01  # a p-value below refutes a model
-_EXPLAINED = 0.5
-_MOVED = 0.1
-_ALWAYS = 0.3  # whatever the error
-_SENSITIVE = 0.1
-_SURE = 3.0  # standard errors
 LARGEST = 1e300  # numbers beyond it have no place in a figure
 _WIDE = 1.6  # times the lower end of its interval: a larger estimate of a bound is not relied on
 
@@ -128,60 +122,6 @@ class Goodness:
         )
 
 
-@dataclass(frozen=True)
-class Confounding:
-    """How much the estimate rests on the model of relevance, which the log itself cannot test.
-
-    explained     0 … 1: of the contrast of positions that the features explain best, the share of variance that they
-                  explain (the largest squared canonical correlation, adjusted for their number)
-    moved         how far the model of relevance moved log ρ from plain click-through rates, at most
-    error         the standard error of that; None where it is not known
-    position      where
-    sensitivity   how far log ρ moves, at most, if the penalty of the regression is ten times larger or smaller; None
-                  for networks
-
-    In a random order nothing is explained and nothing is moved. Where a ranker puts the relevant on top, features must
-    move the curve; the relevance that they do not know still counts as position, and the log does not show how much.
-    """
-
-    explained: float
-    moved: float
-    error: float | None
-    position: int
-    sensitivity: float | None = None
-
-    @property
-    def reasons(self) -> tuple[str, ...]:
-        """What makes the estimate doubtful, in words; empty where nothing does."""
-        reasons = []
-        if abs(self.moved) > max(_MOVED, min(_SURE * (self.error or 0.0), _ALWAYS)):
-            by = minus(f"{np.expm1(self.moved):+.0%}")
-            reasons.append(
-                f"the model of relevance moved position {self.position} by {by} from its "
-                "click-through rate, so what it does not know of relevance may count as position, too"
-            )
-        if self.explained > _EXPLAINED:
-            reasons.append(
-                f"features explain {self.explained:.0%} of a contrast of positions, so they may stand in for it"
-            )
-        if self.sensitivity is not None and self.sensitivity > _SENSITIVE:
-            reasons.append(f"another penalty moves a position by {np.expm1(self.sensitivity):.0%}")
-        return tuple(reasons)
-
-    @property
-    def doubtful(self) -> bool:
-        """Whether the log leaves it open how much of the curve is position."""
-        return bool(self.reasons)
-
-    def __str__(self) -> str:
-        if self.doubtful:
-            return f"relevance and position are confounded: {'; '.join(self.reasons)}"
-        return (
-            f"relevance and position can be told apart: features explain {self.explained:.0%} of the order, and the "
-            f"model of relevance moved no position by more than {np.expm1(abs(self.moved)):.1%}"
-        )
-
-
 @dataclass(frozen=True, eq=False, repr=False)
 class Propensities(CurveBase):
     """ρ_k, the probability that position k is examined, normalised to ρ_1 = 1.
@@ -199,7 +139,6 @@ class Propensities(CurveBase):
     covariance    (k, k) of log ρ, from resampling
     comparisons   (k,) the effective number of impressions behind each position
     goodness      whether clicks of the same candidates at other positions agree
-    confounding   of estimators that model relevance: how far that can be separated from position
     notes         what to know before they are used
     replicates    (replicates, k) the resampled estimates that have all positions
     ranker        of estimators that model relevance: what scores by that model; left out of files
@@ -229,7 +168,6 @@ class Propensities(CurveBase):
     covariance: Floats | None = None
     comparisons: Floats | None = None
     goodness: Goodness | None = None
-    confounding: Confounding | None = None
     notes: tuple[str, ...] = ()
     replicates: Floats | None = field(default=None, compare=False)
     ranker: Any = field(default=None, compare=False)
