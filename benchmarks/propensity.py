@@ -360,16 +360,14 @@ def modelled(logs: int) -> None:
     """Coverage of RegressionEM under its own model, and of TrustBias on the designs."""
     truth = 1 / np.arange(1, DEPTH + 1)
     for follows in (0.0, 1.0, 5.0):
-        held, doubted = [], []
+        held = []
         for seed in range(logs):
             data, clicks = logistic_log(seed, follows)
-            rho = RegressionEM(warn=False).fit(clicks, data)
+            rho = RegressionEM().fit(clicks, data)
             assert rho.low is not None
             assert rho.high is not None
-            assert rho.confounding is not None
             held.append(((rho.low <= truth) & (truth <= rho.high))[1:].mean())
-            doubted.append(rho.confounding.doubtful)
-        tell(held, study="modelled", method="RegressionEM", follows=follows, doubted=round(float(np.mean(doubted)), 3))
+        tell(held, study="modelled", method="RegressionEM", follows=follows)
     world = World()
     for name, model in {"trust bias": TrustBiased(eta=1), "position-based": PositionBased(eta=1, noise=0.1)}.items():
         irrelevant, relevant = model.attraction(DEPTH)
@@ -493,7 +491,7 @@ def single() -> None:
     methods += [DualLearning(model=network, refits=3)]
     fits: dict[str, Callable[[], Propensities]] = {"ClickThrough()": lambda: ClickThrough().fit(clicks)}
     for method in methods:
-        fits[repr(method)] = partial(replace(method, warn=False, refuse_above=2.0).fit, clicks, data)
+        fits[repr(method)] = partial(replace(method, refuse_above=2.0).fit, clicks, data)
     for name, fit in fits.items():
         start = time.perf_counter()
         rho = fit()
@@ -504,7 +502,6 @@ def single() -> None:
             low=None if rho.low is None else np.round(rho.low, 4).tolist(),
             high=None if rho.high is None else np.round(rho.high, 4).tolist(),
             relative_error=np.round(rho.values / truth - 1, 3).tolist(),
-            confounding=str(rho.confounding),
             seconds=round(time.perf_counter() - start, 1),
         )
 
@@ -519,7 +516,7 @@ def ranking(seeds: int, cutoff: int = 5) -> None:
         both = first.merge(second)
         curves = {
             ("one ranker", "true"): (first, Propensities.power(1, cutoff)),
-            ("one ranker", "RegressionEM"): (first, RegressionEM(warn=False).fit(first, data)),
+            ("one ranker", "RegressionEM"): (first, RegressionEM().fit(first, data)),
             ("one ranker", "ClickThrough"): (first, ClickThrough().fit(first)),
             ("two rankers", "true"): (both, Propensities.power(1, cutoff)),
             ("two rankers", "AllPairs"): (both, AllPairs().fit(both)),
@@ -568,7 +565,6 @@ def ranklens(picture: Path | None) -> None:
             mean_width=round(float(((rho.high - rho.low) / rho.values)[1:].mean()), 3),
             mean_difference_from_randomised=round(float(np.abs(np.log(rho.values / true))[1:].mean()), 4),
             goodness=str(rho.goodness),
-            power_law=rho.smoothed("power").notes[-1],
             seconds_of_all=round(seconds, 2),
         )
     if picture:

@@ -200,11 +200,9 @@ def test_the_same_seed_gives_the_same_interval() -> None:
     assert (one.low != other.low).any()
 
 
-def test_segments_and_smoothing_do_not_take_bounds() -> None:
+def test_segments_do_not_take_bounds() -> None:
     with pytest.raises(UsageError, match="envelope does not take segments"):
         BySegment(Envelope())
-    with pytest.raises(UsageError, match="a lower bound is not smoothed"):
-        Envelope().fit(one_ranker(binary, 10)).smoothed("power")
 
 
 # -- curves raised to it ---------------------------------------------------------------------------------------------

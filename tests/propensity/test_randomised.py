@@ -59,7 +59,6 @@ def test_ranklens(real_data: Path) -> None:
     assert rho.low[23] > rho.high[22]  # the last of 24 is looked at more often than the one above
     assert rho.goodness is not None
     assert rho.goodness.p_value > 0.05
-    assert "does not fit" in rho.smoothed("power").notes[-1]
 
 
 # -- logged probabilities ---------------------------------------------------------------------------------------------

@@ -302,8 +302,8 @@ def _precision(facts: AuditFacts) -> Iterator[Finding]:
     upper = f"; down to position {best.usable_to}, to within {USABLE:.0%}" if best.usable_to else ""
     cut = _upper(best.usable_to) if best.usable_to else "Collect more pages"
     remedies = {
-        "note": f"Enough to train with; more pages, or a smooth curve ({_ESTIMATE} --smooth power`), would help.",
-        "warning": f"{cut}, or a smooth curve (`--smooth power`): inverse propensity weights would be mostly noise.",
+        "note": "Enough to train with; more pages would help.",
+        "warning": f"{cut}: inverse propensity weights would be mostly noise.",
     }
     sentence = f"With {best.estimator}, the propensity of every position can be estimated{_to_within(best)}"
     sentence += f", at 90% confidence{upper if severity == 'warning' else ''}."

@@ -8,6 +8,7 @@ from __future__ import annotations
 import io
 import json
 import math
+import operator
 import shlex
 import sys
 from contextlib import ExitStack, redirect_stderr, redirect_stdout
@@ -55,11 +56,10 @@ Before anything is learned from it. All findings are in audit.html.
 $ clicks audit {out}/log/phone.parquet {out}/log/desktop.parquet --log-column surface=device -f {out}/train.parquet \
 --html {out}/audit.html""",
     "propensities": """Propensities: how likely is each position to be examined, on each device?
-Pages with two neighbours swapped show the same result at two positions; its clicks tell. A power law, which is the \
-truth here, evens out the noise that the audit warns of.
+Pages with two neighbours swapped show the same result at two positions; its clicks tell.
 $ clicks aggregate {out}/log/phone.parquet {out}/log/desktop.parquet --segment device -f {out}/train.parquet \
 -o {out}/cells.parquet
-$ propensity estimate {out}/cells.parquet --smooth power -o {out}/rho.json
+$ propensity estimate {out}/cells.parquet -o {out}/rho.json
 $ show {out}/rho.json --truth phone={out}/log/phone.parquet.json \
 --truth desktop={out}/log/desktop.parquet.json --plot {out}/propensities.svg""",
     "methods": """Methods: {ways} ways to learn from such clicks, {seeds} each, measured by labels
@@ -414,10 +414,14 @@ def label(name: str) -> str:
 
 
 def _eta(positions: list[dict[str, float]]) -> dict[str, float]:
-    """The exponent of a power law and of the ends of its interval, from what is examined at position 2."""
-    second = positions[1]
+    """The exponent of the nearest power law, and those of the ends of the interval; sure positions count more."""
+    below = positions[1:]
+    steps = [math.log(entry["position"]) for entry in below]
+    weights = [step / math.log(entry["high"] / entry["low"]) ** 2 for step, entry in zip(steps, below, strict=True)]
+    total = sum(map(operator.mul, weights, steps))
     ends = {"eta": "examined", "low": "high", "high": "low"}
-    return {name: -math.log2(second.get(end, second["examined"])) for name, end in ends.items()}
+    logs = {name: [math.log(entry[end]) for entry in below] for name, end in ends.items()}
+    return {name: -sum(map(operator.mul, weights, own)) / total for name, own in logs.items()}
 
 
 def _relative(measure: Facts, old: float) -> Facts:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import shlex
 from contextlib import ExitStack
 from dataclasses import field, replace
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -43,20 +42,13 @@ if TYPE_CHECKING:
 AUTO, ALL = "auto", "all"
 
 
-class Smoothing(StrEnum):
-    """What a curve can be smoothed to."""
-
-    monotone = "monotone"
-    power = "power"
-
-
 @declared
 class EstimateCommand(options.CandidateReading, options.LogReading, options.JsonOutput):
     """Estimate propensities with an interval for every position, and write them for `cldrank train`.
 
     Reads cells that `cldrank clicks aggregate` wrote, a folder of days, or a log with the usual columns. Cells that
-    have segments are estimated segment by segment, the weak ones drawn towards the mean. Where the log cannot support
-    an estimate, it says why, and what data would be needed; then the exit code is 1, and nothing is written.
+    have segments are estimated segment by segment. Where the log cannot support an estimate, it says why, and what data
+    would be needed; then the exit code is 1, and nothing is written.
 
     Example: `cldrank propensity estimate logs/ --out rho.json --plot rho.svg`
 
@@ -69,7 +61,6 @@ class EstimateCommand(options.CandidateReading, options.LogReading, options.Json
     out: Path | None = option(
         "-o FILE", "The JSON file to write, for `--propensity`; with `--method all`, of the comparison."
     )
-    smooth: Smoothing | None = option("monotone|power", "To the nearest curve that falls, or that is a power law.")
     clip: float | None = option("NUMBER", "Raise smaller propensities to this.")
     plot: Path | None = option("FILE", "Draw the curves into this SVG file.")
     settings: dict[str, Any] = field(default_factory=dict)
@@ -100,25 +91,26 @@ class EstimateCommand(options.CandidateReading, options.LogReading, options.Json
             table = table.first(_depth(given["depth"], table))
         best = choose_method(table, given.get("depth")) if wanted == AUTO else None
         name = wanted if best is None else best.estimator
-        estimator = built(estimators(), name, given).quiet()
-        smoothing: dict[str, Any] = {"smooth": self.smooth, "clip": self.clip}
+        estimator = built(estimators(), name, given)
         curve: Any
         with working(f"estimating by {name} …"):
             if segmented:
-                curve = fitted_segments(estimator, table, **smoothing)
+                curve = fitted_segments(estimator, table, clip=self.clip)
             else:
-                curve = fitted_curve(self._given_log(estimator, table), table, dataset, **smoothing)
-        self._write(curve_content(curve), {**curve, "mean": curve.pooled} if segmented else {name: curve})
+                curve = fitted_curve(self._given_log(estimator, table), table, dataset, clip=self.clip)
+        self._write(curve_content(curve), {**curve} if segmented else {name: curve})
         if self.as_json:
             told = {"method": name, "chosen_because": best and best.reason}
-            content = _segments_facts(curve) if segmented else curve_facts(curve)
+            content = (
+                {"segments": {own: curve_facts(rho) for own, rho in curve.items()}} if segmented else curve_facts(curve)
+            )
             print_json({**told, **content, "out": str(self.out), "plot": self.plot and str(self.plot)})
             return
         if best is not None:
             say(f"{name} was chosen: {best.reason}.")
         _print(curve_document(curve))
         print_line(f"wrote {self.out}{f' and {self.plot}' if self.plot else ''}")
-        reach = len(curve.pooled if segmented else curve)
+        reach = max(map(len, curve.values())) if segmented else len(curve)
         self._say_next(name, reach if reach < table.depth else None)
 
     # -- the log ---------------------------------------------------------------------------------------------------
@@ -176,11 +168,9 @@ class EstimateCommand(options.CandidateReading, options.LogReading, options.Json
             missing = estimator.missing(dataset)
             if missing is not None:
                 raise UsageError(f"{wanted}: {missing}.")
-        if estimator.affine and self.smooth is not None:
-            raise UsageError(f"{wanted} finds slopes and bases, which `smooth` is not for.")
 
     def _estimate_all(self, table: ClickTable, dataset: RankingDataset | None, given: Mapping[str, Any]) -> None:
-        """Estimate by every method that applies, and say how well they agree."""
+        """Estimate by every method that applies."""
         from cldrank.propensity import compare_estimators, estimators
         from cldrank.propensity.comparing import choose_method
 
@@ -291,34 +281,11 @@ def _print(document: Document) -> None:
     render_terminal(replace(document, blocks=blocks), console)
 
 
-def _segments_facts(curves: Any) -> dict[str, Any]:
-    """The curve of each segment, the mean, and why segments have no estimate of their own."""
-    refusals = {name: str(refusal) for name, refusal in curves.refusals.items()}
-    segments = {name: curve_facts(rho) for name, rho in curves.items()}
-    return {"segments": segments, "refusals": refusals, "mean": curve_facts(curves.pooled)}
-
-
 def _comparison_facts(comparison: EstimatorComparison) -> dict[str, Any]:
-    """Estimates, refusals and agreements."""
+    """Estimates and refusals."""
     return {
         "estimates": {name: curve_facts(rho) for name, rho in comparison.estimates.items()},
         "refusals": {name: as_options(reason) for name, reason in comparison.refusals.items()},
-        "agreements": [
-            {
-                "methods": [pair.first, pair.second],
-                "verdict": pair.verdict,
-                "position": pair.position,
-                "standard_errors": abs(pair.score),
-                "log_difference": pair.difference,
-            }
-            for pair in comparison.agreements
-            if not pair.bound
-        ],
-        "bounds": [
-            {"method": pair.first, "bound": pair.second, "below_at": list(pair.below)}
-            for pair in comparison.agreements
-            if pair.bound
-        ],
     }
 
 

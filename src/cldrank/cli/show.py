@@ -360,7 +360,7 @@ def curve_facts(curve: Propensities | AffineClicks) -> dict[str, Any]:
             columns[f"{name}_low"], columns[f"{name}_high"] = curve.interval(name)
     else:
         columns = {"examined": curve.values, **{name: getattr(curve, name) for name in ("low", "high", "comparisons")}}
-        checks = {name: (check := getattr(curve, name)) and asdict(check) for name in ("goodness", "confounding")}
+        checks = {"goodness": curve.goodness and asdict(curve.goodness)}
     known = {name: column for name, column in columns.items() if column is not None}
     positions = [
         {"position": at + 1, **{name: float(column[at]) for name, column in known.items()}} for at in range(len(curve))

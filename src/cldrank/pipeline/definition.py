@@ -93,7 +93,6 @@ class CurveSettings(Value):
     assume: str = parameter(default="", about='a curve to take for granted, such as "power:1.0"')
     file: str = parameter(default="", about="a file that `cldrank propensity estimate` wrote")
     segment: str = parameter(default="", about="a column of the log, such as device: one curve for each of its values")
-    smooth: Literal["no", "monotone", "power"] = parameter(default="no", about="to the nearest curve of this kind")
     clip: float | None = parameter(default=None, above=0, most=1, about="raise smaller propensities to this")
 
 

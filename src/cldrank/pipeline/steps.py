@@ -188,7 +188,7 @@ class Workbench:
         """
         curve: Curve = load_curve(self.result("propensities", "rho.json"))
         chosen = self.pipeline.propensities
-        estimated = not (chosen.assume or chosen.file) and chosen.smooth == "no" and chosen.clip is None
+        estimated = not (chosen.assume or chosen.file) and chosen.clip is None
         return curve.trusted() if estimated or self.pipeline.verdict.trust_propensity else curve
 
 
@@ -449,19 +449,18 @@ def _curve(bench: Workbench, options: Mapping[str, Any]) -> tuple[Curve, str, st
         return parse_curve(chosen.assume, table), f"{chosen.assume} is assumed", "assumed"
     if chosen.file:
         return load_curve(bench.pipeline.path(chosen.file)), f"read from {chosen.file}", "file"
-    finish: dict[str, Any] = {"smooth": None if chosen.smooth == "no" else chosen.smooth, "clip": chosen.clip}
     try:
         name, words = chosen.method, f"by {chosen.method}"
         if chosen.method == "auto":
             best = choose_method(table, options.get("depth"))
             name, words = best.estimator, f"by {best.estimator}, since {best.reason}"
-        estimator: Any = estimators()[name](**options).quiet()
+        estimator: Any = estimators()[name](**options)
         if chosen.segment:
-            return fitted_segments(estimator, table, **finish), words, name
+            return fitted_segments(estimator, table, clip=chosen.clip), words, name
         if estimator.needs == "log":
             reading = bench.pipeline.reading_options(logged_probability)
             estimator = estimator.given_log(logged_probability(bench.log_paths(), table, **reading))
-        return fitted_curve(estimator, table, bench.dataset, **finish), words, name
+        return fitted_curve(estimator, table, bench.dataset, clip=chosen.clip), words, name
     except UnidentifiableError as error:
         raise DataError(
             f"{error} A curve that you take for granted goes on: propensities.assume = 'power:1.0', say."

@@ -6,7 +6,7 @@ AllPairs(depth=5)
 """
 
 from cldrank.propensity.affine_clicks import AffineClicks, TrustBias
-from cldrank.propensity.comparing import agreement, compare_estimators
+from cldrank.propensity.comparing import compare_estimators
 from cldrank.propensity.envelope import Envelope
 from cldrank.propensity.estimator import PropensityEstimator, check_attraction, estimators
 from cldrank.propensity.harvesting import AdjacentChain, AllPairs, Pivot
@@ -33,7 +33,6 @@ __all__ = [
     "Requirement",
     "SegmentPropensities",
     "TrustBias",
-    "agreement",
     "check_attraction",
     "compare_estimators",
     "estimators",

@@ -13,7 +13,7 @@ from cldrank.errors import UsageError
 from cldrank.files import save_text
 from cldrank.propensity.affine_clicks import AffineClicks, curve_of
 from cldrank.propensity.propensities import MISFIT, Propensities
-from cldrank.propensity.segment_propensities import EstimatedSegments, SegmentPropensities
+from cldrank.propensity.segment_propensities import SegmentPropensities
 from cldrank.wording import some
 
 REFUTED = "the clicks refute this curve"  # how a note begins that is a warning
@@ -32,9 +32,8 @@ def curve_document(curve: Any) -> Document:
     """A curve, slopes and bases, or the curves of segments: a figure, values with intervals, and what is to know."""
     figure = curve_figure(named_curves(curve))
     if isinstance(curve, SegmentPropensities):
-        pooled = {"mean": curve.pooled} if isinstance(curve, EstimatedSegments) else {}
-        blocks = [*side_by_side({**pooled, **curve}), *_segment_notices(curve)]
-        return Document(f"{len(curve)} segments", [figure, *blocks])
+        notes = [notice for name, rho in curve.items() for notice in notices(rho, name)]
+        return Document(f"{len(curve)} segments", [figure, *side_by_side(curve), *notes])
     if isinstance(curve, AffineClicks):
         interval = f", {100 * curve.confidence:g}% interval" if curve.confidence is not None else ""
         values = {
@@ -70,21 +69,12 @@ def side_by_side(curves: Mapping[str, Propensities]) -> Iterator[Block]:
 
 
 def notices(curve: Propensities | AffineClicks, name: str = "") -> Iterator[Notice]:
-    """The fit of a curve and its notes, the doubtful ones as warnings."""
+    """The fit of a curve and its notes; what refutes it is a warning."""
     if isinstance(curve, Propensities) and curve.goodness is not None and not name:
         refuted = curve.goodness.p_value < MISFIT
         yield Notice("warning" if refuted else "note", [str(curve.goodness)], label="" if refuted else "fit")
-    confounding = curve.confounding if isinstance(curve, Propensities) else None
-    doubt = str(confounding) if confounding is not None and confounding.doubtful else None
     for note in curve.notes:
-        yield Notice("warning" if note == doubt or note.startswith(REFUTED) else "note", [note], name)
-
-
-def _segment_notices(curves: SegmentPropensities) -> Iterator[Notice]:
-    for name, rho in curves.items():
-        yield from notices(rho, name)
-        if isinstance(curves, EstimatedSegments) and name in curves.refusals:
-            yield Notice("warning", str(curves.refusals[name]), f"{name}, alone")
+        yield Notice("warning" if note.startswith(REFUTED) else "note", [note], name)
 
 
 def _by_position(values: Mapping[str, list[str]]) -> list[Block]:

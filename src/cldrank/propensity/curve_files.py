@@ -12,7 +12,7 @@ import numpy as np
 
 from cldrank.errors import CldrankError, DataError, FormatError, UsageError
 from cldrank.propensity.affine_clicks import AffineClicks
-from cldrank.propensity.propensities import Confounding, Goodness, Propensities
+from cldrank.propensity.propensities import Goodness, Propensities
 from cldrank.propensity.segment_propensities import Curve, SegmentPropensities
 from cldrank.reading import reading, reason
 
@@ -44,7 +44,7 @@ def curve_content(curve: Any) -> dict[str, Any]:
             continue
         if field.name == "replicates":
             part = [[float(f"{value:.6g}") for value in row] for row in part.tolist()]
-        elif isinstance(part, Goodness | Confounding):
+        elif isinstance(part, Goodness):
             part = asdict(part)
         content[field.name] = part.tolist() if isinstance(part, np.ndarray) else part
     return content
@@ -133,19 +133,14 @@ def _check_parts(curve: Propensities | AffineClicks) -> None:
         raise DataError("covariance is not symmetric.")
     if isinstance(curve, AffineClicks):
         return
-    goodness, confounding = curve.goodness, curve.confounding
+    goodness = curve.goodness
     named = [*curve.clipped, *curve.raised, *(goodness.worst if goodness else ())]
-    named += [confounding.position] if confounding else []
     if not all(1 <= at <= len(curve) for at in named):
         raise DataError(f"there are positions 1 to {len(curve)}, and it names others.")
     if goodness is not None:
         possible = 1 <= goodness.pairs <= len(curve) * (len(curve) - 1) // 2
         if not possible or goodness.statistic < 0 or not 0 <= goodness.p_value <= 1:
             raise DataError(f"goodness cannot be {goodness!r}.")
-    if confounding is not None:  # a log propensity beyond 700 has no number
-        moved = abs(confounding.moved) <= 700 and 0 <= (confounding.sensitivity or 0) <= 700
-        if not moved or not 0 <= confounding.explained <= 1 or (confounding.error or 0) < 0:
-            raise DataError(f"confounding cannot be {confounding!r}.")
 
 
 # -- named on the command line -------------------------------------------------------------------------------------

@@ -144,10 +144,6 @@ class PropensityEstimator(Value, ABC, Generic[Result_co]):
         """The dataset if it needs one, else None: what `fit` accepts."""
         return dataset if self.needs == "features" else None
 
-    def quiet(self) -> Self:
-        """The same without warnings that repeat the notes of the result."""
-        return self
-
     def given_log(self, probability: Floats) -> Self:
         """The same with the probability of display of each cell, for estimators that need the log."""
         del probability

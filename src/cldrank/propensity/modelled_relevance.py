@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,14 +16,14 @@ from cldrank._typing import Floats, IntArray
 from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
 from cldrank.data.query_hash import hashes_of
-from cldrank.errors import CldrankWarning, ConvergenceWarning, UnidentifiableError, UsageError, warn
+from cldrank.errors import ConvergenceWarning, UnidentifiableError, UsageError, warn
 from cldrank.models import MLP, Linear, Network, Run
 from cldrank.optimise import Derivatives, Solution, Vector
 from cldrank.parameters import parameter, value
 from cldrank.propensity.cells import Cells, PairSums, draw_weights
 from cldrank.propensity.estimator import CurveEstimator, compared_by_attraction, goodness_of_fit
 from cldrank.propensity.identifiability import Requirement, counts_every_click
-from cldrank.propensity.propensities import Confounding, Propensities
+from cldrank.propensity.propensities import Propensities
 from cldrank.wording import positions
 
 if TYPE_CHECKING:
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 # a network of relevance beside a curve of positions; all queries teach, as none is held out to choose the epoch
 NETWORK = MLP(epochs=40, learning_rate=5e-3, l2=1e-5, batch_queries=32, warmup=0.0, validation=0.0)
 _EM_STEPS = 6
-_AROUND = (0.1, 10.0)  # penalties, times the chosen one, that the estimate should not care about
 _BLOCK_VALUES = 1 << 22
 _DETERMINED = 0.98  # features that explain more of the order than this leave nothing to estimate from
 
@@ -75,23 +74,6 @@ class ShownCandidates:
         freedom = len(row) - int(kept.sum()) - 1
         return max(0.0, 1 - (1 - largest) * (len(row) - 1) / freedom) if freedom > 0 else 1.0
 
-    def against_click_through(self, logs: Floats, draws: Floats, weights: Floats) -> tuple[float, float, int]:
-        """How far log ρ lies from that of plain click-through rates, at most; the error of that, and where."""
-        cells = self.cells
-        rates = cells.rates()
-        clicks, shown = (cells.by_group(cells.place, part, cells.size) for part in (cells.clicks, cells.impressions))
-        with np.errstate(divide="ignore", invalid="ignore"):
-            resampled = np.log((weights @ clicks) / (weights @ shown))
-            plain = resampled - resampled[:, :1]
-        whole = np.isfinite(plain).all(axis=1)
-        if len(weights) == len(draws):
-            errors = (draws - plain)[whole].std(axis=0)
-        else:
-            errors = np.hypot(draws.std(axis=0, ddof=1), plain[whole].std(axis=0))
-        moved = np.log(np.exp(logs)) - np.log(rates / rates[0])
-        at = int(np.abs(moved).argmax())
-        return float(moved[at]), float(errors[at]), at + 1
-
 
 @value
 class ModelledRelevance(CurveEstimator):
@@ -101,9 +83,6 @@ class ModelledRelevance(CurveEstimator):
     """
 
     model: Linear | Network = parameter(default=Linear(l2=1e-5), about="Of relevance", option=False)
-    warn: bool = parameter(
-        default=True, about="Whether a doubtful result warns; its notes say so in any case", option=False
-    )
 
     needs = "features"
     caution = (
@@ -111,20 +90,16 @@ class ModelledRelevance(CurveEstimator):
         "order follows relevance"
     )
 
-    def quiet(self) -> Self:
-        """The same without the warning of a doubtful result."""
-        return replace(self, warn=False)
-
     @abstractmethod
     def _estimate(self, shown: ShownCandidates) -> tuple[Floats, Floats, Floats, dict[str, Any]]:
         """Log ρ, (replicates, k) the same resampled, its standard errors or a refusal, and parts of the result.
 
-        Beside parts of `Propensities`: the `interval`, and the `sensitivity` to the penalty, where they are known.
+        Beside parts of `Propensities`, the `interval` where it is known.
         """
 
     def _required(self, clicks: ClickTable, dataset: RankingDataset | None) -> Requirement:
         _, explained = self._prepared(clicks, dataset)
-        reason = f"features explain {explained:.0%} of the order; what they do not know of relevance counts as position"
+        reason = f"{_explained(explained)}; what they do not know of relevance counts as position"
         return Requirement(self.name, True, reason)
 
     def _prepared(self, clicks: ClickTable, dataset: Any) -> tuple[ShownCandidates, float]:
@@ -154,19 +129,14 @@ class ModelledRelevance(CurveEstimator):
         shown, explained = self._prepared(clicks, dataset)
         logs, draws, errors, parts = self._estimate(shown)
         cells, values = shown.cells, np.exp(logs)
-        moved, error, position = shown.against_click_through(logs, draws, self._weights(cells))
-        check = Confounding(explained, moved, error, position, parts.pop("sensitivity", None))
         attraction = compared_by_attraction(cells, values, self.replicates, self.seed)
-        if check.doubtful and self.warn:
-            warn(CldrankWarning(f"{self.name}: {check}."))
         return self._curve(
             cells,
             values,
             np.exp(draws),
             covariance=np.cov(draws, rowvar=False),
             comparisons=np.asarray(np.bincount(cells.place, cells.impressions, cells.size), dtype=np.float64),
-            confounding=check,
-            notes=(*self._notes(values, errors, cells, attraction), str(check), *parts.pop("notes", ())),
+            notes=(*self._notes(values, errors, cells, attraction), _explained(explained), *parts.pop("notes", ())),
             **parts,
         )
 
@@ -182,6 +152,10 @@ class ModelledRelevance(CurveEstimator):
             "provenance": Provenance.of(type(self).__name__, self.get_params(), dataset),
             "trained_on": np.unique(hashes_of(queries)),
         }
+
+
+def _explained(share: float) -> str:
+    return f"features explain {share:.0%} of the order"
 
 
 # -- dual learning -------------------------------------------------------------------------------------------------
@@ -342,11 +316,7 @@ class RegressionEM(ModelledRelevance):
                 )
             )
         optimum = solution.parameters
-        logs, moved = objective.logs(optimum), []
-        for times in _AROUND if self.model.l2 else ():
-            other = ExaminedRegression(cells, shown.features, shown.row, self.model.l2 * times)
-            nearby = other.climb(optimum)
-            moved += [float(np.abs(objective.logs(nearby.parameters) - logs).max())] if nearby.converged else []
+        logs = objective.logs(optimum)
         draws = self._resampled(objective, solution)
         curves = np.exp(draws)
         errors = self._errors(curves, cells)
@@ -354,7 +324,6 @@ class RegressionEM(ModelledRelevance):
         parts = {
             "goodness": goodness_of_fit(PairSums.of(cells), np.exp(logs), curves, self._weights(cells)),
             "replicates": curves,
-            "sensitivity": max(moved, default=None),
             "ranker": LinearRanker(coefficients=coefficients, intercept=intercept, **self._ranker_parts(shown)),
         }
         return logs, draws, errors, parts

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cldrank._typing import Floats
-from cldrank.arguments import check_choice, check_number, check_whole
-from cldrank.documents.numbers import minus
+from cldrank.arguments import check_number, check_whole
 from cldrank.errors import DataError, UsageError
 from cldrank.reading import reason
 from cldrank.wording import count, positions
@@ -21,11 +20,6 @@ if TYPE_CHECKING:
     from cldrank.documents import Figure
 
 MISFIT = 0.01  # a p-value below refutes a model
-_EXPLAINED = 0.5
-_MOVED = 0.1
-_ALWAYS = 0.3  # whatever the error
-_SENSITIVE = 0.1
-_SURE = 3.0  # standard errors
 LARGEST = 1e300  # numbers beyond it have no place in a figure
 _WIDE = 1.6  # times the lower end of its interval: a larger estimate of a bound is not relied on
 
@@ -128,60 +122,6 @@ class Goodness:
         )
 
 
-@dataclass(frozen=True)
-class Confounding:
-    """How much the estimate rests on the model of relevance, which the log itself cannot test.
-
-    explained     0 … 1: of the contrast of positions that the features explain best, the share of variance that they
-                  explain (the largest squared canonical correlation, adjusted for their number)
-    moved         how far the model of relevance moved log ρ from plain click-through rates, at most
-    error         the standard error of that; None where it is not known
-    position      where
-    sensitivity   how far log ρ moves, at most, if the penalty of the regression is ten times larger or smaller; None
-                  for networks
-
-    In a random order nothing is explained and nothing is moved. Where a ranker puts the relevant on top, features must
-    move the curve; the relevance that they do not know still counts as position, and the log does not show how much.
-    """
-
-    explained: float
-    moved: float
-    error: float | None
-    position: int
-    sensitivity: float | None = None
-
-    @property
-    def reasons(self) -> tuple[str, ...]:
-        """What makes the estimate doubtful, in words; empty where nothing does."""
-        reasons = []
-        if abs(self.moved) > max(_MOVED, min(_SURE * (self.error or 0.0), _ALWAYS)):
-            by = minus(f"{np.expm1(self.moved):+.0%}")
-            reasons.append(
-                f"the model of relevance moved position {self.position} by {by} from its "
-                "click-through rate, so what it does not know of relevance may count as position, too"
-            )
-        if self.explained > _EXPLAINED:
-            reasons.append(
-                f"features explain {self.explained:.0%} of a contrast of positions, so they may stand in for it"
-            )
-        if self.sensitivity is not None and self.sensitivity > _SENSITIVE:
-            reasons.append(f"another penalty moves a position by {np.expm1(self.sensitivity):.0%}")
-        return tuple(reasons)
-
-    @property
-    def doubtful(self) -> bool:
-        """Whether the log leaves it open how much of the curve is position."""
-        return bool(self.reasons)
-
-    def __str__(self) -> str:
-        if self.doubtful:
-            return f"relevance and position are confounded: {'; '.join(self.reasons)}"
-        return (
-            f"relevance and position can be told apart: features explain {self.explained:.0%} of the order, and the "
-            f"model of relevance moved no position by more than {np.expm1(abs(self.moved)):.1%}"
-        )
-
-
 @dataclass(frozen=True, eq=False, repr=False)
 class Propensities(CurveBase):
     """ρ_k, the probability that position k is examined, normalised to ρ_1 = 1.
@@ -199,7 +139,6 @@ class Propensities(CurveBase):
     covariance    (k, k) of log ρ, from resampling
     comparisons   (k,) the effective number of impressions behind each position
     goodness      whether clicks of the same candidates at other positions agree
-    confounding   of estimators that model relevance: how far that can be separated from position
     notes         what to know before they are used
     replicates    (replicates, k) the resampled estimates that have all positions
     ranker        of estimators that model relevance: what scores by that model; left out of files
@@ -229,7 +168,6 @@ class Propensities(CurveBase):
     covariance: Floats | None = None
     comparisons: Floats | None = None
     goodness: Goodness | None = None
-    confounding: Confounding | None = None
     notes: tuple[str, ...] = ()
     replicates: Floats | None = field(default=None, compare=False)
     ranker: Any = field(default=None, compare=False)
@@ -421,17 +359,6 @@ class Propensities(CurveBase):
         size = min(len(most), len(least))
         return tuple(int(at) + 1 for at in np.flatnonzero(most[:size] < np.minimum(least[:size], 1.0)))
 
-    def smoothed(self, shape: Literal["monotone", "power"]) -> Propensities:
-        """The nearest curve that falls (`monotone`), or that is a power law (`power`).
-
-        >>> Propensities(np.array([1, 0.4, 0.5, 0.2]), method="AllPairs").smoothed("monotone").values.round(3)
-        array([1.   , 0.447, 0.447, 0.2  ])
-        """
-        check_choice("shape", shape, ("monotone", "power"))
-        if self.bound:
-            raise UsageError("a lower bound is not smoothed: the result would not be a bound; raise a curve to it.")
-        return monotone(self) if shape == "monotone" else power_law(self)
-
 
 def _relative(rows: Floats, what: str) -> Floats:
     """Each row over its first entry; refused unless all are above 0 and finite, also relative to the first."""
@@ -478,109 +405,3 @@ def as_floats(value: Any, name: str) -> Floats:
         return np.array(value, dtype=np.float64)
     except (TypeError, ValueError, OverflowError) as error:
         raise DataError(f"{name} cannot be read as numbers ({reason(error)}).") from None
-
-
-# -- smoothing -------------------------------------------------------------------------------------------------------
-
-
-def monotone(propensities: Propensities) -> Propensities:
-    """The nearest curve that never rises: isotonic regression of log ρ, weighted by 1 / variance, and at most 0.
-
-    Intervals are those of the smoothed replicates; without replicates, their ends are smoothed alike.
-    """
-    weights = 1 / _variances(propensities)[1:]
-    values = _falling(propensities.values, weights)
-    changed = np.flatnonzero(np.abs(values - propensities.values) > 1e-9) + 1
-    parts: dict[str, Any] = {}
-    if propensities.replicates is not None:
-        replicates = np.stack([_falling(draw, weights) for draw in propensities.replicates])
-        tail = (1 - (propensities.confidence or 0.9)) / 2
-        low, high = np.quantile(replicates, [tail, 1 - tail], axis=0)
-        parts = {"covariance": np.cov(np.log(replicates), rowvar=False), "replicates": replicates}
-        parts |= {"low": np.minimum(low, values), "high": np.maximum(high, values)}
-        parts |= {"confidence": propensities.confidence or 0.9}
-    elif propensities.low is not None and propensities.high is not None:
-        low, high = (_falling(np.maximum(end, 1e-12), weights) for end in (propensities.low, propensities.high))
-        parts = {"low": np.minimum(low, values), "high": np.maximum(high, values)}
-    outcome = f"{positions(changed.tolist(), most=len(changed))} changed" if len(changed) else "nothing changed"
-    return replace(
-        propensities,
-        values=values,
-        origin=f"{propensities.origin}; monotone",
-        goodness=None if len(changed) else propensities.goodness,
-        notes=(*_kept(propensities), f"smoothed to a falling curve: {outcome}"),
-        **parts,
-    )
-
-
-def power_law(propensities: Propensities) -> Propensities:
-    """The power law k^-eta nearest to log ρ, by least squares weighted by 1 / variance.
-
-        eta = -sum_k w_k log(k) log(rho_k) / sum_k w_k log(k)^2
-
-    Its interval follows from the covariance of log ρ; so does the test of whether a power law fits at all.
-    """
-    from scipy.special import ndtri
-
-    if len(propensities) < 2:
-        raise DataError("a power law needs at least two positions.")
-    logs, distance = np.log(propensities.values[1:]), np.log(np.arange(2, len(propensities) + 1))
-    weight = distance / _variances(propensities)[1:]
-    shares = weight / (weight @ distance)
-    eta = -float(shares @ logs)
-    curve = np.exp(-eta * np.log(np.arange(1, len(propensities) + 1)))
-    parts: dict[str, Any] = {"low": None, "high": None, "covariance": None, "replicates": None, "confidence": None}
-    outcome = f"eta {eta:.4g}"
-    if propensities.covariance is not None:
-        inner, confidence = propensities.covariance[1:, 1:], propensities.confidence or 0.9
-        error = float(np.sqrt(shares @ inner @ shares))
-        z = float(ndtri((1 + confidence) / 2))
-        p_value = _misfit(logs + eta * distance, inner, shares, distance)
-        outcome += f" ({eta - z * error:.4g} to {eta + z * error:.4g} at {confidence:.0%} confidence)"
-        if p_value is not None:
-            outcome += f"; a power law {'fits' if p_value >= 0.01 else 'does not fit'}, p = {p_value:.2g}"
-        steps = np.log(np.arange(1, len(propensities) + 1))
-        parts |= {"low": np.exp(-(eta + z * error) * steps), "high": np.exp(-(eta - z * error) * steps)}
-        parts |= {"covariance": error**2 * np.outer(steps, steps), "confidence": confidence}
-    return replace(
-        propensities,
-        values=curve,
-        origin=f"power law, eta {eta:.4g}; fitted to {propensities.origin}",
-        goodness=None,
-        notes=(*_kept(propensities), f"smoothed to a power law: {outcome}"),
-        **parts,
-    )
-
-
-def _kept(propensities: Propensities) -> tuple[str, ...]:
-    """The notes that still hold of a smoothed curve."""
-    return tuple(note for note in propensities.notes if "more often than the first" not in note)
-
-
-def _variances(propensities: Propensities) -> Floats:
-    """Of log ρ; all equal where they are unknown."""
-    if propensities.covariance is None:
-        return np.ones(len(propensities))
-    variances = np.diag(propensities.covariance)
-    bounded: Floats = np.maximum(variances, 1e-12 + 1e-6 * variances.max())
-    return bounded
-
-
-def _falling(values: Floats, weights: Floats) -> Floats:
-    from sklearn.isotonic import isotonic_regression
-
-    logs: Floats = isotonic_regression(np.log(values[1:] / values[0]), sample_weight=weights, increasing=False)
-    return np.concatenate([[1.0], np.exp(np.minimum(logs, 0.0))])
-
-
-def _misfit(residuals: Floats, covariance: Floats, shares: Floats, distance: Floats) -> float | None:
-    """The p-value of the residuals of the power law, by their own covariance; None if none are left."""
-    from scipy.special import chdtrc
-
-    free = len(residuals) - 1
-    if not free:
-        return None
-    left = np.eye(len(residuals)) - np.outer(distance, shares)
-    spread = left @ covariance @ left.T
-    statistic = float(residuals @ np.linalg.pinv(spread, rcond=1e-8, hermitian=True) @ residuals)
-    return float(chdtrc(free, statistic))

@@ -1,10 +1,9 @@
-"""One curve for each device, layout or other surface: given ones, and `BySegment`, which estimates them together."""
+"""One curve for each device, layout or other surface: given ones, and `BySegment`, which estimates them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -155,39 +154,12 @@ def slopes_and_bases(curve: Curve, clicks: ClickTable) -> tuple[Floats, Floats]:
     return parts if isinstance(parts, tuple) else (parts, np.zeros(clicks.n_cells))
 
 
-# -- estimated together --------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class EstimatedSegments(SegmentPropensities):
-    """The propensities of each segment, estimated together.
-
-    pooled      the mean curve, as deep as the deepest segment with an estimate
-    pooling     for each segment, at its own positions, how far it was drawn towards the others: 0 is its own estimate
-    spread      (k,) the standard deviation of log ρ between segments; where only one has an estimate, as further up
-    refusals    why a segment alone has no estimate
-    """
-
-    pooled: Propensities
-    pooling: Mapping[str, Floats]
-    spread: Floats
-    refusals: Mapping[str, UnidentifiableError]
-
-
 @dataclass(frozen=True)
 class BySegment:
-    """Estimate each segment by itself, then draw its curve towards the mean of all, the more the weaker it is.
+    """Estimate the curve of each segment by itself, from candidates compared within that segment only.
 
-        log rho_s ~ Normal(mu, tau^2),   estimate_s ~ Normal(log rho_s, v_s)
-        pooled share of s = v_s / (v_s + tau^2)
+    The curve of a segment ends where its pages do; a single position has propensity 1.
 
-    position by position: v_s from resampling, tau^2 by the method of Paule and Mandel (1982), mu by weighting.
-    Candidates are compared within their segment only. The curve of a segment ends where its pages do. A segment whose
-    log supports no estimate gets the mean curve of two or more others, with the interval of a segment yet unseen, and a
-    note. Below the end of some segments, the mean curve goes on by the steps of those that are left, so that it does
-    not jump to theirs.
-
-    >>> import cldrank as cr
     >>> from cldrank.propensity import AllPairs
     >>> BySegment(AllPairs(depth=3))
     BySegment(estimator=AllPairs(depth=3))
@@ -201,157 +173,22 @@ class BySegment:
                 f"{self.estimator.name} does not take segments; methods that find one curve from cells alone do."
             )
 
-    def fit(self, clicks: ClickTable | Mapping[str, ClickTable]) -> EstimatedSegments:
+    def fit(self, clicks: ClickTable | Mapping[str, ClickTable]) -> SegmentPropensities:
         """Estimate from a table whose cells have segments, or from one table per segment."""
         tables = clicks.by_segment() if isinstance(clicks, ClickTable) else clicks
-        if len(tables) < 2:
-            raise DataError(
-                "it takes two segments to estimate them together, and the clicks have "
-                f"{f'only {next(iter(tables))!r}' if any(tables) else 'none'}; estimate one curve, without segments."
-            )
-        known: dict[str, Propensities] = {}
-        refusals: dict[str, UnidentifiableError] = {}
-        for name, table in tables.items():
-            try:
-                known[name] = self.estimator.fit(table)
-            except UnidentifiableError as refusal:
-                refusals[name] = refusal
-        if not known:
-            name, first = next(iter(refusals.items()))
-            raise UnidentifiableError(f"no segment can be estimated; {name!r}: {first}")
-        lacking = [name for name in refusals if tables[name].depth > 1]
-        if lacking and len(known) == 1:
+        if not any(tables):
+            raise DataError("the clicks have no segments; estimate one curve, without BySegment.")
+        return SegmentPropensities.of({name: self._alone(name, table) for name, table in tables.items()})
+
+    def _alone(self, name: str, table: ClickTable) -> Propensities:
+        if table.depth <= 1:
+            return Propensities(np.ones(1), "one position")
+        try:
+            return self.estimator.fit(table)
+        except UnidentifiableError as refusal:
             raise UnidentifiableError(
-                f"only segment {next(iter(known))!r} can be estimated, and one curve cannot tell how much segments "
-                "differ, so leave the others out or estimate one curve for all; "
-                f"{lacking[0]!r}: {refusals[lacking[0]]}"
-            )
-        depths = {name: max(table.depth, 1) for name, table in tables.items()}
-        return _pooled(known, depths, refusals, self.estimator.confidence)
-
-
-def _pooled(
-    known: Mapping[str, Propensities],
-    depths: Mapping[str, int],
-    refusals: Mapping[str, UnidentifiableError],
-    confidence: float,
-) -> EstimatedSegments:
-    """All segments, drawn towards the mean; `depths` are those of their pages, whether they have an estimate or not."""
-    size = max(len(rho) for rho in known.values())
-    logs, variances = (np.stack(part) for part in zip(*(_moments(rho, size) for rho in known.values()), strict=True))
-    several = np.isfinite(variances).sum(axis=0) > 1
-    between = _between(logs, variances)
-    between[0] = 0.0
-    between = between[np.maximum.accumulate(np.where(several, np.arange(size), 0))]
-    mean, variance = _weighted(logs, variances + between)
-    mean[0] = variance[0] = 0.0
-    usual = np.mean([_correlation(rho, size) for rho in known.values()], axis=0)
-    whole, error = _going_on(logs, variances, between, mean, variance)
-    pooled = _curve(whole, error, usual, confidence, f"mean of {len(known)} segments", ())
-    segments, pooling = {}, {}
-    for name, depth in depths.items():
-        rho = known.get(name)
-        if rho is None:
-            at = min(depth, size)
-            share, drawn, left = np.ones(at), whole[:at], (error + between)[:at]
-            pooled_by, correlation = "all of the mean curve: alone, this segment supports no estimate", usual[:at, :at]
-        else:
-            at = len(rho)
-            own, spread = _moments(rho, at)
-            share = np.where(several[:at], 1 / (1 + between[:at] / spread), 0.0)
-            drawn = own + share * (mean[:at] - own)
-            # the segment's own uncertainty, as far as it is left, and that of the mean, as far as it is drawn to it
-            left = np.where(several[:at], share * between[:at], spread) + share**2 * variance[:at]
-            left[0] = 0.0
-            pooled_by, correlation = "one position, which needs no estimate", _correlation(rho, at)
-            if at > 1:
-                pooled_by = f"drawn {share[1:].mean():.0%} towards the mean of all segments"
-        share[0] = 0.0
-        notes = (*(rho.notes if rho is not None else ()), pooled_by)
-        origin = f"segment {name}" if rho is not None else f"mean of {len(known)} segments, for segment {name}"
-        curve = _curve(drawn, left, correlation, confidence, origin, notes)
-        segments[name] = curve if rho is None else replace(curve, comparisons=rho.comparisons)
-        pooling[name] = share
-    return EstimatedSegments(segments, pooled, pooling, np.sqrt(between), refusals)
-
-
-def _going_on(
-    logs: Floats, variances: Floats, between: Floats, mean: Floats, variance: Floats
-) -> tuple[Floats, Floats]:
-    """The mean curve and its variance: below the end of some segments, by the steps of those that are left."""
-    whole, error, has = mean.copy(), variance.copy(), np.isfinite(variances)
-    for at in np.flatnonzero(has[:, 1:].sum(axis=0) < has[:, :-1].sum(axis=0)) + 1:
-        left = has[:, at]
-        theirs, _ = _weighted(logs[left, at - 1], variances[left, at - 1] + between[at - 1])
-        whole[at:] += mean[at - 1] - theirs
-        error[at:] += variance[at - 1]
-    return whole, error
-
-
-def _weighted(values: Floats, variances: Floats) -> tuple[Any, Any]:
-    """The mean over segments, the first axis, by precision; and its variance."""
-    weights = 1 / variances
-    variance = 1 / weights.sum(axis=0)
-    return (weights * values).sum(axis=0) * variance, variance
-
-
-def _moments(rho: Propensities, size: int) -> tuple[Floats, Floats]:
-    """Log propensities and their variances, infinite at positions without an estimate."""
-    logs, variances = np.zeros(size), np.full(size, np.inf)
-    if rho.errors is not None:
-        logs[: len(rho)] = np.log(rho.values)
-        variances[: len(rho)] = np.maximum(rho.errors**2, 1e-12)
-    return logs, variances
-
-
-def _correlation(rho: Propensities, size: int) -> Floats:
-    """(size, size) of the errors of log ρ: all are relative to the first position, so they err together."""
-    correlation = np.eye(size)
-    if rho.covariance is not None and rho.errors is not None:
-        scale = np.where(rho.errors > 0, rho.errors, 1.0)
-        correlation[: len(rho), : len(rho)] = rho.covariance / np.outer(scale, scale)
-        np.fill_diagonal(correlation, 1.0)
-    return correlation
-
-
-def _curve(
-    logs: Floats, variance: Floats, correlation: Floats, confidence: float, origin: str, notes: tuple[str, ...]
-) -> Propensities:
-    from scipy.special import ndtri
-
-    scale = np.sqrt(variance)
-    covariance: Floats = correlation * np.outer(scale, scale)
-    half = float(ndtri((1 + confidence) / 2)) * np.sqrt(np.diag(covariance))
-    return Propensities(
-        np.exp(logs),
-        origin,
-        method="BySegment",
-        low=np.exp(logs - half),
-        high=np.exp(logs + half),
-        confidence=confidence,
-        covariance=covariance,
-        notes=notes,
-    )
-
-
-def _between(logs: Floats, variances: Floats) -> Floats:
-    """tau^2 of each position: the variance between segments at which their squared residuals are what they should be.
-
-    Of Q(t) = sum_s (x_s - mean(t))^2 / (v_s + t), which falls with t, the t with Q(t) = segments - 1, or 0.
-    """
-    freedom = np.isfinite(variances).sum(axis=0) - 1
-
-    def excess(between: Floats) -> Floats:
-        weights = 1 / (variances + between)
-        mean = (weights * logs).sum(axis=0) / weights.sum(axis=0)
-        beyond: Floats = (weights * (logs - mean) ** 2).sum(axis=0) - freedom
-        return beyond
-
-    low, high = np.zeros(logs.shape[1]), np.full(logs.shape[1], 1e-6)
-    for _ in range(60):
-        high = np.where(excess(high) > 0, 2 * high, high)
-    for _ in range(80):
-        middle = (low + high) / 2
-        above = excess(middle) > 0
-        low, high = np.where(above, middle, low), np.where(above, high, middle)
-    return np.where((freedom > 0) & (excess(np.zeros_like(low)) > 0), (low + high) / 2, 0.0)
+                f"segment {name!r}: {refusal} Or leave the segment out, or estimate one curve for all segments.",
+                positions=refusal.positions,
+                depth=refusal.depth,
+                reason=refusal.reason,
+            ) from None
