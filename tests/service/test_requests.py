@@ -224,7 +224,7 @@ class TestJson:
         texts = [*spaced, *(json.dumps(body, separators=(",", ":")).encode() for body in bodies)]
         whole = [outcome(reader, text) for text in texts]
         monkeypatch.setattr(requests_module, "_CHUNK", 200)
-        monkeypatch.setattr(requests_module, "_is_roomy", lambda body, width: False)
+        monkeypatch.setattr(requests_module, "_is_roomy", lambda *_: False)
         assert [outcome(reader, text) for text in texts] == whole
         with pytest.raises(RequestError, match=r"\$\.features\[\d+:\]\[\d+\]"):
             reader.read_json(json.dumps({"features": [*rows, [1, "2", 3]]}).encode())
