@@ -184,6 +184,7 @@ def test_a_segment_without_an_estimate_is_refused(world: Any, tables: dict[str, 
     ) as told:
         BySegment(AllPairs()).fit({**tables, "kiosk": world.log()})
     assert told.value.positions
+    nothing: Any
     for nothing in ({}, world.log()):
         with pytest.raises(CldrankError, match="no segments"):
             BySegment(AllPairs()).fit(nothing)
