@@ -17,13 +17,13 @@ _MOST_STEPS = 6  # of an axis that begins at 0
 THEMES: Mapping[str, Mapping[str, str]] = {
     "light": {
         "ground": "#f7f7f5", "card": "#ffffff", "ink": "#1f2328", "quiet": "#626a73", "rule": "#e3e4e1",
-        "grid": "#ececea", "accent": "#2f6db5", "ok": "#2c7a4b", "ok-ground": "#e7f3eb",
+        "grid": "#ececea", "accent": "#2f6db5", "none": "#f1f1ef", "ok": "#2c7a4b", "ok-ground": "#e7f3eb",
         "note": "#48617d", "note-ground": "#e9eff6", "warning": "#8f5600", "warning-ground": "#fbf0dc",
         "blocking": "#a62b2b", "blocking-ground": "#fae6e4",
     },
     "dark": {
         "ground": "#15181c", "card": "#1d2126", "ink": "#e4e6e8", "quiet": "#9aa3ac", "rule": "#30363d",
-        "grid": "#2a2f36", "accent": "#79aee8", "ok": "#7fce9c", "ok-ground": "#1c3226",
+        "grid": "#2a2f36", "accent": "#79aee8", "none": "#262b31", "ok": "#7fce9c", "ok-ground": "#1c3226",
         "note": "#a9c1dc", "note-ground": "#222e3b", "warning": "#f0bd6a", "warning-ground": "#392b14",
         "blocking": "#f39a92", "blocking-ground": "#401f1f",
     },
