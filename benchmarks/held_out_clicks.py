@@ -11,15 +11,17 @@ from __future__ import annotations
 
 import argparse
 import json
+from typing import Any
 
 import numpy as np
 
 import cldrank as cr
 from cldrank import catalogue, segments
 from cldrank.clicks.simulate import PositionBased, Simulation, TopK
+from cldrank.measures import compute, parse
 from cldrank.methods import CLD, CLDPair, Method, SVMRank
 from cldrank.methods.registry import configured
-from cldrank.tuning.judges import HeldOutClicks, Judge, Labels, mean_of
+from cldrank.tuning.judges import HeldOutClicks, mean_of
 
 CUTOFF, ETA, NOISE, SESSIONS, HELD_OUT = 5, 1.0, 0.1, 10**5, 0.2
 TRIED: dict[str, tuple[type[Method], str, float, tuple[float, ...]]] = {
@@ -27,6 +29,18 @@ TRIED: dict[str, tuple[type[Method], str, float, tuple[float, ...]]] = {
     "CLD-pair selection_weight": (CLDPair, "selection_weight", 0.05, (0.0, 0.02, 0.1, 0.3, 1.0)),
     "CLD-pair learning_rate": (CLDPair, "learning_rate", 2e-3, (2e-4, 5e-3)),
 }
+
+
+class Labels:
+    """nDCG@3 on labels; all queries have the same weight."""
+
+    def __init__(self, dataset: cr.RankingDataset) -> None:
+        self.dataset, self.weight = dataset, np.ones(dataset.n_queries)
+
+    def gains(self, ranker: Any) -> Any:
+        """The measure, per query."""
+        measure = parse("nDCG@3")
+        return compute(measure, ranker.predict(self.dataset), self.dataset.labels, self.dataset.offsets)[measure]
 
 
 def main() -> None:
@@ -46,9 +60,9 @@ def main() -> None:
     learned, held = (
         displayed[part] for part in segments.split_segments(len(displayed), [1 - HELD_OUT, HELD_OUT], asked.seed)
     )
-    judges: dict[str, Judge] = {
+    judges: dict[str, Any] = {
         "clicks": HeldOutClicks(train[held], clicks[held], rho),
-        "labels": Labels(test, "nDCG@3"),
+        "labels": Labels(test),
     }
     part, part_clicks = train[learned], clicks[learned]
     for title, (method, name, usual, others) in TRIED.items():

@@ -12,9 +12,7 @@ from scenes import scene
 from cldrank import losses
 from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
-from cldrank.errors import CldrankWarning, DataError, UsageError
-from cldrank.evaluation import evaluate
-from cldrank.measures import Measure
+from cldrank.errors import CldrankWarning, DataError
 from cldrank.methods import IPS
 from cldrank.methods.evidence import check_propensities
 from cldrank.methods.observing import observe
@@ -85,41 +83,6 @@ def test_the_standard_error_is_that_of_resampled_queries() -> None:
     resampled = gains[draws].sum(1) / weight[draws].sum(1)
     assert found.value == pytest.approx(gains.sum() / weight.sum())
     assert found.error == pytest.approx(resampled.std(), rel=0.06)
-
-
-def test_labels_are_judged_as_by_evaluate() -> None:
-    random = np.random.default_rng(0)
-    data = RankingDataset.from_arrays(random.normal(size=(60, 2)), np.arange(60) // 6, random.integers(0, 3, 60))
-    fitted = scene(0, width=2)
-    ranker = IPS().fit(*fitted).ranker_
-    judge = judges.Labels(data, "ndcg@3")
-    assert judge.name == "nDCG@3"
-    found = judges.mean_of(judge.gains(ranker), judge.weight)
-    assert found.value == pytest.approx(evaluate(ranker, data, "nDCG@3")["nDCG@3"])
-    with pytest.raises(UsageError, match="smaller values of ARP are better"):
-        judges.Labels(data, "ARP")
-    with pytest.raises(UsageError, match="no labels"):
-        judges.Labels(fitted.data, "AP")
-    with pytest.raises(DataError, match="too few queries"):
-        judges.Labels(data[:1], "AP")
-
-
-def test_only_a_measure_to_maximise_is_tuned_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Measure, "known", dict(Measure.known))  # forget the two below afterwards
-
-    class Depth(Measure):
-        name, higher_is_better = "Depth", False
-
-        def _values(self, ranking: Any) -> Any:
-            raise AssertionError(ranking)
-
-    class ARPlus(Depth):
-        name, higher_is_better = "ARPlus", True
-
-    data = RankingDataset.from_arrays(np.eye(4), [1, 1, 2, 2], [0, 1, 0, 1])
-    with pytest.raises(UsageError, match=r"smaller values of Depth are better.*nDCG@10"):
-        judges.Labels(data, "depth")
-    assert judges.Labels(data, "arplus").name == "ARPlus"
 
 
 def test_a_curve_that_the_clicks_refute_is_raised_before_judging() -> None:

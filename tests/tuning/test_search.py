@@ -15,7 +15,7 @@ from scenes import scene
 from cldrank.data.query_hash import held_out
 from cldrank.errors import CldrankError, CldrankWarning, DataError, UsageError
 from cldrank.files import holding
-from cldrank.methods import CLD, IPS, AffineIPS, CLDPair, Naive, Oracle, PolicyAwareIPS
+from cldrank.methods import CLD, IPS, AffineIPS, CLDPair, Naive, PolicyAwareIPS
 from cldrank.models import MLP, Linear, Run
 from cldrank.propensity import AffineClicks
 from cldrank.tuning import Range, search, tune
@@ -143,24 +143,6 @@ def test_what_a_killed_search_left_is_removed(tmp_path: Path, jobs: int) -> None
     tune(IPS(), *SCENE, trials=1, folder=tmp_path, jobs=jobs)
     os.close(handle)
     assert {path.name for path in tmp_path.iterdir()} == {"trials.log", alive.name}
-
-
-def test_labels(tmp_path: Path) -> None:
-    random = np.random.default_rng(0)
-    labelled = scene(5).data
-    labelled = type(labelled).from_arrays(labelled.features, labelled.row_queries, random.integers(0, 2, 240))
-    tuned = tune(Oracle(), labelled, labelled=labelled, trials=2)
-    assert (tuned.measure, tuned.validation_queries) == ("nDCG@10", 30)
-    assert tune(Naive(), SCENE.data, SCENE.clicks, labelled=labelled, measure="AP", trials=1).measure == "AP"
-
-
-def test_trials_judged_by_other_labels_are_not_gone_on_with(tmp_path: Path) -> None:
-    rows, queries = scene(5).data.features, scene(5).data.row_queries
-    one, two = (type(SCENE.data).from_arrays(rows, queries, np.arange(240) % 4 == rest) for rest in (0, 1))
-    tune(IPS(), *SCENE, labelled=one, trials=1, folder=tmp_path)
-    with pytest.raises(UsageError, match="differ in the validation"):
-        tune(IPS(), *SCENE, labelled=two, trials=2, folder=tmp_path)
-    assert len(tune(IPS(), *SCENE, labelled=one, trials=2, folder=tmp_path).trials) == 2
 
 
 def test_what_is_refused(tmp_path: Path) -> None:

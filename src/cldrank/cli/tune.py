@@ -49,16 +49,15 @@ class TuneCommand(LearningTask):
     timeout: float | None = option("SECONDS", "Start no trial after this time.")
     seed: int = option("INTEGER", "The same seed gives the same result.", 0)
     judge_share: float = option("SHARE", "Of the other queries, those whose clicks judge trials.", 0.2)
-    labelled: list[str] | None = option("FILE", "Candidates whose labels judge trials, instead of clicks.")
-    measure: str | None = option("-m MEASURE", "With --labelled. [default: nDCG@10]")
 
     def run(self) -> None:
         """Run trials, and save the best ranker with the record of all."""
         from cldrank.tuning import tune
 
         method, space = self._space()
-        self._check_judge(method)
-        self.check_evidence(method, judges=not self.labelled)
+        if method.needs == "labels":
+            raise UsageError(f"{method.name} learns from labels, not from clicks, which judge trials; choose another.")
+        self.check_evidence(method, judges=True)
         method.check()
         options.check_folder(self.out)
         dataset, table, rho = self.read(method)
@@ -76,8 +75,6 @@ class TuneCommand(LearningTask):
                 timeout=self.timeout,
                 hold_out=self.hold_out,
                 validation=self.judge_share,
-                labelled=self.load(self.labelled) if self.labelled else None,
-                measure=self.measure or "nDCG@10",
                 on_trial=report,
             )
         folder = self.out / "ranker"
@@ -119,19 +116,6 @@ class TuneCommand(LearningTask):
         if not space:
             raise UsageError("there is nothing to try; name a parameter: --range NAME=LOW:HIGH, or --set NAME=VALUES.")
         return method, space
-
-    def _check_judge(self, method: Method) -> None:
-        """Refuse what does not fit together before anything is read."""
-        from cldrank.methods.needs import uses_curve
-
-        if self.measure is not None and not self.labelled:
-            raise UsageError("--measure is for labels; name candidates that have some with --labelled.")
-        if method.needs == "labels" and (self.clicks or not self.labelled):
-            raise UsageError(
-                f"{method.name} learns from labels, not from clicks; tune it without --clicks, and with --labelled."
-            )
-        if self.labelled and self.propensity is not None and not uses_curve(method.required):
-            raise UsageError(f"{method.name} does not use propensities; leave --propensity out.")
 
     @contextmanager
     def _showing(self) -> Iterator[Report | None]:

@@ -11,8 +11,7 @@ from cldrank import segments
 from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import DataError, UsageError
-from cldrank.evaluation import scores_of
-from cldrank.measures import compute, parse
+from cldrank.evaluation import evaluate, scores_of
 from cldrank.methods.evidence import check_clicks, check_propensities
 from cldrank.methods.observing import observe
 from cldrank.propensity import AffineClicks, Propensities
@@ -74,30 +73,6 @@ class HeldOutClicks:
         return preference_agreement(scores, self._lists)[0]
 
 
-class Labels:
-    """A measure over the labels of a dataset; all queries have the same weight."""
-
-    def __init__(self, dataset: RankingDataset, measure: str) -> None:
-        if dataset.labels is None:
-            raise UsageError(f"{dataset.name or 'the data'} has no labels to judge by.")
-        if dataset.n_queries < 2:
-            raise DataError(f"{dataset!r} has too few queries; judging needs at least 2.")
-        self._measure, self._dataset = parse(measure), dataset
-        self.name = str(self._measure)
-        if not self._measure.higher_is_better:
-            raise UsageError(f"smaller values of {self.name} are better; tune on another measure, such as nDCG@10.")
-        self.weight = np.ones(dataset.n_queries)
-
-    def gains(self, model: Any) -> Floats:
-        """The measure, per query."""
-        labels, offsets = self._dataset.labels, self._dataset.offsets
-        gains: Floats = compute(self._measure, scores_of(model, self._dataset), labels, offsets)[self._measure]
-        return gains
-
-
-Judge = HeldOutClicks | Labels
-
-
 def held_out_score(
     model: Any,
     dataset: RankingDataset,
@@ -116,13 +91,10 @@ def held_out_score(
     if (clicks is None) != (propensities is None):
         raise UsageError("to score by clicks, give clicks and propensities; by labels, neither.")
     if clicks is None:
-        judge: Judge = Labels(dataset, "nDCG@10")
-    else:
-        table = check_clicks(clicks, dataset, "a score")
-        curve: Any = propensities
-        judge = HeldOutClicks(
-            dataset, table, curve if isinstance(curve, AffineClicks) else held_to_clicks(curve, table)
-        )
+        return float(evaluate(model, dataset, "nDCG@10")["nDCG@10"])
+    table = check_clicks(clicks, dataset, "a score")
+    curve: Any = propensities
+    judge = HeldOutClicks(dataset, table, curve if isinstance(curve, AffineClicks) else held_to_clicks(curve, table))
     return mean_of(judge.gains(model), judge.weight).value
 
 

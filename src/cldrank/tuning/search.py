@@ -21,7 +21,7 @@ from cldrank.methods.recording import clicks_record, curve_record
 from cldrank.models import Run
 from cldrank.propensity.segment_propensities import Curve
 from cldrank.rankers.provenance import without_address
-from cldrank.tuning.judges import Floats, Judge, Labels, mean_of, split_clicks
+from cldrank.tuning.judges import Floats, mean_of, split_clicks
 from cldrank.tuning.space import Space, Value, applied, check_space, default_space
 
 if TYPE_CHECKING:
@@ -137,8 +137,6 @@ def tune(
     timeout: float | None = None,
     hold_out: float | None = None,
     validation: float = 0.2,
-    labelled: RankingDataset | None = None,
-    measure: str = "nDCG@10",
     on_trial: Report | None = None,
 ) -> Tuned:
     """Choose parameters by the clicks on held-out queries, corrected by the propensities, and fit with the best.
@@ -150,7 +148,6 @@ def tune(
     hold_out     the share of queries, by `cldrank.held_out`, that neither trials nor the last fit see, so that
                  `compare` can judge the result on them
     validation   the share of the other displayed queries that trials are judged on; `seed` decides which
-    labelled     judge by `measure` on the labels of this dataset instead
     on_trial     called with the number of finished trials and the best value so far
 
     Trials are drawn by Optuna's TPE; networks that fall behind the median of the others are stopped early.
@@ -178,23 +175,18 @@ def tune(
     clicks = None if clicks is None else check_clicks(clicks, data, "tuning")
     held = None if hold_out is None else HeldOut.of(data, clicks, hold_out)
     data, clicks = (data, clicks) if held is None else held.others
-    learned: ClickTable | None
-    judge: Judge
-    if labelled is not None:
-        learned, judge = clicks, Labels(labelled, measure)
-    elif clicks is not None:
-        learned, judge = split_clicks(data, clicks, propensities, validation, seed)
-    else:
-        raise UsageError("tune judges by clicks; give clicks, or a labelled dataset to judge by.")
+    if clicks is None:
+        raise UsageError("tune judges by clicks; give clicks.")
+    learned, judge = split_clicks(data, clicks, propensities, validation, seed)
     plain = _portable(method)
     decisive = Run(seed=plain.run.seed, precision=plain.run.precision)
     identity = {
         "method": without_address(repr(applied(plain, {}).set_params(run=decisive))),
         "space": repr(ranges),
         "seed": str(seed),
-        "validation": f"{judge.name}, {validation if labelled is None else labelled.fingerprint}",
+        "validation": f"{judge.name}, {validation}",
         "dataset": data.fingerprint,
-        "clicks": "" if clicks is None else clicks_record(clicks).fingerprint,
+        "clicks": clicks_record(clicks).fingerprint,
         "propensities": "" if propensities is None else repr(asdict(curve_record(propensities))),
     }
     deadline = float("inf") if timeout is None else time.time() + timeout

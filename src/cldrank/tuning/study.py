@@ -27,7 +27,7 @@ from cldrank.methods import Method
 from cldrank.methods.evidence import needed
 from cldrank.reading import reading
 from cldrank.runs import Processes, share
-from cldrank.tuning.judges import Floats, Judge, mean_of
+from cldrank.tuning.judges import Floats, HeldOutClicks, mean_of
 from cldrank.tuning.search import Trial, with_distances
 from cldrank.tuning.space import Range, Values, applied, values_of
 from cldrank.workers import available_cores, fair_threads
@@ -52,7 +52,7 @@ class Search:
     dataset: RankingDataset
     clicks: ClickTable | None
     propensities: Curve | None
-    judge: Judge
+    judge: HeldOutClicks
     space: dict[str, Values]
     seed: int
     folder: Path
