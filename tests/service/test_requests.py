@@ -355,6 +355,19 @@ class TestArrow:
         with pytest.raises(RequestError, match="of version V5, and without metadata"):
             read_arrow(body)
 
+    def test_ids_that_would_swell_are_refused(self) -> None:
+        columns = dict.fromkeys("abc", pa.array([1.0, 2.0]))
+        views = pa.array(["x", "y"]).cast(pa.string_view())
+        assert read_arrow({**columns, "id": views}).ids == ["x", "y"]
+        letters = pa.py_buffer(b"z" * 4000)
+        shared = pa.py_buffer(struct.pack("<i4sii", 4000, b"zzzz", 0, 0) * 2)
+        twice = pa.Array.from_buffers(pa.string_view(), 2, [None, shared, letters])
+        with pytest.raises(RequestError, match="more letters"):
+            read_arrow({**columns, "id": twice})
+        nothing = pa.FixedSizeListArray.from_arrays(pa.nulls(2000), 1000)
+        with pytest.raises(RequestError, match="all text or all whole numbers, not fixed_size_list"):
+            read_arrow({**columns, "id": nothing})
+
     def test_a_feature_called_id_comes_in_lists(self) -> None:
         for reader in (RequestReader(("id", "b")), RequestReader(("id", "b"), takes_missing=True)):
             with pytest.raises(RequestError, match="as one column of lists"):
