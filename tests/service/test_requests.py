@@ -387,6 +387,12 @@ class TestArrow:
             with pytest.raises(RequestError, match="not an Arrow IPC stream"):
                 read_arrow(damaged)
 
+    def test_a_stream_that_begins_with_another_message_is_refused(self) -> None:
+        batch = pa.record_batch({"a": [1.0], "b": [2.0]}).serialize().to_pybytes()
+        for body in (batch, batch + WHOLE):
+            with pytest.raises(RequestError, match="not an Arrow IPC stream"):
+                read_arrow(body)
+
     @example([(140, 128)])  # a name of a column that is not text
     @given(st.lists(st.tuples(st.integers(0, len(WHOLE) - 1), st.integers(0, 255)), min_size=1, max_size=4))
     def test_a_damaged_stream_is_read_or_refused(self, changes: list[tuple[int, int]]) -> None:

@@ -208,6 +208,8 @@ class RequestReader:
         key = message.metadata.to_pybytes()
         if (known := self._layouts.get(key)) is not None:
             return known
+        if message.type != "schema":  # Arrow would read whatever it is as a schema, and crash
+            raise ValueError("it does not begin with a schema")
         layout = self._new_layout(pa.ipc.read_schema(message))
         if len(key) <= _SMALL:
             if len(self._layouts) >= 8:
