@@ -13,7 +13,7 @@ import numpy as np
 
 from cldrank import measures, segments
 
-NAMES = "nDCG@1 nDCG@3 nDCG@5 nDCG@10 nDCG DCG@10 AP RR P@1 P@5 P@10 ERR@10 ERR ARP"
+NAMES = "nDCG@1 nDCG@3 nDCG@5 nDCG@10 nDCG DCG@10 AP RR P@1 P@5 P@10 ERR@10 ERR"
 GOAL = 6.0
 GRADE_SHARES = [0.52, 0.32, 0.13, 0.02, 0.01]  # about those of WEB10K
 

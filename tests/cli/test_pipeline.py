@@ -126,8 +126,8 @@ def test_a_step_that_fails_has_code_1_and_its_line(run: Run, scene: Path) -> Non
 
 def test_there_is_a_line_even_if_nothing_ran(run: Run, scene: Path) -> None:
     assert line(run("pipeline", "run", "other.toml", "--json"))["exit_code"] == 2
-    write_definition(scene, [("quick = true", "quik = true")])
-    assert "verdict.quik" in line(run("pipeline", "run", "--json"))["reason"]
+    write_definition(scene, [("trust_propensity = false", "trust_propensty = false")])
+    assert "verdict.trust_propensty" in line(run("pipeline", "run", "--json"))["reason"]
     write_definition(scene, [("[train]", "[window]\ndepth = 9\n[train]")])
     found = line(run("pipeline", "run", "--json"))
     assert (found["exit_code"], found["steps"]["aggregate"]) == (1, "failed")
@@ -143,14 +143,14 @@ def test_wrong_calls(run: Run, scene: Path) -> None:
     assert run("pipeline", "run", "other.toml").code == 2
     assert "needs a reason" in run("pipeline", "run", "--ship-anyway", " ").err
     assert run("pipeline", "show").code == 2
-    write_definition(scene, [("quick = true", "quik = true")])
+    write_definition(scene, [("trust_propensity = false", "trust_propensty = false")])
     ended = run("pipeline", "run")
     assert ended.code == 2
-    assert "pipeline.toml: verdict.quik is unknown. Did you mean quick?" in ended.err
+    assert "pipeline.toml: verdict.trust_propensty is unknown. Did you mean trust_propensity?" in ended.err
 
 
 def test_a_path_that_cannot_be_one_is_a_wrong_call(run: Run, scene: Path) -> None:
-    write_definition(scene, [("quick = true", 'quick = true\nagainst = "\\u0000"')])
+    write_definition(scene, [("trust_propensity = false", 'trust_propensity = false\nagainst = "\\u0000"')])
     ended = run("pipeline", "run", "--json")
     assert line(ended)["exit_code"] == 2
     assert "verdict.against" in ended.err

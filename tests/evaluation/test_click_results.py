@@ -15,7 +15,7 @@ from cldrank.evaluation.click_results import (
     WayToSettle,
 )
 from cldrank.evaluation.decision_rule import ClickVerdict
-from cldrank.evaluation.intervals import ClickEstimate, Errors, MeasuredPair, turned
+from cldrank.evaluation.intervals import ClickEstimate, Errors, MeasuredPair
 from cldrank.measures import Interval
 
 
@@ -33,8 +33,8 @@ def estimate(value: float) -> ClickEstimate:
     )
 
 
-def pair(name: str = "DCG@5", higher_is_better: bool = True) -> MeasuredPair:
-    return MeasuredPair(name, higher_is_better, estimate(2.0), estimate(1.5), estimate(0.5))
+def pair(name: str = "DCG@5") -> MeasuredPair:
+    return MeasuredPair(name, estimate(2.0), estimate(1.5), estimate(0.5))
 
 
 def test_an_estimate_is_printed_as_its_interval() -> None:
@@ -43,11 +43,11 @@ def test_an_estimate_is_printed_as_its_interval() -> None:
 
 
 def test_a_comparison_is_asked_by_measure() -> None:
-    assert comparison()["ARP"].difference == comparison()["arp"].difference == estimate(0.5)
-    assert list(comparison()) == ["DCG@5", "ARP"]
+    assert comparison()["Clicks@5"].difference == comparison()["clicks@5"].difference == estimate(0.5)
+    assert list(comparison()) == ["DCG@5", "Clicks@5"]
     assert "DCG@5" in comparison()
     assert "AP" not in comparison()
-    with pytest.raises(KeyError, match=r"AP; there are DCG@5, ARP"):
+    with pytest.raises(KeyError, match=r"AP; there are DCG@5, Clicks@5"):
         comparison()["AP"]
 
 
@@ -60,12 +60,12 @@ def comparison(**changes: Any) -> ClickComparison:
         "estimator": "doubly robust",
         "curve": "power law, eta 1",
         "curve_is_estimated": False,
-        "measures": {"DCG@5": pair(), "ARP": pair("ARP", higher_is_better=False)},
+        "measures": {"DCG@5": pair(), "Clicks@5": pair("Clicks@5")},
         "support": Support(5, 50, 1000, 5000, 700, 0.8, 1.0, 321.5, 3.5, 0.04),
         "never_shown": NeverShown(
             12, 0.4, interval(0.2, 0.1, 0.3), interval(0.4, 0.3, 0.5), 0.3, interval(0.3, 0.2, 0.4), 1
         ),
-        "checks": (SensitivityCheck("η + 0.5", "a steeper curve", "curve", interval(0.4, 0.1, 0.7), "better"),),
+        "checks": (SensitivityCheck("η + 0.5", "a steeper curve", interval(0.4, 0.1, 0.7), "better"),),
         "permutation_check": PermutationCheck(interval(-0.1, -0.2, 0.0), 20, passed=True),
         "verdict": ClickVerdict("better", 0.015, "DCG@5 differs.", depends_on_never_shown=True),
         "settling": (WayToSettle("A/B test", 4000, "half of the pages"), WayToSettle("swaps", None, "cannot")),
@@ -75,18 +75,9 @@ def comparison(**changes: Any) -> ClickComparison:
     return ClickComparison(**parts | changes)
 
 
-def test_a_difference_becomes_a_gain() -> None:
-    whole = interval(-0.2, -0.3, -0.05)
-    assert turned(whole, higher_is_better=True) is whole
-    assert turned(whole, higher_is_better=False) == interval(0.2, 0.05, 0.3)
-
-
-def test_gains_and_bounds_of_a_pair() -> None:
-    up, down = pair(), pair("ARP", higher_is_better=False)
-    assert (up.gain.low, up.gain.estimate, up.gain.high) == pytest.approx((0.4, 0.5, 0.7))
-    assert (up.bounds.low, up.bounds.estimate, up.bounds.high) == pytest.approx((0.1, 0.5, 1.1))
-    assert (down.gain.low, down.gain.estimate, down.gain.high) == pytest.approx((-0.7, -0.5, -0.4))
-    assert (down.bounds.low, down.bounds.estimate, down.bounds.high) == pytest.approx((-1.1, -0.5, -0.1))
+def test_bounds_of_a_pair() -> None:
+    bounds = pair().bounds
+    assert (bounds.low, bounds.estimate, bounds.high) == pytest.approx((0.1, 0.5, 1.1))
 
 
 def test_the_verdict_in_words() -> None:
@@ -115,7 +106,6 @@ def test_everything_is_in_the_dictionary() -> None:
     assert first["new_interval"] == pytest.approx([1.9, 2.2])
     assert first["old_interval"] == pytest.approx([1.4, 1.7])
     assert first["errors"] == {"queries": 0.04, "propensities": 0.03, "model": 0.02, "extrapolation": 0.01}
-    assert not found["measures"]["ARP"]["higher_is_better"]
     assert found["support"]["shown"] == 0.8
     assert found["never_shown"]["break_even"]["estimate"] == 0.2
     assert found["checks"][0]["name"] == "η + 0.5"

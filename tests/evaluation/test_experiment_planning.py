@@ -13,12 +13,11 @@ from settled_cases import DCG, Z, a_pair, known_model, orders_of, pages_of, sett
 import cldrank as cr
 from cldrank.clicks.simulate import PositionBased, Simulation
 from cldrank.evaluation.click_measures import ClickMeasure
-from cldrank.evaluation.click_results import NeverShown, WayToSettle
+from cldrank.evaluation.click_results import WayToSettle
 from cldrank.evaluation.decision_rule import ClickVerdict, decide
 from cldrank.evaluation.experiment_planning import (
     expected_credit,
     pages_to_show,
-    sampled_queries,
     say_way,
     swap_variances,
     team_draft,
@@ -29,7 +28,6 @@ from cldrank.evaluation.experiment_planning import (
 from cldrank.evaluation.exposure import LoggedClicks, LoggedOrder, ScoreOrder
 from cldrank.evaluation.intervals import ClickEstimate, ClickEstimator, Errors
 from cldrank.evaluation.judge import ClickJudge
-from cldrank.evaluation.support import look_at_never_shown
 from cldrank.measures import Interval
 from cldrank.propensity import AffineClicks
 
@@ -92,13 +90,9 @@ def test_below_the_margin_tests_are_planned_for_the_margin() -> None:
     clicks = world.estimator()
     new, old = orders_of(world, clicks.log, noise=0.8)
     pair = a_pair(clicks, new, old)
-    whole, margin = pair.old.interval.estimate, 3 * pair.gain.estimate
+    margin = 3 * pair.interval.estimate
     plain, planned = (settled(clicks, new, old, pair, margin=one) for one in (0.0, margin))
-    old_clicks = clicks.value(ClickMeasure("Clicks", 3), old).value
-    assert (
-        f"a difference of {margin / whole * old_clicks:#.2g} clicks per page would show, the smallest that matters"
-        in (planned["A/B test"].about)
-    )
+    assert planned["A/B test"].about.endswith("until the smallest difference that matters would show")
     for name in ("A/B test", "interleaving test"):
         assert pages_of(planned[name]) < pages_of(plain[name])
     # the margin in units of credit is the difference there of rankers that differ so much in clicks
@@ -110,7 +104,7 @@ def test_a_test_is_sized_for_the_estimate_and_for_the_smallest_difference_that_m
     clicks = world.estimator()
     new, old = orders_of(world, clicks.log, noise=0.2)
     pair = a_pair(clicks, new, old)
-    plain, planned = (settled(clicks, new, old, pair, margin=times * pair.gain.estimate) for times in (0.0, 0.1))
+    plain, planned = (settled(clicks, new, old, pair, margin=times * pair.interval.estimate) for times in (0.0, 0.1))
     for name in ("A/B test", "interleaving test"):
         assert planned[name].pages == plain[name].pages
         assert plain[name].pages_at_margin is None
@@ -126,7 +120,7 @@ def test_the_margin_in_credit_is_about_that_of_rankers_that_differ_by_it() -> No
     pair = a_pair(clicks, new, old, ClickMeasure("Clicks", 3))
     by = {"measure": ClickMeasure("Clicks", 3)}
     plain = settled(clicks, new, old, pair, **by)  # type: ignore[arg-type]
-    planned = settled(clicks, new, old, pair, margin=pair.gain.estimate * 1.0001, **by)  # type: ignore[arg-type]
+    planned = settled(clicks, new, old, pair, margin=pair.interval.estimate * 1.0001, **by)  # type: ignore[arg-type]
     for name in plain:
         assert pages_of(planned[name]) == pytest.approx(pages_of(plain[name]), rel=0.25), name
 
@@ -135,8 +129,10 @@ def test_where_clicks_point_the_other_way_it_says_so() -> None:
     world = KnownWorld.draw(queries=50, candidates=3, seed=4)
     clicks = world.estimator()
     new, old = orders_of(world, clicks.log, noise=0.0)
-    pair = replace(a_pair(clicks, new, old), higher_is_better=False)
-    assert settled(clicks, new, old, pair)["A/B test"].about.endswith("shows, by which new would be ahead")
+    pair = a_pair(clicks, new, old)
+    turned = Interval(-pair.interval.estimate, -pair.interval.high, -pair.interval.low, 0.9, 50)
+    pair = replace(pair, difference=replace(pair.difference, interval=turned))
+    assert settled(clicks, new, old, pair)["A/B test"].about.endswith("until new shows to be ahead")
 
 
 def test_where_every_position_is_examined_alike_only_interleaving_tells() -> None:
@@ -212,7 +208,7 @@ def test_a_curve_that_is_estimated_again_gets_surer_with_the_log() -> None:
     world = KnownWorld.draw(queries=50, candidates=3, seed=4)
     clicks = world.estimator()
     new, old = orders_of(world, clicks.log)
-    gain = a_pair(clicks, new, old).gain.estimate
+    gain = a_pair(clicks, new, old).interval.estimate
     errors = [
         Errors(0.9 * gain),
         Errors(0.9 * gain * 0.6, 0.9 * gain * 0.8),
@@ -230,26 +226,13 @@ def test_a_curve_that_is_estimated_again_gets_surer_with_the_log() -> None:
 
 def test_a_verdict_is_confirmed_online_and_by_the_unseen_it_rests_on() -> None:
     _, clicks, new, old = unseen_world()
-    gain = a_pair(clicks, new, old).gain.estimate
+    gain = a_pair(clicks, new, old).interval.estimate
     pair = a_pair(clicks, new, old, errors=Errors(0.1 * gain, 0.1 * gain))
     assert set(settled(clicks, new, old, pair)) == {"A/B test", "interleaving test", "trial of never-shown results"}
     sure = ClickVerdict("better", 0.0, "", depends_on_never_shown=False)
-    ways = ways_to_settle(clicks, DCG, new, old, pair, look_at_never_shown(clicks, DCG, new, old), sure)
+    ways = ways_to_settle(clicks, DCG, new, old, pair, sure)
     assert [way.name for way in ways] == ["interleaving test", "A/B test"]
     assert say_way(ways[0], "confirm").endswith("would confirm it.")
-
-
-def test_measures_where_less_is_better_are_planned_alike() -> None:
-    world = KnownWorld.draw(queries=300, candidates=3, seed=9)
-    clicks, measure = world.estimator(), ClickMeasure("ARP")
-    new, old = orders_of(world, clicks.log)
-    gain = a_pair(clicks, new, old, measure).gain.estimate
-    assert gain > 0
-    pair = a_pair(clicks, new, old, measure, Errors(0.8 * gain))
-    ways = settled(clicks, new, old, pair, measure=measure)
-    by_dcg = settled(clicks, new, old, a_pair(clicks, new, old, errors=Errors(0.8)), measure=DCG)
-    assert ways["A/B test"] == by_dcg["A/B test"]
-    assert ways["more of this log"].pages is not None
 
 
 def test_sentences_have_two_digits() -> None:
@@ -264,9 +247,8 @@ def test_without_unseen_there_is_no_trial() -> None:
     clicks = world.estimator()
     new, old = orders_of(world, clicks.log)
     pair = a_pair(clicks, new, old)
-    nothing = NeverShown(0, 0.0, None, None)
-    verdict = ClickVerdict("better", 0.0, "", depends_on_never_shown=False)
-    names = {way.name for way in ways_to_settle(clicks, DCG, new, old, pair, nothing, verdict)}
+    verdict = ClickVerdict("better", 0.0, "", depends_on_never_shown=True)
+    names = {way.name for way in ways_to_settle(clicks, DCG, new, old, pair, verdict)}
     assert names == {"A/B test", "interleaving test"}
 
 
@@ -278,12 +260,9 @@ def test_a_comparison_by_clicks_says_what_would_settle_it() -> None:
     scores = features[:, 0] + random.standard_normal(1600)
     clicks = Simulation(data, scores=scores, model=PositionBased(eta=1, noise=0.1), depth=4).draw(300, seed=0)
     judge = ClickJudge.of(data, clicks, cr.Propensities.power(1, 4))
-    found = judge.compare(features[:, 0] + 0.5 * scores, "production", quick=True, trust_propensity=True)
+    found = judge.compare(features[:, 0] + 0.5 * scores, "production", trust_propensity=True)
     assert found.settling
-    assert (
-        found.settling
-        == judge.compare(features[:, 0] + 0.5 * scores, "production", quick=True, trust_propensity=True).settling
-    )
+    assert found.settling == judge.compare(features[:, 0] + 0.5 * scores, "production", trust_propensity=True).settling
     assert {"A/B test", "interleaving test"} <= {way.name for way in found.settling}
 
 
@@ -292,11 +271,11 @@ def test_a_comparison_by_clicks_says_what_would_settle_it() -> None:
 
 def test_the_unseen_stay_unseen_in_more_of_the_log() -> None:
     _, clicks, new, old = unseen_world()
-    gain = a_pair(clicks, new, old).gain.estimate
+    gain = a_pair(clicks, new, old).interval.estimate
     pair = a_pair(clicks, new, old, errors=Errors(0.01 * gain, extrapolation=1.1 * gain))
     more = settled(clicks, new, old, pair)["more of this log"]
-    assert (more.pages, more.about) == (None, "never-shown results stay so")
-    assert say_way(more) == "More of this log would not settle it: never-shown results stay so."
+    assert (more.pages, more.about) == (None, "what never-shown results are worth stays unknown")
+    assert say_way(more) == "More of this log would not settle it: what never-shown results are worth stays unknown."
     pair = a_pair(clicks, new, old, errors=Errors(0.4 * gain, extrapolation=0.5 * gain))
     half = a_pair(clicks, new, old, errors=Errors(0.8 * gain))
     found = [pages_of(settled(clicks, new, old, one)["more of this log"]) for one in (pair, half)]
@@ -305,7 +284,7 @@ def test_the_unseen_stay_unseen_in_more_of_the_log() -> None:
 
 def test_a_trial_of_the_unseen_of_the_planned_pages_settles_it_in_80_percent() -> None:
     world, clicks, new, old = unseen_world()
-    gain = a_pair(clicks, new, old).gain.estimate
+    gain = a_pair(clicks, new, old).interval.estimate
     errors = Errors(0.2 * gain, 0.25 * gain, extrapolation=2 * gain)
     pair = a_pair(clicks, new, old, errors=errors)
     trial = settled(clicks, new, old, pair)["trial of never-shown results"]
@@ -343,7 +322,7 @@ def test_the_variance_of_a_trial_knows_clicks_that_positions_bring() -> None:
 
 def test_a_trial_waits_for_ten_clicks() -> None:
     world, clicks, new, old = unseen_world()
-    gain = a_pair(clicks, new, old).gain.estimate
+    gain = a_pair(clicks, new, old).interval.estimate
     pair = a_pair(clicks, new, old, errors=Errors(0.05 * gain, extrapolation=40 * gain))
     trial = settled(clicks, new, old, pair, margin=20 * gain)["trial of never-shown results"]
     weights = np.abs(clicks.weights(DCG, new) - clicks.weights(DCG, old)) * clicks.never_shown
@@ -353,7 +332,7 @@ def test_a_trial_waits_for_ten_clicks() -> None:
 
 def test_a_trial_cannot_settle_what_the_rest_leaves_open() -> None:
     _, clicks, new, old = unseen_world()
-    gain = a_pair(clicks, new, old).gain.estimate
+    gain = a_pair(clicks, new, old).interval.estimate
     pair = a_pair(clicks, new, old, errors=Errors(0.5 * gain, extrapolation=2 * gain))
     trial = settled(clicks, new, old, pair)["trial of never-shown results"]
     assert (trial.pages, trial.about) == (None, "even if their relevance were known, the rest would leave it open")
@@ -370,7 +349,7 @@ def test_without_a_model_the_unseen_are_planned_as_results_at_the_lowest_positio
     ]
     for name in ("A/B test", "interleaving test"):
         assert pages_of(found[0][name]) == pytest.approx(pages_of(found[1][name]), rel=1e-3)
-    assert found[1]["more of this log"].about == "never-shown results stay so"
+    assert found[1]["more of this log"].about == "what never-shown results are worth stays unknown"
 
 
 # -- the curve ----------------------------------------------------------------------------------------------------
@@ -396,21 +375,22 @@ def test_swaps_estimate_the_curve_as_well_as_computed(alike: float) -> None:
     relevance = np.sort(world.relevance)[:, ::-1] * (1 - alike) + alike * world.relevance[:, :1]
     world, pages = replace(world, relevance=relevance), 6000
     variances = np.log(swapped(world, pages, np.random.default_rng(0), 800)).var(axis=0)[1:]
-    expected = 2 * swap_variances(world.log(), relevance.ravel()) / pages
-    assert expected == pytest.approx(variances, rel=0.12)
+    expected = 2 * swap_variances(world.log()) / pages
+    assert expected == pytest.approx(variances, rel=0.2)
 
 
 def test_the_planned_swaps_settle_what_an_uncertain_curve_leaves_open() -> None:
     world = KnownWorld.draw(queries=300, candidates=3, seed=9)
     clicks = world.estimator()
     new, old = orders_of(world, clicks.log, noise=0.4)
-    gain = a_pair(clicks, new, old).gain.estimate
+    gain = a_pair(clicks, new, old).interval.estimate
     errors = Errors(0.3 * gain, 50 * gain, 0.2 * gain)  # nothing is known of the curve
     swaps = settled(clicks, new, old, a_pair(clicks, new, old, errors=errors))["swap experiment"]
     random = np.random.default_rng(1)
     curves = swapped(world, pages_of(swaps), random, 400)
     found = np.array([
-        clicks.difference_under(cr.Propensities(curve, method="drawn"), DCG, new, old) for curve in curves
+        replace(clicks, log=clicks.log.with_curve(cr.Propensities(curve, method="drawn")))
+        .difference(DCG, new, old).value for curve in curves
     ])  # fmt: skip
     rest = float(np.hypot(errors.queries, errors.model))
     decided = found + rest * random.standard_normal(400) > clicks.quantile * np.hypot(rest, found.std())
@@ -421,7 +401,7 @@ def test_what_is_known_of_the_curve_saves_swaps() -> None:
     world = KnownWorld.draw(queries=300, candidates=3, seed=9)
     clicks = world.estimator()
     new, old = orders_of(world, clicks.log, noise=0.4)
-    gain = a_pair(clicks, new, old).gain.estimate
+    gain = a_pair(clicks, new, old).interval.estimate
     found = [
         settled(clicks, new, old, a_pair(clicks, new, old, errors=Errors(0.3 * gain, curve * gain)))
         for curve in (0.6, 1.0, 50.0)
@@ -436,27 +416,26 @@ def test_a_curve_that_is_assumed_is_what_swaps_settle_and_more_pages_do_not() ->
     world = KnownWorld.draw(queries=300, candidates=3, seed=9)
     clicks = world.estimator()
     new, old = orders_of(world, clicks.log, noise=0.4)
-    gain = a_pair(clicks, new, old).gain.estimate
+    gain = a_pair(clicks, new, old).interval.estimate
     pair = a_pair(clicks, new, old, errors=Errors(0.1 * gain))
     ways = settled(clicks, new, old, pair, decision="cannot tell")
     assert "the curve is what leaves it open" in ways["more of this log"].about
     assert ways["more of this log"].pages is None
     pages = pages_of(ways["swap experiment"])
-    errors = np.sqrt(2 * swap_variances(clicks.log, world.relevance.ravel()) / pages)
+    errors = np.sqrt(2 * swap_variances(clicks.log) / pages)
     assert errors.max() <= 0.2  # each position is told
     trust = clicks.log.with_curve(AffineClicks.from_propensities(world.curve))
     other = replace(clicks, log=trust)
     assert settled(other, new, old, pair, decision="cannot tell")["swap experiment"].pages is None
 
 
-def drafted(new: list[int], old: list[int], coins: list[bool], k: int) -> tuple[list[int], list[bool]]:
-    """As the paper has it: who has fewer picks; on a draw, a coin."""
+def drafted(new: list[int], old: list[int], new_first: bool, k: int) -> tuple[list[int], list[bool]]:
+    """As the paper has it: who has fewer picks; on a draw, always the same."""
     page: list[int] = []
     teams: list[bool] = []
-    tosses = iter(coins)
     while len(page) < min(k, len(new)):
         ours, theirs = teams.count(True), teams.count(False)
-        new_picks = ours < theirs or (ours == theirs and next(tosses))
+        new_picks = ours < theirs or (ours == theirs and new_first)
         page.append(next(row for row in (new if new_picks else old) if row not in page))
         teams.append(new_picks)
     return page, teams
@@ -470,119 +449,92 @@ def both_orders(world: KnownWorld, seed: int) -> tuple[LoggedClicks, ScoreOrder,
     return log, ScoreOrder.of("new", scores[0], log), ScoreOrder.of("old", scores[1], log)
 
 
-def test_a_team_draft_is_that_of_the_paper() -> None:
+@pytest.mark.parametrize("new_first", [True, False])
+def test_a_draft_is_that_of_the_paper(new_first: bool) -> None:
     random = np.random.default_rng(0)
     for k, size in product((1, 2, 3, 4, 5), (1, 2, 3, 4, 6)):
-        coins = np.array(list(product([False, True], repeat=(k + 1) // 2)))
         new, old = random.permutation(size), random.permutation(size)
-        tables = [np.tile(np.append(one, [-1] * k)[:k], (len(coins), 1)) for one in (new, old)]
-        pages, ours = team_draft(tables[0], tables[1], coins)
-        for page, teams, tosses in zip(pages, ours, coins, strict=True):
-            expected = drafted(new.tolist(), old.tolist(), tosses.tolist(), k)
-            length = min(k, size)
-            assert (page[:length].tolist(), teams[:length].tolist()) == expected
-            assert (page[length:] == -1).all()
+        tables = [np.append(one, [-1] * k)[None, :k] for one in (new, old)]
+        pages, ours = team_draft(tables[0], tables[1], new_first)
+        page, teams = drafted(new.tolist(), old.tolist(), new_first, k)
+        length = min(k, size)
+        assert (pages[0, :length].tolist(), ours[:length].tolist()) == (page, teams)
+        assert (pages[0, length:] == -1).all()
 
 
 def test_queries_are_drafted_each_for_itself() -> None:
     new, old = np.array([[0, 1, 2], [3, 4, -1]]), np.array([[2, 1, 0], [4, 3, -1]])
-    pages, ours = team_draft(new, old, np.array([[True, False], [False, True]]))
-    assert pages.tolist() == [[0, 2, 1], [4, 3, -1]]
-    assert ours[:, :2].tolist() == [[True, False], [False, True]]
+    pages, ours = team_draft(new, old, new_first=True)
+    assert pages.tolist() == [[0, 2, 1], [3, 4, -1]]
+    assert ours.tolist() == [True, False, True]
 
 
-def test_production_is_drafted_by_mean_position() -> None:
+def test_production_is_drafted_by_where_it_shows_results() -> None:
     log = KnownWorld.draw(queries=4, candidates=5, seed=0).log()
-    pages = usual_pages(LoggedOrder(log), log, np.arange(4))
+    pages = usual_pages(LoggedOrder(log), log)
     assert pages.tolist() == [[5 * query, 5 * query + 1, 5 * query + 2] for query in range(4)]
 
 
 @pytest.mark.parametrize("depth", [2, 3, 4])
-def test_credit_is_that_of_all_pages_and_all_clicks(depth: int) -> None:
+def test_credit_is_that_of_both_drafts_and_all_clicks(depth: int) -> None:
     world = KnownWorld.draw(queries=6, candidates=5, seed=1, depth=depth)
     log, new, old = both_orders(world, seed=2)
     relevance = world.relevance.ravel()
     mean = square = 0.0
-    coins = list(product([False, True], repeat=(depth + 1) // 2))
-    for query, tosses in product(range(6), coins):
+    for query, new_first in product(range(6), (True, False)):
         rows = np.arange(5 * query, 5 * query + 5)
         orders = [rows[np.argsort(order.ranks[rows])].tolist() for order in (new, old)]
-        page, teams = drafted(orders[0], orders[1], list(tosses), depth)
+        page, teams = drafted(orders[0], orders[1], new_first, depth)
         for clicks in product([0, 1], repeat=depth):
-            chance, credit = 1 / 6 / len(coins), 0
+            chance, credit = 1 / 12, 0
             for place, (row, ours, click) in enumerate(zip(page, teams, clicks, strict=True), 1):
                 p = relevance[row] / place
                 chance *= p if click else 1 - p
                 credit += click if ours else -click
             mean, square = mean + chance * credit, square + chance * credit**2
-    found = expected_credit(log, new, old, relevance, seed=0)
-    assert found is not None
-    assert (found.mean, found.variance) == pytest.approx((mean, square - mean**2), abs=1e-12)
-
-
-def test_pages_too_long_for_all_coins_are_drafted_with_some() -> None:
-    world = KnownWorld.draw(queries=300, candidates=16, seed=3, depth=12)
-    log, new, old = both_orders(world, seed=4)
-    coins = np.array(list(product([False, True], repeat=6)))
-    tables = [np.repeat(usual_pages(order, log, np.arange(300)), len(coins), axis=0) for order in (new, old)]
-    pages, ours = team_draft(tables[0], tables[1], np.tile(coins, (300, 1)))
-    chances = world.relevance.ravel()[pages] * world.curve.values
-    mean = (np.where(ours, 1, -1) * chances).sum(axis=1).mean()
-    found = expected_credit(log, new, old, world.relevance.ravel(), seed=0)
-    assert found is not None
-    assert found.mean == pytest.approx(mean, rel=0.03)
-    assert found == expected_credit(log, new, old, world.relevance.ravel(), seed=0)
+    found = expected_credit(log, new, old, relevance)
+    assert found[:2] == pytest.approx((mean, square - mean**2), abs=1e-12)
 
 
 def test_noise_of_relevance_averages_out() -> None:
     world = KnownWorld.draw(queries=20_000, candidates=3, seed=5)
     log, new, old = both_orders(world, seed=6)
     noisy = world.only(np.arange(20_000), pages=2).estimator(np.random.default_rng(7)).relevance
-    exact, found = (expected_credit(log, new, old, one, seed=0) for one in (world.relevance.ravel(), noisy))
-    assert exact is not None
-    assert found is not None
+    exact, found = (expected_credit(log, new, old, one) for one in (world.relevance.ravel(), noisy))
     assert noisy.max() > 2  # far beyond what a chance can be
-    assert found.mean == pytest.approx(exact.mean, rel=0.15)
-    assert found.variance == pytest.approx(exact.variance, rel=0.03)
+    assert found[0] == pytest.approx(exact[0], rel=0.15)
+    assert found[1] == pytest.approx(exact[1], rel=0.03)
 
 
-def test_equal_orders_need_no_test() -> None:
-    log, new, _ = both_orders(KnownWorld.draw(5, 4, seed=0), seed=0)
-    assert expected_credit(log, new, new, np.full(20, 0.5), seed=0) is None
-
-
-def test_the_pages_computed_show_the_preference_in_80_percent_of_tests() -> None:
-    world = KnownWorld.draw(queries=200, candidates=6, seed=8, depth=4)
+@pytest.mark.parametrize("candidates", [6, 12])
+def test_the_pages_computed_show_the_preference_in_80_percent_of_tests(candidates: int) -> None:
+    world = KnownWorld.draw(queries=200, candidates=candidates, seed=8, depth=4)
     log, new, old = both_orders(world, seed=9)
-    credit = expected_credit(log, new, old, world.relevance.ravel(), seed=0)
-    assert credit is not None
-    pages = pages_to_show(credit.mean, credit.variance, confidence=0.9)
+    mean, variance, _ = expected_credit(log, new, old, world.relevance.ravel())
+    pages = pages_to_show(mean, variance, confidence=0.9)
     assert pages is not None
     random = np.random.default_rng(10)
     shown = [_interleave(world, log, new, old, pages, random) for _ in range(600)]
     z = float(ndtri(0.95))
     decided = np.mean([one.mean() > z * one.std() / np.sqrt(pages) for one in shown])
-    assert decided == pytest.approx(0.8, abs=0.05)
+    assert decided == pytest.approx(0.8, abs=0.06)
 
 
 def _interleave(
     world: KnownWorld, log: LoggedClicks, new: ScoreOrder, old: ScoreOrder, pages: int, random: np.random.Generator
 ) -> NDArray[np.int64]:
-    """Run the test itself: the credit of each page."""
-    queries = random.integers(len(world.relevance), size=pages)
-    tables = [usual_pages(order, log, np.arange(len(world.relevance)))[queries] for order in (new, old)]
-    rows, ours = team_draft(tables[0], tables[1], random.random((pages, 2)) < 0.5)
-    clicked = random.random(rows.shape) < world.relevance.ravel()[rows] * world.curve.values
-    credit: NDArray[np.int64] = (np.where(ours, 1, -1) * clicked).sum(axis=1)
-    return credit
-
-
-def test_of_many_queries_pages_are_drawn() -> None:
-    world = KnownWorld.draw(queries=40, candidates=3, seed=0)
-    log = world.log()
-    queries, share = sampled_queries(log, seed=0)
-    assert queries.tolist() == list(range(40))
-    assert share == pytest.approx(np.full(40, 1 / 40))
-    queries, share = sampled_queries(log, seed=0, most=30)
-    assert len(queries) == 30
-    assert share == pytest.approx(np.full(30, 1 / 30))
+    """Run the test itself, with a coin for each round: the credit of each page."""
+    tables = [usual_pages(order, log) for order in (new, old)]
+    credit = []
+    for query in random.integers(len(world.relevance), size=pages):
+        orders = [table[query].tolist() for table in tables]
+        page: list[int] = []
+        teams: list[bool] = []
+        while len(page) < world.depth:
+            if len(page) % 2 == 0:
+                first = bool(random.random() < 0.5)
+            teams.append(first if len(page) % 2 == 0 else not first)
+            page.append(next(row for row in orders[0 if teams[-1] else 1] if row not in page))
+        clicked = random.random(len(page)) < world.relevance.ravel()[page] * world.curve.values
+        credit.append(int((np.where(teams, 1, -1) * clicked).sum()))
+    return np.array(credit)

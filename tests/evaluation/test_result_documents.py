@@ -12,10 +12,9 @@ import pytest
 from browser import Checked, cut_on_a_phone, look, seen_in
 
 import cldrank as cr
-from cldrank.documents import terminal_text
 from cldrank.evaluation import ClickComparison
 from cldrank.evaluation.click_results import WayToSettle
-from cldrank.evaluation.result_documents import brief_document, doubts_of
+from cldrank.evaluation.result_documents import doubts_of
 
 EVIL = "<script>alert('x')</script>&\"'"
 
@@ -33,8 +32,7 @@ def result() -> ClickComparison:
     clicks = cr.ClickTable.from_arrays(data, row=rows, position=position, impressions=np.full(300, 40), clicks=clicked)
     new = features[:, 0] + 0.5 * features[:, 1] + 0.7 * features[:, 2]
     rho = cr.Propensities.power(1, 5)
-    options: dict[str, Any] = {"quick": False, "trust_propensity": True, "names": (EVIL, "production")}
-    return cr.compare(new, "production", data, clicks=clicks, propensities=rho, **options)
+    return cr.compare(new, "production", data, clicks=clicks, propensities=rho, names=(EVIL, "production"))
 
 
 def with_ways(result: ClickComparison) -> ClickComparison:
@@ -50,7 +48,7 @@ class TestPage:
         assert checked.addresses == []
         assert "url(" not in page
         assert "@import" not in page
-        assert checked.seen.count("svg") == 3  # gains, never-shown results, other assumptions
+        assert checked.seen.count("svg") == 1  # gains
         titles = (
             "What the log can see",
             "Estimates",
@@ -75,20 +73,17 @@ class TestPage:
             assert rows[name][4].replace("−", "-") == f"{low:+.4f} to {high:+.4f}"
         for check in result.checks:
             assert check.decision in rows[check.name]
-        ways = Checked(with_ways(result).to_html()).rows[1:3]
-        never = f"would not {result.verdict.settling} it"
-        assert [row[:2] for row in ways] == [["interleaving test", "4,200"], ["more of this log", never]]
+        page = with_ways(result).to_html()
+        assert f"An interleaving test of about 4,200 pages would {result.verdict.settling} it." in page
+        assert f"More of this log would not {result.verdict.settling} it: no." in page
 
-    def test_right_is_better_whatever_the_measure(self, result: ClickComparison) -> None:
+    def test_the_chart_is_in_percent_of_the_old_ranker(self, result: ClickComparison) -> None:
         page = result.to_html()
         chart = page[page.index('aria-label="Gain by measure"') :]
-        values = [float(part.split('"', 1)[0]) for part in chart.split('data-value="')[1:4]]
-        pairs = list(result.measures.values())
-        assert pairs[1].measure == "ARP"
-        for value, pair in zip(values, pairs, strict=True):
-            sign = 1 if pair.higher_is_better else -1
+        values = [float(part.split('"', 1)[0]) for part in chart.split('data-value="')[1:3]]
+        for value, pair in zip(values, result.measures.values(), strict=True):
             relative = 100 * (pair.new.interval.estimate / pair.old.interval.estimate - 1)
-            assert value == pytest.approx(sign * relative, rel=1e-3)
+            assert value == pytest.approx(relative, rel=1e-3)
 
     @pytest.mark.parametrize(
         ("decision", "tone", "said"),
@@ -120,19 +115,15 @@ class TestPage:
         assert Checked(page).seen.count("svg") == 1
         assert "nothing rests on a model" in page
         assert "The model of never-shown results" not in page
-        assert ("Other assumptions" in page) == bool(result.notes)  # nothing else was tried
         nothing = replace(pair.old, interval=replace(pair.old.interval, estimate=0.0))
         measures = {"DCG@5": replace(pair, old=nothing)}
         assert "Gain by measure" not in replace(result, measures=measures).to_html()
 
-    def test_a_break_even_beyond_the_scale_stays_inside(self, result: ClickComparison) -> None:
+    def test_a_break_even_beyond_what_can_be(self, result: ClickComparison) -> None:
         even = result.never_shown.break_even
         assert even is not None
         far = replace(result.never_shown, break_even=replace(even, estimate=7.0, low=5.0, high=9.0))
-        page = replace(result, never_shown=far).to_html()
-        assert "would not be better even if all of them were relevant" in page
-        chart = page[page.index('aria-label="How relevant never-shown results are"') :]
-        assert float(chart.split('data-value="')[1].split('"')[0]) <= 100
+        assert "would not be better even if all of them were relevant" in replace(result, never_shown=far).to_html()
 
     @pytest.mark.parametrize(("high", "said"), [(-0.01, "would be better even if none"), (0.3, "do not decide it")])
     def test_a_negative_break_even(self, result: ClickComparison, high: float, said: str) -> None:
@@ -142,19 +133,11 @@ class TestPage:
         page = replace(result, never_shown=below).to_html()
         told = ("would be better even if none", "do not decide it")
         assert [words for words in told if words in page] == [said]
-        chart = page[page.index('aria-label="How relevant never-shown results are"') :]
-        assert chart.split('data-value="')[1].split('"')[0] == "0"
-        assert "none needed (break-even)" in chart
 
     def test_a_ranker_has_one_name(self, result: ClickComparison) -> None:
         page = replace(result, new="trees").to_html()
-        assert "of the top 5 of trees ever shown" in page
+        assert "Of the top 5 of trees, " in page
         assert not re.search(r"\bnew('s)?\b", page[page.index("<main>") :].replace(result.verdict.reason, ""))
-
-    def test_pages_are_rounded_alike(self, result: ClickComparison) -> None:
-        way = replace(with_ways(result).settling[0], pages_at_margin=75_149)
-        text = terminal_text(brief_document(replace(result, settling=(way,))))
-        assert "interleaving test (about 4,200 pages, or 75,000 for the smallest difference that matters)" in text
 
 
 def doubts(result: ClickComparison) -> dict[str, str]:
@@ -223,7 +206,7 @@ class TestInABrowser:
     @pytest.mark.parametrize("width", [1200, 500])
     def test_nothing_runs_over_an_edge(self, written: Path, width: int) -> None:
         seen = seen_in(look(written, "--dump-dom", f"--window-size={width},2400"))
-        assert seen == {"wide": [], "cut": [], "svg": 3}
+        assert seen == {"wide": [], "cut": [], "svg": 1}
 
     def test_nothing_is_cut_on_a_phone(self, written: Path, tmp_path: Path) -> None:
         assert cut_on_a_phone(written.read_text(encoding="utf-8"), tmp_path) == {}

@@ -9,15 +9,13 @@ from simulated_clicks import SimulatedClicks, simulated
 from tiny_logs import TinyLog, dcg, relevance_of, reverse
 
 import cldrank as cr
-from cldrank.errors import DataError
 from cldrank.evaluation import sensitivity
 from cldrank.evaluation.click_measures import ClickMeasure
 from cldrank.evaluation.decision_rule import decide
 from cldrank.evaluation.exposure import LoggedClicks, order_of
 from cldrank.evaluation.intervals import ClickEstimator
 from cldrank.evaluation.off_policy import Affine, DoublyRobust
-from cldrank.evaluation.relevance_model import CLDPairRelevance, CLDRelevance
-from cldrank.evaluation.sensitivity import Sensitivity, check_permuted
+from cldrank.evaluation.sensitivity import check_curves, check_permuted
 from cldrank.propensity import AffineClicks, Propensities
 
 DCG = ClickMeasure("DCG", 3)
@@ -41,7 +39,7 @@ def given(log: LoggedClicks, scores: Any) -> tuple[ClickEstimator, ClickMeasure,
 def test_steeper_and_flatter_curves_are_those_of_the_formula(curve: Propensities | AffineClicks) -> None:
     tiny = TinyLog.drawn(seed=30)
     clicks, *others = given(tiny.log(curve), tiny.scores(reverse))
-    found = {check.name: check for check in Sensitivity(clicks, *others).curves()}
+    found = {check.name: check for check in check_curves(clicks, *others)}
     affine = clicks.log.affine
     ranks = np.arange(1, 4)
     for name, slope in (
@@ -51,37 +49,7 @@ def test_steeper_and_flatter_curves_are_those_of_the_formula(curve: Propensities
         relevance = relevance_of(tiny, slope.tolist(), affine.base.tolist())
         expected = dcg(tiny, reverse, relevance, 3) - dcg(tiny, None, relevance, 3)
         assert found[name].gain.estimate == pytest.approx(expected)
-        assert found[name].kind == "curve"
         assert found[name].decision == decide(found[name].gain, 0.01)
-    assert ("envelope" in found) == isinstance(curve, Propensities)
-
-
-def test_the_envelope_raises_a_curve_that_clicks_refute(world: SimulatedClicks) -> None:
-    steep = world.log.with_curve(Propensities.power(3, 4))
-    clicks, *others = given(steep, world.good)
-    found = {check.name: check.gain.estimate for check in Sensitivity(clicks, *others).curves()}
-    assert found["envelope"] != pytest.approx(clicks.difference(*others[:3]).value, rel=0.05)
-    clicks, *others = given(world.log.with_curve(Propensities.power(0, 4)), world.good)
-    found = {check.name: check.gain.estimate for check in Sensitivity(clicks, *others).curves()}
-    assert found["envelope"] == pytest.approx(clicks.difference(*others[:3]).value)  # there is nothing to raise
-
-
-def test_ranks_are_turned_into_gains() -> None:
-    tiny = TinyLog.drawn(seed=30)
-    clicks, _, new, old, margin = given(tiny.log(RHO), tiny.scores(reverse))
-    naive = Sensitivity(clicks, ClickMeasure("ARP"), new, old, margin).naive()
-    flat = ClickEstimator(tiny.log(Propensities.power(0, 3)), Affine())
-    found = flat.compare(ClickMeasure("ARP"), new, order_of("production", flat.log)).interval
-    assert (naive.gain.estimate, naive.gain.low) == pytest.approx((-found.estimate, -found.high))
-
-
-def test_naive_counts_clicks_as_they_are() -> None:
-    tiny = TinyLog.drawn(seed=30)
-    for curve in (RHO, TRUST):
-        found = Sensitivity(*given(tiny.log(curve), tiny.scores(reverse))).naive()
-        relevance = relevance_of(tiny, [1.0] * 3, [0.0] * 3)
-        assert found.gain.estimate == pytest.approx(dcg(tiny, reverse, relevance, 3) - dcg(tiny, None, relevance, 3))
-        assert (found.name, found.kind) == ("Naive", "control")
 
 
 def test_curves_that_are_tried_count_as_certain_and_have_models_of_their_own(world: SimulatedClicks) -> None:
@@ -91,53 +59,11 @@ def test_curves_that_are_tried_count_as_certain_and_have_models_of_their_own(wor
     new, old = order_of(world.good, log), order_of("production", log)
     clicks = ClickEstimator(log, DoublyRobust()).learned(new, old)
     assert clicks.compare(DCG, new, old).errors.propensities > 0
-    flat = log.with_curve(Propensities.power(0, 4))
-    alone = ClickEstimator(flat, DoublyRobust()).learned(new, folds=2)
-    expected = alone.compare(DCG, new, order_of("production", flat))
+    steeper = log.with_curve(Propensities(world.rho.values * np.arange(1, 5) ** -0.5, method="steeper"))
+    alone = ClickEstimator(steeper, DoublyRobust()).learned(new, folds=2)
+    expected = alone.compare(DCG, new, order_of("production", steeper))
     assert expected.errors.propensities == 0
-    assert Sensitivity(clicks, DCG, new, old, 0.01).naive().gain == expected.interval
-    envelope = {check.name: check for check in Sensitivity(clicks, DCG, new, old, 0.01).curves()}["envelope"]
-    certain = ClickEstimator(world.log, DoublyRobust()).learned(new, folds=2)  # the clicks do not refute this curve
-    assert envelope.gain == certain.compare(DCG, new, old).interval
-
-
-# -- models ------------------------------------------------------------------------------------------------------
-
-
-def test_other_models_are_at_the_ends_of_their_ranges(world: SimulatedClicks, monkeypatch: pytest.MonkeyPatch) -> None:
-    log = world.log
-    new, old = order_of(world.good, log), order_of("production", log)
-    clicks = ClickEstimator(log, DoublyRobust(), seed=5).learned(new, old)
-    usual, fitted = clicks.model, []
-    assert usual is not None
-
-    def fit(log: LoggedClicks, learner: Any, *, orders: Any, folds: int, seed: int) -> Any:
-        assert (log, orders, folds, seed) == (clicks.log, [new], 2, 5)
-        fitted.append(learner)
-        if learner == CLDPairRelevance(1.0):
-            raise DataError("it cannot be learned.")
-        return replace(usual, predicted=np.full(len(usual.predicted), 0.1 * len(fitted)))
-
-    monkeypatch.setattr("cldrank.evaluation.intervals.fit_model", fit)
-    found, notes = Sensitivity(clicks, DCG, new, old, 0.01).models()
-    assert fitted == [*map(CLDRelevance, (0.0, 0.1, 0.3)), CLDPairRelevance(0.02), CLDPairRelevance(1.0)]
-    assert [check.name for check in found] == ["γ = 0", "γ = 0.1", "γ = 0.3", "C = 0.02"]
-    assert {check.kind for check in found} == {"model"}
-    assert notes == ["CLD-pair with C 1 was not tried as a model of relevance: it cannot be learned."]
-    gains = [check.gain.estimate for check in found]
-    assert gains[1] - gains[0] == pytest.approx(gains[2] - gains[1])  # by what never-shown results count in it
-    assert gains[1] > gains[0]
-
-
-def test_without_torch_the_models_that_need_it_are_left_out(
-    world: SimulatedClicks, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("cldrank.models.model.find_spec", lambda name: None if name == "torch" else object())
-    new, old = order_of(world.good, world.log), order_of("production", world.log)
-    clicks = ClickEstimator(world.log, DoublyRobust()).learned(new, old)
-    found, notes = Sensitivity(clicks, DCG, new, old, 0.01).models()
-    assert [check.name for check in found] == ["γ = 0", "γ = 0.1", "γ = 0.3"]
-    assert [note.split(": ", 1)[1] for note in notes] == ["a network needs torch: pip install 'cldrank[neural]'."] * 2
+    assert check_curves(clicks, DCG, new, old, 0.01)[0].gain == expected.interval
 
 
 # -- the permutation check ---------------------------------------------------------------------------------------

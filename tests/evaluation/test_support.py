@@ -14,7 +14,7 @@ from cldrank.evaluation.click_results import Support
 from cldrank.evaluation.exposure import LoggedClicks, order_of
 from cldrank.evaluation.intervals import ClickEstimator
 from cldrank.evaluation.off_policy import Affine, DoublyRobust, OffPolicy
-from cldrank.evaluation.relevance_model import CLDRelevance, RelevanceModel
+from cldrank.evaluation.relevance_model import RelevanceModel
 from cldrank.evaluation.support import look_at_never_shown, look_at_support
 from cldrank.propensity import Propensities
 
@@ -100,7 +100,7 @@ LOG = TINY.log(RHO)
 GUESS = np.random.default_rng(5).random(60)
 GROUPS = np.clip(GUESS + np.random.default_rng(6).normal(0, 0.05, (5, 60)), 0, 1)
 LOWEST = LOG.seen & (np.tile(np.arange(5), 12) == 3)
-MODEL = RelevanceModel(CLDRelevance(), GUESS, GROUPS, GUESS, 1, LOWEST, allowance=0.1)
+MODEL = RelevanceModel(GUESS, GROUPS, GUESS, 1, LOWEST, allowance=0.1)
 NEW, PRODUCTION = order_of(TINY.scores(reverse), LOG), order_of("production", LOG)
 
 
@@ -156,13 +156,6 @@ def test_break_even_is_where_the_difference_is_zero(estimator: OffPolicy, kind: 
     assert found is not None
     assert found.estimate == pytest.approx(brentq(difference, -50, 50))
     assert found.low < found.estimate < found.high
-
-
-def test_arp_has_no_break_even_since_the_unseen_do_not_count_in_it() -> None:
-    found = look_at_never_shown(ClickEstimator(LOG, DoublyRobust(), MODEL), ClickMeasure("ARP"), NEW, PRODUCTION)
-    assert found.break_even is None
-    assert found.results == len(lifted(None))
-    assert found.model is not None
 
 
 def test_break_even_has_the_error_of_what_is_known() -> None:

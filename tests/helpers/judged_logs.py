@@ -90,7 +90,7 @@ def judged(task: tuple[Setting, int]) -> dict[str, Any]:
 def _judged_pair(world: KnownWorld, judge: Any, pair: Pair, setting: Setting) -> dict[str, Any]:
     clicks = judge.clicks
     new, old = (world.given(name, setting.logging) for name in (pair.new, pair.old))
-    found = judge.compare(new, old, quick=True, trust_propensity=setting.propensities == "true")
+    found = judge.compare(new, old, trust_propensity=setting.propensities == "true")
     knowing = ClickEstimator(clicks.log.with_curve(Propensities.power(1.0, DEPTH)), Affine())
     measured = {}
     for measure in MEASURES:

@@ -16,8 +16,7 @@ from cldrank.evaluation.experiment_planning import ways_to_settle
 from cldrank.evaluation.exposure import LoggedClicks, LoggedOrder, RankOrder, ScoreOrder
 from cldrank.evaluation.intervals import ClickEstimate, ClickEstimator, Errors, MeasuredPair
 from cldrank.evaluation.off_policy import DoublyRobust
-from cldrank.evaluation.relevance_model import CLDRelevance, RelevanceModel
-from cldrank.evaluation.support import look_at_never_shown
+from cldrank.evaluation.relevance_model import RelevanceModel
 
 Z = float(ndtri(0.95))
 DCG = ClickMeasure("DCG", 3)
@@ -36,7 +35,7 @@ def a_pair(
     difference = clicks.compare(measure, new, old)
     if errors is not None:
         difference = with_errors(clicks, difference, errors)
-    return MeasuredPair(str(measure), measure.higher_is_better, *both, difference)
+    return MeasuredPair(str(measure), *both, difference)
 
 
 def with_errors(clicks: ClickEstimator, found: ClickEstimate, errors: Errors) -> ClickEstimate:
@@ -57,9 +56,8 @@ def settled(
     margin: float = 0.0,
     decision: str | None = None,
 ) -> dict[str, WayToSettle]:
-    verdict = ClickVerdict(decision or decide(pair.gain, margin), margin, "", True)  # type: ignore[arg-type]
-    unseen = look_at_never_shown(clicks, measure, new, old)
-    ways = ways_to_settle(clicks, measure, new, old, pair, unseen, verdict)
+    verdict = ClickVerdict(decision or decide(pair.interval, margin), margin, "", True)  # type: ignore[arg-type]
+    ways = ways_to_settle(clicks, measure, new, old, pair, verdict)
     pages = [way.pages for way in ways]
     known = [one for one in pages if one is not None]
     assert known == sorted(known)
@@ -75,7 +73,7 @@ def pages_of(way: WayToSettle) -> int:
 def known_model(relevance: NDArray[np.float64]) -> RelevanceModel:
     """A model that is sure of what it predicts."""
     nothing = np.zeros(len(relevance), dtype=bool)
-    return RelevanceModel(CLDRelevance(), relevance, np.tile(relevance, (2, 1)), None, 0, nothing)
+    return RelevanceModel(relevance, np.tile(relevance, (2, 1)), None, 0, nothing)
 
 
 def unseen_world() -> tuple[KnownWorld, ClickEstimator, ScoreOrder, LoggedOrder]:

@@ -20,7 +20,7 @@ features.files = "train.parquet"
 method = "ips"
 
 [verdict]
-quick = true
+trust_propensity = false
 
 [export]
 to = ["json", "solr"]

@@ -5,17 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from tiny_logs import Ranking, Relevance, TinyLog, arp, dcg, expected_clicks
+from tiny_logs import Ranking, Relevance, TinyLog, dcg, expected_clicks
 
 from cldrank.evaluation.click_measures import ClickMeasure
 from cldrank.evaluation.exposure import LoggedClicks, RankOrder, order_of
-from cldrank.evaluation.relevance_model import CLDRelevance, RelevanceModel
+from cldrank.evaluation.relevance_model import RelevanceModel
 from cldrank.propensity import AffineClicks, Propensities
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 RHO = Propensities.power(1, 3)
 TRUST = AffineClicks(np.array([0.8, 0.5, 0.3]), np.array([0.1, 0.05, 0.02]))
-MEASURES = [ClickMeasure("DCG", 3), ClickMeasure("DCG", 2), ClickMeasure("Clicks", 3), ClickMeasure("ARP")]
+MEASURES = [ClickMeasure("DCG", 3), ClickMeasure("DCG", 2), ClickMeasure("Clicks", 3)]
 
 
 def parts(curve: Propensities | AffineClicks) -> tuple[list[float], list[float]]:
@@ -27,11 +27,9 @@ def plain(
     tiny: TinyLog, measure: ClickMeasure, ranking: Ranking | None, relevance: Relevance, curve: Any = RHO
 ) -> float:
     """The measure in plain loops over pages."""
-    if measure.kind == "ARP":
-        return arp(tiny, ranking, relevance)
     if measure.kind == "Clicks":
-        return expected_clicks(tiny, ranking, relevance, *parts(curve), measure.cutoff or 3)
-    return dcg(tiny, ranking, relevance, measure.cutoff or 3)
+        return expected_clicks(tiny, ranking, relevance, *parts(curve), measure.cutoff)
+    return dcg(tiny, ranking, relevance, measure.cutoff)
 
 
 def order(log: LoggedClicks, tiny: TinyLog, ranking: Ranking | None) -> RankOrder:
@@ -40,4 +38,4 @@ def order(log: LoggedClicks, tiny: TinyLog, ranking: Ranking | None) -> RankOrde
 
 def model_of(predicted: Floats, groups: Floats | None = None) -> RelevanceModel:
     all_groups = predicted[None] if groups is None else groups
-    return RelevanceModel(CLDRelevance(), predicted, all_groups, None, 0, np.zeros(len(predicted), dtype=bool))
+    return RelevanceModel(predicted, all_groups, None, 0, np.zeros(len(predicted), dtype=bool))

@@ -149,27 +149,6 @@ def expected_clicks(
     return total / len(log.pages)
 
 
-def arp(log: TinyLog, ranking: Ranking | None, relevance: Relevance) -> float:
-    """Σ relevance rank / Σ relevance over pages and candidates that the log has shown, ranked among themselves.
-
-    On pages of the log, all of one length, candidates that they do not show share the ranks below.
-    """
-    above = below = 0.0
-    for page in log.pages:
-        seen = [one for query, one in sorted(log.seen) if query == page.query]
-        if ranking is None:
-            rest = [rank for rank in range(1, len(seen) + 1) if rank > len(page.shown)]
-            ranks = {one: sum(rest) / len(rest) if rest else 0.0 for one in seen}
-            ranks |= {one: float(rank) for rank, one in enumerate(page.shown, 1)}
-        else:
-            order = [one for one in ranking(page.query) if one in seen]
-            ranks = {one: float(rank) for rank, one in enumerate(order, 1)}
-        for one in seen:
-            above += relevance[page.query, one] * ranks[one]
-            below += relevance[page.query, one]
-    return above / below
-
-
 def jackknife_error(log: TinyLog, value: Callable[[TinyLog], float]) -> float:
     """The textbook jackknife that leaves out one query at a time, around the value itself."""
     n, whole = len(log.sizes), value(log)

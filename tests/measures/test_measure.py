@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cldrank.errors import UsageError
-from cldrank.measures import AP, ARP, DCG, ERR, NDCG, RR, Measure, P, parse, parse_all
+from cldrank.measures import AP, DCG, ERR, NDCG, RR, Measure, P, parse, parse_all
 
 CUTOFFS = st.none() | st.integers(1, 10**6)
 NUMBERS = st.floats(min_value=1e-6, max_value=1e6)
@@ -20,7 +20,6 @@ MEASURES = st.one_of(
     st.builds(RR, CUTOFFS, NUMBERS),
     st.builds(P, st.integers(1, 1000), NUMBERS),
     st.builds(ERR, CUTOFFS, st.none() | NUMBERS),
-    st.just(ARP()),
 )
 
 
@@ -55,7 +54,6 @@ def test_text_parses_back(measure: Measure) -> None:
         (" p ( rel = 2 ) @ 5 ", "P(rel=2)@5"),
         ("ERR(max=4)@10", "ERR(max=4)@10"),
         ("ERR", "ERR"),
-        ("arp", "ARP"),
     ],
 )
 def test_spellings(text: str, canonical: str) -> None:
@@ -65,7 +63,7 @@ def test_spellings(text: str, canonical: str) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("nDGC@3", "no measure 'nDGC'. Did you mean nDCG? The measures are DCG, nDCG, AP, RR, P, ERR, ARP."),
+        ("nDGC@3", "no measure 'nDGC'. Did you mean nDCG? The measures are DCG, nDCG, AP, RR, P, ERR."),
         ("zebra", "no measure 'zebra'. The measures are"),
         ("", "is not a measure; write a name"),
         ("nDCG@", "'nDCG@' is not a measure; write a name"),
@@ -77,9 +75,7 @@ def test_spellings(text: str, canonical: str) -> None:
         ("nDCG@2.5", "not '2.5'"),
         ("nDCG@1_0", "not '1_0'"),
         ("P", "P needs a cutoff"),
-        ("ARP@3", "ARP uses the whole list"),
         ("nDCG(rel=2)@3", "nDCG has no parameter 'rel'; its parameters: gain."),
-        ("ARP(rel=2)", "ARP has no parameter 'rel'; its parameters: none."),
         ("nDCG(cutoff=3)", "no parameter 'cutoff'"),
         ("AP(2)", "'2' is not a parameter of AP; write name=value."),
         ("AP(rel=)", "is not a parameter of AP"),
@@ -116,10 +112,6 @@ def test_measures_are_values() -> None:
     assert pickle.loads(pickle.dumps(P(5, rel=2))) == P(5, rel=2)  # noqa: S301
     with pytest.raises(dataclasses.FrozenInstanceError):
         NDCG(3).cutoff = 5  # type: ignore[misc]
-
-
-def test_only_arp_is_better_when_lower() -> None:
-    assert [kind.name for kind in set(Measure.known.values()) if not kind.higher_is_better] == ["ARP"]
 
 
 def test_parsing_several() -> None:

@@ -77,8 +77,8 @@ def test_a_verdict_that_is_not_better_keeps_production(ran: Path) -> None:
 
 
 def test_verdicts_that_may_pass_are_settings(even: Path) -> None:
-    every = 'ship_if = ["better", "no difference", "cannot tell", "worse"]\nquick = true'
-    record = run(even, ("quick = true", every))
+    every = 'ship_if = ["better", "no difference", "cannot tell", "worse"]\ntrust_propensity = false'
+    record = run(even, ("trust_propensity = false", every))
     assert record.status == "shipped"
     assert shipped(even)["verdict"] == record.verdict != "better"
     assert not record.override
@@ -128,7 +128,7 @@ def test_a_safe_ranker_passes(place: Path) -> None:
 
 def test_the_verdict_against_another_ranker(ran: Path) -> None:
     shutil.copytree(ran / "shipped" / "ranker", ran / "mine")
-    against = ("quick = true", 'quick = true\nagainst = "mine"')
+    against = ("trust_propensity = false", 'trust_propensity = false\nagainst = "mine"')
     record = run(ran, against, ('method = "ips"', 'method = "ips"\nl2 = 0.001'))
     assert record.stopped_by == "no difference"
     assert "against" in record.inputs
@@ -137,11 +137,11 @@ def test_the_verdict_against_another_ranker(ran: Path) -> None:
 @pytest.mark.parametrize("against", ["shipped/ranker", "runs/x", "nowhere"])
 def test_what_a_ranker_cannot_be_compared_with(ran: Path, against: str) -> None:
     with pytest.raises(FormatError, match=r"verdict\.against"):
-        run(ran, ("quick = true", f'quick = true\nagainst = "{against}"'))
+        run(ran, ("trust_propensity = false", f'trust_propensity = false\nagainst = "{against}"'))
 
 
 def test_the_verdict_against_what_is_shipped(place: Path) -> None:
-    against = ("quick = true", 'quick = true\nagainst = "shipped"')
+    against = ("trust_propensity = false", 'trust_propensity = false\nagainst = "shipped"')
     first = run(place, against)
     assert first.status == "shipped"
     assert "Nothing is shipped yet" in first.step("verdict").decided  # type: ignore[union-attr]

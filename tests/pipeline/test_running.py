@@ -49,7 +49,7 @@ def test_a_run_ships_what_the_single_functions_make(ran: Path, record: RunRecord
     ranker = cr.IPS().fit(data[~held], clicks[~held], rho).ranker_
     shipped = cr.load_ranker(ran / "shipped" / "ranker")
     np.testing.assert_array_equal(shipped.predict(data), ranker.predict(data))
-    verdict = cr.compare(ranker, "production", data[held], clicks=clicks[held], propensities=rho, quick=True)
+    verdict = cr.compare(ranker, "production", data[held], clicks=clicks[held], propensities=rho)
     facts = record.step("verdict")
     assert facts is not None
     assert facts.facts["decision"] == verdict.verdict.decision == "better"
@@ -91,7 +91,7 @@ def test_a_second_run_computes_nothing(ran: Path, record: RunRecord) -> None:
     ("change", "steps"),
     [
         (('method = "ips"', 'method = "ips"\nl2 = 10'), ["train", "verdict", "export", "card"]),
-        (("quick = true", "quick = true\nconfidence = 0.8"), ["verdict", "card"]),
+        (("trust_propensity = false", "trust_propensity = false\nconfidence = 0.8"), ["verdict", "card"]),
         (('["json", "solr"]', '["json"]'), ["export", "card"]),
         (("[train]", '[audit]\nstop_at = "never"\n[train]'), ["audit"]),  # whose verdict is the same
         (
@@ -182,7 +182,10 @@ def test_definitions_are_kept_when_only_the_card_changes(ran: Path) -> None:
     file = ran / "shipped" / "solr" / "features.json"
     completed = file.read_text().replace("TODO", "title_bm25", 1)
     file.write_text(completed)
-    assert done(run(ran, ("quick = true", "quick = true\nconfidence = 0.8"))) == ["verdict", "card"]
+    assert done(run(ran, ("trust_propensity = false", "trust_propensity = false\nconfidence = 0.8"))) == [
+        "verdict",
+        "card",
+    ]
     assert file.read_text() == completed
 
 

@@ -43,7 +43,7 @@ def test_curves_of_segments_can_be_assumed(devices: Path) -> None:
     with pytest.raises(DataError, match="trust_propensity"):
         run(devices, assumed)
     section = "\n".join(["[propensities]", 'segment = "device"', assumed, "[train]"])
-    insisting = ("quick = true", "quick = true\ntrust_propensity = true")
+    insisting = ("trust_propensity = false", "trust_propensity = true")
     record = run_pipeline(read_pipeline(write_definition(devices, [("[train]", section), insisting])))
     found = record.step("propensities")
     assert found is not None

@@ -165,7 +165,10 @@ def test_what_is_lost_of_a_file_that_is_gone_is_told(two_days: Path) -> None:
         run(two_days)
 
 
-ANY_VERDICT = ("quick = true", 'quick = true\nship_if = ["better", "worse", "no difference", "cannot tell"]')
+ANY_VERDICT = (
+    "trust_propensity = false",
+    'trust_propensity = false\nship_if = ["better", "worse", "no difference", "cannot tell"]',
+)
 
 
 @pytest.mark.parametrize("share", [0.0, 0.05])

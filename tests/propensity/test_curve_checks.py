@@ -32,7 +32,7 @@ def test_a_foreign_curve_is_refused_by_methods_and_comparisons_with_both_numbers
     with pytest.raises(DataError, match=r"position 2: 0\.76 supplied"):
         cr.compare(world.scores, "production", data, clicks=clicks, propensities=foreign)
     cr.IPS().fit(data, clicks, foreign.trusted())
-    cr.compare(world.scores, "production", data, clicks=clicks, propensities=foreign, trust_propensity=True, quick=True)
+    cr.compare(world.scores, "production", data, clicks=clicks, propensities=foreign, trust_propensity=True)
 
 
 @pytest.mark.parametrize("seed", range(8))

@@ -12,7 +12,7 @@ import typer
 from cldrank.cli import options
 from cldrank.cli.commands import argument, declared, option
 from cldrank.cli.option_names import dashed
-from cldrank.cli.output import console, print_json, save_table, say, working
+from cldrank.cli.output import console, print_json, print_line, save_table, say, working
 from cldrank.errors import CldrankWarning, UsageError, warn
 from cldrank.files import recover_folder, save_text
 from cldrank.wording import listed
@@ -37,9 +37,8 @@ class Judging(options.Sources, options.JsonOutput):
 
     measure: list[str] | None = option(
         "-m MEASURE",
-        "What to measure: nDCG@3, AP, RR, P@5, ERR@10, DCG@10, ARP; binary ones take a threshold, AP(rel=2). By "
-        "clicks: DCG@5, ARP, Clicks@5 (expected clicks per page), and the first decides. Repeat it, or "
-        "separate by commas.",
+        "What to measure: nDCG@3, AP, RR, P@5, ERR@10, DCG@10; binary ones take a threshold, AP(rel=2). By clicks: "
+        "DCG@5, Clicks@5 (expected clicks per page), and the first decides. Repeat it, or separate by commas.",
     )
     confidence: float = option("NUMBER", "The confidence level of the intervals.", 0.9)
     skip_empty: bool = option(
@@ -254,7 +253,6 @@ class CompareCommand(Judging):
         "The smallest difference that matters, in the units of the first measure, not in percent. [default: 1% of the "
         "old value]",
     )
-    quick: bool = _by_clicks("", "Try only those other assumptions that the verdict needs.", False)
     html: Path | None = _by_clicks("FILE", "Write the verdict as a page with charts that needs no other files.")
 
     def run(self) -> None:
@@ -264,16 +262,16 @@ class CompareCommand(Judging):
         from cldrank.evaluation import compare
 
         named = (self.new, self.old)
-        self.check(named, [self.html], margin=self.margin, quick=self.quick, html=self.html)
+        self.check(named, [self.html], margin=self.margin, html=self.html)
         arguments = self.arguments()
         if self.margin is not None:
             arguments["margin"] = check_number("margin", self.margin, least=0)
         dataset, (new, old), evidence = self.read(named)
         if evidence:
-            arguments |= {"quick": self.quick, "trust_propensity": self.trust_propensity}
-            with working("judging by clicks …") as update:
-                arguments |= {"names": named, "progress": lambda at: update(f"{at} …")}
-                verdict = compare(new, old, dataset, **evidence, **arguments)
+            with working("judging by clicks …"):
+                verdict = compare(
+                    new, old, dataset, **evidence, **arguments, names=named, trust_propensity=self.trust_propensity
+                )
             self._print_verdict(verdict)
             return
         result = compare(new, old, dataset, names=named, **arguments)
@@ -283,9 +281,8 @@ class CompareCommand(Judging):
             render_terminal(result.document(), console)
 
     def _print_verdict(self, result: ClickComparison) -> None:
-        """What the verdict rests on, then the verdict, and what would settle it."""
+        """The verdict with all that it rests on, and the verdict once more below, where people look."""
         from cldrank.documents import render_terminal
-        from cldrank.evaluation.result_documents import terminal_document
 
         first, margin = result.first, result.verdict.margin
         if margin > abs(first.old.interval.estimate):  # a margin in percent would make all rankers alike
@@ -301,7 +298,8 @@ class CompareCommand(Judging):
         if self.as_json:
             print_json(result.as_dict())
         else:
-            render_terminal(terminal_document(result), console)
+            render_terminal(result.document(), console)
+            print_line(f"Verdict: {result.verdict.words}")
         code = EXIT_CODES[result.verdict.decision]
         if code:
             raise typer.Exit(code)

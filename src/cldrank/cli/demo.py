@@ -88,7 +88,7 @@ $ simulate {{out}}/test.parquet {_LOGGED} --eta 0.7 --production {{out}}/product
 $ clicks aggregate {{out}}/later/phone.parquet {{out}}/later/desktop.parquet --segment device -f {{out}}/test.parquet \
 -o {{out}}/later.parquet
 $ compare {{out}}/rankers/{{chosen}} production -f {{out}}/test.parquet -c {{out}}/later.parquet -p {{out}}/rho.json \
---quick --html {{out}}/verdict.html
+--html {{out}}/verdict.html
 $ compare {{out}}/rankers/{{chosen}} {{out}}/production -f {{out}}/test.parquet -m {_DCG}""",
     "export": """Export: the ranker for OpenSearch, scored as the engine would
 A replay of the engine's arithmetic scores all test candidates; nothing is written if one differs.

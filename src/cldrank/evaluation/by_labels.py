@@ -169,7 +169,6 @@ class RankerComparison(MeasuredResult[Comparison]):
             "old": self.old,
             "measures": {
                 str(measure): {
-                    "higher_is_better": measure.higher_is_better,
                     "new": new[measure],
                     "old": old[measure],
                     "difference": pair.difference,
@@ -212,8 +211,8 @@ def compare_by_labels(
     wanted, differences = _wanted(measures), {}
     new, old = (_evaluation(model, dataset, wanted, empty or "zero") for model in models)
     for measure in wanted:
-        both, higher = (new.per_query[measure], old.per_query[measure]), measure.higher_is_better
-        differences[measure] = paired_comparison(*both, confidence, permutations, seed, higher_is_better=higher)
+        both = new.per_query[measure], old.per_query[measure]
+        differences[measure] = paired_comparison(*both, confidence, permutations, seed)
     return RankerComparison(dataset.name, dataset.synthetic, *names, (new, old), differences)
 
 

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from cldrank.evaluation.by_labels import MeasuredResult
-from cldrank.evaluation.intervals import ClickEstimate, MeasuredPair
+from cldrank.evaluation.intervals import MeasuredPair
 from cldrank.measures import Interval
 
 if TYPE_CHECKING:
     from cldrank.documents import Document
     from cldrank.evaluation.decision_rule import ClickVerdict, Decision
+
+Value = TypeVar("Value")
 
 
 @dataclass(frozen=True)
@@ -67,18 +69,16 @@ class NeverShown:
 
 @dataclass(frozen=True)
 class SensitivityCheck:
-    """The first measure under another assumption.
+    """The first measure under another curve.
 
-    name         in a table: "η + 0.5", "γ = 0.3"
+    name         in a table: "η + 0.5"
     about        what was assumed, in a sentence
-    kind         "curve", "model" or "control"
-    gain         the difference, above 0 if new is better
+    gain         the difference
     decision     what it alone would say
     """
 
     name: str
     about: str
-    kind: Literal["curve", "model", "control"]
     gain: Interval
     decision: Decision
 
@@ -126,35 +126,49 @@ class WayToSettle:
                 object.__setattr__(self, name, int(float(f"{pages:.2g}")))
 
 
-@dataclass(frozen=True, repr=False)
-class ClickComparison(MeasuredResult[MeasuredPair]):
-    """Two rankers, judged by clicks alone: `comparison["DCG@5"]` is the measure of both, with their difference.
+@dataclass(frozen=True, repr=False, kw_only=True)
+class ByClicks(MeasuredResult[Value]):
+    """What every result by clicks says of the log, and of how it judges.
 
-    new, old       what they are called
     estimator      the label of the off-policy estimator
     curve          where the propensities come from, in words
     curve_is_estimated    whether their uncertainty is known and counted
     measures       by name; the first decides
-    settling       experiments that would settle an open verdict, or confirm one
     left_out       queries that a ranker was trained on, and that were left out
     """
 
     data: str
     synthetic: bool
-    new: str
-    old: str
     estimator: str
     curve: str
     curve_is_estimated: bool
-    measures: Mapping[str, MeasuredPair]
+    measures: Mapping[str, Any]
     support: Support
     never_shown: NeverShown
+    left_out: int = 0
+    notes: tuple[str, ...] = ()
+
+    def as_dict(self) -> dict[str, Any]:
+        """Everything as plain values, for JSON."""
+        values = {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}
+        return {**values, "measures": {name: measured.as_dict() for name, measured in self.measures.items()}}
+
+
+@dataclass(frozen=True, repr=False, kw_only=True)
+class ClickComparison(ByClicks[MeasuredPair]):
+    """Two rankers, judged by clicks alone: `comparison["DCG@5"]` is the measure of both, with their difference.
+
+    new, old       what they are called
+    checks         the first measure under other curves, where the verdict must hold under them
+    settling       experiments that would settle an open verdict, or confirm one
+    """
+
+    new: str
+    old: str
     checks: tuple[SensitivityCheck, ...]
     permutation_check: PermutationCheck | None
     verdict: ClickVerdict
     settling: tuple[WayToSettle, ...]
-    left_out: int = 0
-    notes: tuple[str, ...] = ()
 
     @property
     def _entries(self) -> Mapping[str, MeasuredPair]:
@@ -163,62 +177,38 @@ class ClickComparison(MeasuredResult[MeasuredPair]):
     @property
     def first(self) -> MeasuredPair:
         """The measure that decides."""
-        return next(iter(self.measures.values()))
+        return next(iter(self._entries.values()))
 
     def as_dict(self) -> dict[str, Any]:
-        """Everything as plain values, for JSON."""
-        verdict = asdict(self.verdict)
-        values = {"verdict": self.verdict.words, **verdict, **_plain(self)}
-        return {**values, "measures": {name: pair.as_dict() for name, pair in self.measures.items()}}
+        """Everything as plain values, for JSON; `verdict` is in words."""
+        values = super().as_dict()
+        return {**values, **values.pop("verdict"), "verdict": self.verdict.words}
 
     def document(self) -> Document:
-        """The verdict with the gain by each measure."""
-        from cldrank.evaluation.result_documents import brief_document
+        """The verdict, and all that it rests on."""
+        from cldrank.evaluation.result_documents import verdict_document
 
-        return brief_document(self)
+        return verdict_document(self)
 
     def to_html(self) -> str:
         """One page that needs no other file."""
         from cldrank.documents import render_html
-        from cldrank.evaluation.result_documents import verdict_document
 
-        return render_html(verdict_document(self))
+        return render_html(self.document())
 
 
-@dataclass(frozen=True, repr=False)
-class ClickEvaluation(MeasuredResult[float]):
+@dataclass(frozen=True, repr=False, kw_only=True)
+class ClickEvaluation(ByClicks[float]):
     """One ranker, measured by clicks alone: `evaluation["DCG@5"]` is a number, `measures` has it with its interval."""
 
-    data: str
-    synthetic: bool
     ranker: str
-    estimator: str
-    curve: str
-    curve_is_estimated: bool
-    measures: Mapping[str, ClickEstimate]
-    support: Support
-    never_shown: NeverShown
-    left_out: int = 0
-    notes: tuple[str, ...] = ()
 
     @property
     def _entries(self) -> Mapping[str, float]:
         return {name: estimate.interval.estimate for name, estimate in self.measures.items()}
-
-    def as_dict(self) -> dict[str, Any]:
-        """Everything as plain values, for JSON."""
-        measures = {name: estimate.as_dict() for name, estimate in self.measures.items()}
-        return {**_plain(self), "measures": measures}
 
     def document(self) -> Document:
         """Estimates, what the log can see, and never-shown results."""
         from cldrank.evaluation.result_documents import click_evaluation_document
 
         return click_evaluation_document(self)
-
-
-def _plain(result: ClickComparison | ClickEvaluation) -> dict[str, Any]:
-    """All but the verdict, as plain values in the order of the fields; `measures` are yet to be filled in."""
-    values = asdict(result)
-    values.pop("verdict", None)
-    return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}

@@ -95,27 +95,27 @@ def judge_pair(
     never_shown: NeverShown,
     checks: Sequence[SensitivityCheck],
     permuted: PermutationCheck | None,
-    curve_is_sure: bool,
     new: str = "new",
 ) -> ClickVerdict:
     """The verdict of the first measure.
 
-    permuted        the permutation check of the order that is ahead
-    curve_is_sure   whether the curve is known, or its uncertainty is: else the decision must hold under other curves,
-                    too: under those that make the difference larger, its sign; under the others, the decision itself
-    new             what the new ranker is called
+    checks     the difference under other curves, where the curve is only assumed: under those that make it larger, its
+               sign must hold; under the others, the decision itself
+    permuted   the permutation check of the order that is ahead
+    new        what the new ranker is called
     """
-    decision = decide(pair.gain, margin)
+    gain = pair.interval
+    decision = decide(gain, margin)
     depends = decide(pair.bounds, margin) != decision
-    reason = _grounds(pair, margin, never_shown, depends, new)
-    if decision != "cannot tell" and not pair.gain.low <= 0 <= pair.gain.high:  # it claims to know the sign
-        against = [check.name for check in checks if check.kind == "curve" and not _holds(check, pair.gain, decision)]
+    if decision != "cannot tell" and not gain.low <= 0 <= gain.high:  # it claims to know the sign
+        against = [check.name for check in checks if not _holds(check, gain, decision)]
         if permuted is not None and not permuted.passed:
             return ClickVerdict("cannot tell", margin, _TOO_STEEP.format(permuted.order), depends)
-        if against and not curve_is_sure:
+        if against:
             text = f"it would be {decision} with the curve that is assumed, but not with {listed(against)}: {_CURVE}"
             return ClickVerdict("cannot tell", margin, text, depends)
-    return ClickVerdict(decision, margin, reason, depends, exceeds_margin(pair.gain, margin))
+    reason = _grounds(pair, decision, margin, never_shown, depends, new)
+    return ClickVerdict(decision, margin, reason, depends, exceeds_margin(gain, margin))
 
 
 def _holds(check: SensitivityCheck, gain: Interval, decision: Decision) -> bool:
@@ -138,12 +138,13 @@ _MEANS = {
 _CURVE = "estimate the propensities, so that their uncertainty is known, or say that they are."
 
 
-def _grounds(pair: MeasuredPair, margin: float, never_shown: NeverShown, depends: bool, new: str) -> str:
+def _grounds(
+    pair: MeasuredPair, decision: Decision, margin: float, never_shown: NeverShown, depends: bool, new: str
+) -> str:
+    """The numbers that a decision rests on."""
     interval = pair.interval
     text = f"{pair.measure} differs by {minus(f'{interval.estimate:+.4f}')} ({span(interval.low, interval.high)})"
-    text += _MEANS[decide(pair.gain, margin)].format(margin)
-    if not pair.higher_is_better:
-        text += "; lower is better"
+    text += _MEANS[decision].format(margin)
     even, model = never_shown.break_even, never_shown.model
     if even is not None and model is not None and 0 < even.estimate < 1:
         text += (

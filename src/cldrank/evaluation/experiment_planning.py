@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from cldrank import segments
 from cldrank._typing import IntArray
 from cldrank.evaluation.click_measures import ClickMeasure
-from cldrank.evaluation.click_results import NeverShown, WayToSettle
+from cldrank.evaluation.click_results import WayToSettle
 from cldrank.evaluation.decision_rule import POWER, ClickVerdict, decide, largest_error
-from cldrank.evaluation.exposure import LoggedClicks, LoggedOrder, RankOrder
+from cldrank.evaluation.exposure import LoggedClicks, RankOrder
 from cldrank.evaluation.intervals import ClickEstimator, Errors, MeasuredPair
 from cldrank.propensity import Propensities, SegmentPropensities
 from cldrank.wording import count, with_article
@@ -27,9 +27,6 @@ _FEWEST_CLICKS = 10  # on never-shown results
 _STEP = 0.01  # of a log propensity, for derivatives
 _ROUGHEST = 0.2  # standard error of a log propensity, up to which derivatives say what it does
 _CURVE = "the curve is what leaves it open"
-_MOST_QUERIES = 20_000  # that a plan is computed from; of more, pages are drawn
-_MOST_DRAFTS = 200_000  # in all
-_DRAFTS = 32  # of each query: all there are on pages of up to ten results
 
 
 def ways_to_settle(
@@ -38,7 +35,6 @@ def ways_to_settle(
     new: RankOrder,
     old: RankOrder,
     pair: MeasuredPair,
-    never_shown: NeverShown,
     verdict: ClickVerdict,
 ) -> tuple[WayToSettle, ...]:
     """The experiments that would settle it, cheapest first, then those that cannot; none for two equal orders.
@@ -49,7 +45,7 @@ def ways_to_settle(
         return ()
     plan = _Plan(clicks, measure, new, old, pair, verdict)
     ways = [_interleaving_test(plan), _split_test(plan)]
-    if never_shown.results and plan.trial_weights.any() and (verdict.is_open or verdict.depends_on_never_shown):
+    if (plan.never_shown_weights > 0).any() and (verdict.is_open or verdict.depends_on_never_shown):
         ways.append(_trial(plan))
     if verdict.is_open:
         ways.append(_more_pages(plan))
@@ -122,10 +118,10 @@ class _Plan:
     @property
     def open_by_curve(self) -> bool:
         """Whether the interval would decide, but the curve is not to be relied on."""
-        return self.verdict.is_open and decide(self.pair.gain, self.verdict.margin) != "cannot tell"
+        return self.verdict.is_open and decide(self.pair.interval, self.verdict.margin) != "cannot tell"
 
     @cached_property
-    def trial_weights(self) -> Floats:
+    def never_shown_weights(self) -> Floats:
         """(rows,) what the relevance of each never-shown result counts in the difference; 0 for the others."""
         gained = self.clicks.weights(self.measure, self.new) - self.clicks.weights(self.measure, self.old)
         return np.where(self.clicks.never_shown, gained, 0.0)
@@ -133,34 +129,23 @@ class _Plan:
     @cached_property
     def relevance(self) -> Floats:
         """(rows,) as clicks have it; if never shown, as the model has it, or like results at the lowest position."""
-        if self.clicks.model is not None:
-            guess: Floats | float = self.clicks.model.predicted
-        else:
-            cells, affine = self.log.clicks, self.log.affine
-            last = cells.position == cells.depth
-            shown = cells.impressions[last].sum()
-            rate = (cells.clicks[last].sum() / shown - affine.base[cells.depth - 1]) / affine.slope[cells.depth - 1]
-            guess = float(np.clip(rate, 0.0, 1.0))
+        model = self.clicks.model
+        guess = np.clip(mean_relevance(self.log)[-1], 0.0, 1.0) if model is None else model.predicted
         return np.where(self.log.seen, self.clicks.relevance, guess)
 
-    @property
-    def ends(self) -> tuple[float, float]:
-        """Where the interval would end without any error: apart by what never-shown results leave open."""
-        difference = self.pair.difference
+    def largest_error(self) -> float | None:
+        """The largest standard error that decides with 80% power, whatever else never-shown results leave open."""
+        difference, bias = self.pair.difference, self.errors.extrapolation
         low, high = difference.lowest.estimate, difference.highest.estimate
-        if not self.clicks.estimator.uses_model or self.clicks.model is None:
-            return low, high
-        middle, bias = difference.interval.estimate, self.errors.extrapolation
-        return max(middle - bias, low), min(middle + bias, high)
-
-    def largest_error(self, low: float, high: float) -> float | None:
-        """The largest standard error that decides with 80% power, if the interval ends here without any."""
+        if self.clicks.estimator.uses_model and self.clicks.model is not None:
+            middle = difference.interval.estimate
+            low, high = max(middle - bias, low), min(middle + bias, high)
         return largest_error(low, high, self.verdict.margin, self.clicks.quantile)
 
     def clicks_per_page(self, order: RankOrder) -> tuple[float, float]:
         """Mean and variance of the clicks on a page of an order, within and between queries."""
         log, by = self.log, ClickMeasure("Clicks", self.log.clicks.depth)
-        slopes, bases = (order.mean(values(log.longest, log.affine)) for values in (by.discounts, by.bases))
+        slopes, bases = (order.on_pages(values(log.longest, log.affine), log) for values in (by.discounts, by.bases))
         chances = slopes * self.relevance + bases
         sums = log.by_query(chances)
         return click_moments(sums, sums, log.by_query(chances**2), log.pages / log.pages.sum())
@@ -171,26 +156,18 @@ class _Plan:
         whole = abs(self.pair.old.interval.estimate)
         return self.verdict.margin / whole * self.clicks_per_page(self.old)[0] if whole else 0.0
 
-    def online_test(
-        self, name: str, what: str, nothing: str, unit: str, difference: float, smallest: float, variance: float
-    ) -> WayToSettle:
-        """A test of a difference per page: planned for the estimate, and for the smallest that matters.
-
-        nothing    why there is no test, where there is no difference
-        unit       of the difference, and of the smallest one that matters
-        variance   of a page
-        """
-        planned = max(abs(difference), smallest)
-        pages = pages_to_show(planned, variance, self.clicks.confidence)
+    def online_test(self, name: str, about: str, difference: float, smallest: float, variance: float) -> WayToSettle:
+        """A test of a difference per page, planned for the estimate, and for the smallest that matters."""
+        pages, at_margin = (
+            pages_to_show(each, variance, self.clicks.confidence) for each in (max(abs(difference), smallest), smallest)
+        )
         if pages is None:
-            return WayToSettle(name, None, nothing)
+            return WayToSettle(name, None, "both rankers bring the same clicks")
         if abs(difference) < smallest:
-            until = f"until a difference of {_digits(smallest)} {unit} would show, the smallest that matters"
-            return WayToSettle(name, pages, f"{what}, {until}")
-        until = f"until the estimated difference of {_digits(planned)} {unit} shows"
-        if difference * self.pair.gain.estimate < 0:
-            until += f", by which {(self.new if difference > 0 else self.old).name} would be ahead"
-        return WayToSettle(name, pages, f"{what}, {until}", pages_to_show(smallest, variance, self.clicks.confidence))
+            return WayToSettle(name, pages, f"{about}, until the smallest difference that matters would show")
+        if difference * self.pair.interval.estimate < 0:
+            about += f", until {(self.new if difference > 0 else self.old).name} shows to be ahead"
+        return WayToSettle(name, pages, about, at_margin)
 
 
 def _split_test(plan: _Plan) -> WayToSettle:
@@ -198,10 +175,9 @@ def _split_test(plan: _Plan) -> WayToSettle:
 
     n = 2 (variance_new + variance_old) (z_confidence + z_power)² / difference²      both halves together, in clicks
     """
-    (new, spread), (old, other) = plan.clicks_per_page(plan.new), plan.clicks_per_page(plan.old)
-    what, nothing = "half of the pages with each ranker", "both rankers bring the same clicks"
-    variance = 2 * (spread + other)
-    return plan.online_test("A/B test", what, nothing, "clicks per page", new - old, plan.smallest, variance)
+    (new, new_variance), (old, old_variance) = plan.clicks_per_page(plan.new), plan.clicks_per_page(plan.old)
+    about, variance = "half of the pages with each ranker", 2 * (new_variance + old_variance)
+    return plan.online_test("A/B test", about, new - old, plan.smallest, variance)
 
 
 def _interleaving_test(plan: _Plan) -> WayToSettle:
@@ -209,13 +185,9 @@ def _interleaving_test(plan: _Plan) -> WayToSettle:
 
     n = variance (z_confidence + z_power)² / mean²      of a page's credit: clicks on new's team less those on old's
     """
-    name, unit = "interleaving test", "clicks per page between their results"
-    credit = expected_credit(plan.log, plan.new, plan.old, plan.relevance, plan.clicks.seed)
-    if credit is None:
-        return WayToSettle(name, None, "both rankers usually show the same page")
-    what = "for each page both rankers pick results in turn (team draft)"
-    nothing, smallest = "results of both rankers are clicked alike", abs(credit.per_click) * plan.smallest
-    return plan.online_test(name, what, nothing, unit, credit.mean, smallest, credit.variance)
+    mean, variance, per_click = expected_credit(plan.log, plan.new, plan.old, plan.relevance)
+    about = "for each page both rankers pick results in turn (team draft)"
+    return plan.online_test("interleaving test", about, mean, abs(per_click) * plan.smallest, variance)
 
 
 def _trial(plan: _Plan) -> WayToSettle:
@@ -232,23 +204,20 @@ def _trial(plan: _Plan) -> WayToSettle:
 
     with the largest error that decides; and at least ten clicks are waited for, since their mean is taken to be normal.
     """
-    name, clicks, errors = "trial of never-shown results", plan.clicks, plan.errors
+    name, errors, log = "trial of never-shown results", plan.errors, plan.log
     if plan.open_by_curve:
         return WayToSettle(name, None, _CURVE)
-    gain = clicks.difference(plan.measure, plan.new, plan.old, plan.relevance).value
-    error = plan.largest_error(gain, gain)
+    gain = plan.clicks.difference(plan.measure, plan.new, plan.old, plan.relevance).value
+    error = largest_error(gain, gain, plan.verdict.margin, plan.clicks.quantile)
     left = 0.0 if error is None else error**2 - errors.queries**2 - errors.propensities**2
     if left <= 0:
         return WayToSettle(name, None, "even if their relevance were known, the rest would leave it open")
-    chosen = np.flatnonzero(plan.trial_weights)
-    weights, relevance = plan.trial_weights[chosen], np.clip(plan.relevance[chosen], 0.0, 1.0)
-    variance, total = trial_variance(weights, relevance, plan.log), np.abs(plan.trial_weights).sum()
-    rate = float(np.abs(weights) @ relevance / total * plan.log.affine.slope[: plan.log.clicks.depth].mean())
-    pages = math.ceil(max(variance / left, _FEWEST_CLICKS / max(rate, 1e-6)))
-    known = clicks.quantile * math.sqrt(variance / pages) / total
+    chosen = np.flatnonzero(plan.never_shown_weights)
+    weights, relevance = plan.never_shown_weights[chosen], np.clip(plan.relevance[chosen], 0.0, 1.0)
+    rate = np.abs(weights) @ relevance / np.abs(weights).sum() * log.affine.slope[: log.clicks.depth].mean()
+    pages = math.ceil(max(trial_variance(weights, relevance, log) / left, _FEWEST_CLICKS / max(rate, 1e-6)))
     results = count(len(chosen), "never-shown result")
-    about = f"each page swaps one of {results} into a random position, until their mean relevance is known"
-    return WayToSettle(name, pages, f"{about} to ±{_digits(known)}")
+    return WayToSettle(name, pages, f"each page swaps one of {results} into a random position")
 
 
 def trial_variance(weights: Floats, relevance: Floats, log: LoggedClicks) -> float:
@@ -275,18 +244,13 @@ def _more_pages(plan: _Plan) -> WayToSettle:
     """
     if plan.open_by_curve:
         return WayToSettle(MORE, None, f"{_CURVE}, and pages of the same kind do not tell it")
-    low, high = plan.ends
-    error = plan.largest_error(low, high)
+    error, errors = plan.largest_error(), plan.errors
     if error is None:
-        reason = "never-shown results stay so" if low < high else "the estimated difference is 0"
-        return WayToSettle(MORE, None, reason)
-    errors = plan.errors
+        return WayToSettle(MORE, None, "what never-shown results are worth stays unknown")
     times = (errors.queries**2 + errors.model**2 + errors.propensities**2) / error**2
     pages = max(1, math.ceil(float(plan.log.pages.sum()) * (times - 1)))
-    about = "pages of the same kind, of more queries, with as many pages for each"
-    if errors.propensities:
-        about += ", and the curve estimated again from all of them"
-    return WayToSettle(MORE, pages, about)
+    again = ", and the curve estimated again from all of them" if errors.propensities else ""
+    return WayToSettle(MORE, pages, f"pages of the same kind, of more queries, with as many pages for each{again}")
 
 
 def _swap_experiment(plan: _Plan) -> WayToSettle:
@@ -297,45 +261,52 @@ def _swap_experiment(plan: _Plan) -> WayToSettle:
     with the largest error that decides; (K - 1) v_k / n is the variance of log ρ_k (see `swap_variances`). A curve that
     is only assumed counts as unknown: 1 / propensities² is 0, and n is large enough to estimate every ρ_k to some 20%.
     """
-    name, errors = "swap experiment", plan.errors
-    if isinstance(plan.log.curve, SegmentPropensities):
+    name, errors, log = "swap experiment", plan.errors, plan.log
+    if isinstance(log.curve, SegmentPropensities):
         return WayToSettle(name, None, "each segment has a curve of its own, so each would need swaps of its own")
-    if not isinstance(plan.log.curve, Propensities):
+    if not isinstance(log.curve, Propensities):
         return WayToSettle(name, None, "swaps alone do not tell examination from trust in positions")
-    error = plan.largest_error(*plan.ends)
+    error = plan.largest_error()
     left = 0.0 if error is None else error**2 - errors.queries**2 - errors.model**2
     if left <= 0:
         return WayToSettle(name, None, "even if the curve were known, the rest would leave it open")
-    variances = swap_variances(plan.log, plan.relevance, plan.clicks.seed)
-    size = len(variances)
-    known, least = 0.0, size * variances.max() / _ROUGHEST**2
+    variances = swap_variances(log)
+    known, least = 0.0, len(variances) * variances.max() / _ROUGHEST**2
     if not plan.open_by_curve:
         known, least = 1 / errors.propensities**2, 1
-    per_page = size * float(variances @ _slopes(plan) ** 2)
+    per_page = len(variances) * float(variances @ _slopes(plan) ** 2)
     pages = max(1, math.ceil(max(least, per_page * (1 / left - known))))
-    about = f"on half of the pages the first result and one of the next {size} change places"
+    about = f"on half of the pages the first result and one of the next {len(variances)} change places"
     return WayToSettle(name, pages, f"{about}, until the curve is known well enough")
 
 
-def swap_variances(log: LoggedClicks, relevance: Floats, seed: int = 0) -> Floats:
+def mean_relevance(log: LoggedClicks) -> Floats:
+    """(K,) the mean relevance of what the log shows at each position.
+
+    >>> from cldrank.evaluation.exposure import example_log
+    >>> mean_relevance(example_log())
+    array([0.4, 0.2])
+    """
+    place, depth = log.clicks.position - 1, log.clicks.depth
+    slope, base = log.by_cell
+    excess = np.bincount(place, log.clicks.clicks - log.clicks.impressions * base, depth)
+    examined = np.bincount(place, log.clicks.impressions * slope, depth)
+    return np.asarray(excess / np.maximum(examined, 1e-300))
+
+
+def swap_variances(log: LoggedClicks) -> Floats:
     """(K - 1,) the variance of log ρ_k, k > 1, from one page of swaps with the first position; n pages leave 1 / n.
 
-        v_k = (1 - p) / p + (1 - q) / q - 2 (E[r_1 r_k] / r² - 1),      p = ρ_1 r, q = ρ_k r
+        v_k = (1 - p) / p + (1 - q) / q,      p = ρ_1 r, q = ρ_k r
 
-    where r_1 and r_k are the relevance of the two results, and r is their mean: both are shown at both positions alike,
-    and the estimate is clicks at position k over clicks at position 1.
+    where r is the mean relevance of both results: each is shown at both positions alike, and the estimate is clicks at
+    position k over clicks at position 1.
     """
-    queries, share = sampled_queries(log, seed)
-    pages = usual_pages(LoggedOrder(log), log, queries)
-    share = np.where(pages[:, 1:] >= 0, share[:, None], 0.0)  # pages that are long enough
-    share /= np.maximum(share.sum(axis=0), 1e-300)
-    first, other = relevance[pages[:, :1]], relevance[pages[:, 1:]]
-    mean = (share * (first + other) / 2).sum(axis=0)
-    slope = log.affine.slope[: pages.shape[1]]
-    p, q = np.clip(np.stack([slope[0] * mean, slope[1:] * mean]), 1e-6, 1 - 1e-6)
-    above, below = (1 - p) / p, (1 - q) / q
-    common = (share * first * other).sum(axis=0) / np.maximum(mean**2, 1e-300) - 1
-    variances: Floats = above + below - 2 * np.minimum(common, np.sqrt(above * below))  # no more than both have
+    relevance = mean_relevance(log)
+    shown_at_both = (relevance[0] + relevance[1:]) / 2
+    slope = log.affine.slope[: len(relevance)]
+    p, q = np.clip(np.stack([slope[0] * shown_at_both, slope[1:] * shown_at_both]), 1e-6, 1 - 1e-6)
+    variances: Floats = (1 - p) / p + (1 - q) / q
     return variances
 
 
@@ -345,99 +316,47 @@ def _slopes(plan: _Plan) -> Floats:
     for k in range(1, plan.log.clicks.depth):
         rho = np.array(plan.log.affine.slope)
         rho[k] *= math.exp(_STEP)
-        curve = Propensities(rho, method="moved")
-        moved.append(plan.clicks.difference_under(curve, plan.measure, plan.new, plan.old))
+        under = replace(plan.clicks, log=plan.log.with_curve(Propensities(rho, method="moved")))
+        moved.append(under.difference(plan.measure, plan.new, plan.old).value)
     return (np.array(moved) - plan.clicks.difference(plan.measure, plan.new, plan.old).value) / _STEP
-
-
-def _digits(value: float) -> str:
-    """A number with two digits.
-
-    >>> _digits(0.04), _digits(12.3)
-    ('0.040', '12')
-    """
-    return f"{value:#.2g}".rstrip(".")
 
 
 # -- interleaving --------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Credit:
-    """What a page of an interleaving test brings: clicks on results of new's team, less those on old's.
+def team_draft(new: IntArray, old: IntArray, new_first: bool) -> tuple[IntArray, Flags]:
+    """Pages of two orders that pick results in turn, each its best that is not on the page yet.
 
-    mean       of a page
-    variance   of a page
-    per_click  how far the mean moves where relevance moves so that clicks per page differ by 1 more, by the least
-               change of relevance that does; 0 where none does
-    """
+    So do both in each round of a team draft (Radlinski, Kurup and Joachims 2008), where a coin says who picks first.
 
-    mean: float
-    variance: float
-    per_click: float
+    new, old    (pages, k) the first k rows of each order, -1 where a query has no more
 
+    Returns the rows of each page, and (k,) whether each place belongs to new's team.
 
-def team_draft(new: IntArray, old: IntArray, coins: Flags) -> tuple[IntArray, Flags]:
-    """Pages of two orders merged by team draft (Radlinski, Kurup and Joachims 2008).
-
-    new, old   (pages, k) the first k rows of each order, as many of both, -1 where a query has no more; rows of
-               different queries differ
-    coins      (pages, rounds) whether new picks first in each round; a round fills two places
-
-    In each round both pick their best result that is not on the page yet. Returns the rows of each page, and whether
-    each belongs to new's team.
-
-    >>> team_draft(np.array([[0, 1, 2]]), np.array([[1, 2, 0]]), np.array([[False, True]]))
-    (array([[1, 0, 2]]), array([[False,  True,  True]]))
+    >>> team_draft(np.array([[0, 1, 2]]), np.array([[1, 2, 0]]), new_first=False)
+    (array([[1, 0, 2]]), array([False,  True, False]))
     """
     pages, k = new.shape
-    each = np.arange(pages)
-    slots = np.arange(k)
-    ours = coins[:, slots // 2] ^ (slots % 2 == 1)
-    lists = (old, new)
-    places = [_places(rows, int(max(new.max(initial=-1), old.max(initial=-1))) + 2) for rows in lists]
-    used = [np.zeros((pages, k + 1), dtype=bool) for _ in lists]  # the last column: what is not in the list
-    drafted = np.empty((pages, k), dtype=np.int64)
-    for slot in slots:
-        theirs, mine = (rows[each, taken[:, :k].argmin(axis=1)] for rows, taken in zip(lists, used, strict=True))
-        drafted[:, slot] = picked = np.where(ours[:, slot], mine, theirs)
-        for place, taken in zip(places, used, strict=True):
-            taken[each, place[picked]] = True
+    ours = (np.arange(k) % 2 == 0) == new_first
+    drafted = np.full((pages, k), -1)
+    for slot in range(k):
+        rows = new if ours[slot] else old
+        taken = (rows[:, :, None] == drafted[:, None, :slot]).any(axis=2) & (rows >= 0)
+        drafted[:, slot] = rows[np.arange(pages), taken.argmin(axis=1)]
     return drafted, ours
 
 
-def _places(rows: IntArray, size: int) -> IntArray:
-    """(size,) the column in which each row stands; the number of columns where it does not, and for -1."""
-    k = rows.shape[1]
-    places = np.full(size, k)
-    places[rows] = np.arange(k)
-    places[-1] = k
-    return places
-
-
-def usual_pages(order: RankOrder, log: LoggedClicks, queries: IntArray) -> IntArray:
+def usual_pages(order: RankOrder, log: LoggedClicks) -> IntArray:
     """(queries, k) the rows of the pages of an order, -1 where they end; k is the depth of the log.
 
-    The log's own pages vary: theirs are by mean position.
+    The log's own pages vary: theirs are by mean reciprocal position.
     """
-    ranks = order.mean(np.arange(1.0, log.longest + 1))
-    rows = segments.rows_of_segments(log.data.offsets, queries)
-    offsets = segments.from_lengths(log.data.sizes[queries])
-    places = segments.descending_ranks(-ranks[rows], offsets)
+    weights = order.on_pages(1 / np.arange(1.0, log.longest + 1), log)
+    places = segments.descending_ranks(weights, log.data.offsets)
     on_page = places <= log.clicks.depth
-    pages = np.full((len(queries), log.clicks.depth), -1)
-    pages[segments.segment_of_rows(offsets)[on_page], places[on_page] - 1] = rows[on_page]
+    pages = np.full((log.data.n_queries, log.clicks.depth), -1)
+    pages[log.queries[on_page], places[on_page] - 1] = np.flatnonzero(on_page)
     return pages
-
-
-def sampled_queries(log: LoggedClicks, seed: int, most: int = _MOST_QUERIES) -> tuple[IntArray, Floats]:
-    """The queries that were searched, and their share of the pages; of many, those of pages drawn at random."""
-    searched = np.flatnonzero(log.pages > 0)
-    share = log.pages[searched] / log.pages.sum()
-    if len(searched) <= most:
-        return searched, share
-    drawn = np.random.default_rng([seed, 4]).choice(searched, most, p=share)
-    return drawn, np.full(most, 1 / most)
 
 
 def click_moments(sums: Floats, clicks: Floats, squares: Floats, share: Floats) -> tuple[float, float]:
@@ -459,42 +378,27 @@ def click_moments(sums: Floats, clicks: Floats, squares: Floats, share: Floats) 
     return mean, variance if variance > 0 else float(share @ clicks)  # noise may leave nothing, in tiny logs
 
 
-def expected_credit(log: LoggedClicks, new: RankOrder, old: RankOrder, relevance: Floats, seed: int) -> Credit | None:
-    """What a page of an interleaving test of two orders brings; None where both show the same pages.
+def expected_credit(log: LoggedClicks, new: RankOrder, old: RankOrder, relevance: Floats) -> tuple[float, float, float]:
+    """What a page of an interleaving test brings: clicks on results of new's team, less those on old's.
+
+    Mean and variance over pages, on half of which new picks first; and how far the mean moves where relevance moves so
+    that clicks per page differ by 1 more, by the least change of relevance that does.
 
     relevance   (rows,) of each candidate
     """
-    queries, share = sampled_queries(log, seed)
-    tables = usual_pages(new, log, queries), usual_pages(old, log, queries)
-    if (tables[0] == tables[1]).all():
-        return None
-    coins = _coins(len(queries), (log.clicks.depth + 1) // 2, seed)
-    drafts = coins.shape[1]
-    many = [np.repeat(table, drafts, axis=0) for table in tables]
-    pages, ours = team_draft(many[0], many[1], coins.reshape(-1, coins.shape[2]))
-    signs, shares = np.where(ours, 1.0, -1.0), np.repeat(share / drafts, drafts)
-    k = pages.shape[1]
-    chances = np.where(pages >= 0, log.affine.slope[:k] * relevance[pages] + log.affine.base[:k], 0.0)
-    sums, clicks, squares = (values.sum(axis=1) for values in (signs * chances, chances, chances**2))
-    mean, variance = click_moments(sums, clicks, squares, shares)
-    credit = _weights(pages, signs * shares[:, None], log)
-    gained = _weights(tables[0], share[:, None], log) - _weights(tables[1], share[:, None], log)
-    per_click = float(credit @ gained / (gained @ gained)) if gained.any() else 0.0
-    return Credit(mean, variance, per_click)
-
-
-def _weights(pages: IntArray, shares: Floats, log: LoggedClicks) -> Floats:
-    """(rows,) what the relevance of each counts in Σ share_k slope_k relevance."""
-    each = shares * log.affine.slope[: pages.shape[1]]
-    weights = np.bincount(pages.ravel() + 1, each.ravel(), log.data.n_rows + 1)  # place 0 is where pages have ended
-    return weights[1:].astype(np.float64, copy=False)
-
-
-def _coins(queries: int, rounds: int, seed: int) -> Flags:
-    """(queries, drafts, rounds) all coins there are, or some at random, each with its opposite."""
-    most = max(2, min(_DRAFTS, _MOST_DRAFTS // queries))
-    if 2**rounds <= most:
-        every = np.arange(2**rounds)[:, None] >> np.arange(rounds) & 1 == 1
-        return np.broadcast_to(every, (queries, *every.shape))
-    some = np.random.default_rng([seed, 5]).random((queries, most // 2, rounds)) < 0.5
-    return np.concatenate([some, ~some], axis=1)
+    k, share, tables = log.clicks.depth, log.pages / log.pages.sum(), (usual_pages(new, log), usual_pages(old, log))
+    slope, base = log.affine.slope[:k], log.affine.base[:k]
+    moments, credit = [], np.zeros(log.data.n_rows + 1)  # the last place is that of -1, where pages have ended
+    for new_first in (True, False):
+        pages, ours = team_draft(*tables, new_first)
+        signs = np.where(ours, 1.0, -1.0)
+        chances = np.where(pages >= 0, slope * relevance[pages] + base, 0.0)
+        moments.append(np.stack([(chances * signs).sum(axis=1), chances.sum(axis=1), (chances**2).sum(axis=1)]))
+        np.add.at(credit, pages, share[:, None] / 2 * slope * signs)
+    gained = np.zeros(len(credit))
+    for table, sign in zip(tables, (1, -1), strict=True):
+        np.add.at(gained, table, sign * share[:, None] * slope)
+    credit[-1] = gained[-1] = 0.0
+    sums, clicks, squares = np.concatenate(moments, axis=1)
+    mean, variance = click_moments(sums, clicks, squares, np.tile(share / 2, 2))
+    return mean, variance, float(credit @ gained / (gained @ gained)) if gained.any() else 0.0

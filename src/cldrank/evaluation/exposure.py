@@ -97,21 +97,12 @@ class LoggedClicks:
         >>> example_log().paged(np.array([1.0, 0.5, 0.25]), np.array([2, 1, 3]))
         array([0.5, 1. , 0. ])
         """
-        if values.ndim == 1:
-            paged: Floats = values[ranks - 1] * self.reached(ranks)
-            return paged
         depth, clicks = self.clicks.depth, self.clicks
-        means = self._mean_over_pages(clicks.impressions * values[clicks.segment, clicks.position - 1])
-        return np.where(ranks <= depth, means[self.queries, np.minimum(ranks, depth) - 1], 0.0)
-
-    def reached(self, ranks: IntArray) -> Floats:
-        """(rows,) of the pages of its query, the share that has a result at the rank of a candidate.
-
-        >>> example_log().reached(np.array([2, 1, 3]))
-        array([1., 1., 0.])
-        """
-        depth = self.clicks.depth
-        return np.where(ranks <= depth, self.reach[self.queries, np.minimum(ranks, depth) - 1], 0.0)
+        means = self.reach
+        if values.ndim > 1:
+            means = self._mean_over_pages(clicks.impressions * values[clicks.segment, clicks.position - 1])
+        paged: Floats = np.where(ranks <= depth, means[self.queries, np.minimum(ranks, depth) - 1], 0.0)
+        return paged if values.ndim > 1 else values[ranks - 1] * paged
 
     @cached_property
     def longest(self) -> int:
@@ -177,26 +168,25 @@ class RankOrder(ABC):
     name: str
 
     @abstractmethod
-    def mean(self, values: Floats) -> Floats:
-        """(rows,) of values that depend on the rank, the one of each candidate: values[0] belongs to rank 1."""
-
-    @abstractmethod
     def on_pages(self, values: Floats, log: LoggedClicks) -> Floats:
-        """(rows,) the same on the pages of a log: the value is 0 on those that end before the rank of a candidate.
+        """(rows,) of values that depend on the rank, the mean over the pages of a log of that of each candidate.
 
-        values   one for each rank or, where segments differ, a row of them for each segment
+        It counts 0 on pages that end before the rank of the candidate.
+
+        values   values[0] belongs to rank 1; where segments differ, a row of them for each segment
         """
 
-    @abstractmethod
     def among_seen(self, log: LoggedClicks) -> RankOrder:
         """The same order with only those candidates that the log has shown; the others have no meaning in it."""
+        del log
+        return self
 
 
 @dataclass(frozen=True, eq=False)
 class ScoreOrder(RankOrder):
     """The order of scores, best first.
 
-    >>> ScoreOrder("new", np.array([2, 1, 3])).mean(np.array([1.0, 0.5, 0.0]))
+    >>> ScoreOrder("new", np.array([2, 1, 3])).on_pages(np.array([1.0, 0.5, 0.25]), example_log())
     array([0.5, 1. , 0. ])
     """
 
@@ -214,10 +204,6 @@ class ScoreOrder(RankOrder):
             raise DataError(f"{name} scores a candidate of query {query} as NaN; scores are numbers.")
         return cls(name, segments.descending_ranks(values, log.data.offsets))
 
-    def mean(self, values: Floats) -> Floats:
-        """(rows,) the value of the rank of each candidate."""
-        return values[self.ranks - 1]
-
     def on_pages(self, values: Floats, log: LoggedClicks) -> Floats:
         """(rows,) the value of the rank, times the share of pages that have it."""
         return log.paged(values, self.ranks)
@@ -232,43 +218,21 @@ class ScoreOrder(RankOrder):
 class LoggedOrder(RankOrder):
     """The order of the log itself: each candidate at the positions where it was shown, as often as it was.
 
-    On pages that do not show a candidate, it has the mean of the ranks that they leave free.
-
-    >>> from cldrank.clicks.table import ClickTable
-    >>> from cldrank.data.dataset import RankingDataset
-    >>> from cldrank.propensity import Propensities
-    >>> data = RankingDataset.from_arrays([[1], [2], [3], [4]], [7] * 4)
+    >>> data = RankingDataset.from_arrays([[1], [2]], [7] * 2)
     >>> shown = {"row": [0, 0, 1, 1], "position": [1, 2, 1, 2], "impressions": [8, 2, 2, 8], "clicks": [1, 1, 1, 1]}
     >>> log = LoggedClicks(data, ClickTable.from_arrays(data, **shown), Propensities.power(1, 2))
-    >>> LoggedOrder(log).mean(np.arange(1.0, 5.0))
-    array([1.2, 1.8, 3.5, 3.5])
+    >>> LoggedOrder(log).on_pages(np.array([1.0, 0.5]), log)
+    array([0.9, 0.6])
     """
 
     log: LoggedClicks
     name: str = PRODUCTION
-    seen_only: bool = False
-
-    def among_seen(self, log: LoggedClicks) -> LoggedOrder:
-        """On pages that do not show a candidate, it has the mean rank of those that other pages show."""
-        return LoggedOrder(log, self.name, seen_only=True)
 
     @cached_property
     def _share(self) -> Floats:
         """(cells,) of the pages of its query, those that show a cell."""
         share: Floats = self.log.clicks.impressions / self.log.row_pages[self.log.clicks.row]
         return share
-
-    def mean(self, values: Floats) -> Floats:
-        """(rows,) the mean over pages."""
-        log = self.log
-        sizes = log.by_query(log.seen).astype(np.int64) if self.seen_only else log.data.sizes
-        taken = np.where(np.arange(log.clicks.depth) < sizes[:, None], log.reach, 0.0)
-        free = sizes - taken.sum(axis=1)
-        sums = np.append(0.0, np.cumsum(values))[sizes] - taken @ values[: log.clicks.depth]
-        below = np.divide(sums, free, out=np.zeros(len(free)), where=free > 1e-9)
-        absent = np.maximum(1 - log.by_row(self._share), 0.0)
-        means: Floats = self.on_pages(values, log) + absent * below[log.queries]
-        return means
 
     def on_pages(self, values: Floats, log: LoggedClicks) -> Floats:
         """(rows,) the mean over pages, 0 on those that do not show a candidate."""

@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from cldrank.evaluation.click_measures import ClickMeasure
 from cldrank.evaluation.exposure import LoggedClicks, RankOrder, ScoreOrder
 from cldrank.evaluation.off_policy import OffPolicy
-from cldrank.evaluation.relevance_model import DEFAULT_LEARNER, FOLDS, RelevanceLearner, RelevanceModel, fit_model
+from cldrank.evaluation.relevance_model import FOLDS, RelevanceModel, fit_model
 from cldrank.measures import Interval
 from cldrank.propensity import AffineClicks
-from cldrank.propensity.segment_propensities import Curve, drawn_curves
+from cldrank.propensity.segment_propensities import drawn_curves
 
 Floats = NDArray[np.float64]
 CURVES = 200  # drawn from the distribution of an estimated curve
@@ -84,7 +84,6 @@ class MeasuredPair:
     """A measure of both rankers, and their difference, new minus old."""
 
     measure: str
-    higher_is_better: bool
     new: ClickEstimate
     old: ClickEstimate
     difference: ClickEstimate
@@ -95,21 +94,14 @@ class MeasuredPair:
         return self.difference.interval
 
     @property
-    def gain(self) -> Interval:
-        """The difference, turned so that above 0 is better."""
-        return turned(self.interval, self.higher_is_better)
-
-    @property
     def bounds(self) -> Interval:
-        """The gain, whatever never-shown results are worth: from the worst case for new to the best."""
-        whole = replace(self.interval, low=self.difference.lowest.low, high=self.difference.highest.high)
-        return turned(whole, self.higher_is_better)
+        """The difference, whatever never-shown results are worth: from the worst case for new to the best."""
+        return replace(self.interval, low=self.difference.lowest.low, high=self.difference.highest.high)
 
     def as_dict(self) -> dict[str, Any]:
         """As plain values; `low` and `high` are those of the difference."""
         values = self.difference.as_dict()
         return {
-            "higher_is_better": self.higher_is_better,
             "new": self.new.interval.estimate,
             "old": self.old.interval.estimate,
             "difference": values.pop("estimate"),
@@ -117,17 +109,6 @@ class MeasuredPair:
             "new_interval": [self.new.interval.low, self.new.interval.high],
             "old_interval": [self.old.interval.low, self.old.interval.high],
         }
-
-
-def turned(interval: Interval, higher_is_better: bool) -> Interval:
-    """The interval of a gain, from that of a difference.
-
-    >>> print(turned(Interval(-0.2, -0.3, -0.1, 0.9, 50), higher_is_better=False))
-    0.200 ± 0.100
-    """
-    if higher_is_better:
-        return interval
-    return replace(interval, estimate=-interval.estimate, low=-interval.high, high=-interval.low)
 
 
 @dataclass(frozen=True, eq=False)
@@ -219,57 +200,31 @@ class ClickEstimator:
         """New minus old."""
         return self.value(measure, new, relevance) - self.value(measure, old, relevance)
 
-    def difference_under(self, curve: Curve, measure: ClickMeasure, new: RankOrder, old: RankOrder) -> float:
-        """New minus old under another curve, with the same model of relevance."""
-        log = self.log.with_curve(curve)
-        relevance = self._relevance(log)
-        return (self._value(log, measure, new, relevance) - self._value(log, measure, old, relevance)).value
-
     def weights(self, measure: ClickMeasure, order: RankOrder) -> Floats:
-        """(rows,) what the relevance of each candidate counts in the mean over pages; of ARP, in its numerator."""
+        """(rows,) what the relevance of each candidate counts in the mean over pages."""
         return self._weights(self.log, measure, order)
 
     def _relevance(self, log: LoggedClicks) -> Floats:
         return self.estimator.relevance(log, None if self.model is None else self.model.predicted)
 
     def _weights(self, log: LoggedClicks, measure: ClickMeasure, order: RankOrder) -> Floats:
-        values, share = by_segment(measure.discounts, log), log.row_pages / log.pages.sum()
-        if measure.kind == "ARP":
-            return np.where(log.seen, share * self._among_seen(order).mean(values), 0.0)
-        weights: Floats = share * order.on_pages(values, log)
+        weights: Floats = log.row_pages / log.pages.sum() * order.on_pages(by_segment(measure.discounts, log), log)
         return weights
 
     def _value(self, log: LoggedClicks, measure: ClickMeasure, order: RankOrder, relevance: Floats) -> Valued:
-        weights, whole = self._weights(log, measure, order), log.row_pages / log.pages.sum()
-        if measure.kind == "ARP":
-            return Valued.ratio(
-                log.by_query(weights * relevance), log.by_query(np.where(log.seen, whole * relevance, 0.0))
-            )
         pages = log.pages / log.pages.sum()
-        value = Valued.ratio(log.by_query(weights * relevance), pages)
+        value = Valued.ratio(log.by_query(self._weights(log, measure, order) * relevance), pages)
         if measure.kind == "Clicks" and log.affine.base.any():
             bases = order.on_pages(by_segment(measure.bases, log), log)
-            value = value + Valued.ratio(log.by_query(whole * bases), pages)
+            value = value + Valued.ratio(log.by_query(log.row_pages / log.pages.sum() * bases), pages)
         return value
-
-    def _among_seen(self, order: RankOrder) -> RankOrder:
-        """The order of what was shown, which is the same under every curve, so that it is made once."""
-        if order not in self._made:
-            self._made[order] = order.among_seen(self.log)
-        return self._made[order]
-
-    @cached_property
-    def _made(self) -> dict[RankOrder, RankOrder]:
-        return {}
 
     # -- the model -----------------------------------------------------------------------------------------------
 
-    def learned(
-        self, *orders: RankOrder, learner: RelevanceLearner = DEFAULT_LEARNER, folds: int = FOLDS
-    ) -> ClickEstimator:
+    def learned(self, *orders: RankOrder, folds: int = FOLDS) -> ClickEstimator:
         """The same with a model of relevance for judging some orders, held against results that were hidden from it."""
         ranked = [order for order in orders if isinstance(order, ScoreOrder)]
-        model = fit_model(self.log, learner, orders=ranked, folds=folds, seed=self.seed)
+        model = fit_model(self.log, orders=ranked, folds=folds, seed=self.seed)
         check = replace(self, model=model).hidden_check(*orders)
         if check is not None:
             off, error = check[1].value - check[0], check[1].error(self.n_queries)

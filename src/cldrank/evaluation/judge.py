@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, overload
 
@@ -17,13 +17,13 @@ from cldrank.data.dataset import RankingDataset
 from cldrank.errors import CldrankError, CldrankWarning, DataError, UsageError, warn
 from cldrank.evaluation.by_labels import Evaluation, RankerComparison, compare_by_labels, evaluate_by_labels
 from cldrank.evaluation.click_measures import ClickMeasure, default_measures, parse_click_measures
-from cldrank.evaluation.click_results import ClickComparison, ClickEvaluation, SensitivityCheck
+from cldrank.evaluation.click_results import ClickComparison, ClickEvaluation
 from cldrank.evaluation.decision_rule import judge_pair
 from cldrank.evaluation.experiment_planning import ways_to_settle
 from cldrank.evaluation.exposure import PRODUCTION, LoggedClicks, RankOrder, order_of
 from cldrank.evaluation.intervals import ClickEstimator, MeasuredPair
 from cldrank.evaluation.off_policy import OffPolicy, off_policy
-from cldrank.evaluation.sensitivity import Sensitivity, check_permuted
+from cldrank.evaluation.sensitivity import check_curves, check_permuted
 from cldrank.evaluation.support import look_at_never_shown, look_at_support
 from cldrank.measures import Empty
 from cldrank.methods.evidence import check_affine, check_clicks, check_propensities
@@ -35,35 +35,17 @@ DEFAULT_ESTIMATOR = "doubly-robust"
 _MARGIN = 0.01  # of the old ranker's value: the smallest difference that matters
 _FEWEST_CLICKED = 2
 _USER = "a verdict from clicks"
-Progress = Callable[[str], None]
 
 
 @overload
 def evaluate(
-    model: Any,
-    dataset: RankingDataset,
-    measures: Any = None,
-    *,
-    empty: Empty = ...,
-    confidence: float = ...,
-    replicates: int = ...,
-    seed: int = ...,
+    model: Any, dataset: RankingDataset, measures: Any = ..., *, clicks: None = ..., **options: Any
 ) -> Evaluation: ...
 @overload
 def evaluate(
-    model: Any,
-    dataset: RankingDataset,
-    measures: Any = None,
-    *,
-    clicks: ClickTable,
-    propensities: Curve,
-    confidence: float = ...,
-    seed: int = ...,
-    estimator: str | OffPolicy = ...,
-    allow_trained: bool = ...,
-    name: str = ...,
+    model: Any, dataset: RankingDataset, measures: Any = ..., *, clicks: ClickTable, propensities: Curve, **options: Any
 ) -> ClickEvaluation: ...
-def evaluate(
+def evaluate(  # type: ignore[misc]  # which options go with clicks is checked when it is called
     model: Any,
     dataset: RankingDataset,
     measures: Any = None,
@@ -114,37 +96,20 @@ def evaluate(
 
 @overload
 def compare(
-    new: Any,
-    old: Any,
-    dataset: RankingDataset,
-    measures: Any = None,
-    *,
-    names: tuple[str, str] = ...,
-    empty: Empty = ...,
-    confidence: float = ...,
-    permutations: int = ...,
-    seed: int = ...,
+    new: Any, old: Any, dataset: RankingDataset, measures: Any = ..., *, clicks: None = ..., **options: Any
 ) -> RankerComparison: ...
 @overload
 def compare(
     new: Any,
     old: Any,
     dataset: RankingDataset,
-    measures: Any = None,
+    measures: Any = ...,
     *,
     clicks: ClickTable,
     propensities: Curve,
-    names: tuple[str, str] = ...,
-    confidence: float = ...,
-    seed: int = ...,
-    estimator: str | OffPolicy | None = ...,
-    margin: float | None = ...,
-    trust_propensity: bool = ...,
-    quick: bool = ...,
-    allow_trained: bool = ...,
-    progress: Progress | None = ...,
+    **options: Any,
 ) -> ClickComparison: ...
-def compare(
+def compare(  # type: ignore[misc]  # which options go with clicks is checked when it is called
     new: Any,
     old: Any,
     dataset: RankingDataset,
@@ -160,9 +125,7 @@ def compare(
     estimator: str | OffPolicy | None = None,
     margin: float | None = None,
     trust_propensity: bool = False,
-    quick: bool = False,
     allow_trained: bool = False,
-    progress: Progress | None = None,
 ) -> RankerComparison | ClickComparison:
     """Compare two models query by query, new minus old: by the labels of a dataset or, given clicks, by these alone.
 
@@ -185,9 +148,7 @@ def compare(
     margin              the smallest difference that matters, in units of the first measure; 1% of old's by default
     trust_propensity    whether propensities without a known uncertainty count as known, rather than assumed; and are
                         used even where the log's own pages show others
-    quick               whether to try only those other assumptions that the verdict needs, rather than all
     allow_trained       whether queries that a ranker was trained on may count
-    progress            called with what is being done
 
     >>> data = RankingDataset.from_arrays([[1], [0], [1], [0]], [1, 1, 2, 2], labels=[1, 0, 1, 0])
     >>> compare([1, 0, 1, 0], [0, 1, 1, 0], data, "RR")["RR"].difference
@@ -196,17 +157,16 @@ def compare(
     new, old = _scores_in(new, dataset), _scores_in(old, dataset)
     evidence = _evidence(clicks, propensities, new, old)
     if evidence is None:
-        by_clicks = {"margin": margin, "trust_propensity": trust_propensity, "quick": quick}
-        _refuse("labels", estimator=estimator, allow_trained=allow_trained, progress=progress, **by_clicks)
+        by_clicks = {"margin": margin, "trust_propensity": trust_propensity, "allow_trained": allow_trained}
+        _refuse("labels", estimator=estimator, **by_clicks)
         draws = 10_000 if permutations is None else permutations
         return compare_by_labels((new, old), names, dataset, measures, empty, confidence, draws, seed)
     _refuse("clicks", empty=empty, permutations=permutations)
     if trust_propensity:
         evidence = evidence[0], evidence[1].trusted()
     asked: Any = {"estimator": estimator, "confidence": confidence, "seed": seed, "allow_trained": allow_trained}
-    judge, trust = ClickJudge.of(dataset, *evidence, models=[new, old], **asked), trust_propensity
-    judging: Any = {"margin": margin, "names": names, "trust_propensity": trust, "quick": quick, "progress": progress}
-    return judge.compare(new, old, measures, **judging)
+    judge = ClickJudge.of(dataset, *evidence, models=[new, old], **asked)
+    return judge.compare(new, old, measures, margin=margin, names=names, trust_propensity=trust_propensity)
 
 
 def _scores_in(model: Any, dataset: RankingDataset) -> Any:
@@ -326,23 +286,19 @@ class ClickJudge:
         margin: float | None = None,
         names: tuple[str, str] = ("new", "old"),
         trust_propensity: bool = False,
-        quick: bool = False,
-        progress: Progress | None = None,
     ) -> ClickComparison:
         """Compare two rankers; see `cldrank.compare`."""
         wanted = self.measures(measures)
-        ours, theirs = self.order(new, names[0]), self.order(old, names[1])
-        clicks, reason = self.learned(ours, theirs)
+        orders = ours, theirs = self.order(new, names[0]), self.order(old, names[1])
+        clicks, reason = self.learned(*orders)
         pairs = {str(measure): _pair(clicks, measure, ours, theirs) for measure in wanted}
         first, pair = wanted[0], pairs[str(wanted[0])]
         least = _MARGIN * abs(pair.old.interval.estimate) if margin is None else check_number("margin", margin, least=0)
-        if progress is not None:
-            progress("trying other assumptions")
         curve_is_sure = clicks.log.curve.uncertain or trust_propensity
-        checks, notes = _checks(Sensitivity(clicks, first, ours, theirs, least), quick, curve_is_sure)
-        permuted = check_permuted(clicks, first, ours if pair.gain.estimate > 0 else theirs)
+        checks = () if curve_is_sure else check_curves(clicks, first, ours, theirs, least)
+        permuted = check_permuted(clicks, first, ours if pair.interval.estimate > 0 else theirs)
         never_shown = look_at_never_shown(clicks, first, ours, theirs, reason)
-        verdict = judge_pair(pair, least, never_shown, checks, permuted, curve_is_sure, ours.name)
+        verdict = judge_pair(pair, least, never_shown, checks, permuted, ours.name)
         return ClickComparison(
             **self._facts(clicks),
             new=ours.name,
@@ -353,8 +309,7 @@ class ClickJudge:
             checks=checks,
             permutation_check=permuted,
             verdict=verdict,
-            settling=ways_to_settle(clicks, first, ours, theirs, pair, never_shown, verdict),
-            notes=(*self.notes, *notes),
+            settling=ways_to_settle(clicks, first, ours, theirs, pair, verdict),
         )
 
     def evaluate(self, model: Any, measures: Any = None, *, name: str | None = None) -> ClickEvaluation:
@@ -367,7 +322,6 @@ class ClickJudge:
             measures={str(measure): clicks.estimate(measure, order) for measure in wanted},
             support=look_at_support(clicks, wanted[0], order, None),
             never_shown=look_at_never_shown(clicks, wanted[0], order, None, reason),
-            notes=self.notes,
         )
 
     def _facts(self, clicks: ClickEstimator) -> dict[str, Any]:
@@ -379,12 +333,13 @@ class ClickJudge:
             "curve": clicks.log.curve.origin,
             "curve_is_estimated": clicks.log.curve.uncertain,
             "left_out": self.left_out,
+            "notes": self.notes,
         }
 
 
 def _pair(clicks: ClickEstimator, measure: ClickMeasure, new: RankOrder, old: RankOrder) -> MeasuredPair:
     both = (clicks.estimate(measure, new), clicks.estimate(measure, old))
-    return MeasuredPair(str(measure), measure.higher_is_better, *both, clicks.compare(measure, new, old))
+    return MeasuredPair(str(measure), *both, clicks.compare(measure, new, old))
 
 
 def _trained(models: Sequence[Any], dataset: RankingDataset) -> NDArray[np.bool_]:
@@ -396,16 +351,6 @@ def _trained(models: Sequence[Any], dataset: RankingDataset) -> NDArray[np.bool_
         if saw is not None:
             trained |= saw
     return trained
-
-
-def _checks(others: Sensitivity, quick: bool, curve_is_sure: bool) -> tuple[tuple[SensitivityCheck, ...], list[str]]:
-    """The first measure under other assumptions, and notes on those that could not be tried."""
-    curves = () if quick and curve_is_sure else tuple(others.curves())
-    if quick:
-        return curves, []
-    has_model = others.clicks.model is not None and others.clicks.estimator.uses_model
-    models, notes = others.models() if has_model else ([], [])
-    return (*curves, *models, others.naive()), notes
 
 
 def _check_log(log: LoggedClicks, left_out: int) -> None:

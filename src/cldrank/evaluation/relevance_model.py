@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -17,8 +16,8 @@ from cldrank.evaluation.exposure import LoggedClicks, ScoreOrder
 from cldrank.methods.observing import observe
 from cldrank.models import Linear, Run
 from cldrank.models.fit import Context
-from cldrank.models.targets import PairSelection, PointSelection
-from cldrank.rankers import Provenance, Ranker
+from cldrank.models.targets import PointSelection
+from cldrank.rankers import Provenance
 
 Floats = NDArray[np.float64]
 
@@ -27,79 +26,35 @@ _FEWEST_QUERIES = 20  # that a model is worth being learned from
 _MOST_QUERIES = 20_000  # that it is learned from; more would hardly change it
 _HIDDEN_FOLDS = 2  # which suffice, since nothing is said about how certain they are
 _HIDDEN = 0.3  # of the positions, from below, for the check of extrapolation
-_LEARNING_RATE = 0.01  # of CLD-pair, and how many queries it passes over: weights drawn at random are forgotten
-_PASSED_QUERIES, _EPOCHS = 3000, (12, 24)
+_GAMMA = 0.02  # correlation of selection and relevance that CLD assumes; found in simulations
 
 
-class RelevanceLearner(ABC):
-    """Learns from a log to predict the relevance of any candidate."""
+def _predictions(log: LoggedClicks, wanted: RankingDataset, seed: int) -> Floats:
+    """(rows of `wanted`,) relevance between 0 and 1, learned from a log.
 
-    def predicted(self, log: LoggedClicks, wanted: RankingDataset, seed: int) -> Floats:
-        """(rows of `wanted`,) between 0 and 1, learned from a log."""
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", CldrankWarning)
-            return np.clip(self._predicted(log, wanted, seed), 0.0, 1.0)
-
-    @abstractmethod
-    def _predicted(self, log: LoggedClicks, wanted: RankingDataset, seed: int) -> Floats:
-        """The same, perhaps beyond 0 and 1."""
-
-
-@dataclass(frozen=True)
-class CLDRelevance(RelevanceLearner):
-    """CLD with a linear model and r̄ = c / (n ρ), which is without bias: its score is the expected r̄."""
-
-    gamma: float = 0.02
-
-    def _predicted(self, log: LoggedClicks, wanted: RankingDataset, seed: int) -> Floats:
-        everything = np.arange(log.data.n_features)
+    The model is CLD with a linear score and r̄ = c / (n ρ), which is without bias: its score is the expected r̄.
+    """
+    everything = np.arange(log.data.n_features)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CldrankWarning)
         problem = PointSelection(
             observed=observe(log.data, log.clicks, log.curve, "ips"),
             pages=log.clicks.query_impressions,
-            gamma=self.gamma,
+            gamma=_GAMMA,
             tobit=False,
             sigma=1.0,
             relevance=everything,
             selection=everything,
             unshown_ratio=1.0,
         )
-        return Linear().fit_points(problem, _context(log, seed)).ranker.predict(wanted)
-
-
-@dataclass(frozen=True)
-class CLDPairRelevance(RelevanceLearner):
-    """CLD-pair with a linear model; its scores become relevance by isotonic regression on the results shown."""
-
-    selection_weight: float = 0.05
-
-    def _predicted(self, log: LoggedClicks, wanted: RankingDataset, seed: int) -> Floats:
-        from sklearn.isotonic import IsotonicRegression
-
-        observed = observe(log.data, log.clicks, log.curve, "ips")
-        problem = PairSelection(observed, log.clicks.query_impressions, self.selection_weight, unshown_ratio=1.0)
-        epochs = int(np.clip(_PASSED_QUERIES // log.data.n_queries, *_EPOCHS))
-        network = replace(Linear().as_network(), learning_rate=_LEARNING_RATE, epochs=epochs)
-        network.check_installed()
-        ranker: Ranker = network.fit_pairs(problem, _context(log, seed)).ranker
-        seen = log.seen
-        scores, relevance = ranker.predict(log.data)[seen], log.excess_clicks[seen] / log.exposure[seen]
-        isotonic = IsotonicRegression(out_of_bounds="clip").fit(scores, relevance, log.exposure[seen])
-        predicted: Floats = isotonic.predict(ranker.predict(wanted))
-        return predicted
-
-
-def _context(log: LoggedClicks, seed: int) -> Context:
-    return Context(log.data, Run(seed=seed), "the model of relevance", "clicks over propensity", Provenance())
-
-
-DEFAULT_LEARNER = CLDRelevance()
+        context = Context(log.data, Run(seed=seed), "the model of relevance", "clicks over propensity", Provenance())
+        return np.clip(Linear().fit_points(problem, context).ranker.predict(wanted), 0.0, 1.0)
 
 
 @dataclass(frozen=True, eq=False)
 class RelevanceModel:
     """Relevance, learned once without each of several groups of queries; nothing is predicted from clicks on itself.
 
-    learner     what it was fitted by
     predicted   (rows,) between 0 and 1: of each candidate, by the fit that has not seen its query
     groups      (groups, rows): of every candidate, by each of the fits; how they differ says how certain they are
     hidden      (rows,) the same as predicted, learned from a log without the results that are mostly shown at the
@@ -110,7 +65,6 @@ class RelevanceModel:
                 that were shown; 1 if nothing is known about that
     """
 
-    learner: RelevanceLearner
     predicted: Floats
     groups: Floats
     hidden: Floats | None
@@ -128,7 +82,6 @@ class RelevanceModel:
 
 def fit_model(
     log: LoggedClicks,
-    learner: RelevanceLearner = DEFAULT_LEARNER,
     *,
     orders: Sequence[ScoreOrder] = (),
     folds: int = FOLDS,
@@ -145,19 +98,19 @@ def fit_model(
         raise DataError(f"a model of relevance needs {_FEWEST_QUERIES} queries, and there are {n_searched}.")
     group = np.random.default_rng(seed).permutation(log.data.n_queries) % folds
     own, rows = group[log.queries], np.arange(log.data.n_rows)
-    groups = _fits(learner, LoggedClicks(data, log.clicks, log.curve), group, seed)
+    groups = _fits(LoggedClicks(data, log.clicks, log.curve), group, seed)
     n_hidden = max(1, round(_HIDDEN * depth)) if depth > 1 else 0
     hidden, lowest = None, _mean_position(log) > depth - n_hidden
     if n_hidden:
         try:
             shown = LoggedClicks(data, log.clicks.where(~lowest[log.clicks.row]), log.curve)
-            hidden = _fits(learner, shown, group % _HIDDEN_FOLDS, seed)[own % _HIDDEN_FOLDS, rows]
+            hidden = _fits(shown, group % _HIDDEN_FOLDS, seed)[own % _HIDDEN_FOLDS, rows]
         except CldrankError:  # too few clicks at the top: there is nothing to check by
             n_hidden = 0
-    return RelevanceModel(learner, groups[own, rows], groups, hidden, n_hidden, lowest)
+    return RelevanceModel(groups[own, rows], groups, hidden, n_hidden, lowest)
 
 
-def _fits(learner: RelevanceLearner, log: LoggedClicks, group: IntArray, seed: int) -> Floats:
+def _fits(log: LoggedClicks, group: IntArray, seed: int) -> Floats:
     """(groups, rows) the predictions of fits that each leave one group of queries out."""
     random = np.random.default_rng([seed, 1])
     predicted = np.empty((int(group.max()) + 1, log.data.n_rows))
@@ -166,7 +119,7 @@ def _fits(learner: RelevanceLearner, log: LoggedClicks, group: IntArray, seed: i
         if len(queries) > _MOST_QUERIES:
             queries = np.sort(random.choice(queries, _MOST_QUERIES, replace=False))
         part = LoggedClicks(log.data[queries], log.clicks[queries], log.curve)
-        predicted[left_out] = learner.predicted(part, log.data, seed)
+        predicted[left_out] = _predictions(part, log.data, seed)
     return predicted
 
 

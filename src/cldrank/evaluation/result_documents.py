@@ -2,27 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 
-from cldrank.documents import (
-    Axis,
-    Block,
-    Document,
-    Facts,
-    Figure,
-    Heading,
-    Notice,
-    Paragraph,
-    Point,
-    Series,
-    Severity,
-    Table,
-)
+from cldrank.documents import Axis, Block, Document, Figure, Heading, Notice, Paragraph, Point, Series, Severity, Table
 from cldrank.documents.numbers import minus, percent, span
 from cldrank.evaluation.by_labels import Evaluation, RankerComparison, data_label
-from cldrank.evaluation.click_results import ClickComparison, ClickEvaluation, NeverShown, PermutationCheck, WayToSettle
-from cldrank.evaluation.decision_rule import decide
+from cldrank.evaluation.click_results import ClickComparison, ClickEvaluation, NeverShown
 from cldrank.evaluation.experiment_planning import say_way
 from cldrank.evaluation.intervals import ClickEstimate
 from cldrank.measures import Interval
@@ -34,9 +20,12 @@ _WIDTH = 440
 _ALL = 1 - 1e-12  # a share
 _FEW_QUERIES = 50  # below which intervals are rough
 _MUCH_WEIGHT = 0.25  # of all, on the heaviest 1% of impressions
-
-ByClicks = ClickComparison | ClickEvaluation
-Row = tuple[str, Interval, str]  # a name, a value with its interval, what is said when it is pointed at
+JudgedByClicks = ClickComparison | ClickEvaluation
+_ASSUMED = (
+    "No log can check that people examine a position with the same probability whatever is there and above it, that "
+    "they click what they examine if it is relevant and nothing else, and that tomorrow's users search and click as "
+    "those of the log did. Rankers that were tuned on these clicks look better than they are."
+)
 
 
 # -- by labels -----------------------------------------------------------------------------------------------------
@@ -81,85 +70,39 @@ def comparison_document(result: RankerComparison) -> Document:
 
 def click_evaluation_document(result: ClickEvaluation) -> Document:
     """Estimates of one ranker, what the log can see, and never-shown results."""
-    head = ("measure", "estimate", f"{_confidence(result):.0%} interval", "bounds")
-    rows = [
-        (
-            name,
-            f"{estimate.interval.estimate:.4f}",
-            span(estimate.interval.low, estimate.interval.high, ".4f"),
-            span(estimate.lowest.low, estimate.highest.high, ".4f"),
-        )
-        for name, estimate in result.measures.items()
-    ]
-    blocks = [Table(head, rows, about=_about_measures(result)), *_seen_and_never_shown(result), *_notes(result)]
-    return Document(_title(result), blocks, [_source(result)])
+    rows, confidence = [], _first(result).interval.confidence
+    for name, estimate in result.measures.items():
+        interval, ends = estimate.interval, (estimate.lowest.low, estimate.highest.high)
+        rows.append((name, f"{interval.estimate:.4f}", span(interval.low, interval.high, ".4f"), span(*ends, ".4f")))
+    table = Table(("measure", "estimate", f"{confidence:.0%} interval", "bounds"), rows)
+    return Document(_title(result), [table, *_seen_and_never_shown(result), *_notes(result)], [_source(result)])
 
 
 def verdict_document(result: ClickComparison) -> Document:
-    """The page: the verdict on top, then all that it rests on."""
-    seen, verdict = result.support, result.verdict
-    tiles = {
-        "queries": f"{seen.queries:,}",
-        "pages": f"{seen.pages:,}",
-        "clicks": f"{seen.clicks:,}",
-        f"of the top {seen.k} of {result.new} ever shown": percent(seen.shown, 1),
-        "effective impressions": f"{seen.effective:,.0f}",
-        "largest weight, over the mean": f"{seen.largest_weight:.3g}",
-        "never-shown results": f"{result.never_shown.results:,}",
-    }
-    blocks: list[Block] = [*_verdict(result), Facts(tiles, large=True)]
-    if result.settling:
-        head = ("experiment", "pages", "for the smallest difference that matters", "what it is")
-        never = f"would not {verdict.settling} it"
-        rows = [
-            (way.name, _pages(way.pages) or never, _pages(way.pages_at_margin), sentence(way.about))
-            for way in result.settling
-        ]
-        blocks.append(Heading(f"What would {verdict.settling} it, with 80% power"))
-        blocks.append(Table(head, rows, text=("what it is",)))
-    blocks += [*_details(result), _words(permutation_words(result.permutation_check))]
-    blocks += [Heading("When this must not be trusted"), *doubts_of(result), _words(_ASSUMED)]
-    footer = [f"Intervals cover {_confidence(result):.0%}; the share that lies beyond either end is half of the rest."]
-    return Document("Verdict from clicks alone", blocks, [f"{_title(result)}. {_source(result)}"], footer)
-
-
-def brief_document(result: ClickComparison) -> Document:
-    """The verdict with the gain by each measure: what is printed, and shown in a notebook."""
-    blocks: list[Block] = [*_verdict(result), *_gain_figure(result), measure_table(result)]
-    ways = [_way_in_brief(way) for way in result.settling if way.pages is not None]
-    if result.settling:
-        text = listed(ways, "or") or "none of the experiments considered"
-        blocks.append(Paragraph([f"What would {result.verdict.settling} it: {text}."], quiet=True))
-    return Document(_title(result), [*blocks, *_notes(result)], [_source(result)])
-
-
-def terminal_document(result: ClickComparison) -> Document:
-    """What the verdict rests on, and the verdict below, where people look."""
-    verdict, tone = result.verdict, TONES[result.verdict.decision]
-    blocks: list[Block] = [
-        *_details(result),
-        _words(permutation_words(result.permutation_check)),
-        Notice(tone, [f"Verdict: {verdict.words}"], large=True),
-        Paragraph([sentence(verdict.reason)]),
-    ]
-    if result.settling:
-        blocks.append(Heading(f"What would {verdict.settling} it"))
-    for way in result.settling:
-        blocks.append(Paragraph([f"  {say_way(way, verdict.settling)}"]))
-        if way.pages is not None:
-            blocks.append(Paragraph([f"    {sentence(way.about)}."], quiet=True))
-    return Document(_title(result), blocks, [_source(result)])
-
-
-# -- parts of these ------------------------------------------------------------------------------------------------
-
-
-def _verdict(result: ClickComparison) -> Iterator[Block]:
-    """The decision with its reason."""
-    verdict = result.verdict
+    """The verdict on top, then all that it rests on, what would settle it, and when not to trust it."""
+    verdict, confidence = result.verdict, _first(result).interval.confidence
     title = f"{_SIGNS[verdict.decision]} {verdict.words}"
-    yield Notice(TONES[verdict.decision], [verdict_headline(result)], title, large=True)
-    yield _words(sentence(verdict.reason))
+    blocks: list[Block] = [
+        Notice(TONES[verdict.decision], [verdict_headline(result)], title, large=True),
+        _words(sentence(verdict.reason)),
+        Heading("Estimates"),
+        *_gain_figure(result),
+        _measure_table(result),
+        *map(_words, _errors_words(result)),
+        *_seen_and_never_shown(result),
+        Heading("Other assumptions"),
+    ]
+    if result.checks:
+        blocks.append(_check_table(result))
+    blocks += [_words(_permutation_words(result)), *_notes(result)]
+    if result.settling:
+        blocks.append(Heading(f"What would {verdict.settling} it, with 80% power"))
+    for way in result.settling:
+        about = "" if way.pages is None else f" {sentence(way.about)}."
+        blocks.append(_words(f"{say_way(way, verdict.settling)}{about}"))
+    blocks += [Heading("When this must not be trusted"), *doubts_of(result), _words(_ASSUMED)]
+    footer = [f"Intervals cover {confidence:.0%}; the share that lies beyond either end is half of the rest."]
+    return Document(_title(result), blocks, [_source(result)], footer)
 
 
 def verdict_headline(result: ClickComparison) -> str:
@@ -175,64 +118,48 @@ def verdict_headline(result: ClickComparison) -> str:
             return f"These clicks cannot tell whether {new} is better than {old}, by {measure}."
 
 
-def _details(result: ClickComparison) -> Iterator[Block]:
-    """Estimates, what the log can see, never-shown results, and other assumptions."""
-    yield Heading("Estimates")
-    yield from _gain_figure(result)
-    yield measure_table(result)
-    yield from map(_words, errors_words(result))
-    yield from _seen_and_never_shown(result)
-    yield from _relevance_figure(result)
-    if result.checks or result.notes:
-        yield Heading("Other assumptions")
-    if result.checks:
-        yield from _checks(result)
-    yield from _notes(result)
-
-
-def _seen_and_never_shown(result: ByClicks) -> Iterator[Block]:
+def _seen_and_never_shown(result: JudgedByClicks) -> Iterator[Block]:
     yield Heading("What the log can see")
-    yield from map(_words, support_words(result))
+    yield from map(_words, _support_words(result))
     yield Heading("Never-shown results")
-    yield from map(_words, never_shown_words(result))
+    yield from map(_words, _never_shown_words(result))
 
 
-def measure_table(result: ClickComparison) -> Table:
+def _measure_table(result: ClickComparison) -> Table:
     """Every measure of both rankers, and their difference."""
-    head = ("measure", result.new, result.old, "difference", f"{_confidence(result):.0%} interval")
+    confidence = _first(result).interval.confidence
+    head = ("measure", result.new, result.old, "difference", f"{confidence:.0%} interval")
     rows = []
     for name, pair in result.measures.items():
         values = (f"{each.interval.estimate:.4f}" for each in (pair.new, pair.old))
         rows.append((name, *values, _signed(pair.interval.estimate), _ends(pair.interval)))
-    return Table(head, rows, about=f"{result.new} minus {result.old}. {_about_measures(result)}".strip(), wide=True)
+    return Table(head, rows, about=f"{result.new} minus {result.old}.", wide=True)
 
 
-def _checks(result: ClickComparison) -> Iterator[Block]:
-    measure, usual = result.first.measure, result.first.gain
-    tried = [("as above", usual, decide(usual, result.verdict.margin), "")]
-    tried += [(check.name, check.gain, check.decision, sentence(check.about)) for check in result.checks]
-    rows = [(name, gain, f"{name}: {_signed(gain.estimate)} ({_ends(gain)})") for name, gain, _, _ in tried]
-    title, about = f"Gain in {measure} under other assumptions", f"Right of 0, {result.new} is better."
-    yield _forest(title, about, rows, f"gain in {measure}", marked=0.0)
-    yield Table(
-        ("assumption", "gain", "interval", "decision", "what is assumed"),
-        [(name, _signed(gain.estimate), _ends(gain), decision, about) for name, gain, decision, about in tried],
-        about=f"What each interval alone says; the smallest difference that matters is {result.verdict.margin:.3g}.",
+def _check_table(result: ClickComparison) -> Table:
+    rows = [
+        (check.name, _signed(check.gain.estimate), _ends(check.gain), check.decision, sentence(check.about))
+        for check in result.checks
+    ]
+    return Table(
+        ("assumption", "difference", "interval", "decision", "what is assumed"),
+        rows,
+        about=f"{result.first.measure}, and what each interval alone says.",
         text=("decision", "what is assumed"),
         wide=True,
     )
 
 
-def _notes(result: ByClicks) -> list[Paragraph]:
+def _notes(result: JudgedByClicks) -> list[Paragraph]:
     return [replace(_words(f"note: {note}"), quiet=True) for note in result.notes]
 
 
-def _title(result: ByClicks) -> str:
+def _title(result: JudgedByClicks) -> str:
     what = f"{result.new} against {result.old}" if isinstance(result, ClickComparison) else result.ranker
     return f"{what} on {data_label(result.data, result.synthetic)}, by clicks alone"
 
 
-def _source(result: ByClicks) -> str:
+def _source(result: JudgedByClicks) -> str:
     """The log that judges, in numbers, and where the propensities come from."""
     seen = result.support
     log = (
@@ -247,23 +174,10 @@ def _source(result: ByClicks) -> str:
     return f"{log}. {sentence(result.estimator)}; propensities: {curve}."
 
 
-def _about_measures(result: ByClicks) -> str:
-    return "ARP is the average position of what is relevant: lower is better." if "ARP" in result.measures else ""
-
-
-def _pages(pages: int | None) -> str:
-    return "" if pages is None else f"{pages:,}"
-
-
-def _way_in_brief(way: WayToSettle) -> str:
-    margin = f", or {_pages(way.pages_at_margin)} for the smallest difference that matters"
-    return f"{way.name} (about {_pages(way.pages)} pages{'' if way.pages_at_margin is None else margin})"
-
-
 # -- words ---------------------------------------------------------------------------------------------------------
 
 
-def errors_words(result: ClickComparison) -> Iterator[str]:
+def _errors_words(result: ClickComparison) -> Iterator[str]:
     """Where the uncertainty of the first difference comes from."""
     errors = result.first.difference.errors
     parts = {"queries and clicks": errors.queries, "the curve": errors.propensities, "the model's fit": errors.model}
@@ -273,7 +187,7 @@ def errors_words(result: ClickComparison) -> Iterator[str]:
         yield f"Standard errors of the difference in {result.first.measure}: {named}{beyond}."
 
 
-def support_words(result: ByClicks) -> Iterator[str]:
+def _support_words(result: JudgedByClicks) -> Iterator[str]:
     """How much of the orders the log can see."""
     seen, other = result.support, ""
     if isinstance(result, ClickComparison):
@@ -286,14 +200,12 @@ def support_words(result: ByClicks) -> Iterator[str]:
     )
 
 
-def never_shown_words(result: ByClicks) -> Iterator[str]:
+def _never_shown_words(result: JudgedByClicks) -> Iterator[str]:
     """What is known about results that were never shown."""
     measure, estimate = next(iter(result.measures)), _first(result)
     verb, form = ("differs by", "+.4f") if isinstance(result, ClickComparison) else ("is", ".4f")
     yield _who_shows_them(result)
     if not estimate.rests_on_never_shown:
-        if result.never_shown.results:
-            yield f"{measure} leaves them out: it ranks the results that were shown among themselves."
         return
     low, high = estimate.lowest, estimate.highest
     yield (
@@ -301,10 +213,10 @@ def never_shown_words(result: ByClicks) -> Iterator[str]:
         f"({span(low.low, high.high, form)} with sampling error)."
     )
     yield from _break_even_words(result.never_shown, _name(result))
-    yield model_words(result.never_shown)
+    yield _model_words(result.never_shown)
 
 
-def _who_shows_them(result: ByClicks) -> str:
+def _who_shows_them(result: JudgedByClicks) -> str:
     lifted, seen, new = result.never_shown, result.support, _name(result)
     if lifted.results:
         return (
@@ -342,7 +254,7 @@ def _break_even_words(never_shown: NeverShown, new: str) -> Iterator[str]:
         yield f"Break-even: {new} is better if at least {percent_range(even)} of them are relevant{also}"
 
 
-def model_words(never_shown: NeverShown) -> str:
+def _model_words(never_shown: NeverShown) -> str:
     """How well the model of never-shown results did where it could be checked."""
     if never_shown.without_model:
         return f"There is no model of them: {never_shown.without_model}"
@@ -355,11 +267,11 @@ def model_words(never_shown: NeverShown) -> str:
     )
 
 
-def permutation_words(check: PermutationCheck | None) -> str:
+def _permutation_words(result: ClickComparison) -> str:
     """What the permutation check showed."""
+    check = result.permutation_check
     if check is None:
         return "Permutation check: what was shown is ordered as the log has it, so there is nothing to try."
-    gain = check.gain
     outcome = (
         "passed: it must not gain anything there, and a loss is harmless"
         if check.passed
@@ -367,7 +279,7 @@ def permutation_words(check: PermutationCheck | None) -> str:
     )
     return (
         f"Permutation check, clicks permuted within positions {check.permutations} times: {check.order} gains "
-        f"{_signed(gain.estimate)} ({_ends(gain)}) in DCG on the order of the log, {outcome}."
+        f"{_signed(check.gain.estimate)} ({_ends(check.gain)}) in DCG on the order of the log, {outcome}."
     )
 
 
@@ -411,33 +323,23 @@ def _share(share: float) -> str:
     return "100%" if share >= _ALL else f"{min(share, 0.999):.1%}"
 
 
-def _name(result: ByClicks) -> str:
+def _name(result: JudgedByClicks) -> str:
     return result.new if isinstance(result, ClickComparison) else result.ranker
 
 
-def _first(result: ByClicks) -> ClickEstimate:
+def _first(result: JudgedByClicks) -> ClickEstimate:
     return result.first.difference if isinstance(result, ClickComparison) else next(iter(result.measures.values()))
 
 
-def _confidence(result: ByClicks) -> float:
-    return _first(result).interval.confidence
-
-
 # -- when a verdict must not be trusted ----------------------------------------------------------------------------
-
-_ASSUMED = (
-    "No log can check that people examine a position with the same probability whatever is there and above it, that "
-    "they click what they examine if it is relevant and nothing else, and that tomorrow's users search and click as "
-    "those of the log did. Rankers that were tuned on these clicks look better than they are."
-)
 
 
 def doubts_of(result: ClickComparison) -> Iterator[Notice]:
     """What this comparison found that speaks against trusting it."""
     seen, check = result.support, result.permutation_check
     if not result.curve_is_estimated:
-        text = f"{sentence(result.curve)}: assumed, so no interval says how wrong the curve may be"
-        yield _doubt("Propensities", f"{text}{_under_other_curves(result)}.")
+        text = f"{sentence(result.curve)}: assumed, so no interval says how wrong the curve may be."
+        yield _doubt("Propensities", text)
     if check is not None and not check.passed:
         text = "With clicks permuted within positions no order can gain, unless the curve is too steep, or positions "
         yield _doubt("Permutation check", f"{text}differ in more than examination; here {check.order} does.")
@@ -445,8 +347,8 @@ def doubts_of(result: ClickComparison) -> Iterator[Notice]:
         old = "" if seen.shown_old is None else f", and {1 - seen.shown_old:.1%} of that of {result.old}"
         text = f"{1 - seen.shown:.1%} of the top {seen.k} of {result.new} was never shown{old}"
         yield _doubt("Never-shown results", f"{text}; the decision rests on a model of what these are worth.")
-    if result.first.difference.rests_on_never_shown:
-        yield from _doubts_of_model(result)
+    if result.first.difference.rests_on_never_shown and _model_is_doubtful(result):
+        yield _doubt("The model of never-shown results", _model_words(result.never_shown))
     if seen.top_percent > _MUCH_WEIGHT or seen.queries < _FEW_QUERIES:
         text = f"{count(seen.queries, 'query', 'queries')}; the heaviest 1% of impressions have {seen.top_percent:.0%}"
         yield _doubt("Enough to go by", f"{text} of all weight. With few, or where few decide, intervals are rough.")
@@ -454,105 +356,37 @@ def doubts_of(result: ClickComparison) -> Iterator[Notice]:
         yield _doubt("Synthetic data", "It shows that a method works, not that a ranker is good.")
 
 
-def _doubts_of_model(result: ClickComparison) -> Iterator[Notice]:
-    topic, never_shown = "The model of never-shown results", result.never_shown
-    predicted, observed = never_shown.hidden_predicted, never_shown.hidden_observed
+def _model_is_doubtful(result: ClickComparison) -> bool:
+    """Whether the model was not checked, or is so far off there that this alone may be a difference that matters."""
+    predicted, observed = result.never_shown.hidden_predicted, result.never_shown.hidden_observed
     if predicted is None or observed is None:
-        yield _doubt(topic, model_words(never_shown))
-        return
-    off = result.first.difference.errors.extrapolation
-    if not observed.low <= predicted <= observed.high and off > result.verdict.margin:
-        measure = result.first.measure
-        text = f" That error may move the difference in {measure} by {off:.4f}, which its interval includes."
-        yield _doubt(topic, model_words(never_shown) + text)
-
-
-def _under_other_curves(result: ClickComparison) -> str:
-    tried = [check for check in result.checks if check.kind == "curve"]
-    usual = decide(result.first.gain, result.verdict.margin)
-    other = [check.name for check in tried if check.decision != usual]
-    if other:
-        return f"; with {listed(other)}, the decision is another one"
-    return "; other curves decide alike" if tried else ""
+        return True
+    is_off = not observed.low <= predicted <= observed.high
+    return is_off and result.first.difference.errors.extrapolation > result.verdict.margin
 
 
 def _doubt(topic: str, text: str) -> Notice:
     return Notice("warning", [minus(text)], topic)
 
 
-# -- figures -------------------------------------------------------------------------------------------------------
+# -- the figure ----------------------------------------------------------------------------------------------------
 
 
 def _gain_figure(result: ClickComparison) -> Iterator[Figure]:
-    """The gain by each measure, on one scale: in percent of what the old ranker has, where that is not 0."""
-    rows = [
-        (
-            name,
-            _scaled(pair.gain, 100 / abs(pair.old.interval.estimate)),
-            f"{name}: {_signed(pair.interval.estimate)} ({_ends(pair.interval)})",
-        )
-        for name, pair in result.measures.items()
-        if pair.old.interval.estimate
-    ]
-    about = (
-        f"In percent of the value of {result.old}, with {_confidence(result):.0%} intervals. Right of 0, {result.new} "
-        "is better; for ARP that is a lower value."
-    )
-    if rows:
-        yield _forest("Gain by measure", about, rows, "gain, in percent", marked=0.0, unit="%")
-
-
-def _relevance_figure(result: ClickComparison) -> Iterator[Figure]:
-    """The relevance that never-shown results need, and what is known about it."""
-    never_shown = result.never_shown
-    even, observed, predicted = never_shown.break_even, never_shown.hidden_observed, never_shown.hidden_predicted
-    rows: list[Row] = []
-    if even is not None:
-        drawn = replace(even, **{end: min(max(getattr(even, end), 0.0), 1.0) for end in ("estimate", "low", "high")})
-        needed = "none needed (break-even)" if even.estimate <= 0 else "needed (break-even)"
-        rows.append((needed, drawn, f"break-even: {percent_range(even)}"))
-    if never_shown.model is not None:
-        rows.append(("predicted by the model", never_shown.model, f"model: {percent_range(never_shown.model)}"))
-    if not rows:
+    """The difference by each measure, on one scale: in percent of what the old ranker has, where that is not 0."""
+    series: list[Series] = []
+    ends = [0.0]
+    for name, pair in result.measures.items():
+        whole, difference = abs(pair.old.interval.estimate), pair.interval
+        if whole:
+            middle, low, high = (100 * end / whole for end in (difference.estimate, difference.low, difference.high))
+            note = f"{name}: {_signed(difference.estimate)} ({_ends(difference)})"
+            series.append(Series(name, (Point(len(series), middle, low, high, note),)))
+            ends += [low, high]
+    if not series:
         return
-    if predicted is not None and observed is not None:
-        rows.append(("check: predicted", replace(observed, estimate=predicted, low=predicted, high=predicted), ""))
-        rows.append(("check: clicked", observed, f"clicks: {percent_range(observed)}"))
-    yield _forest(
-        "How relevant never-shown results are",
-        f"From 0% (none of them is relevant) to 100% (all are). {result.new} is better where they are more relevant "
-        "than the break-even, the line. The check is of results that were hidden from the model.",
-        [(name, _scaled(interval, 100), note) for name, interval, note in rows],
-        "relevance, in percent",
-        marked=None if even is None or not 0 < even.estimate < 1 else 100 * even.estimate,
-        scale=Axis(-2, 104, tuple(range(0, 101, 20)), tuple(f"{at}%" for at in range(0, 101, 20))),
-    )
-
-
-def _forest(
-    title: str,
-    about: str,
-    rows: Sequence[Row],
-    across: str,
-    *,
-    marked: float | None,
-    scale: Axis | None = None,
-    unit: str = "",
-) -> Figure:
-    """Values with intervals, one per row."""
-    if scale is None:
-        ends = [end for _, interval, _ in rows for end in (interval.low, interval.estimate, interval.high)]
-        scale = Axis.around([0.0, *ends], most=6)
-        scale = replace(scale, labels=tuple(f"{label}{unit}" for label in scale.labels))
-    scale = replace(scale, name=across)
-    series = tuple(
-        Series(name, (Point(at, scale.within(interval.estimate), interval.low, interval.high, note or name),))
-        for at, (name, interval, note) in enumerate(rows)
-    )
-    names = Axis.of_rows([name for name, _, _ in rows])
-    return Figure(title, series, names, scale, "rows", _WIDTH, marked=marked, about=about)
-
-
-def _scaled(interval: Interval, factor: float) -> Interval:
-    ends = interval.estimate * factor, interval.low * factor, interval.high * factor
-    return replace(interval, estimate=ends[0], low=ends[1], high=ends[2])
+    scale = Axis.around(ends, most=6)
+    scale = replace(scale, name="gain, in percent", labels=tuple(f"{label}%" for label in scale.labels))
+    about = f"In percent of the value of {result.old}, with intervals. Right of 0, {result.new} is better."
+    rows = Axis.of_rows([line.name for line in series])
+    yield Figure("Gain by measure", tuple(series), rows, scale, "rows", _WIDTH, marked=0.0, about=about)

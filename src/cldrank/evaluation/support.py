@@ -20,7 +20,7 @@ def look_at_support(clicks: ClickEstimator, measure: ClickMeasure, new: RankOrde
     weight of an impression of i = weight of i in the order / exposure of i
     effective = (Σ n weight)² / Σ n weight²
     """
-    log, k = clicks.log, measure.cutoff or clicks.log.clicks.depth
+    log, k = clicks.log, measure.cutoff
     weights = clicks.weights(ClickMeasure("DCG", k), new)
     each = np.divide(weights, log.exposure, out=np.zeros(len(weights)), where=log.seen)
     shown = log.clicks.row_impressions.astype(np.float64)
@@ -64,22 +64,18 @@ def look_at_never_shown(
 
         difference = known + level Σ_i weight_i    over the never-shown i that the new order lifts; break-even at 0
 
-    ARP has none, since they do not count in it.
-
     reason   why there is no model, if there is none
     """
-    log, k = clicks.log, measure.cutoff or clicks.log.clicks.depth
-    by = measure if measure.kind in ("DCG", "Clicks") else ClickMeasure("DCG", k)
-    gained = clicks.weights(by, new) - (0.0 if old is None else clicks.weights(by, old))
+    log = clicks.log
+    gained = clicks.weights(measure, new) - (0.0 if old is None else clicks.weights(measure, old))
     weights = np.where(clicks.never_shown, np.maximum(gained, 0.0), 0.0)
     lifted = weights > 0
-    counts = bool(lifted.any()) and measure.kind != "ARP"  # which leaves them out
     check = clicks.hidden_check(*([new] if old is None else [new, old]))
     return NeverShown(
         results=int(lifted.sum()),
         per_page=float(log.row_pages[lifted].sum() / log.pages.sum()),
-        break_even=None if old is None or not counts else _break_even(clicks, by, new, old, weights),
-        model=None if not weights.any() else _predicted(clicks, weights),
+        break_even=None if old is None or not lifted.any() else _break_even(clicks, measure, new, old, weights),
+        model=_predicted(clicks, weights) if lifted.any() else None,
         hidden_predicted=None if check is None else check[0],
         hidden_observed=None if check is None else clicks.interval(check[1].value, check[1].error(clicks.n_queries)),
         hidden_positions=0 if clicks.model is None else clicks.model.n_hidden,

@@ -202,11 +202,10 @@ def _summarise(
     known: Mapping[Cell, Identity],
 ) -> list[Summary]:
     """The methods of one setting by one measure."""
-    higher = parse(next(iter(by_seed)).measure).higher_is_better
     means = {cell: math.fsum(seeds.values()) / len(seeds) if seeds else math.nan for cell, seeds in by_seed.items()}
-    floor, width = _gap(by_seed, means, higher)
+    floor, width = _gap(by_seed, means)
     rivals = [cell for cell in by_seed if not known[cell].sees_labels and len(by_seed[cell]) > 1]
-    best = max(rivals, key=lambda cell: means[cell] if higher else -means[cell], default=None)
+    best = max(rivals, key=means.__getitem__, default=None)
     unknown = Interval(math.nan, math.nan, math.nan, CONFIDENCE, 0)
     summaries = []
     for cell, seeds in by_seed.items():
@@ -236,14 +235,14 @@ def _summarise(
     return summaries
 
 
-def _gap(by_seed: Mapping[Cell, Mapping[int, float]], means: Mapping[Cell, float], higher: bool) -> tuple[float, float]:
+def _gap(by_seed: Mapping[Cell, Mapping[int, float]], means: Mapping[Cell, float]) -> tuple[float, float]:
     """Where the gap between Naive and Oracle begins, and how wide it is; NaN if there is no clear one."""
     named = {cell.method.casefold(): cell for cell in by_seed}
     naive, oracle = named.get("naive"), named.get("oracle")
     if naive is None or oracle is None or _tied(by_seed[naive], by_seed[oracle]):
         return math.nan, math.nan
     width = means[oracle] - means[naive]
-    return means[naive], width if width and (width > 0) == higher else math.nan
+    return means[naive], width if width > 0 else math.nan
 
 
 def _difference(mine: Mapping[int, float], others: Mapping[int, float]) -> Interval | None:
@@ -319,7 +318,6 @@ def _contrast(cell: Cell, pairs: Sequence[tuple[float, float]]) -> Contrast:
     error = (interval.high - interval.estimate) / stdtrit(degrees, (1 + CONFIDENCE) / 2)
     certain = 0.0 if interval.estimate else 1.0
     p_value = 2 * float(stdtr(degrees, -abs(interval.estimate) / error)) if error else certain
-    sign = 1 if parse(cell.measure).higher_is_better else -1
     first, second = (math.fsum(side) / len(pairs) for side in zip(*pairs, strict=True))
-    wins = sum(sign * difference > 0 for difference in differences)
+    wins = sum(difference > 0 for difference in differences)
     return Contrast(cell.experiment, cell.data, cell.setting, cell.measure, first, second, interval, p_value, wins)

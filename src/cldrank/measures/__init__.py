@@ -6,7 +6,7 @@
 {'nDCG@2': 0.5869, 'AP': 0.7916}
 """
 
-from cldrank.measures.definitions import AP, ARP, DCG, ERR, NDCG, RR, P
+from cldrank.measures.definitions import AP, DCG, ERR, NDCG, RR, P
 from cldrank.measures.measure import Empty as Empty
 from cldrank.measures.measure import Measure, compute, mean, parse, parse_all
 from cldrank.measures.ranking import Ranking
@@ -14,7 +14,6 @@ from cldrank.measures.statistics import Comparison, Interval, bootstrap_interval
 
 __all__ = [
     "AP",
-    "ARP",
     "DCG",
     "ERR",
     "NDCG",

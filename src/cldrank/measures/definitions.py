@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 import numpy as np
 
@@ -117,7 +117,7 @@ class P(_Thresholded):
 
     name = "P"
     aliases: ClassVar[tuple[str, ...]] = ("Precision", "Prec")
-    takes_cutoff: ClassVar[Literal["always", "optionally", "never"]] = "always"
+    needs_cutoff: ClassVar[bool] = True
 
     def _values(self, ranking: Ranking) -> Array:
         return ranking.top(self.cutoff).n_relevant(self.rel) / (self.cutoff or 1)
@@ -153,24 +153,6 @@ class ERR(Measure):
         patience = np.log1p(-satisfied)
         before = np.exp(top.running_sums(patience) - patience)
         return top.sums(satisfied * before / top.ranks)
-
-
-@dataclass(frozen=True, repr=False)
-class ARP(Measure):
-    """Average relevance position: the mean rank, weighted by the label. Lower is better, 1 is the lowest.
-
-        sum of label · rank / sum of label
-
-    >>> ARP()([3, 2, 1], [0, 1, 1], [0, 3])
-    array([2.5])
-    """
-
-    name = "ARP"
-    takes_cutoff: ClassVar[Literal["always", "optionally", "never"]] = "never"
-    higher_is_better: ClassVar[bool] = False
-
-    def _values(self, ranking: Ranking) -> Array:
-        return _ratio(ranking.sums(ranking.labels * ranking.ranks), ranking.sums(ranking.labels))
 
 
 def _ratio(part: Array, whole: Array) -> Array:

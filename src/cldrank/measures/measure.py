@@ -42,8 +42,7 @@ class Measure(ABC):
 
     name: ClassVar[str] = ""
     aliases: ClassVar[tuple[str, ...]] = ()
-    takes_cutoff: ClassVar[Literal["always", "optionally", "never"]] = "optionally"
-    higher_is_better: ClassVar[bool] = True
+    needs_cutoff: ClassVar[bool] = False
     known: ClassVar[dict[str, type[Measure]]] = {}
 
     def __init_subclass__(cls) -> None:
@@ -51,13 +50,10 @@ class Measure(ABC):
             Measure.known |= {name.lower(): cls for name in (cls.name, *cls.aliases)}
 
     def __post_init__(self) -> None:
-        if self.cutoff is None:
-            if self.takes_cutoff == "always":
-                raise UsageError(f"{self.name} needs a cutoff, such as {self.name}@10.")
-            return
-        if self.takes_cutoff == "never":
-            raise UsageError(f"{self.name} uses the whole list and takes no cutoff: write {self.name}.")
-        object.__setattr__(self, "cutoff", _cutoff(self.cutoff, self.name))
+        if self.cutoff is not None:
+            object.__setattr__(self, "cutoff", _cutoff(self.cutoff, self.name))
+        elif self.needs_cutoff:
+            raise UsageError(f"{self.name} needs a cutoff, such as {self.name}@10.")
 
     def __str__(self) -> str:
         chosen = [
@@ -75,14 +71,10 @@ class Measure(ABC):
         return self.per_query(Ranking.of(scores, labels, offsets), empty)
 
     def per_query(self, ranking: Ranking, empty: Empty = "zero") -> Array:
-        """One value per query; for a query without a relevant document 0, or NaN when these are to be skipped.
-
-        If lower is better, 0 would be the best value, so such a query is always NaN.
-        """
+        """One value per query; for a query without a relevant document 0, or NaN when these are to be skipped."""
         check_choice("empty", empty, get_args(Empty))
         values = self._values(ranking)
-        fallback = 0.0 if empty == "zero" and self.higher_is_better else float("nan")
-        values[~self._answerable(ranking)] = fallback
+        values[~self._answerable(ranking)] = 0.0 if empty == "zero" else float("nan")
         return values
 
     def _answerable(self, ranking: Ranking) -> Array:
@@ -167,8 +159,7 @@ def compute(
     scores     (rows,) larger is better; ties are broken in a fixed order that does not depend on the labels
     labels     (rows,) grades; negative ones count as 0
     offsets    (queries + 1,) rows offsets[i] … offsets[i+1]-1 belong to query i
-    empty      a query without a relevant document counts 0 ("zero") or gives NaN ("skip"); `mean` leaves NaN out.
-               ARP, of which 0 would be the best value, always gives NaN.
+    empty      a query without a relevant document counts 0 ("zero") or gives NaN ("skip"); `mean` leaves NaN out
 
     >>> compute(["nDCG@1", "RR"], [3, 2, 1, 1, 2], [0, 1, 2, 0, 1], [0, 3, 5])
     {nDCG@1: array([0., 1.]), RR: array([0.5, 1. ])}

@@ -124,7 +124,6 @@ class VerdictSettings(Value):
     confidence: float = parameter(default=0.9, above=0, below=1, about="of the intervals")
     estimator: str = parameter(default="doubly-robust", about="how clicks become relevance")
     trust_propensity: bool = parameter(default=False, about="take an assumed curve for known, even against the log")
-    quick: bool = parameter(default=False, about="try only those other assumptions that the verdict needs")
 
 
 @value

@@ -568,9 +568,7 @@ def _judged(bench: Workbench, old: Path | None, folder: Path) -> Outcome:
         confidence=chosen.confidence,
         estimator=chosen.estimator,
         trust_propensity=chosen.trust_propensity,
-        quick=chosen.quick,
         seed=bench.pipeline.seed,
-        progress=lambda at: bench.say(f"judging by clicks: {at}"),
     )
     save_json(folder / "verdict.json", plain(comparison.as_dict()))
     save_text(folder / "verdict.html", comparison.to_html())
