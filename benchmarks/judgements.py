@@ -11,7 +11,6 @@ beyond the interval of the difference, taken seed by seed.
 
     compare    all estimates, with the true curve and, where pages vary, with one estimated by all pairs
     trust      the same where people trust high positions, with slopes and bases: true ones, and estimated ones
-    fill       documents that were never shown, filled in by a ranker that learned from the same clicks
     prior      the priors that judgements might have had, on logs of other seeds (and other queries of MSRD)
     speed      time and memory of judging 10^6 and 10^7 cells, beside reading them
 
@@ -239,21 +238,6 @@ def figures(
     }
 
 
-def filled(world: World, sizes: Sizes) -> Iterator[tuple[dict[str, Any], dict[str, Figures]]]:
-    """Documents that were never shown, by a ranker that learned from the clicks."""
-    true = Propensities.power(1, 5)
-    for pages, policy in POLICIES.items():
-        for sessions in sizes:
-            log = world.log(AffineClicks.from_propensities(true), policy, sessions)
-            ranker = cr.CLD().fit(world.data, log, true)
-            found = judge_documents(log, true, fill=ranker.predict(world.data), envelope="off")
-            rows, query = np.flatnonzero(~log.shown), log.candidates.row_queries
-            inside = (found.low <= world.relevance) & (world.relevance <= found.high)
-            result = measured(found.relevance, world, rows, world.relevance, query)
-            result |= {"mean": float(found.relevance[rows].mean()), "true mean": float(world.relevance[rows].mean())}
-            yield {"pages": pages, "sessions": sessions}, {"CLD": {**result, "coverage": float(inside[rows].mean())}}
-
-
 def tried(world: World, sizes: Sizes) -> Iterator[tuple[dict[str, Any], dict[str, Figures]]]:
     """Each prior, and what judgements have."""
     for eta, depth in SHAPES:
@@ -355,7 +339,7 @@ def peak() -> float:
 
 # -- the command -----------------------------------------------------------------------------------------------------
 
-STUDIES = {"compare": compared, "trust": trusted, "fill": filled, "prior": tried}
+STUDIES = {"compare": compared, "trust": trusted, "prior": tried}
 
 
 def main() -> None:

@@ -45,7 +45,7 @@ def test_options_reach_the_library(run: Run, folder: Path) -> None:
     assert pq.read_table("out.parquet").to_pylist() == expected.as_table().to_pylist()
     assert told["thresholds"] == [0.3, 0.6]
     assert sum(told["grades"].values()) == told["written"] == 300
-    assert (told["unknown"], told["filled"], told["too_wide"]) == (180, 0, 0)
+    assert (told["unknown"], told["too_wide"]) == (180, 0)
 
 
 def test_without_features_nothing_is_unknown_and_it_is_said(run: Run) -> None:
@@ -75,18 +75,6 @@ def test_query_texts_from_a_file(run: Run, folder: Path) -> None:
     assert "searches by text" not in done.err
     with Path("out.csv").open(newline="") as file:
         assert next(csv.DictReader(file))["query"] == "query 0"
-
-
-def test_a_ranker_fills_in_what_was_never_shown(run: Run, folder: Path) -> None:
-    cr.Oracle().fit(cr.load(folder / "train.parquet")).ranker_.save("ranker")
-    given = ("judgements", "cells.parquet", "-f", "train.parquet", *KNOWN, "--fill", "ranker")
-    done = run(*given, "-o", "qrels", "--to", "trec")
-    assert done.code == 0, done.err
-    assert "480 judgements of 60 queries; 180 of them filled in by a ranker, listed in qrels.filled.csv" in done.out
-    assert len(Path("qrels.filled.csv").read_text().splitlines()) == 181
-    assert run(*given, "-o", "out.parquet", "--json").json["filled"] == 180
-    sources = pq.read_table("out.parquet")["source"].to_pylist()
-    assert (sources.count("clicks"), sources.count("ranker")) == (300, 180)
 
 
 def test_unsure_judgements_are_left_out_and_counted(run: Run) -> None:
@@ -132,7 +120,6 @@ def test_a_raw_log_is_judged_by_the_curve_of_each_segment(run: Run) -> None:
         (("--to", "trec", "--rating", "relevance"), "whole numbers"),
         (("--grades", "0.5,x"), "--grades '0.5,x' are not numbers"),
         (("--grades", "0.5,0.2"), "rise between 0 and 1"),
-        (("--fill", "ranker"), "name these with --features"),
         (("--sure", "2"), "--sure must be"),
         (("--confidence", "2"), "--confidence must be"),
         (("--envelope", "x"), "--envelope must be"),

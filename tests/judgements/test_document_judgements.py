@@ -198,7 +198,6 @@ def partly_shown(drawn: Any) -> tuple[ClickTable, Propensities, Any]:
 def test_what_was_never_shown_gets_no_number(partly_shown: Any) -> None:
     table, curve, shown = partly_shown
     found = judge_documents(table, curve)
-    assert (found.source[~shown] == "unknown").all()
     for values in (found.relevance, found.low, found.high):
         assert np.isnan(values[~shown]).all()
         assert np.isfinite(values[shown]).all()
@@ -211,31 +210,6 @@ def test_what_was_never_shown_gets_no_number(partly_shown: Any) -> None:
     assert repr(found) == (
         "Judgements(1,200 judgements by clicks and 800 documents never shown and unknown, of 400 queries)"
     )
-
-
-def test_a_ranker_fills_in_and_it_is_marked(partly_shown: Any, drawn: Any) -> None:
-    table, curve, shown = partly_shown
-    relevance, _, _ = drawn
-    scores = 3 * relevance + np.random.default_rng(5).normal(scale=0.3, size=len(relevance))
-    plain, found = judge_documents(table, curve), judge_documents(table, curve, fill=scores)
-    np.testing.assert_array_equal(found.relevance[shown], plain.relevance[shown])
-    assert set(found.source[~shown]) == {"ranker"}
-    assert (found.impressions[~shown] == 0).all()
-    filled = found.relevance[~shown]
-    assert (np.diff(filled[np.argsort(scores[~shown])]) >= -1e-12).all()
-    true = relevance[~shown].mean()
-    assert true < filled.mean() < true + 0.1  # too high, since production ranked these lower; the documentation says so
-    inside = (found.low <= relevance) & (relevance <= found.high)
-    assert inside[~shown].mean() > 0.75
-    assert "800 filled in by a ranker" in repr(found)
-
-
-def test_scores_to_fill_in_by_must_fit(partly_shown: Any) -> None:
-    table, curve, _ = partly_shown
-    with pytest.raises(DataError, match=r"shape \(3,\) for 2,000 documents"):
-        judge_documents(table, curve, fill=[1, 2, 3])
-    with pytest.raises(DataError, match="row 7 is nan"):
-        judge_documents(table, curve, fill=np.where(np.arange(2000) == 7, np.nan, 0.0))
 
 
 # -- grades ----------------------------------------------------------------------------------------------------------

@@ -20,23 +20,18 @@ NAN = np.nan
 
 
 def made(query: Any = ("b", "a", "b", "a"), doc: Any = ("x", "y", "z", "x")) -> Judgements:
-    """Two by clicks, one filled in, one unknown."""
+    """Three by clicks, one unknown."""
     return Judgements(
         np.array(query),
         np.array(doc),
         np.array([0.73144, 0.04, 0.3, NAN]),
         np.array([0.6, 0.01, 0.1, NAN]),
         np.array([0.8, 0.1, 0.6, NAN]),
-        np.array([100, 20, 0, 0]),
-        np.array([50, 1, 0, 0]),
-        np.array([70.0, 18.5, 0, 0]),
+        np.array([100, 20, 10, 0]),
+        np.array([50, 1, 2, 0]),
+        np.array([70.0, 18.5, 5, 0]),
         np.array([3, 0, 2, -1]),
-        np.array(["clicks", "clicks", "ranker", "unknown"]),
     )
-
-
-def only_clicks() -> Judgements:
-    return made().where(np.array([True, True, False, True]))
 
 
 def rows_of(path: Path) -> list[list[str]]:
@@ -52,15 +47,12 @@ def test_the_workbench_imports_ratings_that_are_texts(tmp_path: Path) -> None:
     assert content["name"] == "Our clicks"
     assert content["type"] == "IMPORT_JUDGMENT"
     assert content["description"].startswith("Autumn. From clicks")
-    assert "1 of 3 ratings were never shown and filled in by a ranker" in content["description"]
     assert content["judgmentRatings"] == [
         {"query": "b", "ratings": [{"docId": "x", "rating": "0.7314"}, {"docId": "z", "rating": "0.3000"}]},
         {"query": "a", "ratings": [{"docId": "y", "rating": "0.0400"}]},
     ]
-    assert (done.written, done.queries, done.filled, done.unknown, done.marks) == (3, 2, 1, 1, None)
-    assert str(done) == (
-        "3 judgements of 2 queries; 1 of them filled in by a ranker; 1 document never shown and left out as unknown"
-    )
+    assert (done.written, done.queries, done.unknown) == (3, 2, 1)
+    assert str(done) == "3 judgements of 2 queries; 1 document never shown and left out as unknown"
 
 
 def test_ids_that_are_numbers_become_texts(tmp_path: Path) -> None:
@@ -88,20 +80,9 @@ def test_quepid_reads_csv_with_grades(tmp_path: Path) -> None:
 
 def test_qrels_are_read_by_ir_measures(tmp_path: Path) -> None:
     path = tmp_path / "qrels.txt"
-    done = write_judgements(made(), path, "trec")
+    write_judgements(made(), path, "trec")
     found = [(one.query_id, one.doc_id, one.relevance) for one in ir_measures.read_trec_qrels(str(path))]
     assert found == [("b", "x", 3), ("a", "y", 0), ("b", "z", 2)]
-    assert done.marks == tmp_path / "qrels.txt.filled.csv"
-    assert rows_of(done.marks) == [["query_id", "doc_id"], ["b", "z"]]
-    assert f"listed in {done.marks}" in str(done)
-
-
-def test_marks_of_an_earlier_file_do_not_stay(tmp_path: Path) -> None:
-    path = tmp_path / "qrels.txt"
-    marks = write_judgements(made(), path, "trec").marks
-    assert marks is not None
-    assert write_judgements(only_clicks(), path, "trec").marks is None
-    assert not marks.exists()
 
 
 def test_parquet_has_everything(tmp_path: Path) -> None:
@@ -115,11 +96,10 @@ def test_parquet_has_everything(tmp_path: Path) -> None:
             "relevance": 0.3,
             "low": 0.1,
             "high": 0.6,
-            "impressions": 0,
-            "clicks": 0,
-            "examinations": 0.0,
+            "impressions": 10,
+            "clicks": 2,
+            "examinations": 5.0,
             "grade": 2,
-            "source": "ranker",
             "one_grade": False,
         },
         {
@@ -132,7 +112,6 @@ def test_parquet_has_everything(tmp_path: Path) -> None:
             "clicks": 0,
             "examinations": 0.0,
             "grade": None,
-            "source": "unknown",
             "one_grade": None,
         },
     ]
@@ -206,7 +185,7 @@ def test_what_cannot_be_written_leaves_the_old_file(tmp_path: Path, to: Any, mon
 
     monkeypatch.setattr("pathlib.Path.replace", fail)
     with pytest.raises((OSError, CldrankError)):
-        write_judgements(only_clicks(), path, to)
+        write_judgements(made(), path, to)
     assert path.read_text() == "old"
     assert [one.name for one in tmp_path.iterdir()] == ["out"]
 

@@ -44,11 +44,6 @@ class JudgementsCommand(options.Sources, options.JsonOutput):
         ...,
     )
     out: Path = option("-o FILE", "The file to write.", ...)
-    fill: Path | None = option(
-        "RANKER",
-        "Fill in documents that were never shown by the score of this ranker (its folder), and mark them; needs "
-        "--features.",
-    )
     grades: str = option("NUMBERS", "The least relevance of grades 1, 2 and so on, with commas.", "0.05,0.2,0.5")
     confidence: float = option("NUMBER", "The confidence level of the intervals.", 0.9)
     envelope: str = option("raise|warn|off", "What is done with an assumed curve where the clicks refute it.", "raise")
@@ -73,12 +68,12 @@ class JudgementsCommand(options.Sources, options.JsonOutput):
         from cldrank.judgements import judge_documents, write_judgements
 
         asked, wanted = self._judging(), self._delivery()
-        others = [path for path in (self.fill, self.query_texts) if path is not None]
+        others = [] if self.query_texts is None else [self.query_texts]
         options.check_outputs([self.out], [*self.clicks, *(self.features or []), *others])
-        table, scores = self._read()
+        table = self._read()
         curve: Any = self.curve_for(table)  # never None: the option must be given
         with working("judging …"):
-            judged = judge_documents(table, curve, fill=scores, **asked)
+            judged = judge_documents(table, curve, **asked)
         kept = judged if self.sure is None else _sure(judged, self.sure)
         done = write_judgements(kept, self.out, **wanted)
         too_wide = len(judged) - len(kept)
@@ -100,8 +95,6 @@ class JudgementsCommand(options.Sources, options.JsonOutput):
         from cldrank.judgements.document_judgements import checked_grades
         from cldrank.propensity.curve_checks import EnvelopeUse
 
-        if self.fill is not None and not self.features:
-            raise UsageError("--fill scores documents by their features; name these with --features.")
         check_choice("envelope", self.envelope, get_args(EnvelopeUse))
         return {
             "grades": checked_grades(_numbers(self.grades)),
@@ -128,17 +121,11 @@ class JudgementsCommand(options.Sources, options.JsonOutput):
             )
         return {**wanted, "name": self.name}
 
-    def _read(self) -> tuple[ClickTable, Any]:
-        """The clicks and, where documents are to be filled in, the scores of a ranker."""
-        from cldrank.rankers import load_ranker
-
+    def _read(self) -> ClickTable:
+        """The clicks, on all candidates where these are given."""
         if not self.features:
-            return self.clicks_on(None), None
-        if self.fill is None:
-            return self.clicks_on(replace(self, missing=self.missing or "keep").load(self.features)), None
-        ranker = load_ranker(self.fill)
-        dataset = self.load_for_ranker(ranker, self.fill, self.features)
-        return self.clicks_on(dataset), ranker.predict(dataset)
+            return self.clicks_on(None)
+        return self.clicks_on(replace(self, missing=self.missing or "keep").load(self.features))
 
 
 def _numbers(text: str) -> list[float]:

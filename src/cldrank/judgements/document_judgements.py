@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from cldrank._typing import Floats, IntArray
 from cldrank.arguments import check_choice, check_number, check_whole
 from cldrank.clicks.table import ClickTable
 from cldrank.errors import CldrankWarning, DataError, UsageError, warn
-from cldrank.judgements.relevance_posterior import RelevancePosterior, ScoreBins
+from cldrank.judgements.relevance_posterior import RelevancePosterior
 from cldrank.methods.evidence import check_propensities
 from cldrank.propensity import AffineClicks
 from cldrank.propensity.curve_checks import EnvelopeUse
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 
 GRADES = (0.05, 0.2, 0.5)
-CLICKS, RANKER, UNKNOWN = "clicks", "ranker", "unknown"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -39,8 +38,7 @@ class Judgements:
     impressions        how often it was shown
     clicks             how often it was clicked
     examinations       how often it was examined: impressions, each times the propensity of its position
-    grade              how many of `thresholds` the relevance reaches; -1 where it is unknown
-    source             "clicks"; "ranker", if it was never shown and a ranker filled it in; or "unknown"
+    grade              how many of `thresholds` the relevance reaches; -1 where it is unknown, for what was never shown
     thresholds         of grades
     confidence         of intervals
 
@@ -61,7 +59,6 @@ class Judgements:
     clicks: IntArray
     examinations: Floats
     grade: IntArray
-    source: NDArray[np.str_]
     thresholds: tuple[float, ...] = GRADES
     confidence: float = 0.9
 
@@ -74,16 +71,12 @@ class Judgements:
     @property
     def known(self) -> NDArray[np.bool_]:
         """Which have a relevance."""
-        return np.asarray(self.source != UNKNOWN)
+        return ~np.isnan(self.relevance)
 
     @property
     def one_grade(self) -> NDArray[np.bool_]:
         """Which intervals lie within one grade."""
         return np.asarray(self.known & (_graded(self.low, self.thresholds) == _graded(self.high, self.thresholds)))
-
-    def number(self, source: str) -> int:
-        """How many come from this source."""
-        return int((self.source == source).sum())
 
     def where(self, kept: NDArray[np.bool_]) -> Judgements:
         """Only some, by a mask."""
@@ -100,11 +93,10 @@ class Judgements:
 
     def summary(self) -> str:
         """In words."""
-        parts = [f"{count(self.number(CLICKS), 'judgement')} by clicks"]
-        if self.number(RANKER):
-            parts.append(f"{self.number(RANKER):,} filled in by a ranker")
-        if self.number(UNKNOWN):
-            parts.append(f"{count(self.number(UNKNOWN), 'document')} never shown and unknown")
+        unknown = int((~self.known).sum())
+        parts = [f"{count(len(self) - unknown, 'judgement')} by clicks"]
+        if unknown:
+            parts.append(f"{count(unknown, 'document')} never shown and unknown")
         return f"{listed(parts)}, of {count(len(np.unique(self.query_id)), 'query', 'queries')}"
 
     def as_table(self) -> pa.Table:
@@ -122,7 +114,6 @@ def judge_documents(
     *,
     confidence: float = 0.9,
     grades: Sequence[float] = GRADES,
-    fill: ArrayLike | None = None,
     envelope: EnvelopeUse = "raise",
     seed: int = 0,
 ) -> Judgements:
@@ -132,7 +123,6 @@ def judge_documents(
     propensities   of its positions; or slopes and bases, which take account of trust as well
     confidence     of intervals
     grades         the least relevance of grades 1, 2, …; below the first is grade 0
-    fill           (rows,) the scores of a ranker, to fill in what was never shown
     envelope       whether an assumed curve is raised where the clicks refute it
     seed           of the curves that are drawn where an estimated curve is uncertain
 
@@ -152,21 +142,10 @@ def judge_documents(
     model = RelevancePosterior(clicks, _checked(clicks, propensities, envelope), seed)
     counts, n_rows = model.counts, clicks.candidates.n_rows
     relevance, low, high = intervals = np.full((3, n_rows), np.nan)
-    source = np.where(clicks.shown, CLICKS, UNKNOWN)
-    bins = None
-    if fill is not None:
-        bins = ScoreBins(_checked_scores(fill, n_rows), counts, clicks.position[counts.slot_cell])
     ends = np.empty((3, len(counts.size)))
     for block, own, wide in model.posteriors():
         ends[0, block], ends[1:, block] = own @ model.grid, model.interval(wide, confidence)
-        if bins is not None:
-            bins.add(block, own)
     intervals[:, counts.rows] = ends[:, counts.group]
-    if bins is not None:
-        rows = np.flatnonzero(~clicks.shown)
-        expected = bins.expected(rows, model.grid)
-        relevance[rows], source[rows] = expected @ model.grid, RANKER
-        low[rows], high[rows] = model.interval(expected, confidence)
     slope, _ = slopes_and_bases(model.curve, clicks)
     judgements = Judgements(
         clicks.candidates.query_ids[clicks.candidates.row_queries],
@@ -177,8 +156,7 @@ def judge_documents(
         clicks.row_impressions,
         clicks.row_clicks,
         np.bincount(clicks.row, clicks.impressions * slope, n_rows).astype(np.float64),
-        np.where(source == UNKNOWN, -1, _graded(relevance, thresholds)),
-        source,
+        np.where(clicks.shown, _graded(relevance, thresholds), -1),
         thresholds,
         confidence,
     )
@@ -193,15 +171,6 @@ def checked_grades(grades: Sequence[float]) -> tuple[float, ...]:
         given = listed(thresholds) or "none"
         raise UsageError(f"`grades` are thresholds that rise between 0 and 1, such as 0.05, 0.2 and 0.5; not {given}.")
     return thresholds
-
-
-def _checked_scores(given: ArrayLike, rows: int) -> Floats:
-    scores: Floats = np.asarray(given, dtype=np.float64)
-    if scores.shape != (rows,):
-        raise DataError(f"the scores to fill in by have shape {scores.shape} for {rows:,} documents.")
-    for row in np.flatnonzero(~np.isfinite(scores)):
-        raise DataError(f"the score of row {row} is {scores[row]}; scores must be finite.")
-    return scores
 
 
 def _graded(relevance: Floats, thresholds: tuple[float, ...]) -> IntArray:

@@ -18,7 +18,7 @@ from cldrank.arguments import check_choice
 from cldrank.data import checks
 from cldrank.errors import DataError, FormatError, UsageError
 from cldrank.files import replacing, save_text
-from cldrank.judgements.document_judgements import CLICKS, RANKER, UNKNOWN, Judgements
+from cldrank.judgements.document_judgements import Judgements
 from cldrank.reading import reading
 from cldrank.wording import count, some
 
@@ -37,11 +37,9 @@ class WrittenJudgements:
 
     written   judgements in the file
     queries   of how many queries
-    filled    of those written, how many a ranker filled in
     unknown   documents without a judgement; Parquet lists them, other formats leave them out
-    marks     the file that says which ones were filled in, where the format itself cannot
 
-    >>> print(WrittenJudgements(Path("qrels.txt"), "trec", written=2, queries=1, filled=0, unknown=1))
+    >>> print(WrittenJudgements(Path("qrels.txt"), "trec", written=2, queries=1, unknown=1))
     2 judgements of 1 query; 1 document never shown and left out as unknown
     """
 
@@ -49,15 +47,10 @@ class WrittenJudgements:
     format: str
     written: int
     queries: int
-    filled: int
     unknown: int
-    marks: Path | None = None
 
     def __str__(self) -> str:
         text = f"{count(self.written, 'judgement')} of {count(self.queries, 'query', 'queries')}"
-        if self.filled:
-            where = f", listed in {self.marks}" if self.marks else ""
-            text += f"; {self.filled:,} of them filled in by a ranker{where}"
         if self.unknown:
             what = "listed" if self.format == "parquet" else "left out"
             text += f"; {count(self.unknown, 'document')} never shown and {what} as unknown"
@@ -83,8 +76,7 @@ def write_judgements(
     query_texts   the text of each query id; without any, ids stand for texts
     name          of the list, and its description, in the Workbench
 
-    Unknown documents are in Parquet alone. What a ranker filled in is marked there in `source`; the Workbench's
-    description says how many they are, and beside a file of Quepid or TREC, `FILE.filled.csv` lists them.
+    Unknown documents are in Parquet alone.
 
     >>> import tempfile
     >>> import cldrank as cr
@@ -100,18 +92,13 @@ def write_judgements(
     check_delivery(to, rating, query_texts)
     target = Path(path)
     known = judgements.where(judgements.known)
-    marks = None
     if to == "parquet":
         _save_parquet(judgements, target)
     else:
         rating = rating or ("relevance" if to == "workbench" else "grade")
         lines = _lines(known, query_texts, rating)
-        text = _TEXT[to](lines, name, f"{description} {_description(known, rating)}".strip())
-        marks = _save_marks(known, target, to)
-        save_text(target, text)
-    queries = len(np.unique(known.query_id))
-    unknown = judgements.number(UNKNOWN)
-    return WrittenJudgements(target, to, len(known), queries, known.number(RANKER), unknown, marks)
+        save_text(target, _TEXT[to](lines, name, f"{description} {_description(known, rating)}".strip()))
+    return WrittenJudgements(target, to, len(known), len(np.unique(known.query_id)), len(judgements) - len(known))
 
 
 def check_delivery(to: str, rating: str | None = None, query_texts: Mapping[str, str] | None = None) -> None:
@@ -204,10 +191,7 @@ def _refuse(lines: Sequence[Line], pattern: str, why: str) -> None:
 def _description(known: Judgements, rating: str) -> str:
     """What the ratings are, for the people who use them."""
     scale = "probability of a click if examined" if rating == "relevance" else f"grades from {known.thresholds}"
-    filled, rest = known.number(RANKER), ""
-    if filled:
-        rest = f" {filled:,} of {len(known):,} ratings were never shown and filled in by a ranker."
-    return f"From clicks, corrected for position; {scale}.{rest}"
+    return f"From clicks, corrected for position; {scale}."
 
 
 def _workbench(lines: Sequence[Line], name: str, description: str) -> str:
@@ -250,18 +234,6 @@ def _save_parquet(judgements: Judgements, path: Path) -> None:
     table = judgements.as_table().replace_schema_metadata({"cldrank-judgements": json.dumps(described)})
     with replacing(path) as temporary:
         pq.write_table(table, temporary)
-
-
-def _save_marks(known: Judgements, target: Path, to: str) -> Path | None:
-    """Which judgements a ranker filled in, in a file beside one that cannot say; an older such file goes."""
-    marks = Path(f"{target}.filled.csv")
-    filled = known.where(known.source != CLICKS)
-    if to == "workbench" or not len(filled):
-        marks.unlink(missing_ok=True)
-        return None
-    rows = zip(filled.query_id.tolist(), filled.doc_id.tolist(), strict=True)
-    save_text(marks, _csv(("query_id", "doc_id"), rows))
-    return marks
 
 
 def _csv(header: tuple[str, ...], rows: Iterable[Iterable[object]]) -> str:

@@ -25,9 +25,6 @@ _STEPS = 100  # of EM: more would only sharpen the prior's peaks, and intervals 
 _MOST_GROUPS = 5_000  # that a prior is fitted to
 _BLOCK = 1 << 13  # groups whose posteriors are in memory at once
 _CERTAIN = 1e-12  # nothing is less probable, and no click or miss more than 1 minus this
-_BINS = 20
-_LEAST_IN_BIN = 50
-_LEAST_LOWEST = 500  # documents at the lowest positions that are enough to learn from
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,60 +163,6 @@ class RelevancePosterior:
         used = np.flatnonzero(weight)
         number = weight[used] * (len(member) / weight.sum())
         return most_likely_mass(self.counts.likelihood(groups[used], table), number, known=known, steps=_STEPS)
-
-
-class ScoreBins:
-    """The posteriors of judged documents, added up in bins of their scores, to fill in what was never shown.
-
-    A document of the same score that was never shown is taken to be a draw from the documents in its bin. Production
-    ranked it below all that it showed, so that only those at the lowest positions count; those higher up are better
-    than their scores say. Where the next bin would be less relevant, both are taken together, so that a higher score
-    never means a lower relevance.
-
-    scores     (rows,) of all documents
-    counts     of those that were shown
-    position   (slots,) the position of each slot
-    """
-
-    def __init__(self, scores: Floats, counts: ClickCounts, position: IntArray) -> None:
-        from scipy.sparse import csc_array
-
-        lowest = position[counts.main_slot[counts.group]]
-        used = np.flatnonzero(lowest >= np.sort(lowest)[-min(_LEAST_LOWEST, len(lowest))])
-        rows, group = counts.rows[used], counts.group[used]
-        bins = max(min(_BINS, len(used) // _LEAST_IN_BIN), 1)
-        self._scores, self.ends = scores, np.unique(np.quantile(scores[rows], np.arange(1, bins) / bins))
-        shape = len(self.ends) + 1, len(counts.size)
-        self._number = csc_array((np.ones(len(used)), (self._bin(rows), group)), shape=shape)
-        self.total = np.zeros((len(self.ends) + 1, GRID))
-
-    def add(self, groups: IntArray, posterior: Floats) -> None:
-        """Count the documents of some groups, given the posterior of each group."""
-        self.total += self._number[:, groups] @ posterior
-
-    def expected(self, rows: IntArray, grid: Floats) -> Floats:
-        """(rows, grid) the distribution of the relevance of some documents."""
-        return _rising(self.total, grid)[self._bin(rows)]
-
-    def _bin(self, rows: IntArray) -> IntArray:
-        return np.asarray(np.searchsorted(self.ends, self._scores[rows], side="right"))
-
-
-def _rising(total: Floats, grid: Floats) -> Floats:
-    """(bins, grid) distributions whose means rise: neighbours that do not are pooled."""
-
-    def mean(mass: Floats) -> float:
-        return float(mass @ grid / mass.sum())
-
-    pools: list[tuple[Floats, int]] = []
-    for mass in total[total.sum(axis=1) > 0]:
-        pools.append((mass, 1))
-        while len(pools) > 1 and mean(pools[-1][0]) <= mean(pools[-2][0]):
-            (upper, above), (lower, below) = pools.pop(), pools.pop()
-            pools.append((upper + lower, above + below))
-    merged = np.concatenate([np.tile(pool / pool.sum(), (number, 1)) for pool, number in pools])
-    filled = np.cumsum(total.sum(axis=1) > 0) - 1  # an empty bin is as the one below it
-    return np.asarray(merged[np.maximum(filled, 0)])
 
 
 def _slots(clicks: ClickTable) -> tuple[IntArray, IntArray]:
