@@ -61,7 +61,7 @@ def comparison(**changes: Any) -> ClickComparison:
         "curve": "power law, eta 1",
         "curve_is_estimated": False,
         "measures": {"DCG@5": pair(), "Clicks@5": pair("Clicks@5")},
-        "support": Support(5, 50, 1000, 5000, 700, 0.8, 1.0, 321.5, 3.5, 0.04),
+        "support": Support(5, 50, 1000, 5000, 700, 0.8, 1.0, 321.5, 0.04),
         "never_shown": NeverShown(
             12, 0.4, interval(0.2, 0.1, 0.3), interval(0.4, 0.3, 0.5), 0.3, interval(0.3, 0.2, 0.4), 1
         ),

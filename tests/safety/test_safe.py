@@ -122,7 +122,9 @@ class TestWhatIsKept:
         judge = ClickJudge.of(DATA[held], clicks[held], RHO, confidence=0.92)
         found = judge.compare(clear.ranker_, "production", "DCG@5").measures["DCG@5"]
         safety = clear.safety_
-        assert safety.gain == pytest.approx(found.interval.estimate, abs=0.05)  # the model of the unseen knows both ends
+        assert safety.gain == pytest.approx(
+            found.interval.estimate, abs=0.05
+        )  # the model of the unseen knows both ends
         assert found.interval.low < safety.gain < found.interval.high
         assert safety.low < safety.gain < safety.high
         assert safety.value == pytest.approx(found.old.interval.estimate)

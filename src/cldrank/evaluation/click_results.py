@@ -26,7 +26,6 @@ class Support:
     shown           the share of the order's first k that was ever shown, over pages
     shown_old       the same for the other order; None where one is judged alone
     effective       impressions of equal weight that would be as precise as these are with theirs
-    largest_weight  of an impression, over the mean
     top_percent     the share of all weight that the heaviest 1% of impressions have
     """
 
@@ -38,7 +37,6 @@ class Support:
     shown: float
     shown_old: float | None
     effective: float
-    largest_weight: float
     top_percent: float
 
 

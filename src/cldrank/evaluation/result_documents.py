@@ -12,7 +12,7 @@ from cldrank.evaluation.click_results import ClickComparison, ClickEvaluation, N
 from cldrank.evaluation.experiment_planning import say_way
 from cldrank.evaluation.intervals import ClickEstimate
 from cldrank.measures import Interval
-from cldrank.wording import count, listed
+from cldrank.wording import count
 
 TONES: dict[str, Severity] = {"better": "ok", "worse": "blocking", "no difference": "note", "cannot tell": "warning"}
 _SIGNS = {"better": "▲", "worse": "▼", "no difference": "=", "cannot tell": "?"}
@@ -83,12 +83,12 @@ def verdict_document(result: ClickComparison) -> Document:
     verdict, confidence = result.verdict, _first(result).interval.confidence
     title = f"{_SIGNS[verdict.decision]} {verdict.words}"
     blocks: list[Block] = [
-        Notice(TONES[verdict.decision], [verdict_headline(result)], title, large=True),
-        _words(sentence(verdict.reason)),
+        Notice(TONES[verdict.decision], [_headline(result)], title, large=True),
+        _words(_sentence(verdict.reason)),
         Heading("Estimates"),
         *_gain_figure(result),
         _measure_table(result),
-        *map(_words, _errors_words(result)),
+        _words(_errors_words(result)),
         *_seen_and_never_shown(result),
         Heading("Other assumptions"),
     ]
@@ -98,22 +98,21 @@ def verdict_document(result: ClickComparison) -> Document:
     if result.settling:
         blocks.append(Heading(f"What would {verdict.settling} it, with 80% power"))
     for way in result.settling:
-        about = "" if way.pages is None else f" {sentence(way.about)}."
+        about = "" if way.pages is None else f" {_sentence(way.about)}."
         blocks.append(_words(f"{say_way(way, verdict.settling)}{about}"))
     blocks += [Heading("When this must not be trusted"), *doubts_of(result), _words(_ASSUMED)]
     footer = [f"Intervals cover {confidence:.0%}; the share that lies beyond either end is half of the rest."]
     return Document(_title(result), blocks, [_source(result)], footer)
 
 
-def verdict_headline(result: ClickComparison) -> str:
+def _headline(result: ClickComparison) -> str:
     """The answer in a sentence."""
-    new, old, measure, verdict = result.new, result.old, result.first.measure, result.verdict
-    match verdict.decision:
+    new, old, measure = result.new, result.old, result.first.measure
+    match result.verdict.decision:
         case "better" | "worse" as decision:
-            perhaps = "" if verdict.exceeds_margin else f", but perhaps by less than {verdict.margin:.3g}"
-            return f"{new} is {decision} than {old}, by {measure}{perhaps}."
+            return f"{new} is {decision} than {old}, by {measure}."
         case "no difference":
-            return f"{new} and {old} do not differ by more than {verdict.margin:.3g} in {measure}."
+            return f"{new} and {old} do not differ by more than {result.verdict.margin:.3g} in {measure}."
         case _:
             return f"These clicks cannot tell whether {new} is better than {old}, by {measure}."
 
@@ -138,7 +137,7 @@ def _measure_table(result: ClickComparison) -> Table:
 
 def _check_table(result: ClickComparison) -> Table:
     rows = [
-        (check.name, _signed(check.gain.estimate), _ends(check.gain), check.decision, sentence(check.about))
+        (check.name, _signed(check.gain.estimate), _ends(check.gain), check.decision, _sentence(check.about))
         for check in result.checks
     ]
     return Table(
@@ -171,20 +170,20 @@ def _source(result: JudgedByClicks) -> str:
     if result.left_out:
         queries, them = count(result.left_out, "query", "queries"), "it" if result.left_out == 1 else "them"
         log += f"; {queries} left out, since a ranker was trained on {them}"
-    return f"{log}. {sentence(result.estimator)}; propensities: {curve}."
+    return f"{log}. {_sentence(result.estimator)}; propensities: {curve}."
 
 
 # -- words ---------------------------------------------------------------------------------------------------------
 
 
-def _errors_words(result: ClickComparison) -> Iterator[str]:
+def _errors_words(result: ClickComparison) -> str:
     """Where the uncertainty of the first difference comes from."""
     errors = result.first.difference.errors
-    parts = {"queries and clicks": errors.queries, "the curve": errors.propensities, "the model's fit": errors.model}
-    named = listed(f"{error:.4f} by {source}" for source, error in parts.items() if error)
-    if named:
-        beyond = f"; extrapolation may move it by {errors.extrapolation:.4f}" if errors.extrapolation else ""
-        yield f"Standard errors of the difference in {result.first.measure}: {named}{beyond}."
+    return (
+        f"Standard errors of the difference in {result.first.measure}: {errors.queries:.4f} by queries and clicks, "
+        f"{errors.propensities:.4f} by the curve, {errors.model:.4f} by the model's fit; extrapolation may move it by "
+        f"{errors.extrapolation:.4f}."
+    )
 
 
 def _support_words(result: JudgedByClicks) -> Iterator[str]:
@@ -194,64 +193,41 @@ def _support_words(result: JudgedByClicks) -> Iterator[str]:
         other = f" (of {result.old}: {_share(seen.shown_old or 0.0)})"
     yield f"Of the top {seen.k} of {_name(result)}, {_share(seen.shown)} was shown at some time{other}."
     yield (
-        f"The effective sample size is {seen.effective:,.0f} of {count(seen.impressions, 'impression')}; the largest "
-        f"weight is {seen.largest_weight:.3g} times the mean, and the heaviest 1% have {seen.top_percent:.0%} of all "
-        "weight."
+        f"The effective sample size is {seen.effective:,.0f} of {count(seen.impressions, 'impression')}; the heaviest "
+        f"1% of these have {seen.top_percent:.0%} of all weight."
     )
 
 
 def _never_shown_words(result: JudgedByClicks) -> Iterator[str]:
     """What is known about results that were never shown."""
-    measure, estimate = next(iter(result.measures)), _first(result)
-    verb, form = ("differs by", "+.4f") if isinstance(result, ClickComparison) else ("is", ".4f")
-    yield _who_shows_them(result)
+    never_shown, new, estimate = result.never_shown, _name(result), _first(result)
+    if never_shown.results:
+        results, k = count(never_shown.results, "result"), result.support.k
+        yield f"{new} puts {results} into its top {k} that nobody ever saw, {never_shown.per_page:.2g} per page."
     if not estimate.rests_on_never_shown:
+        yield "Nothing rests on what never-shown results are worth."
         return
-    low, high = estimate.lowest, estimate.highest
+    low, high, measure = estimate.lowest, estimate.highest, next(iter(result.measures))
+    verb, form = ("differs by", "+.4f") if isinstance(result, ClickComparison) else ("is", ".4f")
     yield (
         f"Whatever they are worth, {measure} {verb} {span(low.estimate, high.estimate, form)} "
         f"({span(low.low, high.high, form)} with sampling error)."
     )
-    yield from _break_even_words(result.never_shown, _name(result))
-    yield _model_words(result.never_shown)
+    yield _break_even_words(never_shown, new)
+    yield _model_words(never_shown)
 
 
-def _who_shows_them(result: JudgedByClicks) -> str:
-    lifted, seen, new = result.never_shown, result.support, _name(result)
-    if lifted.results:
-        return (
-            f"{new} puts {count(lifted.results, 'result')} into its top {seen.k} that nobody ever saw, "
-            f"{lifted.per_page:.2g} per page."
-        )
-    all_shown = f"All results in the top {seen.k} of {new} were shown at some time"
-    nothing = "so nothing rests on a model."
-    if not isinstance(result, ClickComparison):
-        return f"{all_shown}, {nothing}"
-    if not _first(result).rests_on_never_shown:
-        if seen.shown >= _ALL:
-            return f"{all_shown}, {nothing}"
-        return f"{new} and {result.old} show the same never-shown results in the same places, {nothing}"
-    never = f"of the top {seen.k} of {result.old}, {_share(1 - (seen.shown_old or 0.0))} never was"
-    if seen.shown >= _ALL:
-        return f"{all_shown}; {never}, and what that part is worth rests on a model."
-    return f"{new} lifts no never-shown result above its place in {result.old}; {never}."
-
-
-def _break_even_words(never_shown: NeverShown, new: str) -> Iterator[str]:
-    even = never_shown.break_even
-    says = "" if never_shown.model is None else f"the model says {percent_range(never_shown.model)}"
-    also = f"; {says}." if says else "."
-    if even is None:
-        if says:
-            yield f"How relevant they are: {says}."
-    elif even.high < 0:
-        yield f"{new} would be better even if none of them were relevant{also}"
-    elif even.low > 1:
-        yield f"{new} would not be better even if all of them were relevant{also}"
-    elif not 0 < even.estimate < 1:
-        yield f"The never-shown results do not decide it{also}"
+def _break_even_words(never_shown: NeverShown, new: str) -> str:
+    even, model = never_shown.break_even, never_shown.model
+    if even is not None and even.high < 0:
+        text = f"{new} would be better even if none of them were relevant"
+    elif even is not None and even.low > 1:
+        text = f"{new} would not be better even if all of them were relevant"
+    elif even is not None and 0 < even.estimate < 1:
+        text = f"Break-even: {new} is better if at least {_percent_range(even)} of them are relevant"
     else:
-        yield f"Break-even: {new} is better if at least {percent_range(even)} of them are relevant{also}"
+        text = "Clicks do not tell how relevant they are"
+    return f"{text}." if model is None else f"{text}; the model says {_percent_range(model)}."
 
 
 def _model_words(never_shown: NeverShown) -> str:
@@ -263,7 +239,7 @@ def _model_words(never_shown: NeverShown) -> str:
     lowest = "position" if never_shown.hidden_positions == 1 else f"{never_shown.hidden_positions} positions"
     return (
         f"Check of the model: results of the lowest {lowest} were hidden from it; it predicts a relevance of "
-        f"{never_shown.hidden_predicted:.0%} for them, and clicks say {percent_range(never_shown.hidden_observed)}."
+        f"{never_shown.hidden_predicted:.0%} for them, and clicks say {_percent_range(never_shown.hidden_observed)}."
     )
 
 
@@ -283,21 +259,12 @@ def _permutation_words(result: ClickComparison) -> str:
     )
 
 
-def sentence(text: str) -> str:
-    """A text that begins with a capital letter, unless it begins with a name such as nDCG.
-
-    >>> sentence("it is DCG"), sentence("nDCG it is")
-    ('It is DCG', 'nDCG it is')
-    """
+def _sentence(text: str) -> str:
+    """A text that begins with a capital letter, unless it begins with a name such as nDCG."""
     return text if text[1:2].isupper() else text[:1].upper() + text[1:]
 
 
-def percent_range(interval: Interval) -> str:
-    """An interval in percent.
-
-    >>> percent_range(Interval(0.41, 0.33, 0.49, 0.9, 100))
-    '41% (33% to 49%)'
-    """
+def _percent_range(interval: Interval) -> str:
     return f"{percent(interval.estimate)} ({span(interval.low, interval.high, '.0%')})"
 
 
@@ -315,11 +282,7 @@ def _ends(interval: Interval) -> str:
 
 
 def _share(share: float) -> str:
-    """A share in percent that is 100% only if it is all.
-
-    >>> _share(0.99996), _share(1.0)
-    ('99.9%', '100%')
-    """
+    """A share in percent that is 100% only if it is all."""
     return "100%" if share >= _ALL else f"{min(share, 0.999):.1%}"
 
 
@@ -338,7 +301,7 @@ def doubts_of(result: ClickComparison) -> Iterator[Notice]:
     """What this comparison found that speaks against trusting it."""
     seen, check = result.support, result.permutation_check
     if not result.curve_is_estimated:
-        text = f"{sentence(result.curve)}: assumed, so no interval says how wrong the curve may be."
+        text = f"{_sentence(result.curve)}: assumed, so no interval says how wrong the curve may be."
         yield _doubt("Propensities", text)
     if check is not None and not check.passed:
         text = "With clicks permuted within positions no order can gain, unless the curve is too steep, or positions "
@@ -347,22 +310,11 @@ def doubts_of(result: ClickComparison) -> Iterator[Notice]:
         old = "" if seen.shown_old is None else f", and {1 - seen.shown_old:.1%} of that of {result.old}"
         text = f"{1 - seen.shown:.1%} of the top {seen.k} of {result.new} was never shown{old}"
         yield _doubt("Never-shown results", f"{text}; the decision rests on a model of what these are worth.")
-    if result.first.difference.rests_on_never_shown and _model_is_doubtful(result):
+    if result.first.difference.rests_on_never_shown and result.never_shown.hidden_observed is None:
         yield _doubt("The model of never-shown results", _model_words(result.never_shown))
     if seen.top_percent > _MUCH_WEIGHT or seen.queries < _FEW_QUERIES:
         text = f"{count(seen.queries, 'query', 'queries')}; the heaviest 1% of impressions have {seen.top_percent:.0%}"
         yield _doubt("Enough to go by", f"{text} of all weight. With few, or where few decide, intervals are rough.")
-    if result.synthetic:
-        yield _doubt("Synthetic data", "It shows that a method works, not that a ranker is good.")
-
-
-def _model_is_doubtful(result: ClickComparison) -> bool:
-    """Whether the model was not checked, or is so far off there that this alone may be a difference that matters."""
-    predicted, observed = result.never_shown.hidden_predicted, result.never_shown.hidden_observed
-    if predicted is None or observed is None:
-        return True
-    is_off = not observed.low <= predicted <= observed.high
-    return is_off and result.first.difference.errors.extrapolation > result.verdict.margin
 
 
 def _doubt(topic: str, text: str) -> Notice:

@@ -34,7 +34,6 @@ def look_at_support(clicks: ClickEstimator, measure: ClickMeasure, new: RankOrde
         shown=_shown(clicks, new, k),
         shown_old=None if old is None else _shown(clicks, old, k),
         effective=total**2 / squares if squares else 0.0,
-        largest_weight=float(each.max(initial=0.0)) * float(shown[each > 0].sum()) / total if total else 0.0,
         top_percent=_heaviest(each, shown, total),
     )
 
