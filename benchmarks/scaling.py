@@ -183,13 +183,13 @@ def fitted(task: ScalingFit) -> dict[str, Any]:
     start = time.perf_counter()
     estimator.fit(given.train, *needed(estimator.required, given.clicks, given.propensities))
     seconds = time.perf_counter() - start
-    result = cr.evaluate(estimator, given.validation, MEASURES, replicates=2)
+    result = cr.evaluate(estimator, given.validation, MEASURES)
     return {
         "benchmark": "scaling",
         **{name: value for name, value in asdict(task).items() if name not in ("variant", "device")},
         "variant": task.variant.name,
         **{measure: result[measure] for measure in MEASURES},
-        "spoiled": cr.evaluate(estimator, given.spoiled, MEASURES[:1], replicates=2)[MEASURES[0]],
+        "spoiled": cr.evaluate(estimator, given.spoiled, MEASURES[:1])[MEASURES[0]],
         "beyond": given.beyond,
         "farthest": given.farthest,
         "seconds": round(seconds, 2),

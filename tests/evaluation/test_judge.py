@@ -343,10 +343,10 @@ def test_labels_have_no_use_for_options_of_clicks(data: cr.RankingDataset, optio
 
 
 def test_clicks_have_no_use_for_options_of_labels(world: SimulatedClicks) -> None:
-    with pytest.raises(UsageError, match="`permutations` is for judging by labels"):
-        quick(world, world.good, permutations=99)
-    with pytest.raises(UsageError, match="`replicates` is for judging by labels"):
-        cr.evaluate(world.good, world.data, clicks=world.clicks, propensities=world.rho, replicates=9)
+    with pytest.raises(UsageError, match="`empty` is for judging by labels"):
+        quick(world, world.good, empty="skip")
+    with pytest.raises(UsageError, match="`empty` is for judging by labels"):
+        cr.evaluate(world.good, world.data, clicks=world.clicks, propensities=world.rho, empty="zero")
 
 
 @pytest.mark.parametrize("function", [cr.compare, cr.evaluate])

@@ -5,14 +5,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cldrank.arguments import shortened
+from cldrank.arguments import check_number, check_whole, shortened
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import DataError, UsageError
 from cldrank.measures import (
@@ -84,8 +84,8 @@ class Evaluation(MeasuredResult[float]):
     """The measures of one ranker on one dataset: a mapping from their text form to their mean over queries.
 
     per_query   one value per query for each measure; NaN where a query without a relevant document is skipped
-    intervals   the mean with its bootstrap interval over queries; absent for a single query
     empty       whether a query without a relevant document counts 0 ("zero") or is left out ("skip")
+    confidence, seed    of the intervals
     fingerprint   of the dataset
 
     >>> import cldrank as cr
@@ -99,13 +99,23 @@ class Evaluation(MeasuredResult[float]):
     synthetic: bool
     queries: int
     per_query: Mapping[Measure, NDArray[np.float64]]
-    intervals: Mapping[Measure, Interval] = field(default_factory=dict)
     empty: Empty = "zero"
+    confidence: float = 0.9
+    seed: int = 0
     fingerprint: str = ""
 
     @cached_property
     def _entries(self) -> Mapping[str, float]:
         return {str(measure): mean(values) for measure, values in self.per_query.items()}
+
+    @cached_property
+    def intervals(self) -> Mapping[Measure, Interval]:
+        """The mean of each measure with its bootstrap interval over queries; absent where one query alone counts."""
+        return {
+            measure: bootstrap_interval(values, self.confidence, seed=self.seed)
+            for measure, values in self.per_query.items()
+            if np.count_nonzero(~np.isnan(values)) > 1
+        }
 
     def document(self) -> Document:
         """The measures with their intervals."""
@@ -185,52 +195,10 @@ class RankerComparison(MeasuredResult[Comparison]):
 
 
 def evaluate_by_labels(
-    model: Any, dataset: RankingDataset, measures: Any, empty: Empty | None, confidence: float, draws: int, seed: int
+    model: Any, dataset: RankingDataset, measures: Any, empty: Empty, confidence: float, seed: int
 ) -> Evaluation:
     """Measure how well a model ranks the candidates of a dataset, against its labels; see `cldrank.evaluate`."""
-    evaluation = _evaluation(model, dataset, _wanted(measures), empty or "zero")
-    intervals = {
-        measure: bootstrap_interval(values, confidence, draws, seed)
-        for measure, values in evaluation.per_query.items()
-        if np.count_nonzero(~np.isnan(values)) > 1
-    }
-    return replace(evaluation, intervals=intervals)
-
-
-def compare_by_labels(
-    models: tuple[Any, Any],
-    names: tuple[str, str],
-    dataset: RankingDataset,
-    measures: Any,
-    empty: Empty | None,
-    confidence: float,
-    permutations: int,
-    seed: int,
-) -> RankerComparison:
-    """Compare two models query by query; see `cldrank.compare`."""
-    wanted, differences = _wanted(measures), {}
-    new, old = (_evaluation(model, dataset, wanted, empty or "zero") for model in models)
-    for measure in wanted:
-        both = new.per_query[measure], old.per_query[measure]
-        differences[measure] = paired_comparison(*both, confidence, permutations, seed)
-    return RankerComparison(dataset.name, dataset.synthetic, *names, (new, old), differences)
-
-
-def _wanted(measures: Any) -> list[Measure]:
-    return parse_all(DEFAULT_MEASURES if measures is None else measures)
-
-
-def data_label(name: str, synthetic: bool) -> str:
-    """The name of data in a report; synthetic data is never shown without that word.
-
-    >>> data_label("web10k-like", synthetic=True)
-    'web10k-like (synthetic)'
-    """
-    return f"{name or 'data without a name'}{' (synthetic)' if synthetic else ''}"
-
-
-def _evaluation(model: Any, dataset: RankingDataset, measures: list[Measure], empty: Empty) -> Evaluation:
-    """The measures of a model, as yet without intervals."""
+    wanted = parse_all(DEFAULT_MEASURES if measures is None else measures)
     if not isinstance(dataset, RankingDataset):
         raise UsageError(
             f"measures are taken on a RankingDataset, not on {shortened(dataset)}; load one with load(path)."
@@ -241,10 +209,38 @@ def _evaluation(model: Any, dataset: RankingDataset, measures: list[Measure], em
         )
     if dataset.n_queries == 0:
         raise DataError(f"{dataset!r} has no queries; there is nothing to measure.")
-    per_query = compute(measures, scores_of(model, dataset), dataset.labels, dataset.offsets, empty=empty)
-    return Evaluation(
-        dataset.name, dataset.synthetic, dataset.n_queries, per_query, empty=empty, fingerprint=dataset.fingerprint
-    )
+    check_number("confidence", confidence, above=0, below=1)
+    check_whole("seed", seed, least=0)
+    per_query = compute(wanted, scores_of(model, dataset), dataset.labels, dataset.offsets, empty=empty)
+    about = (dataset.name, dataset.synthetic, dataset.n_queries)
+    return Evaluation(*about, per_query, empty, confidence, seed, dataset.fingerprint)
+
+
+def compare_by_labels(
+    models: tuple[Any, Any],
+    names: tuple[str, str],
+    dataset: RankingDataset,
+    measures: Any,
+    empty: Empty,
+    confidence: float,
+    seed: int,
+) -> RankerComparison:
+    """Compare two models query by query; see `cldrank.compare`."""
+    new, old = (evaluate_by_labels(model, dataset, measures, empty, confidence, seed) for model in models)
+    differences = {
+        measure: paired_comparison(values, old.per_query[measure], confidence, seed=seed)
+        for measure, values in new.per_query.items()
+    }
+    return RankerComparison(dataset.name, dataset.synthetic, *names, (new, old), differences)
+
+
+def data_label(name: str, synthetic: bool) -> str:
+    """The name of data in a report; synthetic data is never shown without that word.
+
+    >>> data_label("web10k-like", synthetic=True)
+    'web10k-like (synthetic)'
+    """
+    return f"{name or 'data without a name'}{' (synthetic)' if synthetic else ''}"
 
 
 def scores_of(model: Any, dataset: RankingDataset) -> Any:

@@ -55,7 +55,6 @@ def evaluate(  # type: ignore[misc]  # which options go with clicks is checked w
     confidence: float = 0.9,
     seed: int = 0,
     empty: Empty | None = None,
-    replicates: int | None = None,
     estimator: str | OffPolicy | None = None,
     allow_trained: bool = False,
     name: str | None = None,
@@ -68,10 +67,7 @@ def evaluate(  # type: ignore[misc]  # which options go with clicks is checked w
     measures    such as "nDCG@3"; by clicks those of `ClickMeasure`
     confidence  of the intervals
 
-    By labels:
-
-    empty       a query without a relevant document counts 0 ("zero", the default), or is left out ("skip")
-    replicates  of the bootstrap over queries; 2000 by default
+    empty       by labels: a query without a relevant document counts 0 ("zero", the default), or is left out ("skip")
 
     By clicks:
 
@@ -84,14 +80,13 @@ def evaluate(  # type: ignore[misc]  # which options go with clicks is checked w
     0.7916
     """
     model = _scores_in(model, dataset)
-    evidence = _evidence(clicks, propensities, model)
-    if evidence is None:
-        _refuse("labels", estimator=estimator, allow_trained=allow_trained, name=name)
-        draws = 2000 if replicates is None else replicates
-        return evaluate_by_labels(model, dataset, measures, empty, confidence, draws, seed)
-    _refuse("clicks", empty=empty, replicates=replicates)
+    if clicks is None or propensities is None:
+        _check_for_labels(clicks, propensities, [model], estimator=estimator, allow_trained=allow_trained, name=name)
+        return evaluate_by_labels(model, dataset, measures, empty or "zero", confidence, seed)
+    _check_for_clicks(empty)
     asked: Any = {"estimator": estimator, "confidence": confidence, "seed": seed, "allow_trained": allow_trained}
-    return ClickJudge.of(dataset, *evidence, models=[model], **asked).evaluate(model, measures, name=name)
+    judge = ClickJudge.of(dataset, clicks, propensities, models=[model], **asked)
+    return judge.evaluate(model, measures, name=name)
 
 
 @overload
@@ -121,7 +116,6 @@ def compare(  # type: ignore[misc]  # which options go with clicks is checked wh
     confidence: float = 0.9,
     seed: int = 0,
     empty: Empty | None = None,
-    permutations: int | None = None,
     estimator: str | OffPolicy | None = None,
     margin: float | None = None,
     trust_propensity: bool = False,
@@ -137,10 +131,7 @@ def compare(  # type: ignore[misc]  # which options go with clicks is checked wh
     names       of the two
     confidence  of the intervals
 
-    By labels:
-
-    empty           a query without a relevant document counts 0 ("zero", the default), or is left out ("skip")
-    permutations    of the randomisation test; 10,000 by default
+    empty       by labels: a query without a relevant document counts 0 ("zero", the default), or is left out ("skip")
 
     By clicks:
 
@@ -155,17 +146,14 @@ def compare(  # type: ignore[misc]  # which options go with clicks is checked wh
     0.25
     """
     new, old = _scores_in(new, dataset), _scores_in(old, dataset)
-    evidence = _evidence(clicks, propensities, new, old)
-    if evidence is None:
+    if clicks is None or propensities is None:
         by_clicks = {"margin": margin, "trust_propensity": trust_propensity, "allow_trained": allow_trained}
-        _refuse("labels", estimator=estimator, **by_clicks)
-        draws = 10_000 if permutations is None else permutations
-        return compare_by_labels((new, old), names, dataset, measures, empty, confidence, draws, seed)
-    _refuse("clicks", empty=empty, permutations=permutations)
-    if trust_propensity:
-        evidence = evidence[0], evidence[1].trusted()
+        _check_for_labels(clicks, propensities, [new, old], estimator=estimator, **by_clicks)
+        return compare_by_labels((new, old), names, dataset, measures, empty or "zero", confidence, seed)
+    _check_for_clicks(empty)
+    curve = propensities.trusted() if trust_propensity else propensities
     asked: Any = {"estimator": estimator, "confidence": confidence, "seed": seed, "allow_trained": allow_trained}
-    judge = ClickJudge.of(dataset, *evidence, models=[new, old], **asked)
+    judge = ClickJudge.of(dataset, clicks, curve, models=[new, old], **asked)
     return judge.compare(new, old, measures, margin=margin, names=names, trust_propensity=trust_propensity)
 
 
@@ -179,24 +167,21 @@ def _scores_in(model: Any, dataset: RankingDataset) -> Any:
     return load_scores(model, dataset) if is_frame(model) and isinstance(dataset, RankingDataset) else model
 
 
-def _evidence(clicks: ClickTable | None, propensities: Curve | None, *models: Any) -> tuple[ClickTable, Curve] | None:
-    """The clicks and their curve, or None if there is nothing but labels; then "production" is refused."""
-    if clicks is not None and propensities is not None:
-        return clicks, propensities
+def _check_for_labels(clicks: Any, propensities: Any, models: Sequence[Any], **options: Any) -> None:
+    """Refuse half of what judging by clicks needs, and what has no meaning for labels."""
     if clicks is not None or propensities is not None:
         missing = "clicks" if clicks is None else "propensities"
         raise UsageError(f"to judge by clicks, give clicks= and propensities=; {missing} are missing.")
     if any(isinstance(model, str) and model == PRODUCTION for model in models):
         raise UsageError('"production" is the order of a log: give clicks= and propensities= to judge it by.')
-    return None
-
-
-def _refuse(judged_by: str, **others: Any) -> None:
-    """Refuse arguments that are for the other way to judge."""
-    for name, value in others.items():
+    for name, value in options.items():
         if value is not None and value is not False:
-            other = {"labels": "clicks", "clicks": "labels"}[judged_by]
-            raise UsageError(f"`{name}` is for judging by {other}, and rankers are judged by {judged_by} here.")
+            raise UsageError(f"`{name}` is for judging by clicks, and rankers are judged by labels here.")
+
+
+def _check_for_clicks(empty: Empty | None) -> None:
+    if empty is not None:
+        raise UsageError("`empty` is for judging by labels, and rankers are judged by clicks here.")
 
 
 # -- by clicks -----------------------------------------------------------------------------------------------------

@@ -87,7 +87,7 @@ def _measured(fit: UnitFit) -> dict[str, Any]:
     train, test = _load(fit.fold)
     learned = _round(fit) if "loop" in fit.described else _learned(fit)
     measures = fit.described["measures"]
-    result = evaluate(learned.model, test, measures, replicates=1)
+    result = evaluate(learned.model, test, measures)
     values = plain({measure: result[measure] for measure in measures})
     for measure, value in values.items():
         if value is None:
