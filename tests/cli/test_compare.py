@@ -226,7 +226,7 @@ class TestEvaluate:
         assert found["measures"]["Clicks@5"]["estimate"] == pytest.approx(clicks.clicks.sum() / 2400)
 
     @pytest.mark.usefixtures("scores")
-    @pytest.mark.parametrize("option", [["--record"], ["--per-query", "x.parquet"], ["--skip-empty"]])
+    @pytest.mark.parametrize("option", [["--record"], ["--skip-empty"]])
     def test_what_is_for_labels_is_refused(self, run: Run, option: list[str]) -> None:
         ran = run("evaluate", "good.txt", *LOG, *option)
         assert (ran.code, f"{option[0]} is for labels" in ran.err) == (2, True)

@@ -45,14 +45,6 @@ def test_the_same_for_people(run: Run, letor: Path) -> None:
     assert "0/30/0" in compared.out
 
 
-def test_per_query_values(run: Run, letor: Path, folder: Path) -> None:
-    run("train", "oracle", "-f", letor, "-o", "ranker")
-    run("evaluate", "ranker", "-f", letor, "-m", "RR", "--per-query", "values.parquet")
-    table = pq.read_table(folder / "values.parquet")
-    assert table.column_names == ["query_id", "RR"]
-    assert table.num_rows == 30
-
-
 def test_a_ranker_that_a_kill_left_between_two_renames(run: Run, letor: Path, folder: Path) -> None:
     run("train", "oracle", "-f", letor, "-o", "ranker")
     (folder / "ranker").rename(folder / ".ranker.abcdefgh.old")

@@ -45,7 +45,7 @@ def test_options_reach_the_library(run: Run, folder: Path) -> None:
     assert pq.read_table("out.parquet").to_pylist() == expected.as_table().to_pylist()
     assert told["thresholds"] == [0.3, 0.6]
     assert sum(told["grades"].values()) == told["written"] == 300
-    assert (told["unknown"], told["too_wide"]) == (180, 0)
+    assert told["unknown"] == 180
 
 
 def test_without_features_nothing_is_unknown_and_it_is_said(run: Run) -> None:
@@ -75,17 +75,6 @@ def test_query_texts_from_a_file(run: Run, folder: Path) -> None:
     assert "searches by text" not in done.err
     with Path("out.csv").open(newline="") as file:
         assert next(csv.DictReader(file))["query"] == "query 0"
-
-
-def test_unsure_judgements_are_left_out_and_counted(run: Run) -> None:
-    run("judgements", "cells.parquet", *KNOWN, "-o", "all.parquet")
-    table = pq.read_table("all.parquet")
-    width = np.array(table["high"]) - np.array(table["low"])
-    done = run("judgements", "cells.parquet", *KNOWN, "-o", "some.parquet", "--sure", "0.2")
-    kept = (width <= 0.2).sum()
-    assert 0 < kept < 300
-    assert f"left out since their interval is wider than 0.2: {300 - kept}." in done.out
-    assert pq.read_table("some.parquet").num_rows == kept
 
 
 def test_estimated_slopes_and_bases_are_taken(run: Run) -> None:
@@ -120,14 +109,12 @@ def test_a_raw_log_is_judged_by_the_curve_of_each_segment(run: Run) -> None:
         (("--to", "trec", "--rating", "relevance"), "whole numbers"),
         (("--grades", "0.5,x"), "--grades '0.5,x' are not numbers"),
         (("--grades", "0.5,0.2"), "rise between 0 and 1"),
-        (("--sure", "2"), "--sure must be"),
         (("--confidence", "2"), "--confidence must be"),
         (("--envelope", "x"), "--envelope must be"),
         (("--query-texts", "none.csv", "--to", "quepid"), "none.csv"),
         (("--out", "cells.parquet"), "is an input"),
         (("--out", "out.json"), "out.json ends in .json, but --to parquet writes another format; write --to workbench"),
         (("--out", "out.csv", "--to", "trec"), "write --to quepid, or give the file another name"),
-        (("--sure", "1e-6"), "--sure 1e-06 leaves no judgement; the narrowest interval is"),
         (("--log-column", "segment=device"), "holds cells already"),
         (("-p", "power:1", "-p", "none.json"), "none.json"),
     ],

@@ -21,7 +21,6 @@ from cldrank.evaluation.experiment_planning import (
     say_way,
     swap_variances,
     team_draft,
-    trial_variance,
     usual_pages,
     ways_to_settle,
 )
@@ -304,20 +303,6 @@ def test_a_trial_of_the_unseen_of_the_planned_pages_settles_it_in_80_percent() -
         found = gain + (seen.mean() - truth) + rest * random.standard_normal()
         decided.append(found > clicks.quantile * np.hypot(rest, seen.std() / np.sqrt(pages)))
     assert np.mean(decided) == pytest.approx(0.8, abs=0.05)
-
-
-def test_the_variance_of_a_trial_knows_clicks_that_positions_bring() -> None:
-    world = KnownWorld.draw(queries=5, candidates=5, seed=7)
-    affine = AffineClicks(np.array([0.7, 0.4, 0.2]), np.array([0.2, 0.1, 0.05]))
-    log = world.log().with_curve(affine)
-    weights, relevance = np.array([1.0, -0.5, 2.0]), np.array([0.9, 0.1, 1.0])
-    random, n = np.random.default_rng(0), 400_000
-    chosen = random.choice(3, n, p=np.abs(weights) / 3.5)
-    slope, base = affine.at(random.integers(1, 4, size=n))
-    clicked = random.random(n) < slope * relevance[chosen] + base
-    seen = np.sign(weights[chosen]) * 3.5 * (clicked - base) / slope
-    assert seen.mean() == pytest.approx(float(weights @ relevance), abs=0.03)
-    assert trial_variance(weights, relevance, log) == pytest.approx(seen.var(), rel=0.02)
 
 
 def test_a_trial_waits_for_ten_clicks() -> None:

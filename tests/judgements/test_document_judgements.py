@@ -225,23 +225,6 @@ def test_grades_count_the_thresholds_that_are_reached(drawn: Any) -> None:
     assert 0 < alone.mean() < 1
 
 
-def test_unsure_judgements_can_be_left_out(partly_shown: Any) -> None:
-    table, curve, shown = partly_shown
-    found = judge_documents(table, curve)
-    width = float(np.median((found.high - found.low)[shown]))
-    kept = found.sure(width)
-    assert len(kept) == (~shown).sum() + ((found.high - found.low)[shown] <= width).sum() < len(found)
-    assert np.nanmax(kept.high - kept.low) <= width
-    assert kept.thresholds == found.thresholds
-
-
-def test_one_grade_for_all_is_warned_of(drawn: Any) -> None:
-    _, curve, table = drawn
-    with pytest.warns(CldrankWarning, match=r"all 2,000 judgements have grade 0; .* lie below 0\.\d+") as caught:
-        judge_documents(table, curve, grades=(0.999,))
-    assert "`grades`" in str(caught[0].message)
-
-
 @pytest.mark.parametrize("grades", [(), (0.5, 0.2), (0.2, 0.2), (0, 0.5), (0.5, 1), ("a",)])
 def test_grades_must_rise_between_0_and_1(drawn: Any, grades: Any) -> None:
     with pytest.raises(UsageError, match="grades"):

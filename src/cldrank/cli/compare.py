@@ -12,14 +12,14 @@ import typer
 from cldrank.cli import options
 from cldrank.cli.commands import argument, declared, option
 from cldrank.cli.option_names import dashed
-from cldrank.cli.output import console, print_json, print_line, save_table, say, working
+from cldrank.cli.output import console, print_json, print_line, say, working
 from cldrank.errors import CldrankWarning, UsageError, warn
 from cldrank.files import recover_folder, save_text
 from cldrank.wording import listed
 
 if TYPE_CHECKING:
     from cldrank.data.dataset import RankingDataset
-    from cldrank.evaluation import ClickComparison, Evaluation
+    from cldrank.evaluation import ClickComparison
 
 PRODUCTION = "production"  # the order of the log itself
 EXIT_CODES = {"better": 0, "worse": 3, "no difference": 4, "cannot tell": 5}  # of a verdict, for gates
@@ -112,13 +112,12 @@ class Judging(options.Sources, options.JsonOutput):
             return dataset, rankers, {}
         table = self.clicks_on(dataset)
         evidence = {"clicks": table, "propensities": self.curve_for(table)}
-        for name in dict.fromkeys(named):
+        for name in named:
             if name != PRODUCTION and Path(name).is_file() and not self.allow_trained:
                 warn(
                     CldrankWarning(
-                        f"{name} does not say which queries its ranker was trained on, so none is left out, and if it "
-                        "was trained on these clicks, it looks better than it is. Name its folder instead; "
-                        "--allow-trained accepts this."
+                        f"{name} does not say which queries its ranker was trained on, so none is left out. Name its "
+                        "folder instead; --allow-trained accepts this."
                     )
                 )
         return dataset, rankers, evidence
@@ -170,7 +169,6 @@ class EvaluateCommand(Judging):
     """
 
     ranker: str = argument("RANKER", _RANKER)
-    per_query: Path | None = option("FILE", "Write the values of every query to this Parquet file; by labels only.")
     record: bool = option(
         "", "Add the result to the ranker's folder: its description and its model card; by labels only.", False
     )
@@ -179,29 +177,23 @@ class EvaluateCommand(Judging):
         """Print the measures."""
         from cldrank.documents import render_terminal
         from cldrank.evaluation import evaluate
-        from cldrank.evaluation.result_documents import evaluation_document
+        from cldrank.rankers import record_evaluation
 
-        self.check((self.ranker,), [self.per_query])
-        if self.clicks and (self.per_query or self.record):
-            raise UsageError(f"{'--per-query' if self.per_query else '--record'} is for labels; leave it out.")
+        self.check((self.ranker,), [])
+        if self.clicks and self.record:
+            raise UsageError("--record is for labels; leave it out.")
         if self.record:
             self._check_recordable()
         arguments = self.arguments()
         dataset, (ranker,), evidence = self.read((self.ranker,))
-        if evidence:
-            with working("judging by clicks …"):
-                result: Any = evaluate(ranker, dataset, name=self.ranker, **evidence, **arguments)
-            document, facts = result.document(), result.as_dict()
-        else:
-            result = evaluate(ranker, dataset, **arguments)
-            self._keep(ranker, result, dataset)
-            document, facts = evaluation_document(result, self.ranker), {"ranker": self.ranker, **result.as_dict()}
+        with working("judging by clicks …" if evidence else "measuring …"):
+            result: Any = evaluate(ranker, dataset, name=self.ranker, **evidence, **arguments)
+        if self.record:
+            record_evaluation(ranker, result, self.ranker)
         if self.as_json:
-            print_json(facts)
+            print_json(result.as_dict())
             return
-        render_terminal(document, console)
-        if self.per_query:
-            say(f"values of every query: {self.per_query}")
+        render_terminal(result.document(), console)
         if self.record:
             say(f"recorded in {Path(self.ranker) / 'README.md'}")
 
@@ -215,19 +207,6 @@ class EvaluateCommand(Judging):
         options.check_folder(path)
         check_replaceable(path)
 
-    def _keep(self, ranker: Any, result: Evaluation, dataset: RankingDataset) -> None:
-        """Write the values of every query, and the result into the ranker's folder, as far as asked for."""
-        import pyarrow as pa
-
-        from cldrank.rankers import record_evaluation
-
-        if self.per_query:
-            columns = {"query_id": pa.array(dataset.query_ids)}
-            columns |= {str(measure): pa.array(values) for measure, values in result.per_query.items()}
-            save_table(pa.table(columns), self.per_query)
-        if self.record:
-            record_evaluation(ranker, result, self.ranker)
-
 
 @declared
 class CompareCommand(Judging):
@@ -237,10 +216,9 @@ class CompareCommand(Judging):
 
     With `--clicks LOG --propensity FILE`, no labels are needed: is the new ranker better than the old one, or than
     `production`, the order of the log? The answer is *better*, *worse*, *no difference larger than the margin* or
-    *cannot tell*, with how much the log can see, what the results that nobody ever saw may be worth, whether it holds
-    under other assumptions, and what would settle it. *Better* and *worse* say so if the difference may be less than
-    the margin. Exits with code 0 if the new one is better, 3 if it is worse, 4
-    if there is no difference, 5 if it cannot tell, after everything is written. By labels it exits with 0.
+    *cannot tell*, with all that it rests on, and what would settle it. Exits with code 0 if the new one is better, 3 if
+    it is worse, 4 if there is no difference, 5 if it cannot tell, after everything is written. By labels it exits with
+    0.
 
     Example: `cldrank compare new/ production --features later.parquet --clicks log/ --propensity rho.json --html
     verdict.html`
@@ -284,14 +262,10 @@ class CompareCommand(Judging):
         """The verdict with all that it rests on, and the verdict once more below, where people look."""
         from cldrank.documents import render_terminal
 
-        first, margin = result.first, result.verdict.margin
-        if margin > abs(first.old.interval.estimate):  # a margin in percent would make all rankers alike
-            warn(
-                CldrankWarning(
-                    f"--margin {margin:.4g} is more than the {first.measure} of {result.old} itself, "
-                    f"{first.old.interval.estimate:.4g}; it is a difference in {first.measure}, not in percent.",
-                )
-            )
+        measure, margin, whole = result.first.measure, result.verdict.margin, result.first.old.interval.estimate
+        if margin > abs(whole):
+            itself = f"--margin {margin:.4g} is more than the {measure} of {result.old} itself, {whole:.4g}"
+            warn(CldrankWarning(f"{itself}; it is a difference in {measure}, not in percent."))
         if self.html:
             save_text(self.html, result.to_html())
             say(f"wrote {self.html}")

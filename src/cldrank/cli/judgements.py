@@ -57,7 +57,6 @@ class JudgementsCommand(options.Sources, options.JsonOutput):
     rating: str | None = option(
         "relevance|grade", "What a tool gets. [default: the relevance for workbench, the grade for quepid and trec]"
     )
-    sure: float | None = option("WIDTH", "Leave out judgements whose interval is wider than this, and count them.")
     query_texts: Path | None = option(
         "FILE", "The texts of queries, CSV or Parquet with query_id and query_text, for tools that search by text."
     )
@@ -74,16 +73,12 @@ class JudgementsCommand(options.Sources, options.JsonOutput):
         curve: Any = self.curve_for(table)  # never None: the option must be given
         with working("judging …"):
             judged = judge_documents(table, curve, **asked)
-        kept = judged if self.sure is None else _sure(judged, self.sure)
-        done = write_judgements(kept, self.out, **wanted)
-        too_wide = len(judged) - len(kept)
+        done = write_judgements(judged, self.out, **wanted)
         if self.as_json:
             grades = {str(grade): rows for grade, rows in _by_grade(judged).items()}
-            print_json({**asdict(done), "too_wide": too_wide, "grades": grades, "thresholds": judged.thresholds})
+            print_json({**asdict(done), "grades": grades, "thresholds": judged.thresholds})
             return
         _print(judged, done)
-        if self.sure is not None:
-            print_line(f"left out since their interval is wider than {self.sure:g}: {too_wide:,}.")
         if done.format in _TOOLS and self.query_texts is None:
             say(_BY_ID.format(_TOOLS[done.format]))
         if not self.features:
@@ -105,11 +100,8 @@ class JudgementsCommand(options.Sources, options.JsonOutput):
 
     def _delivery(self) -> dict[str, Any]:
         """The arguments of `write_judgements`, checked before anything is judged."""
-        from cldrank.arguments import check_number
         from cldrank.judgements import check_delivery, read_query_texts
 
-        if self.sure is not None:
-            check_number("sure", self.sure, above=0, most=1)
         texts = None if self.query_texts is None else read_query_texts(self.query_texts)
         wanted: dict[str, Any] = {"to": self.to, "rating": self.rating, "query_texts": texts}
         check_delivery(**wanted)
@@ -133,14 +125,6 @@ def _numbers(text: str) -> list[float]:
         return [float(word) for word in text.split(",") if word.strip()]
     except ValueError:
         raise UsageError(f"--grades {text!r} are not numbers with commas between them, such as 0.05,0.2,0.5.") from None
-
-
-def _sure(judged: Judgements, width: float) -> Judgements:
-    kept = judged.sure(width)
-    if not kept.known.any():
-        narrowest = float((judged.high - judged.low)[judged.known].min())
-        raise UsageError(f"--sure {width:g} leaves no judgement; the narrowest interval is {narrowest:.2g} wide.")
-    return kept
 
 
 def _by_grade(judged: Judgements) -> dict[int, int]:

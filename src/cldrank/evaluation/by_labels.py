@@ -95,6 +95,7 @@ class Evaluation(MeasuredResult[float]):
     ({'nDCG@2': 0.5868, 'AP': 0.7916}, 2)
     """
 
+    ranker: str
     data: str
     synthetic: bool
     queries: int
@@ -126,6 +127,7 @@ class Evaluation(MeasuredResult[float]):
     def as_dict(self) -> dict[str, Any]:
         """Everything but the values of single queries, ready for JSON."""
         return {
+            "ranker": self.ranker,
             "data": self.data,
             "synthetic": self.synthetic,
             "queries": self.queries,
@@ -195,7 +197,7 @@ class RankerComparison(MeasuredResult[Comparison]):
 
 
 def evaluate_by_labels(
-    model: Any, dataset: RankingDataset, measures: Any, empty: Empty, confidence: float, seed: int
+    model: Any, dataset: RankingDataset, measures: Any, empty: Empty, confidence: float, seed: int, name: str
 ) -> Evaluation:
     """Measure how well a model ranks the candidates of a dataset, against its labels; see `cldrank.evaluate`."""
     wanted = parse_all(DEFAULT_MEASURES if measures is None else measures)
@@ -212,7 +214,7 @@ def evaluate_by_labels(
     check_number("confidence", confidence, above=0, below=1)
     check_whole("seed", seed, least=0)
     per_query = compute(wanted, scores_of(model, dataset), dataset.labels, dataset.offsets, empty=empty)
-    about = (dataset.name, dataset.synthetic, dataset.n_queries)
+    about = (name, dataset.name, dataset.synthetic, dataset.n_queries)
     return Evaluation(*about, per_query, empty, confidence, seed, dataset.fingerprint)
 
 
@@ -226,7 +228,10 @@ def compare_by_labels(
     seed: int,
 ) -> RankerComparison:
     """Compare two models query by query; see `cldrank.compare`."""
-    new, old = (evaluate_by_labels(model, dataset, measures, empty, confidence, seed) for model in models)
+    new, old = (
+        evaluate_by_labels(model, dataset, measures, empty, confidence, seed, name)
+        for model, name in zip(models, names, strict=True)
+    )
     differences = {
         measure: paired_comparison(values, old.per_query[measure], confidence, seed=seed)
         for measure, values in new.per_query.items()

@@ -65,16 +65,15 @@ smallest that matters.'
     """
     name = MORE if way.name == MORE else with_article(way.name)
     if way.pages is None:
-        text = f"{name} would not {verb} it: {way.about}."
+        text = f"{name} would not {verb} it: {way.about}"
+    elif way.name == MORE:
+        text = f"about {way.pages:,} more of these pages would {verb} it"
     else:
-        pages = f"about {way.pages:,}"
-        text = f"{pages} more of these pages" if way.name == MORE else f"{name} of {pages} pages"
-        text += f" would {verb} it"
-        if way.pages_at_margin is not None:
-            text += " if the difference is as estimated, "
-            text += f"of about {way.pages_at_margin:,} if it is the smallest that matters"
-        text += "."
-    return text[0].upper() + text[1:]
+        text = f"{name} of about {way.pages:,} pages would {verb} it"
+    if way.pages_at_margin is not None:
+        text += " if the difference is as estimated, "
+        text += f"of about {way.pages_at_margin:,} if it is the smallest that matters"
+    return f"{text[0].upper()}{text[1:]}."
 
 
 def pages_to_show(difference: float, variance: float, confidence: float) -> int | None:
@@ -82,8 +81,8 @@ def pages_to_show(difference: float, variance: float, confidence: float) -> int 
 
         n = variance (z_confidence + z_power)² / difference²
 
-    z_confidence is the normal quantile of (1 + confidence) / 2, z_power that of 80%: the error to one side is
-    (1 - confidence) / 2, as in the intervals. At least 30, since the mean is taken to be normal.
+    z_confidence is the normal quantile of (1 + confidence) / 2, z_power that of 80%. At least 30, since the mean is
+    taken to be normal.
 
     >>> pages_to_show(0.1, 1.0, 0.9)
     619
@@ -148,7 +147,7 @@ class _Plan:
         slopes, bases = (order.on_pages(values(log.longest, log.affine), log) for values in (by.discounts, by.bases))
         chances = slopes * self.relevance + bases
         sums = log.by_query(chances)
-        return click_moments(sums, sums, log.by_query(chances**2), log.pages / log.pages.sum())
+        return _click_moments(sums, sums, log.by_query(chances**2), log.pages / log.pages.sum())
 
     @cached_property
     def smallest(self) -> float:
@@ -212,27 +211,16 @@ def _trial(plan: _Plan) -> WayToSettle:
     left = 0.0 if error is None else error**2 - errors.queries**2 - errors.propensities**2
     if left <= 0:
         return WayToSettle(name, None, "even if their relevance were known, the rest would leave it open")
-    chosen = np.flatnonzero(plan.never_shown_weights)
+    chosen, depth = np.flatnonzero(plan.never_shown_weights), log.clicks.depth
     weights, relevance = plan.never_shown_weights[chosen], np.clip(plan.relevance[chosen], 0.0, 1.0)
-    rate = np.abs(weights) @ relevance / np.abs(weights).sum() * log.affine.slope[: log.clicks.depth].mean()
-    pages = math.ceil(max(trial_variance(weights, relevance, log) / left, _FEWEST_CLICKS / max(rate, 1e-6)))
-    results = count(len(chosen), "never-shown result")
-    return WayToSettle(name, pages, f"each page swaps one of {results} into a random position")
-
-
-def trial_variance(weights: Floats, relevance: Floats, log: LoggedClicks) -> float:
-    """The variance of what a page of the trial says of Σ w_i r_i.
-
-    >>> from cldrank.evaluation.exposure import example_log
-    >>> trial_variance(np.array([1.0]), np.array([0.5]), example_log())
-    0.5
-    """
-    depth = log.clicks.depth
-    slope, base = log.affine.slope[:depth], log.affine.base[:depth]
+    size, slope, base = np.abs(weights), log.affine.slope[:depth], log.affine.base[:depth]
     chance = relevance[:, None] * slope + base
     squares = ((chance * (1 - 2 * base) + base**2) / slope**2).mean(axis=1)
-    size = np.abs(weights)
-    return float(size.sum() * (size @ squares) - (weights @ relevance) ** 2)
+    variance = size.sum() * (size @ squares) - (weights @ relevance) ** 2
+    clicks_per_page = size @ relevance / size.sum() * slope.mean()
+    pages = math.ceil(max(variance / left, _FEWEST_CLICKS / max(clicks_per_page, 1e-6)))
+    results = count(len(chosen), "never-shown result")
+    return WayToSettle(name, pages, f"each page swaps one of {results} into a random position")
 
 
 def _more_pages(plan: _Plan) -> WayToSettle:
@@ -359,7 +347,7 @@ def usual_pages(order: RankOrder, log: LoggedClicks) -> IntArray:
     return pages
 
 
-def click_moments(sums: Floats, clicks: Floats, squares: Floats, share: Floats) -> tuple[float, float]:
+def _click_moments(sums: Floats, clicks: Floats, squares: Floats, share: Floats) -> tuple[float, float]:
     """Mean and variance over pages of Σ_k s_k click_k, where clicks on a page are independent, and each s_k is ±1.
 
         mean = E Σ_k s_k p_k       variance = E Σ_k p_k + E Σ_{j≠k} s_j s_k p_j p_k - mean²
@@ -368,10 +356,6 @@ def click_moments(sums: Floats, clicks: Floats, squares: Floats, share: Floats) 
 
     sums, clicks, squares    (pages,) of each kind of page, Σ_k s_k p_k, Σ_k p_k and Σ_k p_k²
     share                    (pages,) how many pages are of each kind, in all 1
-
-    >>> one, two = np.array([1.0, 0.5]), np.array([1.0, 0.25])
-    >>> click_moments(one, one, two, share=np.array([0.5, 0.5]))
-    (0.75, 0.1875)
     """
     mean = float(share @ sums)
     variance = float(share @ (clicks + sums**2 - squares)) - mean**2
@@ -400,5 +384,5 @@ def expected_credit(log: LoggedClicks, new: RankOrder, old: RankOrder, relevance
         np.add.at(gained, table, sign * share[:, None] * slope)
     credit[-1] = gained[-1] = 0.0
     sums, clicks, squares = np.concatenate(moments, axis=1)
-    mean, variance = click_moments(sums, clicks, squares, np.tile(share / 2, 2))
+    mean, variance = _click_moments(sums, clicks, squares, np.tile(share / 2, 2))
     return mean, variance, float(credit @ gained / (gained @ gained)) if gained.any() else 0.0

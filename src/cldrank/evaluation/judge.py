@@ -57,7 +57,7 @@ def evaluate(  # type: ignore[misc]  # which options go with clicks is checked w
     empty: Empty | None = None,
     estimator: str | OffPolicy | None = None,
     allow_trained: bool = False,
-    name: str | None = None,
+    name: str = "the ranker",
 ) -> Evaluation | ClickEvaluation:
     """Measure how well a model ranks the candidates of a dataset: against its labels or, given clicks, by these alone.
 
@@ -66,14 +66,13 @@ def evaluate(  # type: ignore[misc]  # which options go with clicks is checked w
                 of the log itself
     measures    such as "nDCG@3"; by clicks those of `ClickMeasure`
     confidence  of the intervals
-
+    name        of the ranker, in the result
     empty       by labels: a query without a relevant document counts 0 ("zero", the default), or is left out ("skip")
 
     By clicks:
 
     estimator       how clicks become relevance, see `OffPolicy`; doubly-robust by default
     allow_trained   whether queries that the ranker was trained on may count
-    name            of the ranker
 
     >>> data = RankingDataset.from_arrays([[3], [2], [1], [1], [2]], [1, 1, 1, 2, 2], labels=[0, 1, 2, 0, 1])
     >>> evaluate(data.features[:, 0], data, ["nDCG@2", "AP"])["AP"]
@@ -81,8 +80,8 @@ def evaluate(  # type: ignore[misc]  # which options go with clicks is checked w
     """
     model = _scores_in(model, dataset)
     if clicks is None or propensities is None:
-        _check_for_labels(clicks, propensities, [model], estimator=estimator, allow_trained=allow_trained, name=name)
-        return evaluate_by_labels(model, dataset, measures, empty or "zero", confidence, seed)
+        _check_for_labels(clicks, propensities, [model], estimator=estimator, allow_trained=allow_trained)
+        return evaluate_by_labels(model, dataset, measures, empty or "zero", confidence, seed, name)
     _check_for_clicks(empty)
     asked: Any = {"estimator": estimator, "confidence": confidence, "seed": seed, "allow_trained": allow_trained}
     judge = ClickJudge.of(dataset, clicks, propensities, models=[model], **asked)
@@ -297,9 +296,9 @@ class ClickJudge:
             settling=ways_to_settle(clicks, first, ours, theirs, pair, verdict),
         )
 
-    def evaluate(self, model: Any, measures: Any = None, *, name: str | None = None) -> ClickEvaluation:
+    def evaluate(self, model: Any, measures: Any = None, *, name: str = "the ranker") -> ClickEvaluation:
         """Measure one ranker; see `cldrank.evaluate`."""
-        wanted, order = self.measures(measures), self.order(model, name or "the ranker")
+        wanted, order = self.measures(measures), self.order(model, name)
         clicks, reason = self.learned(order)
         return ClickEvaluation(
             **self._facts(clicks),

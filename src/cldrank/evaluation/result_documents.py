@@ -31,7 +31,7 @@ _ASSUMED = (
 # -- by labels -----------------------------------------------------------------------------------------------------
 
 
-def evaluation_document(result: Evaluation, ranker: str = "") -> Document:
+def evaluation_document(result: Evaluation) -> Document:
     """The measures with their intervals."""
     known = next(iter(result.intervals.values()), None)
     head = ("measure", "mean", f"{known.confidence:.0%} interval" if known else "interval")
@@ -41,7 +41,7 @@ def evaluation_document(result: Evaluation, ranker: str = "") -> Document:
         ends = "–" if interval is None else span(interval.low, interval.high, ".4f")
         rows.append((str(measure), f"{result[measure]:.4f}", ends))
     data = f"{data_label(result.data, result.synthetic)}, {count(result.queries, 'query', 'queries')}"
-    return Document(f"{ranker} on {data}" if ranker else f"Evaluation by labels: {data}", [Table(head, rows)])
+    return Document(f"{result.ranker} on {data}", [Table(head, rows)])
 
 
 def comparison_document(result: RankerComparison) -> Document:

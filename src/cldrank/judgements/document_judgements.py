@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from cldrank._typing import Floats, IntArray
 from cldrank.arguments import check_choice, check_number, check_whole
 from cldrank.clicks.table import ClickTable
-from cldrank.errors import CldrankWarning, DataError, UsageError, warn
+from cldrank.errors import DataError, UsageError
 from cldrank.judgements.relevance_posterior import RelevancePosterior
 from cldrank.methods.evidence import check_propensities
 from cldrank.propensity import AffineClicks
@@ -86,11 +86,6 @@ class Judgements:
     def _arrays(self) -> dict[str, NDArray[Any]]:
         return {name: value for name, value in vars(self).items() if isinstance(value, np.ndarray)}
 
-    def sure(self, width: float) -> Judgements:
-        """Without those whose interval is wider than this; unknown ones stay."""
-        check_number("sure", width, above=0, most=1)
-        return self.where(~self.known | (self.high - self.low <= width))
-
     def summary(self) -> str:
         """In words."""
         unknown = int((~self.known).sum())
@@ -147,7 +142,7 @@ def judge_documents(
         ends[0, block], ends[1:, block] = own @ model.grid, model.interval(wide, confidence)
     intervals[:, counts.rows] = ends[:, counts.group]
     slope, _ = slopes_and_bases(model.curve, clicks)
-    judgements = Judgements(
+    return Judgements(
         clicks.candidates.query_ids[clicks.candidates.row_queries],
         clicks.candidates.doc_ids,
         relevance,
@@ -160,8 +155,6 @@ def judge_documents(
         thresholds,
         confidence,
     )
-    _warn_of_one_grade(judgements)
-    return judgements
 
 
 def checked_grades(grades: Sequence[float]) -> tuple[float, ...]:
@@ -191,12 +184,3 @@ def _checked(clicks: ClickTable, curve: Curve, envelope: EnvelopeUse) -> Curve:
         curve.per_cell(clicks)
         return curve
     return check_propensities(curve, clicks, "a judgement", None, envelope)
-
-
-def _warn_of_one_grade(judgements: Judgements) -> None:
-    grades, relevance = judgements.grade[judgements.known], judgements.relevance[judgements.known]
-    if len(grades) < 2 or grades.min() < grades.max():
-        return
-    quartiles = ", ".join(f"{value:.2g}" for value in np.quantile(relevance, (0.25, 0.5, 0.75)))
-    all_alike = f"all {len(grades):,} judgements have grade {grades[0]}; a quarter, a half and three quarters of them"
-    warn(CldrankWarning(f"{all_alike} lie below {quartiles}: choose `grades` accordingly."))
