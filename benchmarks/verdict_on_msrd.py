@@ -85,7 +85,7 @@ def _by_labels(
     orders = judge.order(new, "new"), judge.order("production", "production")
     found = {}
     for measure in judge.measures("DCG@5 Clicks@5"):
-        true = judge.clicks.difference(measure, *orders, _relevance(judge.clicks.log.data))
+        true = judge.clicks.value(measure, *orders, _relevance(judge.clicks.log.data))
         found[str(measure)] = _rounded(judge.clicks.interval(true.value, true.error(judge.clicks.n_queries)))
     return found
 

@@ -25,7 +25,7 @@ def test_judgements_are_those_of_the_library(run: Run, folder: Path) -> None:
     expected = judge_documents(cr.ClickTable.read(folder / "cells.parquet", data), cr.Propensities.power(1, 5))
     found = pq.read_table("out.parquet")
     assert found.to_pylist() == expected.as_table().to_pylist()
-    assert "300 judgements of 60 queries; 180 documents never shown and listed as unknown" in done.out
+    assert "300 judgements by clicks and 180 documents never shown and unknown, of 60 queries" in done.out
     assert "within one grade" in done.out
 
 

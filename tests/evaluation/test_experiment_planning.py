@@ -177,10 +177,10 @@ def test_a_log_longer_by_the_planned_pages_decides_in_80_percent(times: float) -
     world = KnownWorld.draw(queries=20_000, candidates=3, seed=5)
     exact = world.estimator()
     new, old = orders_of(world, exact.log, noise=1.5)
-    truth, queries, each = exact.difference(DCG, new, old).value, 200, 3
+    truth, queries, each = exact.value(DCG, new, old).value, 200, 3
     margin, random = times * truth, np.random.default_rng(6)
     short = [_drawn(world, new.ranks, queries, each, random) for _ in range(20)]
-    error = float(np.sqrt(np.mean([clicks.compare(DCG, *both).errors.queries ** 2 for clicks, *both in short])))
+    error = float(np.sqrt(np.mean([clicks.estimate(DCG, *both).errors.queries ** 2 for clicks, *both in short])))
     clicks, one, other = short[0]
     pair = a_pair(clicks, one, other)
     wide = Interval(truth, truth - 9, truth + 9, 0.9, queries)
@@ -190,7 +190,7 @@ def test_a_log_longer_by_the_planned_pages_decides_in_80_percent(times: float) -
     found = []
     for _ in range(300):
         clicks, one, other = _drawn(world, new.ranks, longer, each, random)
-        found.append(clicks.compare(DCG, one, other).interval)
+        found.append(clicks.estimate(DCG, one, other).interval)
     right = {"better", "no difference"} if margin else {"better"}
     assert np.mean([decide(gain, margin) in right for gain in found]) == pytest.approx(0.8, abs=0.06)
 
@@ -375,7 +375,7 @@ def test_the_planned_swaps_settle_what_an_uncertain_curve_leaves_open() -> None:
     curves = swapped(world, pages_of(swaps), random, 400)
     found = np.array([
         replace(clicks, log=clicks.log.with_curve(cr.Propensities(curve, method="drawn")))
-        .difference(DCG, new, old).value for curve in curves
+        .value(DCG, new, old).value for curve in curves
     ])  # fmt: skip
     rest = float(np.hypot(errors.queries, errors.model))
     decided = found + rest * random.standard_normal(400) > clicks.quantile * np.hypot(rest, found.std())

@@ -66,7 +66,7 @@ def test_an_order_like_production_s_is_level_with_it_on_pages_of_any_length() ->
     log = tiny.log(RHO)
     clicks = ClickEstimator(log, Affine())
     for measure in MEASURES:
-        found = clicks.compare(measure, order(log, tiny, forward), order(log, tiny, None))
+        found = clicks.estimate(measure, order(log, tiny, forward), order(log, tiny, None))
         assert found.interval.estimate == pytest.approx(0, abs=1e-12)
         assert found.interval.high == pytest.approx(0, abs=1e-12)
 
@@ -114,7 +114,7 @@ def test_repeated_pages_leave_errors_and_repeated_queries_shrink_them() -> None:
     for measure in MEASURES:
         logs = ((tiny, tiny.log(RHO)), (tiny, doubled), (twice, twice.log(RHO)))
         once, same, more = (
-            ClickEstimator(log, Affine()).compare(
+            ClickEstimator(log, Affine()).estimate(
                 measure, order(log, some, lambda query: reverse(query % 5)), order(log, some, None)
             )
             for some, log in logs
@@ -131,7 +131,7 @@ def test_errors_agree_with_a_bootstrap_over_queries(measure: ClickMeasure) -> No
     log = tiny.log(RHO)
     clicks = ClickEstimator(log, Affine())
     ours, theirs = order(log, tiny, reverse), order(log, tiny, None)
-    found = clicks.compare(measure, ours, theirs)
+    found = clicks.estimate(measure, ours, theirs)
     random, drawn = np.random.default_rng(0), []
     above = [log.by_query(clicks.weights(measure, one) * clicks.relevance) for one in (ours, theirs)]
     below = log.pages / log.pages.sum()
@@ -201,7 +201,9 @@ def test_bounds_are_the_extremes_over_all_the_unseen_may_be(measure: ClickMeasur
     ]
     model = model_of(np.full(25, 0.3))
     for estimator in (Affine(), DoublyRobust()):
-        found = ClickEstimator(log, estimator, model).compare(measure, order(log, tiny, reverse), order(log, tiny, old))
+        found = ClickEstimator(log, estimator, model).estimate(
+            measure, order(log, tiny, reverse), order(log, tiny, old)
+        )
         assert found.lowest.estimate == pytest.approx(min(values)), estimator
         assert found.highest.estimate == pytest.approx(max(values)), estimator
         assert found.lowest.low <= found.interval.low <= found.interval.high <= found.highest.high
@@ -320,7 +322,7 @@ def test_the_check_holds_predictions_against_clicks_at_hidden_positions(
     assert learned.model is not None
     allowance = 2 / 3 * np.hypot(shift, found[1].error(12))
     assert learned.model.allowance == pytest.approx(allowance)
-    compared = learned.compare(MEASURES[0], ours, theirs)
+    compared = learned.estimate(MEASURES[0], ours, theirs)
     total = sum(weight for one, weight in dcg_weights(tiny).items() if one not in tiny.seen)
     assert compared.errors.extrapolation == pytest.approx(allowance * total)
     half = learned.quantile * np.hypot(compared.errors.queries, compared.errors.model) + compared.errors.extrapolation
@@ -361,7 +363,7 @@ def test_comparisons_are_antisymmetric() -> None:
     clicks, *_ = hiding(tiny)
     both = [order(clicks.log, tiny, ranking) for ranking in (reverse, forward)]
     for measure in MEASURES:
-        one, other = (clicks.compare(measure, *some) for some in (both, both[::-1]))
+        one, other = (clicks.estimate(measure, *some) for some in (both, both[::-1]))
         assert (one.interval.low, one.lowest.low) == pytest.approx((-other.interval.high, -other.highest.high))
         assert one.errors == other.errors
 
@@ -373,4 +375,4 @@ def test_a_difference_is_that_of_the_levels() -> None:
     orders = [order(log, tiny, ranking) for ranking in (reverse, forward)]
     for measure in MEASURES:
         new, old = (clicks.estimate(measure, one).interval.estimate for one in orders)
-        assert clicks.compare(measure, *orders).interval.estimate == pytest.approx(new - old)
+        assert clicks.estimate(measure, *orders).interval.estimate == pytest.approx(new - old)

@@ -120,7 +120,7 @@ def _by_estimator(judge: _Remembering, new: Any, old: Any) -> dict[str, float]:
     for name in ESTIMATORS:
         estimator = off_policy(name)
         if clicks.model is not None or not estimator.uses_model:
-            found[name] = replace(clicks, estimator=estimator).difference(FIRST, *orders).value
+            found[name] = replace(clicks, estimator=estimator).value(FIRST, *orders).value
     return found
 
 
@@ -129,7 +129,7 @@ def _naive(judge: ClickJudge, new: Any, old: Any) -> float:
     flat = judge.clicks.log.with_curve(Propensities.power(0.0, DEPTH))
     clicks = replace(judge.clicks, log=flat, estimator=Affine(), model=None)
     orders = (judge.order(new, "new"), judge.order(old, "old"))
-    return clicks.difference(FIRST, *orders).value
+    return clicks.value(FIRST, *orders).value
 
 
 def _concordance(world: KnownWorld, judge: _Remembering, pair: Pair) -> float | None:

@@ -171,7 +171,7 @@ class KnownWorld:
     def true_difference(self, known: ClickEstimator, pair: Pair, measure: ClickMeasure, logging: str) -> Any:
         """A true difference, weighted by the pages of a log."""
         new, old = (order_of(self.given(name, logging), known.log) for name in (pair.new, pair.old))
-        return known.difference(measure, new, old, self.relevance)
+        return known.value(measure, new, old, self.relevance)
 
     # -- files ---------------------------------------------------------------------------------------------------
 

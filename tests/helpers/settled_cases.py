@@ -32,7 +32,7 @@ def a_pair(
     clicks: ClickEstimator, new: RankOrder, old: RankOrder, measure: ClickMeasure = DCG, errors: Errors | None = None
 ) -> MeasuredPair:
     both = clicks.estimate(measure, new), clicks.estimate(measure, old)
-    difference = clicks.compare(measure, new, old)
+    difference = clicks.estimate(measure, new, old)
     if errors is not None:
         difference = with_errors(clicks, difference, errors)
     return MeasuredPair(str(measure), *both, difference)

@@ -15,7 +15,6 @@ from cldrank.cli.option_names import dashed
 from cldrank.cli.output import console, print_json, print_line, say, working
 from cldrank.errors import CldrankWarning, UsageError, warn
 from cldrank.files import recover_folder, save_text
-from cldrank.wording import listed
 
 if TYPE_CHECKING:
     from cldrank.data.dataset import RankingDataset
@@ -49,12 +48,6 @@ class Judging(options.Sources, options.JsonOutput):
         "NAME",
         "How clicks become relevance: ips, affine or doubly-robust. [default: doubly-robust]",
     )
-    allow_trained: bool = _by_clicks(
-        "",
-        "Judge on queries that a ranker was trained on, too. Otherwise they are left out, since it knows them; a file "
-        "of scores does not tell which they are.",
-        False,
-    )
 
     def check(self, named: tuple[str, ...], outputs: list[Path | None], **only_clicks: Any) -> None:
         """Refuse what does not fit together before anything is read.
@@ -71,22 +64,21 @@ class Judging(options.Sources, options.JsonOutput):
         options.check_outputs(outputs, [*self.features, *(self.clicks or ()), *rankers])
 
     def _check_evidence(self, named: tuple[str, ...], only_clicks: dict[str, Any]) -> None:
+        if self.clicks and self.propensity is None:
+            raise UsageError(
+                "to judge by clicks, name the propensities of positions as well: --propensity with a file that "
+                "`cldrank propensity estimate` wrote, or power:1.0, say."
+            )
         if self.clicks:
-            if self.propensity is None:
-                raise UsageError(
-                    "to judge by clicks, name the propensities of positions as well: --propensity with a file that "
-                    "`cldrank propensity estimate` wrote, or power:1.0, say."
-                )
             return
         if PRODUCTION in named:
             folder = f" (the folder is ./{PRODUCTION})" if Path(PRODUCTION).exists() else ""
             raise UsageError(f"{PRODUCTION} is the order of a log; name the log with --clicks{folder}.")
-        names = ("propensity", "trust_propensity", "depth", "log_column", "last", "until", "estimator", "allow_trained")
+        names = ("propensity", "trust_propensity", "depth", "log_column", "last", "until", "estimator")
         every = {**{name: getattr(self, name) for name in names}, **only_clicks}
-        given = [dashed(name) for name, value in every.items() if value is not None and value is not False]
-        if given:
-            verb = "is" if len(given) == 1 else "are"
-            raise UsageError(f"{listed(given)} {verb} of use with clicks alone; name these with --clicks.")
+        for name, value in every.items():
+            if value is not None and value is not False:
+                raise UsageError(f"{dashed(name)} is of use with clicks alone; name these with --clicks.")
 
     def arguments(self) -> dict[str, Any]:
         """Those of `cldrank.evaluation`; measures that clicks cannot estimate are refused before anything is read."""
@@ -103,7 +95,7 @@ class Judging(options.Sources, options.JsonOutput):
         if self.estimator is not None:
             off_policy(self.estimator)
             given["estimator"] = self.estimator
-        return {**given, "allow_trained": self.allow_trained}
+        return given
 
     def read(self, named: tuple[str, ...]) -> tuple[RankingDataset, list[Any], dict[str, Any]]:
         """The candidates, the rankers on them, and the evidence of clicks, where they are named."""
@@ -113,13 +105,9 @@ class Judging(options.Sources, options.JsonOutput):
         table = self.clicks_on(dataset)
         evidence = {"clicks": table, "propensities": self.curve_for(table)}
         for name in named:
-            if name != PRODUCTION and Path(name).is_file() and not self.allow_trained:
-                warn(
-                    CldrankWarning(
-                        f"{name} does not say which queries its ranker was trained on, so none is left out. Name its "
-                        "folder instead; --allow-trained accepts this."
-                    )
-                )
+            if name != PRODUCTION and Path(name).is_file():
+                says = f"{name} does not say which queries its ranker was trained on, so none is left out"
+                warn(CldrankWarning(f"{says}; name the ranker's folder instead, unless it saw none of them."))
         return dataset, rankers, evidence
 
     def _rankers(self, named: tuple[str, ...]) -> tuple[RankingDataset, list[Any]]:
@@ -144,12 +132,13 @@ class Judging(options.Sources, options.JsonOutput):
                 raise UsageError(f"{name} is a file of propensities, not a ranker; name it with --propensity.")
             elif is_cells(path):
                 raise UsageError(f"{name} holds cells, not a ranker; name it with --clicks.")
-        dataset: RankingDataset | None = None
+        if rankers:
+            first = next(iter(rankers))
+            data = self.load_for_ranker(rankers[first], paths[first], self.features)
+        else:
+            data = self.load(self.features)
         for name, ranker in rankers.items():
-            if dataset is None:
-                dataset = self.load_for_ranker(ranker, paths[name], self.features)
-            options.check_ranker_features(ranker, paths[name], dataset, self.features)
-        data = self.load(self.features) if dataset is None else dataset
+            options.check_ranker_features(ranker, paths[name], data, self.features)
         scores = {name: load_scores(path, data) for name, path in paths.items() if name not in rankers}
         known = {PRODUCTION: PRODUCTION, **rankers, **scores}
         return data, [known[name] for name in named]
@@ -231,7 +220,7 @@ class CompareCommand(Judging):
         "The smallest difference that matters, in the units of the first measure, not in percent. [default: 1% of the "
         "old value]",
     )
-    html: Path | None = _by_clicks("FILE", "Write the verdict as a page with charts that needs no other files.")
+    html: Path | None = _by_clicks("FILE", "Write the verdict as a page that needs no other files.")
 
     def run(self) -> None:
         """Print the comparison; by clicks, the exit code is the verdict."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -13,7 +13,7 @@ from cldrank.errors import UsageError
 
 if TYPE_CHECKING:
     from cldrank.clicks.table import ClickTable
-    from cldrank.judgements import Judgements, WrittenJudgements
+    from cldrank.judgements import Judgements
 
 _BY_ID = (
     "queries are named by their ids, and {} searches by text; if the ids are not the texts, name a file with the "
@@ -73,14 +73,15 @@ class JudgementsCommand(options.Sources, options.JsonOutput):
         curve: Any = self.curve_for(table)  # never None: the option must be given
         with working("judging …"):
             judged = judge_documents(table, curve, **asked)
-        done = write_judgements(judged, self.out, **wanted)
+        write_judgements(judged, self.out, **wanted)
         if self.as_json:
-            grades = {str(grade): rows for grade, rows in _by_grade(judged).items()}
-            print_json({**asdict(done), "grades": grades, "thresholds": judged.thresholds})
+            known = int(judged.known.sum())
+            counts = {"path": str(self.out), "format": self.to, "written": known, "unknown": len(judged) - known}
+            print_json({**counts, "grades": _by_grade(judged), "thresholds": judged.thresholds})
             return
-        _print(judged, done)
-        if done.format in _TOOLS and self.query_texts is None:
-            say(_BY_ID.format(_TOOLS[done.format]))
+        self._print(judged)
+        if self.to in _TOOLS and self.query_texts is None:
+            say(_BY_ID.format(_TOOLS[self.to]))
         if not self.features:
             say("without --features, the documents are those of the log, and none is unknown.")
 
@@ -119,6 +120,14 @@ class JudgementsCommand(options.Sources, options.JsonOutput):
             return self.clicks_on(None)
         return self.clicks_on(replace(self, missing=self.missing or "keep").load(self.features))
 
+    def _print(self, judged: Judgements) -> None:
+        ends, rows = (0.0, *judged.thresholds, 1.0), []
+        for grade, n_rows in _by_grade(judged).items():
+            share = f"{judged.one_grade[judged.grade == grade].mean():.0%}" if n_rows else "–"
+            rows.append((grade, f"{ends[grade]:g} … {ends[grade + 1]:g}", f"{n_rows:,}", share))
+        print_table("", ("grade", "relevance", "judgements", "within one grade"), rows)
+        print_line(f"{self.out}: {judged.summary()}.")
+
 
 def _numbers(text: str) -> list[float]:
     try:
@@ -129,13 +138,3 @@ def _numbers(text: str) -> list[float]:
 
 def _by_grade(judged: Judgements) -> dict[int, int]:
     return {grade: int((judged.grade == grade).sum()) for grade in range(len(judged.thresholds) + 1)}
-
-
-def _print(judged: Judgements, done: WrittenJudgements) -> None:
-    ends = (0.0, *judged.thresholds, 1.0)
-    rows = []
-    for grade, n_rows in _by_grade(judged).items():
-        share = f"{judged.one_grade[judged.grade == grade].mean():.0%}" if n_rows else "–"
-        rows.append((grade, f"{ends[grade]:g} … {ends[grade + 1]:g}", f"{n_rows:,}", share))
-    print_table("", ("grade", "relevance", "judgements", "within one grade"), rows)
-    print_line(f"{done.path}: {done}.")

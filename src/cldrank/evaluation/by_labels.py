@@ -126,18 +126,11 @@ class Evaluation(MeasuredResult[float]):
 
     def as_dict(self) -> dict[str, Any]:
         """Everything but the values of single queries, ready for JSON."""
-        return {
-            "ranker": self.ranker,
-            "data": self.data,
-            "synthetic": self.synthetic,
-            "queries": self.queries,
-            "fingerprint": self.fingerprint,
-            "empty": self.empty,
-            "measures": {
-                str(measure): {"mean": self[measure], **_ends(self.intervals.get(measure))}
-                for measure in self.per_query
-            },
-        }
+        names = ("ranker", "data", "synthetic", "queries", "fingerprint", "empty")
+        measures = {name: {"mean": value} for name, value in self.items()}
+        for measure, interval in self.intervals.items():
+            measures[str(measure)] |= _ends(interval)
+        return {**{name: getattr(self, name) for name in names}, "measures": measures}
 
 
 @dataclass(frozen=True, repr=False)
@@ -183,13 +176,8 @@ class RankerComparison(MeasuredResult[Comparison]):
                 str(measure): {
                     "new": new[measure],
                     "old": old[measure],
-                    "difference": pair.difference,
+                    **{name: value for name, value in vars(pair).items() if name != "interval"},
                     **_ends(pair.interval),
-                    "p_value": pair.p_value,
-                    "queries": pair.n,
-                    "wins": pair.wins,
-                    "ties": pair.ties,
-                    "losses": pair.losses,
                 }
                 for measure, pair in self.differences.items()
             },
@@ -266,7 +254,5 @@ def scores_of(model: Any, dataset: RankingDataset) -> Any:
     return scores
 
 
-def _ends(interval: Interval | None) -> dict[str, float]:
-    if interval is None:
-        return {}
+def _ends(interval: Interval) -> dict[str, float]:
     return {"low": interval.low, "high": interval.high, "confidence": interval.confidence}

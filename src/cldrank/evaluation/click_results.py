@@ -26,7 +26,6 @@ class Support:
     shown           the share of the order's first k that was ever shown, over pages
     shown_old       the same for the other order; None where one is judged alone
     effective       impressions of equal weight that would be as precise as these are with theirs
-    top_percent     the share of all weight that the heaviest 1% of impressions have
     """
 
     k: int
@@ -37,7 +36,6 @@ class Support:
     shown: float
     shown_old: float | None
     effective: float
-    top_percent: float
 
 
 @dataclass(frozen=True)
@@ -144,7 +142,6 @@ class ByClicks(MeasuredResult[Value]):
     support: Support
     never_shown: NeverShown
     left_out: int = 0
-    notes: tuple[str, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
         """Everything as plain values, for JSON."""

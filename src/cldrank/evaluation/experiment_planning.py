@@ -41,7 +41,7 @@ def ways_to_settle(
 
     Where the question is settled already, they would confirm it: more of the log is then not among them.
     """
-    if not (clicks.weights(measure, new) - clicks.weights(measure, old)).any():
+    if not clicks.weights(measure, new, old).any():
         return ()
     plan = _Plan(clicks, measure, new, old, pair, verdict)
     ways = [_interleaving_test(plan), _split_test(plan)]
@@ -122,8 +122,7 @@ class _Plan:
     @cached_property
     def never_shown_weights(self) -> Floats:
         """(rows,) what the relevance of each never-shown result counts in the difference; 0 for the others."""
-        gained = self.clicks.weights(self.measure, self.new) - self.clicks.weights(self.measure, self.old)
-        return np.where(self.clicks.never_shown, gained, 0.0)
+        return np.where(self.clicks.never_shown, self.clicks.weights(self.measure, self.new, self.old), 0.0)
 
     @cached_property
     def relevance(self) -> Floats:
@@ -206,7 +205,7 @@ def _trial(plan: _Plan) -> WayToSettle:
     name, errors, log = "trial of never-shown results", plan.errors, plan.log
     if plan.open_by_curve:
         return WayToSettle(name, None, _CURVE)
-    gain = plan.clicks.difference(plan.measure, plan.new, plan.old, plan.relevance).value
+    gain = plan.clicks.value(plan.measure, plan.new, plan.old, plan.relevance).value
     error = largest_error(gain, gain, plan.verdict.margin, plan.clicks.quantile)
     left = 0.0 if error is None else error**2 - errors.queries**2 - errors.propensities**2
     if left <= 0:
@@ -305,8 +304,8 @@ def _slopes(plan: _Plan) -> Floats:
         rho = np.array(plan.log.affine.slope)
         rho[k] *= math.exp(_STEP)
         under = replace(plan.clicks, log=plan.log.with_curve(Propensities(rho, method="moved")))
-        moved.append(under.difference(plan.measure, plan.new, plan.old).value)
-    return (np.array(moved) - plan.clicks.difference(plan.measure, plan.new, plan.old).value) / _STEP
+        moved.append(under.value(plan.measure, plan.new, plan.old).value)
+    return (np.array(moved) - plan.clicks.value(plan.measure, plan.new, plan.old).value) / _STEP
 
 
 # -- interleaving --------------------------------------------------------------------------------------------------

@@ -190,19 +190,16 @@ class ClickEstimator:
 
     # -- values --------------------------------------------------------------------------------------------------
 
-    def value(self, measure: ClickMeasure, order: RankOrder, relevance: Floats | None = None) -> Valued:
-        """A measure of an order; with another relevance, if one is given: that of all candidates, shown or not."""
-        return self._value(self.log, measure, order, self.relevance if relevance is None else relevance)
-
-    def difference(
-        self, measure: ClickMeasure, new: RankOrder, old: RankOrder, relevance: Floats | None = None
+    def value(
+        self, measure: ClickMeasure, new: RankOrder, old: RankOrder | None = None, relevance: Floats | None = None
     ) -> Valued:
-        """New minus old."""
-        return self.value(measure, new, relevance) - self.value(measure, old, relevance)
+        """A measure of an order, or new minus old; with another relevance, if one is given: that of all candidates."""
+        return self._value(self.log, measure, new, old, self.relevance if relevance is None else relevance)
 
-    def weights(self, measure: ClickMeasure, order: RankOrder) -> Floats:
-        """(rows,) what the relevance of each candidate counts in the mean over pages."""
-        return self._weights(self.log, measure, order)
+    def weights(self, measure: ClickMeasure, new: RankOrder, old: RankOrder | None = None) -> Floats:
+        """(rows,) what the relevance of each candidate counts in it."""
+        weights = self._weights(self.log, measure, new)
+        return weights if old is None else weights - self._weights(self.log, measure, old)
 
     def _relevance(self, log: LoggedClicks) -> Floats:
         return self.estimator.relevance(log, None if self.model is None else self.model.predicted)
@@ -211,11 +208,16 @@ class ClickEstimator:
         weights: Floats = log.row_pages / log.pages.sum() * order.on_pages(by_segment(measure.discounts, log), log)
         return weights
 
-    def _value(self, log: LoggedClicks, measure: ClickMeasure, order: RankOrder, relevance: Floats) -> Valued:
+    def _value(
+        self, log: LoggedClicks, measure: ClickMeasure, new: RankOrder, old: RankOrder | None, relevance: Floats
+    ) -> Valued:
+        if old is not None:
+            ours, theirs = (self._value(log, measure, order, None, relevance) for order in (new, old))
+            return ours - theirs
         pages = log.pages / log.pages.sum()
-        value = Valued.ratio(log.by_query(self._weights(log, measure, order) * relevance), pages)
+        value = Valued.ratio(log.by_query(self._weights(log, measure, new) * relevance), pages)
         if measure.kind == "Clicks" and log.affine.base.any():
-            bases = order.on_pages(by_segment(measure.bases, log), log)
+            bases = new.on_pages(by_segment(measure.bases, log), log)
             value = value + Valued.ratio(log.by_query(log.row_pages / log.pages.sum() * bases), pages)
         return value
 
@@ -253,29 +255,18 @@ class ClickEstimator:
 
     # -- estimates -----------------------------------------------------------------------------------------------
 
-    def estimate(self, measure: ClickMeasure, order: RankOrder) -> ClickEstimate:
-        """A measure of one order with its interval."""
-        return self._estimated(
-            lambda log, relevance: self._value(log, measure, order, relevance),
-            self.weights(measure, order),
-        )
-
-    def compare(self, measure: ClickMeasure, new: RankOrder, old: RankOrder) -> ClickEstimate:
-        """New minus old with its interval."""
-        return self._estimated(
-            lambda log, relevance: (
-                self._value(log, measure, new, relevance) - self._value(log, measure, old, relevance)
-            ),
-            self.weights(measure, new) - self.weights(measure, old),
-        )
-
     def interval(self, value: float, error: float) -> Interval:
         """The interval of a value with a standard error."""
         half = self.quantile * error
         return Interval(value, value - half, value + half, self.confidence, self.n_queries)
 
-    def _estimated(self, value: _Measuring, weights: Floats) -> ClickEstimate:
-        """The estimate with its interval and bounds; `weights` is what the relevance of each row counts."""
+    def estimate(self, measure: ClickMeasure, new: RankOrder, old: RankOrder | None = None) -> ClickEstimate:
+        """A measure of an order, or new minus old, with its interval and bounds."""
+
+        def value(log: LoggedClicks, relevance: Floats) -> Valued:
+            return self._value(log, measure, new, old, relevance)
+
+        weights = self.weights(measure, new, old)
         estimate, never_shown = value(self.log, self.relevance), self.never_shown & (weights != 0)
         sampled, curve = estimate.error(self.n_queries), self._curve_error(value)
         fit = self._fit_error(lambda relevance: value(self.log, relevance))

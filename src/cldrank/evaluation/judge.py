@@ -56,7 +56,6 @@ def evaluate(  # type: ignore[misc]  # which options go with clicks is checked w
     seed: int = 0,
     empty: Empty | None = None,
     estimator: str | OffPolicy | None = None,
-    allow_trained: bool = False,
     name: str = "the ranker",
 ) -> Evaluation | ClickEvaluation:
     """Measure how well a model ranks the candidates of a dataset: against its labels or, given clicks, by these alone.
@@ -68,11 +67,9 @@ def evaluate(  # type: ignore[misc]  # which options go with clicks is checked w
     confidence  of the intervals
     name        of the ranker, in the result
     empty       by labels: a query without a relevant document counts 0 ("zero", the default), or is left out ("skip")
+    estimator   by clicks: how these become relevance, see `OffPolicy`; doubly-robust by default
 
-    By clicks:
-
-    estimator       how clicks become relevance, see `OffPolicy`; doubly-robust by default
-    allow_trained   whether queries that the ranker was trained on may count
+    Queries that the ranker was trained on are left out by clicks; by labels, that is up to you.
 
     >>> data = RankingDataset.from_arrays([[3], [2], [1], [1], [2]], [1, 1, 1, 2, 2], labels=[0, 1, 2, 0, 1])
     >>> evaluate(data.features[:, 0], data, ["nDCG@2", "AP"])["AP"]
@@ -80,11 +77,11 @@ def evaluate(  # type: ignore[misc]  # which options go with clicks is checked w
     """
     model = _scores_in(model, dataset)
     if clicks is None or propensities is None:
-        _check_for_labels(clicks, propensities, [model], estimator=estimator, allow_trained=allow_trained)
+        _check_for_labels(clicks, propensities, [model], estimator=estimator)
         return evaluate_by_labels(model, dataset, measures, empty or "zero", confidence, seed, name)
     _check_for_clicks(empty)
-    asked: Any = {"estimator": estimator, "confidence": confidence, "seed": seed, "allow_trained": allow_trained}
-    judge = ClickJudge.of(dataset, clicks, propensities, models=[model], **asked)
+    asked: Any = {"estimator": estimator, "confidence": confidence, "seed": seed, "models": [model]}
+    judge = ClickJudge.of(dataset, clicks, propensities, **asked)
     return judge.evaluate(model, measures, name=name)
 
 
@@ -118,7 +115,6 @@ def compare(  # type: ignore[misc]  # which options go with clicks is checked wh
     estimator: str | OffPolicy | None = None,
     margin: float | None = None,
     trust_propensity: bool = False,
-    allow_trained: bool = False,
 ) -> RankerComparison | ClickComparison:
     """Compare two models query by query, new minus old: by the labels of a dataset or, given clicks, by these alone.
 
@@ -138,7 +134,8 @@ def compare(  # type: ignore[misc]  # which options go with clicks is checked wh
     margin              the smallest difference that matters, in units of the first measure; 1% of old's by default
     trust_propensity    whether propensities without a known uncertainty count as known, rather than assumed; and are
                         used even where the log's own pages show others
-    allow_trained       whether queries that a ranker was trained on may count
+
+    Queries that a ranker was trained on are left out by clicks; by labels, that is up to you.
 
     >>> data = RankingDataset.from_arrays([[1], [0], [1], [0]], [1, 1, 2, 2], labels=[1, 0, 1, 0])
     >>> compare([1, 0, 1, 0], [0, 1, 1, 0], data, "RR")["RR"].difference
@@ -146,13 +143,13 @@ def compare(  # type: ignore[misc]  # which options go with clicks is checked wh
     """
     new, old = _scores_in(new, dataset), _scores_in(old, dataset)
     if clicks is None or propensities is None:
-        by_clicks = {"margin": margin, "trust_propensity": trust_propensity, "allow_trained": allow_trained}
-        _check_for_labels(clicks, propensities, [new, old], estimator=estimator, **by_clicks)
+        by_clicks = {"estimator": estimator, "margin": margin, "trust_propensity": trust_propensity}
+        _check_for_labels(clicks, propensities, [new, old], **by_clicks)
         return compare_by_labels((new, old), names, dataset, measures, empty or "zero", confidence, seed)
     _check_for_clicks(empty)
     curve = propensities.trusted() if trust_propensity else propensities
-    asked: Any = {"estimator": estimator, "confidence": confidence, "seed": seed, "allow_trained": allow_trained}
-    judge = ClickJudge.of(dataset, clicks, curve, models=[new, old], **asked)
+    asked: Any = {"estimator": estimator, "confidence": confidence, "seed": seed, "models": [new, old]}
+    judge = ClickJudge.of(dataset, clicks, curve, **asked)
     return judge.compare(new, old, measures, margin=margin, names=names, trust_propensity=trust_propensity)
 
 
@@ -194,14 +191,12 @@ class ClickJudge:
     rows            (rows,) of the dataset, those of the queries that are judged by
     n_rows          of the whole dataset
     left_out        queries left out, since a ranker was trained on them
-    notes           what a reader of results must know
     """
 
     clicks: ClickEstimator
     rows: IntArray
     n_rows: int
     left_out: int = 0
-    notes: tuple[str, ...] = ()
 
     @classmethod
     def of(
@@ -214,9 +209,8 @@ class ClickJudge:
         confidence: float = 0.9,
         seed: int = 0,
         models: Sequence[Any] = (),
-        allow_trained: bool = False,
     ) -> ClickJudge:
-        """Check what is given; queries that one of the models was trained on are left out, unless they are allowed."""
+        """Check what is given; queries that one of the models was trained on are left out."""
         if not isinstance(dataset, RankingDataset):
             raise UsageError("rankers are judged on a RankingDataset; load one with load(path).")
         check_number("confidence", confidence, above=0, below=1)
@@ -226,18 +220,12 @@ class ClickJudge:
         check: Any = check_affine if isinstance(propensities, AffineClicks) else check_propensities
         curve = check(propensities, clicks, _USER, None)
         searched = clicks.query_impressions > 0
-        again = searched & _trained(models, dataset)
-        kept = np.flatnonzero(searched if allow_trained else searched & ~again)
+        kept = np.flatnonzero(searched & ~_trained(models, dataset))
         left_out = int(searched.sum()) - len(kept)
-        notes: tuple[str, ...] = ()
         log = LoggedClicks(dataset[kept], clicks[kept], curve)
         _check_log(log, left_out)
-        if allow_trained and again.any():
-            queries = count(int(again.sum()), "query of the log was", "queries of the log were")
-            notes = (f"{queries} trained on, so the result flatters the ranker.",)
-            warn(CldrankWarning(notes[0]))
         rows = segments.rows_of_segments(dataset.offsets, kept)
-        return cls(ClickEstimator(log, chosen, None, float(confidence), seed), rows, dataset.n_rows, left_out, notes)
+        return cls(ClickEstimator(log, chosen, None, float(confidence), seed), rows, dataset.n_rows, left_out)
 
     def learned(self, *orders: RankOrder) -> tuple[ClickEstimator, str]:
         """What estimates measures of some orders, with a model of relevance; or, without one, the reason why not."""
@@ -317,13 +305,12 @@ class ClickJudge:
             "curve": clicks.log.curve.origin,
             "curve_is_estimated": clicks.log.curve.uncertain,
             "left_out": self.left_out,
-            "notes": self.notes,
         }
 
 
 def _pair(clicks: ClickEstimator, measure: ClickMeasure, new: RankOrder, old: RankOrder) -> MeasuredPair:
     both = (clicks.estimate(measure, new), clicks.estimate(measure, old))
-    return MeasuredPair(str(measure), *both, clicks.compare(measure, new, old))
+    return MeasuredPair(str(measure), *both, clicks.estimate(measure, new, old))
 
 
 def _trained(models: Sequence[Any], dataset: RankingDataset) -> NDArray[np.bool_]:

@@ -1,11 +1,10 @@
-"""Evaluations, comparisons and verdicts as documents: the same words, tables and figures wherever they are shown."""
+"""Evaluations, comparisons and verdicts as documents: the same words and tables wherever they are shown."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
-from cldrank.documents import Axis, Block, Document, Figure, Heading, Notice, Paragraph, Point, Series, Severity, Table
+from cldrank.documents import Block, Document, Heading, Notice, Paragraph, Severity, Table
 from cldrank.documents.numbers import minus, percent, span
 from cldrank.evaluation.by_labels import Evaluation, RankerComparison, data_label
 from cldrank.evaluation.click_results import ClickComparison, ClickEvaluation, NeverShown
@@ -16,10 +15,8 @@ from cldrank.wording import count
 
 TONES: dict[str, Severity] = {"better": "ok", "worse": "blocking", "no difference": "note", "cannot tell": "warning"}
 _SIGNS = {"better": "▲", "worse": "▼", "no difference": "=", "cannot tell": "?"}
-_WIDTH = 440
 _ALL = 1 - 1e-12  # a share
 _FEW_QUERIES = 50  # below which intervals are rough
-_MUCH_WEIGHT = 0.25  # of all, on the heaviest 1% of impressions
 JudgedByClicks = ClickComparison | ClickEvaluation
 _ASSUMED = (
     "No log can check that people examine a position with the same probability whatever is there and above it, that "
@@ -75,7 +72,7 @@ def click_evaluation_document(result: ClickEvaluation) -> Document:
         interval, ends = estimate.interval, (estimate.lowest.low, estimate.highest.high)
         rows.append((name, f"{interval.estimate:.4f}", span(interval.low, interval.high, ".4f"), span(*ends, ".4f")))
     table = Table(("measure", "estimate", f"{confidence:.0%} interval", "bounds"), rows)
-    return Document(_title(result), [table, *_seen_and_never_shown(result), *_notes(result)], [_source(result)])
+    return Document(_title(result), [table, *_seen_and_never_shown(result)], [_source(result)])
 
 
 def verdict_document(result: ClickComparison) -> Document:
@@ -86,7 +83,6 @@ def verdict_document(result: ClickComparison) -> Document:
         Notice(TONES[verdict.decision], [_headline(result)], title, large=True),
         _words(_sentence(verdict.reason)),
         Heading("Estimates"),
-        *_gain_figure(result),
         _measure_table(result),
         _words(_errors_words(result)),
         *_seen_and_never_shown(result),
@@ -94,7 +90,7 @@ def verdict_document(result: ClickComparison) -> Document:
     ]
     if result.checks:
         blocks.append(_check_table(result))
-    blocks += [_words(_permutation_words(result)), *_notes(result)]
+    blocks += [_words(_permutation_words(result))]
     if result.settling:
         blocks.append(Heading(f"What would {verdict.settling} it, with 80% power"))
     for way in result.settling:
@@ -149,10 +145,6 @@ def _check_table(result: ClickComparison) -> Table:
     )
 
 
-def _notes(result: JudgedByClicks) -> list[Paragraph]:
-    return [replace(_words(f"note: {note}"), quiet=True) for note in result.notes]
-
-
 def _title(result: JudgedByClicks) -> str:
     what = f"{result.new} against {result.old}" if isinstance(result, ClickComparison) else result.ranker
     return f"{what} on {data_label(result.data, result.synthetic)}, by clicks alone"
@@ -192,10 +184,8 @@ def _support_words(result: JudgedByClicks) -> Iterator[str]:
     if isinstance(result, ClickComparison):
         other = f" (of {result.old}: {_share(seen.shown_old or 0.0)})"
     yield f"Of the top {seen.k} of {_name(result)}, {_share(seen.shown)} was shown at some time{other}."
-    yield (
-        f"The effective sample size is {seen.effective:,.0f} of {count(seen.impressions, 'impression')}; the heaviest "
-        f"1% of these have {seen.top_percent:.0%} of all weight."
-    )
+    impressions = count(seen.impressions, "impression")
+    yield f"With their weights, {impressions} are as precise as {seen.effective:,.0f} of equal weight would be."
 
 
 def _never_shown_words(result: JudgedByClicks) -> Iterator[str]:
@@ -312,33 +302,9 @@ def doubts_of(result: ClickComparison) -> Iterator[Notice]:
         yield _doubt("Never-shown results", f"{text}; the decision rests on a model of what these are worth.")
     if result.first.difference.rests_on_never_shown and result.never_shown.hidden_observed is None:
         yield _doubt("The model of never-shown results", _model_words(result.never_shown))
-    if seen.top_percent > _MUCH_WEIGHT or seen.queries < _FEW_QUERIES:
-        text = f"{count(seen.queries, 'query', 'queries')}; the heaviest 1% of impressions have {seen.top_percent:.0%}"
-        yield _doubt("Enough to go by", f"{text} of all weight. With few, or where few decide, intervals are rough.")
+    if seen.queries < _FEW_QUERIES:
+        yield _doubt("Enough to go by", f"{count(seen.queries, 'query', 'queries')}: with few, intervals are rough.")
 
 
 def _doubt(topic: str, text: str) -> Notice:
     return Notice("warning", [minus(text)], topic)
-
-
-# -- the figure ----------------------------------------------------------------------------------------------------
-
-
-def _gain_figure(result: ClickComparison) -> Iterator[Figure]:
-    """The difference by each measure, on one scale: in percent of what the old ranker has, where that is not 0."""
-    series: list[Series] = []
-    ends = [0.0]
-    for name, pair in result.measures.items():
-        whole, difference = abs(pair.old.interval.estimate), pair.interval
-        if whole:
-            middle, low, high = (100 * end / whole for end in (difference.estimate, difference.low, difference.high))
-            note = f"{name}: {_signed(difference.estimate)} ({_ends(difference)})"
-            series.append(Series(name, (Point(len(series), middle, low, high, note),)))
-            ends += [low, high]
-    if not series:
-        return
-    scale = Axis.around(ends, most=6)
-    scale = replace(scale, name="gain, in percent", labels=tuple(f"{label}%" for label in scale.labels))
-    about = f"In percent of the value of {result.old}, with intervals. Right of 0, {result.new} is better."
-    rows = Axis.of_rows([line.name for line in series])
-    yield Figure("Gain by measure", tuple(series), rows, scale, "rows", _WIDTH, marked=0.0, about=about)

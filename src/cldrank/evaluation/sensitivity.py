@@ -32,7 +32,7 @@ def check_curves(
         other = replace(clicks, log=clicks.log.with_curve(_tilted(clicks.log.curve, step)))
         if clicks.model is not None and clicks.estimator.uses_model:
             other = other.learned(new, old, folds=_FOLDS)
-        gain = other.compare(measure, new, old).interval
+        gain = other.estimate(measure, new, old).interval
         about = f"a {word} curve: slopes times position^{step:g}"
         checks.append(SensitivityCheck(name, about, gain, decide(gain, margin)))
     return tuple(checks)

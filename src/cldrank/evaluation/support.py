@@ -34,7 +34,6 @@ def look_at_support(clicks: ClickEstimator, measure: ClickMeasure, new: RankOrde
         shown=_shown(clicks, new, k),
         shown_old=None if old is None else _shown(clicks, old, k),
         effective=total**2 / squares if squares else 0.0,
-        top_percent=_heaviest(each, shown, total),
     )
 
 
@@ -44,16 +43,6 @@ def _shown(clicks: ClickEstimator, order: RankOrder, k: int) -> float:
     first = np.where(np.arange(log.longest) < k, 1.0, 0.0)
     places = log.row_pages * order.on_pages(first, log)
     return float(places[log.seen].sum() / max(places.sum(), 1e-300))
-
-
-def _heaviest(each: Floats, shown: Floats, total: float) -> float:
-    """The share of all weight that the heaviest 1% of the impressions that count have."""
-    if not total:
-        return 0.0
-    order = np.argsort(-each)
-    counted = np.cumsum(shown[order] * (each[order] > 0))
-    within = np.minimum(counted, 0.01 * counted[-1])
-    return float((np.diff(within, prepend=0.0) * each[order]).sum() / total)
 
 
 def look_at_never_shown(
@@ -66,7 +55,7 @@ def look_at_never_shown(
     reason   why there is no model, if there is none
     """
     log = clicks.log
-    gained = clicks.weights(measure, new) - (0.0 if old is None else clicks.weights(measure, old))
+    gained = clicks.weights(measure, new, old)
     weights = np.where(clicks.never_shown, np.maximum(gained, 0.0), 0.0)
     lifted = weights > 0
     check = clicks.hidden_check(*([new] if old is None else [new, old]))
@@ -85,7 +74,7 @@ def look_at_never_shown(
 def _break_even(
     clicks: ClickEstimator, measure: ClickMeasure, new: RankOrder, old: RankOrder, weights: Floats
 ) -> Interval:
-    known = clicks.difference(measure, new, old, np.where(weights > 0, 0.0, clicks.relevance))
+    known = clicks.value(measure, new, old, np.where(weights > 0, 0.0, clicks.relevance))
     total = float(weights.sum())
     return clicks.interval(-known.value / total, known.error(clicks.n_queries) / total)
 

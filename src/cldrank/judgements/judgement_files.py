@@ -7,7 +7,6 @@ import io
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -31,32 +30,6 @@ _LONGEST = 2000  # characters of either
 _TEXT_COLUMNS = ("query_id", "query_text")
 
 
-@dataclass(frozen=True)
-class WrittenJudgements:
-    """What was written.
-
-    written   judgements in the file
-    queries   of how many queries
-    unknown   documents without a judgement; Parquet lists them, other formats leave them out
-
-    >>> print(WrittenJudgements(Path("qrels.txt"), "trec", written=2, queries=1, unknown=1))
-    2 judgements of 1 query; 1 document never shown and left out as unknown
-    """
-
-    path: Path
-    format: str
-    written: int
-    queries: int
-    unknown: int
-
-    def __str__(self) -> str:
-        text = f"{count(self.written, 'judgement')} of {count(self.queries, 'query', 'queries')}"
-        if self.unknown:
-            what = "listed" if self.format == "parquet" else "left out"
-            text += f"; {count(self.unknown, 'document')} never shown and {what} as unknown"
-        return text
-
-
 def write_judgements(
     judgements: Judgements,
     path: str | PathLike[str],
@@ -66,7 +39,7 @@ def write_judgements(
     query_texts: Mapping[str, str] | None = None,
     name: str = "judgements from clicks",
     description: str = "",
-) -> WrittenJudgements:
+) -> None:
     """Write judgements for a tool, whole or not at all.
 
     to            "workbench": the body that imports them into OpenSearch's Search Relevance Workbench. "quepid": CSV
@@ -84,21 +57,19 @@ def write_judgements(
     >>> clicks = cr.ClickTable.from_arrays(data, position=[1, 2, 0], impressions=[90, 90, 0], clicks=[40, 10, 0])
     >>> judged = cr.judge_documents(clicks, cr.Propensities.power(1, k=2), grades=(0.3,))
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     done = write_judgements(judged, f"{folder}/qrels.txt", "trec")
-    ...     print(done.path.read_text(), end="")
+    ...     write_judgements(judged, f"{folder}/qrels.txt", "trec")
+    ...     print(Path(f"{folder}/qrels.txt").read_text(), end="")
     7 0 1 1
     7 0 2 0
     """
     check_delivery(to, rating, query_texts)
-    target = Path(path)
-    known = judgements.where(judgements.known)
     if to == "parquet":
-        _save_parquet(judgements, target)
-    else:
-        rating = rating or ("relevance" if to == "workbench" else "grade")
-        lines = _lines(known, query_texts, rating)
-        save_text(target, _TEXT[to](lines, name, f"{description} {_description(known, rating)}".strip()))
-    return WrittenJudgements(target, to, len(known), len(np.unique(known.query_id)), len(judgements) - len(known))
+        _save_parquet(judgements, Path(path))
+        return
+    known = judgements.where(judgements.known)
+    rating = rating or ("relevance" if to == "workbench" else "grade")
+    lines = _lines(known, query_texts, rating)
+    save_text(Path(path), _TEXT[to](lines, name, f"{description} {_description(known, rating)}".strip()))
 
 
 def check_delivery(to: str, rating: str | None = None, query_texts: Mapping[str, str] | None = None) -> None:

@@ -127,12 +127,13 @@ class Ranking:
 
 def checked(scores: Any, labels: Any, offsets: Any) -> tuple[Array, Array, IntArray]:
     """Scores and labels in float64, offsets in int64, checked to fit together."""
-    scores, labels, offsets = (
-        _numbers(scores, "scores"),
-        _numbers(labels, "labels"),
-        _whole(_numbers(offsets, "offsets")),
-    )
-    rows = len(scores)
+    scores, labels, given = _numbers(scores, "scores"), _numbers(labels, "labels"), _numbers(offsets, "offsets")
+    whole = np.isfinite(given) & (given == np.floor(given))
+    if not len(given):
+        raise DataError("offsets are empty; they need one entry more than there are queries, the first of them 0.")
+    if not whole.all():
+        raise DataError(f"offsets must be whole numbers; {float(given[whole.argmin()])} is not one.")
+    rows, offsets = len(scores), given.astype(np.int64)
     if len(labels) != rows:
         raise DataError(f"there are {rows:,} scores for {len(labels):,} labels; each row needs one of both.")
     if int(offsets[0]) != 0 or int(offsets[-1]) != rows:
@@ -157,15 +158,6 @@ def _numbers(values: Any, what: str) -> Array:
     if array.ndim != 1:
         raise DataError(f"{what} have shape {tuple(array.shape)}; they need one number per row.")
     return array
-
-
-def _whole(offsets: Array) -> Array:
-    if not len(offsets):
-        raise DataError("offsets are empty; they need one entry more than there are queries, the first of them 0.")
-    whole = np.isfinite(offsets) & (offsets == np.floor(offsets))
-    if not whole.all():
-        raise DataError(f"offsets must be whole numbers; {float(offsets[whole.argmin()])} is not one.")
-    return offsets.astype(np.int64)
 
 
 def _refuse(bad: NDArray[np.bool_], what: str, values: Array, offsets: IntArray, advice: str) -> None:

@@ -291,7 +291,7 @@ def judge_blends(
     stricter = replace(clicks, confidence=strict)
     trials = []
     for share, order in orders.items():
-        gain, wider = (each.compare(measure, order, production).interval for each in (clicks, stricter))
+        gain, wider = (each.estimate(measure, order, production).interval for each in (clicks, stricter))
         check = check_permuted(clicks, measure, order)
         permuted = 0.0 if check is None else max(check.gain.estimate, 0.0)
         ends = (gain.estimate - permuted, gain.low - permuted, gain.high - permuted)
