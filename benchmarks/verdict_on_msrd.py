@@ -66,7 +66,6 @@ def main() -> None:
                     found.never_shown.model and _rounded(found.never_shown.model),
                 ],
                 "unseen by labels": _relevance_of_unseen(new, judged, logged),
-                "naive": _rounded(next(one.gain for one in found.checks if one.name == "Naive")),
             },
             ensure_ascii=False,
         )

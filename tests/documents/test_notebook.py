@@ -89,7 +89,7 @@ def test_it_is_well_formed_and_escaped_and_needs_nothing_else(kind: str) -> None
         assert SCRIPT not in picture
 
 
-@pytest.mark.parametrize("kind", ["curve", "assumed", "segments", "verdict", "audit"])
+@pytest.mark.parametrize("kind", ["curve", "assumed", "segments", "audit"])
 def test_what_has_a_figure_shows_it(kind: str) -> None:
     assert shown()[kind]._repr_html_().count("<img ") == 1
 

@@ -37,11 +37,6 @@ def pair(name: str = "DCG@5") -> MeasuredPair:
     return MeasuredPair(name, estimate(2.0), estimate(1.5), estimate(0.5))
 
 
-def test_an_estimate_is_printed_as_its_interval() -> None:
-    assert str(estimate(2.0)) == "2.000 [1.900, 2.200]"
-    assert f"{estimate(2.0):+.1f}" == "+2.0 [+1.9, +2.2]"
-
-
 def test_a_comparison_is_asked_by_measure() -> None:
     assert comparison()["Clicks@5"].difference == comparison()["clicks@5"].difference == estimate(0.5)
     assert list(comparison()) == ["DCG@5", "Clicks@5"]
@@ -63,10 +58,10 @@ def comparison(**changes: Any) -> ClickComparison:
         "measures": {"DCG@5": pair(), "Clicks@5": pair("Clicks@5")},
         "support": Support(5, 50, 1000, 5000, 700, 0.8, 1.0, 321.5),
         "never_shown": NeverShown(
-            12, 0.4, interval(0.2, 0.1, 0.3), interval(0.4, 0.3, 0.5), 0.3, interval(0.3, 0.2, 0.4), 1
+            12, 0.4, interval(0.2, 0.1, 0.3), interval(0.4, 0.3, 0.5), 0.3, interval(0.3, 0.2, 0.4)
         ),
-        "checks": (SensitivityCheck("η + 0.5", "a steeper curve", interval(0.4, 0.1, 0.7), "better"),),
-        "permutation_check": PermutationCheck(interval(-0.1, -0.2, 0.0), 20, passed=True),
+        "checks": (SensitivityCheck("η + 0.5", interval(0.4, 0.1, 0.7), "better"),),
+        "permutation_check": PermutationCheck(interval(-0.1, -0.2, 0.0), passed=True),
         "verdict": ClickVerdict("better", 0.015, "DCG@5 differs.", depends_on_never_shown=True),
         "settling": (WayToSettle("A/B test", 4000, "half of the pages"), WayToSettle("swaps", None, "cannot")),
         "left_out": 3,

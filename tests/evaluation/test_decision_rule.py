@@ -73,7 +73,7 @@ def pair(gain: tuple[float, float, float], bounds: tuple[float, float] | None = 
 
 def check(gain: tuple[float, float, float], name: str = "η + 0.5") -> SensitivityCheck:
     whole = interval(*gain)
-    return SensitivityCheck(name, "another curve", whole, decide(whole, 0.01))
+    return SensitivityCheck(name, whole, decide(whole, 0.01))
 
 
 def judged(
@@ -144,7 +144,7 @@ def test_a_difference_within_the_margin_is_checked_as_one_beyond_it() -> None:
     small = (0.004, 0.001, 0.007)
     assert judged(pair(small)).decision == "no difference"
     assert judged(pair(small), (check(WORSE),)).decision == "cannot tell"
-    failed = PermutationCheck(interval(0.03, 0.01, 0.05), 20, passed=False, order="trees")
+    failed = PermutationCheck(interval(0.03, 0.01, 0.05), passed=False, order="trees")
     assert judged(pair(small), permuted=failed).decision == "cannot tell"
 
 
@@ -155,12 +155,12 @@ def test_checks_do_not_decide_where_no_sign_is_claimed() -> None:
 
 @pytest.mark.parametrize("gain", [BETTER, WORSE])
 def test_a_permuted_that_gains_withholds_the_verdict(gain: tuple[float, float, float]) -> None:
-    failed = PermutationCheck(interval(0.03, 0.01, 0.05), 20, passed=False, order="trees")
+    failed = PermutationCheck(interval(0.03, 0.01, 0.05), passed=False, order="trees")
     found = judged(pair(gain, (-0.1, 0.3)), permuted=failed)
     assert (found.decision, found.depends_on_never_shown) == ("cannot tell", True)
     assert "with clicks permuted within positions, trees still seems better than the order of the log" in found.reason
     assert judged(pair(LEVEL), permuted=failed).decision == "no difference"
-    passed = PermutationCheck(interval(-0.03, -0.05, -0.01), 20, passed=True)
+    passed = PermutationCheck(interval(-0.03, -0.05, -0.01), passed=True)
     assert judged(pair(gain), permuted=passed).decision == decide(interval(*gain), 0.01)
 
 

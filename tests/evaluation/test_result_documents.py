@@ -137,7 +137,7 @@ class TestDoubts:
         assert "Permutation check" not in doubts(result)
 
     def test_the_permutation_check_is_told_once(self, result: ClickComparison) -> None:
-        assert result.to_html().count("clicks permuted within positions 20 times") == 1
+        assert result.to_html().count("clicks permuted within positions at random") == 1
 
     def test_what_this_comparison_found(self, result: ClickComparison) -> None:
         permuted, never_shown = result.permutation_check, result.never_shown

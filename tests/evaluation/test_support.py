@@ -193,12 +193,12 @@ def test_the_check_of_the_model_is_told() -> None:
     clicks = ClickEstimator(LOG, DoublyRobust(), MODEL)
     found, check = look_at_never_shown(clicks, DCG, NEW, PRODUCTION), clicks.hidden_check(NEW, PRODUCTION)
     assert check is not None
-    assert (found.hidden_positions, found.hidden_predicted) == (1, check[0])
+    assert found.hidden_predicted == check[0]
     assert found.hidden_observed == clicks.interval(check[1].value, check[1].error(12))
     blind = look_at_never_shown(
         ClickEstimator(LOG, DoublyRobust(), replace(MODEL, hidden=None, n_hidden=0)), DCG, NEW, PRODUCTION
     )
-    assert (blind.hidden_predicted, blind.hidden_observed, blind.hidden_positions) == (None, None, 0)
+    assert (blind.hidden_predicted, blind.hidden_observed) == (None, None)
 
 
 def test_without_a_model_the_reason_is_told() -> None:

@@ -49,7 +49,6 @@ class NeverShown:
     model         their mean relevance as the model predicts it; None without a model
     hidden_predicted, hidden_observed    the check of the model: mean relevance of results at the lowest positions, as
                   predicted from those above, and as clicked; None where it could not be made
-    hidden_positions    how many positions were hidden for that
     without_model reason why there is no model; empty where there is one
     """
 
@@ -59,7 +58,6 @@ class NeverShown:
     model: Interval | None
     hidden_predicted: float | None = None
     hidden_observed: Interval | None = None
-    hidden_positions: int = 0
     without_model: str = ""
 
 
@@ -68,13 +66,11 @@ class SensitivityCheck:
     """The first measure under another curve.
 
     name         in a table: "η + 0.5"
-    about        what was assumed, in a sentence
     gain         the difference
     decision     what it alone would say
     """
 
     name: str
-    about: str
     gain: Interval
     decision: Decision
 
@@ -83,14 +79,12 @@ class SensitivityCheck:
 class PermutationCheck:
     """Clicks permuted among the impressions of each position, so that no candidate differs from another.
 
-    gain     of an order over the log's own, among results that were shown, the mean over `permutations`; with the right
-             curve at most 0
+    gain     of an order over the log's own, among results that were shown; with the right curve at most 0
     passed   whether it is not clearly above 0
     order    the name of the order, which is the one of two that is ahead
     """
 
     gain: Interval
-    permutations: int
     passed: bool
     order: str = "new"
 

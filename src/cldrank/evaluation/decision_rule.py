@@ -67,8 +67,6 @@ class ClickVerdict:
     def words(self) -> str:
         """The decision in words.
 
-        >>> ClickVerdict("no difference", 0.01, "", False).words
-        'no difference larger than 0.01'
         >>> ClickVerdict("better", 0.01, "", False, exceeds_margin=False).words
         'better, but perhaps by less than 0.01'
         """
@@ -167,7 +165,7 @@ def chance_to_decide(error: float, low: float, high: float, margin: float, quant
     quantile    how many standard errors the interval reaches
 
     It decides where it lies above 0 (below 0, if the middle does) or, where the middle is within the margin, lies
-    within it whole. Without margin it is Φ(low / error - quantile).
+    within it whole.
 
     >>> round(chance_to_decide(0.02, 0.05, 0.05, 0.0, 1.645), 3)
     0.804

@@ -169,20 +169,14 @@ class _Plan:
 
 
 def _split_test(plan: _Plan) -> WayToSettle:
-    """The A/B test.
-
-    n = 2 (variance_new + variance_old) (z_confidence + z_power)² / difference²      both halves together, in clicks
-    """
+    """The A/B test: its pages differ in clicks with variance 2 (variance_new + variance_old), both halves together."""
     (new, new_variance), (old, old_variance) = plan.clicks_per_page(plan.new), plan.clicks_per_page(plan.old)
     about, variance = "half of the pages with each ranker", 2 * (new_variance + old_variance)
     return plan.online_test("A/B test", about, new - old, plan.smallest, variance)
 
 
 def _interleaving_test(plan: _Plan) -> WayToSettle:
-    """The test by team draft.
-
-    n = variance (z_confidence + z_power)² / mean²      of a page's credit: clicks on new's team less those on old's
-    """
+    """The test by team draft, by a page's credit: clicks on results of new's team less those on old's."""
     mean, variance, per_click = expected_credit(plan.log, plan.new, plan.old, plan.relevance)
     about = "for each page both rankers pick results in turn (team draft)"
     return plan.online_test("interleaving test", about, mean, abs(per_click) * plan.smallest, variance)
@@ -268,12 +262,7 @@ def _swap_experiment(plan: _Plan) -> WayToSettle:
 
 
 def mean_relevance(log: LoggedClicks) -> Floats:
-    """(K,) the mean relevance of what the log shows at each position.
-
-    >>> from cldrank.evaluation.exposure import example_log
-    >>> mean_relevance(example_log())
-    array([0.4, 0.2])
-    """
+    """(K,) the mean relevance of what the log shows at each position."""
     place, depth = log.clicks.position - 1, log.clicks.depth
     slope, base = log.by_cell
     excess = np.bincount(place, log.clicks.clicks - log.clicks.impressions * base, depth)
@@ -314,11 +303,9 @@ def _slopes(plan: _Plan) -> Floats:
 def team_draft(new: IntArray, old: IntArray, new_first: bool) -> tuple[IntArray, Flags]:
     """Pages of two orders that pick results in turn, each its best that is not on the page yet.
 
-    So do both in each round of a team draft (Radlinski, Kurup and Joachims 2008), where a coin says who picks first.
-
-    new, old    (pages, k) the first k rows of each order, -1 where a query has no more
-
-    Returns the rows of each page, and (k,) whether each place belongs to new's team.
+    So they do in each round of a team draft (Radlinski, Kurup and Joachims 2008), where a coin says who picks first.
+    Given (pages, k) the first rows of each order, -1 where a query has no more, it returns the rows of each page, and
+    (k,) whether each place belongs to new's team.
 
     >>> team_draft(np.array([[0, 1, 2]]), np.array([[1, 2, 0]]), new_first=False)
     (array([[1, 0, 2]]), array([False,  True, False]))

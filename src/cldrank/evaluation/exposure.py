@@ -93,9 +93,6 @@ class LoggedClicks:
         """(rows,) of values that depend on the rank, the mean over the pages of a query of those at a candidate's.
 
         values   (longest,), or with a row for each segment; 0 on pages without a result at the rank
-
-        >>> example_log().paged(np.array([1.0, 0.5, 0.25]), np.array([2, 1, 3]))
-        array([0.5, 1. , 0. ])
         """
         depth, clicks = self.clicks.depth, self.clicks
         means = self.reach

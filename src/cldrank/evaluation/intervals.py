@@ -46,8 +46,6 @@ class ClickEstimate:
 
     interval          with never-shown results as relevant as the model predicts; without a model, between both bounds
     lowest, highest   with never-shown results chosen to be as bad, or as good, for it as they can be
-
-    Printed and formatted, it is its interval: `f"{estimate:.2f}"`.
     """
 
     interval: Interval
@@ -57,9 +55,6 @@ class ClickEstimate:
 
     def __format__(self, spec: str) -> str:
         return format(self.interval, spec)
-
-    def __str__(self) -> str:
-        return format(self)
 
     @property
     def rests_on_never_shown(self) -> bool:

@@ -328,21 +328,18 @@ def _check_log(log: LoggedClicks, left_out: int) -> None:
     """Refuse a log that says nothing about the variation between queries; warn where relevance has no limit."""
     if not log.data.n_queries:
         raise DataError(
-            f"all {left_out:,} queries of the log were trained on, and a ranker is judged on queries that it has not "
-            "seen: hold some out of training (`cldrank train --hold-out 0.2`, or cldrank.held_out), or give a log of "
-            "other queries."
+            f"all {left_out:,} queries of the log were trained on, and a ranker is judged on others: hold some out of "
+            "training (`cldrank train --hold-out 0.2`, or cldrank.held_out), or give a log of other queries."
         )
     clicked = np.unique(log.queries[log.clicks.row[log.clicks.clicks > 0]])
     if len(clicked) < _FEWEST_CLICKED:
+        found = count(len(clicked), "query has", "queries have")
         apart = f", apart from those that a ranker was trained on ({left_out:,})" if left_out else ""
         raise DataError(
-            f"{count(len(clicked), 'query has', 'queries have')} clicks{apart}; {_USER} needs {_FEWEST_CLICKED}, since "
-            "it rests on how much queries differ."
+            f"{found} clicks{apart}; {_USER} needs {_FEWEST_CLICKED}, since it rests on how queries differ."
         )
     if log.clicks.every_click:
-        warn(
-            CldrankWarning(
-                "the log counts every click, so a result may have more than one per impression; the bounds of "
-                "never-shown results take one to be the most. Aggregate it without `every_click=True`."
-            )
+        text = (
+            "the log counts every click, and the bounds of never-shown results take one per impression to be the most"
         )
+        warn(CldrankWarning(f"{text}; aggregate it without `every_click=True`."))

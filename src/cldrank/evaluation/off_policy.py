@@ -1,8 +1,6 @@
 """Off-policy estimators: what clicks on the pages of one policy say about the relevance that others rely on.
 
-Each says how relevant every candidate seems. Measures are sums of relevance over ranks, so an estimate without bias of
-each candidate gives one of every order; unlike rankers, measures do not mind its noise, which averages out over
-queries.
+Measures are sums of relevance over ranks, so an unbiased estimate of each candidate gives one of every order.
 """
 
 from __future__ import annotations

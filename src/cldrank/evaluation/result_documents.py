@@ -132,17 +132,9 @@ def _measure_table(result: ClickComparison) -> Table:
 
 
 def _check_table(result: ClickComparison) -> Table:
-    rows = [
-        (check.name, _signed(check.gain.estimate), _ends(check.gain), check.decision, _sentence(check.about))
-        for check in result.checks
-    ]
-    return Table(
-        ("assumption", "difference", "interval", "decision", "what is assumed"),
-        rows,
-        about=f"{result.first.measure}, and what each interval alone says.",
-        text=("decision", "what is assumed"),
-        wide=True,
-    )
+    rows = [(check.name, _signed(check.gain.estimate), _ends(check.gain), check.decision) for check in result.checks]
+    about = f"{result.first.measure} with a steeper and a flatter curve: what each interval alone says."
+    return Table(("curve", "difference", "interval", "decision"), rows, about=about, text=("decision",), wide=True)
 
 
 def _title(result: JudgedByClicks) -> str:
@@ -226,9 +218,8 @@ def _model_words(never_shown: NeverShown) -> str:
         return f"There is no model of them: {never_shown.without_model}"
     if never_shown.hidden_predicted is None or never_shown.hidden_observed is None:
         return "The model could not be checked on results that were hidden from it."
-    lowest = "position" if never_shown.hidden_positions == 1 else f"{never_shown.hidden_positions} positions"
     return (
-        f"Check of the model: results of the lowest {lowest} were hidden from it; it predicts a relevance of "
+        f"Check of the model: results of the lowest positions were hidden from it; it predicts a relevance of "
         f"{never_shown.hidden_predicted:.0%} for them, and clicks say {_percent_range(never_shown.hidden_observed)}."
     )
 
@@ -244,7 +235,7 @@ def _permutation_words(result: ClickComparison) -> str:
         else "failed: something seems to be gained where nothing can be"
     )
     return (
-        f"Permutation check, clicks permuted within positions {check.permutations} times: {check.order} gains "
+        f"Permutation check, clicks permuted within positions at random: {check.order} gains "
         f"{_signed(check.gain.estimate)} ({_ends(check.gain)}) in DCG on the order of the log, {outcome}."
     )
 

@@ -66,7 +66,6 @@ def look_at_never_shown(
         model=_predicted(clicks, weights) if lifted.any() else None,
         hidden_predicted=None if check is None else check[0],
         hidden_observed=None if check is None else clicks.interval(check[1].value, check[1].error(clicks.n_queries)),
-        hidden_positions=0 if clicks.model is None else clicks.model.n_hidden,
         without_model=reason,
     )
 

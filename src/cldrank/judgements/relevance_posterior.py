@@ -31,16 +31,12 @@ _CERTAIN = 1e-12  # nothing is less probable, and no click or miss more than 1 m
 class ClickCounts:
     """Clicks and misses of the candidates that were shown, by slot: a position, of a segment where there are several.
 
-    Candidates with the same clicks and misses at the same slots form a group, which is judged once; with few
-    impressions, groups are large.
+    Candidates with the same clicks and misses at the same slots form a group, which is judged once.
 
-    rows        (shown,) the candidates
-    group       (shown,) the group of each
-    size        (groups,) how many candidates are in each
-    slot_cell   (slots,) a cell at each slot, to look up its propensity
-    main_slot   (groups,) the slot where each group was shown most often; of several, the first
-    clicked     (groups, slots) sparse: clicks
-    missed      (groups, slots) sparse: impressions without a click
+    rows, group       (shown,) the candidates, and the group of each
+    size, main_slot   (groups,) how many candidates are in each, and the slot where they were shown most often
+    slot_cell         (slots,) a cell at each slot, to look up its propensity
+    clicked, missed   (groups, slots) sparse: clicks, and impressions without a click
     """
 
     rows: IntArray
