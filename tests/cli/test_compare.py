@@ -35,7 +35,7 @@ def test_a_verdict_is_printed_and_written(run: Run, scores: cr.RankingDataset, f
     for words in (
         "good.txt against production on train, by clicks alone",
         "60 queries, 2,400 pages, 12,000 impressions",
-        "power law, eta 1 (without intervals)",
+        "power law, eta 1 (without intervals",
         "90% interval",
         "What the log can see",
         "Never-shown results",

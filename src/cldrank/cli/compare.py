@@ -83,7 +83,6 @@ class Judging(options.Sources, options.JsonOutput):
     def arguments(self) -> dict[str, Any]:
         """Those of `cldrank.evaluation`; measures that clicks cannot estimate are refused before anything is read."""
         from cldrank.evaluation.click_measures import parse_click_measures
-        from cldrank.evaluation.off_policy import off_policy
 
         given: dict[str, Any] = {"measures": self.measure, "confidence": self.confidence, "seed": self.seed}
         if not self.clicks:
@@ -92,10 +91,7 @@ class Judging(options.Sources, options.JsonOutput):
             raise UsageError("--skip-empty is for labels; leave it out, or leave --clicks out.")
         if self.measure:
             parse_click_measures(self.measure, sys.maxsize)
-        if self.estimator is not None:
-            off_policy(self.estimator)
-            given["estimator"] = self.estimator
-        return given
+        return {**given, "estimator": self.estimator}
 
     def read(self, named: tuple[str, ...]) -> tuple[RankingDataset, list[Any], dict[str, Any]]:
         """The candidates, the rankers on them, and the evidence of clicks, where they are named."""

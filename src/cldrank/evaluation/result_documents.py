@@ -16,12 +16,12 @@ from cldrank.wording import count
 TONES: dict[str, Severity] = {"better": "ok", "worse": "blocking", "no difference": "note", "cannot tell": "warning"}
 _SIGNS = {"better": "▲", "worse": "▼", "no difference": "=", "cannot tell": "?"}
 _ALL = 1 - 1e-12  # a share
-_FEW_QUERIES = 50  # below which intervals are rough
 JudgedByClicks = ClickComparison | ClickEvaluation
 _ASSUMED = (
     "No log can check that people examine a position with the same probability whatever is there and above it, that "
     "they click what they examine if it is relevant and nothing else, and that tomorrow's users search and click as "
-    "those of the log did. Rankers that were tuned on these clicks look better than they are."
+    "those of the log did. Rankers that were tuned on these clicks look better than they are. Of fewer than some fifty "
+    "queries, intervals are rough."
 )
 
 
@@ -96,7 +96,7 @@ def verdict_document(result: ClickComparison) -> Document:
     for way in result.settling:
         about = "" if way.pages is None else f" {_sentence(way.about)}."
         blocks.append(_words(f"{say_way(way, verdict.settling)}{about}"))
-    blocks += [Heading("When this must not be trusted"), *doubts_of(result), _words(_ASSUMED)]
+    blocks += [Heading("When this must not be trusted"), _words(_ASSUMED)]
     footer = [f"Intervals cover {confidence:.0%}; the share that lies beyond either end is half of the rest."]
     return Document(_title(result), blocks, [_source(result)], footer)
 
@@ -149,8 +149,8 @@ def _source(result: JudgedByClicks) -> str:
         f"{count(seen.queries, 'query', 'queries')}, {count(seen.pages, 'page')}, "
         f"{count(seen.impressions, 'impression')}, {count(seen.clicks, 'click')}"
     )
-    known = "with" if result.curve_is_estimated else "without"
-    curve = f"{result.curve} ({known} intervals)"
+    known = "with intervals" if result.curve_is_estimated else "without intervals, so nothing says how wrong it may be"
+    curve = f"{result.curve} ({known})"
     if result.left_out:
         queries, them = count(result.left_out, "query", "queries"), "it" if result.left_out == 1 else "them"
         log += f"; {queries} left out, since a ranker was trained on {them}"
@@ -273,29 +273,3 @@ def _name(result: JudgedByClicks) -> str:
 
 def _first(result: JudgedByClicks) -> ClickEstimate:
     return result.first.difference if isinstance(result, ClickComparison) else next(iter(result.measures.values()))
-
-
-# -- when a verdict must not be trusted ----------------------------------------------------------------------------
-
-
-def doubts_of(result: ClickComparison) -> Iterator[Notice]:
-    """What this comparison found that speaks against trusting it."""
-    seen, check = result.support, result.permutation_check
-    if not result.curve_is_estimated:
-        text = f"{_sentence(result.curve)}: assumed, so no interval says how wrong the curve may be."
-        yield _doubt("Propensities", text)
-    if check is not None and not check.passed:
-        text = "With clicks permuted within positions no order can gain, unless the curve is too steep, or positions "
-        yield _doubt("Permutation check", f"{text}differ in more than examination; here {check.order} does.")
-    if result.verdict.depends_on_never_shown:
-        old = "" if seen.shown_old is None else f", and {1 - seen.shown_old:.1%} of that of {result.old}"
-        text = f"{1 - seen.shown:.1%} of the top {seen.k} of {result.new} was never shown{old}"
-        yield _doubt("Never-shown results", f"{text}; the decision rests on a model of what these are worth.")
-    if result.first.difference.rests_on_never_shown and result.never_shown.hidden_observed is None:
-        yield _doubt("The model of never-shown results", _model_words(result.never_shown))
-    if seen.queries < _FEW_QUERIES:
-        yield _doubt("Enough to go by", f"{count(seen.queries, 'query', 'queries')}: with few, intervals are rough.")
-
-
-def _doubt(topic: str, text: str) -> Notice:
-    return Notice("warning", [minus(text)], topic)
