@@ -116,8 +116,9 @@ def read_query_texts(path: str | PathLike[str]) -> dict[str, str]:
         if names.count(name) != 1:
             raise FormatError(f"there must be one column {name!r}, and there are {some(names)}.", path=file)
         column = table[name].combine_chunks()
-        if column.null_count or pa.types.is_floating(column.type) or pa.types.is_nested(column.type):
-            raise FormatError(f"column {name!r} must hold text or whole numbers and no nulls.", path=file)
+        kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+        if column.null_count or not (pa.types.is_integer(kind) or kind in (pa.string(), pa.large_string())):
+            raise FormatError(f"column {name!r} must hold text or whole numbers and no nulls, not {kind}.", path=file)
         with reading(file, "a readable file of query texts"):
             columns.append(column.cast(pa.string()).to_pylist())
     texts: dict[str, str] = {}
