@@ -25,10 +25,9 @@ from cldrank.measures import Interval
 from cldrank.methods import Method
 from cldrank.methods.evidence import check_clicks, check_dataset, needed
 from cldrank.methods.needs import Needs, uses_clicks, uses_curve
-from cldrank.methods.recording import clicks_record, curve_record
+from cldrank.methods.recording import clicks_record, curve_records
 from cldrank.propensity.segment_propensities import Curve
 from cldrank.rankers import Ranker, blended
-from cldrank.rankers.groups import check_blendable
 from cldrank.rankers.provenance import IMITATION, SafetyRecord
 from cldrank.safety.imitation import feature_alone, imitate, production_column, shown_alike, within_spread
 from cldrank.wording import kind_of
@@ -205,7 +204,6 @@ class Safe:
     def _blends(self, part: RankingDataset, clicks: ClickTable, has_missing: bool) -> dict[float, Ranker]:
         """The rankers to judge, by the share of the learned one."""
         learned = self.method.ranker_
-        check_blendable(learned)  # a torch module of the user's may be one of its own kind
         if self.production is None:
             alone = imitation = imitate(learned, self.method, part, clicks, has_missing)
         else:
@@ -249,17 +247,16 @@ class Safe:
         method = origin.method
         if method is not None:
             own = ", ".join(f"{name}={value!r}" for name, value in self._own().items() if value is not None)
-            method = replace(method, call=f"safety.Safe({method.call}, {own})")
+            method = method.replaced(call=f"safety.Safe({method.call}, {own})")
         searched = dataset.query_ids[clicks.query_impressions > 0]
-        described = replace(
-            origin,
+        described = origin.replaced(
             method=method,
             rows=dataset.n_rows,
             queries=dataset.n_queries,
             fingerprint=dataset.fingerprint,
             has_missing=dataset.has_missing,
             clicks=clicks_record(clicks),
-            propensities=origin.propensities or curve_record(curve),
+            propensities=origin.propensities or curve_records(curve),
             safety=self.safety_,
         )
         return ranker.with_provenance(described).with_queries(np.unique(hashes_of(searched)))

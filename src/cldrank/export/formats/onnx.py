@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cldrank._version import __version__
 from cldrank.errors import MissingDependencyError
@@ -142,8 +141,6 @@ def _scaled(graph: _Graph, ranker: ScalingRanker) -> str:
     """Scaled features in float64, rounded to float32 on the way, as the ranker rounds them."""
     form = affine_form(ranker)
     node = graph.cast(INPUT, Double)
-    if form is None:
-        return _quantiles(graph, node, ranker)
     if form.changes_nothing:
         return node
     if form.logarithm:
@@ -161,42 +158,6 @@ def _signed_log(graph: _Graph, node: str) -> str:
     lost = graph.add("Sub", size, graph.add("Sub", more, unit))
     log = graph.add("Add", graph.add("Log", more), graph.add("Div", lost, more))
     return graph.add("Mul", graph.add("Sign", node), log)
-
-
-def _quantiles(graph: _Graph, node: str, ranker: ScalingRanker) -> str:
-    """Linear between knots; a tree per feature finds the knot below a value, so that features share one node."""
-    numbers = ranker.scaling.parameters
-    knots, levels, offsets = numbers["knots"], numbers["levels"], numbers["offsets"]
-    first, last = offsets[:-1], offsets[1:] - 1
-    node = graph.add("Min", graph.add("Max", node, graph.array(knots[first])), graph.array(knots[last]))
-    rise = np.zeros(len(knots))  # 0 from the last knot of a feature on
-    inside = np.setdiff1d(np.arange(len(knots)), last)
-    rise[inside] = (levels[inside + 1] - levels[inside]) / (knots[inside + 1] - knots[inside])
-    width = ranker.scaling.n_features
-    below = [_search_tree(feature, knots, first[feature], last[feature]) for feature in range(width)]
-    place = graph.cast(graph.trees(graph.cast(node, Single), below, list(range(width))), np.int64)
-    knot, level, slope = (graph.add("Gather", graph.array(numbers), place) for numbers in (knots, levels, rise))
-    node = graph.add("Add", graph.add("Mul", graph.add("Sub", node, knot), slope), level)
-    return graph.cast(graph.cast(node, Single), Double)
-
-
-def _search_tree(feature: int, knots: NDArray[np.float64], first: int, last: int) -> TreeForm:
-    """A binary search for the last knot of `first` … `last` that is not above a value; its leaves are the places."""
-    nodes: list[tuple[float, int, int, int]] = []  # threshold, left, right, place
-
-    def grow(low: int, high: int) -> int:
-        number = len(nodes)
-        nodes.append((0.0, -1, -1, low))
-        if low < high:
-            middle = (low + high + 1) // 2
-            nodes[number] = (knots[middle], grow(low, middle - 1), grow(middle, high), 0)
-        return number
-
-    grow(first, last)
-    threshold, left, right, place = (np.array(column) for column in zip(*nodes, strict=True))
-    same = np.full(len(nodes), feature)
-    nowhere = np.zeros(len(nodes), dtype=bool)
-    return TreeForm(same, threshold.astype(Single), left, right, nowhere, place.astype(Single))
 
 
 def _activation(graph: _Graph, node: str, kind: str) -> str:
