@@ -147,10 +147,6 @@ class TestLinear:
         with pytest.raises(UsageError, match="'bm25_scaled'"):
             exported(made.linear("standard"), renamed={"clicks": "bm25_scaled"})
 
-    def test_quantiles_are_refused(self) -> None:
-        with pytest.raises(InexpressibleError, match="its scaling is Quantile.*retrain with scaling 'standard'"):
-            exported(made.linear("quantile"))
-
     def test_weights_beyond_float32_are_refused(self) -> None:
         with pytest.raises(InexpressibleError, match="'pagerank' exceeds float32"):
             exported(made.linear(None, coefficients=[1.0, 1e39, 0.0, 0.0]))
@@ -293,7 +289,7 @@ class TestReadme:
         assert '`"result":"created"`, or `"updated"` where it was there already' in self.readme()
 
 
-@pytest.mark.parametrize("ranker", [made.network, made.borda, made.module])
+@pytest.mark.parametrize("ranker", [made.network, made.borda])
 def test_other_rankers_are_refused(ranker: Any) -> None:
     with pytest.raises(InexpressibleError, match="it takes rankers of the kind linear or trees"):
         exported(ranker())

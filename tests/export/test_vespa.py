@@ -20,7 +20,7 @@ from cldrank.export.replay import NamedTable, vespa
 from cldrank.rankers import LinearRanker, Ranker, TreeRanker
 
 FORMAT = export_formats()["vespa"]
-SCALINGS = ["standard", scaling.Standard(clip=1e30), "minmax", "log", "quantile", None]
+SCALINGS = ["standard", scaling.Standard(clip=1e30), "minmax", "log", None]
 
 
 def written(ranker: Ranker, **request: Any) -> Exported:
@@ -196,12 +196,6 @@ def test_networks_are_onnx_models(renamed: dict[str, str]) -> None:
     assert (found.largest, found.same_order) == (0, True)
 
 
-def test_quantiles_go_by_onnx() -> None:
-    files = written(made.linear("quantile")).files
-    assert "models/cldrank.onnx" in files
-    assert "onnx(cldrank).score{d0:0,d1:0}" in files["cldrank.profile"].decode()
-
-
 # -- names and the files -----------------------------------------------------------------------------------------------
 
 
@@ -250,12 +244,9 @@ def test_versions_and_names_of_models() -> None:
     assert "_x.profile" in written(made.linear(), name="_x").files
 
 
-@pytest.mark.parametrize("kind", ["module", "borda"])
-def test_what_cannot_be_exported(kind: str) -> None:
-    with pytest.raises(
-        InexpressibleError, match=r"Vespa cannot load this (Module|Borda)Ranker: .*; train such a ranker"
-    ):
-        written(made.RANKERS[kind]())
+def test_what_cannot_be_exported() -> None:
+    with pytest.raises(InexpressibleError, match=r"Vespa cannot load this BordaRanker: .*; train such a ranker"):
+        written(made.borda())
 
 
 def test_the_readme_says_what_missing_values_do() -> None:

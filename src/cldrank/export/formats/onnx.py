@@ -103,11 +103,11 @@ class _Graph:
         """The same numbers in another type."""
         return self.add("Cast", node, to=self._onnx.helper.np_dtype_to_tensor_dtype(np.dtype(dtype)))
 
-    def trees(self, node: str, trees: list[TreeForm], targets: list[int] | None = None) -> str:
-        """The sum of one leaf of each tree; where there are several targets, each tree adds to its own."""
+    def trees(self, node: str, trees: list[TreeForm]) -> str:
+        """The sum of one leaf of each tree."""
         parts = []
         for number, tree in enumerate(trees):
-            leaf, nodes = tree.left < 0, np.arange(len(tree.left))
+            leaf, nodes = ~tree.splits, np.arange(len(tree.left))
             split = {
                 "treeids": np.full(len(nodes), number),
                 "nodeids": nodes,
@@ -118,13 +118,11 @@ class _Graph:
                 "falsenodeids": np.where(leaf, 0, tree.right),
                 "missing_value_tracks_true": (tree.missing_left & ~leaf).astype(int),
             }
-            target = np.full(len(nodes), targets[number] if targets else 0)
-            ends = {"treeids": split["treeids"], "nodeids": nodes, "ids": target, "weights": tree.value}
+            ends = {"treeids": split["treeids"], "nodeids": nodes, "ids": 0 * nodes, "weights": tree.value}
             named = {f"nodes_{name}": values for name, values in split.items()}
             parts.append(named | {f"target_{name}": values[leaf] for name, values in ends.items()})
         lists = {name: np.concatenate([part[name] for part in parts]).tolist() for name in parts[0]}
-        width = max(targets) + 1 if targets else 1
-        return self.add("TreeEnsembleRegressor", node, domain="ai.onnx.ml", n_targets=width, **lists)
+        return self.add("TreeEnsembleRegressor", node, domain="ai.onnx.ml", n_targets=1, **lists)
 
     def model(self, name: str, width: int) -> Any:
         """The whole model."""

@@ -11,10 +11,20 @@ import numpy as np
 from cldrank.documents.text import Markdown
 from cldrank.errors import UsageError
 from cldrank.export.format import Exported, ExportFormat, ExportRequest, placeholder_query, version_parts, written_json
-from cldrank.export.forms import AffineForm, TreeForm, learned_missing, linear_features, tree_features, xgboost_dump
+from cldrank.export.forms import (
+    AffineForm,
+    TreeForm,
+    affine_form,
+    learned_missing,
+    linear_features,
+    tree_features,
+    xgboost_dump,
+)
 from cldrank.rankers import LinearRanker, TreeRanker
 from cldrank.wording import count
 
+# the versions from which each rule holds, the newest first; without a version, the rule of OpenSearch 3.8 is meant
+_RULES = {"8.11.4": "own", "5": "zero", "3.8": "own", "3.2": "right", "0": "zero"}
 _ASTRAY = {"zero": "counts a missing value as 0", "right": "sends missing values right at every split"}
 
 
@@ -38,7 +48,7 @@ class OpenSearch(ExportFormat):
         """`featureset.json`, `model.json`, and `scaling.json` where features are derived."""
         if isinstance(ranker, TreeRanker):
             return self._trees(ranker, request, names)
-        scaling = self.affine(ranker)
+        scaling = affine_form(ranker)
         places = linear_features(ranker, scaling)
         used = [names[place] for place in places]
         weights, derived = ranker.coefficients[places], []
@@ -63,10 +73,9 @@ class OpenSearch(ExportFormat):
         if learned and (astray := sum(_astray(tree, rule) for tree in trees)):
             engine, total = self.engine(request.version or self.newest), count(ranker.n_splits, "split")
             losses = (f"{engine} {_ASTRAY[rule]}, which is the wrong side at {astray:,} of {total}",)
-            if not request.approximate:
-                newer = "Elasticsearch 8.12" if engine.startswith("Elastic") else "OpenSearch 3.8"
-                way = f"export for {newer} or later, retrain on features without missing values, or ask for an "
-                raise self.refuse(ranker, losses[0], f"{way}approximation")
+            newer = "Elasticsearch 8.12" if engine.startswith("Elastic") else "OpenSearch 3.8"
+            way_out = f"export for {newer} or later, retrain on features without missing values, or "
+            self.accept(ranker, request, losses, way_out)
         model = {"type": "model/xgboost+json", "definition": json.dumps([xgboost_dump(tree, names) for tree in trees])}
         used = [names[place] for place in tree_features(trees)] or [names[0]]  # a set without a feature is refused
         unmatched = "missing" if learned and rule != "zero" else "zero"
@@ -120,15 +129,11 @@ def _derived(scaling: AffineForm, place: int, name: str) -> dict[str, Any]:
 
 
 def _missing_rule(request: ExportRequest) -> str:
-    """What the trees of a version of the plugin do with a missing value."""
-    if request.version is not None and version_parts(request.version)[0] >= 5:
-        return "own" if request.at_least("8.11.4") else "zero"
-    if request.at_least("3.8"):
-        return "own"
-    return "right" if request.at_least("3.2") else "zero"
+    """What the trees of a version of the plugin do with a missing value; versions from 5 on are Elasticsearch's."""
+    return next(rule for version, rule in _RULES.items() if request.at_least(version))
 
 
 def _astray(tree: TreeForm, rule: str) -> int:
     """How many splits the engine would send a missing value the other way at."""
     goes_left = {"zero": tree.threshold > 0, "right": False, "own": tree.missing_left}[rule]
-    return int(((goes_left != tree.missing_left) & (tree.left >= 0)).sum())
+    return int(((goes_left != tree.missing_left) & tree.splits).sum())

@@ -35,14 +35,14 @@ class Vespa(ExportFormat):
         name, models, places = request.name, {}, np.arange(len(names))
         if name in RESERVED or {f"{name}_{INPUT}", f"{name}_log"} & set(names):
             raise UsageError(f"`name` cannot be {name!r}: it is reserved, or begins the name of a feature.")
-        scaling = affine_form(ranker) if isinstance(ranker, LinearRanker) else None
         if isinstance(ranker, TreeRanker):
             trees = self.nested_trees(ranker)
             dump = ",\n".join(json.dumps(xgboost_dump(tree, names), allow_nan=False) for tree in trees)
             # Vespa takes a file for a dump if its first line starts with [
             models[f"models/{name}.json"] = f"[\n{dump}\n]\n".encode()
             body, places = [_phase(f'expression: xgboost("{name}.json")')], tree_features(trees)
-        elif scaling is not None:
+        elif isinstance(ranker, LinearRanker):
+            scaling = affine_form(ranker)
             body, places = _linear(ranker, scaling, names, name), linear_features(ranker, scaling)
         else:
             models[f"models/{name}.onnx"] = onnx_model(ranker, request, names)
