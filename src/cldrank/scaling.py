@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from array_api_compat import is_torch_array
 from numpy.typing import ArrayLike, NDArray
 
+from cldrank.arguments import shortened
 from cldrank.errors import DataError, UsageError
 from cldrank.feature_blocks import Moments, RemoteFeatures, as_float32, as_table, float_blocks, library_of, row_blocks
 from cldrank.parameters import check_all, documented, parameter, parameters
@@ -268,17 +269,18 @@ class Scaling:
             else:
                 yield slice(start, stop), self.rule._apply(table[start:stop].double(), own)
 
-    def to_state(self) -> tuple[str, Parameters]:
-        """The text of the rule, and named arrays."""
-        return self.rule.text, dict(self.parameters)
+    def to_state(self) -> tuple[dict[str, Any], Parameters]:
+        """The rule as JSON can hold it, and named arrays."""
+        return {"method": self.rule.name, **asdict(self.rule)}, dict(self.parameters)
 
     @classmethod
-    def from_state(cls, rule: str, n_features: int, parameters: Parameters) -> Self:
+    def from_state(cls, config: dict[str, Any], n_features: int, parameters: Parameters) -> Self:
         """The scaling that `to_state` described; anything else is refused."""
+        options = dict(config)
         try:
-            return cls(rule_of(rule), n_features, parameters)
-        except UsageError as error:
-            raise DataError(str(error)) from None
+            return cls(RULES[options.pop("method")](**options), n_features, parameters)
+        except (KeyError, TypeError, UsageError) as error:
+            raise DataError(f"a scaling cannot be made from {shortened(config)}: {error!r}.") from None
 
 
 def _as_table(features: Any) -> Any:

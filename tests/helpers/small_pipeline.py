@@ -23,7 +23,7 @@ method = "ips"
 quick = true
 
 [export]
-to = ["json", "solr"]
+to = ["onnx", "opensearch"]
 """
 
 

@@ -209,7 +209,7 @@ class TestModels:
         with pytest.raises(UsageError, match="this feature is missing in some rows; fill it in with `missing=0`"):
             Safe(method, production="c").fit(data, log(5000, data=data), RHO)
 
-    @pytest.mark.parametrize("scaling", ["standard", "quantile", None])
+    @pytest.mark.parametrize("scaling", ["standard", "log", None])
     def test_a_linear_ranker_beside_a_feature_is_linear(self, scaling: Any) -> None:
         kept = Safe(cr.IPS(model=Linear(scaling=scaling)), production="production").fit(DATA, log(100_000), RHO)
         assert kept.safety_.share > 0
@@ -225,8 +225,8 @@ class TestWhatItTells:
         clear.ranker_.save(tmp_path / "ranker")
         card, safety = (tmp_path / "ranker" / "README.md").read_text(), clear.safety_
         assert "## Safety\n" in card
-        assert f"| share of the learned ranker | {safety.share:.0%} |" in card
-        assert f"{safety.gain:+.4f} ({safety.low:+.4f} to {safety.high:+.4f}, 92% interval)" in card
+        assert str(safety).partition(";")[0] in card
+        assert f"| share | {safety.share:.6g} |" in card
         assert (
             "safety.Safe(IPS(), margin=0.01, confidence=0.95, hold_out=0.3).fit(dataset, clicks, propensities)" in card
         )
@@ -238,7 +238,7 @@ class TestWhatItTells:
 
     def test_naive_was_judged_with_a_curve(self) -> None:
         kept = Safe(cr.Naive()).fit(DATA, log(100_000), RHO)
-        assert kept.ranker_.provenance.propensities is not None
+        assert kept.ranker_.provenance.propensities
 
     def test_the_same_again(self, clear: Safe) -> None:
         again = Safe(cr.IPS()).fit(DATA, log(100_000), RHO)

@@ -69,9 +69,7 @@ class ShowCommand(options.CandidateReading, options.Window, options.JsonOutput):
     def run(self) -> None:
         """Recognise what is named by its content, and show it."""
         kind = self._kind()
-        if kind == "ranker":
-            options.check_outside(self.out, Path(self.paths[0]))
-        options.check_outputs([self.out, self.plot], [*self.paths, *(self.features or [])])
+        options.check_outputs([self.plot], [*self.paths, *(self.features or [])])
         unused = [
             f"{name} {does}" for name, (does, kinds) in _OPTIONS.items() if getattr(self, name) and kind not in kinds
         ]

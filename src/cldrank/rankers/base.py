@@ -220,7 +220,7 @@ class ScalingRanker(Ranker):
     def from_state(cls, config: Config, weights: Weights, **parts: Any) -> Self:
         """The ranker from the states of scaling and scorer."""
         arrays = split_weights(weights, ("scaling", "scorer"))
-        scaling = Scaling.from_state(member(config, "scaling", str), len(parts["feature_names"]), arrays["scaling"])
+        scaling = Scaling.from_state(member(config, "scaling", dict), len(parts["feature_names"]), arrays["scaling"])
         return cls.from_scorer(member(config, "scorer", dict), arrays["scorer"], scaling=scaling, **parts)
 
     def _parts(self) -> list[str]:

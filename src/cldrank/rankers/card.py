@@ -20,7 +20,6 @@ from cldrank.documents import (
     Table,
     render_markdown,
 )
-from cldrank.documents.numbers import span
 from cldrank.rankers.base import Ranker
 from cldrank.rankers.linear import LinearRanker
 from cldrank.rankers.provenance import CurveRecord, EvaluationRecord, FitRecord, Provenance, Record
@@ -73,7 +72,7 @@ def card_document(ranker: Ranker) -> Document:
         "Limits": [Notice("note", [text], label="limit") for text in dict.fromkeys(known_limits(ranker))],
         "Use": [Paragraph("With this folder as `ranker/`:"), Code(_LOADING, "python"), Code(_COMMANDS, "sh")],
         "Evaluation": list(_evaluations(origin.evaluations)) or [Paragraph("None is recorded.")],
-        "Safety": _facts(origin.safety),
+        "Safety": [] if origin.safety is None else [Paragraph(str(origin.safety)), *_facts(origin.safety)],
         "Data": _facts(_data(ranker)),
         "Clicks": _facts(origin.clicks),
         "Propensities": list(_curves(origin.propensities)),
@@ -107,15 +106,14 @@ def _text(value: Any) -> str:
 
 def _evaluations(evaluations: Sequence[EvaluationRecord]) -> Iterator[Block]:
     for evaluation in evaluations:
-        about = {name: value for name, value in evaluation.facts().items() if name != "measures"}
-        yield from _facts(about)
-        rows = []
-        for name, known in evaluation.measures.items():
-            interval = "not known"
-            if "low" in known and "high" in known:
-                interval = f"{span(known['low'], known['high'], '.4f')} ({known.get('confidence', 0):.0%})"
-            rows.append((name, f"{known['mean']:.4f}", interval))
-        yield Table(("measure", "mean", "interval"), rows)
+        yield from _facts(evaluation)
+        columns = ("mean", "low", "high", "confidence")
+        measures = evaluation.measures.items()
+        rows = [
+            (name, *(f"{known[column]:.4f}" if column in known else "" for column in columns))
+            for name, known in measures
+        ]
+        yield Table(("measure", *columns), rows)
 
 
 def _data(ranker: Ranker) -> dict[str, Any]:
@@ -139,13 +137,9 @@ def _data(ranker: Ranker) -> dict[str, Any]:
 def _curves(propensities: Mapping[str, CurveRecord]) -> Iterator[Block]:
     """Each curve as facts and a table."""
     for segment, curve in propensities.items():
+        yield from _facts({**({"segment": segment} if segment else {}), **curve.facts()})
+        yield from (Notice("note", [text]) for text in curve.notes)
         columns = {name: getattr(curve, name) for name in ("values", "low", "high", "base")}
-        yield from _facts(
-            {
-                **({"segment": segment} if segment else {}),
-                **{name: value for name, value in curve.facts().items() if name not in columns},
-            }
-        )
         known = {name: values for name, values in columns.items() if values}
         rows = [
             [str(at + 1), *(f"{value:.4g}" for value in row)]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping
-from typing import Annotated, Any, NotRequired, Protocol, Self, TypedDict, TypeVar
+from typing import Annotated, Any, Literal, Protocol, Self, TypeVar
 
 import msgspec
 import numpy as np
@@ -45,10 +45,14 @@ class Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """The same record with some facts changed."""
         return msgspec.structs.replace(self, **changes)
 
-    def facts(self) -> dict[str, Any]:
-        """What is known, by its name in words."""
+    def facts(self) -> dict[str, str | float]:
+        """The texts and numbers that are known, by their names in words."""
         known = msgspec.structs.asdict(self)
-        return {name.replace("_", " "): value for name, value in known.items() if value not in (None, "", (), {})}
+        return {
+            name.replace("_", " "): own
+            for name, own in known.items()
+            if own != "" and isinstance(own, str | float | int)
+        }
 
 
 class MethodRecord(Record, frozen=True):
@@ -61,11 +65,7 @@ class MethodRecord(Record, frozen=True):
 
 
 class ClicksRecord(Record, frozen=True):
-    """The clicks that a ranker was learned from.
-
-    cells        candidates at positions; `shown` candidates were shown at all
-    depth        the lowest position with impressions
-    """
+    """The clicks that a ranker was learned from: `cells` are candidates at positions down to `depth`."""
 
     impressions: Count
     clicks: Count
@@ -108,13 +108,10 @@ class CurveRecord(Record, frozen=True):
 class FitRecord(Record, frozen=True):
     """What is known of a fit.
 
-    status, steps                    how it ended, and after how many steps
     log_likelihood, rows, weight     of a linear model: of how many weighted rows
     kept, loss                       of what was trained step by step: the step that was kept, and its loss
-    learned_queries, held_queries    the queries learned from, and those held out
     held_loss, concordance           of the held-out queries at that step, judged by `held_target`
     constant, collinear              features without any variation; features that others determine
-    warnings                         what the fit had to say
     """
 
     status: str
@@ -139,17 +136,8 @@ class FitRecord(Record, frozen=True):
         return self.concordance is not None and self.concordance <= _CHANCE
 
 
-class Measurement(TypedDict):
-    """A measure of a ranker, with its interval where that is known."""
-
-    mean: Number
-    low: NotRequired[Number]
-    high: NotRequired[Number]
-    confidence: NotRequired[Number]
-
-
 class EvaluationRecord(Record, frozen=True):
-    """The measures of a ranker on labelled data.
+    """The measures of a ranker on labelled data: the `mean` of each, and its interval where that is known.
 
     empty   "zero" if queries without a relevant document count 0, "skip" if they are left out
     """
@@ -159,12 +147,12 @@ class EvaluationRecord(Record, frozen=True):
     queries: Count
     fingerprint: Fingerprint
     empty: str
-    measures: dict[str, Measurement]
+    measures: dict[str, dict[Literal["mean", "low", "high", "confidence"], Number]]
 
-    def joins(self, other: EvaluationRecord) -> bool:
-        """Whether measures of both can stand side by side: the same data, and queries treated in the same way."""
-        mine, theirs = ((record.fingerprint or record.data, record.empty) for record in (self, other))
-        return mine == theirs
+    @property
+    def measured(self) -> tuple[str, str]:
+        """What was measured on: measures of the same can stand side by side."""
+        return self.fingerprint or self.data, self.empty
 
 
 class SafetyRecord(Record, frozen=True):
@@ -173,11 +161,8 @@ class SafetyRecord(Record, frozen=True):
     share            of the learned ranker in the blend; 0 is production, 1 the learned ranker
     production       what stands for production: "imitation", or the feature that is its score
     overlap          the share of production's results that the imitation shows as well
-    measure          what is judged by
-    margin           how much worse than production the ranker may be, in the units of the measure
-    value            production's own, as the clicks estimate it
-    gain, low, high  of the ranker over production, at a `confidence`
-    queries          by whose clicks it was judged
+    margin, value    how much worse than production the ranker may be, and production's own value of the measure
+    gain, low, high  of the ranker over production, at a `confidence`, by the clicks on so many queries
     tried            the lower ends of the gains of all shares that were tried
     """
 
@@ -272,20 +257,16 @@ class Provenance(Record, frozen=True):
 
     def documented(self, warned: Iterable[str], **known: Any) -> Self:
         """The same with what only the caller of a fit knows, such as the command, and all warnings in its words."""
-        if self.diagnostics is None:
-            raise AssertionError("a fit leaves diagnostics")
-        return self.replaced(diagnostics=self.diagnostics.replaced(warnings=tuple(dict.fromkeys(warned))), **known)
+        fit = self.diagnostics and self.diagnostics.replaced(warnings=tuple(dict.fromkeys(warned)))
+        return self.replaced(diagnostics=fit, **known)
 
     def with_evaluation(self, result: Measured) -> Self:
-        """The same with one more evaluation, into which an earlier one on the same data goes: see `joins`."""
+        """The same with one more evaluation, into which an earlier one on the same data goes."""
         new = _decoded(result.as_dict(), EvaluationRecord, "an evaluation")
-        others = []
-        for earlier in self.evaluations:
-            if earlier.joins(new):
-                new = new.replaced(measures={**earlier.measures, **new.measures})
-            else:
-                others.append(earlier)
-        return self.replaced(evaluations=(*others, new))
+        known = {record.measured: record for record in self.evaluations}
+        earlier = known.pop(new.measured, new)
+        new = new.replaced(measures={**earlier.measures, **new.measures})
+        return self.replaced(evaluations=(*known.values(), new))
 
     def __str__(self) -> str:
         data = self.data or ("data without a name" if self.rows else "")
