@@ -27,6 +27,7 @@ from cldrank.rankers.trees import TreeRanker
 from cldrank.wording import count, positions, some
 
 _SHOWN = 20  # features of the table
+_LARGE = 1e5  # numbers without decimals
 _SYNTHETIC = (
     "This ranker was trained on data that a generator made. It shows how a method behaves; do not conclude from it how "
     "well anything ranks real results."
@@ -101,7 +102,7 @@ def _text(value: Any) -> str:
         return ", ".join(map(_text, value))
     if isinstance(value, bool) or not isinstance(value, int | float):
         return str(value)
-    return f"{value:,}" if isinstance(value, int) else f"{value:,.6g}"
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.0f}" if abs(value) >= _LARGE else f"{value:.6g}"
 
 
 def _evaluations(evaluations: Sequence[EvaluationRecord]) -> Iterator[Block]:
