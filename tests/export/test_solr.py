@@ -331,6 +331,9 @@ class TestRefusals:
         assert exported.files["model.json"] == unclipped.files["model.json"]
 
     def test_trees_that_are_too_deep(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("cldrank.export.format._DEEPEST", 1)
-        with pytest.raises(InexpressibleError, match=r"a tree is \d splits deep.*fewer leaves"):
+        def endless(*_: Any, **__: Any) -> None:
+            raise RecursionError
+
+        monkeypatch.setattr("cldrank.export.formats.solr.written_json", endless)
+        with pytest.raises(InexpressibleError, match=r"a tree is too deep for nested JSON.*fewer leaves"):
             FORMAT.export(made.trees(), ExportRequest())

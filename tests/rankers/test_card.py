@@ -133,12 +133,11 @@ class TestClaims:
         assert ended["log likelihood"] == f"{method.log_likelihood_:.6g}"
         assert ended["rows"] == f"{method.n_rows_:,}"
 
-        weights = {name: f"{value:.4g}" for name, value in zip(NAMES, method.coef_, strict=True)}
-        head, *rows = tables(card)["Features"][0]
+        weights = {name: f"{value:.6g}" for name, value in zip(NAMES, method.coef_, strict=True)}
+        head, *rows = tables(card)["Features that matter most"][0]
         assert dict(rows) == weights
         sizes = [abs(float(value)) for _, value in rows]
         assert sizes == sorted(sizes, reverse=True)
-        assert f"intercept {method.intercept_:.4g}" in card
 
         measured = {row[0]: row[1:] for row in tables(card)["Evaluation"][1][1:]}
         for measure, interval in result.intervals.items():
@@ -154,8 +153,8 @@ class TestClaims:
         method = cr.Oracle(model=cr.Trees(rounds=7, min_weight=0.5, validation=0.2)).fit(data)
         card = model_card(method.ranker_)
         importance = method.ranker_.importance()  # type: ignore[attr-defined]
-        _, *rows = tables(card)["Features"][0]
-        assert rows == [[name, f"{share:.1%}"] for name, share in importance.items()]
+        _, *rows = tables(card)["Features that matter most"][0]
+        assert rows == [[name, f"{share:.6g}"] for name, share in importance.items()]
         ended = facts(card, "Fit")
         kept = method.history_[method.best_epoch_ - 1]
         assert ended["kept"] == str(method.best_epoch_)
@@ -182,10 +181,8 @@ class TestClaims:
         weights = np.arange(100.0) - 30
         ranker = LinearRanker(feature_names=names, scaling=scaling.fit(None, np.ones((1, 100))), coefficients=weights)
         card = model_card(ranker)
-        _, *rows = tables(card)["Features"][0]
+        _, *rows = tables(card)["Features that matter most"][0]
         assert [row[0] for row in rows] == [f"feature {99 - at}" for at in range(20)]
-        assert "80 more are smaller" in card
-        assert f"\n{', '.join(f'`{name}`' for name in names)}\n\n</details>" in card
 
 
 @pytest.mark.parametrize("name", ["linear", *RANKERS])
@@ -229,7 +226,7 @@ class TestHostileTexts:
             *("h1", "h2", "p", "strong", "blockquote", "ul", "ol", "li", "code", "pre", "hr"),
             *("table", "thead", "tbody", "tr", "th", "td", "details", "summary"),
         }
-        assert page.count("<details>") == page.count("</details>") == 1
+        assert page.count("<details>") == page.count("</details>") == 0
         assert "href" not in page
         for own in tables(card).values():
             for table in own:
@@ -238,14 +235,13 @@ class TestHostileTexts:
         assert titles == [
             *(
                 "Limits",
-                "Use",
                 "Evaluation",
                 "Data",
                 "Clicks",
                 "Propensities",
                 "Parameters",
                 "Fit",
-                "Features",
+                "Features that matter most",
                 "Repeat it",
             ),
         ]
@@ -255,7 +251,7 @@ class TestHostileTexts:
 
     def test_are_still_to_be_read(self) -> None:
         card = model_card(self.ranker())
-        _, *rows = tables(card)["Features"][0]
+        _, *rows = tables(card)["Features that matter most"][0]
         seen = {name for name, _ in rows}
         assert {"a|b", "c`d``e", "<script>alert(1)</script>", "j\\|k", "{{ 7 * 7 }}{% raw %}"} <= seen
 
@@ -344,11 +340,3 @@ def test_the_same_ranker_has_the_same_card() -> None:
     rho = cr.Propensities.power(1, 5)
     one, two = (cr.CLD().fit(data, clicks, rho).ranker_ for _ in range(2))
     assert model_card(one) == model_card(two)
-
-
-def test_one_tree_and_one_split_are_not_plural() -> None:
-    random = np.random.default_rng(0)
-    data = cr.RankingDataset.from_arrays(random.normal(size=(80, 1)), np.arange(80) // 8, np.arange(80) % 2)
-    trees = cr.Trees(rounds=1, leaves=2, min_weight=0.1, validation=0)
-    card = model_card(cr.Oracle(model=trees).fit(data).ranker_)
-    assert "1 tree with 1 split by 1 of the features" in card

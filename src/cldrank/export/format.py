@@ -21,15 +21,13 @@ from numpy.typing import NDArray
 from cldrank._version import __version__
 from cldrank.documents.text import Markdown, markdown_templates
 from cldrank.errors import UsageError
-from cldrank.export.forms import TreeForm, tree_forms
 from cldrank.export.replay import NamedTable
-from cldrank.rankers import Ranker, TreeRanker
+from cldrank.rankers import Ranker
 from cldrank.wording import listed, some
 
 Files = Mapping[str, bytes]
 
 _LONGEST = 100  # letters of a model's name, which is part of the names of files
-_DEEPEST = 400  # splits above a leaf: readers of JSON follow nested objects by recursion
 _NOTEWORTHY = 1e-6  # a smaller constant is what rounding leaves
 # words of Python and of Vespa's ranking expressions (RankingExpressionParser.jj)
 RESERVED = frozenset(
@@ -134,7 +132,10 @@ class ExportFormat(ABC):
         """The files with their README and notes; `InexpressibleError` where the format cannot say what is computed."""
         self._check(ranker, request)
         names = self._names(ranker, request)
-        written = self.write(ranker, request, names)
+        try:
+            written = self.write(ranker, request, names)
+        except RecursionError:
+            raise self.refuse(ranker, "a tree is too deep for nested JSON", "retrain with fewer leaves") from None
         changed = {own: name for own, name in zip(names, ranker.feature_names, strict=True) if own != name}
         mapped = [f"{own} ({name})" for own, name in changed.items() if own not in request.renamed.values()]
         notes = (*written.notes, *self._notes(written, len(names), mapped))
@@ -175,15 +176,6 @@ class ExportFormat(ABC):
         """Refuse a ranker of which something is lost, unless an approximation is wanted."""
         if losses and not request.approximate:
             raise self.refuse(ranker, "; ".join(losses), f"{way_out}ask for an approximation, which is measured")
-
-    def nested_trees(self, ranker: TreeRanker) -> list[TreeForm]:
-        """The trees of a ranker, for formats that nest their nodes."""
-        trees = tree_forms(ranker)
-        deepest = max(tree.nested(lambda _: 0, lambda _, left, right: 1 + max(left, right)) for tree in trees)
-        if deepest > _DEEPEST:
-            reason = f"a tree is {deepest} splits deep, and nested JSON is read by recursion"
-            raise self.refuse(ranker, reason, "retrain with fewer leaves")
-        return trees
 
     def _check(self, ranker: Ranker, request: ExportRequest) -> None:
         if not isinstance(ranker, self.takes):

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cldrank.rankers import BlendRanker, LinearRanker, Ranker, ScalingRanker, TreeRanker
+from cldrank.rankers import LinearRanker, ScalingRanker, TreeRanker
 from cldrank.scaling import SignedLog
 
 Vector = NDArray[np.float64]
@@ -47,13 +47,6 @@ def linear_features(ranker: LinearRanker, scaling: AffineForm) -> NDArray[np.int
     return np.flatnonzero(ranker.coefficients * scaling.factor)
 
 
-def summands(ranker: Ranker) -> list[tuple[float, Ranker]]:
-    """The rankers that a blend adds up, each with its weight; another ranker is its own only one."""
-    if not isinstance(ranker, BlendRanker):
-        return [(1.0, ranker)]
-    return list(zip(ranker.weights, ranker.members, strict=True))
-
-
 @dataclass(frozen=True, eq=False)
 class TreeForm:
     """A tree, node by node: a row goes left where its value < threshold, or where it is missing and `missing_left`.
@@ -85,7 +78,7 @@ class TreeForm:
 
 def tree_forms(ranker: TreeRanker) -> list[TreeForm]:
     """The trees of a ranker; their leaves add up to the score."""
-    return [_tree_form(tree) for tree in ranker.trees]
+    return list(map(_tree_form, ranker.trees))
 
 
 def _tree_form(tree: dict[str, Any]) -> TreeForm:

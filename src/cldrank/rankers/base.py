@@ -18,7 +18,7 @@ from cldrank.data.query_hash import Hashes, check_hashes, hashes_of
 from cldrank.errors import DataError
 from cldrank.feature_blocks import as_table
 from cldrank.rankers.devices import is_cpu
-from cldrank.rankers.provenance import Measured, Provenance
+from cldrank.rankers.provenance import Provenance
 from cldrank.rankers.ranges import Ranges, check_ranges, training_ranges
 from cldrank.scaling import Scaling
 from cldrank.wording import count, kind_of, some
@@ -146,7 +146,7 @@ class Ranker(ABC):
         made.__dict__.update(self.__dict__, **parts)  # nothing else is checked or made again
         return made
 
-    def with_evaluation(self, result: Measured) -> Self:
+    def with_evaluation(self, result: Any) -> Self:
         """The same ranker, which remembers how well it ranks: `ranker.with_evaluation(evaluate(ranker, dataset))`.
 
         Its model card shows the result. Of earlier results on the same data, other measures stay.
@@ -294,10 +294,9 @@ def check_features(expected: Sequence[str], given: Sequence[str], *, of_file: bo
     known, own = set(expected), set(given)
     missing, extra = [name for name in expected if name not in own], [name for name in given if name not in known]
     if missing or extra:
-        what = {"missing": missing, "unknown to it": extra}
         parts = [
             f"{some(map(repr, names), most=5)} {'is' if len(names) == 1 else 'are'} {words}"
-            for words, names in what.items()
+            for names, words in ((missing, "missing"), (extra, "unknown to it"))
             if names
         ]
         counts = "other features than the ranker was trained on"

@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from cldrank.documents import (
     Block,
     Code,
-    Details,
     Document,
     Heading,
     Mono,
@@ -32,12 +29,6 @@ _SYNTHETIC = (
     "This ranker was trained on data that a generator made. It shows how a method behaves; do not conclude from it how "
     "well anything ranks real results."
 )
-_LOADING = """import cldrank as cr
-
-ranker = cr.load_ranker("ranker/")  # nothing in the folder can make code run
-scores = ranker.predict(cr.load("candidates.parquet"))"""
-_COMMANDS = """cldrank score ranker/ --features candidates.parquet --out scores.parquet
-cldrank evaluate ranker/ --features labelled.parquet --record"""
 _FOOTER = (
     "This card is rewritten whenever the ranker is saved. Put your own text into `NOTES.md` beside it: that file "
     "stays, and becomes part of the card."
@@ -71,7 +62,6 @@ def card_document(ranker: Ranker) -> Document:
         blocks.append(Paragraph([Strong(origin.method.label), f" {origin.method.sentence}."]))
     sections: dict[str, list[Block]] = {
         "Limits": [Notice("note", [text], label="limit") for text in dict.fromkeys(known_limits(ranker))],
-        "Use": [Paragraph("With this folder as `ranker/`:"), Code(_LOADING, "python"), Code(_COMMANDS, "sh")],
         "Evaluation": list(_evaluations(origin.evaluations)) or [Paragraph("None is recorded.")],
         "Safety": [] if origin.safety is None else [Paragraph(str(origin.safety)), *_facts(origin.safety)],
         "Data": _facts(_data(ranker)),
@@ -79,7 +69,7 @@ def card_document(ranker: Ranker) -> Document:
         "Propensities": list(_curves(origin.propensities)),
         "Parameters": _facts(origin.parameters),
         "Fit": _facts(origin.diagnostics),
-        "Features": list(_features(ranker)),
+        "Features that matter most": _facts(_weights(ranker)),
         "Repeat it": _repeated(origin),
     }
     for title, inside in sections.items():
@@ -150,24 +140,12 @@ def _curves(propensities: Mapping[str, CurveRecord]) -> Iterator[Block]:
         yield Table(("position", *(value if name == "values" else name for name in known)), rows)
 
 
-def _features(ranker: Ranker) -> Iterator[Block]:
-    """The features that matter most, where the kind of ranker tells; and all, folded away."""
-    rows: list[tuple[str, str]] = []
+def _weights(ranker: Ranker) -> dict[str, float]:
+    """The coefficients of scaled features, or the shares of features in the gain of all splits; the largest first."""
+    weights = ranker.importance() if isinstance(ranker, TreeRanker) else {}
     if isinstance(ranker, LinearRanker):
-        order = np.argsort(-np.abs(ranker.coefficients), kind="stable")
-        rows = [(ranker.feature_names[at], f"{ranker.coefficients[at]:.4g}") for at in order]
-        about, head = f"Coefficients of the scaled features; intercept {ranker.intercept:.4g}.", "coefficient"
-    elif isinstance(ranker, TreeRanker):
-        rows = [(name, f"{share:.1%}") for name, share in ranker.importance().items()]
-        made = f"{count(len(ranker.trees), 'tree')} with {count(ranker.n_splits, 'split')}"
-        about, head = f"{made} by {len(rows):,} of the features.", "share of gain"
-    if rows:
-        yield Paragraph(about)
-        yield Table(("feature", head), rows[:_SHOWN])
-    if len(rows) > _SHOWN:
-        yield Paragraph(f"{len(rows) - _SHOWN:,} more are smaller.")
-    names = [part for name in ranker.feature_names for part in (", ", Mono(name))][1:]
-    yield Details("All features, in the order that the ranker takes them", [Paragraph(names)])
+        weights = dict(zip(ranker.feature_names, ranker.coefficients.tolist(), strict=True))
+    return dict(sorted(weights.items(), key=lambda weight: -abs(weight[1]))[:_SHOWN])
 
 
 def _repeated(origin: Provenance) -> list[Block]:

@@ -24,7 +24,7 @@ from cldrank.rankers.card import model_card
 from cldrank.rankers.groups import BlendRanker, BordaRanker
 from cldrank.rankers.linear import LinearRanker
 from cldrank.rankers.network import NetworkRanker
-from cldrank.rankers.provenance import Measured, Provenance
+from cldrank.rankers.provenance import Provenance
 from cldrank.rankers.trees import TreeRanker
 from cldrank.reading import reading, reason
 
@@ -91,7 +91,7 @@ def _digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def record_evaluation(ranker: Ranker, result: Measured, folder: str | PathLike[str]) -> None:
+def record_evaluation(ranker: Ranker, result: Any, folder: str | PathLike[str]) -> None:
     """Add the evaluation of a saved ranker to its description and its model card.
 
     What was recorded there since the ranker was loaded stays; a folder that holds another ranker by now is refused.

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping
-from typing import Annotated, Any, Literal, Protocol, Self, TypeVar
+from typing import Annotated, Any, Literal, Self, TypeVar
 
 import msgspec
 import numpy as np
@@ -29,13 +29,6 @@ Count = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 Number = Annotated[float, msgspec.Meta(ge=-_LARGEST, le=_LARGEST)]
 Share = Annotated[float, msgspec.Meta(gt=0, lt=1)]
 Fingerprint = Annotated[str, msgspec.Meta(pattern="^([0-9a-f]{64})?$")]
-
-
-class Measured(Protocol):
-    """The result of an evaluation, such as `cldrank.evaluate` returns."""
-
-    def as_dict(self) -> dict[str, Any]:
-        """Everything but the values of single queries."""
 
 
 class Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -260,8 +253,8 @@ class Provenance(Record, frozen=True):
         fit = self.diagnostics and self.diagnostics.replaced(warnings=tuple(dict.fromkeys(warned)))
         return self.replaced(diagnostics=fit, **known)
 
-    def with_evaluation(self, result: Measured) -> Self:
-        """The same with one more evaluation, into which an earlier one on the same data goes."""
+    def with_evaluation(self, result: Any) -> Self:
+        """The same with one more result of `cldrank.evaluate`, into which an earlier one on the same data goes."""
         new = _decoded(result.as_dict(), EvaluationRecord, "an evaluation")
         known = {record.measured: record for record in self.evaluations}
         earlier = known.pop(new.measured, new)

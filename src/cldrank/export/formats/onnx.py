@@ -12,7 +12,7 @@ import numpy as np
 from cldrank._version import __version__
 from cldrank.errors import MissingDependencyError
 from cldrank.export.format import Exported, ExportFormat, ExportRequest
-from cldrank.export.forms import TreeForm, affine_form, summands, tree_forms
+from cldrank.export.forms import TreeForm, affine_form, tree_forms
 from cldrank.rankers import BlendRanker, LinearRanker, NetworkRanker, Ranker, ScalingRanker, TreeRanker
 
 INPUT, OUTPUT = "features", "score"
@@ -47,9 +47,11 @@ def onnx_model(ranker: Ranker, request: ExportRequest, names: Sequence[str]) -> 
     except ImportError:
         raise MissingDependencyError("ONNX needs onnx and onnxruntime: pip install 'cldrank[onnx]'.") from None
     graph = _Graph(onnx)
+    is_blend = isinstance(ranker, BlendRanker)
+    members = zip(ranker.weights, ranker.members, strict=True) if is_blend else [(1.0, ranker)]
     scores = [
         _score(graph, member) if weight == 1 else graph.add("Mul", _score(graph, member), graph.array(weight))
-        for weight, member in summands(ranker)
+        for weight, member in members
     ]
     score = graph.add("Sum", *scores) if len(scores) > 1 else scores[0]
     graph.add("Identity", graph.cast(score, Single), out=OUTPUT)

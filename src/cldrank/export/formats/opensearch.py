@@ -67,7 +67,7 @@ class OpenSearch(ExportFormat):
         return _packed(request, features, model, derived, shift=ranker.intercept)
 
     def _trees(self, ranker: TreeRanker, request: ExportRequest, names: Sequence[str]) -> Exported:
-        trees = self.nested_trees(ranker)
+        trees = tree_forms(ranker)
         rule, learned = _missing_rule(request), learned_missing(ranker)
         losses: tuple[str, ...] = ()
         if learned and (astray := sum(_astray(tree, rule) for tree in trees)):

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from cldrank.documents.text import Markdown
 from cldrank.export.format import Exported, ExportFormat, ExportRequest, written_json
-from cldrank.export.forms import TreeForm, affine_form, learned_missing
+from cldrank.export.forms import TreeForm, affine_form, learned_missing, tree_forms
 from cldrank.rankers import LinearRanker, Ranker, TreeRanker
 from cldrank.wording import count
 
@@ -54,7 +54,7 @@ class Solr(ExportFormat):
 
     def _trees(self, ranker: TreeRanker, request: ExportRequest, names: Sequence[str]) -> Exported:
         """Trees: thresholds such that every float32 number goes where it went, and missing values too, since 9.2."""
-        trees = self.nested_trees(ranker)
+        trees = tree_forms(ranker)
         learned = learned_missing(ranker)  # else nothing was missing in training, and 0 stands for what does not match
         nulls = learned and request.at_least("9.2")
         splits = [tree.splits for tree in trees]

@@ -14,7 +14,7 @@ from cldrank.documents.text import Markdown
 from cldrank.errors import UsageError
 from cldrank.export.format import RESERVED, Exported, ExportFormat, ExportRequest
 from cldrank.export.formats.onnx import INPUT, OUTPUT, onnx_model
-from cldrank.export.forms import AffineForm, affine_form, linear_features, tree_features, xgboost_dump
+from cldrank.export.forms import AffineForm, affine_form, linear_features, tree_features, tree_forms, xgboost_dump
 from cldrank.rankers import BlendRanker, LinearRanker, NetworkRanker, TreeRanker
 from cldrank.wording import count
 
@@ -36,7 +36,7 @@ class Vespa(ExportFormat):
         if name in RESERVED or {f"{name}_{INPUT}", f"{name}_log"} & set(names):
             raise UsageError(f"`name` cannot be {name!r}: it is reserved, or begins the name of a feature.")
         if isinstance(ranker, TreeRanker):
-            trees = self.nested_trees(ranker)
+            trees = tree_forms(ranker)
             dump = ",\n".join(json.dumps(xgboost_dump(tree, names), allow_nan=False) for tree in trees)
             # Vespa takes a file for a dump if its first line starts with [
             models[f"models/{name}.json"] = f"[\n{dump}\n]\n".encode()
