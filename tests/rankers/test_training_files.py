@@ -57,7 +57,7 @@ def test_they_stay_when_an_evaluation_is_recorded(tmp_path: Path) -> None:
         ({"trained_on": SEEN[::-1].copy()}, "must be sorted"),
         ({"trained_on": SEEN.astype(np.int64)}, "flat array of uint64"),
         ({"trained_on": SEEN[None]}, "flat array of uint64"),
-        ({"other": SEEN}, "'training.other', which belongs to nothing"),
+        ({"other": SEEN}, "has float64 coefficients"),
         ({"ranges": np.zeros((2, 3), np.float32)}, r"float32 \(2, 4\)"),
         ({"ranges": np.zeros((2, 4))}, r"float32 \(2, 4\)"),
         ({"ranges": np.array([[1.0] * 4, [0.0] * 4], np.float32)}, "from its low to its high end"),

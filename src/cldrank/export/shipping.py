@@ -287,13 +287,12 @@ def _completed(path: Path, engine: ExportFormat, request: ExportRequest, exporte
     for name, content in edited.items():
         if name not in exported.to_fill:
             raise UsageError(f"{path / name} was edited and would be replaced; move it away, or name another folder.")
-        was, now = (record.name, record.unmatched), (request.name, exported.unmatched)
-        if was != now:
-            before, after = (f"{own!r}, to which a feature that does not match is {rest}" for own, rest in (was, now))
-            raise UsageError(
-                f"{path / name} was completed for {before}, not for {after}; export to another folder, and take over "
-                "what you wrote."
+        if (record.name, record.unmatched) != (request.name, exported.unmatched):
+            before, after = (
+                f"{own!r}, to which a feature that does not match is {rest}"
+                for own, rest in ((record.name, record.unmatched), (request.name, exported.unmatched))
             )
+            raise UsageError(f"{path / name} was completed for {before}, not for {after}; export to another folder.")
         try:
             defined = re.findall(engine.defines, content.decode())
             _ = json.loads(content) if name.endswith(".json") else None

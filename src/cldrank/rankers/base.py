@@ -28,6 +28,7 @@ Config = dict[str, Any]
 Floats = NDArray[np.float64]
 Scorer = Callable[[NDArray[np.float32]], Floats]
 
+_OF_SCALING = "scaling."  # how the names of its arrays begin
 _DEVICE_VALUES = 1 << 22  # of a block of features on a GPU
 
 
@@ -188,15 +189,6 @@ class ScalingRanker(Ranker):
     def scorer(self, device: str | None) -> Scorer:
         """What scores rows of scaled features, on a device."""
 
-    @abstractmethod
-    def scorer_state(self) -> tuple[Config, Weights]:
-        """The state of the scorer alone."""
-
-    @classmethod
-    @abstractmethod
-    def from_scorer(cls, config: Config, weights: Weights, **parts: Any) -> Self:
-        """The ranker with the scorer that gave this state; `parts` are feature names, scaling and provenance."""
-
     def score_rows(self, table: NDArray[Any], offsets: IntArray | None = None, *, device: str | None = None) -> Floats:
         """One score per row, block by block; queries do not matter."""
         del offsets
@@ -209,22 +201,19 @@ class ScalingRanker(Ranker):
         return finite_scores(scores)
 
     def to_state(self) -> tuple[Config, Weights]:
-        """The states of scaling and scorer."""
-        scaling, parameters = self.scaling.to_state()
-        scorer, numbers = self.scorer_state()
-        weights = {f"scorer.{name}": values for name, values in numbers.items()}
-        weights |= {f"scaling.{name}": values for name, values in parameters.items()}
-        return {"scaling": scaling, "scorer": scorer}, weights
-
-    @classmethod
-    def from_state(cls, config: Config, weights: Weights, **parts: Any) -> Self:
-        """The ranker from the states of scaling and scorer."""
-        arrays = split_weights(weights, ("scaling", "scorer"))
-        scaling = Scaling.from_state(member(config, "scaling", dict), len(parts["feature_names"]), arrays["scaling"])
-        return cls.from_scorer(member(config, "scorer", dict), arrays["scorer"], scaling=scaling, **parts)
+        """The state of the scaling, to which that of the scorer comes."""
+        config, parameters = self.scaling.to_state()
+        return {"scaling": config}, {f"{_OF_SCALING}{name}": values for name, values in parameters.items()}
 
     def _parts(self) -> list[str]:
         return [f"scaling {self.scaling.rule}"]
+
+
+def taken_scaling(config: Config, weights: Weights, n_features: int) -> Scaling:
+    """The scaling of a state, whose arrays are taken out of `weights`."""
+    names = [name for name in weights if name.startswith(_OF_SCALING)]
+    parameters = {name.removeprefix(_OF_SCALING): weights.pop(name) for name in names}
+    return Scaling.from_state(member(config, "scaling", dict), n_features, parameters)
 
 
 class UnscorableRowError(DataError):
@@ -252,21 +241,6 @@ def member(config: Config, key: str, kind: type) -> Any:
     if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
         raise DataError(f"{key!r} must be a {kind.__name__}, not {value!r}.")
     return value
-
-
-def split_weights(weights: Weights, parts: Sequence[str]) -> dict[str, Weights]:
-    """Arrays by the part that their names begin with.
-
-    >>> split_weights({"scorer.a": 1, "scaling.b": 2}, ["scaling", "scorer"])
-    {'scaling': {'b': 2}, 'scorer': {'a': 1}}
-    """
-    split: dict[str, Weights] = {part: {} for part in parts}
-    for name, values in weights.items():
-        part, _, rest = name.partition(".")
-        if part not in split:
-            raise DataError(f"there is an array {name!r}, which belongs to nothing.")
-        split[part][rest] = values
-    return split
 
 
 def _is_frame(features: Any) -> bool:

@@ -16,7 +16,7 @@ from cldrank import segments
 from cldrank._typing import IntArray
 from cldrank.arguments import shortened
 from cldrank.errors import DataError, UsageError
-from cldrank.rankers.base import Config, Floats, Ranker, Weights, finite_scores, member, split_weights
+from cldrank.rankers.base import Config, Floats, Ranker, Weights, finite_scores, member
 from cldrank.rankers.linear import LinearRanker
 from cldrank.rankers.network import NetworkRanker
 from cldrank.rankers.trees import TreeRanker
@@ -63,13 +63,16 @@ class GroupRanker(Ranker):
     def from_state(cls, config: Config, weights: Weights, **parts: Any) -> Self:
         """The ranker with these members."""
         described = member(config, "members", list)
-        arrays = split_weights(weights, [str(index) for index in range(len(described))])
         members = []
         for index, own in enumerate(described):
             if not isinstance(own, dict) or str(own.get("kind")) not in _MEMBERS:
                 raise DataError(f"member {index + 1} must be of the kind {listed(_MEMBERS, 'or')}.")
             kind = _MEMBERS[own["kind"]]
-            members.append(kind.from_state(own, arrays[str(index)], feature_names=parts["feature_names"]))
+            names = [name for name in weights if name.startswith(f"{index}.")]
+            arrays = {name.removeprefix(f"{index}."): weights.pop(name) for name in names}
+            members.append(kind.from_state(own, arrays, feature_names=parts["feature_names"]))
+        if weights:
+            raise DataError(f"there is an array {min(weights)!r}, which belongs to no member.")
         return cls(members=members, weights=member(config, "weights", list), **parts)
 
     def _parts(self) -> list[str]:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cldrank.errors import DataError
-from cldrank.rankers.base import Config, ScalingRanker, Scorer, Weights
+from cldrank.rankers.base import Config, ScalingRanker, Scorer, Weights, taken_scaling
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -54,15 +54,17 @@ class LinearRanker(ScalingRanker):
         total: NDArray[np.float64] = np.einsum("ij,j->i", block.astype(np.float64), self.coefficients)
         return total + self.intercept
 
-    def scorer_state(self) -> tuple[Config, Weights]:
+    def to_state(self) -> tuple[Config, Weights]:
         """`coefficients`, one per feature, and `intercept`."""
-        return {}, {"coefficients": self.coefficients, "intercept": np.array([self.intercept])}
+        config, weights = super().to_state()
+        return config, {**weights, "coefficients": self.coefficients, "intercept": np.array([self.intercept])}
 
     @classmethod
-    def from_scorer(cls, config: Config, weights: Weights, **parts: Any) -> Self:
+    def from_state(cls, config: Config, weights: Weights, **parts: Any) -> Self:
         """The ranker with these coefficients and this intercept."""
-        del config
+        scaling = taken_scaling(config, weights, len(parts["feature_names"]))
         given = {name: (values.dtype, values.ndim) for name, values in weights.items()}
         if given != dict.fromkeys(("coefficients", "intercept"), (np.float64, 1)) or len(weights["intercept"]) != 1:
             raise DataError(f"a linear ranker has float64 coefficients and one float64 intercept, not {given}.")
-        return cls(coefficients=weights["coefficients"], intercept=weights["intercept"].item(), **parts)
+        numbers = {"coefficients": weights["coefficients"], "intercept": weights["intercept"].item()}
+        return cls(scaling=scaling, **numbers, **parts)

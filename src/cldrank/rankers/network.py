@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from cldrank.arguments import shortened
 from cldrank.errors import DataError
-from cldrank.rankers.base import Config, ScalingRanker, Scorer, Weights, member
+from cldrank.rankers.base import Config, ScalingRanker, Scorer, Weights, member, taken_scaling
 from cldrank.rankers.devices import device_of, is_cpu
 
 Matrix = NDArray[np.float64]
@@ -125,25 +125,25 @@ class NetworkRanker(ScalingRanker):
 
         return score
 
-    def scorer_state(self) -> tuple[Config, Weights]:
+    def to_state(self) -> tuple[Config, Weights]:
         """The layers in order, and `0.weight`, `0.bias` and so on."""
-        weights: Weights = {}
+        config, weights = super().to_state()
         for index, layer in enumerate(self.layers):
             weights |= {} if layer.weight is None else {f"{index}.weight": layer.weight}
             weights |= {} if layer.bias is None else {f"{index}.bias": layer.bias}
-        return {"layers": [layer.kind for layer in self.layers]}, weights
+        return {**config, "layers": [layer.kind for layer in self.layers]}, weights
 
     @classmethod
-    def from_scorer(cls, config: Config, weights: Weights, **parts: Any) -> Self:
+    def from_state(cls, config: Config, weights: Weights, **parts: Any) -> Self:
         """The ranker with these layers."""
-        rest: dict[str, Any] = dict(weights)
+        scaling = taken_scaling(config, weights, len(parts["feature_names"]))
         layers = [
-            Layer(kind, rest.pop(f"{index}.weight", None), rest.pop(f"{index}.bias", None))
+            Layer(kind, weights.pop(f"{index}.weight", None), weights.pop(f"{index}.bias", None))
             for index, kind in enumerate(member(config, "layers", list))
         ]
-        if rest:
-            raise DataError(f"the network has no array {min(rest)!r}.")
-        return cls(layers=layers, **parts)
+        if weights:
+            raise DataError(f"the network has no array {min(weights)!r}.")
+        return cls(layers=layers, scaling=scaling, **parts)
 
     def _parts(self) -> list[str]:
         sizes = [len(self.feature_names), *(len(layer.weight) for layer in self.layers if layer.weight is not None)]

@@ -120,12 +120,7 @@ def production_column(name: str, dataset: RankingDataset) -> int:
 
 
 def within_spread(scores: Floats, dataset: RankingDataset) -> float:
-    """The standard deviation of scores within queries.
-
-    >>> data = RankingDataset.from_arrays([[1], [2], [3], [4]], [7, 7, 8, 8])
-    >>> within_spread(np.array([0.0, 2.0, 10.0, 12.0]), data)
-    1.0
-    """
+    """The standard deviation of scores within queries."""
     means = segments.sums_of_segments(scores, dataset.offsets) / np.maximum(dataset.sizes, 1)
     return float(np.sqrt(np.mean((scores - means[dataset.row_queries]) ** 2)))
 

@@ -51,11 +51,9 @@ class UnsafeError(DataError):
 class BlendTrial:
     """A blend, judged against production.
 
-    share     of the learned ranker
     gain      over production, less that of permuted clicks, with the interval that counts on the way up
     strict    the lower end that counts on the way down from the learned ranker, at a higher confidence
-    permuted  what it seems to gain with clicks permuted within positions, where there is nothing to gain: as much is
-              due to a curve that is too steep; at least 0
+    permuted  what it seems to gain with clicks permuted within positions, for a curve that is too steep; at least 0
 
     >>> BlendTrial(0.5, Interval(0.02, -0.01, 0.05, 0.92, n=500), strict=-0.02).gain.low
     -0.01
@@ -217,18 +215,13 @@ class Safe:
         log = judge.clicks.log
         overlap = shown_alike(segments.descending_ranks(production.predict(log.data), log.data.offsets), log.clicks)
         if self.production is not None and overlap < _LIKE:
-            warn(
-                CldrankWarning(
-                    f"only {overlap:.1%} of the results that the log shows are at the top by {self.production!r}; "
-                    "is it production's score?"
-                )
-            )
+            shown = f"only {overlap:.1%} of the results that the log shows are at the top by {self.production!r}"
+            warn(CldrankWarning(f"{shown}; is it production's score?"))
         return overlap
 
     def _unsafe(self, trial: BlendTrial, measure: str, value: float, overlap: float) -> UnsafeError:
-        gain, feature = trial.gain, self.production
-        who = "an imitation of production" if feature is None else f"{feature!r}, as production's score,"
-        others = "" if feature is not None else ", production's score as a feature (`production`)"
+        gain = trial.gain
+        who = f"{self.production!r}, as production's score," if self.production else "an imitation of production"
         steep = (
             f" With clicks permuted within positions it seems to gain {trial.permuted:.4f}, which is subtracted: the "
             "curve is too steep; estimate the propensities."
@@ -237,8 +230,8 @@ class Safe:
             f"the clicks on {gain.n:,} queries held out do not show that even {who} is safe: its {measure} differs "
             f"from production's by {gain.estimate:+.4f} ({gain.low:+.4f} to {gain.high:+.4f}), and at most "
             f"{self.margin * value:.4f} ({self.margin:.1%}) may be lost. It shows {overlap:.1%} of production's "
-            f"results.{steep if trial.permuted > self.margin * value else ''} Keep production; more clicks{others}, or "
-            "a larger `margin` may help."
+            f"results.{steep if trial.permuted > self.margin * value else ''} Keep production; more clicks, "
+            "production's score as a feature (`production`), or a larger `margin` may help."
         )
 
     def _described(self, ranker: Ranker, dataset: RankingDataset, clicks: ClickTable, curve: Curve) -> Ranker:

@@ -13,19 +13,14 @@ from cldrank.errors import UsageError
 from cldrank.export.format import Exported, ExportFormat, ExportRequest, placeholder_query, version_parts, written_json
 from cldrank.export.forms import (
     AffineForm,
-    TreeForm,
     affine_form,
     learned_missing,
     linear_features,
     tree_features,
+    tree_forms,
     xgboost_dump,
 )
 from cldrank.rankers import LinearRanker, TreeRanker
-from cldrank.wording import count
-
-# the versions from which each rule holds, the newest first; without a version, the rule of OpenSearch 3.8 is meant
-_RULES = {"8.11.4": "own", "5": "zero", "3.8": "own", "3.2": "right", "0": "zero"}
-_ASTRAY = {"zero": "counts a missing value as 0", "right": "sends missing values right at every split"}
 
 
 class OpenSearch(ExportFormat):
@@ -67,19 +62,18 @@ class OpenSearch(ExportFormat):
         return _packed(request, features, model, derived, shift=ranker.intercept)
 
     def _trees(self, ranker: TreeRanker, request: ExportRequest, names: Sequence[str]) -> Exported:
-        trees = tree_forms(ranker)
-        rule, learned = _missing_rule(request), learned_missing(ranker)
+        trees, learned = tree_forms(ranker), learned_missing(ranker)
         losses: tuple[str, ...] = ()
-        if learned and (astray := sum(_astray(tree, rule) for tree in trees)):
-            engine, total = self.engine(request.version or self.newest), count(ranker.n_splits, "split")
-            losses = (f"{engine} {_ASTRAY[rule]}, which is the wrong side at {astray:,} of {total}",)
-            newer = "Elasticsearch 8.12" if engine.startswith("Elastic") else "OpenSearch 3.8"
-            way_out = f"export for {newer} or later, retrain on features without missing values, or "
-            self.accept(ranker, request, losses, way_out)
+        if learned and not _knows_missing(request):
+            losses = (
+                f"{self.engine(request.version or self.newest)} does not send missing values where the splits do",
+            )
+        way_out = "export for OpenSearch 3.8, for Elasticsearch 8.12 or later, retrain without missing values, or "
+        self.accept(ranker, request, losses, way_out)
         model = {"type": "model/xgboost+json", "definition": json.dumps([xgboost_dump(tree, names) for tree in trees])}
         used = [names[place] for place in tree_features(trees)] or [names[0]]  # a set without a feature is refused
-        unmatched = "missing" if learned and rule != "zero" else "zero"
-        return _packed(request, used, model, unmatched=unmatched, filled=not learned and rule != "zero", losses=losses)
+        unmatched = "missing" if learned and not losses else "zero"
+        return _packed(request, used, model, unmatched=unmatched, filled=not learned, losses=losses)
 
 
 def _packed(
@@ -128,12 +122,6 @@ def _derived(scaling: AffineForm, place: int, name: str) -> dict[str, Any]:
     return {"name": f"{name}_scaled", "params": [], "template_language": "derived_expression", "template": scaled}
 
 
-def _missing_rule(request: ExportRequest) -> str:
-    """What the trees of a version of the plugin do with a missing value; versions from 5 on are Elasticsearch's."""
-    return next(rule for version, rule in _RULES.items() if request.at_least(version))
-
-
-def _astray(tree: TreeForm, rule: str) -> int:
-    """How many splits the engine would send a missing value the other way at."""
-    goes_left = {"zero": tree.threshold > 0, "right": False, "own": tree.missing_left}[rule]
-    return int(((goes_left != tree.missing_left) & tree.splits).sum())
+def _knows_missing(request: ExportRequest) -> bool:
+    """Whether the plugin sends a missing value where each split says; versions from 5 on are Elasticsearch's."""
+    return request.at_least("8.11.4") or (request.at_least("3.8") and not request.at_least("5"))

@@ -58,21 +58,26 @@ class Solr(ExportFormat):
         learned = learned_missing(ranker)  # else nothing was missing in training, and 0 stands for what does not match
         nulls = learned and request.at_least("9.2")
         splits = [tree.splits for tree in trees]
-        feature, threshold, missing_left = (
+        feature, threshold = (
             np.concatenate([getattr(tree, part)[inside] for tree, inside in zip(trees, splits, strict=True)])
-            for part in ("feature", "threshold", "missing_left")
+            for part in ("feature", "threshold")
         )
         powers, written, gap = _written_thresholds(feature, threshold)
-        turned = int((missing_left != (threshold > 0)).sum()) if learned and not nulls else 0
-        losses = _losses(gap, turned)
-        self.accept(ranker, request, losses, "write for 9.2 or newer, or " if turned else "")
+        losses = ["a missing value counts as 0 before Solr 9.2"] if learned and not nulls else []
+        way_out = "write for 9.2 or newer, or " if losses else ""
+        if astray := int(np.count_nonzero(gap)):
+            losses.append(
+                f"Solr adds 1e-6 to thresholds in float32, so that {count(astray, 'split')} of {len(gap):,} would send "
+                f"values up to {gap.max():.2g} below the threshold to the right"
+            )
+        self.accept(ranker, request, losses, way_out)
         used = sorted(powers) or [0]  # a model without features is refused
         features = [_feature(names[at], np.float32(0), np.float32(2.0 ** -powers.get(at, 0))) for at in used]
         parts = np.split(written, np.cumsum([inside.sum() for inside in splits])[:-1])
         roots = [_nested(tree, part, names, nulls) for tree, part in zip(trees, parts, strict=True)]
         same: dict[str, Any] = {"isNullSameAsZero": False} if nulls else {}  # the text "false" is refused
         params = same | {"trees": [{"weight": "1", "root": root} for root in roots]}
-        return _packed(request, "MultipleAdditiveTreesModel", features, params, losses=losses, nulls=nulls)
+        return _packed(request, "MultipleAdditiveTreesModel", features, params, losses=tuple(losses), nulls=nulls)
 
     def _float32(self, ranker: Ranker, values: NDArray[np.float64], above: float = -np.inf) -> Singles:
         """The same in float32; refused where it cannot hold one."""
@@ -122,22 +127,6 @@ def _feature(name: str, average: np.float32, deviation: np.float32) -> dict[str,
         return {"name": name}
     params = {"avg": str(average), "std": str(deviation)}
     return {"name": name, "norm": {"class": f"{_PACKAGE}.norm.StandardNormalizer", "params": params}}
-
-
-def _losses(gap: NDArray[np.float64], turned: int) -> tuple[str, ...]:
-    """What trees lose: splits that some values pass on the wrong side, and those that missing values do."""
-    lost = []
-    if astray := int(np.count_nonzero(gap)):
-        lost.append(
-            f"Solr adds 1e-6 to thresholds in float32, so that {count(astray, 'split')} of {len(gap):,} would send "
-            f"values up to {gap.max():.2g} below the threshold to the right"
-        )
-    if turned:
-        lost.append(
-            "a missing value counts as 0 before Solr 9.2, so that "
-            f"{count(turned, 'split')} of {len(gap):,} would send it to the other side"
-        )
-    return tuple(lost)
 
 
 def _nested(tree: TreeForm, thresholds: Singles, names: Sequence[str], nulls: bool) -> Any:
