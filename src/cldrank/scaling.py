@@ -51,11 +51,7 @@ class ScalingRule(ABC):
 
     @staticmethod
     def of_text(text: str) -> ScalingRule | None:
-        """The rule that a text stands for, None where it names none; a wrong option is refused.
-
-        >>> ScalingRule.of_text("standard:clip=none"), ScalingRule.of_text("median")
-        (Standard(clip=None), None)
-        """
+        """The rule that a text stands for, None where it names none; a wrong option is refused."""
         name, colon, option = text.partition(":")
         if name not in RULES or not colon:
             return RULES[name]() if name in RULES else None
@@ -96,9 +92,6 @@ class ScalingRule(ABC):
 @dataclass(frozen=True)
 class Standard(ScalingRule):
     """Mean 0 and standard deviation 1, with values clipped at `clip` standard deviations, or not at all with None.
-
-    Without clipping, every search engine can express the scaling, but a value far outside of what training saw counts
-    in full.
 
     >>> fit(Standard(clip=1), [[0.0], [2.0], [4.0]]).transform([[1.0], [2.0], [100.0]]).ravel()
     array([-0.612,  0. ,  1. ], dtype=float32)

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -244,8 +245,7 @@ def _written(
     return rows, queries, written
 
 
-def _parquet_writer(path: Path, schema: pa.Schema) -> pq.ParquetWriter:
-    return pq.ParquetWriter(path, schema, compression="zstd", compression_level=1)
-
-
-_WRITERS: dict[str, Callable[[Path, pa.Schema], Any]] = {".parquet": _parquet_writer, ".csv": pyarrow.csv.CSVWriter}
+_WRITERS: dict[str, Callable[[Path, pa.Schema], Any]] = {
+    ".parquet": partial(pq.ParquetWriter, compression="zstd", compression_level=1),
+    ".csv": pyarrow.csv.CSVWriter,
+}

@@ -209,11 +209,6 @@ def test_names_that_vespa_cannot_take() -> None:
     assert "| `feature_sum` | sum |" in written(ranker).files["README.md"].decode()
 
 
-def test_a_feature_that_is_called_as_a_function_of_the_profile_is_refused() -> None:
-    with pytest.raises(UsageError, match="`name` cannot be 'cldrank'"):
-        written(named("a", "cldrank_log"))
-
-
 def test_rank_features_of_vespa_need_no_function() -> None:
     renamed = {"a": "bm25(title)", "b": "closeness(field, embedding)"}
     found = written(named("a", "b"), renamed=renamed)
@@ -294,16 +289,13 @@ def test_the_folder(tmp_path: Path) -> None:
         ("-a * 2.0", -6.0),
         ("max((-1.5e+1), min(1e1, a))", 3.0),
         ("min(2.0, a) - max(5.0, a)", -3.0),
-        ("fabs(sign(0.0 - a) * log(1.0))", 0.0),
-        ("twice(a + b) - b", 10.0),
         ("bm25(title, 2).x + a(b)", 16.0),
     ],
 )
 def test_expressions(expression: str, expected: float) -> None:
     row = np.array([[3, 4, 7, 9]], dtype=np.float32)
     table = NamedTable(("a", "b", "bm25(title, 2).x", "a(b)"), row)
-    functions = " function twice(x) {\n expression: 2.0 * x\n }\n"
-    assert replay_of(expression, table, functions).tolist() == [expected]
+    assert replay_of(expression, table).tolist() == [expected]
 
 
 @pytest.mark.parametrize(

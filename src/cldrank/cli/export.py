@@ -61,7 +61,7 @@ class ExportCommand(options.Reading, options.JsonOutput):
         with working(f"writing {self.out} …"):
             shipped = export_ranker(ranker, self.to, out, renamed=renamed, check=check, **wanted)
         if self.as_json:
-            print_json(_facts(shipped, self.ranker))
+            print_json({"ranker": str(self.ranker), **shipped.as_dict()})
         else:
             _print(shipped)
 
@@ -86,30 +86,11 @@ def _print(shipped: Shipment) -> None:
         say("not compared: --check FEATURES replays the engine and shows the difference")
     else:
         print_line(str(shipped.parity))
-    for file in shipped.kept:
-        say(f"note: {shipped.path / file} was edited and is left as it is")
-    for note in exported.notes:
+    kept = [f"{shipped.path / file} was edited and is left as it is" for file in shipped.kept]
+    for note in (*kept, *exported.notes):
         say(f"note: {note}")
     for file, left in shipped.to_do.items():
         if left:
-            places = count(left, "placeholder")
-            say(f"to do: {shipped.path / file} has {places} to complete (TODO); README.md has the steps")
+            say(f"to do: {shipped.path / file} has {count(left, 'placeholder')} (TODO); README.md has the steps")
     inside = "" if shipped.format.one_file else f" ({', '.join(exported.files)})"
     print_line(f"written for {shipped.target}: {shipped.path}{inside}")
-
-
-def _facts(shipped: Shipment, ranker: Path) -> dict[str, object]:
-    exported = shipped.exported
-    return {
-        "ranker": str(ranker),
-        "format": shipped.format.name,
-        "out": str(shipped.path),
-        "files": [] if shipped.format.one_file else list(exported.files),
-        "for": shipped.version,
-        "kept": list(shipped.kept),
-        "to_do": dict(shipped.to_do),
-        "shift": exported.shift,
-        "losses": list(exported.losses),
-        "notes": list(exported.notes),
-        "parity": shipped.parity.as_dict() if shipped.parity else None,
-    }

@@ -161,11 +161,7 @@ class ExportFormat(ABC):
         return scores(files, table, request.version)  # type: ignore[no-any-return]
 
     def engine(self, version: str) -> str:
-        """The engine of a version, in words.
-
-        >>> format_named("solr").engine("9.9")
-        'Solr 9.9'
-        """
+        """The engine of a version, in words."""
         return f"{self.label} {version}".strip()
 
     def refuse(self, ranker: Ranker, reason: str, way_out: str) -> InexpressibleError:
@@ -188,8 +184,7 @@ class ExportFormat(ABC):
                 f"`version={request.version!r}` is too old: the export to {self.label} is for {self.oldest} and later."
             )
         pattern, words = (r".*\S.*", "printable text") if self.one_file else self.model_name
-        fits = re.fullmatch(pattern, request.name) and request.name.isprintable() and len(request.name) <= _LONGEST
-        if not fits:
+        if not (re.fullmatch(pattern, request.name) and request.name.isprintable() and len(request.name) <= _LONGEST):
             raise UsageError(f"`name` must be {words}, at most {_LONGEST} letters, not {request.name[:_LONGEST]!r}.")
 
     def _names(self, ranker: Ranker, request: ExportRequest) -> tuple[str, ...]:

@@ -132,6 +132,20 @@ class Shipment:
         """The engine with its version."""
         return self.format.engine(self.version)
 
+    def as_dict(self) -> dict[str, Any]:
+        """All that there is to say of it, ready for JSON."""
+        exported, is_file = self.exported, self.format.one_file
+        return {
+            "format": self.format.name,
+            "out": str(self.path),
+            "files": [] if is_file else list(exported.files),
+            "for": self.version,
+            "kept": list(self.kept),
+            "to_do": dict(self.to_do),
+            **{name: getattr(exported, name) for name in ("unmatched", "shift", "losses", "notes")},
+            "parity": None if self.parity is None else self.parity.as_dict(),
+        }
+
     def __repr__(self) -> str:
         proof = "not checked" if self.parity is None else str(self.parity)
         return f"Shipment({self.target}, in {self.path}; {proof})"
@@ -250,18 +264,15 @@ class _Record(msgspec.Struct):
 
 def _record(ranker: Ranker, request: ExportRequest, shipment: Shipment) -> bytes:
     """The content of `export.json`."""
-    exported = shipment.exported
+    told = shipment.as_dict()
     record = {
         "format": "cldrank-exported",
         "cldrank": __version__,
         "to": shipment.format.name,
-        "for": shipment.version,
         "name": request.name,
         "ranker": str(ranker.provenance),
-        "unmatched": exported.unmatched,
-        "losses": list(exported.losses),
-        "parity": None if shipment.parity is None else shipment.parity.as_dict(),
-        "files": {name: _digest(content) for name, content in exported.files.items()},
+        **{name: told[name] for name in ("for", "unmatched", "losses", "parity")},
+        "files": {name: _digest(content) for name, content in shipment.exported.files.items()},
     }
     return (json.dumps(record, indent=2, ensure_ascii=False) + "\n").encode()
 

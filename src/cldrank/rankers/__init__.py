@@ -11,7 +11,8 @@ from cldrank.rankers.base import check_features as check_features
 from cldrank.rankers.card import model_card
 from cldrank.rankers.files import check_replaceable as check_replaceable
 from cldrank.rankers.files import load_ranker, record_evaluation
-from cldrank.rankers.groups import BlendRanker, BordaRanker, GroupRanker, blended
+from cldrank.rankers.groups import BlendRanker, BordaRanker, blended
+from cldrank.rankers.groups import GroupRanker as GroupRanker
 from cldrank.rankers.linear import LinearRanker
 from cldrank.rankers.network import Layer as Layer
 from cldrank.rankers.network import NetworkRanker
@@ -21,7 +22,6 @@ from cldrank.rankers.trees import TreeRanker
 __all__ = [
     "BlendRanker",
     "BordaRanker",
-    "GroupRanker",
     "LinearRanker",
     "NetworkRanker",
     "Provenance",

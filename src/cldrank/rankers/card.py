@@ -25,14 +25,8 @@ from cldrank.wording import count, positions, some
 
 _SHOWN = 20  # features of the table
 _LARGE = 1e5  # numbers without decimals
-_SYNTHETIC = (
-    "This ranker was trained on data that a generator made. It shows how a method behaves; do not conclude from it how "
-    "well anything ranks real results."
-)
-_FOOTER = (
-    "This card is rewritten whenever the ranker is saved. Put your own text into `NOTES.md` beside it: that file "
-    "stays, and becomes part of the card."
-)
+_SYNTHETIC = "A generator made the training data; do not conclude from it how well anything ranks real results."
+_FOOTER = "This card is rewritten whenever the ranker is saved; `NOTES.md` beside it stays, and is a part of the card."
 _BIASES = {
     "position": "results further up are seen and clicked more often, and count as more relevant than they are",
     "trust": "clicks that a result owes to its high position count as relevance",
@@ -150,14 +144,13 @@ def _weights(ranker: Ranker) -> dict[str, float]:
 
 def _repeated(origin: Provenance) -> list[Block]:
     """What trains the same ranker again."""
+    words = Paragraph(f"With cldrank {origin.cldrank} and data of these fingerprints, this trains the same ranker:")
     if origin.command:
-        words = f"In a folder with the files that it names, with cldrank {origin.cldrank}, this trains the same ranker:"
-        return [Paragraph(words), Code(origin.command, "sh")]
+        return [words, Code(origin.command, "sh")]
     if origin.method is None:
         return []
     arguments = ["dataset", *["clicks"] * bool(origin.clicks), *["propensities"] * bool(origin.propensities)]
-    words = f"With cldrank {origin.cldrank} and data of these fingerprints, this trains the same ranker:"
-    return [Paragraph(words), Code(f"{origin.method.call}.fit({', '.join(arguments)})", "python")]
+    return [words, Code(f"{origin.method.call}.fit({', '.join(arguments)})", "python")]
 
 
 # -- limits --------------------------------------------------------------------------------------------------------
@@ -182,16 +175,14 @@ def known_limits(ranker: Ranker) -> Iterator[str]:
 def _limits_of_data(origin: Provenance) -> Iterator[str]:
     if not origin.estimator:
         yield "Where it comes from is not known: nothing below vouches for its scores."
-    if origin.synthetic:
-        yield "It was trained on SYNTHETIC data, made by a generator: its quality says nothing about real searches."
     if not origin.evaluations:
         yield "No evaluation is recorded: how well it ranks is not known."
     for evaluation in origin.evaluations:
-        name = evaluation.data or "data without a name"
+        where = f"Its evaluation on {evaluation.data or 'data without a name'} is on"
         if evaluation.synthetic and not origin.synthetic:
-            yield f"Its evaluation on {name} is on SYNTHETIC data."
+            yield f"{where} SYNTHETIC data."
         if evaluation.fingerprint and evaluation.fingerprint == origin.fingerprint:
-            yield f"Its evaluation on {name} is on the data it was trained on: too optimistic."
+            yield f"{where} the data it was trained on: too optimistic."
 
 
 def _limits_of_fit(fit: FitRecord) -> Iterator[str]:
@@ -200,9 +191,7 @@ def _limits_of_fit(fit: FitRecord) -> Iterator[str]:
             f"It ranks the queries that were held out no better than chance: its concordance with {fit.held_target} is "
             f"{fit.concordance:.4f}, and 0.5 is chance."
         )
-    if fit.status == "interrupted":
-        yield f"Its training was interrupted after {count(fit.steps, 'step')}; what trains on is another ranker."
-    elif fit.status not in _ENDED_WELL:
+    if fit.status not in _ENDED_WELL:
         yield f"Its fit ended as {fit.status} after {count(fit.steps, 'step')}, not at an optimum."
     yield from fit.warnings
     if fit.constant:

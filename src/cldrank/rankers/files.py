@@ -129,10 +129,9 @@ def load_ranker(folder: str | PathLike[str]) -> Ranker:
     """
     path = Path(folder)
     recover_folder(os.path.realpath(path))  # a ranker is saved where a link leads to
-    if not path.exists():
-        raise UsageError(f"{path}: no such file or folder; name the folder of a ranker, as `cldrank train` writes it.")
     if not path.is_dir():
-        raise UsageError(f"{path} is a file, not the folder of a ranker, as `cldrank train` writes it.")
+        fault = " is a file, not the folder of a ranker" if path.exists() else ": no such file or folder"
+        raise UsageError(f"{path}{fault}; name the folder of a ranker, as `cldrank train` writes it.")
     if not (path / _DESCRIPTION).exists() and (path / "ranker" / _DESCRIPTION).is_file():
         raise UsageError(f"{path} is not a ranker itself, but holds one; name {path / 'ranker'}.")
     description = _description(path / _DESCRIPTION)
@@ -148,11 +147,9 @@ def load_ranker(folder: str | PathLike[str]) -> Ranker:
 def check_replaceable(folder: str | PathLike[str]) -> None:
     """Refuse to save over anything but an empty folder or a ranker: what lies there may be somebody's work."""
     target = Path(folder).resolve()
-    if not target.is_dir():
-        return  # nothing there, or a file, which `replacing_folder` refuses
-    inside = sorted(entry.name for entry in target.iterdir())
+    inside = sorted(entry.name for entry in target.iterdir()) if target.is_dir() else []
     if not inside:
-        return
+        return  # or a file, which `replacing_folder` refuses
     own = {_DESCRIPTION, _WEIGHTS, _CARD, _NOTES}
     foreign = [name for name in inside if name not in own or not (target / name).is_file()]
     if foreign:

@@ -63,8 +63,8 @@ class LinearRanker(ScalingRanker):
     def from_state(cls, config: Config, weights: Weights, **parts: Any) -> Self:
         """The ranker with these coefficients and this intercept."""
         scaling = taken_scaling(config, weights, len(parts["feature_names"]))
-        given = {name: (values.dtype, values.ndim) for name, values in weights.items()}
-        if given != dict.fromkeys(("coefficients", "intercept"), (np.float64, 1)) or len(weights["intercept"]) != 1:
+        given = {name: (str(values.dtype), values.ndim) for name, values in weights.items()}
+        if given != dict.fromkeys(("coefficients", "intercept"), ("float64", 1)) or len(weights["intercept"]) != 1:
             raise DataError(f"a linear ranker has float64 coefficients and one float64 intercept, not {given}.")
         numbers = {"coefficients": weights["coefficients"], "intercept": weights["intercept"].item()}
         return cls(scaling=scaling, **numbers, **parts)

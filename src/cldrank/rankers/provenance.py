@@ -72,13 +72,10 @@ class ClicksRecord(Record, frozen=True):
 class CurveRecord(Record, frozen=True):
     """The propensities that clicks were corrected by, as they were used: clipped and raised.
 
-    values            one per position; of affine clicks the slopes
-    base              one per position, of affine clicks alone
+    values, base      one per position; of affine clicks the slopes, and the bases
     low, high         the intervals of the values, where they are known, at a `confidence`
-    origin            where they come from, in words
     estimator         the class that estimated them; None where they were assumed or given
     clipped, raised   the positions that the method raised: to its least propensity, to what the clicks prove
-    notes             what their estimator has to say about them
     """
 
     values: tuple[Number, ...]
@@ -151,8 +148,7 @@ class EvaluationRecord(Record, frozen=True):
 class SafetyRecord(Record, frozen=True):
     """How far a ranker departs from production, and what says that this is safe; see `cldrank.safety`.
 
-    share            of the learned ranker in the blend; 0 is production, 1 the learned ranker
-    production       what stands for production: "imitation", or the feature that is its score
+    share            of the learned ranker in the blend with production: "imitation", or the feature that is its score
     overlap          the share of production's results that the imitation shows as well
     margin, value    how much worse than production the ranker may be, and production's own value of the measure
     gain, low, high  of the ranker over production, at a `confidence`, by the clicks on so many queries
@@ -173,8 +169,8 @@ class SafetyRecord(Record, frozen=True):
     tried: dict[str, Number]
 
     def __str__(self) -> str:
-        imitated = self.production == IMITATION
-        rest = "an imitation of production" if imitated else f"production's score ({self.production})"
+        is_known = self.production != IMITATION
+        rest = f"production's score ({self.production})" if is_known else "an imitation of production"
         blend = f"{self.share:.0%} learned, {1 - self.share:.0%} {rest}"
         if self.share in (0, 1):
             blend = "learned as it is" if self.share else f"nothing learned is shown to gain, so {rest} alone"
@@ -278,11 +274,7 @@ def _decoded(content: Any, kind: type[Decoded], what: str) -> Decoded:
 
 
 def plain_parameters(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Parameters as JSON holds them; places in memory, which differ from run to run, are left out.
-
-    >>> plain_parameters({"l2": 0.1, "module": object()})
-    {'l2': 0.1, 'module': '<object object>'}
-    """
+    """Parameters as JSON holds them; places in memory, which differ from run to run, are left out."""
     plain = {name: as_json(value) for name, value in parameters.items()}
     return {name: without_address(value) if isinstance(value, str) else value for name, value in plain.items()}
 

@@ -29,7 +29,7 @@ from cldrank.methods.recording import clicks_record, curve_records
 from cldrank.propensity.segment_propensities import Curve
 from cldrank.rankers import Ranker, blended
 from cldrank.rankers.provenance import IMITATION, SafetyRecord
-from cldrank.safety.imitation import feature_alone, imitate, production_column, shown_alike, within_spread
+from cldrank.safety.imitation import check_production, feature_alone, imitate, shown_alike, within_spread
 from cldrank.wording import kind_of
 
 _SHARES = tuple(step / 10 for step in range(11))
@@ -80,8 +80,7 @@ class Safe:
     margin       how much worse than production the ranker may be, as a share of production's DCG
     confidence   that no unsafe ranker is kept, whatever the number of shares
     hold_out     the share of queries that judge
-    production   the feature that is production's score, if there is one; then share 0 is production itself, or where
-                 other features are missing, which only trees can score, what they learn of that feature
+    production   the feature that is production's score, if there is one; then share 0 is production itself
 
     A fit leaves `ranker_`, `safety_` (what was chosen, and why), and `trials_` (all shares). The ranker remembers the
     queries that judged among those it was trained on, since their clicks chose it.
@@ -179,8 +178,6 @@ class Safe:
     def _own(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in ("margin", "confidence", "hold_out", "production")}
 
-    # -- steps ---------------------------------------------------------------------------------------------------
-
     def _judging_queries(self, dataset: Any, clicks: Any, propensities: Any) -> NDArray[np.bool_]:
         """The queries that judge; what cannot be judged by them is refused before anything is fitted."""
         check_clicks(clicks, check_dataset(dataset, self.method.label), self.method.label)
@@ -189,14 +186,12 @@ class Safe:
                 "safe training judges by clicks, which needs `propensities` of positions, whatever the method."
             )
         if self.production is not None:
-            production_column(self.production, dataset)
+            check_production(self.production, dataset)
         held, searched = held_out(dataset.query_ids, self.hold_out, _SEED), clicks.query_impressions > 0
         for side, verb in ((held, "judge by"), (~held, "learn from")):
             if not (searched & side).any():
-                raise UsageError(
-                    f"of {int(searched.sum()):,} queries with impressions, {self.hold_out:.4g} of them to judge "
-                    f"by, there is none to {verb}; a log of more queries is needed."
-                )
+                total = f"{int(searched.sum()):,} queries with impressions"
+                raise UsageError(f"of {total}, there is none to {verb}; a log of more queries is needed.")
         return held
 
     def _blends(self, part: RankingDataset, clicks: ClickTable, has_missing: bool) -> dict[float, Ranker]:
@@ -205,7 +200,7 @@ class Safe:
         if self.production is None:
             alone = imitation = imitate(learned, self.method, part, clicks, has_missing)
         else:
-            alone, imitation = feature_alone(self.production, learned, self.method, part, has_missing)
+            alone, imitation = feature_alone(self.production, learned, part)
         units = [1 / (within_spread(ranker.predict(part), part) or 1.0) for ranker in (imitation, learned)]
         blends = {share: blended((imitation, learned), ((1 - share) * units[0], share * units[1])) for share in _SHARES}
         return {**blends, 0.0: alone}

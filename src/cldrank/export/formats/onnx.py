@@ -47,8 +47,7 @@ def onnx_model(ranker: Ranker, request: ExportRequest, names: Sequence[str]) -> 
     except ImportError:
         raise MissingDependencyError("ONNX needs onnx and onnxruntime: pip install 'cldrank[onnx]'.") from None
     graph = _Graph(onnx)
-    is_blend = isinstance(ranker, BlendRanker)
-    members = zip(ranker.weights, ranker.members, strict=True) if is_blend else [(1.0, ranker)]
+    members = zip(ranker.weights, ranker.members, strict=True) if isinstance(ranker, BlendRanker) else [(1.0, ranker)]
     scores = [
         _score(graph, member) if weight == 1 else graph.add("Mul", _score(graph, member), graph.array(weight))
         for weight, member in members
