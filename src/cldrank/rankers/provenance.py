@@ -38,6 +38,10 @@ class Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """The same record with some facts changed."""
         return msgspec.structs.replace(self, **changes)
 
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values."""
+        return msgspec.to_builtins(self)  # type: ignore[no-any-return]
+
     def facts(self) -> dict[str, str | float]:
         """The texts and numbers that are known, by their names in words."""
         known = msgspec.structs.asdict(self)

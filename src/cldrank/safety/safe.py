@@ -150,8 +150,6 @@ class Safe:
             raise UsageError("this Safe has not learned anything yet; call fit first.")
         return self.ranker_.predict(X)
 
-    # -- what experiments ask of a method ------------------------------------------------------------------------
-
     @property
     def required(self) -> Needs:
         """What it needs: judging by clicks takes propensities, whatever the method does."""
