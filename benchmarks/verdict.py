@@ -91,8 +91,8 @@ def prepared(name: str, seed: int = 0) -> KnownWorld:
     strong = rankers["strong"].ranker_
     if not isinstance(strong, TreeRanker):
         raise AssertionError("the strong ranker has trees")
-    used = strong.importance().gain
-    columns = np.sort(np.argsort(-used, kind="stable")[:FEATURES])
+    used = list(strong.importance())[:FEATURES]
+    columns = np.sort([pool.feature_names.index(name) for name in used])
     data = RankingDataset(
         features=np.ascontiguousarray(pool.features[:, columns]),
         offsets=pool.offsets,

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from cldrank import feature_blocks, scaling
 from cldrank.errors import DataError
 from cldrank.feature_blocks import uploaded
-from cldrank.scaling import MinMax, Quantile, ScalingRule, SignedLog, Standard, Unscaled
+from cldrank.scaling import MinMax, ScalingRule, SignedLog, Standard, Unscaled
 
 DEVICES = [
     "cpu",
@@ -17,7 +17,6 @@ DEVICES = [
 ]
 RULES: list[ScalingRule] = [
     *(Standard(), Standard(clip=None), SignedLog(), MinMax(), MinMax(clip=False), Unscaled()),
-    *(Quantile(), Quantile(knots=3)),
 ]
 random = np.random.default_rng(0)
 heavy = random.lognormal(0, 4, (500, 6)).astype(np.float32) - 1
@@ -58,7 +57,7 @@ def test_a_device_learns_and_applies_what_the_cpu_does(
     np.testing.assert_allclose(there.cpu().numpy(), expected.transform(table), rtol=2e-7, atol=1e-7)
 
 
-@given(st.sampled_from([Standard(clip=3), MinMax(), Quantile(), Quantile(knots=3)]), tables, st.data())
+@given(st.sampled_from([Standard(clip=3), MinMax(), SignedLog()]), tables, st.data())
 def test_the_same_scaling_gives_the_same_bits(
     rule: ScalingRule, train: NDArray[np.float32], data: st.DataObject
 ) -> None:

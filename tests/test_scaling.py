@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 
 from cldrank import feature_blocks, scaling
 from cldrank.errors import DataError, UsageError
-from cldrank.scaling import MinMax, Quantile, Scaling, ScalingRule, SignedLog, Standard, Unscaled
+from cldrank.scaling import MinMax, Scaling, ScalingRule, SignedLog, Standard, Unscaled
 
 preprocessing = pytest.importorskip("sklearn.preprocessing")
 
 UNCLIPPED: list[ScalingRule] = [Standard(clip=None), SignedLog(clip=None), MinMax(clip=False)]
 RULES: list[ScalingRule] = [
-    *(Standard(clip=5), Standard(clip=0.5), MinMax(), SignedLog(clip=5), Quantile(), Quantile(knots=3)),
+    *(Standard(clip=5), Standard(clip=0.5), MinMax(), SignedLog(clip=5)),
     *UNCLIPPED,
 ]
 rules = st.sampled_from(RULES)
@@ -64,7 +64,7 @@ def test_size_of_blocks_changes_nothing(rule: ScalingRule, train: NDArray[np.flo
 def test_state_makes_the_same_scaling_again(rule: ScalingRule, train: NDArray[np.float32]) -> None:
     fitted = scaling.fit(rule, train)
     config, parameters = fitted.to_state()
-    again = Scaling.from_state(json.loads(json.dumps(config)), parameters)
+    again = Scaling.from_state(json.loads(json.dumps(config)), train.shape[1], parameters)
     assert again.rule == rule
     assert repr(again) == repr(fitted)
     for name, values in fitted.parameters.items():
@@ -123,27 +123,6 @@ def test_without_clipping_values_beyond_training_stay_apart(rule: ScalingRule) -
     assert (np.diff(scaled) > 1).all()
 
 
-def test_quantile_equals_mid_ranks_where_every_value_is_a_knot() -> None:
-    train = np.random.default_rng(1).integers(0, 6, (200, 3)).astype(np.float32)  # many ties
-    below = (train[:, None] > train[None]).sum(axis=1)
-    equal = (train[:, None] == train[None]).sum(axis=1)
-    reference = (below + (equal - 1) / 2) / (len(train) - 1)
-    np.testing.assert_allclose(scaling.fit("quantile", train).transform(train), reference, rtol=1e-6)
-
-
-def test_quantile_spreads_heavy_tails_evenly_between_few_knots() -> None:
-    train = np.random.default_rng(2).lognormal(0, 3, (20_000, 1)).astype(np.float32)
-    scaled = np.sort(scaling.fit(Quantile(knots=200), train).transform(train).ravel())
-    assert np.abs(scaled - np.linspace(0, 1, len(train))).max() < 1 / 200
-
-
-def test_quantile_sorts_a_few_columns_at_a_time_alike(monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = scaling.fit("quantile", heavy)
-    monkeypatch.setattr(scaling, "_SORT_VALUES", 2 * len(heavy))
-    for name, values in scaling.fit("quantile", heavy).parameters.items():
-        np.testing.assert_array_equal(values, whole.parameters[name])
-
-
 def test_a_large_mean_costs_no_digits(monkeypatch: pytest.MonkeyPatch) -> None:
     train = (np.random.default_rng(3).integers(0, 5, (3000, 1)) * 8 + 1e8).astype(np.float32)
     monkeypatch.setattr(feature_blocks, "_BLOCK_VALUES", 7)
@@ -189,7 +168,7 @@ def test_minmax_clips_or_not(clip: Any) -> None:
 
 @pytest.mark.parametrize("wrong", ["standart", "standart:clip=3", 5, Standard, ""])
 def test_an_unknown_name_is_answered_with_the_known_ones(wrong: Any) -> None:
-    with pytest.raises(UsageError, match="'standard', 'minmax', 'log', 'quantile'"):
+    with pytest.raises(UsageError, match="'standard', 'minmax', 'log', 'none'"):
         scaling.fit(wrong, heavy)
 
 
@@ -198,7 +177,6 @@ every_rule = st.one_of(
     st.builds(Standard, clip=st.none() | numbers_of_options),
     st.builds(SignedLog, clip=st.none() | numbers_of_options),
     st.builds(MinMax, clip=st.booleans()),
-    st.builds(Quantile, knots=st.integers(2, 9999)),
     st.builds(Unscaled),
 )
 
@@ -217,7 +195,6 @@ def test_the_text_of_a_rule_stands_for_it(rule: ScalingRule) -> None:
         ("standard: clip = 3", Standard(clip=3)),
         ("log:clip=2.5", SignedLog(clip=2.5)),
         ("minmax:clip=false", MinMax(clip=False)),
-        ("quantile:knots=10", Quantile(knots=10)),
         ("none", Unscaled()),
     ],
 )
@@ -226,8 +203,8 @@ def test_a_text_gives_options(text: str, rule: ScalingRule) -> None:
 
 
 def test_the_text_names_only_what_is_not_usual() -> None:
-    found = [rule.text for rule in (MinMax(), MinMax(clip=False), Quantile(), Quantile(knots=10), Unscaled())]
-    assert found == ["minmax", "minmax:clip=false", "quantile", "quantile:knots=10", "none"]
+    found = [rule.text for rule in (MinMax(), MinMax(clip=False), Unscaled())]
+    assert found == ["minmax", "minmax:clip=false", "none"]
 
 
 @pytest.mark.parametrize(
@@ -236,8 +213,7 @@ def test_the_text_names_only_what_is_not_usual() -> None:
         ("standard:clip=0", "clip must be a number above 0 and up to 3.40282e+38, or None, not 0."),
         ("standard:clip=x", "`scaling='standard:clip=x'`: clip must be"),
         ("minmax:clip=none", "clip must be True or False, not none"),
-        ("quantile:knots=1.5", "knots must be a whole number of at least 2, not 1.5"),
-        ("quantile:clip=1", "write quantile or quantile:knots=1000."),
+        ("minmax:knots=1", "write minmax or minmax:clip=true."),
         ("standard:", "`scaling='standard:'`: standard has no such option"),
         ("standard:clip", "`scaling='standard:clip'`: clip must be"),
         ("none:clip=1", "write none."),
@@ -254,12 +230,6 @@ def test_a_wrong_option_is_refused_with_the_known_ones(text: str, words: str) ->
 def test_a_clip_must_be_above_zero(clip: Any) -> None:
     with pytest.raises(UsageError, match="`clip` must be a number above 0"):
         Standard(clip=clip)
-
-
-@pytest.mark.parametrize("knots", [1, 2.5, True, "9"])
-def test_knots_must_be_a_whole_number(knots: Any) -> None:
-    with pytest.raises(UsageError, match="whole number of at least 2"):
-        Quantile(knots=knots)
 
 
 @pytest.mark.parametrize("rule", [*RULES, None])
@@ -300,46 +270,38 @@ def test_other_widths_and_empty_blocks_are_refused() -> None:
     assert fitted.transform(heavy[:0]).shape == (0, 6)
 
 
-BAD_CONFIGS: list[tuple[Any, str]] = [
-    ([], "cannot be made from"),
-    ({"method": "standard"}, "'options'"),
-    ({"method": "os.system", "options": {}, "n_features": 6}, "'os.system'"),
-    ({"method": ["standard"], "options": {}, "n_features": 6}, "cannot be made from"),
-    ({"method": "standard", "options": {"clip": -1}, "n_features": 6}, "not -1"),
-    ({"method": "standard", "options": {"clap": 1}, "n_features": 6}, "'clap'"),
-    ({"method": "standard", "options": 3, "n_features": 6}, "cannot be made from"),
-    ({"method": "standard", "options": {}, "n_features": "6"}, "whole number of at least 1"),
-    ({"method": "standard", "options": {}, "n_features": 7}, r"shape \(6,\) for 7 features"),
-    ({"method": "quantile", "options": {}, "n_features": 6}, "it needs"),
-    ({"method": "none", "options": {}, "n_features": 6}, "it needs"),
-]
-
-
-@pytest.mark.parametrize(("config", "message"), BAD_CONFIGS)
-def test_a_wrong_configuration_is_refused(config: Any, message: str) -> None:
+@pytest.mark.parametrize(
+    ("rule", "n_features", "message"),
+    [
+        ({}, 6, "'method'"),
+        ({"method": "os.system"}, 6, "'os.system'"),
+        ({"method": ["standard"]}, 6, "cannot be made from"),
+        ({"method": "standard", "clip": -1}, 6, "not -1"),
+        ({"method": "standard", "clap": 1}, 6, "'clap'"),
+        ({"method": "standard"}, 7, "center of the scaling must be 7 finite"),
+        ({"method": "none"}, 6, "it needs"),
+    ],
+)
+def test_a_wrong_state_is_refused(rule: Any, n_features: int, message: str) -> None:
     _, parameters = scaling.fit("standard", heavy).to_state()
     with pytest.raises(DataError, match=message):
-        Scaling.from_state(config, parameters)
+        Scaling.from_state(rule, n_features, parameters)
 
 
-BAD_PARAMETERS: list[tuple[str, dict[str, Any], str]] = [
-    ("standard", {"center": np.full(6, np.nan)}, "not finite"),
-    ("standard", {"factor": -np.ones(6)}, "negative"),
-    ("standard", {"factor": np.ones(6, dtype=np.float32)}, "flat float64 array"),
-    ("minmax", {"center": np.zeros((6, 1))}, "flat float64 array"),
-    ("minmax", {"more": np.zeros(6)}, "it needs"),
-    ("quantile", {"offsets": np.zeros(7, dtype=np.int64)}, "do not fit 6 features"),
-    ("quantile", {"offsets": np.zeros(0, dtype=np.int64)}, "do not fit 6 features"),
-    ("quantile", {"knots": np.zeros(3000)}, "do not rise"),
-    ("quantile", {"levels": np.full(3000, 2.0)}, "outside"),
-]
-
-
-@pytest.mark.parametrize(("name", "change", "message"), BAD_PARAMETERS)
-def test_wrong_parameters_are_refused(name: str, change: dict[str, Any], message: str) -> None:
-    config, parameters = scaling.fit(name, heavy).to_state()
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"center": np.full(6, np.nan)}, "finite float64"),
+        ({"factor": -np.ones(6)}, "negative"),
+        ({"factor": np.ones(6, dtype=np.float32)}, "finite float64"),
+        ({"center": np.zeros((6, 1))}, "finite float64"),
+        ({"more": np.zeros(6)}, "it needs"),
+    ],
+)
+def test_wrong_parameters_are_refused(change: dict[str, Any], message: str) -> None:
+    rule, parameters = scaling.fit("standard", heavy).to_state()
     with pytest.raises(DataError, match=message):
-        Scaling.from_state(config, parameters | change)
+        Scaling.from_state(rule, 6, parameters | change)
 
 
 @pytest.mark.data

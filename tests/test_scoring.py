@@ -8,7 +8,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import ir_measures
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -23,7 +22,7 @@ import cldrank as cr
 from cldrank import segments
 from cldrank.data import letor as letor_reader
 from cldrank.data import lines
-from cldrank.errors import DataError, FormatError, UsageError
+from cldrank.errors import FormatError, UsageError
 from cldrank.rankers import Ranker
 
 
@@ -171,24 +170,6 @@ def test_ties_are_broken_as_the_measures_break_them(tmp_path: Path) -> None:
     np.testing.assert_array_equal(first, cr.evaluate(linear(), data, "P@1").per_query[cr.measures.parse("P@1")])
 
 
-def test_a_run_that_other_tools_read(tmp_path: Path) -> None:
-    text = letor(300, comment="# docid = D{row}")
-    (tmp_path / "a.txt").write_text("".join(f"{row % 2}{line[1:]}\n" for row, line in enumerate(text.splitlines())))
-    continuous = linear(np.pi, np.e, 0.1)
-    cr.score(continuous, tmp_path / "a.txt", tmp_path / "out.run")
-    data = cr.load(tmp_path / "a.txt")
-    read = list(ir_measures.read_trec_run(str(tmp_path / "out.run")))
-    assert data.doc_ids is not None
-    assert [one.doc_id for one in read] == data.doc_ids.tolist()
-    assert [one.query_id for one in read] == [str(one) for one in data.query_ids[data.row_queries]]
-    assert [one.score for one in read] == continuous.predict(data).tolist()
-    words = [line.split(" ") for line in (tmp_path / "out.run").read_text().splitlines()]
-    _, ranks = expected(continuous, data)
-    assert [(int(one[3]), one[1], one[5]) for one in words] == [(rank, "Q0", "cldrank") for rank in ranks]
-    cr.score(continuous, tmp_path / "a.txt", tmp_path / "top.trec", top=2)
-    assert {one.split(" ")[3] for one in (tmp_path / "top.trec").read_text().splitlines()} == {"1", "2"}
-
-
 def test_ids_with_commas_quotes_and_line_ends_in_csv(tmp_path: Path) -> None:
     queries, documents = ['a,"b"', 'a,"b"', "c\nd"], ["1,5", "x y", "é"]
     columns = {"query_id": queries, "doc_id": documents, **{name: [0.1, 1 / 3, 1e-300] for name in NAMES}}
@@ -200,16 +181,6 @@ def test_ids_with_commas_quotes_and_line_ends_in_csv(tmp_path: Path) -> None:
     assert [(row["query_id"], row["doc_id"]) for row in rows] == list(zip(queries, documents, strict=True))
     scores = linear().predict(cr.load(tmp_path / "a.parquet"))
     assert [float(row["score"]) for row in rows] == scores.tolist()
-    with pytest.raises(DataError, match=r"a.parquet: the query_id 'c.*d' cannot stand in a run"):
-        cr.score(linear(), tmp_path / "a.parquet", tmp_path / "out.run")
-    assert not (tmp_path / "out.run").exists()
-
-
-def test_a_run_needs_documents(tmp_path: Path) -> None:
-    (tmp_path / "a.txt").write_text(letor(20))
-    with pytest.raises(FormatError, match=r"a.txt: a run names documents, and these data have no document ids"):
-        cr.score(linear(), tmp_path / "a.txt", tmp_path / "out.run")
-    assert [path.name for path in tmp_path.iterdir()] == ["a.txt"]
 
 
 def test_a_document_twice_in_two_files_names_both(tmp_path: Path) -> None:
@@ -278,7 +249,7 @@ class TestRefused:
 
     def test_what_cannot_be_written_or_asked(self, tmp_path: Path) -> None:
         (tmp_path / "a.txt").write_text(letor(5))
-        with pytest.raises(UsageError, match=r"must end in .parquet, .csv, or .run or .trec"):
+        with pytest.raises(UsageError, match=r"must end in .parquet or .csv"):
             cr.score(linear(), tmp_path / "a.txt", tmp_path / "out.json")
         with pytest.raises(UsageError, match="the folder .* does not exist"):
             cr.score(linear(), tmp_path / "a.txt", tmp_path / "absent" / "out.csv")

@@ -17,14 +17,13 @@ import numpy as np
 from array_api_compat import is_torch_array
 from numpy.typing import ArrayLike, NDArray
 
-from cldrank.arguments import check_whole, shortened
+from cldrank.arguments import shortened
 from cldrank.errors import DataError, UsageError
 from cldrank.feature_blocks import Moments, RemoteFeatures, as_float32, as_table, float_blocks, library_of, row_blocks
 from cldrank.parameters import check_all, documented, parameter, parameters
 
-__all__ = ["MinMax", "Quantile", "Scaling", "ScalingRule", "SignedLog", "Standard", "Unscaled", "fit", "rule_of"]
+__all__ = ["MinMax", "Scaling", "ScalingRule", "SignedLog", "Standard", "Unscaled", "fit", "rule_of"]
 
-_SORT_VALUES = 1 << 24  # 64 MiB of float32: the columns that `Quantile` sorts at a time
 _LARGEST = float(np.finfo(np.float32).max)
 
 Parameters = dict[str, NDArray[Any]]
@@ -35,6 +34,7 @@ class ScalingRule(ABC):
     """How to scale features, with its option; its text form parses back, for the command line and files."""
 
     name: ClassVar[str]
+    arrays: ClassVar[tuple[str, ...]] = ("center", "factor")  # what it learns: a number per feature
 
     def __post_init__(self) -> None:
         check_all(self)
@@ -51,11 +51,7 @@ class ScalingRule(ABC):
 
     @staticmethod
     def of_text(text: str) -> ScalingRule | None:
-        """The rule that a text stands for, None where it names none; a wrong option is refused.
-
-        >>> ScalingRule.of_text("standard:clip=none"), ScalingRule.of_text("median")
-        (Standard(clip=None), None)
-        """
+        """The rule that a text stands for, None where it names none; a wrong option is refused."""
         name, colon, option = text.partition(":")
         if name not in RULES or not colon:
             return RULES[name]() if name in RULES else None
@@ -91,23 +87,11 @@ class ScalingRule(ABC):
         low, high = self.bounds  # float32 holds what comes out
         return library_of(block).clip(block, max(low, -_LARGEST), min(high, _LARGEST), out=block)
 
-    def _check(self, parameters: Parameters, n_features: int) -> None:
-        """Refuse parameters that `_learn` cannot have made."""
-        _check_arrays(parameters, center=np.float64, factor=np.float64)
-        for name, values in parameters.items():
-            if values.shape != (n_features,):
-                raise DataError(f"{name} of the scaling has shape {values.shape} for {n_features} features.")
-        if (parameters["factor"] < 0).any():
-            raise DataError("a factor of the scaling is negative; it would reverse the order of the feature.")
-
 
 @documented
 @dataclass(frozen=True)
 class Standard(ScalingRule):
     """Mean 0 and standard deviation 1, with values clipped at `clip` standard deviations, or not at all with None.
-
-    Without clipping, every search engine can express the scaling, but a value far outside of what training saw counts
-    in full.
 
     >>> fit(Standard(clip=1), [[0.0], [2.0], [4.0]]).transform([[1.0], [2.0], [100.0]]).ravel()
     array([-0.612,  0. ,  1. ], dtype=float32)
@@ -170,94 +154,6 @@ class MinMax(ScalingRule):
         return {"center": low, "factor": np.divide(1.0, span, where=span > 0, out=np.zeros_like(span))}
 
 
-@documented
-@dataclass(frozen=True)
-class Quantile(ScalingRule):
-    """The share of training values below, with half of those equal: 0 … 1, evenly spread whatever the distribution.
-
-    Exact at `knots` values of each feature, evenly spaced by rank, and linear between them.
-
-    >>> fit("quantile", [[0.0], [0.0], [0.0], [7.0], [1e6]]).transform([[0.0], [7.0], [1e6], [1e9]]).ravel()
-    array([0.25, 0.75, 1. , 1. ], dtype=float32)
-    """
-
-    name = "quantile"
-    knots: int = parameter(default=1000, about="values of a feature that are exact", least=2, kw_only=False)
-
-    def _learn(self, features: Any) -> Parameters:
-        """Knots and their levels, feature after feature; those of feature i are at offsets[i] … offsets[i+1]-1."""
-        if isinstance(features, RemoteFeatures):
-            raise UsageError(
-                "a quantile scaling sorts whole columns, which these features do not allow, as they are not on this "
-                "machine; choose `scaling='log'`, which also tames long tails."
-            )
-        rows, width = features.shape
-        ranks = np.unique(np.rint(np.linspace(0, rows - 1, self.knots)).astype(np.int64))
-        group = max(1, _SORT_VALUES // rows)  # a sort needs whole columns
-        knots, levels = [], []
-        for first in range(0, width, group):
-            for column in _sorted_columns(features, first, first + group):
-                values, ties = _with_ties(column, ranks)
-                knots.append(values)
-                levels.append(ties / max(2 * (rows - 1), 1) if len(values) > 1 else np.zeros(1))
-        return {
-            "knots": np.concatenate(knots).astype(np.float64),
-            # levels that float32 can hold, so that rounding the result keeps the order also next to a knot
-            "levels": np.concatenate(levels).astype(np.float32).astype(np.float64),
-            "offsets": np.cumsum([0, *map(len, knots)], dtype=np.int64),
-        }
-
-    def _apply(self, block: Any, parameters: Any) -> Any:
-        is_array = isinstance(block, np.ndarray)
-        columns = np.array(block.T, order="C") if is_array else block.T.contiguous()
-        interpolate = np.interp if is_array else _interpolated
-        offsets = parameters["offsets"].tolist()
-        for index, column in enumerate(columns):
-            own = slice(offsets[index], offsets[index + 1])
-            columns[index] = interpolate(column, parameters["knots"][own], parameters["levels"][own])
-        return columns.T
-
-    def _check(self, parameters: Parameters, n_features: int) -> None:
-        _check_arrays(parameters, knots=np.float64, levels=np.float64, offsets=np.int64)
-        knots, levels, offsets = (parameters[name] for name in ("knots", "levels", "offsets"))
-        fits = offsets.shape == (n_features + 1,) and knots.shape == levels.shape == (offsets[-1],)
-        if not fits or offsets[0] != 0 or (np.diff(offsets) < 1).any():
-            raise DataError(f"the knots of the quantile scaling do not fit {n_features} features.")
-        inside = np.ones(max(len(knots) - 1, 0), dtype=bool)
-        inside[offsets[1:-1] - 1] = False  # from one feature to the next, anything goes
-        if (np.diff(knots)[inside] <= 0).any() or (np.diff(levels)[inside] < 0).any():
-            raise DataError("the knots of the quantile scaling do not rise.")
-        if levels.min() < 0 or levels.max() > 1:
-            raise DataError("a level of the quantile scaling lies outside 0 … 1.")
-
-
-def _sorted_columns(features: Any, first: int, stop: int) -> Any:
-    if not isinstance(features, np.ndarray):
-        return features[:, first:stop].T.contiguous().sort(dim=1).values
-    columns = np.array(as_float32(features[:, first:stop], column=first).T, order="C")
-    columns.sort(axis=1)
-    return columns
-
-
-def _with_ties(column: Any, ranks: NDArray[np.int64]) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
-    """The distinct values of a sorted column at some ranks, with twice their mean rank."""
-    xp = library_of(column)
-    values = xp.unique(column[ranks])
-    ties = xp.searchsorted(column, values, side="left") + xp.searchsorted(column, values, side="right") - 1
-    return (values, ties) if xp is np else (values.cpu().numpy(), ties.cpu().numpy())
-
-
-def _interpolated(values: Any, knots: Any, levels: Any) -> Any:
-    """`np.interp` of tensors, by the same formula."""
-    if len(knots) == 1:
-        return levels
-    xp = library_of(knots)
-    values = values.clamp(knots[0], knots[-1])
-    at = (xp.searchsorted(knots, values, right=True) - 1).clamp_(max=len(knots) - 2)
-    slope = levels.diff() / knots.diff()
-    return xp.where(values == knots[-1], levels[-1], slope[at] * (values - knots[at]) + levels[at])
-
-
 @dataclass(frozen=True)
 class Unscaled(ScalingRule):
     """Features as they are.
@@ -267,6 +163,7 @@ class Unscaled(ScalingRule):
     """
 
     name = "none"
+    arrays = ()
 
     def _learn(self, features: Any) -> Parameters:
         if isinstance(features, np.ndarray):  # others were checked where they are
@@ -278,12 +175,8 @@ class Unscaled(ScalingRule):
         del parameters
         return block
 
-    def _check(self, parameters: Parameters, n_features: int) -> None:
-        del n_features
-        _check_arrays(parameters)
 
-
-RULES: dict[str, type[ScalingRule]] = {rule.name: rule for rule in (Standard, MinMax, SignedLog, Quantile, Unscaled)}
+RULES: dict[str, type[ScalingRule]] = {rule.name: rule for rule in (Standard, MinMax, SignedLog, Unscaled)}
 
 
 def rule_of(scaling: str | ScalingRule | None) -> ScalingRule:
@@ -327,9 +220,15 @@ class Scaling:
     parameters: Parameters
 
     def __post_init__(self) -> None:
-        self.rule._check(self.parameters, self.n_features)
+        names, width = self.rule.arrays, self.n_features
+        if self.parameters.keys() != set(names):
+            raise DataError(f"the scaling has the arrays {sorted(self.parameters)}; it needs {sorted(names)}.")
         frozen = {name: values.copy() for name, values in self.parameters.items()}
-        for values in frozen.values():
+        for name, values in frozen.items():
+            if values.dtype != np.float64 or values.shape != (width,) or not np.isfinite(values).all():
+                raise DataError(f"{name} of the scaling must be {width} finite float64 numbers, one for each feature.")
+            if name == "factor" and (values < 0).any():
+                raise DataError("a factor of the scaling is negative; it would reverse the order of the feature.")
             values.flags.writeable = False
         object.__setattr__(self, "parameters", frozen)
 
@@ -364,29 +263,18 @@ class Scaling:
                 yield slice(start, stop), self.rule._apply(table[start:stop].double(), own)
 
     def to_state(self) -> tuple[dict[str, Any], Parameters]:
-        """The scaling as a configuration that JSON can hold, and named arrays."""
-        config = {"method": self.rule.name, "options": asdict(self.rule), "n_features": self.n_features}
-        return config, dict(self.parameters)
+        """The rule as JSON can hold it, and named arrays."""
+        return {"method": self.rule.name, **asdict(self.rule)}, dict(self.parameters)
 
     @classmethod
-    def from_state(cls, config: Any, parameters: Parameters) -> Self:
+    def from_state(cls, config: dict[str, Any], n_features: int, parameters: Parameters) -> Self:
         """The scaling that `to_state` described; anything else is refused."""
+        options = dict(config)
         try:
-            rule = RULES[config["method"]](**config["options"])
-            return cls(rule, check_whole("n_features", config["n_features"], least=1), parameters)
+            return cls(RULES[options.pop("method")](**options), n_features, parameters)
         except (KeyError, TypeError, UsageError) as error:
             raise DataError(f"a scaling cannot be made from {shortened(config)}: {error!r}.") from None
 
 
 def _as_table(features: Any) -> Any:
     return features if is_torch_array(features) else as_table(features)
-
-
-def _check_arrays(parameters: Parameters, **dtypes: type[np.generic]) -> None:
-    if parameters.keys() != dtypes.keys():
-        raise DataError(f"the scaling has the arrays {sorted(parameters)}; it needs {sorted(dtypes)}.")
-    for name, dtype in dtypes.items():
-        if parameters[name].dtype != dtype or parameters[name].ndim != 1:
-            raise DataError(f"{name} of the scaling must be a flat {np.dtype(dtype)} array.")
-        if not np.isfinite(parameters[name]).all():
-            raise DataError(f"{name} of the scaling has a value that is not finite.")

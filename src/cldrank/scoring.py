@@ -10,9 +10,10 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from os import PathLike
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -28,7 +29,7 @@ from cldrank.data.checks import Missing
 from cldrank.data.loading import Source, check_format_options, feature_files
 from cldrank.data.rows import RowBatch, RowSource, as_numbers, dataset_of, encoded_ids, whole_queries
 from cldrank.data.table_rows import TableSource, table_parts
-from cldrank.errors import CldrankWarning, DataError, UsageError, warn
+from cldrank.errors import CldrankWarning, UsageError, warn
 from cldrank.files import check_writable, replacing
 from cldrank.rankers.base import Ranker, UnscorableRowError, check_features
 from cldrank.rankers.ranges import RangeWatch
@@ -80,9 +81,8 @@ def score(
     r"""Write the score and the rank of each row of some files, or of a frame, in their order.
 
     The columns are `query_id`, `doc_id` where the data have one, `score` and `rank`: 1 is the best of its query, and
-    ties are broken as in `evaluate`. A file named `.parquet` or `.csv` has them as columns; `.run` or `.trec` is a run
-    as TREC has them. Ids are written as they are: of ids that others chose, a spreadsheet may take `=…` in a CSV file
-    for a formula. A feature far from its range in training is warned of.
+    ties are broken as in `evaluate`. Ids are written as they are: of ids that others chose, a spreadsheet may take `=…`
+    in a CSV file for a formula. A feature far from its range in training is warned of.
 
     source    what `load` takes, with the same options; features must be the ranker's, in any order if columns name them
     top       keep only the first of each query
@@ -104,7 +104,7 @@ def score(
     """
     begun, out = time.perf_counter(), Path(out)
     if out.suffix not in _WRITERS:
-        raise UsageError(f"{out}: the file to write must end in .parquet, .csv, or .run or .trec for a run.")
+        raise UsageError(f"{out}: the file to write must end in .parquet or .csv.")
     check_writable(out)
     if not isinstance(ranker, Ranker):
         raise UsageError(f"score takes a ranker, such as load_ranker(folder) gives, not {kind_of(ranker)}.")
@@ -245,41 +245,7 @@ def _written(
     return rows, queries, written
 
 
-class _RunWriter:
-    """Writes `query Q0 document rank score tag` in each line; refused where a document has no id."""
-
-    def __init__(self, path: Path, schema: pa.Schema) -> None:
-        if "doc_id" not in schema.names:
-            raise DataError("a run names documents, and these data have no document ids; write .parquet or .csv.")
-        self._file = path.open("wb")
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._file.close()
-
-    def write_table(self, table: pa.Table) -> None:
-        text = {name: table.column(name).cast(pa.string()) for name in ("query_id", "doc_id", "rank", "score")}
-        for name in ("query_id", "doc_id"):
-            bad = pc.index(pc.match_substring_regex(text[name], r"^$|\s"), True).as_py()
-            if bad >= 0:
-                raise DataError(
-                    f"the {name} {text[name][bad].as_py()!r} cannot stand in a run, whose columns are separated by "
-                    "spaces; write .parquet or .csv."
-                )
-        lines = pc.binary_join_element_wise(
-            text["query_id"], "Q0", text["doc_id"], text["rank"], text["score"], "cldrank\n", " "
-        )
-        for chunk in lines.chunks:
-            self._file.write(pc.binary_join(pa.array([chunk.to_pylist()], pa.list_(pa.string())), "")[0].as_buffer())
-
-
-def _parquet_writer(path: Path, schema: pa.Schema) -> pq.ParquetWriter:
-    return pq.ParquetWriter(path, schema, compression="zstd", compression_level=1)
-
-
 _WRITERS: dict[str, Callable[[Path, pa.Schema], Any]] = {
-    ".parquet": _parquet_writer, ".pq": _parquet_writer, ".csv": pyarrow.csv.CSVWriter,
-    ".run": _RunWriter, ".trec": _RunWriter,
-}  # fmt: skip
+    ".parquet": partial(pq.ParquetWriter, compression="zstd", compression_level=1),
+    ".csv": pyarrow.csv.CSVWriter,
+}

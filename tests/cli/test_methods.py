@@ -17,7 +17,7 @@ from cldrank.models import Run as RunSettings
 from cldrank.parameters import parameters
 
 Run = Callable[..., Any]
-SCALINGS = "--scaling must be 'standard', 'minmax', 'log', 'quantile' or a ScalingRule, or None"
+SCALINGS = "--scaling must be 'standard', 'minmax', 'log' or a ScalingRule, or None"
 FROM = ("-f", "train.parquet", "-c", "cells.parquet", "-p", "power:1.0")
 COMBINATIONS = [(name, model) for name, kind in methods().items() for model in usable_models(kind)]
 SMALL: dict[str, Any] = {"hidden": (8, 4), "epochs": 2, "batch_queries": 16}
@@ -177,8 +177,8 @@ class TestValues:
             ("cld", ("--scaling", "minmax:clip=2"), "--scaling minmax:clip=2: clip must be True or False, not 2."),
             (
                 "cld",
-                ("--scaling", "quantile:clip=9"),
-                "--scaling quantile:clip=9: quantile has no such option; write quantile or quantile:knots=1000.",
+                ("--scaling", "minmax:knots=9"),
+                "--scaling minmax:knots=9: minmax has no such option; write minmax or minmax:clip=true.",
             ),
             (
                 "cld",

@@ -137,9 +137,8 @@ class TestRecording:
         assert (list(skip.measures), skip.empty) == (["RR"], "skip")
         assert (list(zero.measures), zero.empty) == (["nDCG@3", "AP", "RR"], "zero")
         card = Path("ranker/README.md").read_text()
-        assert "without a relevant candidate left out" in card
         assert card.count("on the data it was trained on") == 1
-        assert "train, without queries that have no relevant candidate" in card
+        assert "| empty | skip |" in card
 
         cr.load("train.parquet")[:20].renamed("part").save("part.parquet")
         run("evaluate", "ranker", "-f", "part.parquet", "--record")
@@ -168,8 +167,7 @@ class TestOtherFeatures:
     CALLS = (
         ("evaluate", "ranker"),
         ("compare", "ranker", "again"),
-        ("show", "ranker"),
-        ("export", "ranker", "--to", "json", "-o", "ranker.json"),
+        ("export", "ranker", "--to", "onnx", "-o", "ranker.onnx"),
     )
 
     @pytest.fixture(autouse=True)
@@ -203,7 +201,7 @@ class TestOtherFeatures:
         other, usual = (run(*call, option, name, "--json").json for name in ("other.parquet", "train.parquet"))
         assert {**other, "data": ""} == {**usual, "data": ""}
 
-    @pytest.mark.parametrize("call", [("evaluate", "ranker"), ("show", "ranker"), ("score", "ranker", "-o", "a.csv")])
+    @pytest.mark.parametrize("call", [("evaluate", "ranker"), ("score", "ranker", "-o", "a.csv")])
     def test_a_column_too_many(self, run: Run, call: tuple[str, ...]) -> None:
         run("train", "naive", *FROM[:4], "-o", "ranker")
         table = pq.read_table("train.parquet")
@@ -222,7 +220,7 @@ def test_the_example_of_the_docs_is_what_its_commands_write(run: Run) -> None:
     (card,) = re.findall(r"^````md\n(.*?)^````$", page, re.M | re.S)
     written = Path("ranker/README.md").read_text(encoding="utf-8")
     digest = r"\b[0-9a-f]{64}\b"  # the last bits of generated features depend on the machine, and so does
-    borderline = r"(?<=coefficients mean little: )idf.*|(?<=collinear features \| )\d+"  # what is collinear
+    borderline = r"(?<=coefficients mean little: )idf.*"  # what is collinear
     machine = re.compile(f"{digest}|{borderline}")
     assert machine.sub("…", written) == machine.sub("…", card)
-    assert len(machine.findall(card)) == 6
+    assert len(machine.findall(card)) == 4

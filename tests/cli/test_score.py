@@ -79,10 +79,9 @@ def test_options_of_reading(run: Run, folder: Path, letor: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (["-f", "train.parquet", "-o", "scores.txt"], 2, "must end in .parquet, .csv, or .run or .trec"),
+        (["-f", "train.parquet", "-o", "scores.txt"], 2, "must end in .parquet or .csv"),
         (["-f", "train.parquet", "-o", "train.parquet"], 2, "is an input and would be overwritten"),
         (["-f", "absent.txt", "-o", "scores.csv"], 2, "absent.txt: no such"),
-        (["-f", "train.parquet", "-o", "scores.csv", "--device", "cuda"], 2, "--device cuda is for networks and trees"),
         (["-f", "train.parquet", "-o", "scores.csv", "--top", "0"], 2, "--top must be at least 1"),
         (["-f", "cells.parquet", "-o", "scores.csv"], 1, "holds counts of clicks, not features"),
         (["-f", "cells.parquet", "-o", "scores.csv", "--column", "session_id=s"], 2, "--log-column"),
@@ -111,11 +110,11 @@ def test_ctrl_c(run: Run, ranker: str, folder: Path, monkeypatch: pytest.MonkeyP
 def test_real_data_by_name(run: Run, real_data: Path) -> None:
     del real_data
     run("train", "oracle", "-f", "mq2008:fold1/train", "-o", "ranker")
-    done = run("score", "ranker", "-f", "mq2008:fold1/test", "-o", "scores.run", "--json").json
+    done = run("score", "ranker", "-f", "mq2008:fold1/test", "-o", "scores.parquet", "--json").json
     data = cr.load("mq2008:fold1/test")
     assert (done["rows"], done["queries"]) == (data.n_rows, data.n_queries)
     assert data.doc_ids is not None
-    words = [line.split(" ") for line in Path("scores.run").read_text().splitlines()]
-    assert [one[2] for one in words] == data.doc_ids.tolist()
-    assert [float(one[4]) for one in words] == cr.load_ranker("ranker").predict(data).tolist()
+    scores = pq.read_table("scores.parquet")
+    assert scores["doc_id"].to_pylist() == data.doc_ids.tolist()
+    assert scores["score"].to_pylist() == cr.load_ranker("ranker").predict(data).tolist()
     assert json.dumps(done)

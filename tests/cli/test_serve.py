@@ -33,8 +33,6 @@ def test_rankers_that_cannot_be_served_are_refused(run: Run, folder: Path, ranke
     assert "is a file, not the folder of a ranker" in refused(run, "train.parquet")
     (ranker / "weights.safetensors").write_bytes(b"")
     assert "damaged, or from another ranker" in refused(run, "ranker", code=1)
-    made_rankers.module().save(folder / "module")
-    assert "scores with a torch module, whose code is not saved" in refused(run, "module")
 
 
 def test_addresses_that_cannot_be_had_are_refused(run: Run, ranker: Path) -> None:

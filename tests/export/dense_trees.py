@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 
 import made_rankers as made
 import numpy as np
@@ -11,7 +10,7 @@ import xgboost
 
 from cldrank.rankers import TreeRanker
 
-COMPLETE = replace(made.ORIGIN, has_missing=False)
+COMPLETE = made.ORIGIN.replaced(has_missing=False)
 
 
 def dense(rounds: int = 12) -> TreeRanker:

@@ -111,11 +111,11 @@ class TestProof:
     def test_features_of_another_ranker_are_refused(self, tmp_path: Path) -> None:
         others = made.dataset(names=("a", "b", "c", "d"))
         with pytest.raises(DataError, match="other features than the ranker was trained on"):
-            export_ranker(made.trees(), "json", tmp_path / "out.json", check=others)
+            export_ranker(made.trees(), "onnx", tmp_path / "out.onnx", check=others)
 
     def test_of_many_rows_whole_queries_are_compared(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         monkeypatch.setattr(shipping, "_SAMPLE", 100)
-        found = export_ranker(made.trees(), "json", tmp_path / "out.json", check=made.dataset())
+        found = export_ranker(made.trees(), "onnx", tmp_path / "out.onnx", check=made.dataset())
         assert found.parity is not None
         assert (found.parity.rows, found.parity.queries) == (104, 15)  # every third of 43 queries, to the last
 
@@ -129,12 +129,6 @@ class TestProof:
         below[3, 1] = -1
         found = export_ranker(made.trees(), "bent", tmp_path / "out", check=made.dataset(below))
         assert any("below 0 in these features: pagerank" in note for note in found.exported.notes)
-
-    def test_a_version_that_is_not_known_yet_is_said(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-        bent(monkeypatch)
-        for version, told in (("2.9", False), ("3.0.7", False), ("3.1", True)):
-            notes = export_ranker(made.trees(), "bent", tmp_path / "out", version=version).exported.notes
-            assert any(f"{version} is newer than Bent 3.0" in note for note in notes) is told
 
 
 class TestFolders:
@@ -184,13 +178,13 @@ class TestFolders:
 
     def test_definitions_for_another_name_are_refused(self) -> None:
         self.edit()
-        with pytest.raises(UsageError, match="was completed for the model 'cldrank', not 'other'"):
+        with pytest.raises(UsageError, match="was completed for 'cldrank', .* not for 'other'"):
             export_ranker(made.trees(), "bent", self.folder, name="other")
 
     def test_definitions_for_another_meaning_are_refused(self) -> None:
         self.edit()
         self.format.unmatched = "missing"
-        with pytest.raises(UsageError, match="a feature that does not match is 'zero', not 'missing'"):
+        with pytest.raises(UsageError, match="does not match is zero, not for .* is missing"):
             export_ranker(made.trees(), "bent", self.folder)
 
     def test_definitions_that_cannot_be_read_are_refused(self) -> None:
@@ -230,30 +224,30 @@ class TestFolders:
 
 
 def test_a_fitted_method_is_exported_by_its_ranker(tmp_path: Path) -> None:
-    found = export_ranker(SimpleNamespace(ranker_=made.linear()), "json", tmp_path / "out.json")
+    found = export_ranker(SimpleNamespace(ranker_=made.linear()), "onnx", tmp_path / "out.onnx")
     assert (
         found.exported.files["model"]
-        == export_ranker(made.linear(), "json", tmp_path / "b.json").exported.files["model"]
+        == export_ranker(made.linear(), "onnx", tmp_path / "b.onnx").exported.files["model"]
     )
     with pytest.raises(UsageError, match="a ranker or a fitted method can be exported, not"):
-        export_ranker("ranker/", "json", tmp_path / "c.json")
+        export_ranker("ranker/", "onnx", tmp_path / "c.onnx")
 
 
 def test_without_a_check_there_is_no_parity(tmp_path: Path) -> None:
-    found = export_ranker(made.linear(), "json", tmp_path / "out.json", name="mine")
+    found = export_ranker(made.linear(), "onnx", tmp_path / "out.onnx", name="mine")
     assert found.path.read_bytes() == found.exported.files["model"]
     assert found.parity is None
 
 
 def test_a_version_where_there_are_none_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="JSON is the same for all versions; leave `version` out"):
-        export_ranker(made.linear(), "json", tmp_path / "out.json", version="3")
+    with pytest.raises(UsageError, match="ONNX Runtime is the same for all versions; leave `version` out"):
+        export_ranker(made.linear(), "onnx", tmp_path / "out.onnx", version="3")
 
 
 @pytest.mark.parametrize("name", ["", "  ", "a\nb"])
 def test_names_that_say_nothing_are_refused(name: str, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="`name` must be printable text"):
-        export_ranker(made.linear(), "json", tmp_path / "out.json", name=name)
+        export_ranker(made.linear(), "onnx", tmp_path / "out.onnx", name=name)
 
 
 def test_a_file_without_an_ending_is_refused(tmp_path: Path) -> None:
@@ -267,5 +261,5 @@ def test_missing_values_for_a_ranker_without_use_for_them_are_named_with_the_rem
     table[3, 1] = np.nan
     data = RankingDataset.from_arrays(table, np.arange(300) // 7, feature_names=made.NAMES, missing="keep")
     with pytest.raises(MissingValueError, match="feature 'pagerank' of row 3.*`missing=0`"):
-        export_ranker(made.linear(), "json", tmp_path / "model.json", check=data)
+        export_ranker(made.linear(), "onnx", tmp_path / "out.onnx", check=data)
     assert not list(tmp_path.iterdir())

@@ -87,41 +87,19 @@ class TestReplay:
         model = of("MultipleAdditiveTreesModel", "a", {"trees": [{"weight": "1", "root": root}]})
         assert solr_scores(model, [[np.nan], [1]], a="NaN") == [2, 1]
 
-    def test_layers(self) -> None:
-        layers = [
-            {"matrix": [[1.0, 2.0], [-3.0, 0.5]], "bias": [0.5, 0.25], "activation": "relu"},
-            {"matrix": [[2.0, 4.0]], "bias": [1.0], "activation": "identity"},
-        ]
-        found = solr_scores(of("NeuralNetworkModel", "ab", {"layers": layers}), [[1, 2], [-4, 1]])
-        assert found == [1 + 2 * 5.5, 1 + 4 * 12.75]
-
     def test_sums_are_those_of_java_floats(self) -> None:
         model = of("LinearModel", "abc", {"weights": {"a": 1.0, "b": 1.0, "c": 1.0}})
         assert solr_scores(model, [[1e8, 1, -1e8], [1e8, -1e8, 1]]) == [0, 1]  # one after the other, in float32
-        layer = {"matrix": [[1.0, 1.0]], "bias": [1.0], "activation": "identity"}
-        network = of("NeuralNetworkModel", "ab", {"layers": [layer]})
-        assert solr_scores(network, [[1e8, -1e8]]) == [0]  # the bias first
-
-    def test_what_overflows_spoils_units_of_weight_0_too(self) -> None:
-        layers = [
-            {"matrix": [[1e10, 0.0], [0.0, 1.0]], "bias": [0.0, 0.0], "activation": "identity"},
-            {"matrix": [[0.0, 1.0]], "bias": [0.0], "activation": "identity"},
-        ]
-        with np.errstate(over="ignore", invalid="ignore"):
-            found = solr_scores(of("NeuralNetworkModel", "ab", {"layers": layers}), [[1e30, 1]])
-        assert np.isnan(found).all()
 
     @pytest.mark.parametrize(
         ("change", "words"),
         [
             ({"weights": {"a": 1.0}}, r"lacks weight\(s\) for \['b'\]"),
-            ({"layers": [{"matrix": [[1, 1.0]], "bias": [0.0], "activation": "relu"}]}, "Long cannot be cast"),
-            ({"layers": [{"matrix": [[1.0, 1.0]], "bias": [0.0], "activation": "elu"}]}, "Invalid activation"),
             ({"trees": [{"weight": 1.0, "root": {"value": "1"}}]}, "not a String"),
         ],
     )
     def test_what_solr_refuses_to_load(self, change: dict[str, Any], words: str) -> None:
-        kinds = {"weights": "LinearModel", "layers": "NeuralNetworkModel", "trees": "MultipleAdditiveTreesModel"}
+        kinds = {"weights": "LinearModel", "trees": "MultipleAdditiveTreesModel"}
         model = of(kinds[next(iter(change))], "ab", change)
         with pytest.raises(ValueError, match=words):
             solr_scores(model, [[1, 2]])

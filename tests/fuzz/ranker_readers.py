@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from mutation import Random, as_json, mutate_bytes, mutate_text, mutate_tree
 from reader import Reader, WrongError, bytes_of, json_of, parquet_of, same, small_clicks, small_data
+from safetensors.numpy import load, save
 
 import cldrank as cr
 
@@ -36,26 +37,18 @@ def _case_ranker(seeds: Path, place: Path, random: Random) -> Path:
     target = place / "ranker"
     shutil.rmtree(target, ignore_errors=True)
     shutil.copytree(source, target)
-    weights, description = target / "weights.safetensors", target / "ranker.json"
-    models = sorted(path.name for path in target.glob("*model.json"))
-    if models and random.random() < 0.7:
-        name = models[int(random.integers(len(models)))]
-        json_of(name)(source, target, random)
-        tree = json.loads(description.read_text())
-        tree["files_sha256"][name] = hashlib.sha256((target / name).read_bytes()).hexdigest()
-        description.write_text(json.dumps(tree))
-    elif random.random() < 0.2:
-        queries = target / "training.safetensors"
-        queries.write_bytes(mutate_bytes(queries.read_bytes(), random))
-        tree = json.loads(description.read_text())
-        tree["files_sha256"][queries.name] = hashlib.sha256(queries.read_bytes()).hexdigest()
-        description.write_text(json.dumps(tree))
+    weights = target / "weights.safetensors"
+    arrays = load(weights.read_bytes())
+    engines = sorted(name for name in arrays if name.endswith("model.json"))
+    if engines and random.random() < 0.7:
+        name = engines[int(random.integers(len(engines)))]
+        text = as_json(mutate_tree(json.loads(arrays[name].tobytes()), random), random)
+        arrays[name] = np.frombuffer(text.encode("utf-8", "surrogatepass"), dtype=np.uint8)
+        _put(target, save(arrays))
     elif random.random() < 0.3:
         weights.write_bytes(mutate_bytes(weights.read_bytes(), random))
-        if random.random() < 0.7:  # as somebody would who means it: the digest fits
-            tree = json.loads(description.read_text())
-            tree["weights_sha256"] = hashlib.sha256(weights.read_bytes()).hexdigest()
-            description.write_text(json.dumps(tree))
+        if random.random() < 0.7:
+            _put(target, weights.read_bytes())
     else:
         json_of("ranker.json")(source, target, random)
     return target
@@ -85,23 +78,22 @@ def _seed_training(folder: Path) -> None:
 
 def _case_training(seeds: Path, place: Path, random: Random) -> Path:
     """A ranker whose record of its training is odd or damaged, where the digest fits."""
-    from safetensors.numpy import load, save
-
     target = place / "CLD"
     shutil.rmtree(target, ignore_errors=True)
     shutil.copytree(seeds / "CLD", target)
-    file = target / "training.safetensors"
-    if random.random() < 0.4:
-        file.write_bytes(mutate_bytes(file.read_bytes(), random))
-    else:
-        arrays = dict(load(file.read_bytes()))
-        chosen = list(arrays)[int(random.integers(len(arrays)))]
-        arrays[chosen] = _odd_array(arrays[chosen], random)
-        file.write_bytes(save({key: value for key, value in arrays.items() if value is not None}))
-    description = json.loads((target / "ranker.json").read_text())
-    description["files_sha256"][file.name] = hashlib.sha256(file.read_bytes()).hexdigest()
-    (target / "ranker.json").write_text(json.dumps(description))
+    arrays = load((target / "weights.safetensors").read_bytes())
+    chosen = ("training.trained_on", "training.ranges")[int(random.integers(2))]
+    arrays[chosen] = _odd_array(arrays[chosen], random)
+    _put(target, save({key: value for key, value in arrays.items() if value is not None}))
     return target
+
+
+def _put(folder: Path, content: bytes) -> None:
+    """Exchange the arrays as somebody would who means it: the digest fits."""
+    (folder / "weights.safetensors").write_bytes(content)
+    description = json.loads((folder / "ranker.json").read_text())
+    description["weights_sha256"] = hashlib.sha256(content).hexdigest()
+    (folder / "ranker.json").write_text(json.dumps(description))
 
 
 def _odd_array(array: Any, random: Random) -> Any:

@@ -23,7 +23,7 @@ method = "ips"
 trust_propensity = false
 
 [export]
-to = ["json", "solr"]
+to = ["onnx", "opensearch"]
 """
 
 

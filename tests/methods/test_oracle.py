@@ -19,7 +19,7 @@ from cldrank.models.linear.rows import LocalRows, View
 from cldrank.models.targets import Targets
 from cldrank.propensity import Propensities
 
-METHODS: list[Any] = ["standard", "minmax", "log", "quantile", None]
+METHODS: list[Any] = ["standard", "minmax", "log", None]
 
 
 def example(seed: int = 0, rows: int = 400, width: int = 12) -> RankingDataset:

@@ -141,13 +141,12 @@ def test_the_ranker_remembers_the_curve_of_each_segment(tmp_path: Any) -> None:
     method = IPS(clip=0.4, envelope="off", model=Linear()).fit(DATA, TABLE, CURVES)
     method.ranker_.save(tmp_path / "ranker")
     record = cr.load_ranker(tmp_path / "ranker").provenance.propensities
-    assert record is not None
-    assert record.by_segment["phone"].values == pytest.approx((1, 0.4))
-    assert record.by_segment["desktop"].clipped == ()
-    assert record.by_segment["phone"].clipped == (2,)
+    assert record["phone"].values == pytest.approx((1, 0.4))
+    assert record["desktop"].clipped == ()
+    assert record["phone"].clipped == (2,)
     card = model_card(method.ranker_)
-    assert "| phone | 2 | 0.4 |" in card
-    assert "Segment phone: propensities were clipped at position 2" in card
+    assert "| segment | phone |" in card
+    assert "The propensities of segment phone were clipped at position 2" in card
 
 
 class TestRefusals:

@@ -17,7 +17,7 @@ def test_a_definition_knows_all_defaults(tmp_path: Path) -> None:
     assert found.propensities.method == "auto"
     assert found.train.hold_out == 0.2
     assert found.verdict.ship_if == ("better",)
-    assert list(found.formats) == ["json", "solr"]
+    assert list(found.formats) == ["onnx", "opensearch"]
     assert found.path(found.runs.folder) == tmp_path / "runs"
 
 
@@ -25,7 +25,7 @@ def test_options_come_from_what_they_are_for(tmp_path: Path) -> None:
     changes = [
         ("features.", "log.first_position = 0\nlog.columns = { query_id = 'qid' }\nfeatures.missing = 0\nfeatures."),
         ("[train]", '[propensities]\nmethod = "all-pairs"\ndepth = 3\n[train]\nmodel = "mlp"\nepochs = 7\nclip = 0.1'),
-        ('["json", "solr"]', '["solr"]\n[export.solr]\nfor = "9.8"\nrename = { title = "t" }'),
+        ('["onnx", "opensearch"]', '["solr"]\n[export.solr]\nfor = "9.8"\nrename = { title = "t" }'),
     ]
     found = read_pipeline(write_definition(tmp_path, changes))
     assert found.options["log"] == {"first_position": 0, "columns": {"query_id": "qid"}}
@@ -61,19 +61,19 @@ def test_options_come_from_what_they_are_for(tmp_path: Path) -> None:
         ('method = "ips"', 'method = "ips"\nsafe = "yes"', r"train\.safe must be true or false, not 'yes'"),
         ('method = "ips"', 'method = "ips"\nsafe_margin = 0.1', r"are for safe = true"),
         ('method = "ips"', 'method = "ips"\ncheckpoint = "x"', r"train\.checkpoint is unknown"),
-        (
-            "trust_propensity = false",
-            'ship_if = "beter"',
-            r"must be 'better', 'worse', .*not 'beter'\. Did you mean better",
-        ),
+        ("trust_propensity = false", 'ship_if = "beter"', r"must be 'better', 'worse', .*not 'beter'\. Did you mean better"),
         ("trust_propensity = false", "ship_if = []", r"must let a better ranker pass"),
         ("trust_propensity = false", 'ship_if = ["worse"]', r"must let a better ranker pass"),
         ("trust_propensity = false", 'measures = ["AP"]', r"verdict\.measures: "),
         ("trust_propensity = false", 'estimator = "robust"', r"verdict\.estimator: "),
-        ('["json", "solr"]', '["jsn"]', r"export\.to: .*'jsn'"),
-        ('["json", "solr"]', '["json"]\n[export.solr]\nname = "x"', r"export\.solr is unknown"),
-        ('["json", "solr"]', '["json"]\n[export.json]\nnam = "x"', r"export\.json\.nam is unknown\. Did you mean name"),
-        ('["json", "solr"]', '["json"]\nfolder = "runs"', r"must be two folders"),
+        ('["onnx", "opensearch"]', '["jsn"]', r"export\.to: .*'jsn'"),
+        ('["onnx", "opensearch"]', '["onnx"]\n[export.solr]\nname = "x"', r"export\.solr is unknown"),
+        (
+            '["onnx", "opensearch"]',
+            '["onnx"]\n[export.onnx]\nnam = "x"',
+            r"export\.onnx\.nam is unknown\. Did you mean name",
+        ),
+        ('["onnx", "opensearch"]', '["onnx"]\nfolder = "runs"', r"must be two folders"),
         (
             "[train]",
             '[propensities]\nmethod = "all-pair"\n[train]',

@@ -49,7 +49,7 @@ def test_a_run_ships_what_the_single_functions_make(ran: Path, record: RunRecord
     ranker = cr.IPS().fit(data[~held], clicks[~held], rho).ranker_
     shipped = cr.load_ranker(ran / "shipped" / "ranker")
     np.testing.assert_array_equal(shipped.predict(data), ranker.predict(data))
-    verdict = cr.compare(ranker, "production", data[held], clicks=clicks[held], propensities=rho)
+    verdict = cr.compare(ranker, "production", data[held], clicks=clicks[held], propensities=rho, quick=True)
     facts = record.step("verdict")
     assert facts is not None
     assert facts.facts["decision"] == verdict.verdict.decision == "better"
@@ -92,7 +92,7 @@ def test_a_second_run_computes_nothing(ran: Path, record: RunRecord) -> None:
     [
         (('method = "ips"', 'method = "ips"\nl2 = 10'), ["train", "verdict", "export", "card"]),
         (("trust_propensity = false", "trust_propensity = false\nconfidence = 0.8"), ["verdict", "card"]),
-        (('["json", "solr"]', '["json"]'), ["export", "card"]),
+        (('["onnx", "opensearch"]', '["onnx"]'), ["export", "card"]),
         (("[train]", '[audit]\nstop_at = "never"\n[train]'), ["audit"]),  # whose verdict is the same
         (
             ("[train]", '[propensities]\nassume = "power:1.0"\n[train]'),
@@ -140,12 +140,12 @@ def test_a_damaged_result_is_made_again(ran: Path, record: RunRecord) -> None:
 
 LOST = [
     "shipped",
-    "json",
+    "onnx",
     "shipped.json",
     "ranker/ranker.json",
     "ranker/README.md",
-    "solr/model.json",
-    "solr/features.json",
+    "opensearch/model.json",
+    "opensearch/featureset.json",
 ]
 
 
@@ -170,7 +170,7 @@ def test_what_was_changed_where_it_is_shipped_is_shipped_again(ran: Path) -> Non
 
 
 def test_an_export_that_was_edited_where_it_is_shipped_is_not_replaced(ran: Path) -> None:
-    path = ran / "shipped" / "solr" / "model.json"
+    path = ran / "shipped" / "opensearch" / "model.json"
     edited = path.read_bytes() + b"\n"
     path.write_bytes(edited)
     with pytest.raises(UsageError, match=r"model\.json was edited"):
@@ -179,18 +179,15 @@ def test_an_export_that_was_edited_where_it_is_shipped_is_not_replaced(ran: Path
 
 
 def test_definitions_are_kept_when_only_the_card_changes(ran: Path) -> None:
-    file = ran / "shipped" / "solr" / "features.json"
+    file = ran / "shipped" / "opensearch" / "featureset.json"
     completed = file.read_text().replace("TODO", "title_bm25", 1)
     file.write_text(completed)
-    assert done(run(ran, ("trust_propensity = false", "trust_propensity = false\nconfidence = 0.8"))) == [
-        "verdict",
-        "card",
-    ]
+    assert done(run(ran, ("trust_propensity = false", "trust_propensity = false\nconfidence = 0.8"))) == ["verdict", "card"]
     assert file.read_text() == completed
 
 
 def test_definitions_that_a_user_completed_are_kept(ran: Path) -> None:
-    file = ran / "shipped" / "solr" / "features.json"
+    file = ran / "shipped" / "opensearch" / "featureset.json"
     completed = file.read_text().replace("TODO", "title_bm25", 1)
     file.write_text(completed)
     assert done(run(ran)) == []
@@ -301,7 +298,7 @@ def test_states_of_fits_that_nobody_goes_on_with_are_removed(ran: Path) -> None:
 
 
 def test_old_runs_and_their_results_are_removed(ran: Path) -> None:
-    keep = ('["json", "solr"]', '["json", "solr"]\n[runs]\nkeep = 2')
+    keep = ('["onnx", "opensearch"]', '["onnx", "opensearch"]\n[runs]\nkeep = 2')
     for l2 in (1, 2, 3):
         run(ran, ('method = "ips"', f'method = "ips"\nl2 = {l2}'), keep)
     assert len(runs_in(ran / "runs")) == 2

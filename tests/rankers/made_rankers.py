@@ -11,15 +11,13 @@ from typing import Any
 import numpy as np
 import pytest
 import safetensors.numpy
-import torch
 import xgboost
 from numpy.typing import NDArray
-from torch import nn
 
 from cldrank import feature_blocks, scaling
 from cldrank.data.dataset import RankingDataset
 from cldrank.models import MLP
-from cldrank.rankers import BordaRanker, LinearRanker, ModuleRanker, NetworkRanker, Provenance, TreeRanker
+from cldrank.rankers import BordaRanker, LinearRanker, NetworkRanker, Provenance, TreeRanker
 from cldrank.rankers import trees as tree_rankers
 from cldrank.rankers.provenance import ClicksRecord, CurveRecord, EvaluationRecord, FitRecord, MethodRecord
 from cldrank.rankers.torch_module import ranker_of
@@ -36,11 +34,22 @@ ORIGIN = Provenance(
     queries=2,
     fingerprint="0123456789abcdef" * 4,
     has_missing=True,
-    method=MethodRecord("Oracle", "learns from labels", ("position",), "labels", "Oracle()", {"l2": 0.001}),
+    method=MethodRecord("Oracle", "learns from labels", ("position",), "Oracle()"),
     clicks=ClicksRecord(1000, 90, 8, 7, 3, False, "a" * 64),
-    propensities=CurveRecord(
-        (1.0, 0.5, 0.25), "power law", "AllPairs", None, (1.0, 0.4, 0.1), (1.0, 0.6, 0.4), 0.9, (2,), (3,), ("a note",)
-    ),
+    propensities={
+        "": CurveRecord(
+            (1.0, 0.5, 0.25),
+            "power law",
+            "AllPairs",
+            (),
+            (1.0, 0.4, 0.1),
+            (1.0, 0.6, 0.4),
+            0.9,
+            (2,),
+            (3,),
+            ("a note",),
+        )
+    },
     diagnostics=FitRecord("converged", 4, -12.5, rows=9, weight=9.0, constant=("bm25",), warnings=("beware",)),
     command="cldrank train oracle --features 'my data.txt' --out ranker",
     evaluations=(
@@ -51,20 +60,6 @@ ORIGIN = Provenance(
 )
 PARTS: dict[str, Any] = {"feature_names": NAMES, "scaling": SCALING, "provenance": ORIGIN}
 Change = Callable[[dict[str, Any], dict[str, Any]], Any]
-
-
-class Residual(nn.Module):
-    """A network that is no plain sequence of layers, and has numbers of several kinds."""
-
-    def __init__(self, width: int = 4, hidden: int = 8) -> None:
-        super().__init__()
-        self.first, self.last = nn.Linear(width, hidden), nn.Linear(hidden, 1)
-        self.norm = nn.BatchNorm1d(hidden)
-
-    def forward(self, rows: torch.Tensor) -> torch.Tensor:
-        middle = torch.relu(self.norm(self.first(rows)))
-        found: torch.Tensor = self.last(middle + self.first(rows))
-        return found[:, 0]
 
 
 def linear(method: str | scaling.ScalingRule | None = "standard", **changes: Any) -> LinearRanker:
@@ -82,13 +77,6 @@ def network(activation: Any = "elu", hidden: tuple[int, ...] = (16, 8)) -> Netwo
     found = ranker_of(MLP(hidden=hidden, activation=activation).build(4, seed=1), **PARTS)
     assert isinstance(found, NetworkRanker)
     return found
-
-
-def module(seed: int = 0) -> ModuleRanker:
-    torch.manual_seed(seed)
-    own = Residual()
-    own(torch.randn(50, 4))  # so that the running means are no longer those of the beginning
-    return ModuleRanker.of(own, **PARTS)
 
 
 def voter(*coefficients: float) -> LinearRanker:
@@ -115,7 +103,7 @@ def dataset(features: NDArray[Any] = FEATURES, names: tuple[str, ...] = NAMES) -
     return RankingDataset.from_arrays(features, np.arange(len(features)) // 7, feature_names=names)
 
 
-RANKERS: dict[str, Callable[[], Any]] = {"network": network, "module": module, "borda": borda, "trees": trees}
+RANKERS: dict[str, Callable[[], Any]] = {"network": network, "borda": borda, "trees": trees}
 
 
 def in_blocks(ranker: Any, features: Any, rows: int) -> NDArray[np.float64]:

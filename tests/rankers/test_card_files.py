@@ -41,12 +41,11 @@ def test_a_card_that_nobody_knows_of_is_not_lost(tmp_path: Path) -> None:
 def test_notes_are_kept_and_become_part_of_the_card(tmp_path: Path) -> None:
     linear().save(tmp_path)
     assert "## Notes" not in (tmp_path / "README.md").read_text()
-    notes = b"---\nlicense: mit\n---\nFor the *shop*. \xff\r\n"
+    notes = b"For the *shop*. \xff\r\n"
     (tmp_path / "NOTES.md").write_bytes(notes)
     linear(intercept=2.0).save(tmp_path)
     assert (tmp_path / "NOTES.md").read_bytes() == notes
     card = (tmp_path / "README.md").read_text()
-    assert "\nlicense: mit\n---\n" in card
     assert "\n## Notes\n\nFor the *shop*. \ufffd\n" in card
     again = load_ranker(tmp_path)
     assert isinstance(again, LinearRanker)

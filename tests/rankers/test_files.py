@@ -13,12 +13,10 @@ from made_rankers import (
     ORIGIN,
     RANKERS,
     Change,
-    Residual,
     dataset,
     linear,
     nested,
     rewrite,
-    trees,
     weights,
 )
 
@@ -27,7 +25,7 @@ from cldrank.errors import CldrankError, FormatError, UsageError
 from cldrank.rankers import LinearRanker, load_ranker
 
 
-@pytest.mark.parametrize("method", ["standard", "minmax", "log", scaling.Quantile(knots=7), None])
+@pytest.mark.parametrize("method", ["standard", "minmax", "log", scaling.Standard(clip=0.1), None])
 def test_a_saved_ranker_comes_back_exactly(method: Any, tmp_path: Path) -> None:
     ranker = linear(method)
     ranker.save(tmp_path / "deep" / "ranker")
@@ -82,7 +80,7 @@ def test_saving_over_anything_else_is_refused(files: dict[str, str], message: st
     assert {path.name: path.read_text() for path in tmp_path.iterdir()} == files
 
 
-@pytest.mark.parametrize("name", ["README.md", "NOTES.md", "model.json"])
+@pytest.mark.parametrize("name", ["README.md", "NOTES.md"])
 def test_a_folder_in_the_place_of_a_file_is_not_removed(name: str, tmp_path: Path) -> None:
     linear().save(tmp_path)
     (tmp_path / name).unlink(missing_ok=True)
@@ -91,26 +89,6 @@ def test_a_folder_in_the_place_of_a_file_is_not_removed(name: str, tmp_path: Pat
     with pytest.raises(UsageError, match=f"holds '{name}', which is not part of a ranker"):
         linear().save(tmp_path)
     assert (tmp_path / name / "thesis.tex").exists()
-
-
-@pytest.mark.parametrize(("make", "name"), [(linear, "model.json"), (linear, "2.model.json"), (trees, "2.model.json")])
-def test_just_the_files_that_the_description_names_belong_to_a_ranker(make: Any, name: str, tmp_path: Path) -> None:
-    ranker = make()
-    ranker.save(tmp_path)
-    ranker.save(tmp_path)  # its own are replaced
-    (tmp_path / name).write_text("an export")
-    with pytest.raises(UsageError, match=f"holds '{name}', which is not part of a ranker; move it elsewhere"):
-        ranker.save(tmp_path)
-    assert (tmp_path / name).read_text() == "an export"
-
-
-def test_a_description_cannot_claim_other_files(tmp_path: Path) -> None:
-    linear().save(tmp_path)
-    description = json.loads((tmp_path / "ranker.json").read_text())
-    (tmp_path / "ranker.json").write_text(json.dumps(description | {"files_sha256": {"thesis.tex": "0"}}))
-    (tmp_path / "thesis.tex").write_text("years of work")
-    with pytest.raises(UsageError, match=r"holds 'thesis.tex', which is not part of a ranker"):
-        linear().save(tmp_path)
 
 
 def test_saving_over_a_file_is_refused(tmp_path: Path) -> None:
@@ -138,59 +116,46 @@ def test_a_save_that_fails_leaves_the_older_ranker(tmp_path: Path, monkeypatch: 
 DAMAGES: list[tuple[Change, str]] = [
     (lambda json, _: json.update(format="other"), 'lacks "format": "cldrank-ranker"'),
     (lambda json, _: json.update(format_version=2), "format version 2; .*Upgrade cldrank"),
-    (lambda json, _: json.update(format_version="1"), "format_version is '1'"),
-    (lambda json, _: json.update(format_version=True), "format_version is True"),
+    (lambda json, _: json.update(format_version="1"), "format version '1'"),
+    (lambda json, _: json.update(format_version=True), "format version True"),
     (lambda json, _: json.update(kind="os.system"), "kind of ranker 'os.system' is not known"),
     (lambda json, _: json.pop("kind"), "kind"),
     (lambda json, _: json.update(feature_names="abcd"), "feature_names"),
-    (lambda json, _: json.update(feature_names=["a", "b", "c"]), "for 3 features|3,"),
+    (lambda json, _: json.update(feature_names=["a", "b", "c"]), "must be 3 finite"),
     (lambda json, _: json.update(feature_names=["a", "b", "c", 4]), r"feature_names\[3\]"),
     (lambda json, _: json.update(feature_names=["a", "b", "c", "a"]), "different from each other"),
     (lambda json, _: json.update(feature_names=["a", "b", "c", "\ud800"]), "not JSON"),
     (lambda json, _: json["scaling"].update(method="magic"), "a scaling cannot be made from .*'magic'"),
-    (lambda json, _: json["scaling"].update(options={"clip": 0}), "`clip` must be"),
+    (lambda json, _: json["scaling"].update(clip=0), "`clip` must be"),
     (lambda json, _: json.update(scaling=None), "'scaling' must be a dict"),
-    (
-        lambda json, _: json["provenance"].update(mood="good"),
-        r"this cldrank \(.*\) does not know the entry 'mood'; did a newer one write it",
-    ),
-    (lambda json, _: json["provenance"]["method"].update(mood="good"), "the entry 'method.mood'; did"),
-    (
-        lambda json, _: json["provenance"]["evaluations"][0].update(mood="good"),
-        "the entry 'evaluations.mood'; did",
-    ),
+    (lambda json, _: json["provenance"].update(mood="good"), "unknown field `mood`"),
+    (lambda json, _: json["provenance"]["method"].update(mood="good"), "unknown field `mood`.*method"),
+    (lambda json, _: json["provenance"]["evaluations"][0].update(mood="good"), "unknown field `mood`.*evaluations"),
     (lambda json, _: json["provenance"].update(fingerprint="abc"), "fingerprint"),
     (lambda json, _: json["provenance"].update(command="\ud800"), "not JSON"),
     (lambda json, _: json["provenance"].update(held_out=1.0), "held_out"),
     (lambda json, _: json["provenance"]["method"].pop("label"), "label"),
     (lambda json, _: json["provenance"]["clicks"].update(clicks=10**400), "clicks"),
-    (lambda json, _: json["provenance"]["propensities"].update(low=[1]), "low of the propensities has 1 entries for 3"),
-    (lambda json, _: json["provenance"]["propensities"].update(low=None), "needs low, high and confidence"),
-    (lambda json, _: json["provenance"]["propensities"].update(raised=[4]), "have no position 4; they go from 1 to 3"),
+    (lambda json, _: json["provenance"]["propensities"][""].update(low=[1]), "low has not as many entries"),
     (
         lambda json, _: json["provenance"]["evaluations"][0].update(measures={"AP": 0.5}),
         "measures",
     ),
     (lambda json, _: json.update(scaling=nested(900)), "'scaling' must be a dict"),
     (lambda json, _: json.update(format_version=10**4000), "format version 1000"),
-    (lambda json, _: json["scaling"].update(n_features=10**4000), "`n_features` must be a whole number"),
-    (lambda json, _: json["scaling"].update(options={"clip": 10**4000}), "`clip` must be"),
-    (lambda json, _: json["scaling"].update(options={"clip": float("inf")}), "not JSON"),
-    (lambda json, _: json["scaling"].update(options=[1]), "a scaling cannot be made from"),
-    (
-        lambda json, _: json["scaling"].update(method="quantile", options={"knots": 10**4000}),
-        "`knots` must be a whole number",
-    ),
-    (lambda json, _: json["scaling"].update(method="none", options={}, n_features=10**12), "it needs"),
-    (lambda _, arrays: arrays.pop("scorer.coefficients"), "'coefficients' of a linear ranker is missing"),
+    (lambda json, _: json["scaling"].update(clip=10**4000), "`clip` must be"),
+    (lambda json, _: json["scaling"].update(clip=float("inf")), "not JSON"),
+    (lambda json, _: json["scaling"].update(clap=1), "a scaling cannot be made from"),
+    (lambda json, _: json.update(scaling={"method": "none"}), "it needs"),
+    (lambda _, arrays: arrays.pop("coefficients"), "has float64 coefficients and one float64 intercept"),
     (lambda _, arrays: arrays.pop("scaling.center"), "it needs"),
-    (lambda _, arrays: arrays.update({"scorer.coefficients": np.zeros(5)}), r"must be float64 \(4,\)"),
-    (lambda _, arrays: arrays.update({"scorer.coefficients": np.zeros(4, np.float32)}), "must be float64"),
-    (lambda _, arrays: arrays.update({"scorer.coefficients": np.full(4, np.nan)}), "'bm25' is nan"),
-    (lambda _, arrays: arrays.update({"scorer.intercept": np.array([np.inf])}), "intercept is inf"),
-    (lambda _, arrays: arrays.update({"scorer.bias": np.zeros(1)}), "has no array 'bias'"),
-    (lambda _, arrays: arrays.update({"scaling.factor": np.full(4, np.inf)}), "not finite"),
-    (lambda _, arrays: arrays.update({"other": np.zeros(1)}), "'other', which belongs to nothing"),
+    (lambda _, arrays: arrays.update({"coefficients": np.zeros(5)}), r"shape \(5,\) for 4"),
+    (lambda _, arrays: arrays.update({"coefficients": np.zeros(4, np.float32)}), "has float64 coefficients"),
+    (lambda _, arrays: arrays.update({"coefficients": np.full(4, np.nan)}), "'bm25' is nan"),
+    (lambda _, arrays: arrays.update({"intercept": np.array([np.inf])}), "intercept is inf"),
+    (lambda _, arrays: arrays.update({"bias": np.zeros(1)}), "has float64 coefficients"),
+    (lambda _, arrays: arrays.update({"scaling.factor": np.full(4, np.inf)}), "finite float64"),
+    (lambda _, arrays: arrays.update({"other": np.zeros(1)}), "has float64 coefficients"),
 ]
 
 
@@ -233,7 +198,7 @@ def test_damaged_weights_are_refused(tmp_path: Path) -> None:
         weights.write_bytes(damaged)
         with pytest.raises(FormatError, match="damaged, or from another ranker"):
             load_ranker(tmp_path)
-    header = b'{"scorer.coefficients":{"dtype":"BF16","shape":[4],"data_offsets":[0,8]}}'
+    header = b'{"coefficients":{"dtype":"BF16","shape":[4],"data_offsets":[0,8]}}'
     for damaged in (
         whole[:-8],
         whole[:20],
@@ -285,7 +250,7 @@ def test_a_ranker_that_a_kill_left_between_two_renames_is_found_again(tmp_path: 
 def test_every_kind_of_ranker_comes_back_exactly(name: str, tmp_path: Path) -> None:
     ranker = RANKERS[name]()
     ranker.save(tmp_path / "ranker")
-    again = load_ranker(tmp_path / "ranker", module=Residual() if name == "module" else None)
+    again = load_ranker(tmp_path / "ranker")
     assert type(again) is type(ranker)
     assert again.provenance == ORIGIN
     np.testing.assert_array_equal(again.predict(dataset()), ranker.predict(dataset()))
@@ -295,44 +260,37 @@ def test_every_kind_of_ranker_comes_back_exactly(name: str, tmp_path: Path) -> N
 
 
 DAMAGED_RANKERS: list[tuple[str, Change, str]] = [
-    ("network", lambda json, _: json["scorer"]["layers"].__setitem__(1, "eval"), "the layer 'eval' is not known"),
-    ("network", lambda json, _: json["scorer"]["layers"].__setitem__(1, ["elu"]), r"the layer \['elu'\] is not known"),
-    ("network", lambda json, _: json["scorer"]["layers"].__setitem__(0, "elu"), "'elu' has no numbers"),
-    ("network", lambda json, _: json["scorer"]["layers"].pop(), "no array|ends"),
-    ("network", lambda json, _: json["scorer"].update(layers="linear"), "'layers' must be a list"),
-    ("network", lambda json, _: json.pop("scorer"), "'scorer' must be a dict"),
-    ("network", lambda _, arrays: arrays.pop("scorer.0.weight"), "needs a matrix"),
-    ("network", lambda _, arrays: arrays.update({"scorer.0.weight": weights(16, 5)}), "takes 5 numbers"),
-    ("network", lambda _, arrays: arrays.update({"scorer.0.bias": weights(3)}), "does not fit"),
-    ("network", lambda _, arrays: arrays.update({"scorer.9.weight": weights(1, 1)}), "no array '9.weight'"),
-    ("network", lambda _, arrays: arrays.update({"scorer.0.weight": weights(16, 4) * np.nan}), "finite"),
-    ("network", lambda _, arrays: arrays.update({"other": weights(1)}), "belongs to nothing"),
-    ("module", lambda json, _: json["scorer"].pop("class_name"), "'class_name' must be a str"),
-    ("module", lambda _, arrays: arrays.update({"scorer.last.bias": weights(1) * np.nan}), "hold NaN"),
-    ("module", lambda _, arrays: arrays.update({"scorer.extra": weights(1)}), "does not fit.*Unexpected"),
+    ("network", lambda json, _: json["layers"].__setitem__(1, "eval"), "not 'eval'"),
+    ("network", lambda json, _: json["layers"].__setitem__(1, ["elu"]), r"not \['elu'\]"),
+    ("network", lambda json, _: json["layers"].__setitem__(0, "elu"), "without numbers"),
+    ("network", lambda json, _: json["layers"].pop(), "no array|ends"),
+    ("network", lambda json, _: json.update(layers="linear"), "'layers' must be a list"),
+    ("network", lambda json, _: json.pop("layers"), "'layers' must be a list"),
+    ("network", lambda _, arrays: arrays.pop("0.weight"), "needs a matrix"),
+    ("network", lambda _, arrays: arrays.update({"0.weight": weights(16, 5)}), "takes 5 numbers"),
+    ("network", lambda _, arrays: arrays.update({"0.bias": weights(3)}), "does not fit"),
+    ("network", lambda _, arrays: arrays.update({"9.weight": weights(1, 1)}), "no array '9.weight'"),
+    ("network", lambda _, arrays: arrays.update({"0.weight": weights(16, 4) * np.nan}), "finite"),
+    ("network", lambda _, arrays: arrays.update({"other": weights(1)}), "has no array 'other'"),
     ("borda", lambda json, _: json.update(members={}), "'members' must be a list"),
-    ("borda", lambda json, _: json["members"].pop(), "'1.scal.*belongs to nothing|belongs to nothing"),
+    ("borda", lambda json, _: json["members"].pop(), "belongs to no member"),
     (
         "borda",
         lambda json, _: json["members"][0].update(kind="borda"),
         "member 1 must be of the kind linear, network or trees",
     ),
     ("borda", lambda json, _: json["members"][0].update(kind=["linear"]), "member 1 must be of the kind"),
-    ("borda", lambda json, _: json.update(votes=[1, "2"]), "votes must be numbers"),
-    ("borda", lambda json, _: json.update(votes=[1, True]), "votes must be numbers"),
-    ("borda", lambda json, _: json.update(votes=[1, 10**400]), r"at most 1e\+280"),
-    ("borda", lambda json, _: json.update(votes=[1, 1e308]), r"at most 1e\+280"),
-    ("borda", lambda json, _: json.update(votes=[1, float("nan")]), "not JSON"),
-    ("borda", lambda json, _: json.update(votes=[[1], 1]), "votes must be numbers"),
+    ("borda", lambda json, _: json.update(weights=[1, "2"]), r"from 0 to 1e\+280"),
+    ("borda", lambda json, _: json.update(weights=[1, True]), r"from 0 to 1e\+280"),
+    ("borda", lambda json, _: json.update(weights=[1, 10**400]), r"from 0 to 1e\+280"),
+    ("borda", lambda json, _: json.update(weights=[1, 1e308]), r"from 0 to 1e\+280"),
+    ("borda", lambda json, _: json.update(weights=[1, float("nan")]), "not JSON"),
+    ("borda", lambda json, _: json.update(weights=[[1], 1]), r"from 0 to 1e\+280"),
     ("borda", lambda json, _: json.update(members=[[], []]), "member 1 must be of the kind linear, network or trees"),
-    (
-        "borda",
-        lambda json, _: json["members"][1]["scaling"].update(n_features=10**400),
-        "`n_features` must be a whole number",
-    ),
-    ("borda", lambda json, _: json.update(votes=[1]), "1 weights for 2 members"),
-    ("borda", lambda json, _: json.update(votes=[1, -1]), "at least 0"),
-    ("borda", lambda _, arrays: arrays.update({"1.scorer.coefficients": np.zeros(3)}), "must be float64"),
+    ("borda", lambda json, _: json["members"][1].update(scaling=3), "'scaling' must be a dict"),
+    ("borda", lambda json, _: json.update(weights=[1]), "1 weights for 2 members"),
+    ("borda", lambda json, _: json.update(weights=[1, -1]), "from 0 to"),
+    ("borda", lambda _, arrays: arrays.update({"1.coefficients": np.zeros(3)}), "for 4 features"),
 ]
 
 
@@ -346,7 +304,7 @@ def test_a_folder_of_any_kind_with_something_wrong_is_refused(
     damage(description, tensors)
     rewrite(tmp_path, description, tensors)
     with pytest.raises(FormatError, match=message) as caught:
-        load_ranker(tmp_path, module=Residual())
+        load_ranker(tmp_path)
     assert str(tmp_path) in str(caught.value)
 
 
@@ -359,5 +317,4 @@ def test_loading_never_unpickles(name: str, tmp_path: Path, monkeypatch: pytest.
 
     for target in ("pickle.load", "pickle.loads", "pickle.Unpickler", "torch.load"):
         monkeypatch.setattr(target, forbidden)
-    found = load_ranker(tmp_path, module=Residual() if name == "module" else None)
-    assert found.kind == name
+    assert load_ranker(tmp_path).kind == name

@@ -16,7 +16,6 @@ from made_rankers import (
     dataset,
     in_blocks,
     linear,
-    module,
     network,
     trees,
     voter,
@@ -26,7 +25,7 @@ import cldrank as cr
 from cldrank import segments
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import DataError, UsageError
-from cldrank.rankers import BlendRanker, LinearRanker, NetworkRanker, TreeRanker, blended, load_ranker
+from cldrank.rankers import BlendRanker, LinearRanker, TreeRanker, blended, load_ranker
 
 WEIGHTS = (0.7, 0.4)
 
@@ -43,17 +42,6 @@ class TestOneRankerOfTheSameKind:
         assert isinstance(found, LinearRanker)
         np.testing.assert_allclose(found.predict(FEATURES), added(members), rtol=1e-9, atol=1e-9)
 
-    def test_networks(self) -> None:
-        members = (network(), network(hidden=(5, 3)))
-        found = blended(members, WEIGHTS)
-        assert isinstance(found, NetworkRanker)
-        assert [layer.weight.shape for layer in found.layers if layer.weight is not None] == [
-            (21, 4),
-            (11, 21),
-            (1, 11),
-        ]
-        np.testing.assert_allclose(found.predict(FEATURES), added(members), rtol=1e-5, atol=1e-6)  # float32
-
     def test_trees(self) -> None:
         members = (trees(3), trees(4, seed=1))
         found = blended(members, WEIGHTS)
@@ -68,8 +56,10 @@ class TestOneRankerOfTheSameKind:
         members = (trees(3), trees(4, seed=1))
         found = blended(members, WEIGHTS)
         assert isinstance(found, TreeRanker)
-        gains = [one.importance().gain for one in (*members, found)]
-        np.testing.assert_allclose(gains[2], WEIGHTS[0] * gains[0] + WEIGHTS[1] * gains[1], rtol=1e-5)
+        shares = [one.importance() for one in (*members, found)]
+        for name, share in shares[2].items():
+            own = [known.get(name, 0.0) for known in shares[:2]]
+            assert min(own) - 1e-6 <= share <= max(own) + 1e-6
 
     def test_a_weight_of_0_leaves_the_other_as_it_is(self) -> None:
         one, other = linear(), trees()
@@ -86,6 +76,7 @@ class TestOthers:
             lambda: (linear(), linear("minmax")),  # another scaling
             lambda: (linear("log"), linear("log:clip=3")),
             lambda: (network("elu"), network("relu")),
+            lambda: (network(), network(hidden=(5, 3))),
         ],
     )
     def test_are_added_up(self, members: Any, tmp_path: Path) -> None:
@@ -100,12 +91,11 @@ class TestOthers:
         assert isinstance(again, BlendRanker)
         assert again.weights == found.weights
         np.testing.assert_array_equal(again.predict(dataset()), found.predict(dataset()))
-        assert "It is a weighted sum of 2 members" in (tmp_path / "ranker" / "README.md").read_text()
 
     def test_exports_refuse_it(self, tmp_path: Path) -> None:
         found = blended((linear(), trees()), WEIGHTS)
         with pytest.raises(UsageError, match="cannot load this BlendRanker"):
-            cr.export_ranker(found, "json", tmp_path / "model.json")
+            cr.export_ranker(found, "solr", tmp_path / "solr")
         assert not list(tmp_path.iterdir())
 
     def test_what_it_remembers_is_of_the_last(self) -> None:
@@ -116,15 +106,14 @@ class TestOthers:
             np.testing.assert_array_equal(found.trained_on, own.trained_on)
 
 
-@pytest.mark.parametrize("one", [borda, module])
-def test_what_cannot_be_blended(one: Any) -> None:
-    with pytest.raises(UsageError, match="cannot be blended with another ranker"):
-        blended((linear(), one()), WEIGHTS)
+def test_what_cannot_be_blended() -> None:
+    with pytest.raises(UsageError, match="cannot be a part of a blend"):
+        blended((linear(), borda()), WEIGHTS)
 
 
 @pytest.mark.parametrize("weights", [(0.0, 0.0), (-1.0, 1.0), (np.nan, 1.0), (np.inf, 1.0)])
 def test_weights_that_are_none(weights: tuple[float, float]) -> None:
-    with pytest.raises(DataError, match="the weights of a blend must be at least 0"):
+    with pytest.raises(DataError, match="weights must be from 0 to"):
         blended((linear(), linear()), weights)
 
 
@@ -166,9 +155,3 @@ def test_voters_must_know_the_same_features() -> None:
     other = LinearRanker(feature_names="abcd", scaling=SCALING, coefficients=np.ones(4))  # type: ignore[arg-type]
     with pytest.raises(DataError, match="the same features"):
         borda(network(), other)
-
-
-def test_a_module_cannot_be_saved_among_voters(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="ModuleRanker cannot be saved as a member"):
-        borda(module(), network()).save(tmp_path / "ranker")
-    assert list(tmp_path.iterdir()) == []

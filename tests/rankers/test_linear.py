@@ -20,7 +20,7 @@ from cldrank.errors import DataError
 from cldrank.rankers import LinearRanker, Provenance
 
 
-@pytest.mark.parametrize("method", ["standard", "minmax", "log", "quantile", None])
+@pytest.mark.parametrize("method", ["standard", "minmax", "log", None])
 def test_scores_are_the_linear_function_of_scaled_features(method: str | None) -> None:
     ranker = linear(method)
     scaled = scaling.fit(method, FEATURES).transform(FEATURES).astype(np.float64)
@@ -40,7 +40,7 @@ def test_a_score_depends_on_its_row_alone(features: NDArray[np.float32], block_r
     np.testing.assert_array_equal(in_blocks(ranker, features[order], block_rows), scores[order])
 
 
-@pytest.mark.parametrize("method", ["standard", "quantile", None])
+@pytest.mark.parametrize("method", ["standard", "minmax", None])
 def test_equal_rows_get_equal_scores_wherever_they_lie(method: str | None) -> None:
     random = np.random.default_rng(1)
     train = random.normal(size=(50, 137)).astype(np.float32)

@@ -11,11 +11,10 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 from letor_rankers import NAMES, PARTS, borda, letor, linear, network, trees
-from made_rankers import Residual
 
 import cldrank as cr
 from cldrank.errors import UsageError
-from cldrank.rankers import Layer, ModuleRanker, NetworkRanker, Ranker
+from cldrank.rankers import Layer, NetworkRanker, Ranker
 from cldrank.rankers.network import ACTIVATIONS
 
 
@@ -39,9 +38,7 @@ class TestDevices:
 
     @pytest.mark.parametrize("make", [linear, borda])
     def test_linear_rankers_stay_on_the_cpu(self, make: Callable[[], Ranker]) -> None:
-        with pytest.raises(UsageError, match="`device='cuda'` is for networks and trees; a LinearRanker is scored on"):
-            make().predict(np.zeros((2, 3)), device="cuda")
-        np.testing.assert_array_equal(make().predict(np.eye(3), device="cpu"), make().predict(np.eye(3)))
+        np.testing.assert_array_equal(make().predict(np.eye(3), device="cuda"), make().predict(np.eye(3)))
 
     @pytest.mark.parametrize("activation", ACTIVATIONS)
     def test_torch_scores_as_numpy_does(self, activation: str) -> None:
@@ -49,18 +46,13 @@ class TestDevices:
         layers = [layer if layer.kind == "linear" else Layer(activation) for layer in layers]
         made = NetworkRanker(layers=layers, **PARTS)
         rows = np.random.default_rng(0).normal(scale=3, size=(500, 3)).astype(np.float32)
-        found = made.scorer_on("cpu")(rows)
+        found = made._scorer_by_torch("cpu")(rows)
         np.testing.assert_allclose(found, made.predict(rows), rtol=1e-6, atol=1e-6)
         assert (found == made.predict(rows)).mean() > 0.99
         np.testing.assert_array_equal(found, found.astype(np.float32))
 
-    def test_a_module_moves_too(self) -> None:
-        own = ModuleRanker.of(Residual(width=3), **PARTS)
-        rows = np.random.default_rng(0).normal(size=(50, 3)).astype(np.float32)
-        np.testing.assert_array_equal(own.scorer_on("cpu")(rows), own.predict(rows))
-
     @pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
-    @pytest.mark.parametrize("make", [network, trees, lambda: ModuleRanker.of(Residual(width=3), **PARTS)])
+    @pytest.mark.parametrize("make", [network, trees])
     def test_a_gpu_scores_as_the_cpu_does(self, tmp_path: Path, make: Callable[[], Ranker]) -> None:
         ranker, rows = make(), np.random.default_rng(0).normal(size=(5000, 3)).astype(np.float32)
         np.testing.assert_allclose(ranker.predict(rows, device="cuda"), ranker.predict(rows), rtol=1e-5, atol=1e-6)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +17,9 @@ from cldrank.rankers.provenance import plain_parameters
 
 
 def test_it_comes_back_from_json() -> None:
-    text = json.dumps(asdict(ORIGIN), allow_nan=False)
-    again = Provenance.from_json(json.loads(text))
+    again = Provenance.from_json(json.loads(json.dumps(ORIGIN.as_dict(), allow_nan=False)))
     assert again == ORIGIN
-    assert json.dumps(asdict(again), allow_nan=False) == text
+    assert again.as_dict() == ORIGIN.as_dict()
     assert Provenance.from_json({}) == Provenance()
 
 
@@ -41,7 +39,7 @@ def test_a_record_of_other_values_is_refused(wrong: dict[str, Any]) -> None:
         {"rows": "3"},
         {"rows": True},
         {"data": "\ud800"},
-        *({"parameters": {"l2": value}} for value in (np.nan, {1}, nested(5000))),
+        *({"parameters": {"l2": value}} for value in (np.nan, nested(5000))),
     ],
 )
 def test_one_that_could_not_be_loaded_is_not_saved(wrong: dict[str, Any], tmp_path: Path) -> None:
@@ -64,7 +62,7 @@ def test_an_evaluation_goes_with_the_ranker_that_it_is_of() -> None:
         feature_names=dataset().feature_names,
         name="test",
     )
-    ranker = linear(provenance=replace(ORIGIN, evaluations=()))
+    ranker = linear(provenance=ORIGIN.replaced(evaluations=()))
     first, second = cr.evaluate(ranker, data, "AP"), cr.evaluate(ranker, data, "RR", empty="skip")
     found = ranker.with_evaluation(first)
     assert ranker.provenance.evaluations == ()
@@ -90,7 +88,7 @@ def measured(fingerprint: str, data: str = "test", **means: float) -> Any:
 
 
 def test_measures_on_the_same_data_come_together() -> None:
-    origin = replace(ORIGIN, evaluations=())
+    origin = ORIGIN.replaced(evaluations=())
     for found in (measured("1" * 64, AP=0.5, RR=0.6), measured("2" * 64, AP=0.1), measured("1" * 64, RR=0.7, DCG=3.0)):
         origin = origin.with_evaluation(found)
     other, same = origin.evaluations
@@ -99,7 +97,7 @@ def test_measures_on_the_same_data_come_together() -> None:
 
 
 def test_without_a_fingerprint_the_name_says_which_data() -> None:
-    origin = replace(ORIGIN, evaluations=())
+    origin = ORIGIN.replaced(evaluations=())
     for found in (measured("", "train", AP=0.5), measured("", "test", RR=0.6), measured("", "test", AP=0.7)):
         origin = origin.with_evaluation(found)
     assert [(one.data, list(one.measures)) for one in origin.evaluations] == [("train", ["AP"]), ("test", ["RR", "AP"])]

@@ -194,24 +194,17 @@ class TestModels:
         kept.ranker_.save(tmp_path / "ranker")
         np.testing.assert_array_equal(cr.load_ranker(tmp_path / "ranker").predict(DATA), kept.predict(DATA))
 
-    @pytest.mark.parametrize("held", [True, False])
-    def test_trees_beside_a_feature_where_others_are_missing(self, held: bool, tmp_path: Path) -> None:
-        """Be it among the queries that judge, or among the others: a linear ranker would refuse to score them."""
+    def test_a_feature_needs_all_others(self) -> None:
         features = np.array(DATA.features)
-        features[(held_out(DATA.query_ids, 0.3, seed=1) == held)[DATA.row_queries], 4] = np.nan
+        features[3, 4] = np.nan
         data = cr.RankingDataset.from_arrays(
             features, DATA.row_queries, DATA.labels, feature_names=DATA.feature_names, missing="keep"
         )
         method = cr.Naive(model=Trees(rounds=20, min_weight=5.0))
-        kept = Safe(method, margin=0.2, production="production").fit(data, log(100_000, data=data), RHO)
-        assert kept.safety_.overlap > 0.9
-        assert isinstance(kept.ranker_, TreeRanker)
-        kept.ranker_.save(tmp_path / "ranker")
-        np.testing.assert_array_equal(cr.load_ranker(tmp_path / "ranker").predict(data), kept.predict(data))
-        with pytest.raises(UsageError, match="this feature is missing in some rows; fill it in with `missing=0`"):
-            Safe(method, production="c").fit(data, log(5000, data=data), RHO)
+        with pytest.raises(UsageError, match="needs features of which none is missing; fill them in: `missing=0`"):
+            Safe(method, production="production").fit(data, log(5000, data=data), RHO)
 
-    @pytest.mark.parametrize("scaling", ["standard", "quantile", None])
+    @pytest.mark.parametrize("scaling", ["standard", "log", None])
     def test_a_linear_ranker_beside_a_feature_is_linear(self, scaling: Any) -> None:
         kept = Safe(cr.IPS(model=Linear(scaling=scaling)), production="production").fit(DATA, log(100_000), RHO)
         assert kept.safety_.share > 0
@@ -227,8 +220,8 @@ class TestWhatItTells:
         clear.ranker_.save(tmp_path / "ranker")
         card, safety = (tmp_path / "ranker" / "README.md").read_text(), clear.safety_
         assert "## Safety\n" in card
-        assert f"| share of the learned ranker | {safety.share:.0%} |" in card
-        assert f"{safety.gain:+.4f} ({safety.low:+.4f} to {safety.high:+.4f}, 92% interval)" in card
+        assert str(safety).partition(";")[0] in card
+        assert f"| share | {safety.share:.6g} |" in card
         assert (
             "safety.Safe(IPS(), margin=0.01, confidence=0.95, hold_out=0.3).fit(dataset, clicks, propensities)" in card
         )
@@ -240,7 +233,7 @@ class TestWhatItTells:
 
     def test_naive_was_judged_with_a_curve(self) -> None:
         kept = Safe(cr.Naive()).fit(DATA, log(100_000), RHO)
-        assert kept.ranker_.provenance.propensities is not None
+        assert kept.ranker_.provenance.propensities
 
     def test_the_same_again(self, clear: Safe) -> None:
         again = Safe(cr.IPS()).fit(DATA, log(100_000), RHO)

@@ -172,7 +172,6 @@ def test_a_document_that_a_query_has_twice_is_refused(session: Any, here: World)
     [
         (CLDPair(model=Linear()), "CLD-pair with a linear model cannot learn from features on Spark"),
         (IPS(model=MLP()), "IPS with .* cannot learn from features on Spark"),
-        (CLD(model=Linear(scaling="quantile")), "a quantile scaling sorts whole columns"),
         (CLD(run=Run(device="cpu")), "features on Spark are not copied to a GPU"),
         (RankAgg(), "cannot learn from features on Spark"),
     ],

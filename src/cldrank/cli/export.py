@@ -55,32 +55,24 @@ class ExportCommand(options.Reading, options.JsonOutput):
         else:
             options.check_outputs([out], [*(self.check or ()), self.ranker])
         ranker = load_ranker(self.ranker)
-        arguments: dict[str, Any] = {
-            "name": self.name,
-            "version": self.version,
-            "renamed": _renamed(self.rename, ranker.feature_names),
-            "approximate": self.approximate,
-            "check": self.load_for_ranker(ranker, self.ranker, self.check) if self.check else None,
-        }
+        renamed = _renamed(self.rename)
+        check = self.load_for_ranker(ranker, self.ranker, self.check) if self.check else None
+        wanted: dict[str, Any] = {"name": self.name, "version": self.version, "approximate": self.approximate}
         with working(f"writing {self.out} …"):
-            shipped = export_ranker(ranker, self.to, out, **arguments)
+            shipped = export_ranker(ranker, self.to, out, renamed=renamed, check=check, **wanted)
         if self.as_json:
-            print_json(_facts(shipped, self.ranker))
+            print_json({"ranker": str(self.ranker), **shipped.as_dict()})
         else:
             _print(shipped)
 
 
-def _renamed(given: list[str] | None, features: Sequence[str]) -> dict[str, str]:
-    """What each feature is called in the engine; the longest that fits is meant, for names may hold = themselves."""
+def _renamed(given: Sequence[str] | None) -> dict[str, str]:
+    """What each feature is called in the engine."""
     renamed: dict[str, str] = {}
     for text in given or ():
-        fitting = [name for name in features if name and text.startswith(f"{name}=") and text != f"{name}="]
-        ours = max(fitting, key=len, default=text.partition("=")[0])
-        theirs = text[len(ours) + 1 :]
-        if not ours or not theirs:
-            raise UsageError(f"--rename {text!r} is not of the form OURS=THEIRS, such as f1=title_bm25.")
-        if ours in renamed:
-            raise UsageError(f"--rename says twice what {ours!r} is called.")
+        ours, _, theirs = text.partition("=")
+        if not ours or not theirs or ours in renamed:
+            raise UsageError(f"--rename {text!r} must be OURS=THEIRS, such as f1=title_bm25, once for each feature.")
         renamed[ours] = theirs
     return renamed
 
@@ -94,30 +86,11 @@ def _print(shipped: Shipment) -> None:
         say("not compared: --check FEATURES replays the engine and shows the difference")
     else:
         print_line(str(shipped.parity))
-    for file in shipped.kept:
-        say(f"note: {shipped.path / file} was edited and is left as it is")
-    for note in exported.notes:
+    kept = [f"{shipped.path / file} was edited and is left as it is" for file in shipped.kept]
+    for note in (*kept, *exported.notes):
         say(f"note: {note}")
     for file, left in shipped.to_do.items():
         if left:
-            places = count(left, "placeholder")
-            say(f"to do: {shipped.path / file} has {places} to complete (TODO); README.md has the steps")
+            say(f"to do: {shipped.path / file} has {count(left, 'placeholder')} (TODO); README.md has the steps")
     inside = "" if shipped.format.one_file else f" ({', '.join(exported.files)})"
     print_line(f"written for {shipped.target}: {shipped.path}{inside}")
-
-
-def _facts(shipped: Shipment, ranker: Path) -> dict[str, object]:
-    exported = shipped.exported
-    return {
-        "ranker": str(ranker),
-        "format": shipped.format.name,
-        "out": str(shipped.path),
-        "files": [] if shipped.format.one_file else list(exported.files),
-        "for": shipped.version,
-        "kept": list(shipped.kept),
-        "to_do": dict(shipped.to_do),
-        "shift": exported.shift,
-        "losses": list(exported.losses),
-        "notes": list(exported.notes),
-        "parity": shipped.parity.as_dict() if shipped.parity else None,
-    }

@@ -30,9 +30,7 @@ class ScoreCommand(options.Layout, options.ComputePlace, options.JsonOutput):
     features: list[str] = option(
         "-f FILE", "The candidates, as `cldrank train` takes them. Repeat it for several.", ...
     )
-    out: Path = option(
-        "-o FILE", "The file to write: .parquet, .csv, or .run or .trec for a run as TREC has them.", ...
-    )
+    out: Path = option("-o FILE", "The file to write: .parquet or .csv.", ...)
     top: int | None = option("K", "Keep only the first K of each query.", min=1)
     device: str | None = option("TEXT", "Where networks and trees compute: cpu, or cuda for a GPU.")
 
@@ -69,7 +67,7 @@ class ScoreCommand(options.Layout, options.ComputePlace, options.JsonOutput):
 
         if self.device is not None:
             raise UsageError("--device is for files that are scored here, not on Spark.")
-        if self.out.suffix in (".csv", ".run", ".trec"):
+        if self.out.suffix == ".csv":
             raise UsageError(f"--out {self.out}: on Spark, scores are a folder of Parquet files; name a folder.")
         columns, ranker = self.spark_columns(), load_ranker(self.ranker)
         columns.setdefault("features", list(ranker.feature_names))

@@ -9,19 +9,16 @@ from typing import TYPE_CHECKING, Any
 from cldrank.cli import options
 from cldrank.cli.commands import argument, declared, option
 from cldrank.cli.output import (
-    check_parquet_name,
     console,
     print_json,
     print_line,
     print_table,
     print_title,
-    save_table,
     say,
-    working,
 )
 from cldrank.errors import CldrankError, UsageError
 from cldrank.files import recover_folder
-from cldrank.wording import count, listed, some
+from cldrank.wording import listed, some
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,13 +26,10 @@ if TYPE_CHECKING:
     from cldrank.clicks.table import ClickTable
     from cldrank.data.dataset import RankingDataset
     from cldrank.propensity import AffineClicks, Propensities
-    from cldrank.rankers import Contributions
 
-_SHOWN = 20  # features of a table of contributions
 _SAID = {"cells": "holds cells", "curves": "holds propensities", "data": "holds candidates", "ranker": "is a ranker"}
 _OPTIONS = {  # what each option does, and with which kinds
-    "features": ("names the candidates of cells or of a ranker", ("cells", "ranker")),
-    "out": ("writes what features contribute to the scores of a ranker", ("ranker",)),
+    "features": ("names the candidates of cells", ("cells",)),
     "plot": ("draws propensities", ("curves",)),
     "truth": ("is drawn beside propensities", ("curves",)),
     "last": ("chooses days of cells", ("cells",)),
@@ -63,18 +57,10 @@ class ShowCommand(options.CandidateReading, options.Window, options.JsonOutput):
     Several files of propensities, and all segments, go into one chart.
 
     Example: `cldrank show rho.json cells.parquet.json --plot both.svg`
-
-    With `--features`, how much each feature contributes to the scores of a ranker: linear, or boosted trees (SHAP
-    values).
-
-    Example: `cldrank show ranker/ --features test.parquet --out contributions.parquet`
     """
 
     paths: list[str] = argument("PATH", "Files, folders or patterns, or a known data set such as `mq2008:train`.")
-    features: list[str] | None = option(
-        "-f FILE", "Cells: the candidates to align them to. Rankers: those whose scores are explained."
-    )
-    out: Path | None = option("-o FILE", "Rankers: write the contributions to every score to this Parquet file.")
+    features: list[str] | None = option("-f FILE", "Cells: the candidates to align them to.")
     plot: Path | None = option("FILE", "Propensities: draw the curves into this SVG file.")
     truth: list[str] | None = option(
         "[SEGMENT=]FILE", "With --plot: the truth beside a simulated log, drawn as rings. Repeat it for segments."
@@ -83,9 +69,7 @@ class ShowCommand(options.CandidateReading, options.Window, options.JsonOutput):
     def run(self) -> None:
         """Recognise what is named by its content, and show it."""
         kind = self._kind()
-        if kind == "ranker":
-            options.check_outside(self.out, Path(self.paths[0]))
-        options.check_outputs([self.out, self.plot], [*self.paths, *(self.features or [])])
+        options.check_outputs([self.plot], [*self.paths, *(self.features or [])])
         unused = [
             f"{name} {does}" for name, (does, kinds) in _OPTIONS.items() if getattr(self, name) and kind not in kinds
         ]
@@ -194,16 +178,11 @@ class ShowCommand(options.CandidateReading, options.Window, options.JsonOutput):
         from cldrank.rankers import load_ranker
 
         folder = Path(self.paths[0])
-        if self.features:
-            self._explain(folder, self.features)
-            return
-        if self.out is not None:
-            raise UsageError("--out is for contributions to scores; name candidates with --features.")
         ranker = load_ranker(folder)
         origin = ranker.provenance
         if self.as_json:
             names = list(ranker.feature_names)
-            print_json({"kind": "ranker", "path": self.paths[0], "features": names, "provenance": asdict(origin)})
+            print_json({"kind": "ranker", "path": self.paths[0], "features": names, "provenance": origin.as_dict()})
             return
         print_line(f"{ranker!r}")
         if origin.safety is not None:
@@ -211,37 +190,14 @@ class ShowCommand(options.CandidateReading, options.Window, options.JsonOutput):
         print_line(f"features: {some(ranker.feature_names)}")
         if origin.command:
             print_line(f"trained by: {origin.command}")
-        say(f"{folder / 'README.md'} says more; --features FILE shows what each feature contributes.")
-
-    def _explain(self, folder: Path, features: list[str]) -> None:
-        from cldrank.rankers import TreeRanker, load_ranker
-
-        if self.out is not None:
-            check_parquet_name(self.out)
-        ranker = load_ranker(folder)
-        dataset = self.load_for_ranker(ranker, folder, features)
-        with working("explaining …"):
-            contributions = ranker.explain(dataset)
-        gains = ranker.importance().ordered() if isinstance(ranker, TreeRanker) else []
-        if self.out is not None:
-            _save_contributions(contributions, dataset, self.out)
-        if self.as_json:
-            shares = {gain["feature"]: {"share_of_gain": gain["share"], "splits": gain["splits"]} for gain in gains}
-            rows = [{**row, **shares.get(row["feature"], {})} for row in contributions.ordered()]
-            facts = {"path": str(folder), "data": dataset.name, "rows": len(contributions), "features": rows}
-            print_json({"kind": "ranker", **facts})
-            return
-        title = f"{folder} on {dataset.name}, {len(contributions):,} rows"
-        _print_contributions(title, contributions, {gain["feature"]: gain["share"] for gain in gains})
-        if self.out is not None:
-            say(f"contributions to every score: {self.out}")
+        say(f"{folder / 'README.md'} says more.")
 
 
 def _other_kind(path: Path) -> str:
     """What a path is that other commands show, and which; nothing where it may be candidates or propensities."""
     entries = {entry.name for entry in path.iterdir()} if path.is_dir() else {path.suffix}
     is_json = path.is_file() and path.suffix == ".json"
-    if is_json and ((path.parent / "export.json").is_file() or b'"cldrank-export"' in path.read_bytes()[:200]):
+    if is_json and (path.parent / "export.json").is_file():
         return _EXPORTED
     named = next((mark for mark in _OTHERS if mark in entries), ".jsonl" if _is_log(path) else None)
     return _OTHERS[named].format(path) if named else ""
@@ -367,29 +323,3 @@ def curve_facts(curve: Propensities | AffineClicks) -> dict[str, Any]:
     ]
     described = {"origin": curve.origin, "confidence": curve.confidence, "positions": positions}
     return {**described, **checks, "notes": list(curve.notes)}
-
-
-def _print_contributions(title: str, contributions: Contributions, shares: dict[str, float]) -> None:
-    rows, shown = contributions.ordered(), []
-    for row in rows[:_SHOWN]:
-        numbers = [f"{row[name]:.4g}" for name in ("mean", "lowest", "highest")]
-        shown.append((row["feature"], *numbers, *([f"{shares[row['feature']]:.1%}"] if shares else [])))
-    columns = ("feature", "mean |contribution|", "lowest", "highest", *(["share of gain"] if shares else []))
-    print_table(title, columns, shown)
-    rest = [row["mean"] for row in rows[_SHOWN:]]
-    if rest:
-        verb, nothing = "contributes" if len(rest) == 1 else "contribute", rest.count(0.0)
-        say(f"{count(len(rest), 'more feature')} {verb} less, {nothing:,} of them nothing; --json lists them.")
-
-
-def _save_contributions(contributions: Contributions, dataset: RankingDataset, path: Path) -> None:
-    """A row per candidate: its query, its document where there is one, base, score, and a column per feature."""
-    import pyarrow as pa
-
-    columns = {"query_id": pa.array(dataset.query_ids).take(pa.array(dataset.row_queries))}
-    if dataset.doc_ids is not None:
-        columns["doc_id"] = pa.array(dataset.doc_ids)
-    columns |= {"base": pa.array(contributions.base), "score": pa.array(contributions.scores)}
-    named = zip(contributions.feature_names, contributions.values.T, strict=True)
-    columns |= {f"feature {name}": pa.array(values) for name, values in named}
-    save_table(pa.table(columns), path)

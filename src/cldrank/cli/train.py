@@ -148,7 +148,7 @@ class TrainCommand(LearningTask, options.ComputePlace):
         ranker = (kept or method).ranker_
         self.save(ranker, self.out, [as_options(str(warning)) for warning in heard])
         facts = {**_facts(method, dataset), "hold_out": None if held is None else held.as_dict()}
-        facts["safety"] = None if kept is None else asdict(kept.safety_)
+        facts["safety"] = None if kept is None else kept.safety_.as_dict()
         if self.as_json:
             more = {"summary": method.summary()} if self.summary else {}
             print_json({"method": method.name, "ranker": str(self.out), **facts, "warnings": warned, **more})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import json
 import keyword
@@ -22,15 +21,13 @@ from numpy.typing import NDArray
 from cldrank._version import __version__
 from cldrank.documents.text import Markdown, markdown_templates
 from cldrank.errors import UsageError
-from cldrank.export.forms import AffineForm, TreeForm, affine_form, tree_forms
 from cldrank.export.replay import NamedTable
-from cldrank.rankers import Ranker, ScalingRanker, TreeRanker
+from cldrank.rankers import Ranker
 from cldrank.wording import listed, some
 
 Files = Mapping[str, bytes]
 
 _LONGEST = 100  # letters of a model's name, which is part of the names of files
-_DEEPEST = 400  # splits above a leaf: readers of JSON follow nested objects by recursion
 _NOTEWORTHY = 1e-6  # a smaller constant is what rounding leaves
 # words of Python and of Vespa's ranking expressions (RankingExpressionParser.jj)
 RESERVED = frozenset(
@@ -109,7 +106,6 @@ class ExportFormat(ABC):
     label           the engine, as its makers write it
     takes           the kinds of rankers that it can express
     oldest, newest  the versions of the engine that it was written for; "" where versions do not matter
-    instead         what to do for an older version
     one_file        whether it is a file rather than a folder
     takes_negative  whether its features can be negative
     model_name      what a model may be called: a pattern, and the same in words
@@ -122,7 +118,6 @@ class ExportFormat(ABC):
     takes: ClassVar[tuple[type[Ranker], ...]]
     oldest: ClassVar[str] = "0"
     newest: ClassVar[str] = ""
-    instead: ClassVar[str] = ""
     one_file: ClassVar[bool] = False
     takes_negative: ClassVar[bool] = True
     model_name: ClassVar[tuple[str, str]] = (r"[A-Za-z0-9_][A-Za-z0-9_.-]*", "letters, digits, '_', '-' and '.'")
@@ -137,56 +132,46 @@ class ExportFormat(ABC):
         """The files with their README and notes; `InexpressibleError` where the format cannot say what is computed."""
         self._check(ranker, request)
         names = self._names(ranker, request)
-        written = self.write(ranker, request, names)
-        notes = (*written.notes, *self._notes(ranker, request, names, written))
+        try:
+            written = self.write(ranker, request, names)
+        except RecursionError:
+            raise self.refuse(ranker, "a tree is too deep for nested JSON", "retrain with fewer leaves") from None
+        changed = {own: name for own, name in zip(names, ranker.feature_names, strict=True) if own != name}
+        mapped = [f"{own} ({name})" for own, name in changed.items() if own not in request.renamed.values()]
+        notes = (*written.notes, *self._notes(written, len(names), mapped))
         exported = replace(written, names=names, notes=notes)
         if self.one_file:
             return exported
-        context = {
-            "name": Markdown(request.name),
-            "engine": self.engine(request.version or self.newest),
-            "provenance": str(ranker.provenance),
-            "files": list(exported.files),
-            "notes": notes,
-            "losses": exported.losses,
-            "changed": {own: name for own, name in zip(names, ranker.feature_names, strict=True) if own != name},
+        readme = rendered(
+            f"{self.name}.md",
+            name=Markdown(request.name),
+            engine=self.engine(request.version or self.newest),
+            provenance=str(ranker.provenance),
+            files=list(exported.files),
+            notes=notes,
+            losses=exported.losses,
+            changed=changed,
             **exported.readme,
-        }
-        return replace(exported, files={**exported.files, "README.md": rendered(f"{self.name}.md", **context)})
+        )
+        return replace(exported, files={**exported.files, "README.md": readme})
 
     def replay(self, files: Files, table: NamedTable, request: ExportRequest) -> NDArray[np.float64]:
         """What the engine's documentation says that it makes of the files: a score per row of the table."""
-        replay = import_module(f"cldrank.export.replay.{self.name}")
-        scores: NDArray[np.float64] = replay.scores(files, table, request.version)
-        return scores
+        scores: Any = import_module(f"cldrank.export.replay.{self.name}").scores
+        return scores(files, table, request.version)  # type: ignore[no-any-return]
 
     def engine(self, version: str) -> str:
-        """The engine of a version, in words.
-
-        >>> format_named("solr").engine("9.9")
-        'Solr 9.9'
-        """
+        """The engine of a version, in words."""
         return f"{self.label} {version}".strip()
 
     def refuse(self, ranker: Ranker, reason: str, way_out: str) -> InexpressibleError:
         """The error for a ranker that this format cannot express."""
         return InexpressibleError(f"{self.label} cannot load this {type(ranker).__name__}: {reason}; {way_out}.")
 
-    def affine(self, ranker: ScalingRanker) -> AffineForm:
-        """The scaling of a ranker, for formats that know no quantiles."""
-        form = affine_form(ranker)
-        if form is None:
-            raise self.refuse(ranker, f"its scaling is {ranker.scaling.rule}", "retrain with scaling 'standard'")
-        return form
-
-    def nested_trees(self, ranker: TreeRanker) -> list[TreeForm]:
-        """The trees of a ranker, for formats that nest their nodes."""
-        trees = tree_forms(ranker)
-        deepest = max(tree.nested(lambda _: 0, lambda _, left, right: 1 + max(left, right)) for tree in trees)
-        if deepest > _DEEPEST:
-            reason = f"a tree is {deepest} splits deep, and nested JSON is read by recursion"
-            raise self.refuse(ranker, reason, "retrain with fewer leaves")
-        return trees
+    def accept(self, ranker: Ranker, request: ExportRequest, losses: Sequence[str], way_out: str) -> None:
+        """Refuse a ranker of which something is lost, unless an approximation is wanted."""
+        if losses and not request.approximate:
+            raise self.refuse(ranker, "; ".join(losses), f"{way_out}ask for an approximation, which is measured")
 
     def _check(self, ranker: Ranker, request: ExportRequest) -> None:
         if not isinstance(ranker, self.takes):
@@ -196,12 +181,10 @@ class ExportFormat(ABC):
             raise self.refuse(ranker, f"it takes rankers of the kind {kinds}", f"{way}train such a ranker")
         if not request.at_least(self.oldest):
             raise UsageError(
-                f"`version={request.version!r}` is too old: the export to {self.label} is for {self.oldest} and later"
-                f"{self.instead}."
+                f"`version={request.version!r}` is too old: the export to {self.label} is for {self.oldest} and later."
             )
         pattern, words = (r".*\S.*", "printable text") if self.one_file else self.model_name
-        fits = re.fullmatch(pattern, request.name) and request.name.isprintable() and len(request.name) <= _LONGEST
-        if not fits:
+        if not (re.fullmatch(pattern, request.name) and request.name.isprintable() and len(request.name) <= _LONGEST):
             raise UsageError(f"`name` must be {words}, at most {_LONGEST} letters, not {request.name[:_LONGEST]!r}.")
 
     def _names(self, ranker: Ranker, request: ExportRequest) -> tuple[str, ...]:
@@ -217,25 +200,24 @@ class ExportFormat(ABC):
             raise UsageError(f"two features would be called {name!r}; give each a name of its own.")
         return tuple(called)
 
-    def _notes(self, ranker: Ranker, request: ExportRequest, names: Sequence[str], written: Exported) -> Iterator[str]:
+    def _notes(self, written: Exported, n_features: int, mapped: Sequence[str]) -> Iterator[str]:
         to_define = sum(map(len, written.to_fill.values()))
         if written.unmatched:
             yield UNMATCHED[written.unmatched]
         if abs(written.shift) > _NOTEWORTHY:
             yield f"add {written.shift:.6g} to {self.label}'s scores to get the ranker's own; the order is the same"
-        if 0 < to_define < len(names):
-            yield f"{to_define} of {len(names)} features are to be defined; the others need no definition"
-        called = [request.renamed.get(name, name) for name in ranker.feature_names]
-        if changed := [f"{own} ({name})" for own, name in zip(names, called, strict=True) if own != name]:
-            yield f"names that not every engine takes became {some(changed, most=3)}; README.md lists them all"
+        if 0 < to_define < n_features:
+            yield f"{to_define} of {n_features} features are to be defined; the others need no definition"
+        if mapped:
+            yield f"names that not every engine takes became {some(mapped, most=3)}; README.md lists them all"
 
 
 @cache
 def export_formats() -> Mapping[str, ExportFormat]:
     """All formats by name, found by their files.
 
-    >>> export_formats()["json"].label
-    'JSON'
+    >>> export_formats()["onnx"].label
+    'ONNX Runtime'
     """
     from cldrank.export import formats
 
@@ -248,9 +230,7 @@ def format_named(name: str) -> ExportFormat:
     """The format of a name; an unknown one is refused."""
     known = export_formats()
     if name not in known:
-        near = difflib.get_close_matches(name.lower(), known, n=1)
-        guess = f" Did you mean {near[0]}?" if near else ""
-        raise UsageError(f"`to` takes {listed(known, 'or')}, not {name!r}.{guess}")
+        raise UsageError(f"`to` takes {listed(known, 'or')}, not {name!r}.")
     return known[name]
 
 

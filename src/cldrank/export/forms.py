@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cldrank.rankers import BlendRanker, LinearRanker, Ranker, ScalingRanker, TreeRanker
-from cldrank.scaling import MinMax, SignedLog, Standard, Unscaled
+from cldrank.rankers import LinearRanker, ScalingRanker, TreeRanker
+from cldrank.scaling import SignedLog
 
 Vector = NDArray[np.float64]
 
@@ -34,28 +34,17 @@ class AffineForm:
         return not (self.logarithm or self.center.any() or (self.factor != 1).any() or self.low is not None)
 
 
-def affine_form(ranker: ScalingRanker) -> AffineForm | None:
-    """The scaling of a linear ranker or of a network; None where it is not of this form (quantiles)."""
-    rule, width = ranker.scaling.rule, ranker.scaling.n_features
-    if isinstance(rule, Unscaled):
-        return AffineForm(np.zeros(width), np.ones(width), None, None)
-    if isinstance(rule, Standard | MinMax):
-        center, factor = (ranker.scaling.parameters[name] for name in ("center", "factor"))
-        low, high = rule.bounds if np.isfinite(rule.bounds).all() else (None, None)
-        return AffineForm(center, factor, low, high, isinstance(rule, SignedLog))
-    return None
+def affine_form(ranker: ScalingRanker) -> AffineForm:
+    """The scaling of a linear ranker or of a network."""
+    rule, parameters, width = ranker.scaling.rule, ranker.scaling.parameters, ranker.scaling.n_features
+    center, factor = parameters.get("center", np.zeros(width)), parameters.get("factor", np.ones(width))
+    low, high = rule.bounds if np.isfinite(rule.bounds).all() else (None, None)
+    return AffineForm(center, factor, low, high, isinstance(rule, SignedLog))
 
 
 def linear_features(ranker: LinearRanker, scaling: AffineForm) -> NDArray[np.int64]:
     """The features that a linear ranker uses, which are those that count and are not constant."""
     return np.flatnonzero(ranker.coefficients * scaling.factor)
-
-
-def summands(ranker: Ranker) -> list[tuple[float, Ranker]]:
-    """The rankers that a blend adds up, each with its weight; another ranker is its own only one."""
-    if not isinstance(ranker, BlendRanker):
-        return [(1.0, ranker)]
-    return list(zip(ranker.weights, ranker.members, strict=True))
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,6 +62,11 @@ class TreeForm:
     missing_left: NDArray[np.bool_]
     value: NDArray[np.float32]
 
+    @property
+    def splits(self) -> NDArray[np.bool_]:
+        """Which nodes are splits."""
+        return self.left >= 0
+
     def nested(self, leaf: Callable[[int], Any], split: Callable[[int, Any, Any], Any]) -> Any:
         """The root, made from the leaves up: `leaf(node)` or `split(node, left, right)` of what its children became."""
         made: dict[int, Any] = {}
@@ -84,7 +78,7 @@ class TreeForm:
 
 def tree_forms(ranker: TreeRanker) -> list[TreeForm]:
     """The trees of a ranker; their leaves add up to the score."""
-    return [_tree_form(tree) for tree in ranker.trees]
+    return list(map(_tree_form, ranker.trees))
 
 
 def _tree_form(tree: dict[str, Any]) -> TreeForm:
@@ -103,18 +97,18 @@ def _tree_form(tree: dict[str, Any]) -> TreeForm:
 
 def learned_missing(ranker: TreeRanker) -> bool:
     """Whether the trees were trained with missing values; XGBoost sends all of them right where there were none."""
-    return ranker.provenance.has_missing or any((t.missing_left & (t.left >= 0)).any() for t in tree_forms(ranker))
+    return ranker.provenance.has_missing or any((tree.missing_left & tree.splits).any() for tree in tree_forms(ranker))
 
 
 def tree_features(trees: Iterable[TreeForm]) -> NDArray[np.int64]:
     """The features that trees split by."""
-    return np.unique(np.concatenate([tree.feature[tree.left >= 0] for tree in trees]))
+    return np.unique(np.concatenate([tree.feature[tree.splits] for tree in trees]))
 
 
 def xgboost_dump(tree: TreeForm, names: Sequence[str]) -> dict[str, Any]:
     """A tree as `Booster.dump_model` writes it, with the names of features and all digits of numbers."""
     depth = np.zeros(len(tree.left), dtype=np.int64)
-    for node in np.flatnonzero(tree.left >= 0):
+    for node in np.flatnonzero(tree.splits):
         depth[[tree.left[node], tree.right[node]]] = depth[node] + 1
 
     def split(node: int, left: dict[str, Any], right: dict[str, Any]) -> dict[str, Any]:

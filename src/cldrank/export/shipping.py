@@ -13,8 +13,9 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
+import msgspec
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -22,7 +23,7 @@ from cldrank._typing import IntArray
 from cldrank._version import __version__
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import DataError, UsageError
-from cldrank.export.format import Exported, ExportFormat, ExportRequest, format_named, version_parts
+from cldrank.export.format import Exported, ExportFormat, ExportRequest, format_named
 from cldrank.export.replay import NamedTable
 from cldrank.files import replacing, replacing_folder
 from cldrank.rankers import Ranker, check_features
@@ -131,6 +132,20 @@ class Shipment:
         """The engine with its version."""
         return self.format.engine(self.version)
 
+    def as_dict(self) -> dict[str, Any]:
+        """All that there is to say of it, ready for JSON."""
+        exported, is_file = self.exported, self.format.one_file
+        return {
+            "format": self.format.name,
+            "out": str(self.path),
+            "files": [] if is_file else list(exported.files),
+            "for": self.version,
+            "kept": list(self.kept),
+            "to_do": dict(self.to_do),
+            **{name: getattr(exported, name) for name in ("unmatched", "shift", "losses", "notes")},
+            "parity": None if self.parity is None else self.parity.as_dict(),
+        }
+
     def __repr__(self) -> str:
         proof = "not checked" if self.parity is None else str(self.parity)
         return f"Shipment({self.target}, in {self.path}; {proof})"
@@ -164,9 +179,9 @@ def export_ranker(
     >>> data = RankingDataset.from_arrays([[3, 1], [1, 2], [0, 9]], [1, 1, 1], feature_names="ab")
     >>> ranker = LinearRanker(feature_names="ab", scaling=scaling.fit(None, data.features), coefficients=[1, 2])
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     shipped = export_ranker(ranker, "json", f"{folder}/ranker.json", check=data)
+    ...     shipped = export_ranker(ranker, "solr", f"{folder}/solr", check=data)
     >>> shipped
-    Shipment(JSON, in ...ranker.json; 3 rows of 1 query: largest difference 0 (scores up to 18), no two candidates
+    Shipment(Solr 10.0, in ...solr; 3 rows of 1 query: largest difference 0 (scores up to 18), no two candidates
     change order)
     """
     ranker = getattr(ranker, "ranker_", ranker)
@@ -179,7 +194,8 @@ def export_ranker(
         raise UsageError(f"{engine.label} is the same for all versions; leave `version` out.")
     request = ExportRequest(name=name, version=version, renamed=dict(renamed or {}), approximate=approximate)
     exported = engine.export(ranker, request)
-    exported = replace(exported, notes=(*exported.notes, *_warnings(engine, request, check)))
+    if check is not None and not engine.takes_negative:
+        exported = replace(exported, notes=(*exported.notes, *_below_0(check)))
     path = Path(out)
     if engine.one_file and not path.suffix:
         raise UsageError(
@@ -187,34 +203,28 @@ def export_ranker(
         )
     kept = {} if engine.one_file else _completed(path, engine, request, exported)
     parity = None if check is None else _checked(ranker, engine, request, exported, check)
+    shipment = Shipment(engine, version or engine.newest, path, exported, tuple(kept), parity=parity)
     if engine.one_file:
         with replacing(path) as temporary:
             temporary.write_bytes(exported.files["model"])
-        return Shipment(engine, version or engine.newest, path, exported, parity=parity)
-    files = {**exported.files, **kept, RECORD: _record(ranker, engine, request, exported, parity)}
+        return shipment
+    files = {**exported.files, **kept, RECORD: _record(ranker, request, shipment)}
     with replacing_folder(path) as folder:
         for file, content in files.items():
             (folder / file).parent.mkdir(parents=True, exist_ok=True)
             (folder / file).write_bytes(content)
-    to_do = {file: len(_PLACEHOLDER.findall(files[file])) for file in exported.to_fill}
-    return Shipment(engine, version or engine.newest, path, exported, tuple(kept), to_do, parity)
+    return replace(shipment, to_do={file: len(_PLACEHOLDER.findall(files[file])) for file in exported.to_fill})
 
 
-def _warnings(engine: ExportFormat, request: ExportRequest, check: RankingDataset | None) -> list[str]:
-    """What may not fit the engine: a version that is not known yet, features that it cannot compute."""
-    notes = []
-    if request.version is not None and version_parts(request.version) > version_parts(f"{engine.newest}.999"):
-        notes.append(
-            f"{request.version} is newer than {engine.label} {engine.newest}, the newest that this was written for"
-        )
-    if check is not None and not engine.takes_negative:
-        negative = np.any([(part.features < 0).any(axis=0) for part in check.blocks()], axis=0)
-        if names := [check.feature_names[place] for place in np.flatnonzero(negative)]:
-            notes.append(
-                f"a feature is the score of a query here, which cannot be negative; below 0 in these features: "
-                f"{some(names, most=3)}; train on values that the engine can compute"
-            )
-    return notes
+def _below_0(check: RankingDataset) -> list[str]:
+    """What to say of features that the engine cannot compute."""
+    negative = np.any([(part.features < 0).any(axis=0) for part in check.blocks()], axis=0)
+    names = [check.feature_names[place] for place in np.flatnonzero(negative)]
+    told = (
+        "a feature is the score of a query here, which cannot be negative; below 0 in these features: "
+        f"{some(names, most=3)}; train on values that the engine can compute"
+    )
+    return [told] if names else []
 
 
 def _checked(
@@ -242,21 +252,27 @@ def _checked(
 # -- folders -------------------------------------------------------------------------------------------------------
 
 
-def _record(
-    ranker: Ranker, engine: ExportFormat, request: ExportRequest, exported: Exported, parity: Parity | None
-) -> bytes:
+class _Record(msgspec.Struct):
+    """What the next export reads of `export.json`."""
+
+    format: Literal["cldrank-exported"]
+    to: str
+    name: str
+    unmatched: str
+    files: dict[str, str]
+
+
+def _record(ranker: Ranker, request: ExportRequest, shipment: Shipment) -> bytes:
     """The content of `export.json`."""
+    told = shipment.as_dict()
     record = {
         "format": "cldrank-exported",
         "cldrank": __version__,
-        "to": engine.name,
-        "for": request.version or engine.newest,
+        "to": shipment.format.name,
         "name": request.name,
         "ranker": str(ranker.provenance),
-        "unmatched": exported.unmatched,
-        "losses": list(exported.losses),
-        "parity": None if parity is None else parity.as_dict(),
-        "files": {name: _digest(content) for name, content in exported.files.items()},
+        **{name: told[name] for name in ("for", "unmatched", "losses", "parity")},
+        "files": {name: _digest(content) for name, content in shipment.exported.files.items()},
     }
     return (json.dumps(record, indent=2, ensure_ascii=False) + "\n").encode()
 
@@ -268,31 +284,26 @@ def _completed(path: Path, engine: ExportFormat, request: ExportRequest, exporte
     if not names:
         return {}
     try:
-        record = {"name": None, "unmatched": None, "to": "nothing", **json.loads((path / RECORD).read_bytes())}
-        digests = dict(record["files"]) if record["format"] == "cldrank-exported" else None
-    except (OSError, ValueError, LookupError, TypeError, RecursionError):
-        digests = None
-    if digests is None:
-        raise UsageError(f"{path} is not empty and holds no export of cldrank; name another folder, or empty it first.")
-    if record["to"] != engine.name:
-        raise UsageError(f"{path} holds an export for {record['to']}; name another folder.")
-    if foreign := [name for name in names if name not in digests and name != RECORD]:
+        record = msgspec.json.decode((path / RECORD).read_bytes(), type=_Record)
+    except (OSError, ValueError):
+        raise UsageError(
+            f"{path} is not empty and holds no export of cldrank; name another folder, or empty it first."
+        ) from None
+    if record.to != engine.name:
+        raise UsageError(f"{path} holds an export for {record.to}; name another folder.")
+    if foreign := [name for name in names if name not in record.files and name != RECORD]:
         raise UsageError(f"{path} holds {foreign[0]!r}, which no export wrote; name another folder.")
     contents = {name: (path / name).read_bytes() for name in names if name != RECORD}
-    edited = {name: content for name, content in contents.items() if _digest(content) != digests[name]}
+    edited = {name: content for name, content in contents.items() if _digest(content) != record.files[name]}
     for name, content in edited.items():
         if name not in exported.to_fill:
             raise UsageError(f"{path / name} was edited and would be replaced; move it away, or name another folder.")
-        now = {"name": request.name, "unmatched": exported.unmatched}
-        for key, what in {
-            "name": "the model",
-            "unmatched": "a model to which a feature that does not match is",
-        }.items():
-            if record[key] != now[key]:
-                raise UsageError(
-                    f"{path / name} was completed for {what} {record[key]!r}, not {now[key]!r}; export to another "
-                    "folder, and take over what you wrote."
-                )
+        if (record.name, record.unmatched) != (request.name, exported.unmatched):
+            before, after = (
+                f"{own!r}, to which a feature that does not match is {rest}"
+                for own, rest in ((record.name, record.unmatched), (request.name, exported.unmatched))
+            )
+            raise UsageError(f"{path / name} was completed for {before}, not for {after}; export to another folder.")
         try:
             defined = re.findall(engine.defines, content.decode())
             _ = json.loads(content) if name.endswith(".json") else None

@@ -16,7 +16,7 @@ from cldrank.errors import CldrankWarning, ConvergenceWarning, UsageError, heari
 from cldrank.feature_blocks import RemoteFeatures
 from cldrank.methods.evidence import Evidence, collect
 from cldrank.methods.needs import Needs
-from cldrank.methods.recording import clicks_record, curve_record, method_record
+from cldrank.methods.recording import clicks_record, curve_records, method_record
 from cldrank.models import Epoch, Linear, Model, Run, models
 from cldrank.models.fit import Context, Facts, Fit, FitSummary
 from cldrank.models.linear.inference import Estimates
@@ -131,7 +131,7 @@ class Method(Learner, ABC):
             known = self.fit_.diagnostics
             if known.is_chance and not any(isinstance(warning, ConvergenceWarning) for warning in heard):
                 warn(self._chance(known))
-        self._describe(diagnostics=replace(known, warnings=tuple(dict.fromkeys(map(str, heard)))))
+        self._describe(diagnostics=known.replaced(warnings=tuple(dict.fromkeys(map(str, heard)))))
         return self
 
     def _chance(self, known: FitRecord) -> CldrankWarning:
@@ -213,7 +213,7 @@ class Method(Learner, ABC):
         used = evidence.given_propensities
         self._describe(
             clicks=None if evidence.given_clicks is None else clicks_record(evidence.given_clicks),
-            propensities=None if used is None else curve_record(used),
+            propensities={} if used is None else curve_records(used),
             diagnostics=self.fit_.diagnostics,
         )
         return self
@@ -311,13 +311,13 @@ class Method(Learner, ABC):
         decides = {entry.name for entry in fields(Run) if entry.compare and entry.name != "device"}
         values |= {f"run__{name}": value for name, value in self.run.get_params().items() if name in decides}
         given = {**own, "model": type(self.model).__name__, **values}
-        provenance = Provenance.of(type(self).__name__, given, data, method=method_record(self, given))
+        provenance = Provenance.of(type(self).__name__, given, data, method=method_record(self))
         provenance.as_dict()  # refuses what could not be saved, before the fit rather than after it
         return provenance
 
     def _describe(self, **known: Any) -> None:
         """Let the ranker remember more of where it comes from."""
-        ranker = self.ranker_.with_provenance(replace(self.ranker_.provenance, **known))
+        ranker = self.ranker_.with_provenance(self.ranker_.provenance.replaced(**known))
         self.ranker_, self.fit_ = ranker, replace(self.fit_, ranker=ranker)
 
     def _check_fitted(self) -> None:

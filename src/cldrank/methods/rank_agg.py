@@ -83,7 +83,7 @@ class RankAgg(Method):
         """Both fits, one after the other."""
         self._check_fitted()
         ips = self.ips_.summary()
-        return FitSummary(f"{ips}\n\n{self.heckman_.summary()}", chart=ips.chart)
+        return FitSummary(f"{ips}\n\n{self.heckman_.summary()}")
 
     def _votes(self, n_rows: int) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
         votes = np.asarray(self.weights, dtype=np.float64)

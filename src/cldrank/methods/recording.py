@@ -7,44 +7,23 @@ from typing import TYPE_CHECKING, Any
 from cldrank.clicks.table import ClickTable
 from cldrank.data.fingerprint import fingerprint_of
 from cldrank.methods.needs import uses_curve
-from cldrank.parameters import parameters
-from cldrank.propensity import AffineClicks, SegmentPropensities
+from cldrank.propensity import AffineClicks, Propensities, SegmentPropensities
 from cldrank.propensity.segment_propensities import Curve
-from cldrank.rankers.provenance import (
-    ClicksRecord,
-    CurveRecord,
-    MethodRecord,
-    plain_parameters,
-    without_address,
-)
+from cldrank.rankers.provenance import ClicksRecord, CurveRecord, MethodRecord, without_address
 
 if TYPE_CHECKING:
     from cldrank.methods.method import Method
 
 
-def method_record(method: Method, given: dict[str, Any]) -> MethodRecord:
-    """The method with those of its parameters that are not at their defaults; `given` are all, by their long names."""
-    plain, defaults = plain_parameters(given), plain_parameters(_defaults(method))
+def method_record(method: Method) -> MethodRecord:
+    """The method: what it does, what it corrects, and how Python writes it."""
     curve = ("position",) if uses_curve(method.required) and "position" not in method.corrects else ()
     return MethodRecord(
         label=method.label,
         sentence=method.sentence,
         corrects=(*curve, *method.corrects),
-        learns=method.learns,
         call=without_address(repr(method)),
-        defaults={name: defaults[name] for name in plain if plain[name] != defaults[name]},
     )
-
-
-def _defaults(method: Method) -> dict[str, Any]:
-    """The defaults of all parameters by their long names; of a model that is not the usual one, its own."""
-    usual = parameters(type(method))["model"].default
-    model = usual if type(usual) is type(method.model) else None
-    defaults = {name: own.default for name, own in parameters(type(method)).items()}
-    defaults |= {f"run__{name}": own.default for name, own in parameters(type(method.run)).items()}
-    for name, own in parameters(type(method.model)).items():
-        defaults[f"model__{name}"] = own.default if model is None else getattr(model, name)
-    return {**defaults, "model": type(usual).__name__}
 
 
 def clicks_record(clicks: ClickTable) -> ClicksRecord:
@@ -61,11 +40,13 @@ def clicks_record(clicks: ClickTable) -> ClicksRecord:
     )
 
 
-def curve_record(used: Curve) -> CurveRecord:
-    """The curve that clicks were corrected by, with its intervals; of several segments, that of each."""
-    if isinstance(used, SegmentPropensities):
-        segments = {name: curve_record(rho) for name, rho in used.items()}
-        return CurveRecord(values=(), origin=used.origin, segments=segments)
+def curve_records(used: Curve) -> dict[str, CurveRecord]:
+    """The curve that clicks were corrected by, by segment; of a log without segments, one without a name."""
+    curves = dict(used.items()) if isinstance(used, SegmentPropensities) else {"": used}
+    return {name: _curve_record(curve) for name, curve in curves.items()}
+
+
+def _curve_record(used: Propensities | AffineClicks) -> CurveRecord:
     if isinstance(used, AffineClicks):
         low, high = used.interval("slope") if used.confidence is not None else (None, None)
         return CurveRecord(
@@ -92,4 +73,4 @@ def curve_record(used: Curve) -> CurveRecord:
 
 
 def _numbers(values: Any) -> Any:
-    return None if values is None else tuple(values.tolist())
+    return () if values is None else tuple(values.tolist())

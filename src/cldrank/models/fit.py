@@ -69,28 +69,22 @@ class Fit:
         width = max(len(name) for name, _ in facts)
         text = "\n".join(f"{name:<{width}}    {value}" for name, value in facts)
         if isinstance(self.ranker, TreeRanker):
-            importance = self.ranker.importance()
-            return FitSummary(f"{text}\n\n{importance.table(_MOST_FEATURES)}", chart=importance._repr_svg_())
+            shares = list(self.ranker.importance().items())[:_MOST_FEATURES]
+            longest = max((len(name) for name, _ in shares), default=0)
+            table = "\n".join(f"{name:<{longest}}    {share:.1%}" for name, share in shares)
+            return FitSummary(f"{text}\n\nshares of gain\n{table}")
         return FitSummary(f"{text}\n\n{self.learned['estimates']!r}" if "estimates" in self.learned else text)
 
 
 class FitSummary(str):
-    """The text of a summary; a notebook shows its chart as well.
+    """The text of a summary, which a notebook shows as it is.
 
-    >>> FitSummary("method    IPS()", chart="<svg/>")._repr_html_()
-    '<pre>method    IPS()</pre><svg/>'
+    >>> FitSummary("method    IPS()")._repr_html_()
+    '<pre>method    IPS()</pre>'
     """
 
-    chart: str
-
-    def __new__(cls, text: str, *, chart: str = "") -> Self:
-        """A text and, for notebooks, a chart as SVG."""
-        made = super().__new__(cls, text)
-        made.chart = chart
-        return made
-
     def _repr_html_(self) -> str:
-        return f"<pre>{escape(self)}</pre>{self.chart}"
+        return f"<pre>{escape(self)}</pre>"
 
 
 def linear_fit(

@@ -14,7 +14,7 @@ from cldrank.parameters import Value, parameter, value
 if TYPE_CHECKING:
     from cldrank.models.targets import PairSelection, PointSelection, Targets
 
-Scaling = Literal["standard", "minmax", "log", "quantile"]
+Scaling = Literal["standard", "minmax", "log"]
 Heeded = Mapping[str, tuple[str, ...]]
 
 

@@ -1,8 +1,7 @@
 """Rankers: what a fit leaves behind. A scaling and a scorer, which can score, be saved, and be loaded again.
 
-A saved ranker is a folder: `ranker.json` says what it is, `weights.safetensors` holds its numbers, boosted trees lie in
-`model.json`, as XGBoost writes them, `training.safetensors` remembers what it was trained on, and `README.md` is its
-model card.
+A saved ranker is a folder: `ranker.json` says what it is, `weights.safetensors` holds its numbers and remembers what it
+was trained on, and `README.md` is its model card.
 Loading reads data only; nothing in a folder can make code run.
 """
 
@@ -10,25 +9,20 @@ from cldrank.rankers.base import Ranker
 from cldrank.rankers.base import ScalingRanker as ScalingRanker
 from cldrank.rankers.base import check_features as check_features
 from cldrank.rankers.card import model_card
-from cldrank.rankers.explaining import Contributions, Importance
 from cldrank.rankers.files import check_replaceable as check_replaceable
 from cldrank.rankers.files import load_ranker, record_evaluation
-from cldrank.rankers.groups import BlendRanker, BordaRanker, GroupRanker, blended
+from cldrank.rankers.groups import BlendRanker, BordaRanker, blended
+from cldrank.rankers.groups import GroupRanker as GroupRanker
 from cldrank.rankers.linear import LinearRanker
 from cldrank.rankers.network import Layer as Layer
 from cldrank.rankers.network import NetworkRanker
 from cldrank.rankers.provenance import Provenance
-from cldrank.rankers.torch_module import ModuleRanker
 from cldrank.rankers.trees import TreeRanker
 
 __all__ = [
     "BlendRanker",
     "BordaRanker",
-    "Contributions",
-    "GroupRanker",
-    "Importance",
     "LinearRanker",
-    "ModuleRanker",
     "NetworkRanker",
     "Provenance",
     "Ranker",

@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from os import PathLike
 from typing import Any, ClassVar, Self, overload
 
@@ -13,14 +12,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cldrank._typing import IntArray
-from cldrank.data.checks import agreed_names, column_names
+from cldrank.data.checks import column_names
 from cldrank.data.dataset import RankingDataset
 from cldrank.data.query_hash import Hashes, check_hashes, hashes_of
-from cldrank.errors import DataError, UsageError
+from cldrank.errors import DataError
 from cldrank.feature_blocks import as_table
 from cldrank.rankers.devices import is_cpu
-from cldrank.rankers.explaining import Contributions
-from cldrank.rankers.provenance import Measured, Provenance
+from cldrank.rankers.provenance import Provenance
 from cldrank.rankers.ranges import Ranges, check_ranges, training_ranges
 from cldrank.scaling import Scaling
 from cldrank.wording import count, kind_of, some
@@ -30,14 +28,13 @@ Config = dict[str, Any]
 Floats = NDArray[np.float64]
 Scorer = Callable[[NDArray[np.float32]], Floats]
 
+_OF_SCALING = "scaling."  # how the names of its arrays begin
 _DEVICE_VALUES = 1 << 22  # of a block of features on a GPU
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Ranker(ABC):
     """Features in, scores out; a higher score ranks higher within a query.
-
-    A kind of ranker names itself in `kind`, scores rows, and turns into a description with arrays, and back.
 
     feature_names   what it scores, by name and in order
     provenance      where it comes from
@@ -63,6 +60,8 @@ class Ranker(ABC):
         object.__setattr__(self, "feature_names", tuple(self.feature_names))
         if self.trained_on is not None:
             object.__setattr__(self, "trained_on", check_hashes(self.trained_on))
+        if self.ranges is not None:
+            check_ranges(self.ranges, len(self.feature_names))
 
     @abstractmethod
     def score_rows(self, table: NDArray[Any], offsets: IntArray | None = None, *, device: str | None = None) -> Floats:
@@ -79,32 +78,16 @@ class Ranker(ABC):
 
     @overload
     def predict(
-        self,
-        features: RankingDataset | NDArray[Any] | Sequence[Any],
-        *,
-        feature_names: Sequence[str] | None = ...,
-        device: str | None = ...,
+        self, features: RankingDataset | NDArray[Any] | Sequence[Any], *, device: str | None = ...
     ) -> NDArray[np.float64]: ...
     @overload
-    def predict(
-        self,
-        features: Any,
-        *,
-        feature_names: Sequence[str] | None = ...,
-        device: str | None = ...,
-    ) -> Any: ...
-    def predict(
-        self,
-        features: Any,
-        *,
-        feature_names: Sequence[str] | None = None,
-        device: str | None = None,
-    ) -> Any:
+    def predict(self, features: Any, *, device: str | None = ...) -> Any: ...
+    def predict(self, features: Any, *, device: str | None = None) -> Any:
         """One score per row, in the order of the rows given; memory beyond the result is bounded by the block.
 
-        A dataset must have the ranker's features by name and in order, an array the same number of them; say
-        `feature_names` to have the columns of an array checked by name too. In a frame (pandas, Polars, Arrow) they are
-        found by their names, whatever else it holds. Rows without a dataset are those of one query.
+        A dataset must have the ranker's features by name and in order, an array the same number of them. In a frame
+        (pandas, Polars, Arrow) they are found by their names, whatever else it holds. Rows without a dataset are those
+        of one query.
         The rows of a dataset are its own: if its file scattered the rows of a query, `source_rows` says where each lay.
 
         The scores are an array or, for a frame, what fits it: a pandas Series with the same index, a Polars Series, an
@@ -112,58 +95,31 @@ class Ranker(ABC):
 
         device   where networks and trees compute: cpu, or cuda for a GPU
         """
-        table, offsets = self._table_of(features, feature_names)
+        table, offsets = self._table_of(features)
         scores = self.score_rows(table, offsets, device=device)
-        if not _may_be_frame(features):
+        if not _is_frame(features):
             return scores
         from cldrank.data.table_rows import as_series
-        from cldrank.tables import is_frame
 
-        return as_series(features, scores) if is_frame(features) else scores
+        return as_series(features, scores)
 
-    def explain(self, features: Any, *, feature_names: Sequence[str] | None = None) -> Contributions:
-        """How much each feature adds to the score of each row; features as `predict` takes them."""
-        table, _ = self._table_of(features, feature_names)
-        return self.contributions(table)
-
-    def contributions(self, table: NDArray[Any]) -> Contributions:
-        """The same for a table with the right features."""
-        del table
-        raise UsageError(
-            f"{kind_of(self)} cannot say what each feature contributes; rankers that are linear or boosted trees can."
-        )
-
-    def _table_of(self, features: Any, feature_names: Sequence[str] | None) -> tuple[NDArray[Any], IntArray | None]:
+    def _table_of(self, features: Any) -> tuple[NDArray[Any], IntArray | None]:
         """The table to score, and which rows belong to one query; refused where the features are not the ranker's."""
         if isinstance(features, RankingDataset):
             if not self.takes_missing:
                 features.check_complete(kind_of(self))
-            table: NDArray[Any] = features.features
-            names: Sequence[str] | None = features.feature_names
-            offsets: IntArray | None = features.offsets
-        elif _may_be_frame(features) and (picked := self._picked(features, feature_names or ())) is not None:
-            table, names, offsets = picked, None, None
-        else:
-            table, names, offsets = as_table(features), feature_names, None
-        if names is not None:
-            check_features(self.feature_names, names)
+            check_features(self.feature_names, features.feature_names)
+            return features.features, features.offsets
+        if _is_frame(features):
+            from cldrank.data.table_rows import frame_features
+            from cldrank.tables.frames import is_lazy
+
+            if is_lazy(features) or column_names(features) is not None:  # else numbered from 0: by their place
+                return frame_features(features, self.feature_names), None
+        table = as_table(features)
         if table.shape[1] != len(self.feature_names):
             raise DataError(f"the ranker knows {len(self.feature_names)} features, the table has {table.shape[1]}.")
-        return table, offsets
-
-    def _picked(self, frame: Any, said: Sequence[str]) -> NDArray[np.float32] | None:
-        """The ranker's features from a frame, in the ranker's order; None if it names no columns."""
-        from cldrank.data.table_rows import frame_features
-        from cldrank.tables import is_frame
-        from cldrank.tables.frames import is_lazy
-
-        if not is_frame(frame):
-            return None
-        if not is_lazy(frame) and column_names(frame) is None:  # numbered from 0: by their place
-            return None
-        if said:
-            agreed_names(frame, said)
-        return frame_features(frame, self.feature_names)
+        return table, None
 
     def saw(self, query_ids: ArrayLike) -> NDArray[np.bool_] | None:
         """Which queries it was trained on; None if it does not know its own, as one made by hand.
@@ -184,23 +140,12 @@ class Ranker(ABC):
         """The same ranker, which remembers the range of each feature in these, its training data."""
         return self._with(ranges=training_ranges(features))
 
-    def with_training(self, arrays: Weights) -> Self:
-        """The same ranker with what a file remembers of its training: queries and ranges."""
-        known = dict(arrays)
-        if "trained_on" in known:
-            known["trained_on"] = check_hashes(known["trained_on"])
-        if "ranges" in known:
-            known["ranges"] = check_ranges(known["ranges"], len(self.feature_names))
-        if unknown := known.keys() - {"trained_on", "ranges"}:
-            raise DataError(f"the training of a ranker has no array {min(unknown)!r}.")
-        return self._with(**known)
-
     def _with(self, **parts: Any) -> Self:
         made = object.__new__(type(self))
         made.__dict__.update(self.__dict__, **parts)  # nothing else is checked or made again
         return made
 
-    def with_evaluation(self, result: Measured) -> Self:
+    def with_evaluation(self, result: Any) -> Self:
         """The same ranker, which remembers how well it ranks: `ranker.with_evaluation(evaluate(ranker, dataset))`.
 
         Its model card shows the result. Of earlier results on the same data, other measures stay.
@@ -239,68 +184,34 @@ class ScalingRanker(Ranker):
             raise DataError(f"there are {names} feature names for a scaling of {width} features.")
 
     @abstractmethod
-    def score_scaled(self, block: NDArray[np.float32]) -> NDArray[np.float64]:
-        """The scores of some rows of scaled features."""
-
-    @abstractmethod
-    def scorer_state(self) -> tuple[Config, Weights]:
-        """The state of the scorer alone."""
-
-    @classmethod
-    @abstractmethod
-    def from_scorer(cls, config: Config, weights: Weights, **parts: Any) -> Self:
-        """The ranker with the scorer that gave this state; `parts` are feature names, scaling and provenance."""
+    def scorer(self, device: str | None) -> Scorer:
+        """What scores rows of scaled features, on a device."""
 
     def score_rows(self, table: NDArray[Any], offsets: IntArray | None = None, *, device: str | None = None) -> Floats:
         """One score per row, block by block; queries do not matter."""
         del offsets
         scores = np.empty(len(table), dtype=np.float64)
         block_rows = None if is_cpu(device) else max(1, _DEVICE_VALUES // max(len(self.feature_names), 1))
-        score = self._scorer(device)
+        score = self.scorer(device)
         with np.errstate(over="ignore", invalid="ignore"):  # what overflows is refused below
             for rows, block in self.scaling.blocks(table, block_rows=block_rows, names=self.feature_names):
                 scores[rows] = score(block)
         return finite_scores(scores)
 
-    def scorer_on(self, device: str) -> Scorer:
-        """`score_scaled` on a device other than the CPU, for kinds of rankers that gain by it."""
-        raise UsageError(
-            f"`device={device!r}` is for networks and trees; {kind_of(self)} is scored on the CPU, sooner than "
-            "its features could be copied."
-        )
-
-    def _scorer(self, device: str | None) -> Scorer:
-        if device is None or is_cpu(device):
-            return self.score_scaled
-        if device not in self._scorers:
-            self._scorers[device] = self.scorer_on(device)
-        return self._scorers[device]
-
-    @cached_property
-    def _scorers(self) -> dict[str, Scorer]:
-        """What has been copied to devices."""
-        return {}
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name != "_scorers"}
-
     def to_state(self) -> tuple[Config, Weights]:
-        """The states of scaling and scorer."""
-        scaling, parameters = self.scaling.to_state()
-        scorer, numbers = self.scorer_state()
-        weights = {f"scorer.{name}": values for name, values in numbers.items()}
-        weights |= {f"scaling.{name}": values for name, values in parameters.items()}
-        return {"scaling": scaling, "scorer": scorer}, weights
-
-    @classmethod
-    def from_state(cls, config: Config, weights: Weights, **parts: Any) -> Self:
-        """The ranker from the states of scaling and scorer."""
-        arrays = split_weights(weights, ("scaling", "scorer"))
-        scaling = Scaling.from_state(member(config, "scaling", dict), arrays["scaling"])
-        return cls.from_scorer(member(config, "scorer", dict), arrays["scorer"], scaling=scaling, **parts)
+        """The state of the scaling, to which that of the scorer comes."""
+        config, parameters = self.scaling.to_state()
+        return {"scaling": config}, {f"{_OF_SCALING}{name}": values for name, values in parameters.items()}
 
     def _parts(self) -> list[str]:
         return [f"scaling {self.scaling.rule}"]
+
+
+def taken_scaling(config: Config, weights: Weights, n_features: int) -> Scaling:
+    """The scaling of a state, whose arrays are taken out of `weights`."""
+    names = [name for name in weights if name.startswith(_OF_SCALING)]
+    parameters = {name.removeprefix(_OF_SCALING): weights.pop(name) for name in names}
+    return Scaling.from_state(member(config, "scaling", dict), n_features, parameters)
 
 
 class UnscorableRowError(DataError):
@@ -330,35 +241,19 @@ def member(config: Config, key: str, kind: type) -> Any:
     return value
 
 
-def split_weights(weights: Weights, parts: Sequence[str]) -> dict[str, Weights]:
-    """Arrays by the part that their names begin with.
+def _is_frame(features: Any) -> bool:
+    """Whether it is a frame; arrays and lists are common, and asking needs Arrow."""
+    if isinstance(features, RankingDataset | np.ndarray | Sequence):
+        return False
+    from cldrank.tables import is_frame
 
-    >>> split_weights({"scorer.a": 1, "scaling.b": 2}, ["scaling", "scorer"])
-    {'scaling': {'b': 2}, 'scorer': {'a': 1}}
-    """
-    split: dict[str, Weights] = {part: {} for part in parts}
-    for name, values in weights.items():
-        part, _, rest = name.partition(".")
-        if part not in split:
-            raise DataError(f"there is an array {name!r}, which belongs to nothing.")
-        split[part][rest] = values
-    return split
-
-
-def _may_be_frame(features: Any) -> bool:
-    """Whether it is worth asking: arrays and lists are common, and the question needs Arrow."""
-    return not isinstance(features, RankingDataset | np.ndarray | Sequence)
+    return is_frame(features)
 
 
 def check_features(expected: Sequence[str], given: Sequence[str], *, of_file: bool = False) -> None:
     """Refuse features that are not those expected, by name and in order, and say where they differ.
 
     of_file   whether they are those of a file, whose columns can be chosen
-
-    >>> check_features(["bm25", "length"], ["length", "bm25"])
-    Traceback (most recent call last):
-    ...
-    cldrank.errors.DataError: feature 1 is 'length' where the ranker expects 'bm25'; put the features in its order.
     """
     expected, given = list(expected), list(given)
     if expected == given:
@@ -366,10 +261,9 @@ def check_features(expected: Sequence[str], given: Sequence[str], *, of_file: bo
     known, own = set(expected), set(given)
     missing, extra = [name for name in expected if name not in own], [name for name in given if name not in known]
     if missing or extra:
-        what = {"missing": missing, "unknown to it": extra}
         parts = [
             f"{some(map(repr, names), most=5)} {'is' if len(names) == 1 else 'are'} {words}"
-            for words, names in what.items()
+            for names, words in ((missing, "missing"), (extra, "unknown to it"))
             if names
         ]
         counts = "other features than the ranker was trained on"
@@ -378,9 +272,6 @@ def check_features(expected: Sequence[str], given: Sequence[str], *, of_file: bo
         choice = ": `columns={'features': [a, b, c]}` chooses columns of a file" if of_file else ""
         remedy = f" Leave out what is not a feature{choice}." if extra and not missing else ""
         raise DataError(f"{counts}: {', '.join(parts)}.{remedy}")
-    if len(given) != len(expected):
-        repeated = next(name for name in given if given.count(name) > 1)
-        raise DataError(f"the feature {repeated!r} appears more than once; each may appear only once.")
     place = next(index for index, pair in enumerate(zip(expected, given, strict=True)) if pair[0] != pair[1])
     raise DataError(
         f"feature {place + 1} is {given[place]!r} where the ranker expects {expected[place]!r}; "

@@ -1,8 +1,6 @@
-"""Saved rankers: a folder with a description in JSON, the numbers in safetensors, a model card, and files of an engine.
+"""Saved rankers: a folder with a description in JSON, the numbers in safetensors, and a model card.
 
-What it remembers of its training lies beside, in `training.safetensors`: hashes of queries, the ranges of features, and
-what a later fit can begin with, such as the model of selection.
-In a ranker's state, an array of bytes whose name ends in `model.json` is such a file; it lies in the folder as it is.
+Among the arrays is what a ranker remembers of its training: hashes of queries, and the ranges of features.
 The card, `README.md`, is for people: loading does not look at it. What they write themselves, `NOTES.md`, is kept.
 """
 
@@ -11,10 +9,9 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import re
 from os import PathLike
 from pathlib import Path
-from typing import Any, NotRequired, TypedDict
+from typing import Any, TypedDict
 
 import msgspec
 import numpy as np
@@ -27,23 +24,20 @@ from cldrank.rankers.card import model_card
 from cldrank.rankers.groups import BlendRanker, BordaRanker
 from cldrank.rankers.linear import LinearRanker
 from cldrank.rankers.network import NetworkRanker
-from cldrank.rankers.provenance import Measured, Provenance
-from cldrank.rankers.torch_module import ModuleRanker
+from cldrank.rankers.provenance import Provenance
 from cldrank.rankers.trees import TreeRanker
 from cldrank.reading import reading, reason
-from cldrank.wording import listed
 
 FORMAT = "cldrank-ranker"
 FORMAT_VERSION = 1
 KINDS: dict[str, type[Ranker]] = {
-    kind.kind: kind for kind in (LinearRanker, NetworkRanker, ModuleRanker, TreeRanker, BordaRanker, BlendRanker)
+    kind.kind: kind for kind in (LinearRanker, NetworkRanker, TreeRanker, BordaRanker, BlendRanker)
 }
 _DESCRIPTION = "ranker.json"
 _WEIGHTS = "weights.safetensors"
-_TRAINING = "training.safetensors"
 _CARD = "README.md"
 _NOTES = "NOTES.md"
-_OF_ENGINE = re.compile(r"([0-9]+\.)*model\.json")  # the numbers are those of members
+_TRAINING = {"training.trained_on": "trained_on", "training.ranges": "ranges"}  # arrays, and the parts that they are
 
 
 class _Description(TypedDict):
@@ -53,7 +47,6 @@ class _Description(TypedDict):
     feature_names: list[str]
     provenance: dict[str, Any]
     weights_sha256: str
-    files_sha256: NotRequired[dict[str, str]]
 
 
 def save_ranker(ranker: Ranker, folder: str | PathLike[str]) -> None:
@@ -61,7 +54,7 @@ def save_ranker(ranker: Ranker, folder: str | PathLike[str]) -> None:
     target = Path(folder).resolve()
     check_replaceable(target)
     origin = ranker.provenance.as_dict()
-    content, files, config = _contents(ranker)
+    config, content = _contents(ranker)
     notes = (target / _NOTES).read_bytes() if (target / _NOTES).is_file() else None
     card = model_card(ranker, "" if notes is None else notes.decode("utf-8", "replace")).encode()
     description = {
@@ -71,42 +64,34 @@ def save_ranker(ranker: Ranker, folder: str | PathLike[str]) -> None:
         "feature_names": ranker.feature_names,
         **config,
         "provenance": origin,
-        **_digests(content, files),
-        "card_sha256": hashlib.sha256(card).hexdigest(),
+        "weights_sha256": _digest(content),
+        "card_sha256": _digest(card),
     }
     try:
         text = json.dumps(description, indent=2, ensure_ascii=False, allow_nan=False).encode() + b"\n"
     except ValueError as error:
         raise DataError(f"the ranker cannot be saved: {reason(error)}.") from None
-    contents = {_WEIGHTS: content, **files, _CARD: card, _NOTES: notes, _DESCRIPTION: text}
+    contents = {_WEIGHTS: content, _CARD: card, _DESCRIPTION: text} | ({} if notes is None else {_NOTES: notes})
     with replacing_folder(target) as temporary:
         for name, file in contents.items():
-            if file is not None:
-                (temporary / name).write_bytes(file)
+            (temporary / name).write_bytes(file)
 
 
-def _contents(ranker: Ranker) -> tuple[bytes, dict[str, bytes], Config]:
-    """What a ranker's files hold: its numbers, those of an engine by name, and the description of both."""
+def _contents(ranker: Ranker) -> tuple[Config, bytes]:
+    """The description of a ranker, and all of its arrays."""
     from safetensors.numpy import save
 
     config, weights = ranker.to_state()
-    files = {name: weights.pop(name).tobytes() for name in list(weights) if _OF_ENGINE.fullmatch(name)}
-    training = {"trained_on": ranker.trained_on, "ranges": ranker.ranges}
-    contents = [
-        save({name: np.asarray(values, order="C") for name, values in arrays.items() if values is not None})
-        for arrays in (weights, training)
-    ]
-    if any(values is not None for values in training.values()):
-        files[_TRAINING] = contents[1]
-    return contents[0], files, config
+    remembered = {name: getattr(ranker, part) for name, part in _TRAINING.items()}
+    arrays = {**weights, **{name: values for name, values in remembered.items() if values is not None}}
+    return config, save({name: np.asarray(values, order="C") for name, values in arrays.items()})
 
 
-def _digests(content: bytes, files: dict[str, bytes]) -> dict[str, Any]:
-    digests = {name: hashlib.sha256(file).hexdigest() for name, file in files.items()}
-    return {"weights_sha256": hashlib.sha256(content).hexdigest()} | ({"files_sha256": digests} if files else {})
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
 
 
-def record_evaluation(ranker: Ranker, result: Measured, folder: str | PathLike[str]) -> None:
+def record_evaluation(ranker: Ranker, result: Any, folder: str | PathLike[str]) -> None:
     """Add the evaluation of a saved ranker to its description and its model card.
 
     What was recorded there since the ranker was loaded stays; a folder that holds another ranker by now is refused.
@@ -122,19 +107,16 @@ def record_evaluation(ranker: Ranker, result: Measured, folder: str | PathLike[s
     1
     """
     path = Path(folder)
-    content, files, _ = _contents(ranker)
     with holding(path.resolve().parent):  # two evaluations at once are recorded one after the other
         description = _description(path / _DESCRIPTION)
-        if any(description.get(name) != digest for name, digest in _digests(content, files).items()):
+        if description["weights_sha256"] != _digest(_contents(ranker)[1]):
             raise UsageError(f"{path} holds another ranker than the one that was evaluated; evaluate that one.")
         current = Provenance.from_json(description["provenance"])
         save_ranker(ranker.with_provenance(current.with_evaluation(result)), path)
 
 
-def load_ranker(folder: str | PathLike[str], module: Any = None) -> Ranker:
+def load_ranker(folder: str | PathLike[str]) -> Ranker:
     """The ranker saved in a folder, exactly as it was; a folder with anything wrong in it is refused.
-
-    A ranker with a torch module of your own keeps its numbers, not its code: pass such a `module` to take them up.
 
     >>> import tempfile
     >>> from cldrank import scaling
@@ -147,21 +129,15 @@ def load_ranker(folder: str | PathLike[str], module: Any = None) -> Ranker:
     """
     path = Path(folder)
     recover_folder(os.path.realpath(path))  # a ranker is saved where a link leads to
-    if not path.exists():
-        raise UsageError(f"{path}: no such file or folder; name the folder of a ranker, as `cldrank train` writes it.")
     if not path.is_dir():
-        raise UsageError(f"{path} is a file, not the folder of a ranker, as `cldrank train` writes it.")
+        fault = " is a file, not the folder of a ranker" if path.exists() else ": no such file or folder"
+        raise UsageError(f"{path}{fault}; name the folder of a ranker, as `cldrank train` writes it.")
     if not (path / _DESCRIPTION).exists() and (path / "ranker" / _DESCRIPTION).is_file():
         raise UsageError(f"{path} is not a ranker itself, but holds one; name {path / 'ranker'}.")
     description = _description(path / _DESCRIPTION)
-    weights = _arrays(path / _WEIGHTS, _content(path / _WEIGHTS, description["weights_sha256"]))
-    files = description.get("files_sha256", {})
-    contents = {name: _content(path / name, digest, *files) for name, digest in files.items()}
-    training = _arrays(path / _TRAINING, contents.pop(_TRAINING)) if _TRAINING in contents else {}
-    weights |= {name: np.frombuffer(content, dtype=np.uint8) for name, content in contents.items()}
+    weights = _arrays(path / _WEIGHTS, description["weights_sha256"])
     try:
-        ranker = _assembled(description, weights).with_training(training)
-        return ranker.with_module(module) if isinstance(ranker, ModuleRanker) else ranker
+        return _assembled(description, weights)
     except DataError as error:
         raise FormatError(str(error), path=path) from None
     except (OverflowError, RecursionError) as error:
@@ -171,26 +147,23 @@ def load_ranker(folder: str | PathLike[str], module: Any = None) -> Ranker:
 def check_replaceable(folder: str | PathLike[str]) -> None:
     """Refuse to save over anything but an empty folder or a ranker: what lies there may be somebody's work."""
     target = Path(folder).resolve()
-    if not target.is_dir():
-        return  # nothing there, or a file, which `replacing_folder` refuses
-    inside = sorted(entry.name for entry in target.iterdir())
+    inside = sorted(entry.name for entry in target.iterdir()) if target.is_dir() else []
     if not inside:
-        return
-    try:
-        description = json.loads((target / _DESCRIPTION).read_bytes())
-        is_ranker, digest = description["format"] == FORMAT, description.get("card_sha256")
-        engine = set(filter(_is_part, description.get("files_sha256", {})))
-    except (OSError, ValueError, LookupError, TypeError, RecursionError):
-        is_ranker, digest, engine = False, None, set()
-    own = {_DESCRIPTION, _WEIGHTS, _CARD, _NOTES, *engine}
+        return  # or a file, which `replacing_folder` refuses
+    own = {_DESCRIPTION, _WEIGHTS, _CARD, _NOTES}
     foreign = [name for name in inside if name not in own or not (target / name).is_file()]
     if foreign:
         raise UsageError(
             f"{target} holds {foreign[0]!r}, which is not part of a ranker; move it elsewhere, or name another folder."
         )
+    try:
+        description = json.loads((target / _DESCRIPTION).read_bytes())
+        is_ranker, digest = description["format"] == FORMAT, description.get("card_sha256")
+    except (OSError, ValueError, LookupError, TypeError, RecursionError):
+        is_ranker, digest = False, None
     if not is_ranker:
         raise UsageError(f"{target} is not empty and holds no ranker; name another folder, or empty it first.")
-    if _CARD in inside and hashlib.sha256((target / _CARD).read_bytes()).hexdigest() != digest:
+    if _CARD in inside and _digest((target / _CARD).read_bytes()) != digest:
         raise UsageError(
             f"{target / _CARD} was edited, and saving a ranker there overwrites it; move your text to {_NOTES} beside "
             f"it, which is kept and becomes part of the card, and delete {_CARD}."
@@ -198,47 +171,39 @@ def check_replaceable(folder: str | PathLike[str]) -> None:
 
 
 def _description(path: Path) -> dict[str, Any]:
-    _check_inside(path)
     with reading(path, "JSON"):
-        description = msgspec.json.decode(path.read_bytes())
+        description = msgspec.json.decode(_content(path))
     if not isinstance(description, dict) or description.get("format") != FORMAT:
         raise FormatError(f'this does not describe a ranker: it lacks "format": "{FORMAT}".', path=path)
     version = description.get("format_version")
-    if type(version) is not int or version < 1:
-        raise FormatError(f"format_version is {version!r}; it must be a whole number.", path=path)
-    if version > FORMAT_VERSION:
+    if type(version) is not int or not 1 <= version <= FORMAT_VERSION:
         raise FormatError(
-            f"the ranker has format version {version}; this cldrank ({__version__}) reads up to {FORMAT_VERSION}. "
+            f"the ranker has format version {version!r}; this cldrank ({__version__}) reads up to {FORMAT_VERSION}. "
             "Upgrade cldrank.",
             path=path,
         )
     with reading(path, "the description of a ranker"):
         msgspec.convert(description, _Description)
-    if others := [name for name in description.get("files_sha256", {}) if not _is_part(name)]:
-        raise FormatError(f"'files_sha256' names {others[0]!r}, which is not a file of a ranker.", path=path)
     return description
 
 
-def _is_part(name: str) -> bool:
-    return name == _TRAINING or bool(_OF_ENGINE.fullmatch(name))
+def _content(path: Path) -> bytes:
+    if not path.is_file():
+        raise FormatError(f"the file is missing; a saved ranker has {_DESCRIPTION} and {_WEIGHTS}.", path=path)
+    with reading(path, "a readable file"):
+        return path.read_bytes()
 
 
-def _arrays(path: Path, content: bytes) -> Weights:
+def _arrays(path: Path, digest: str) -> Weights:
     from safetensors.numpy import load
 
-    with reading(path, "a safetensors file of numpy arrays"):
-        return dict(load(content))
-
-
-def _content(path: Path, digest: Any, *others: str) -> bytes:
-    _check_inside(path, *others)
-    with reading(path, "a readable file"):
-        content = path.read_bytes()
-    if hashlib.sha256(content).hexdigest() != digest:
+    content = _content(path)
+    if _digest(content) != digest:
         raise FormatError(
             f"this is not the file that {_DESCRIPTION} was saved with: damaged, or from another ranker.", path=path
         )
-    return content
+    with reading(path, "a safetensors file of numpy arrays"):
+        return dict(load(content))
 
 
 def _assembled(description: dict[str, Any], weights: Weights) -> Ranker:
@@ -250,10 +215,5 @@ def _assembled(description: dict[str, Any], weights: Weights) -> Ranker:
     if len(set(names)) < len(names):
         raise DataError("feature_names must be different from each other.")
     provenance = Provenance.from_json(description["provenance"])
-    return KINDS[kind].from_state(description, weights, feature_names=tuple(names), provenance=provenance)
-
-
-def _check_inside(path: Path, *others: str) -> None:
-    if not path.is_file():
-        needed = listed((_DESCRIPTION, _WEIGHTS, *others))
-        raise FormatError(f"the file is missing; {'this' if others else 'a saved'} ranker has {needed}.", path=path)
+    remembered = {part: weights.pop(name) for name, part in _TRAINING.items() if name in weights}
+    return KINDS[kind].from_state(description, weights, feature_names=tuple(names), provenance=provenance, **remembered)

@@ -7,20 +7,19 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cldrank import segments
 from cldrank._typing import IntArray
+from cldrank.arguments import shortened
 from cldrank.errors import DataError, UsageError
-from cldrank.rankers.base import Config, Floats, Ranker, Weights, finite_scores, member, split_weights
+from cldrank.rankers.base import Config, Floats, Ranker, Weights, finite_scores, member
 from cldrank.rankers.linear import LinearRanker
-from cldrank.rankers.network import Layer, NetworkRanker
-from cldrank.rankers.provenance import Provenance
+from cldrank.rankers.network import NetworkRanker
 from cldrank.rankers.trees import TreeRanker
-from cldrank.scaling import Scaling
 from cldrank.wording import kind_of, listed
 
 _LARGEST = 1e280  # times the candidates of any query, added up over any number of members, it is still finite
@@ -30,40 +29,26 @@ _MEMBERS: dict[str, type[Ranker]] = {kind.kind: kind for kind in (LinearRanker, 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class GroupRanker(Ranker):
-    """Several rankers of the same features, each with a weight.
+    """Several rankers of the same features, each with a weight."""
 
-    shares   what the description calls the weights
-
-    >>> from cldrank.rankers import BlendRanker, BordaRanker
-    >>> issubclass(BlendRanker, GroupRanker), issubclass(BordaRanker, GroupRanker)
-    (True, True)
-    """
-
-    shares: ClassVar[str]
     members: Sequence[Ranker]
     weights: Sequence[float]
 
     def __post_init__(self) -> None:
         super().__post_init__()
         object.__setattr__(self, "members", tuple(self.members))
-        if any(weight > _LARGEST for weight in self.weights):
-            raise DataError(f"the weights must be at most {_LARGEST:g}, or scores would be infinite.")
-        object.__setattr__(self, "weights", tuple(float(weight) for weight in self.weights))
         if not self.members or len(self.members) != len(self.weights):
             raise DataError(f"there are {len(self.weights)} weights for {len(self.members)} members.")
-        if not all(np.isfinite(weight) and weight >= 0 for weight in self.weights) or not any(self.weights):
-            raise DataError(f"the weights must be at least 0, and one above it, not {self.weights}.")
-        for ranker in self.members:
-            if ranker.feature_names != self.feature_names:
-                raise DataError("all members must know the same features.")
+        _check_weights(self.weights)
+        object.__setattr__(self, "weights", tuple(map(float, self.weights)))
+        if any(ranker.feature_names != self.feature_names for ranker in self.members):
+            raise DataError("all members must know the same features.")
 
     def to_state(self) -> tuple[Config, Weights]:
         """The states of all members."""
-        config: Config = {"members": [], self.shares: list(self.weights)}
+        config: Config = {"members": [], "weights": list(self.weights)}
         weights: Weights = {}
         for index, ranker in enumerate(self.members):
-            if ranker.kind not in _MEMBERS:
-                raise DataError(f"{kind_of(ranker)} cannot be saved as a member of others.")
             own, arrays = ranker.to_state()
             config["members"].append({"kind": ranker.kind, **own})
             weights |= {f"{index}.{name}": values for name, values in arrays.items()}
@@ -73,17 +58,17 @@ class GroupRanker(Ranker):
     def from_state(cls, config: Config, weights: Weights, **parts: Any) -> Self:
         """The ranker with these members."""
         described = member(config, "members", list)
-        arrays = split_weights(weights, [str(index) for index in range(len(described))])
         members = []
         for index, own in enumerate(described):
             if not isinstance(own, dict) or str(own.get("kind")) not in _MEMBERS:
                 raise DataError(f"member {index + 1} must be of the kind {listed(_MEMBERS, 'or')}.")
             kind = _MEMBERS[own["kind"]]
-            members.append(kind.from_state(own, arrays[str(index)], **{**parts, "provenance": Provenance()}))
-        shares = member(config, cls.shares, list)
-        if not all(isinstance(share, int | float) and not isinstance(share, bool) for share in shares):
-            raise DataError(f"the {cls.shares} must be numbers, not {shares!r}.")
-        return cls(members=members, weights=shares, **parts)
+            names = [name for name in weights if name.startswith(f"{index}.")]
+            arrays = {name.removeprefix(f"{index}."): weights.pop(name) for name in names}
+            members.append(kind.from_state(own, arrays, feature_names=parts["feature_names"]))
+        if weights:
+            raise DataError(f"there is an array {min(weights)!r}, which belongs to no member.")
+        return cls(members=members, weights=member(config, "weights", list), **parts)
 
     def _parts(self) -> list[str]:
         return [f"{len(self.members)} members"]
@@ -102,7 +87,6 @@ class BordaRanker(GroupRanker):
 
     kind = "borda"
     by_row = False
-    shares = "votes"
 
     def score_rows(
         self,
@@ -134,23 +118,21 @@ class BlendRanker(GroupRanker):
     """
 
     kind = "blend"
-    shares = "weights"
 
     def score_rows(self, table: NDArray[Any], offsets: IntArray | None = None, *, device: str | None = None) -> Floats:
-        """One score per row; queries do not matter. Linear members compute on the CPU, whatever the device."""
+        """One score per row; queries do not matter."""
         total = np.zeros(len(table))
         with np.errstate(over="ignore", invalid="ignore"):  # what overflows is refused below
             for ranker, weight in zip(self.members, self.weights, strict=True):
-                where = None if isinstance(ranker, LinearRanker) else device
-                total += weight * ranker.score_rows(table, offsets, device=where)
+                total += weight * ranker.score_rows(table, offsets, device=device)
         return finite_scores(total)
 
 
 def blended(members: Sequence[Ranker], weights: Sequence[float]) -> Ranker:
     """The ranker whose score is Σ weight * score of the member; those of weight 0 are left out.
 
-    Linear rankers with the same scaling become one linear ranker, networks alike one network as wide as both, trees
-    one list of trees. What it remembers of its origin is that of the last member.
+    Linear rankers with the same scaling become one linear ranker, and trees one list of trees. What it remembers of
+    its origin is that of the last member.
 
     >>> from cldrank import scaling
     >>> unscaled = scaling.fit(None, [[1, 1]])
@@ -158,12 +140,11 @@ def blended(members: Sequence[Ranker], weights: Sequence[float]) -> Ranker:
     >>> blended(members, (2, 1)).coefficients
     array([2., 1.])
     """
-    for ranker in members:
-        check_blendable(ranker)
+    if groups := [ranker for ranker in members if isinstance(ranker, GroupRanker)]:
+        raise UsageError(f"{kind_of(groups[0])} cannot be a part of a blend; linear rankers, networks and trees can.")
+    _check_weights(weights)
     rankers = [ranker for ranker, weight in zip(members, weights, strict=True) if weight]
     shares = np.array([float(weight) for weight in weights if weight])
-    if not rankers or not (np.isfinite(shares).all() and (shares > 0).all()):
-        raise DataError(f"the weights of a blend must be at least 0, and one above it, not {tuple(weights)}.")
     if len({ranker.feature_names for ranker in rankers}) > 1:
         raise DataError("all members must know the same features.")
     if len(rankers) == 1:
@@ -172,30 +153,23 @@ def blended(members: Sequence[Ranker], weights: Sequence[float]) -> Ranker:
     parts: dict[str, Any] = {name: getattr(rankers[-1], name) for name in kept}
     if all(isinstance(ranker, TreeRanker) for ranker in rankers):
         return TreeRanker(content=_joined_trees(rankers, shares), **parts)
-    scalings: list[Any] = [getattr(ranker, "scaling", None) for ranker in rankers]
-    if _same_scaling(scalings):
-        if all(isinstance(ranker, LinearRanker) for ranker in rankers):
-            return _added(rankers, shares, scaling=scalings[-1], **parts)
-        if _are_alike(rankers):
-            return NetworkRanker(layers=_side_by_side(rankers, shares), scaling=scalings[-1], **parts)
+    if all(isinstance(ranker, LinearRanker) for ranker in rankers) and _have_one_scaling(rankers):
+        return _added(rankers, shares, **parts)
     return BlendRanker(members=rankers, weights=tuple(shares), **parts)
 
 
-def check_blendable(ranker: Ranker) -> None:
-    """Refuse a ranker that cannot be a part of a blend."""
-    if not isinstance(ranker, LinearRanker | NetworkRanker | TreeRanker):
-        raise UsageError(
-            f"{kind_of(ranker)} cannot be blended with another ranker; linear models, plain networks and trees can."
-        )
+def _check_weights(weights: Sequence[Any]) -> None:
+    numbers = [weight for weight in weights if isinstance(weight, int | float) and not isinstance(weight, bool)]
+    if numbers != list(weights) or not all(0 <= weight <= _LARGEST for weight in numbers) or not any(numbers):
+        raise DataError(f"weights must be from 0 to {_LARGEST:g}, and one above 0, not {shortened(weights)}.")
 
 
-def _same_scaling(scalings: Sequence[Scaling | None]) -> bool:
-    first = scalings[0]
-    return first is not None and all(
-        scaling is not None
-        and scaling.rule == first.rule
-        and all(np.array_equal(scaling.parameters[name], values) for name, values in first.parameters.items())
-        for scaling in scalings
+def _have_one_scaling(rankers: Sequence[Any]) -> bool:
+    first = rankers[0].scaling
+    return all(
+        ranker.scaling.rule == first.rule
+        and all(np.array_equal(ranker.scaling.parameters[name], values) for name, values in first.parameters.items())
+        for ranker in rankers
     )
 
 
@@ -203,40 +177,7 @@ def _added(rankers: Sequence[Any], weights: NDArray[np.float64], **parts: Any) -
     """Coefficients and intercepts, added up."""
     coefficients = weights @ np.array([ranker.coefficients for ranker in rankers])
     intercept = float(weights @ [ranker.intercept for ranker in rankers])
-    return LinearRanker(coefficients=coefficients, intercept=intercept, **parts)
-
-
-def _are_alike(rankers: Sequence[Any]) -> bool:
-    """Whether all are networks of the same layers, two of them linear at least, the last one among these."""
-    if not all(isinstance(ranker, NetworkRanker) for ranker in rankers):
-        return False
-    kinds = [layer.kind for layer in rankers[0].layers]
-    alike = all([layer.kind for layer in ranker.layers] == kinds for ranker in rankers)
-    return alike and kinds[-1] == "linear" and kinds.count("linear") > 1
-
-
-def _side_by_side(rankers: Sequence[Any], weights: NDArray[np.float64]) -> list[Layer]:
-    """The layers of networks next to each other; the last one adds up their scores."""
-    from scipy.linalg import block_diag
-
-    layers: list[Layer] = []
-    columns = list(zip(*(ranker.layers for ranker in rankers), strict=True))
-    first = next(at for at, column in enumerate(columns) if column[0].kind == "linear")
-    for at, column in enumerate(columns):
-        if column[0].kind != "linear":
-            layers.append(column[0])
-            continue
-        matrices = [layer.weight.astype(np.float64) for layer in column]
-        biases = [np.zeros(len(layer.weight)) if layer.bias is None else layer.bias for layer in column]
-        if at == first:
-            matrix, bias = np.vstack(matrices), np.concatenate(biases)
-        elif at < len(columns) - 1:
-            matrix, bias = block_diag(*matrices), np.concatenate(biases)
-        else:
-            matrix = np.hstack([weight * own for weight, own in zip(weights, matrices, strict=True)])
-            bias = weights @ np.array(biases)
-        layers.append(Layer("linear", matrix.astype(np.float32), bias.astype(np.float32)))
-    return layers
+    return LinearRanker(coefficients=coefficients, intercept=intercept, scaling=rankers[-1].scaling, **parts)
 
 
 def _joined_trees(rankers: Sequence[Any], weights: NDArray[np.float64]) -> bytes:

@@ -9,32 +9,32 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from cldrank.arguments import shortened
 from cldrank.errors import DataError
-from cldrank.rankers.base import Config, ScalingRanker, Scorer, Weights, member
-from cldrank.rankers.devices import device_of
+from cldrank.rankers.base import Config, ScalingRanker, Scorer, Weights, member, taken_scaling
+from cldrank.rankers.devices import device_of, is_cpu
 
 Matrix = NDArray[np.float64]
 
 
-def _normal(x: Matrix) -> Matrix:
-    from scipy.special import ndtr
+def _special(name: str) -> Callable[[Matrix], Matrix]:
+    """A function of SciPy, which is imported once it is called."""
 
-    return ndtr(x)  # type: ignore[no-any-return]
+    def apply(x: Matrix) -> Matrix:
+        from scipy import special
 
+        return getattr(special, name)(x)  # type: ignore[no-any-return]
 
-def _sigmoid(x: Matrix) -> Matrix:
-    from scipy.special import expit
-
-    return expit(x)  # type: ignore[no-any-return]
+    return apply
 
 
 ACTIVATIONS: dict[str, Callable[[Matrix], Matrix]] = {
     "elu": lambda x: np.where(x > 0, x, np.expm1(np.minimum(x, 0.0))),
     "relu": lambda x: np.maximum(x, 0.0),
-    "gelu": lambda x: x * _normal(x),
-    "silu": lambda x: x * _sigmoid(x),
+    "gelu": lambda x: x * _special("ndtr")(x),
+    "silu": lambda x: x * _special("expit")(x),
     "tanh": np.tanh,
-    "sigmoid": _sigmoid,
+    "sigmoid": _special("expit"),
 }
 
 
@@ -47,19 +47,18 @@ class Layer:
     bias: NDArray[np.float32] | None = None
 
     def __post_init__(self) -> None:
+        numbers = [values for values in (self.weight, self.bias) if values is not None]
         if self.kind != "linear":
-            if not isinstance(self.kind, str) or self.kind not in ACTIVATIONS:
-                raise DataError(f"the layer {self.kind!r} is not known; known: linear, {', '.join(ACTIVATIONS)}.")
-            if self.weight is not None or self.bias is not None:
-                raise DataError(f"a layer {self.kind!r} has no numbers.")
+            if not isinstance(self.kind, str) or self.kind not in ACTIVATIONS or numbers:
+                known = ", ".join(ACTIVATIONS)
+                raise DataError(f"a layer is linear, or one of {known} without numbers, not {shortened(self.kind)}.")
             return
         if self.weight is None or self.weight.ndim != 2:
             raise DataError("a linear layer needs a matrix of weights.")
         if self.bias is not None and self.bias.shape != self.weight.shape[:1]:
             raise DataError(f"a bias of shape {self.bias.shape} does not fit weights of shape {self.weight.shape}.")
-        for values in (self.weight, self.bias):
-            if values is not None and (values.dtype != np.float32 or not np.isfinite(values).all()):
-                raise DataError("the numbers of a layer must be finite and float32.")
+        if any(values.dtype != np.float32 or not np.isfinite(values).all() for values in numbers):
+            raise DataError("the numbers of a layer must be finite and float32.")
 
     def apply(self, rows: Matrix) -> Matrix:
         """What the layer makes of some rows."""
@@ -97,16 +96,18 @@ class NetworkRanker(ScalingRanker):
         if width != 1:
             raise DataError(f"the network ends {width} wide; it must end in one score.")
 
-    def score_scaled(self, block: NDArray[np.float32]) -> NDArray[np.float64]:
-        """The network's output, worked out in float64 and rounded to float32."""
+    def scorer(self, device: str | None) -> Scorer:
+        """The network's output, worked out in float64 and rounded to float32: by numpy, or on a GPU by torch."""
+        return self._scores if is_cpu(device) else self._scorer_by_torch(device)
+
+    def _scores(self, block: NDArray[np.float32]) -> NDArray[np.float64]:
         rows = block.astype(np.float64)
         for layer in self.layers:
             rows = layer.apply(rows)
         # a matrix product adds up a row in an order that depends on where it lies; rounded, equal rows are equal again
         return rows[:, 0].astype(np.float32).astype(np.float64)
 
-    def scorer_on(self, device: str) -> Scorer:
-        """The same on a device, by torch."""
+    def _scorer_by_torch(self, device: str | None) -> Scorer:
         place = device_of(device)
         import torch
         from torch.nn import functional
@@ -124,25 +125,25 @@ class NetworkRanker(ScalingRanker):
 
         return score
 
-    def scorer_state(self) -> tuple[Config, Weights]:
+    def to_state(self) -> tuple[Config, Weights]:
         """The layers in order, and `0.weight`, `0.bias` and so on."""
-        weights: Weights = {}
+        config, weights = super().to_state()
         for index, layer in enumerate(self.layers):
             weights |= {} if layer.weight is None else {f"{index}.weight": layer.weight}
             weights |= {} if layer.bias is None else {f"{index}.bias": layer.bias}
-        return {"layers": [layer.kind for layer in self.layers]}, weights
+        return {**config, "layers": [layer.kind for layer in self.layers]}, weights
 
     @classmethod
-    def from_scorer(cls, config: Config, weights: Weights, **parts: Any) -> Self:
+    def from_state(cls, config: Config, weights: Weights, **parts: Any) -> Self:
         """The ranker with these layers."""
-        rest: dict[str, Any] = dict(weights)
+        scaling = taken_scaling(config, weights, len(parts["feature_names"]))
         layers = [
-            Layer(kind, rest.pop(f"{index}.weight", None), rest.pop(f"{index}.bias", None))
+            Layer(kind, weights.pop(f"{index}.weight", None), weights.pop(f"{index}.bias", None))
             for index, kind in enumerate(member(config, "layers", list))
         ]
-        if rest:
-            raise DataError(f"the network has no array {min(rest)!r}.")
-        return cls(layers=layers, **parts)
+        if weights:
+            raise DataError(f"the network has no array {min(weights)!r}.")
+        return cls(layers=layers, scaling=scaling, **parts)
 
     def _parts(self) -> list[str]:
         sizes = [len(self.feature_names), *(len(layer.weight) for layer in self.layers if layer.weight is not None)]

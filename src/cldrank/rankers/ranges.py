@@ -28,12 +28,7 @@ _MOST = 5  # features that are named
 
 
 def training_ranges(features: Any) -> Ranges | None:
-    """The range of each feature, from blocks spread over the rows; None for features that are not on this machine.
-
-    >>> training_ranges(np.array([[0.0, np.nan], [1.0, np.nan], [3.0, np.nan]]))
-    array([[ 0., nan],
-           [ 3., nan]], dtype=float32)
-    """
+    """The range of each feature, from blocks spread over the rows; None for features that are not on this machine."""
     if isinstance(features, RemoteFeatures):
         return None
     rows, width = features.shape

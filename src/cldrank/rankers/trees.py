@@ -6,9 +6,8 @@ XGBoost trusts the files that it reads: a wrong index in one reads or overwrites
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Annotated, Any, Literal, Self
 
 import msgspec
@@ -21,12 +20,11 @@ from cldrank.errors import DataError, MissingDependencyError
 from cldrank.feature_blocks import row_blocks
 from cldrank.rankers.base import Config, Floats, Ranker, Weights, finite_scores
 from cldrank.rankers.devices import check_tree_device, is_cpu
-from cldrank.rankers.explaining import Contributions, Importance
 from cldrank.reading import reason
 from cldrank.wording import count, some
 from cldrank.workers import available_cores, fair_threads
 
-_FILE = "model.json"
+_FILE = "model.json"  # what the array with XGBoost's file is called
 _BLOCK_VALUES = 1 << 22
 _ROOT = 2**31 - 1  # what the engine writes as the parent of a root
 _LARGEST = float(np.finfo(np.float32).max)
@@ -56,31 +54,30 @@ class TreeRanker(Ranker):
     def score_rows(self, table: NDArray[Any], offsets: IntArray | None = None, *, device: str | None = None) -> Floats:
         """One score per row, block by block; queries do not matter."""
         del offsets
-        predict = self._predictor(device)
         scores = np.empty(len(table))
         for start, end in row_blocks(table, max(1, _BLOCK_VALUES // max(table.shape[1], 1))):
-            scores[start:end] = predict(_checked(table[start:end], start))
+            block = _checked(table[start:end], start)
+            if is_cpu(device):
+                scores[start:end] = self.booster.inplace_predict(block, predict_type="margin")
+            else:
+                scores[start:end] = self._booster_on(device).predict(_engine().DMatrix(block), output_margin=True)
         return finite_scores(scores)
-
-    def _predictor(self, device: str | None) -> Callable[[NDArray[np.float32]], NDArray[np.float32]]:
-        """What scores rows on a device."""
-        if device is None or is_cpu(device):
-            return partial(self.booster.inplace_predict, predict_type="margin")
-        if device not in self._boosters:
-            check_tree_device(device)
-            self._boosters[device] = self._loaded(device=device)
-        booster, matrix = self._boosters[device], _engine().DMatrix
-        return lambda block: booster.predict(matrix(block), output_margin=True)
-
-    @cached_property
-    def _boosters(self) -> dict[str, Any]:
-        """The engines on other devices."""
-        return {}
 
     @cached_property
     def booster(self) -> Any:
-        """The engine with these trees."""
+        """The engine with these trees, on the CPU."""
         return self._loaded()
+
+    def _booster_on(self, device: str | None) -> Any:
+        if device not in self._boosters:
+            check_tree_device(device)
+            self._boosters[device] = self._loaded(device=device)
+        return self._boosters[device]
+
+    @cached_property
+    def _boosters(self) -> dict[str | None, Any]:
+        """The engines on other devices."""
+        return {}
 
     def _loaded(self, **settings: Any) -> Any:
         xgboost = _engine()
@@ -102,27 +99,14 @@ class TreeRanker(Ranker):
         """How many splits all trees have."""
         return sum(child >= 0 for tree in self.trees for child in tree["left_children"])
 
-    def importance(self) -> Importance:
-        """How much the trees rely on each feature."""
-        width = len(self.feature_names)
-        gain, cover, weight = np.zeros(width), np.zeros(width), np.zeros(width, dtype=np.int64)
+    def importance(self) -> dict[str, float]:
+        """The share of each feature that trees split by in the gain of all splits, the largest first."""
+        gains = np.zeros(len(self.feature_names))
         for tree in self.trees:
             splits = np.array(tree["left_children"]) >= 0
-            features = np.array(tree["split_indices"])[splits]
-            np.add.at(gain, features, np.array(tree["loss_changes"])[splits])
-            np.add.at(cover, features, np.array(tree["sum_hessian"])[splits])
-            np.add.at(weight, features, 1)
-        return Importance(self.feature_names, gain, cover, weight)
-
-    def contributions(self, table: NDArray[Any]) -> Contributions:
-        """SHAP values of the trees (Lundberg and others 2020), in float32; the base is what no feature explains."""
-        width = len(self.feature_names)
-        values, base = np.empty((len(table), width)), np.empty(len(table))
-        for start, end in row_blocks(table, max(1, _BLOCK_VALUES // max(width, 1))):
-            block = _engine().DMatrix(_checked(table[start:end], start))
-            shares = self.booster.predict(block, pred_contribs=True)
-            values[start:end], base[start:end] = shares[:, :-1], shares[:, -1]
-        return Contributions(self.feature_names, values, base)
+            np.add.at(gains, np.array(tree["split_indices"])[splits], np.array(tree["loss_changes"])[splits])
+        order = np.argsort(-gains, kind="stable")
+        return {self.feature_names[at]: float(gains[at] / gains.sum()) for at in order if gains[at]}
 
     def to_state(self) -> tuple[Config, Weights]:
         """The engine's own file."""
@@ -197,20 +181,9 @@ class _Tree(_Part):
     tree_param: dict[str, str]
 
 
-class _Categories(_Part):
-    enc: NoList
-    feature_segments: NoList
-    sorted_idx: NoList
-
-
-class _ForestSize(_Part):
-    num_parallel_tree: Literal["1"]
-    num_trees: str
-
-
 class _Forest(_Part, kw_only=True):
-    cats: _Categories | msgspec.UnsetType = msgspec.UNSET  # XGBoost 3.0 does not write them
-    gbtree_model_param: _ForestSize
+    cats: dict[str, NoList] | msgspec.UnsetType = msgspec.UNSET  # XGBoost 3.0 does not write them
+    gbtree_model_param: dict[str, str]
     iteration_indptr: list[int]
     tree_info: list[Literal[0]]
     trees: Annotated[list[_Tree], msgspec.Meta(min_length=1)]
@@ -219,14 +192,6 @@ class _Forest(_Part, kw_only=True):
 class _Booster(_Part):
     model: _Forest
     name: Literal["gbtree"]
-
-
-class _LearnerSize(_Part):
-    base_score: Literal["[0E0]", "0E0"]
-    boost_from_average: Literal["0"]
-    num_class: Literal["0"]
-    num_feature: str
-    num_target: Literal["1"]
 
 
 class _Objective(_Part):
@@ -239,7 +204,7 @@ class _Learner(_Part):
     feature_names: NoList
     feature_types: NoList
     gradient_booster: _Booster
-    learner_model_param: _LearnerSize
+    learner_model_param: dict[str, str]
     objective: _Objective
 
 
@@ -254,13 +219,14 @@ def checked_trees(content: bytes, n_features: int) -> bytes:
         file = msgspec.json.decode(content, type=_TreeFile)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise DataError(f"the trees cannot be read: {shortened_text(str(error), 300)}.") from None
-    forest, size = file.learner.gradient_booster.model, file.learner.learner_model_param.num_feature
-    if size != str(n_features):
-        raise DataError(f"num_feature of the trees must be '{n_features}', not {shortened(size)}.")
-    rounds = len(forest.trees)
-    if forest.gbtree_model_param.num_trees != str(rounds) or len(forest.tree_info) != rounds:
+    forest, rounds = file.learner.gradient_booster.model, len(file.learner.gradient_booster.model.trees)
+    sizes = {"boost_from_average": "0", "num_class": "0", "num_feature": str(n_features), "num_target": "1"}
+    given = dict(file.learner.learner_model_param)
+    if given.pop("base_score", "") not in ("[0E0]", "0E0") or given != sizes:
+        raise DataError(f"the parameters of trees for {n_features} features cannot be {shortened(given)}.")
+    if forest.gbtree_model_param != {"num_parallel_tree": "1", "num_trees": str(rounds)}:
         raise DataError(f"the parameters of {rounds} trees cannot be {shortened(forest.gbtree_model_param)}.")
-    if forest.iteration_indptr != list(range(rounds + 1)):
+    if len(forest.tree_info) != rounds or forest.iteration_indptr != list(range(rounds + 1)):
         raise DataError("each tree must be that of one round.")
     for number, tree in enumerate(forest.trees):
         try:

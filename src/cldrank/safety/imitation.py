@@ -64,21 +64,9 @@ def imitate(
     return rankers[int(np.argmax([shown_alike(own, clicks[apart]) for own in ranks]))]
 
 
-def feature_alone(
-    name: str, learned: Ranker, method: Method, dataset: RankingDataset, has_missing: bool = False
-) -> tuple[Ranker, Ranker]:
-    """The ranker whose score is one feature, as it is; and one to blend with the learned ranker, in its scaling.
-
-    A linear ranker refuses rows in which any feature is missing: where some are, the method's model learns the feature.
-    """
-    column = production_column(name, dataset)
-    if has_missing:
-        values = dataset.features[:, column]
-        quantiles = np.searchsorted(np.sort(values), values, side="right") / len(values)
-        by_model = _by_model(learned, method, dataset, quantiles)
-        return by_model, by_model
-    coefficients = np.zeros(dataset.n_features)
-    coefficients[column] = 1.0
+def feature_alone(name: str, learned: Ranker, dataset: RankingDataset) -> tuple[Ranker, Ranker]:
+    """The ranker whose score is one feature, as it is; and one to blend with the learned ranker, in its scaling."""
+    coefficients = (np.array(dataset.feature_names) == name).astype(np.float64)
     plain = _linear(learned, Scaling(Unscaled(), dataset.n_features, {}), coefficients)
     return plain, _linear(learned, learned.scaling, coefficients) if isinstance(learned, LinearRanker) else plain
 
@@ -107,25 +95,18 @@ def _shown_heights(dataset: RankingDataset, clicks: ClickTable) -> tuple[Ranking
     return dataset[searched], heights(clicks[searched])
 
 
-def production_column(name: str, dataset: RankingDataset) -> int:
-    """The column of the feature that is production's score."""
+def check_production(name: str, dataset: RankingDataset) -> None:
+    """Refuse a feature that cannot be production's score."""
     if name not in dataset.feature_names:
         raise UsageError(
             f"`production={name!r}` is not a feature of the data; the features are {some(dataset.feature_names)}."
         )
-    column = dataset.feature_names.index(name)
-    if dataset.has_missing and np.isnan(dataset.features[:, column]).any():
-        raise UsageError(f"`production={name!r}`: this feature is missing in some rows; fill it in with `missing=0`.")
-    return column
+    if dataset.has_missing:  # a linear ranker refuses rows in which any feature is missing
+        raise UsageError(f"`production={name!r}` needs features of which none is missing; fill them in: `missing=0`.")
 
 
 def within_spread(scores: Floats, dataset: RankingDataset) -> float:
-    """The standard deviation of scores within queries.
-
-    >>> data = RankingDataset.from_arrays([[1], [2], [3], [4]], [7, 7, 8, 8])
-    >>> within_spread(np.array([0.0, 2.0, 10.0, 12.0]), data)
-    1.0
-    """
+    """The standard deviation of scores within queries."""
     means = segments.sums_of_segments(scores, dataset.offsets) / np.maximum(dataset.sizes, 1)
     return float(np.sqrt(np.mean((scores - means[dataset.row_queries]) ** 2)))
 

@@ -25,12 +25,11 @@ from cldrank.measures import Interval
 from cldrank.methods import Method
 from cldrank.methods.evidence import check_clicks, check_dataset, needed
 from cldrank.methods.needs import Needs, uses_clicks, uses_curve
-from cldrank.methods.recording import clicks_record, curve_record
+from cldrank.methods.recording import clicks_record, curve_records
 from cldrank.propensity.segment_propensities import Curve
 from cldrank.rankers import Ranker, blended
-from cldrank.rankers.groups import check_blendable
 from cldrank.rankers.provenance import IMITATION, SafetyRecord
-from cldrank.safety.imitation import feature_alone, imitate, production_column, shown_alike, within_spread
+from cldrank.safety.imitation import check_production, feature_alone, imitate, shown_alike, within_spread
 from cldrank.wording import kind_of
 
 _SHARES = tuple(step / 10 for step in range(11))
@@ -52,11 +51,9 @@ class UnsafeError(DataError):
 class BlendTrial:
     """A blend, judged against production.
 
-    share     of the learned ranker
     gain      over production, less that of permuted clicks, with the interval that counts on the way up
     strict    the lower end that counts on the way down from the learned ranker, at a higher confidence
-    permuted  what it seems to gain with clicks permuted within positions, where there is nothing to gain: as much is
-              due to a curve that is too steep; at least 0
+    permuted  what it seems to gain with clicks permuted within positions, for a curve that is too steep; at least 0
 
     >>> BlendTrial(0.5, Interval(0.02, -0.01, 0.05, 0.92, n=500), strict=-0.02).gain.low
     -0.01
@@ -83,8 +80,7 @@ class Safe:
     margin       how much worse than production the ranker may be, as a share of production's DCG
     confidence   that no unsafe ranker is kept, whatever the number of shares
     hold_out     the share of queries that judge
-    production   the feature that is production's score, if there is one; then share 0 is production itself, or where
-                 other features are missing, which only trees can score, what they learn of that feature
+    production   the feature that is production's score, if there is one; then share 0 is production itself
 
     A fit leaves `ranker_`, `safety_` (what was chosen, and why), and `trials_` (all shares). The ranker remembers the
     queries that judged among those it was trained on, since their clicks chose it.
@@ -154,8 +150,6 @@ class Safe:
             raise UsageError("this Safe has not learned anything yet; call fit first.")
         return self.ranker_.predict(X)
 
-    # -- what experiments ask of a method ------------------------------------------------------------------------
-
     @property
     def required(self) -> Needs:
         """What it needs: judging by clicks takes propensities, whatever the method does."""
@@ -182,8 +176,6 @@ class Safe:
     def _own(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in ("margin", "confidence", "hold_out", "production")}
 
-    # -- steps ---------------------------------------------------------------------------------------------------
-
     def _judging_queries(self, dataset: Any, clicks: Any, propensities: Any) -> NDArray[np.bool_]:
         """The queries that judge; what cannot be judged by them is refused before anything is fitted."""
         check_clicks(clicks, check_dataset(dataset, self.method.label), self.method.label)
@@ -192,24 +184,21 @@ class Safe:
                 "safe training judges by clicks, which needs `propensities` of positions, whatever the method."
             )
         if self.production is not None:
-            production_column(self.production, dataset)
+            check_production(self.production, dataset)
         held, searched = held_out(dataset.query_ids, self.hold_out, _SEED), clicks.query_impressions > 0
         for side, verb in ((held, "judge by"), (~held, "learn from")):
             if not (searched & side).any():
-                raise UsageError(
-                    f"of {int(searched.sum()):,} queries with impressions, {self.hold_out:.4g} of them to judge "
-                    f"by, there is none to {verb}; a log of more queries is needed."
-                )
+                total = f"{int(searched.sum()):,} queries with impressions"
+                raise UsageError(f"of {total}, there is none to {verb}; a log of more queries is needed.")
         return held
 
     def _blends(self, part: RankingDataset, clicks: ClickTable, has_missing: bool) -> dict[float, Ranker]:
         """The rankers to judge, by the share of the learned one."""
         learned = self.method.ranker_
-        check_blendable(learned)  # a torch module of the user's may be one of its own kind
         if self.production is None:
             alone = imitation = imitate(learned, self.method, part, clicks, has_missing)
         else:
-            alone, imitation = feature_alone(self.production, learned, self.method, part, has_missing)
+            alone, imitation = feature_alone(self.production, learned, part)
         units = [1 / (within_spread(ranker.predict(part), part) or 1.0) for ranker in (imitation, learned)]
         blends = {share: blended((imitation, learned), ((1 - share) * units[0], share * units[1])) for share in _SHARES}
         return {**blends, 0.0: alone}
@@ -219,18 +208,13 @@ class Safe:
         log = judge.clicks.log
         overlap = shown_alike(segments.descending_ranks(production.predict(log.data), log.data.offsets), log.clicks)
         if self.production is not None and overlap < _LIKE:
-            warn(
-                CldrankWarning(
-                    f"only {overlap:.1%} of the results that the log shows are at the top by {self.production!r}; "
-                    "is it production's score?"
-                )
-            )
+            shown = f"only {overlap:.1%} of the results that the log shows are at the top by {self.production!r}"
+            warn(CldrankWarning(f"{shown}; is it production's score?"))
         return overlap
 
     def _unsafe(self, trial: BlendTrial, measure: str, value: float, overlap: float) -> UnsafeError:
-        gain, feature = trial.gain, self.production
-        who = "an imitation of production" if feature is None else f"{feature!r}, as production's score,"
-        others = "" if feature is not None else ", production's score as a feature (`production`)"
+        gain = trial.gain
+        who = f"{self.production!r}, as production's score," if self.production else "an imitation of production"
         steep = (
             f" With clicks permuted within positions it seems to gain {trial.permuted:.4f}, which is subtracted: the "
             "curve is too steep; estimate the propensities."
@@ -239,8 +223,8 @@ class Safe:
             f"the clicks on {gain.n:,} queries held out do not show that even {who} is safe: its {measure} differs "
             f"from production's by {gain.estimate:+.4f} ({gain.low:+.4f} to {gain.high:+.4f}), and at most "
             f"{self.margin * value:.4f} ({self.margin:.1%}) may be lost. It shows {overlap:.1%} of production's "
-            f"results.{steep if trial.permuted > self.margin * value else ''} Keep production; more clicks{others}, or "
-            "a larger `margin` may help."
+            f"results.{steep if trial.permuted > self.margin * value else ''} Keep production; more clicks, "
+            "production's score as a feature (`production`), or a larger `margin` may help."
         )
 
     def _described(self, ranker: Ranker, dataset: RankingDataset, clicks: ClickTable, curve: Curve) -> Ranker:
@@ -249,17 +233,16 @@ class Safe:
         method = origin.method
         if method is not None:
             own = ", ".join(f"{name}={value!r}" for name, value in self._own().items() if value is not None)
-            method = replace(method, call=f"safety.Safe({method.call}, {own})")
+            method = method.replaced(call=f"safety.Safe({method.call}, {own})")
         searched = dataset.query_ids[clicks.query_impressions > 0]
-        described = replace(
-            origin,
+        described = origin.replaced(
             method=method,
             rows=dataset.n_rows,
             queries=dataset.n_queries,
             fingerprint=dataset.fingerprint,
             has_missing=dataset.has_missing,
             clicks=clicks_record(clicks),
-            propensities=origin.propensities or curve_record(curve),
+            propensities=origin.propensities or curve_records(curve),
             safety=self.safety_,
         )
         return ranker.with_provenance(described).with_queries(np.unique(hashes_of(searched)))

@@ -22,10 +22,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from cldrank import segments
-from cldrank.errors import CldrankError, DataError, UsageError
-from cldrank.rankers import GroupRanker, ModuleRanker, Ranker, TreeRanker, load_ranker
+from cldrank.errors import CldrankError, DataError
+from cldrank.rankers import GroupRanker, Ranker, TreeRanker, load_ranker
 from cldrank.rankers.ranges import RangeWatch
-from cldrank.reading import read_json, reason
+from cldrank.reading import reason
 from cldrank.service.metrics import ServiceMetrics
 from cldrank.service.requests import RankRequest, RequestError, RequestReader
 from cldrank.wording import some
@@ -98,13 +98,6 @@ class ServedRanker:
 def load_served(folder: str | PathLike[str], max_candidates: int = 10_000) -> ServedRanker:
     """The ranker of a folder, after it has scored a probe; refused where it cannot be served."""
     path = Path(folder)
-    if (path / "ranker.json").is_file():
-        description = read_json(path / "ranker.json", "JSON")
-        if isinstance(description, dict) and description.get("kind") == ModuleRanker.kind:
-            raise UsageError(
-                f"{path} scores with a torch module, whose code is not saved, so it cannot be served; linear rankers, "
-                "networks and trees can."
-            )
     served = ServedRanker(load_ranker(path), max_candidates)
     _use_one_thread(served.ranker)
     width = len(served.ranker.feature_names)

@@ -17,7 +17,7 @@ from cldrank.errors import DataError, MissingDependencyError, UsageError
 from cldrank.files import scratch
 from cldrank.methods import Method
 from cldrank.methods.evidence import check_clicks, check_dataset, needed
-from cldrank.methods.recording import clicks_record, curve_record
+from cldrank.methods.recording import clicks_record, curve_records
 from cldrank.models import Run
 from cldrank.propensity.segment_propensities import Curve
 from cldrank.rankers.provenance import without_address
@@ -187,7 +187,7 @@ def tune(
         "validation": f"{judge.name}, {validation}",
         "dataset": data.fingerprint,
         "clicks": clicks_record(clicks).fingerprint,
-        "propensities": "" if propensities is None else repr(asdict(curve_record(propensities))),
+        "propensities": "" if propensities is None else repr(curve_records(propensities)),
     }
     deadline = float("inf") if timeout is None else time.time() + timeout
     with scratch(name="cldrank-tune") as temporary:

@@ -15,7 +15,7 @@ from cldrank.models.linear import rows as rows_module
 from cldrank.optimise import newton
 
 FORMS = [Form(0.3), Form(-0.5, 0.7, gaussian=True)]
-METHODS = ["standard", "minmax", "quantile", None]
+METHODS = ["standard", "minmax", "log", None]
 
 
 @pytest.mark.parametrize("form", FORMS)

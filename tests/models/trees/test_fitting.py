@@ -255,16 +255,11 @@ def test_the_file_is_that_of_a_ranking_objective_without_a_base() -> None:
     assert float(learner["learner_model_param"]["base_score"].strip("[]")) == 0
 
 
-def test_the_summary_names_features_and_notebooks_draw_them() -> None:
+def test_the_summary_names_features() -> None:
     fitted = small_boosted().fit(*GIVEN_TREES)
     found = fitted.summary()
-    assert "\n\nfeature    share of gain " in found
-    best = fitted.ranker_.importance().ordered()[0]["feature"]  # type: ignore[attr-defined]
-    assert found.split("splits\n")[1].startswith(best)
-    page = found._repr_html_()
-    assert page.startswith("<pre>method ")
-    assert "What the trees split by" in page
-    assert "<svg" not in cr.Oracle().fit(labelled()).summary()._repr_html_()
+    best = next(iter(fitted.ranker_.importance()))  # type: ignore[attr-defined]
+    assert found.split("shares of gain\n")[1].startswith(best)
 
 
 def test_patience_needs_queries_to_wait_for() -> None:

@@ -20,7 +20,6 @@ class ElasticSearch(ExportFormat):
     label = "Elasticsearch"
     takes = (TreeRanker,)
     oldest, newest = "8.12", "9.2"
-    instead = "; the plugin for older versions loads what the format 'opensearch' writes"
     takes_negative = False
     model_name = (
         r"[a-z0-9](?:[a-z0-9_.-]{0,62}[a-z0-9])?",
@@ -36,7 +35,7 @@ class ElasticSearch(ExportFormat):
         content["learner"]["learner_model_param"]["num_feature"] = str(len(used))
         for tree, form in zip(content["learner"]["gradient_booster"]["model"]["trees"], trees, strict=True):
             # just the features that are used: Elasticsearch computes every feature that a model names
-            tree["split_indices"] = np.where(form.left >= 0, np.searchsorted(places, form.feature), 0).tolist()
+            tree["split_indices"] = np.where(form.splits, np.searchsorted(places, form.feature), 0).tolist()
             tree["tree_param"]["num_feature"] = str(len(used))
         query = placeholder_query("query", zero_elsewhere=not learned)
         # without `default_score`, which Elasticsearch accepts and does not use

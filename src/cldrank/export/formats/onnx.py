@@ -8,12 +8,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cldrank._version import __version__
 from cldrank.errors import MissingDependencyError
 from cldrank.export.format import Exported, ExportFormat, ExportRequest
-from cldrank.export.forms import TreeForm, affine_form, summands, tree_forms
+from cldrank.export.forms import TreeForm, affine_form, tree_forms
 from cldrank.rankers import BlendRanker, LinearRanker, NetworkRanker, Ranker, ScalingRanker, TreeRanker
 
 INPUT, OUTPUT = "features", "score"
@@ -48,9 +47,10 @@ def onnx_model(ranker: Ranker, request: ExportRequest, names: Sequence[str]) -> 
     except ImportError:
         raise MissingDependencyError("ONNX needs onnx and onnxruntime: pip install 'cldrank[onnx]'.") from None
     graph = _Graph(onnx)
+    members = zip(ranker.weights, ranker.members, strict=True) if isinstance(ranker, BlendRanker) else [(1.0, ranker)]
     scores = [
         _score(graph, member) if weight == 1 else graph.add("Mul", _score(graph, member), graph.array(weight))
-        for weight, member in summands(ranker)
+        for weight, member in members
     ]
     score = graph.add("Sum", *scores) if len(scores) > 1 else scores[0]
     graph.add("Identity", graph.cast(score, Single), out=OUTPUT)
@@ -104,11 +104,11 @@ class _Graph:
         """The same numbers in another type."""
         return self.add("Cast", node, to=self._onnx.helper.np_dtype_to_tensor_dtype(np.dtype(dtype)))
 
-    def trees(self, node: str, trees: list[TreeForm], targets: list[int] | None = None) -> str:
-        """The sum of one leaf of each tree; where there are several targets, each tree adds to its own."""
+    def trees(self, node: str, trees: list[TreeForm]) -> str:
+        """The sum of one leaf of each tree."""
         parts = []
         for number, tree in enumerate(trees):
-            leaf, nodes = tree.left < 0, np.arange(len(tree.left))
+            leaf, nodes = ~tree.splits, np.arange(len(tree.left))
             split = {
                 "treeids": np.full(len(nodes), number),
                 "nodeids": nodes,
@@ -119,13 +119,11 @@ class _Graph:
                 "falsenodeids": np.where(leaf, 0, tree.right),
                 "missing_value_tracks_true": (tree.missing_left & ~leaf).astype(int),
             }
-            target = np.full(len(nodes), targets[number] if targets else 0)
-            ends = {"treeids": split["treeids"], "nodeids": nodes, "ids": target, "weights": tree.value}
+            ends = {"treeids": split["treeids"], "nodeids": nodes, "ids": 0 * nodes, "weights": tree.value}
             named = {f"nodes_{name}": values for name, values in split.items()}
             parts.append(named | {f"target_{name}": values[leaf] for name, values in ends.items()})
         lists = {name: np.concatenate([part[name] for part in parts]).tolist() for name in parts[0]}
-        width = max(targets) + 1 if targets else 1
-        return self.add("TreeEnsembleRegressor", node, domain="ai.onnx.ml", n_targets=width, **lists)
+        return self.add("TreeEnsembleRegressor", node, domain="ai.onnx.ml", n_targets=1, **lists)
 
     def model(self, name: str, width: int) -> Any:
         """The whole model."""
@@ -142,8 +140,6 @@ def _scaled(graph: _Graph, ranker: ScalingRanker) -> str:
     """Scaled features in float64, rounded to float32 on the way, as the ranker rounds them."""
     form = affine_form(ranker)
     node = graph.cast(INPUT, Double)
-    if form is None:
-        return _quantiles(graph, node, ranker)
     if form.changes_nothing:
         return node
     if form.logarithm:
@@ -161,42 +157,6 @@ def _signed_log(graph: _Graph, node: str) -> str:
     lost = graph.add("Sub", size, graph.add("Sub", more, unit))
     log = graph.add("Add", graph.add("Log", more), graph.add("Div", lost, more))
     return graph.add("Mul", graph.add("Sign", node), log)
-
-
-def _quantiles(graph: _Graph, node: str, ranker: ScalingRanker) -> str:
-    """Linear between knots; a tree per feature finds the knot below a value, so that features share one node."""
-    numbers = ranker.scaling.parameters
-    knots, levels, offsets = numbers["knots"], numbers["levels"], numbers["offsets"]
-    first, last = offsets[:-1], offsets[1:] - 1
-    node = graph.add("Min", graph.add("Max", node, graph.array(knots[first])), graph.array(knots[last]))
-    rise = np.zeros(len(knots))  # 0 from the last knot of a feature on
-    inside = np.setdiff1d(np.arange(len(knots)), last)
-    rise[inside] = (levels[inside + 1] - levels[inside]) / (knots[inside + 1] - knots[inside])
-    width = ranker.scaling.n_features
-    below = [_search_tree(feature, knots, first[feature], last[feature]) for feature in range(width)]
-    place = graph.cast(graph.trees(graph.cast(node, Single), below, list(range(width))), np.int64)
-    knot, level, slope = (graph.add("Gather", graph.array(numbers), place) for numbers in (knots, levels, rise))
-    node = graph.add("Add", graph.add("Mul", graph.add("Sub", node, knot), slope), level)
-    return graph.cast(graph.cast(node, Single), Double)
-
-
-def _search_tree(feature: int, knots: NDArray[np.float64], first: int, last: int) -> TreeForm:
-    """A binary search for the last knot of `first` … `last` that is not above a value; its leaves are the places."""
-    nodes: list[tuple[float, int, int, int]] = []  # threshold, left, right, place
-
-    def grow(low: int, high: int) -> int:
-        number = len(nodes)
-        nodes.append((0.0, -1, -1, low))
-        if low < high:
-            middle = (low + high + 1) // 2
-            nodes[number] = (knots[middle], grow(low, middle - 1), grow(middle, high), 0)
-        return number
-
-    grow(first, last)
-    threshold, left, right, place = (np.array(column) for column in zip(*nodes, strict=True))
-    same = np.full(len(nodes), feature)
-    nowhere = np.zeros(len(nodes), dtype=bool)
-    return TreeForm(same, threshold.astype(Single), left, right, nowhere, place.astype(Single))
 
 
 def _activation(graph: _Graph, node: str, kind: str) -> str:

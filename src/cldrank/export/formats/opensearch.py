@@ -11,11 +11,16 @@ import numpy as np
 from cldrank.documents.text import Markdown
 from cldrank.errors import UsageError
 from cldrank.export.format import Exported, ExportFormat, ExportRequest, placeholder_query, version_parts, written_json
-from cldrank.export.forms import AffineForm, TreeForm, learned_missing, linear_features, tree_features, xgboost_dump
+from cldrank.export.forms import (
+    AffineForm,
+    affine_form,
+    learned_missing,
+    linear_features,
+    tree_features,
+    tree_forms,
+    xgboost_dump,
+)
 from cldrank.rankers import LinearRanker, TreeRanker
-from cldrank.wording import count
-
-_ASTRAY = {"zero": "counts a missing value as 0", "right": "sends missing values right at every split"}
 
 
 class OpenSearch(ExportFormat):
@@ -38,7 +43,7 @@ class OpenSearch(ExportFormat):
         """`featureset.json`, `model.json`, and `scaling.json` where features are derived."""
         if isinstance(ranker, TreeRanker):
             return self._trees(ranker, request, names)
-        scaling = self.affine(ranker)
+        scaling = affine_form(ranker)
         places = linear_features(ranker, scaling)
         used = [names[place] for place in places]
         weights, derived = ranker.coefficients[places], []
@@ -57,20 +62,18 @@ class OpenSearch(ExportFormat):
         return _packed(request, features, model, derived, shift=ranker.intercept)
 
     def _trees(self, ranker: TreeRanker, request: ExportRequest, names: Sequence[str]) -> Exported:
-        trees = self.nested_trees(ranker)
-        rule, learned = _missing_rule(request), learned_missing(ranker)
+        trees, learned = tree_forms(ranker), learned_missing(ranker)
         losses: tuple[str, ...] = ()
-        if learned and (astray := sum(_astray(tree, rule) for tree in trees)):
-            engine, total = self.engine(request.version or self.newest), count(ranker.n_splits, "split")
-            losses = (f"{engine} {_ASTRAY[rule]}, which is the wrong side at {astray:,} of {total}",)
-            if not request.approximate:
-                newer = "Elasticsearch 8.12" if engine.startswith("Elastic") else "OpenSearch 3.8"
-                way = f"export for {newer} or later, retrain on features without missing values, or ask for an "
-                raise self.refuse(ranker, losses[0], f"{way}approximation")
+        if learned and not _knows_missing(request):
+            losses = (
+                f"{self.engine(request.version or self.newest)} does not send missing values where the splits do",
+            )
+        way_out = "export for OpenSearch 3.8, for Elasticsearch 8.12 or later, retrain without missing values, or "
+        self.accept(ranker, request, losses, way_out)
         model = {"type": "model/xgboost+json", "definition": json.dumps([xgboost_dump(tree, names) for tree in trees])}
         used = [names[place] for place in tree_features(trees)] or [names[0]]  # a set without a feature is refused
-        unmatched = "missing" if learned and rule != "zero" else "zero"
-        return _packed(request, used, model, unmatched=unmatched, filled=not learned and rule != "zero", losses=losses)
+        unmatched = "missing" if learned and not losses else "zero"
+        return _packed(request, used, model, unmatched=unmatched, filled=not learned, losses=losses)
 
 
 def _packed(
@@ -119,16 +122,6 @@ def _derived(scaling: AffineForm, place: int, name: str) -> dict[str, Any]:
     return {"name": f"{name}_scaled", "params": [], "template_language": "derived_expression", "template": scaled}
 
 
-def _missing_rule(request: ExportRequest) -> str:
-    """What the trees of a version of the plugin do with a missing value."""
-    if request.version is not None and version_parts(request.version)[0] >= 5:
-        return "own" if request.at_least("8.11.4") else "zero"
-    if request.at_least("3.8"):
-        return "own"
-    return "right" if request.at_least("3.2") else "zero"
-
-
-def _astray(tree: TreeForm, rule: str) -> int:
-    """How many splits the engine would send a missing value the other way at."""
-    goes_left = {"zero": tree.threshold > 0, "right": False, "own": tree.missing_left}[rule]
-    return int(((goes_left != tree.missing_left) & (tree.left >= 0)).sum())
+def _knows_missing(request: ExportRequest) -> bool:
+    """Whether the plugin sends a missing value where each split says; versions from 5 on are Elasticsearch's."""
+    return request.at_least("8.11.4") or (request.at_least("3.8") and not request.at_least("5"))

@@ -10,13 +10,12 @@ from numpy.typing import NDArray
 
 from cldrank.documents.text import Markdown
 from cldrank.export.format import Exported, ExportFormat, ExportRequest, written_json
-from cldrank.export.forms import TreeForm, learned_missing
+from cldrank.export.forms import TreeForm, affine_form, learned_missing, tree_forms
 from cldrank.rankers import LinearRanker, Ranker, TreeRanker
 from cldrank.wording import count
 
 _PACKAGE = "org.apache.solr.ltr"
 _SLACK = np.float32(1e-6)  # what Solr adds to a threshold, in float32
-_WIDEST = 200.0  # from one bound of clipping to the other: float32 numbers of that size are 1.5e-5 apart
 _ZOOKEEPER = 1_000_000  # bytes: what it takes in one piece, unless told otherwise
 _LARGEST = float(np.finfo(np.float32).max)
 _DEFAULTS = "delete the defaultValue of features that were 0 in the training data where their queries did not match"
@@ -24,10 +23,7 @@ Singles = NDArray[np.float32]
 
 
 class Solr(ExportFormat):
-    """A model and a feature store to complete.
-
-    A linear ranker is a `LinearModel` or, where its scaling clips, a `NeuralNetworkModel` whose first two layers clip.
-    """
+    """A model and a feature store to complete."""
 
     name = "solr"
     label = "Solr"
@@ -38,9 +34,11 @@ class Solr(ExportFormat):
         """`features.json` and `model.json`."""
         if isinstance(ranker, TreeRanker):
             return self._trees(ranker, request, names)
-        scaling = self.affine(ranker)
+        scaling = affine_form(ranker)
         if scaling.logarithm:
-            raise self.refuse(ranker, f"its scaling is {ranker.scaling.rule}", "retrain with scaling 'standard'")
+            raise self.refuse(ranker, f"its scaling is {ranker.scaling.rule}", "retrain with 'standard:clip=none'")
+        losses = ("Solr's linear model cannot clip scaled features",) if scaling.low is not None else ()
+        self.accept(ranker, request, losses, "retrain with 'standard:clip=none' or 'minmax:clip=false', or ")
         weights = self._float32(ranker, ranker.coefficients)
         moving = (scaling.factor > 0) & (weights != 0)
         used = np.flatnonzero(moving) if moving.any() else np.array([0])  # a model without features is refused
@@ -50,56 +48,36 @@ class Solr(ExportFormat):
         average, deviation = self._float32(ranker, center), self._float32(ranker, spread, above=0)
         remainder = (average - center) / spread  # what an average in float32 leaves out, the same for all rows
         features = [_feature(names[at], average[place], deviation[place]) for place, at in enumerate(used)]
-        if scaling.low is None or scaling.high is None:
-            params: dict[str, Any] = {"weights": {names[at]: _number(weights[n]) for n, at in enumerate(used)}}
-            shift = ranker.intercept + float(weights @ remainder)
-            return _packed(request, "LinearModel", features, params, shift=shift)
-        layers = self._clipping(ranker, request, scaling.low, scaling.high, remainder)
-        bias = self._float32(ranker, weights[None, :] @ np.full(len(used), scaling.low))
-        layers.append(_layer(weights[None, :], bias, "identity"))
-        # the intercept, if large, would cost digits
-        return _packed(request, "NeuralNetworkModel", features, {"layers": layers}, shift=ranker.intercept)
-
-    def _clipping(
-        self, ranker: Ranker, request: ExportRequest, low: float, high: float, remainder: NDArray[np.float64]
-    ) -> list[dict[str, Any]]:
-        """Layers from normalised features to clip(z, low, high) - low = relu(width - relu(high - z)).
-
-        relu(z - low) - relu(z - high) is the same, but the difference of two large numbers where z is large.
-        """
-        width, size = high - low, len(remainder)
-        if not request.at_least("7.3"):
-            raise self.refuse(ranker, "clipping needs layers, which came with Solr 7.3", "write for 7.3 or newer")
-        if width > _WIDEST:
-            reason = f"it clips scaled features at {low:g} and {high:g}, too far out for Solr's float32"
-            raise self.refuse(ranker, reason, "retrain with a clip of at most 100, or with 'standard:clip=none'")
-        negative = 0 - np.eye(size, dtype=np.float32)  # without a -0.0
-        first = _layer(negative, self._float32(ranker, high - remainder), "relu")
-        return [first, _layer(negative, np.full(size, width, dtype=np.float32), "relu")]
+        params = {"weights": {names[at]: float(str(weights[place])) for place, at in enumerate(used)}}  # few digits
+        shift = ranker.intercept + float(weights @ remainder)
+        return _packed(request, "LinearModel", features, params, shift=shift, losses=losses)
 
     def _trees(self, ranker: TreeRanker, request: ExportRequest, names: Sequence[str]) -> Exported:
         """Trees: thresholds such that every float32 number goes where it went, and missing values too, since 9.2."""
-        trees = self.nested_trees(ranker)
+        trees = tree_forms(ranker)
         learned = learned_missing(ranker)  # else nothing was missing in training, and 0 stands for what does not match
         nulls = learned and request.at_least("9.2")
-        splits = [tree.left >= 0 for tree in trees]
-        feature, threshold, missing_left = (
+        splits = [tree.splits for tree in trees]
+        feature, threshold = (
             np.concatenate([getattr(tree, part)[inside] for tree, inside in zip(trees, splits, strict=True)])
-            for part in ("feature", "threshold", "missing_left")
+            for part in ("feature", "threshold")
         )
         powers, written, gap = _written_thresholds(feature, threshold)
-        turned = int((missing_left != (threshold > 0)).sum()) if learned and not nulls else 0
-        losses = _losses(gap, turned)
-        if losses and not request.approximate:
-            newer = "write for 9.2 or newer, or " if turned else ""
-            raise self.refuse(ranker, "; ".join(losses), f"{newer}ask for an approximation, which is measured")
+        losses = ["a missing value counts as 0 before Solr 9.2"] if learned and not nulls else []
+        way_out = "write for 9.2 or newer, or " if losses else ""
+        if astray := int(np.count_nonzero(gap)):
+            losses.append(
+                f"Solr adds 1e-6 to thresholds in float32, so that {count(astray, 'split')} of {len(gap):,} would send "
+                f"values up to {gap.max():.2g} below the threshold to the right"
+            )
+        self.accept(ranker, request, losses, way_out)
         used = sorted(powers) or [0]  # a model without features is refused
         features = [_feature(names[at], np.float32(0), np.float32(2.0 ** -powers.get(at, 0))) for at in used]
         parts = np.split(written, np.cumsum([inside.sum() for inside in splits])[:-1])
         roots = [_nested(tree, part, names, nulls) for tree, part in zip(trees, parts, strict=True)]
         same: dict[str, Any] = {"isNullSameAsZero": False} if nulls else {}  # the text "false" is refused
         params = same | {"trees": [{"weight": "1", "root": root} for root in roots]}
-        return _packed(request, "MultipleAdditiveTreesModel", features, params, losses=losses, nulls=nulls)
+        return _packed(request, "MultipleAdditiveTreesModel", features, params, losses=tuple(losses), nulls=nulls)
 
     def _float32(self, ranker: Ranker, values: NDArray[np.float64], above: float = -np.inf) -> Singles:
         """The same in float32; refused where it cannot hold one."""
@@ -143,11 +121,6 @@ def _packed(
     )
 
 
-def _number(value: np.float32) -> float:
-    """A float32 number with as few digits as it takes; always a decimal, which Solr insists on in matrices."""
-    return float(str(value))
-
-
 def _feature(name: str, average: np.float32, deviation: np.float32) -> dict[str, Any]:
     """A feature of the model; the numbers of a normalizer are texts, because Solr takes nothing else."""
     if average == 0 and deviation == 1:
@@ -156,30 +129,9 @@ def _feature(name: str, average: np.float32, deviation: np.float32) -> dict[str,
     return {"name": name, "norm": {"class": f"{_PACKAGE}.norm.StandardNormalizer", "params": params}}
 
 
-def _layer(matrix: Singles, bias: Singles, activation: str) -> dict[str, Any]:
-    rows = [[_number(value) for value in row] for row in matrix]
-    return {"matrix": rows, "bias": [_number(value) for value in bias], "activation": activation}
-
-
-def _losses(gap: NDArray[np.float64], turned: int) -> tuple[str, ...]:
-    """What trees lose: splits that some values pass on the wrong side, and those that missing values do."""
-    lost = []
-    if astray := int(np.count_nonzero(gap)):
-        lost.append(
-            f"Solr adds 1e-6 to thresholds in float32, so that {count(astray, 'split')} of {len(gap):,} would send "
-            f"values up to {gap.max():.2g} below the threshold to the right"
-        )
-    if turned:
-        lost.append(
-            "a missing value counts as 0 before Solr 9.2, so that "
-            f"{count(turned, 'split')} of {len(gap):,} would send it to the other side"
-        )
-    return tuple(lost)
-
-
 def _nested(tree: TreeForm, thresholds: Singles, names: Sequence[str], nulls: bool) -> Any:
     """A tree as nested nodes; numbers are texts, because Solr takes nothing else."""
-    place = np.cumsum(tree.left >= 0) - 1
+    place = np.cumsum(tree.splits) - 1
 
     def split(node: int, left: Any, right: Any) -> dict[str, Any]:
         missing = {"missing": "left" if tree.missing_left[node] else "right"} if nulls else {}

@@ -14,13 +14,13 @@ from cldrank.documents.text import Markdown
 from cldrank.errors import UsageError
 from cldrank.export.format import RESERVED, Exported, ExportFormat, ExportRequest
 from cldrank.export.formats.onnx import INPUT, OUTPUT, onnx_model
-from cldrank.export.forms import AffineForm, affine_form, linear_features, tree_features, xgboost_dump
+from cldrank.export.forms import affine_form, linear_features, tree_features, tree_forms, xgboost_dump
 from cldrank.rankers import BlendRanker, LinearRanker, NetworkRanker, TreeRanker
 from cldrank.wording import count
 
 
 class Vespa(ExportFormat):
-    """Linear rankers as a ranking expression, trees as XGBoost's JSON dump, networks and blends as ONNX."""
+    """Linear rankers as a ranking expression, trees as XGBoost's JSON dump, all else as ONNX."""
 
     name = "vespa"
     label = "Vespa"
@@ -33,17 +33,16 @@ class Vespa(ExportFormat):
     def write(self, ranker: Any, request: ExportRequest, names: Sequence[str]) -> Exported:
         """The rank profiles NAME_features and NAME, and a model under models/ where there is one."""
         name, models, places = request.name, {}, np.arange(len(names))
-        if name in RESERVED or {f"{name}_{INPUT}", f"{name}_log"} & set(names):
+        if name in RESERVED or f"{name}_{INPUT}" in names:
             raise UsageError(f"`name` cannot be {name!r}: it is reserved, or begins the name of a feature.")
-        scaling = affine_form(ranker) if isinstance(ranker, LinearRanker) else None
         if isinstance(ranker, TreeRanker):
-            trees = self.nested_trees(ranker)
+            trees = tree_forms(ranker)
             dump = ",\n".join(json.dumps(xgboost_dump(tree, names), allow_nan=False) for tree in trees)
             # Vespa takes a file for a dump if its first line starts with [
             models[f"models/{name}.json"] = f"[\n{dump}\n]\n".encode()
             body, places = [_phase(f'expression: xgboost("{name}.json")')], tree_features(trees)
-        elif scaling is not None:
-            body, places = _linear(ranker, scaling, names, name), linear_features(ranker, scaling)
+        elif isinstance(ranker, LinearRanker) and not affine_form(ranker).logarithm:
+            body, places = [_linear(ranker, names)], linear_features(ranker, affine_form(ranker))
         else:
             models[f"models/{name}.onnx"] = onnx_model(ranker, request, names)
             body = _onnx(names, name)
@@ -86,22 +85,16 @@ def _phase(*lines: str) -> str:
     return f"first-phase {{\n{inside}\n}}"
 
 
-def _linear(ranker: LinearRanker, scaling: AffineForm, names: Sequence[str], name: str) -> list[str]:
+def _linear(ranker: LinearRanker, names: Sequence[str]) -> str:
     """A sum over the features that count, one line each."""
-    lines = []
+    lines, scaling = [], affine_form(ranker)
     for place in linear_features(ranker, scaling).tolist():
-        center, factor = scaling.center[place], scaling.factor[place]
-        term = f"{name}_log({names[place]})" if scaling.logarithm else names[place]
+        center, factor, term = scaling.center[place], scaling.factor[place], names[place]
         term = term if (center, factor) == (0, 1) else f"(({term} - {_number(center)}) * {_number(factor)})"
         if scaling.low is not None and scaling.high is not None:
             term = f"max({_number(scaling.low)}, min({_number(scaling.high)}, {term}))"
         lines.append(f"    {_number(ranker.coefficients[place])} * {term} +")
-    body = _phase("expression {", *lines, f"    {_number(ranker.intercept)}", "}")
-    if not scaling.logarithm:
-        return [body]
-    # sign(x) log(1 + |x|), exact for small x too: what 1 + |x| rounds away is added again
-    log, lost = "log(1.0 + fabs(x))", "(fabs(x) - ((1.0 + fabs(x)) - 1.0))"
-    return [f"function {name}_log(x) {{\n    expression: sign(x) * ({log} + {lost} / (1.0 + fabs(x)))\n}}", body]
+    return _phase("expression {", *lines, f"    {_number(ranker.intercept)}", "}")
 
 
 def _number(value: float) -> str:

@@ -28,11 +28,7 @@ _OPERATORS: dict[type, Callable[..., Any]] = {
 
 @dataclass(frozen=True, eq=False)
 class NamedTable:
-    """Features as an engine meets them, by name; NaN where a feature is missing, or does not match, as engines say.
-
-    >>> NamedTable(("bm25", "age"), np.array([[1, 2], [3, 4]], dtype=np.float32)).columns(["age"])
-    array([[2.], [4.]], dtype=float32)
-    """
+    """Features as an engine meets them, by name; NaN where a feature is missing, or does not match, as engines say."""
 
     names: Sequence[str]
     values: NDArray[np.float32]

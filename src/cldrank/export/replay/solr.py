@@ -18,7 +18,6 @@ Singles = NDArray[np.float32]
 
 _PACKAGE = "org.apache.solr.ltr"
 _SLACK = np.float32(1e-6)  # MultipleAdditiveTreesModel.RegressionTreeNode.NODE_SPLIT_SLACK
-_BLOCK = 512  # rows at a time: layers are as wide as there are features
 _NULLS = [9, 2]  # the version that brought isNullSameAsZero (SOLR-16596)
 
 
@@ -35,9 +34,6 @@ def scores(files: Mapping[str, bytes], table: NamedTable, version: str | None = 
     match model["class"].removeprefix(f"{_PACKAGE}.model."):
         case "LinearModel":
             return _linear(params["weights"], names, rows).astype(np.float64)
-        case "NeuralNetworkModel":
-            parts = [_layers(params["layers"], rows[at : at + _BLOCK]) for at in range(0, max(len(rows), 1), _BLOCK)]
-            return np.concatenate(parts).astype(np.float64)
         case "MultipleAdditiveTreesModel":
             return _trees(params, names, rows, version).astype(np.float64)
     raise ValueError(f"ModelException: {model['class']}")
@@ -70,24 +66,6 @@ def _linear(weights: Mapping[str, float], names: list[str], rows: Singles) -> Si
     for place, name in enumerate(names):
         total += rows[:, place] * np.float32(weights[name])
     return total
-
-
-def _layers(layers: list[dict[str, Any]], rows: Singles) -> Singles:
-    """activation(bias + Σ weight * input), layer after layer; each sum starts with the bias."""
-    values: Singles = np.ascontiguousarray(rows.T)
-    for layer in layers:
-        if any(type(number) is not float for row in [*layer["matrix"], layer["bias"]] for number in row):
-            raise ValueError("ClassCastException: class java.lang.Long cannot be cast to class java.lang.Double")
-        matrix, bias = (np.array(layer[name], dtype=np.float32) for name in ("matrix", "bias"))
-        if layer["activation"] not in ("identity", "relu"):
-            raise ValueError(f"ModelException: Invalid activation function ({layer['activation']})")
-        total = np.repeat(bias[:, None], len(rows), axis=1)
-        for place, column in enumerate(values):
-            # adding 0 * a finite number changes nothing, so such units can be passed over
-            units = np.flatnonzero(matrix[:, place]) if np.isfinite(column).all() else np.arange(len(bias))
-            total[units] += matrix[units, place, None] * column
-        values = np.where(total < 0, np.float32(0), total) if layer["activation"] == "relu" else total
-    return values[0]  # type: ignore[no-any-return]
 
 
 def _trees(params: dict[str, Any], names: list[str], rows: Singles, version: str | None) -> Singles:

@@ -16,15 +16,9 @@ from numpy.typing import NDArray
 
 from cldrank.export.replay import NamedTable, dumped_nodes, evaluated, leaf_values, onnx
 
-_FUNCTIONS: dict[str, Callable[..., Any]] = {
-    "max": np.maximum,
-    "min": np.minimum,
-    "log": np.log,
-    "fabs": np.abs,
-    "sign": np.sign,
-}
+_FUNCTIONS: dict[str, Callable[..., Any]] = {"max": np.maximum, "min": np.minimum}
 _EXPRESSION = r"\{\s*expression(?:: ([^\n]*)\n| \{([^{}]*)\})\s*\}"
-_FUNCTION = re.compile(rf"function (\w+)\((\w*)\) {_EXPRESSION}")
+_FUNCTION = re.compile(rf"function (\w+)\(\) {_EXPRESSION}")
 _PHASE = re.compile(rf"first-phase {_EXPRESSION}")
 _MODEL = re.compile(r"onnx-model (\w+) \{\s*file: (\S+)\s*input features: (\w+)\s*output score: (\w+)\s*\}")
 _TENSOR = re.compile(r"tensor<float>\(d0\[1\],d1\[(\d+)\]\):\[\[([^\]]*)\]\]")
@@ -35,7 +29,7 @@ def scores(files: Mapping[str, bytes], table: NamedTable, version: str | None = 
     del version  # whether Vespa rounds thresholds to float32, as it does since 8.656, makes no difference to float32
     text = _inherited({name: content.decode() for name, content in files.items() if name.endswith(".profile")})
     (phase,) = ("".join(parts).strip() for parts in _PHASE.findall(text))
-    functions = {name: (argument, line or block) for name, argument, line, block in _FUNCTION.findall(text)}
+    functions = {name: line or block for name, line, block in _FUNCTION.findall(text)}
     rows = table.values.astype(np.float64)
     if match := re.fullmatch(r'xgboost\("(\S+)"\)', phase):
         total = np.zeros(len(rows))
@@ -46,10 +40,9 @@ def scores(files: Mapping[str, bytes], table: NamedTable, version: str | None = 
         name, file, given, output = _MODEL.findall(text)[0]
         if (name, output) != match.groups():
             raise ValueError(f"there is no model {match[1]!r} with the output {match[2]!r}")
-        return onnx.row_scores(files[file], table.columns(_cells(functions[given][1].strip())))
+        return onnx.row_scores(files[file], table.columns(_cells(functions[given].strip())))
     known = dict(zip(table.names, rows.T, strict=True))
-    own = {name: _called(body, argument) for name, (argument, body) in functions.items() if argument}
-    terms = [evaluated(term, known, {**_FUNCTIONS, **own}) for term in re.split(r"\+\s*\n", phase)]  # one per line
+    terms = [evaluated(term, known, _FUNCTIONS) for term in re.split(r"\+\s*\n", phase)]  # one per line
     return np.broadcast_to(sum(terms[1:], terms[0]), len(rows)).astype(np.float64)
 
 
@@ -62,11 +55,6 @@ def _inherited(profiles: Mapping[str, str]) -> str:
         if match[2] is not None and f"{match[2]}.profile" not in profiles:
             raise ValueError(f"the rank profile {match[2]!r}, which {match[1]!r} inherits, is not there")
     return "\n".join(profiles.values())
-
-
-def _called(body: str, argument: str) -> Callable[[Any], Any]:
-    """A function of a rank profile that takes an argument."""
-    return lambda value: evaluated(body, {argument: value}, _FUNCTIONS)
 
 
 def _cells(body: str) -> list[str]:
