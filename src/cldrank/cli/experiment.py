@@ -13,14 +13,13 @@ import typer
 from cldrank.cli import options
 from cldrank.cli.commands import argument, declared, group_of, option
 from cldrank.cli.output import console, counting, print_json, print_line, print_table, say, working
-from cldrank.documents.numbers import minus
 from cldrank.errors import CldrankError
 from cldrank.wording import count
 
 if TYPE_CHECKING:
     from cldrank.experiment.definition import Experiment
+    from cldrank.experiment.report import Section
     from cldrank.experiment.units import Plan, Progress
-    from cldrank.report.sections import Section
 
 _EVERYTHING = "all"
 Format = StrEnum("Format", ["html", "md", "csv"])
@@ -128,46 +127,6 @@ def _ran(planned: Plan, processes: int, threads: int) -> Progress:
 
 
 @declared
-class ExperimentCompareCommand(options.JsonOutput):
-    """Compare two methods, setting by setting, with a paired t-test over seeds: first minus second.
-
-    Example: `cldrank experiment compare experiments/table1 CLD IPS`
-    """
-
-    folder: Path = argument("FOLDER", _FOLDER)
-    first: str = argument("A", "A method, by its label.")
-    second: str = argument("B", "The method to compare it with.")
-
-    def run(self) -> None:
-        """Print a table for each experiment and data set."""
-        from dataclasses import asdict
-
-        from cldrank.experiment.results import contrasts, load_results
-
-        compared = contrasts(load_results(self.folder), self.first, self.second)
-        if self.as_json:
-            print_json([asdict(contrast) for contrast in compared])
-            return
-        groups: dict[tuple[str, str], list[tuple[str, ...]]] = {}
-        for contrast in compared:
-            interval = contrast.interval
-            groups.setdefault((contrast.experiment, contrast.data), []).append(
-                (
-                    _in_words(contrast.setting),
-                    contrast.measure,
-                    f"{contrast.first:.4f}",
-                    f"{contrast.second:.4f}",
-                    minus(f"{interval.estimate:+.4f} ± {interval.high - interval.estimate:.4f}"),
-                    f"{contrast.p_value:.2g}",
-                    f"{contrast.wins}/{interval.n}",
-                )
-            )
-        columns = ("setting", "measure", "first", "second", "difference,\n90% interval", "p", "won")
-        for (name, data), rows in groups.items():
-            print_table(f"{self.first} minus {self.second}: {name} on {data}", columns, rows)
-
-
-@declared
 class ExperimentReportCommand:
     """Write a report on the results of `run`: one HTML page, or Markdown with pictures, or CSV.
 
@@ -180,7 +139,7 @@ class ExperimentReportCommand:
 
     def run(self) -> None:
         """Write the report, and say where."""
-        from cldrank.report import save_report
+        from cldrank.experiment.report import save_report
 
         folder, out = self.folder, self.out
         if out is not None and not out.is_dir():
@@ -201,7 +160,6 @@ app = group_of(
     "Run the paper's experiments or your own: simulate clicks, train, measure, over and over, and report.",
     ExperimentListCommand,
     ExperimentRunCommand,
-    ExperimentCompareCommand,
     ExperimentReportCommand,
 )
 
@@ -253,8 +211,8 @@ def _print_results(wanted: Sequence[Experiment], folder: Path, as_json: bool) ->
     import pyarrow as pa
     import pyarrow.compute as pc
 
+    from cldrank.experiment.report import sections
     from cldrank.experiment.results import load_results, summary
-    from cldrank.report.sections import sections
 
     names = {experiment.name for experiment in wanted}
     results = load_results(folder)
@@ -270,16 +228,15 @@ def _print_results(wanted: Sequence[Experiment], folder: Path, as_json: bool) ->
 
 def print_section(section: Section) -> None:
     """The tables of an experiment on a data set: where something varies, of one measure that stands for all."""
-    from cldrank.documents import Block, Document, Paragraph, render_terminal
-    from cldrank.report.contents import notes, tables
+    from cldrank.documents import Document, Paragraph, render_terminal
+    from cldrank.experiment.report import TABLE_NOTE, tables
 
     measure = section.measures[min(1, len(section.measures) - 1)]
-    shown = [table for table in tables(section) if section.across is None or table.title.startswith(measure)]
-    blocks: list[Block] = [*shown, *(Paragraph(note, quiet=True) for note in notes(section))]
-    render_terminal(Document(section.title + (", synthetic" if section.synthetic else ""), blocks), console)
+    shown = [table for table in tables(section) if not section.across or table.title.startswith(measure)]
+    render_terminal(Document(section.title, [*shown, Paragraph(TABLE_NOTE, quiet=True)]), console)
 
 
 def _in_words(setting: str) -> str:
-    from cldrank.report.sections import setting_words
+    from cldrank.experiment.report import setting_words
 
     return setting_words(json.loads(setting)) or "–"

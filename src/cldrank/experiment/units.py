@@ -83,8 +83,6 @@ def units(experiments: Sequence[Experiment]) -> list[Unit]:
 
 
 def _units(experiment: Experiment) -> Iterator[Unit]:
-    folds = find_folds(experiment.data)
-    experiment.check_size(len(folds))
     settings, place = experiment.settings(), f"{experiment.source}: methods"
     makers = {
         (setting.varied, method.label): maker(
@@ -93,7 +91,7 @@ def _units(experiment: Experiment) -> Iterator[Unit]:
         for setting in settings
         for method in setting.experiment.methods
     }
-    for fold in folds:
+    for fold in find_folds(experiment.data):
         for seed in experiment.seeds:
             for setting in settings:
                 conditions = _conditions(setting.experiment, fold)
@@ -126,8 +124,6 @@ def _configuration(experiment: Experiment, made: Maker, fold: Fold, seed: int) -
     simulation = asdict(experiment.simulation)
     assumed = simulation.pop("assumed_eta")
     described |= {"production": asdict(experiment.production), "simulation": simulation}
-    if experiment.loop is not None:
-        described["loop"] = asdict(experiment.loop)
     if uses_curve(made.needs):
         described["propensities"] = {"eta": experiment.simulation.eta if assumed is None else assumed}
     return described
@@ -249,7 +245,7 @@ def run(
     tasks = [units[0].task(origin) for units in planned.todo.values()]
     try:
         with Processes(planned.store.carry_out, jobs, threads) as pool:
-            for done in pool.run(tasks, group=_group, alone=lambda task: "loop" in task.parameters):
+            for done in pool.run(tasks, group=_group):
                 died = Outcome(error=done.death, facts={"origin": origin})
                 record = done.result or planned.store.carry_out(replace(done.item, function=partial(_outcome, died)))
                 unit = planned.todo[record.key][0]
@@ -271,14 +267,8 @@ def _outcome(outcome: Outcome, folder: Path) -> Outcome:  # noqa: ARG001
 
 
 def _group(task: Task) -> str:
-    """What it shares with others: data, production ranker and clicks; one process should do them in turn.
-
-    The rounds of a loop share what the rounds before them left.
-    """
-    described = task.parameters
-    if "loop" in described:
-        return canonical({**described, "loop": None})
-    return canonical([described.get(name) for name in ("data", "seed", "production", "simulation")])
+    """What it shares with others: data, production ranker and clicks; one process should do them in turn."""
+    return canonical([task.parameters.get(name) for name in ("data", "seed", "production", "simulation")])
 
 
 def _rows(planned: Plan) -> Iterator[dict[str, Any]]:
