@@ -6,7 +6,15 @@ from typing import Any
 import pytest
 
 from cldrank.errors import CldrankError, UsageError
-from cldrank.experiment.makers import check_use, find, import_what_is_needed, make_method, maker, method_order, sees_labels
+from cldrank.experiment.makers import (
+    check_use,
+    find,
+    import_what_is_needed,
+    make_method,
+    maker,
+    method_order,
+    sees_labels,
+)
 from cldrank.methods import HeckmanRank, methods
 from cldrank.methods.registry import usable_models
 from cldrank.models import MLP, Linear, Run, Trees
@@ -134,9 +142,7 @@ def test_where_labels_stand_and_which_see_labels() -> None:
         "Naive trees": ("naive", {"model": "trees"}),
         "CLD": ("cld", {}),
     }
-    described = {
-        label: {"method": {"class": home, "parameters": chosen}} for label, (home, chosen) in methods.items()
-    }
+    described = {label: {"method": {"class": home, "parameters": chosen}} for label, (home, chosen) in methods.items()}
     ordered = sorted(described, key=lambda label: method_order(label, described[label]))
     assert ordered == ["CLD", "CLD-pair+", "Mine", "Naive trees", "CLD-pair trees", "Oracle", "SVM", "Oracle trees"]
     assert [label for label in ordered if sees_labels(described[label])] == ["Oracle", "SVM", "Oracle trees"]

@@ -139,7 +139,7 @@ class ExperimentReportCommand:
 
     def run(self) -> None:
         """Write the report, and say where."""
-        from cldrank.experiment.report import save_report
+        from cldrank.experiment import save_report
 
         folder, out = self.folder, self.out
         if out is not None and not out.is_dir():

@@ -67,14 +67,15 @@ def _markdown(block: doc.Block, names: Iterator[str]) -> list[str]:
         case doc.Table():
             title = f"**{escaped(block.title)}**" if block.title else ""
             rules = "".join("---|" if left else "---:|" for left in block.of_words)
-            lines = [f"| {' | '.join(map(escaped, block.heads))} |", f"|{rules}"]
+            lines = [f"| {' | '.join(map(escaped, block.columns))} |", f"|{rules}"]
             lines += [f"| {' | '.join(map(_markup, row))} |" for row in block.texts]
             return [*filter(None, (title, _inline(block.about))), "\n".join(lines)]
         case doc.Details():
             inside = [part for inner in block.blocks for part in _markdown(inner, names)]
             return [f"<details><summary>{escaped(block.title)}</summary>", *inside, "</details>"]
         case _:
-            return [f"![{escaped(block.title)}]({next(names)})", *([_inline(block.about)] if block.about else [])]
+            about = [_inline(block.about)] if isinstance(block, Figure) and block.about else []
+            return [f"![{escaped(block.title)}]({next(names)})", *about]
 
 
 def _inline(text: doc.Inline) -> Markdown:
@@ -210,7 +211,7 @@ def _print_table(table: doc.Table, console: Console) -> None:
     from rich.table import Table as RichTable
 
     drawn = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
-    for head, left in zip(table.heads, table.of_words, strict=True):
+    for head, left in zip(table.columns, table.of_words, strict=True):
         # folded, not cut: two names must stay different
         drawn.add_column(_styled(head), justify="left" if left else "right", overflow="fold")
     for row in table.texts:

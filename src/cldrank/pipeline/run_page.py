@@ -79,7 +79,7 @@ def _details(step: TaskRecord, base: str) -> Iterator[doc.Block]:
     sentence = (STEPS[step.name].__doc__ or "").partition("\n")[0] if step.name in STEPS else ""
     took = duration(step.seconds)
     ran = f"Reused; it took {took} when it ran." if step.state == "reused" else f"It took {took}."
-    yield doc.Heading(step.name, level=3, anchor=step.name)
+    yield doc.Heading(step.name, level=3)
     yield doc.Paragraph(f"{sentence} {ran}", quiet=True)
     files = [("read", name, doc.Mono(key[:_SHORT])) for name, key in step.inputs.items()]
     for name, key in step.wrote.items():
