@@ -218,7 +218,7 @@ def _section_blocks(section: Section, looks: Mapping[str, doc.Look]) -> Iterator
     if drawn := figures(section, looks):
         yield doc.Panels(drawn, len(section.measures))
         yield doc.Paragraph("Shaded: 90% intervals, as far as they fit into the frame.", quiet=True)
-    shown = [*tables(section), doc.Paragraph(TABLE_NOTE, quiet=True)]
+    shown: list[doc.Block] = [*tables(section), doc.Paragraph(TABLE_NOTE, quiet=True)]
     yield from [doc.Details("All numbers", shown)] if drawn else shown
     yield doc.Details("How it was run", list(_how_it_was_run(section)))
 
