@@ -132,7 +132,7 @@ def test_going_back_finds_what_there_was(ran: Path, record: RunRecord) -> None:
 
 
 def test_a_damaged_result_is_made_again(ran: Path, record: RunRecord) -> None:
-    (ran / "runs" / "steps" / record.steps[5].folder / "rho.json").write_text("{}")
+    (ran / "runs" / "steps" / record.step("propensities").folder / "rho.json").write_text("{}")
     again = run(ran)
     assert done(again) == ["propensities"]
     assert written(again) == written(record)
@@ -316,7 +316,7 @@ def test_a_folder_with_something_else_is_not_replaced(place: Path) -> None:
 def test_runs_are_found_by_name(ran: Path, record: RunRecord) -> None:
     pipeline = read_pipeline(ran / "pipeline.toml")
     assert find_run(pipeline, record.name) == find_run(pipeline, None) == ran / "runs" / record.name
-    with pytest.raises(UsageError, match=f"no run 'x' in .*; the newest are {record.name}"):
+    with pytest.raises(UsageError, match=f"holds no x of .*; the newest runs are {record.name}"):
         find_run(pipeline, "x")
 
 

@@ -17,10 +17,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from cldrank.errors import CldrankError, FormatError, MissingValueError, UsageError
+from cldrank.errors import CldrankError, FormatError, UsageError
 from cldrank.files import holding, make_folder, replacing_folder, save_json, save_text, sweep
 from cldrank.fingerprints import commit, versions
-from cldrank.pipeline.definition import PipelineDefinition, in_columns, in_keys
+from cldrank.pipeline.definition import PipelineDefinition, in_keys
 from cldrank.pipeline.shipped import check_place, is_shipped, ship, shipped_content
 from cldrank.pipeline.steps import STEPS, UNFINISHED, Say, Workbench, steps_of
 from cldrank.reading import read_json
@@ -218,9 +218,7 @@ class _RunningPipeline:
                 if name == "card":
                     ship(bench, record)
         except CldrankError as error:
-            hint = " In a pipeline file, features.missing = 0 does so." if isinstance(error, MissingValueError) else ""
-            text = in_columns(str(error.args[0]), bench.section_of(error), bench.pipeline.source)
-            error.args = (in_keys(text) + hint, *error.args[1:])
+            error.args = (in_keys(str(error.args[0])), *error.args[1:])
             self._note(TaskRecord(name, "failed", decided=str(error)))
             raise
         bench.results[name] = record
@@ -262,16 +260,12 @@ class _RunningPipeline:
 def find_run(pipeline: PipelineDefinition, named: str | None) -> Path:
     """The folder of a run, by name or path; by default the newest."""
     root = pipeline.path(pipeline.runs.folder)
-    every = [folder for folder, _ in runs_in(root, pipeline.source.name if named is None else None)]
-    if named is None and not every:
-        raise UsageError(
-            f"{root} holds no runs of {pipeline.source} yet; `cldrank pipeline run {pipeline.source}` makes one."
-        )
-    for folder in every[-1:] if named is None else (Path(named), root / named):
+    own = [folder for folder, _ in runs_in(root, pipeline.source.name)]
+    for folder in own[-1:] if named is None else (Path(named), root / named):
         if (folder / RECORD).is_file():
             return folder
-    names = ", ".join(folder.name for folder in every[-5:])
-    raise UsageError(f"there is no run {named!r} in {root}; the newest are {names or 'none'}.")
+    names = ", ".join(folder.name for folder in own[-5:])
+    raise UsageError(f"{root} holds no {named or 'run'} of {pipeline.source}; the newest runs are {names or 'none'}.")
 
 
 def as_line(record: RunRecord, folder: Path, code: int) -> dict[str, Any]:

@@ -21,7 +21,6 @@ from cldrank.auditing import Audit, audit, audit_table
 from cldrank.clicks.aggregate import aggregate
 from cldrank.clicks.days import DayFolder
 from cldrank.clicks.holding_out import HeldOut
-from cldrank.clicks.imports import import_log
 from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
 from cldrank.data.loading import feature_files, load
@@ -37,7 +36,7 @@ from cldrank.fingerprints import content_hash, file_fingerprint
 from cldrank.methods.evidence import needed
 from cldrank.methods.registry import configured, methods
 from cldrank.models import Epoch
-from cldrank.pipeline.definition import AS_SHIPPED, USERS, PipelineDefinition, deciding
+from cldrank.pipeline.definition import PipelineDefinition, deciding
 from cldrank.pipeline.shipped import RANKER, shipped_content, shipped_place
 from cldrank.propensity import SegmentPropensities, estimators, logged_probability
 from cldrank.propensity.affine_clicks import curve_of
@@ -55,7 +54,6 @@ from cldrank.wording import count, listed
 Say = Callable[[str], None]
 UNFINISHED = "unfinished"  # the folder with the states of fits that were stopped
 UNSAFE = "unsafe"  # why a run stops where nothing that was learned is shown to be safe
-_IMPORTED = "imported/log.parquet"
 _COUNTED_FILES = "counted-files.json"
 _FROM_MILD_TO_BAD = ("ok", "note", "warning", "blocking")
 _READING = ("numpy", "duckdb", "pyarrow")  # the packages that read logs
@@ -93,41 +91,32 @@ class Workbench:
     # -- what goes in ------------------------------------------------------------------------------------------------
 
     def hashes(self, *names: str) -> dict[str, str]:
-        """The hash of each input of a task: of files by their names and content, or of what an earlier step left.
-
-        With a log goes the file of users whose rows are set aside, if there is one.
-        """
-        is_log = not {"log", "queries"}.isdisjoint(names)
-        users = ("excluded users",) if is_log and self.pipeline.options["log"].get(USERS) else ()
-        return {name: self._hash(name) for name in (*names, *users)}
+        """The hash of each input of a task: of files by their names and content, or of what an earlier step left."""
+        return {name: self._hash(name) for name in names}
 
     def _hash(self, name: str) -> str:
         if name in _RESULTS:
             step, file = _RESULTS[name]
             return self.results[step].hash_of(file)
-        if name == "log" and "import" in self.results:
-            return self.results["import"].hash_of(_IMPORTED)
         if name not in self.inputs:
             self.say(f"{name}: reading fingerprints")
-            self.inputs[name] = _fingerprints(self._files(name))
+            self.inputs[name] = _fingerprints(self.files(name))
         content = content_hash(self.inputs[name])
         if name != "features":
             return content
         return content_hash({"files": content, "options": self.pipeline.options["features"]})
 
-    def _files(self, name: str) -> dict[str, Path]:
+    def files(self, name: str) -> dict[str, Path]:
         """The files of an input as they are now, by their paths as seen from where the pipeline lies."""
-        pipeline, log = self.pipeline, self.pipeline.log
+        pipeline = self.pipeline
         if name == "features":
             files = [file.path for file in feature_files(pipeline.paths(pipeline.features.files))]
-        elif name == "excluded users":
-            files = [Path(pipeline.options["log"][USERS])]
         elif name == "propensities file":
             files = [pipeline.path(pipeline.propensities.file)]
         elif name == "against":  # its model card does not decide what a ranker does
-            files = [file for file in text_files(against(pipeline)) if file.suffix != ".md"]
+            files = [file for file in text_files(shipped_place(pipeline) / RANKER) if file.suffix != ".md"]
         else:
-            files = text_files(pipeline.paths({"log": log.files, "queries": log.queries, "events": log.events}[name]))
+            files = text_files(self.log_paths())
         home = pipeline.source.parent.absolute()
         paths = {file.absolute(): file for file in files}
         return {
@@ -138,25 +127,14 @@ class Workbench:
     def check_inputs(self, names: Collection[str]) -> None:
         """Refuse inputs that were changed since their fingerprints were taken: nobody could say what was read."""
         for name in (name for name in names if name in self.inputs):
-            before, now = self.inputs[name], _fingerprints(self._files(name))
+            before, now = self.inputs[name], _fingerprints(self.files(name))
             changed = next((file for file in {**before, **now} if before.get(file) != now.get(file)), None)
             if changed is not None:
                 did = "arrived" if changed not in before else "was changed" if changed in now else "was removed"
                 raise DataError(f"{changed} {did} while the run was reading the {name}; run again when all is there.")
 
-    def section_of(self, error: Exception) -> str:
-        """The section of the pipeline's file that names what an error is about: features, or the log."""
-        path = getattr(error, "path", "")
-        return "features" if any(str(file) in path for file in self._files("features").values()) else "log"
-
-    def log_files(self) -> dict[str, Path]:
-        """The files of the plain log, by the names under which runs know them again."""
-        return {_IMPORTED: self.result("import", _IMPORTED)} if "import" in self.results else self._files("log")
-
     def log_paths(self) -> list[str]:
-        """The plain log: as it is named, or as it was imported."""
-        if "import" in self.results:
-            return [str(self.result("import", _IMPORTED))]
+        """The files, folders and patterns of the log."""
         return self.pipeline.paths(self.pipeline.log.files)
 
     def counting(self) -> dict[str, Any]:
@@ -196,27 +174,7 @@ def _fingerprints(files: Mapping[str, Path]) -> dict[str, str]:
     return {name: file_fingerprint(file) for name, file in files.items()}
 
 
-# -- import and audit ----------------------------------------------------------------------------------------------
-
-
-def import_task(bench: Workbench) -> Task:
-    """Make a plain log of one that another program wrote, as `cldrank clicks import` does."""
-    log = bench.pipeline.log
-    options = bench.pipeline.reading_options(import_log)
-
-    def work(folder: Path) -> Outcome:
-        bench.say(f"importing {log.from_}")
-        files = [bench.pipeline.paths(log.files)] if log.files else []
-        given: dict[str, Any] = {"out": folder / _IMPORTED, "progress": bench.say, **options}
-        if not log.files:
-            given |= {"queries": bench.pipeline.paths(log.queries), "events": bench.pipeline.paths(log.events)}
-        make_folder((folder / _IMPORTED).parent)
-        report = import_log(log.from_, *files, **given)
-        facts = {key: fact for key, fact in report.as_dict().items() if key not in ("out", "seconds")}
-        return Outcome(str(report).splitlines()[0].rstrip(":"), facts)
-
-    inputs = bench.hashes(*(["log"] if log.files else ["queries", "events"]))
-    return Task("import", inputs, {"from": log.from_, **deciding(options)}, work, _READING)
+# -- audit ---------------------------------------------------------------------------------------------------------
 
 
 def audit_task(bench: Workbench) -> Task:
@@ -284,7 +242,8 @@ def days_task(bench: Workbench) -> Task:
     identity = content_hash({"log": plain(bench.pipeline.log.get_params()), "counting": plain(deciding(options))})[:20]
     memory = bench.root / _COUNTED_FILES
     remembered = _remembered(memory)
-    inputs, files = bench.hashes("log"), _fingerprints(bench.log_files())
+    inputs = bench.hashes("log")
+    files = bench.inputs["log"]
     every = {**remembered.get(identity, {}), **files}
 
     def work(folder: Path) -> Outcome:
@@ -328,7 +287,7 @@ def _counted(bench: Workbench, name: str, fingerprint: str, options: Mapping[str
     """What was counted of one file of the log, day by day; counted now, unless it was before."""
 
     def work(folder: Path) -> Outcome:
-        path = bench.log_files()[name]
+        path = bench.files("log")[name]
         if not _has_rows(path):
             return Outcome(facts={"rows": 0, "set_aside": 0})
         with _with_partitions(path, bench.log_paths()) as source:
@@ -341,7 +300,7 @@ def _counted(bench: Workbench, name: str, fingerprint: str, options: Mapping[str
     record = bench.store.find(task.name, task.key)
     if record is not None:
         return record
-    if name not in bench.log_files():
+    if name not in bench.files("log"):
         raise DataError(
             f"{name} is gone, and so is what was counted of it; bring it back, or delete {bench.root / _COUNTED_FILES} "
             "to go on without it."
@@ -523,20 +482,15 @@ def _method(bench: Workbench, checkpoint: Path) -> Any:
 # -- verdict -------------------------------------------------------------------------------------------------------
 
 
-def against(pipeline: PipelineDefinition) -> Path:
-    """The folder of the ranker to compare with, which may not be there."""
-    named = pipeline.verdict.against
-    return shipped_place(pipeline) / RANKER if named == AS_SHIPPED else pipeline.path(named)
-
-
 def verdict_task(bench: Workbench) -> Task:
     """Judge the ranker by the clicks on queries that it was not trained on, as `cldrank compare` does."""
     chosen, shipped = bench.pipeline.verdict, shipped_content(bench.pipeline)
     inputs = bench.hashes("ranker", "features", "cells", "propensities")
-    is_shipped = chosen.against == AS_SHIPPED and shipped.get(RANKER) == inputs["ranker"]
+    old = shipped_place(bench.pipeline) / RANKER
+    is_shipped = chosen.against == "shipped" and shipped.get(RANKER) == inputs["ranker"]
     if is_shipped:  # what the ranker was judged against when it was new
         inputs |= {"against": str(shipped["against"])} if shipped.get("against") else {}
-    elif chosen.against != PRODUCTION and (against(bench.pipeline) / "ranker.json").is_file():
+    elif chosen.against == "shipped" and (old / "ranker.json").is_file():
         inputs |= bench.hashes("against")
     own = {"hold_out": bench.pipeline.train.hold_out, "seed": bench.pipeline.seed}
     parameters = {**chosen.get_params(), "ship_if": sorted(chosen.ship_if), **own}
@@ -544,8 +498,8 @@ def verdict_task(bench: Workbench) -> Task:
     def work(folder: Path) -> Outcome:
         if is_shipped:
             words = "the ranker is the one that is shipped: there is nothing to compare"
-            return Outcome(words, {"decision": shipped.get("verdict"), "against": AS_SHIPPED})
-        return _judged(bench, against(bench.pipeline) if "against" in inputs else None, folder)
+            return Outcome(words, {"decision": shipped.get("verdict"), "against": "shipped"})
+        return _judged(bench, old if "against" in inputs else None, folder)
 
     return Task("verdict", inputs, plain(parameters), work, ("numpy", "scipy"))
 
@@ -650,7 +604,6 @@ def card_task(bench: Workbench) -> Task:
 
 
 STEPS: Mapping[str, Callable[[Workbench], Task]] = {
-    "import": import_task,
     "audit": audit_task,
     "days": days_task,
     "aggregate": aggregate_task,
@@ -665,6 +618,5 @@ STEPS: Mapping[str, Callable[[Workbench], Task]] = {
 
 def steps_of(pipeline: PipelineDefinition) -> list[str]:
     """The names of the steps that a pipeline has."""
-    unneeded = {"import"} if pipeline.log.from_ == "plain" else set()
-    unneeded |= set() if pipeline.window.last else {"days", "window-audit"}
+    unneeded = () if pipeline.window.last else ("days", "window-audit")
     return [name for name in STEPS if name not in unneeded]
