@@ -16,7 +16,7 @@ def test_a_definition_knows_all_defaults(tmp_path: Path) -> None:
     assert found.propensities.method == "auto"
     assert found.train.hold_out == 0.2
     assert found.verdict.ship_if == ("better",)
-    assert list(found.formats) == ["json", "solr"]
+    assert found.export.to == ("json", "solr")
     assert found.path(found.runs.folder) == tmp_path / "runs"
 
 
@@ -24,15 +24,14 @@ def test_options_come_from_what_they_are_for(tmp_path: Path) -> None:
     changes = [
         ("features.", "log.first_position = 0\nlog.columns = { query_id = 'qid' }\nfeatures.missing = 0\nfeatures."),
         ("[train]", '[propensities]\nmethod = "all-pairs"\ndepth = 3\n[train]\nmodel = "mlp"\nepochs = 7\nclip = 0.1'),
-        ('["json", "solr"]', '["solr"]\n[export.solr]\nfor = "9.8"\nrename = { title = "t" }'),
+        ('["json", "solr"]', '["solr"]\nversions = { solr = "9.8" }\nrename = { title = "t" }'),
     ]
     found = read_pipeline(write_definition(tmp_path, changes))
     assert found.options["log"] == {"first_position": 0, "columns": {"query_id": "qid"}}
     assert found.options["features"] == {"missing": 0}
     assert found.options["propensities"] == {"depth": 3}
     assert found.options["train"] == {"seed": 0, "model": "mlp", "epochs": 7, "clip": 0.1}
-    settings, renamed = found.formats["solr"]
-    assert (settings.for_, renamed) == ("9.8", {"title": "t"})
+    assert found.options["export"] == {"versions": {"solr": "9.8"}, "rename": {"title": "t"}}
 
 
 @pytest.mark.parametrize(
@@ -64,8 +63,8 @@ def test_options_come_from_what_they_are_for(tmp_path: Path) -> None:
         ("quick = true", 'measures = ["AP"]', r"verdict\.measures: "),
         ("quick = true", 'estimator = "robust"', r"verdict\.estimator: "),
         ('["json", "solr"]', '["jsn"]', r"export\.to: .*'jsn'"),
-        ('["json", "solr"]', '["json"]\n[export.solr]\nname = "x"', r"export\.solr is unknown"),
-        ('["json", "solr"]', '["json"]\n[export.json]\nnam = "x"', r"export\.json\.nam is unknown\. Did you mean name"),
+        ('["json", "solr"]', '["json"]\nversions.solr = "9"', r"export\.versions\.solr is unknown"),
+        ('["json", "solr"]', '["json"]\nrename = 3', r"export\.rename must be a table of names"),
         ('["json", "solr"]', '["json"]\nfolder = "runs"', r"must be two folders"),
         (
             "[train]",

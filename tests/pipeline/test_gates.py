@@ -11,7 +11,6 @@ import pytest
 from small_pipeline import write_definition, write_without_clicks, write_world
 
 from cldrank.pipeline import RunRecord, read_pipeline, run_pipeline
-from cldrank.pipeline.steps import stopping
 
 GOOD = 5.0  # what production knows where nothing can be gained
 
@@ -21,7 +20,7 @@ def run(place: Path, *changes: tuple[str, str], **options: Any) -> RunRecord:
 
 
 def states(record: RunRecord) -> dict[str, str]:
-    return {name: state for name, state in record.states.items() if state != "not needed"}
+    return dict(record.states)
 
 
 def shipped(place: Path) -> dict[str, Any]:
@@ -34,21 +33,6 @@ def even(place: Path) -> Path:
     """A place where the clicks do not show that the new ranker is better."""
     write_world(place, quality=GOOD, sessions=3000)
     return place
-
-
-@pytest.mark.parametrize(
-    ("stop_at", "severity", "stop"),
-    [
-        ("blocking", "blocking", "blocking"),
-        ("blocking", "warning", ""),
-        ("warning", "warning", "warning"),
-        ("warning", "blocking", "blocking"),
-        ("warning", "note", ""),
-        ("never", "blocking", ""),
-    ],
-)
-def test_which_audits_stop(stop_at: str, severity: str, stop: str) -> None:
-    assert stopping(stop_at, severity) == stop
 
 
 def test_an_audit_that_stops_leaves_the_rest_undone(place: Path) -> None:

@@ -72,7 +72,6 @@ class ExperimentRunCommand(options.JsonOutput):
     method: list[str] | None = option("METHOD", "Only these methods, by label or name; repeatable.")
     device: str | None = option("TEXT", "`cuda` to train on a GPU what can be trained there.")
     jobs: int | None = option("-j INTEGER", "Processes at a time.  [default: one per core]", min=1)
-    retry_failed: bool = option("", "Try failed units again.", False)
     dry_run: bool = option("", "Only show what would be run.", False)
 
     def run(self) -> None:
@@ -88,19 +87,17 @@ class ExperimentRunCommand(options.JsonOutput):
         folder = self.out or Path("experiments") / Path(self.experiment).stem
         options.check_folder(folder)
         with working("planning …"):
-            planned = plan(wanted, folder, retry_failed=self.retry_failed)
+            planned = plan(wanted, folder)
         cores = available_cores()
         processes, threads = max(min(self.jobs or cores, len(planned.todo)), 1), max(cores // (self.jobs or cores), 1)
         if self.dry_run:
             _print_plan(planned, processes, self.as_json)
             return
         done = _ran(planned, processes, threads)
-        _print_results(wanted, folder, self.as_json)
-        failed = done.failed + planned.failed
-        if failed:
+        _print_results(folder, self.as_json)
+        if done.failed:
             reasons = "".join(f"\n  {error}" for error in done.errors[:5])
-            hint = "" if done.failed else " before; --retry-failed tries them again"
-            raise CldrankError(f"{failed} of {len(planned.units)} units failed{hint}.{reasons}")
+            raise CldrankError(f"{count(done.failed, 'fit')} failed; the same call tries again.{reasons}")
 
 
 def _ran(planned: Plan, processes: int, threads: int) -> Progress:
@@ -195,32 +192,21 @@ def _print_plan(plan: Plan, processes: int, as_json: bool) -> None:
         ]
         print_json({"out": str(plan.folder), "units": listed, "fits": len(plan.todo), "processes": processes})
         return
-    rows: dict[tuple[str, ...], list[bool]] = {}
-    for unit, key in plan.units:
-        place = (unit.experiment, unit.fit.fold.data, _in_words(unit.setting), unit.method)
-        rows.setdefault(place, []).append(key in plan.todo)
-    columns = ("experiment", "data", "setting", "method", "units", "to run")
-    print_table("", columns, [(*place, len(missing), sum(missing)) for place, missing in rows.items()])
     print_line(
         f"{len(plan.units):,} units, {plan.finished:,} finished; {len(plan.todo):,} fits to do in {processes} at a "
         f"time; results go to {plan.folder}"
     )
 
 
-def _print_results(wanted: Sequence[Experiment], folder: Path, as_json: bool) -> None:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
+def _print_results(folder: Path, as_json: bool) -> None:
     from cldrank.experiment.report import sections
     from cldrank.experiment.results import load_results, summary
 
-    names = {experiment.name for experiment in wanted}
     results = load_results(folder)
     if as_json:
-        cells = [cell.as_dict() for cell in summary(results) if cell.experiment in names]
-        print_json({"out": str(folder), "results": cells})
+        print_json({"out": str(folder), "results": [cell.as_dict() for cell in summary(results)]})
         return
-    for section in sections(results.filter(pc.is_in(results["experiment"], pa.array(sorted(names))))):
+    for section in sections(results):
         print_section(section)
     print_line(f"results: {folder / 'results.parquet'}")
     print_line(f"a page to look at: cldrank experiment report {folder}")
@@ -234,9 +220,3 @@ def print_section(section: Section) -> None:
     measure = section.measures[min(1, len(section.measures) - 1)]
     shown = [table for table in tables(section) if not section.across or table.title.startswith(measure)]
     render_terminal(Document(section.title, [*shown, Paragraph(TABLE_NOTE, quiet=True)]), console)
-
-
-def _in_words(setting: str) -> str:
-    from cldrank.experiment.report import setting_words
-
-    return setting_words(json.loads(setting)) or "–"

@@ -11,18 +11,14 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from cldrank.arguments import as_json, shortened
+from cldrank.arguments import shortened
 from cldrank.decoding import guess
 from cldrank.errors import CldrankError, UsageError
 from cldrank.fingerprints import file_fingerprint
 from cldrank.methods import Method, methods
 from cldrank.methods.needs import Needs
 from cldrank.methods.registry import configured
-from cldrank.models import Run
-from cldrank.parameters import with_role
 from cldrank.reading import reason
-
-_HIDDEN = ("run", *with_role(Run, "device", "resume", "log"))  # no part of a result
 
 
 def find(use: str) -> type[Method] | None:
@@ -53,7 +49,6 @@ class Maker:
 
     needs      what its fit looks at; what it does not see does not make a new unit
     seeded     whether it takes a seed that the file leaves open
-    defaults   the parameters that nobody chose
     source     a fingerprint of the file that defines a class from outside this package
     """
 
@@ -61,7 +56,6 @@ class Maker:
     parameters: Mapping[str, Any]
     needs: Needs
     seeded: bool
-    defaults: Mapping[str, Any]
     source: str
 
     def chosen(self, seed: int) -> dict[str, Any]:
@@ -74,7 +68,7 @@ class Maker:
         Not the device: as with the number of threads, results differ by rounding alone.
         """
         chosen = {key: value for key, value in self.chosen(seed).items() if key != "device"}
-        return {"class": self.home, "parameters": chosen, "defaults": self.defaults, "source": self.source}
+        return {"class": self.home, "parameters": chosen, "source": self.source}
 
 
 def maker(use: str, parameters: Mapping[str, Any], place: str, device: str | None = None) -> Maker:
@@ -98,10 +92,7 @@ def maker(use: str, parameters: Mapping[str, Any], place: str, device: str | Non
     home, source = (use, _source(type(method))) if own is None else (own.name, "")
     given = {**({"device": device} if device is not None and "device" in takes else {}), **parameters}
     seeded = "seed" in takes and "seed" not in given
-    known = method.get_params() if hasattr(method, "get_params") else {}
-    set_here = {*given, *_HIDDEN, *(["seed"] if seeded else [])}
-    defaults = {key: as_json(value) for key, value in known.items() if key.rpartition("__")[2] not in set_here}
-    return Maker(home, given, getattr(method, "required", "propensities"), seeded, defaults, source)
+    return Maker(home, given, getattr(method, "required", "propensities"), seeded, source)
 
 
 def make_method(home: str, parameters: Mapping[str, Any]) -> Any:

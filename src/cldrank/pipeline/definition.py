@@ -120,20 +120,19 @@ class VerdictSettings(Value):
 
 @value
 class ExportSettings(Value):
-    """Where a ranker goes that passed both gates. Each format may have a table of its own."""
+    """Where a ranker goes that passed both gates. Two tables may follow: versions of engines, other names of features.
+
+    [export.versions]
+    opensearch = "3.6"
+
+    [export.rename]
+    f1 = "title_bm25"
+    """
 
     to: tuple[str, ...] = parameter(default=(), about="formats, as `cldrank export --to` names them")
     folder: str = parameter(default="shipped", about="the folder that holds what is in production, replaced as a whole")
-    check: bool = parameter(default=True, about="replay each engine on the features and compare the scores")
-
-
-@value
-class FormatSettings(Value):
-    """How one format is written: the options of `cldrank export`."""
-
-    for_: str = parameter(default="", about="the version of the engine; empty: the newest")
-    name: str = parameter(default="cldrank", about="what the engine is to call the model")
-    approximate: bool = parameter(default=False, about="write what the format cannot say as nearly as it can")
+    name: str = parameter(default="cldrank", about="what the engines are to call the model")
+    approximate: bool = parameter(default=False, about="write what a format cannot say as nearly as it can")
 
 
 @value
@@ -154,7 +153,6 @@ class PipelineDefinition:
     source, text   the file and what it holds; paths in it are relative to its folder
     seed           of whatever draws
     options        by section, the keys that other functions and classes declare
-    formats        for each format of an export, how it is written, and what its features are called there
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -169,7 +167,6 @@ class PipelineDefinition:
     text: str
     seed: int
     options: Mapping[str, Mapping[str, Any]]
-    formats: Mapping[str, tuple[FormatSettings, Mapping[str, str]]]
     log: LogSettings
     features: FeatureSettings
     audit: AuditSettings
@@ -245,8 +242,7 @@ def _decoded(table: Mapping[str, Any], file: Path, text: str) -> PipelineDefinit
     options["train"] = {"seed": seed, **model, **options["train"]}
     if isinstance(options["log"].get(USERS), str):
         options["log"][USERS] = str(file.parent / options["log"][USERS])
-    formats = {name: _format(name, options["export"].get(name, {})) for name in sections["export"].to}
-    return PipelineDefinition(source=file, text=text, seed=seed, options=options, formats=formats, **sections)
+    return PipelineDefinition(source=file, text=text, seed=seed, options=options, **sections)
 
 
 def _other_keys(place: str, given: Mapping[str, Any]) -> Iterable[str]:
@@ -267,8 +263,7 @@ def _other_keys(place: str, given: Mapping[str, Any]) -> Iterable[str]:
         of_one_fit = with_role(Run, "resume", "log")
         return [name for name in settings_of(kind, model) if name not in of_one_fit]
     if place == "export":
-        to = given.get("to", ())
-        return [name for name in ([to] if isinstance(to, str) else to) if isinstance(name, str)]
+        return ("rename", "versions")
     return ()
 
 
@@ -297,18 +292,10 @@ def _keywords(function: Callable[..., Any]) -> list[str]:
     return [argument.name for argument in every if argument.kind is inspect.Parameter.KEYWORD_ONLY]
 
 
-def _format(name: str, table: Any) -> tuple[FormatSettings, Mapping[str, str]]:
-    _placed("export.to", format_named, name)
-    if not isinstance(table, Mapping):
-        return decode(FormatSettings, table, f"export.{name}"), {}  # which refuses it
-    renamed = _texts(table.get("rename", {}), f"export.{name}.rename")
-    return decode(FormatSettings, {key: table[key] for key in table if key != "rename"}, f"export.{name}"), renamed
-
-
-def _texts(table: Any, place: str) -> dict[str, str]:
+def _texts(table: Any, place: str) -> None:
+    """Refuse what is no table of names."""
     if not isinstance(table, Mapping) or not all(isinstance(name, str) for name in table.values()):
         raise UsageError(f'{place} must be a table of names, {{ f1 = "title" }}, not {shortened(table)}.')
-    return dict(table)
 
 
 # -- what does not fit together ------------------------------------------------------------------------------------
@@ -336,6 +323,11 @@ def _check(pipeline: PipelineDefinition) -> None:
     if verdict.measures:
         _placed("verdict.measures", parse_click_measures, list(verdict.measures), 1 << 30)
     _placed("verdict.estimator", off_policy, verdict.estimator)
+    for name in pipeline.export.to:
+        _placed("export.to", format_named, name)
+    for key in ("rename", "versions"):
+        _texts(pipeline.options["export"].get(key, {}), f"export.{key}")
+    check_keys(pipeline.options["export"].get("versions", {}), pipeline.export.to, "export.versions")
     if "better" not in verdict.ship_if:
         raise UsageError('verdict.ship_if must let a better ranker pass: ship_if = ["better"], or more verdicts.')
     _check_curve(pipeline)

@@ -23,7 +23,7 @@ def render_run(record: RunRecord) -> str:
     summary = run_document(record)
     blocks = [*summary.blocks]
     for step in record.steps:
-        blocks += _details(step) if step.state not in ("not needed", "not run") else ()
+        blocks += _details(step) if step.state != "not run" else ()
     versions = ", ".join(f"{name} {version}" for name, version in record.versions.items())
     origin = {"command": record.command, "seed": str(record.seed), "versions": versions, "commit": record.commit}
     blocks += [doc.Heading("To repeat it"), doc.Facts({name: text for name, text in origin.items() if text})]
@@ -35,13 +35,12 @@ def render_run(record: RunRecord) -> str:
 
 def run_document(record: RunRecord) -> doc.Document:
     """How a run ended, and each of its steps in a line."""
-    shown = [step for step in record.steps if step.state != "not needed"]
     reason = [f" {record.reason}"] if record.reason else []
     verdict = {"verdict": record.verdict} if record.verdict else {}
     override = f"Shipped against the verdict, for this reason: {record.override}"
     rows = [
         (step.name, record.states[step.name], duration(step.seconds) if step.state == "done" else "", step.decided)
-        for step in shown
+        for step in record.steps
     ]
     blocks: list[doc.Block] = [
         doc.Notice(_SEVERITIES.get(record.status, "note"), [doc.Strong(_headline(record)), *reason], large=True),
@@ -50,7 +49,7 @@ def run_document(record: RunRecord) -> doc.Document:
         doc.Heading("Steps"),
         doc.Table(("step", "state", "time", "result"), rows, text=("step", "state", "result"), wide=True),
     ]
-    blocks += [doc.Notice("warning", text, title=step.name) for step in shown for text in step.warnings]
+    blocks += [doc.Notice("warning", text, title=step.name) for step in record.steps for text in step.warnings]
     return doc.Document(
         f"Pipeline run {record.name}",
         blocks,

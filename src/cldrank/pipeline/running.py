@@ -159,7 +159,7 @@ class _RunningPipeline:
     """A run that is going on: its folder, its record, and the workbench of its steps."""
 
     def __init__(self, bench: Workbench, report: Report, command: str, ship_anyway: str) -> None:
-        now, pipeline, needed = datetime.now(UTC), bench.pipeline, steps_of(bench.pipeline)
+        now, pipeline = datetime.now(UTC), bench.pipeline
         self.bench, self.report, self.ship_anyway, self.start = bench, report, ship_anyway, time.perf_counter()
         self.record = RunRecord(
             name=f"{now:%Y-%m-%dT%H%M%S-%f}",
@@ -169,7 +169,7 @@ class _RunningPipeline:
             command=command,
             commit=commit(),
             versions=versions(),
-            steps=tuple(TaskRecord(name, "not run" if name in needed else "not needed") for name in STEPS),
+            steps=tuple(map(TaskRecord, steps_of(pipeline))),
         )
         self.folder = bench.root / self.record.name
         with replacing_folder(self.folder) as temporary:

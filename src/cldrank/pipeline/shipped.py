@@ -95,7 +95,7 @@ def ship(bench: Workbench, card: TaskRecord) -> None:
     with replacing_folder(place) as temporary:
         shutil.copytree(bench.store.folder / card.folder / RANKER, temporary / RANKER)
         completed = []
-        for name in bench.pipeline.formats:
+        for name in bench.pipeline.export.to:
             shutil.copytree(bench.store.folder / export.folder / name, temporary / name)
             for file in export.facts[name]["to_do"]:
                 completed.append(f"{name}/{file}")
@@ -109,7 +109,7 @@ def ship(bench: Workbench, card: TaskRecord) -> None:
             "pipeline": _owner(bench.pipeline),
             "verdict": verdict.facts.get("decision"),
             "override": bench.override,
-            "formats": list(bench.pipeline.formats),
+            "formats": list(bench.pipeline.export.to),
             "export": export.key,
             "card": card.key,
             RANKER: train.hash_of(RANKER),

@@ -215,18 +215,9 @@ def _audited(bench: Workbench, audited: Audit, folder: Path, seen: str = "") -> 
     verdict, severity = audited.verdict, str(audited.verdict.severity)
     serious = [finding for finding in verdict.findings if finding.severity in ("warning", "blocking")]
     facts = {"severity": severity, "findings": [f"{finding.topic}: {finding.found}" for finding in serious]}
-    return Outcome(verdict.sentence + seen, facts, stopping(bench.pipeline.audit.stop_at, severity))
-
-
-def stopping(stop_at: str, severity: str) -> str:
-    """The severity, if it is as bad as what stops a run; otherwise nothing.
-
-    >>> stopping("blocking", "warning"), stopping("warning", "blocking")
-    ('', 'blocking')
-    """
-    if stop_at == "never" or _FROM_MILD_TO_BAD.index(severity) < _FROM_MILD_TO_BAD.index(stop_at):
-        return ""
-    return severity
+    stop_at = bench.pipeline.audit.stop_at
+    stops = stop_at != "never" and _FROM_MILD_TO_BAD.index(severity) >= _FROM_MILD_TO_BAD.index(stop_at)
+    return Outcome(verdict.sentence + seen, facts, severity if stops else "")
 
 
 # -- cells ---------------------------------------------------------------------------------------------------------
@@ -540,24 +531,22 @@ def _judged(bench: Workbench, old: Path | None, folder: Path) -> Outcome:
 
 def export_task(bench: Workbench) -> Task:
     """Write the ranker for each engine; nothing is shipped unless all of them score alike."""
-    check = bench.pipeline.export.check
-    formats = {
-        name: {**own.get_params(), "rename": dict(names)} for name, (own, names) in bench.pipeline.formats.items()
-    }
+    chosen = {"name": bench.pipeline.export.name, "approximate": bench.pipeline.export.approximate}
+    formats = bench.pipeline.export.to
+    parameters = {"to": list(formats), **chosen, **bench.pipeline.options["export"]}
 
     def work(folder: Path) -> Outcome:
         facts = {name: _exported(bench, name, folder / name) for name in formats}
-        words = listed([f"{name} ({fact['parity'] or 'not compared'})" for name, fact in facts.items()])
+        words = listed([f"{name} ({fact['parity']})" for name, fact in facts.items()])
         return Outcome(f"written for {words}" if facts else "no format is named: the ranker goes as it is", facts)
 
-    inputs = bench.hashes("ranker", *(["features"] if check else []))
-    return Task("export", inputs, {"formats": formats, "check": check}, work, ("numpy",))
+    return Task("export", bench.hashes("ranker", "features"), parameters, work, ("numpy",))
 
 
 def _exported(bench: Workbench, name: str, out: Path) -> dict[str, Any]:
     """Write one format; definitions of features that users completed where it is shipped are kept."""
     bench.say(f"exporting to {name}")
-    own, renamed = bench.pipeline.formats[name]
+    chosen, tables = bench.pipeline.export, bench.pipeline.options["export"]
     shipped = shipped_place(bench.pipeline) / name
     if format_named(name).one_file:
         out = make_folder(out) / f"ranker.{name}"  # such formats are called as their files end
@@ -567,15 +556,14 @@ def _exported(bench: Workbench, name: str, out: Path) -> dict[str, Any]:
         load_ranker(bench.result("train", RANKER)),
         name,
         out,
-        name=own.name,
-        version=own.for_ or None,
-        renamed=renamed,
-        approximate=own.approximate,
-        check=bench.dataset if bench.pipeline.export.check else None,
+        name=chosen.name,
+        version=tables.get("versions", {}).get(name),
+        renamed=tables.get("rename", {}),
+        approximate=chosen.approximate,
+        check=bench.dataset,
     )
-    parity = None if shipment.parity is None else str(shipment.parity)
     notes = [*shipment.exported.losses, *shipment.exported.notes]
-    return {"for": shipment.target, "parity": parity, "notes": notes, "to_do": dict(shipment.to_do)}
+    return {"for": shipment.target, "parity": str(shipment.parity), "notes": notes, "to_do": dict(shipment.to_do)}
 
 
 def card_task(bench: Workbench) -> Task:
@@ -598,7 +586,7 @@ def card_task(bench: Workbench) -> Task:
         place = bench.pipeline.export.folder
         return Outcome(f"the ranker, its card and its exports are in {place}/", {"folder": place})
 
-    exports = {f"export {name}": bench.results["export"].hash_of(name) for name in bench.pipeline.formats}
+    exports = {f"export {name}": bench.results["export"].hash_of(name) for name in bench.pipeline.export.to}
     inputs = bench.hashes("ranker") | exports
     return Task("card", inputs, {"notes": notes, "override": bench.override}, work, ("numpy",))
 
