@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from os.path import isdir
 from pathlib import Path
 
 from cldrank import catalogue
 from cldrank._version import __version__
+from cldrank.arguments import shortened
 from cldrank.data import synthetic
 from cldrank.data.dataset import RankingDataset
 from cldrank.data.loading import feature_files, load
@@ -47,6 +47,13 @@ class Fold:
 
 def find_folds(data: Data) -> list[Fold]:
     """The folds of the data that an experiment names."""
+    try:
+        return _folds(data)
+    except OSError as error:  # a name that is too long for a file, say
+        raise UsageError(f"data: {error.strerror}: {shortened(error.filename)}.") from None
+
+
+def _folds(data: Data) -> list[Fold]:
     if data.train or data.test:
         if not (data.train and data.test) or data.folds:
             raise UsageError("data: files are named by train and test, both of them, and have no folds.")
@@ -60,7 +67,7 @@ def find_folds(data: Data) -> list[Fold]:
     if data.name in synthetic.KINDS:
         return [Fold(data.name, "", content_hash({**data.get_params(), "cldrank": __version__})[:20], made=data)]
     folder = Path(data.name)
-    if isdir(folder):
+    if folder.is_dir():
         train, test = (_part(folder, name) for name in ("train", "test"))
         return [_of_files(folder.resolve().name, (train,), (test,))]
     return _of_catalogue(data)  # which refuses it
