@@ -35,7 +35,7 @@ def experiment(run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Exper
 def test_list(experiment: Experiment) -> None:
     printed = experiment("list")
     assert "rq4-misspecified" in printed
-    assert "depth 3, 5; assumed_eta 0" in printed
+    assert "misspecified propensities" in printed
     listed = {entry["name"]: entry for entry in json.loads(experiment("list", "--json"))}
     assert {name: entry["units"] for name, entry in listed.items()} == {
         "table1": 60, "rq1-cutoff": 480, "rq1-position": 300, "rq2-sessions": 240, "rq3-noise": 240,

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -107,23 +106,6 @@ def test_a_safe_ranker_passes(place: Path) -> None:
     trained = record.step("train")
     assert trained is not None
     assert "safe:" in trained.decided
-
-
-def test_the_verdict_against_what_is_shipped(place: Path) -> None:
-    against = ("quick = true", 'quick = true\nagainst = "shipped"')
-    first = run(place, against)
-    assert first.status == "shipped"
-    assert "Nothing is shipped yet" in first.step("verdict").decided  # type: ignore[union-attr]
-    assert first.step("verdict").facts["against"] == "production"  # type: ignore[union-attr]
-    assert not run(place, against).changed
-    other = run(place, against, ('method = "ips"', 'method = "ips"\nl2 = 0.002'))
-    assert other.stopped_by == "no difference"
-    assert other.step("verdict").facts["against"] == "shipped"  # type: ignore[union-attr]
-    assert not run(place, against).changed  # back to what is shipped
-    shutil.rmtree(place / "runs")
-    again = run(place, against)
-    assert "the one that is shipped: there is nothing to compare" in again.step("verdict").decided  # type: ignore[union-attr]
-    assert (again.status, again.verdict) == ("shipped", "better")
 
 
 def test_excluded_users_are_a_reason_in_the_account(place: Path) -> None:

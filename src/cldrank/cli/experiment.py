@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -41,13 +40,8 @@ class ExperimentListCommand(options.JsonOutput):
         if self.as_json:
             print_json(entries)
             return
-        rows = []
-        for entry in entries:
-            varies = "; ".join(f"{key.partition('.')[2]} {_span(values)}" for key, values in entry["varies"].items())
-            rows.append(
-                (entry["name"], varies or "–", entry["settings"], len(entry["methods"]), entry["seeds"], entry["units"])
-            )
-        print_table("", ("name", "varies", "settings", "methods", "seeds", "units"), rows)
+        rows = [(entry["name"], entry["title"], entry["settings"], entry["seeds"], entry["units"]) for entry in entries]
+        print_table("", ("name", "title", "settings", "seeds", "units"), rows)
         console.print("`cldrank experiment run NAME`, or `all` of them; units count for each fold.", style="dim")
 
 
@@ -106,9 +100,6 @@ def _ran(planned: Plan, processes: int, threads: int) -> Progress:
 
     if planned.finished:
         say(f"{planned.finished:,} of {len(planned.units):,} units are finished already")
-    if planned.todo:
-        at_once = f"{processes} at a time" if processes > 1 else "one after the other"
-        say(f"{count(len(planned.todo), 'fit')}, {at_once}")
     with counting("fits", len(planned.todo), shown=bool(planned.todo)) as update:
 
         def show(state: Progress) -> None:
@@ -175,11 +166,6 @@ def _described(experiment: Experiment) -> dict[str, Any]:
         "seeds": len(experiment.seeds),
         "units": settings * len(experiment.methods) * len(experiment.seeds),
     }
-
-
-def _span(values: Sequence[Any]) -> str:
-    texts = [f"{value:,.15g}" for value in values]
-    return ", ".join(texts) if len(texts) < 4 else f"{texts[0]} … {texts[-1]}"
 
 
 def _print_plan(plan: Plan, processes: int, as_json: bool) -> None:

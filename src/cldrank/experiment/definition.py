@@ -1,21 +1,4 @@
-"""`Experiment`: what to run, as a small TOML file says it.
-
-title = "How noise harms"
-data = "msrd"
-seeds = 5
-measures = ["nDCG@1", "nDCG@3", "AP"]
-
-[simulation]
-depth = 5
-eta = 1.0
-
-[methods]
-Naive = {}
-CLD = { gamma = 0.1 }
-
-[vary]
-simulation.noise = [0.0, 0.1, 0.2]
-"""
+"""`Experiment`: what to run, as a small TOML file says it; `docs/how-to/experiments.md` has one with all keys."""
 
 from __future__ import annotations
 
@@ -65,9 +48,6 @@ class ProductionSettings(Value):
     """The ranker whose pages people saw: SVMRank, trained on a fraction of the labels that each seed draws anew."""
 
     fraction: float = parameter(default=0.01, above=0, most=1, about="the share of the labels")
-    C: float = parameter(default=0.01, above=0, about="as in SVMRank")
-    sample: str = parameter(default="queries", about="what the share is drawn from")
-    max_pairs: int = parameter(default=20_000, least=1, about="as in SVMRank")
 
 
 @value

@@ -16,7 +16,6 @@ import pyarrow.compute as pc
 
 from cldrank import documents as doc
 from cldrank.decoding import dotted
-from cldrank.documents.numbers import plain_number
 from cldrank.errors import UsageError
 from cldrank.experiment.definition import SHIPPED, read
 from cldrank.experiment.results import Summary, load_results, setting_order, summary
@@ -178,9 +177,10 @@ def setting_value(value: Any) -> str:
     >>> setting_value(100000), setting_value(0.1), setting_value("pbm"), setting_value(True)
     ('100,000', '0.1', 'pbm', 'true')
     """
-    if isinstance(value, str):
-        return value
-    return plain_number(value) if type(value) in (int, float) else json.dumps(value, ensure_ascii=False)
+    if type(value) not in (int, float):
+        return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    is_whole = isinstance(value, int) or (abs(value) >= 1000 and value.is_integer())
+    return f"{int(value):,}" if is_whole else f"{value:g}"
 
 
 def setting_words(varied: Mapping[str, Any]) -> str:

@@ -180,7 +180,7 @@ def run(
         with Processes(planned.store.carry_out, jobs, threads) as pool:
             for done in pool.run(tasks, group=_group):
                 died = Outcome(error=done.death, facts={"origin": origin})
-                record = done.result or planned.store.carry_out(replace(done.item, function=partial(_outcome, died)))
+                record = done.result or planned.store.carry_out(replace(done.item, function=lambda _, died=died: died))
                 unit = planned.todo[record.key][0]
                 state.done += 1
                 state.last = unit.method
@@ -192,11 +192,6 @@ def run(
         sweep(planned.store.folder)
         save_results(planned.folder, list(_rows(planned)))
     return state
-
-
-def _outcome(outcome: Outcome, folder: Path) -> Outcome:  # noqa: ARG001
-    """What became of a task whose process died."""
-    return outcome
 
 
 def _group(task: Task) -> str:

@@ -104,11 +104,8 @@ class TrainSettings(Value):
 
 @value
 class VerdictSettings(Value):
-    """The second gate: is the new ranker better, by the clicks on queries that it was not trained on?"""
+    """The second gate: is the ranker better than the log's order, by clicks on queries that it was not trained on?"""
 
-    against: Literal["production", "shipped"] = parameter(
-        default="production", about="the order of the log itself, or the ranker that is shipped"
-    )
     ship_if: tuple[Decision, ...] = parameter(default=("better",), about="the verdicts that let a ranker pass")
     measures: tuple[str, ...] = parameter(default=(), about="such as DCG@5; the first decides; none: the usual ones")
     margin: float | None = parameter(default=None, least=0, about="the smallest difference that matters")
@@ -347,8 +344,6 @@ def _check_curve(pipeline: PipelineDefinition) -> None:
         )
     for curve in chosen.assume.split(",") if chosen.assume else ():
         assumed = curve.rpartition("=")[2].strip()
-        if assumed != "none" and not assumed.startswith("power:"):
-            raise UsageError(f'propensities.assume must be "power:1.0", "none" or such, not {assumed!r}.')
         _placed("propensities.assume", Propensities.parse, assumed, 1)
     if chosen.method != "auto":
         estimator = _placed("propensities", estimators()[chosen.method], **options)

@@ -90,7 +90,7 @@ def ship(bench: Workbench, card: TaskRecord) -> None:
     Definitions of features that users completed stay: a new export has taken them up, and for the export that is there
     already they are carried over.
     """
-    export, train, verdict = (bench.results[name] for name in ("export", "train", "verdict"))
+    export, verdict = bench.results["export"], bench.results["verdict"]
     place, stays = shipped_place(bench.pipeline), shipped_content(bench.pipeline).get("export") == export.key
     with replacing_folder(place) as temporary:
         shutil.copytree(bench.store.folder / card.folder / RANKER, temporary / RANKER)
@@ -112,8 +112,6 @@ def ship(bench: Workbench, card: TaskRecord) -> None:
             "formats": list(bench.pipeline.export.to),
             "export": export.key,
             "card": card.key,
-            RANKER: train.hash_of(RANKER),
-            "against": verdict.inputs.get("against", ""),
             "files": {name: key for name, key in hashes.items() if name not in completed},
             "completed": completed,
         }

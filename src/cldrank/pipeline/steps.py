@@ -37,7 +37,7 @@ from cldrank.methods.evidence import needed
 from cldrank.methods.registry import configured, methods
 from cldrank.models import Epoch
 from cldrank.pipeline.definition import PipelineDefinition, deciding
-from cldrank.pipeline.shipped import RANKER, shipped_content, shipped_place
+from cldrank.pipeline.shipped import RANKER, shipped_place
 from cldrank.propensity import SegmentPropensities, estimators, logged_probability
 from cldrank.propensity.affine_clicks import curve_of
 from cldrank.propensity.comparing import choose_method, fitted_curve, fitted_segments
@@ -113,8 +113,6 @@ class Workbench:
             files = [file.path for file in feature_files(pipeline.paths(pipeline.features.files))]
         elif name == "propensities file":
             files = [pipeline.path(pipeline.propensities.file)]
-        elif name == "against":  # its model card does not decide what a ranker does
-            files = [file for file in text_files(shipped_place(pipeline) / RANKER) if file.suffix != ".md"]
         else:
             files = text_files(self.log_paths())
         home = pipeline.source.parent.absolute()
@@ -475,40 +473,26 @@ def _method(bench: Workbench, checkpoint: Path) -> Any:
 
 def verdict_task(bench: Workbench) -> Task:
     """Judge the ranker by the clicks on queries that it was not trained on, as `cldrank compare` does."""
-    chosen, shipped = bench.pipeline.verdict, shipped_content(bench.pipeline)
+    chosen = bench.pipeline.verdict
     inputs = bench.hashes("ranker", "features", "cells", "propensities")
-    old = shipped_place(bench.pipeline) / RANKER
-    is_shipped = chosen.against == "shipped" and shipped.get(RANKER) == inputs["ranker"]
-    if is_shipped:  # what the ranker was judged against when it was new
-        inputs |= {"against": str(shipped["against"])} if shipped.get("against") else {}
-    elif chosen.against == "shipped" and (old / "ranker.json").is_file():
-        inputs |= bench.hashes("against")
     own = {"hold_out": bench.pipeline.train.hold_out, "seed": bench.pipeline.seed}
     parameters = {**chosen.get_params(), "ship_if": sorted(chosen.ship_if), **own}
 
-    def work(folder: Path) -> Outcome:
-        if is_shipped:
-            words = "the ranker is the one that is shipped: there is nothing to compare"
-            return Outcome(words, {"decision": shipped.get("verdict"), "against": "shipped"})
-        return _judged(bench, old if "against" in inputs else None, folder)
-
-    return Task("verdict", inputs, plain(parameters), work, ("numpy", "scipy"))
+    return Task("verdict", inputs, plain(parameters), partial(_judged, bench), ("numpy", "scipy"))
 
 
-def _judged(bench: Workbench, old: Path | None, folder: Path) -> Outcome:
+def _judged(bench: Workbench, folder: Path) -> Outcome:
     chosen = bench.pipeline.verdict
-    name = PRODUCTION if old is None else chosen.against
-    note = "" if name == chosen.against else " Nothing is shipped yet, so this is against the order of the log."
     held = held_out(bench.dataset.query_ids, bench.pipeline.train.hold_out)
     bench.say("judging by clicks")
     comparison = compare(
         load_ranker(bench.result("train", RANKER)),
-        PRODUCTION if old is None else load_ranker(old),
+        PRODUCTION,
         bench.dataset[held],
         list(chosen.measures) or None,
         clicks=bench.clicks[held],
         propensities=bench.curve,
-        names=("the new ranker", name),
+        names=("the new ranker", PRODUCTION),
         margin=chosen.margin,
         confidence=chosen.confidence,
         estimator=chosen.estimator,
@@ -521,9 +505,9 @@ def _judged(bench: Workbench, old: Path | None, folder: Path) -> Outcome:
     save_text(folder / "verdict.html", comparison.to_html())
     verdict, first = comparison.verdict, comparison.first
     bounds = {"measure": first.measure, "low": first.interval.low, "high": first.interval.high}
-    facts = plain({"decision": verdict.decision, "against": name, **bounds})
+    facts = plain({"decision": verdict.decision, **bounds})
     stop = "" if verdict.decision in chosen.ship_if else verdict.decision
-    return Outcome(f"{verdict.words}: {verdict.reason}{note}", facts, stop)
+    return Outcome(f"{verdict.words}: {verdict.reason}", facts, stop)
 
 
 # -- export and card -----------------------------------------------------------------------------------------------
