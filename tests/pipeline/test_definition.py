@@ -77,11 +77,7 @@ def test_options_come_from_what_they_are_for(tmp_path: Path) -> None:
             '[propensities]\nassume = "power:x"\n[train]',
             r"propensities\.assume: 'power:x' is not a power law",
         ),
-        (
-            "[train]",
-            '[propensities]\nassume = "rho.json"\n[train]',
-            r"propensities\.assume: rho\.json: no such file .* power:1\.0",
-        ),
+        ("[train]", '[propensities]\nassume = "rho.json"\n[train]', r"propensities\.assume must be \"power:1\.0\""),
         (
             "[train]",
             '[propensities]\nassume = "none"\nfile = "x"\n[train]',

@@ -344,6 +344,8 @@ def _check_curve(pipeline: PipelineDefinition) -> None:
         )
     for curve in chosen.assume.split(",") if chosen.assume else ():
         assumed = curve.rpartition("=")[2].strip()
+        if assumed != "none" and not assumed.startswith("power:"):  # no file, whose content would not be an input
+            raise UsageError(f'propensities.assume must be "power:1.0", "none" or such, not {assumed!r}.')
         _placed("propensities.assume", Propensities.parse, assumed, 1)
     if chosen.method != "auto":
         estimator = _placed("propensities", estimators()[chosen.method], **options)
