@@ -17,7 +17,6 @@ from cldrank.wording import count
 
 if TYPE_CHECKING:
     from cldrank.experiment.definition import Experiment
-    from cldrank.experiment.report import Section
     from cldrank.experiment.units import Plan, Progress
 
 _EVERYTHING = "all"
@@ -185,24 +184,17 @@ def _print_plan(plan: Plan, processes: int, as_json: bool) -> None:
 
 
 def _print_results(folder: Path, as_json: bool) -> None:
-    from cldrank.experiment.report import sections
+    from cldrank.documents import Document, Paragraph, render_terminal
+    from cldrank.experiment.report import TABLE_NOTE, sections, tables
     from cldrank.experiment.results import load_results, summary
 
     results = load_results(folder)
     if as_json:
         print_json({"out": str(folder), "results": [cell.as_dict() for cell in summary(results)]})
         return
-    for section in sections(results):
-        print_section(section)
+    for section in sections(results):  # where something varies, one measure stands for all
+        measure = section.measures[min(1, len(section.measures) - 1)]
+        shown = [table for table in tables(section) if not section.across or table.title.startswith(measure)]
+        render_terminal(Document(section.title, [*shown, Paragraph(TABLE_NOTE, quiet=True)]), console)
     print_line(f"results: {folder / 'results.parquet'}")
     print_line(f"a page to look at: cldrank experiment report {folder}")
-
-
-def print_section(section: Section) -> None:
-    """The tables of an experiment on a data set: where something varies, of one measure that stands for all."""
-    from cldrank.documents import Document, Paragraph, render_terminal
-    from cldrank.experiment.report import TABLE_NOTE, tables
-
-    measure = section.measures[min(1, len(section.measures) - 1)]
-    shown = [table for table in tables(section) if not section.across or table.title.startswith(measure)]
-    render_terminal(Document(section.title, [*shown, Paragraph(TABLE_NOTE, quiet=True)]), console)

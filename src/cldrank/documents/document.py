@@ -147,16 +147,6 @@ class Document:
     about: Inline = ""
     footer: Inline = ""
 
-    def every_block(self) -> list[Block]:
-        """All blocks, those that are folded away included."""
-        return _unfolded(self.blocks)
-
-
-def _unfolded(blocks: Sequence[Block]) -> list[Block]:
-    return [
-        inner for block in blocks for inner in (block, *(_unfolded(block.blocks) if isinstance(block, Details) else ()))
-    ]
-
 
 def pieces(text: Inline) -> list[str]:
     """A text as plain, `Strong`, `Mono` and `Link` pieces."""

@@ -182,6 +182,11 @@ class Figure:
     references: str = ""
     about: str = ""
 
+    def _repr_svg_(self) -> str:
+        from cldrank.documents.svg import picture
+
+        return picture([self])
+
 
 @dataclass(frozen=True)
 class Panels:

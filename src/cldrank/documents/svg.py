@@ -139,7 +139,8 @@ class _Frame:
             if point.reference is not None:
                 note = f"{series.name}: {point.reference:.3f} {self.figure.references}"
                 parts.append(_ring(*self.at(point.at, point.reference), note))
-            parts.append(_marker(series.look, x, y, *_notes(point), small=len(series.points) > _MANY))
+            value, many = f"{point.value:.6g}", len(series.points) > _MANY
+            parts.append(_marker(series.look, x, y, *_notes(point), small=many, data_value=value))
         return Markup("").join(parts)
 
     def bar(self, point: Point) -> Markup:
@@ -180,13 +181,14 @@ class _Frame:
 
 
 def _group(series: Series, content: Markup) -> Markup:
-    return element("g", content, class_="series" if series.look is None else f"series {series.look.colour}")
+    kind, name = ("series", None) if series.look is None else (f"series {series.look.colour}", series.name)
+    return element("g", content, class_=kind, data_series=name)
 
 
-def _marker(look: Look | None, x: float, y: float, *notes: Markup, small: bool = False) -> Markup:
+def _marker(look: Look | None, x: float, y: float, *notes: Markup, small: bool = False, **data: object) -> Markup:
     shape = MARKERS[look.marker if look else "circle"]
     place = f"translate({x:.1f} {y:.1f})" + (" scale(0.55)" if small else "")
-    return element("path", *notes, class_="mark", d=shape, transform=place)
+    return element("path", *notes, class_="mark", d=shape, transform=place, **data)
 
 
 def _notes(point: Point) -> list[Markup]:

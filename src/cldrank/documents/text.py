@@ -43,11 +43,19 @@ def render_markdown(document: Document, name: str = "figure") -> str:
 
 def markdown_pictures(document: Document, name: str = "figure") -> dict[str, str]:
     """The figures of a document as SVG, by the names of their files."""
-    figures = [block for block in document.every_block() if isinstance(block, Figure | Panels)]
+    figures = _figures(document.blocks)
     return {
         f"{name}-{number}.svg": picture(block.figures, block.columns) if isinstance(block, Panels) else picture([block])
         for number, block in enumerate(figures, start=1)
     }
+
+
+def _figures(blocks: Sequence[doc.Block]) -> Iterator[Figure | Panels]:
+    for block in blocks:
+        if isinstance(block, doc.Details):
+            yield from _figures(block.blocks)
+        elif isinstance(block, Figure | Panels):
+            yield block
 
 
 def _markdown(block: doc.Block, names: Iterator[str]) -> list[str]:
