@@ -187,4 +187,3 @@ class LightGBMRanker(Peer):
             "verbosity": -1,
         }
         return lightgbm.train(parameters, data, num_boost_round=self.trees)
-

@@ -179,8 +179,8 @@ def run(
     try:
         with Processes(planned.store.carry_out, jobs, threads) as pool:
             for done in pool.run(tasks, group=_group):
-                died = Outcome(error=done.death, facts={"origin": origin})
-                record = done.result or planned.store.carry_out(replace(done.item, function=lambda _, died=died: died))
+                died = partial(lambda outcome, _: outcome, Outcome(error=done.death, facts={"origin": origin}))
+                record = done.result or planned.store.carry_out(replace(done.item, function=died))
                 unit = planned.todo[record.key][0]
                 state.done += 1
                 state.last = unit.method
