@@ -11,7 +11,7 @@ DATA := $(or $(CLDRANK_DATA),$(CURDIR)/build/data)
 .DEFAULT_GOAL := help
 
 help:
-	@echo "make demo    the whole road in three minutes: a log, audit, propensities, training, verdict, export, report"
+	@echo "make demo    the whole road in a minute: a log, audit, propensities, training, verdict, export, a page"
 	@echo "make test    lint, types, the direction of imports, the documentation, all tests but the slow ones"
 	@echo "make data    download MSRD and RankLens, which some pages need, into CLDRANK_DATA or build/data"
 	@echo "make bench   the benchmarks and the slow tests;   make slow   the slow tests;   make coverage   which lines are reached"

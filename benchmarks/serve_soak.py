@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from serve import FORMS, NAMES, TYPES, WIDTH, Wanted, body, prepared, server, write_script, wrk  # type: ignore[import-not-found]
+from serve import FORMS, NAMES, TYPES, WIDTH, Wanted, body, prepared, server, write_script, wrk
 
 
 def malformed() -> list[Wanted]:

@@ -68,7 +68,7 @@ def test_every_method_has_its_place() -> None:
 # -- the API pages -------------------------------------------------------------------------------------------------
 
 INNER = ("clicks.aggregate", "clicks.imports", "clicks.simulate", "data.synthetic")
-ROOMS = ("errors", "report", "scoring", "spark", *(name for name in dir(cr) if inspect.ismodule(getattr(cr, name))))
+ROOMS = ("errors", "experiment", "scoring", "spark", *(name for name in dir(cr) if inspect.ismodule(getattr(cr, name))))
 PUBLIC = {
     f"{room}.{name}": getattr(importlib.import_module(room), name)
     for room in ("cldrank", *(f"cldrank.{name}" for name in dict.fromkeys((*ROOMS, *INNER))))
@@ -100,7 +100,7 @@ def test_an_api_page_begins_with_a_list_of_its_names(page: Path) -> None:
 ELSEWHERE = {  # whose example takes more than a docstring: it is run on a page
     "cldrank.SparkDataset": "how-to/scale.md",
     "cldrank.pipeline.run_pipeline": "how-to/pipeline.md",
-    "cldrank.report.save_report": "how-to/experiments.md",
+    "cldrank.experiment.save_report": "how-to/experiments.md",
 }
 
 

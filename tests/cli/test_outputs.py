@@ -47,7 +47,7 @@ CALLS: dict[str, tuple[list[str], list[str]]] = {
     "show": (["ranker", "-f", "train.parquet"], ["train.parquet"]),
     "score": (["ranker", "-f", "train.parquet"], ["train.parquet"]),
     "export": (["ranker", "--to", "json", "--check", "train.parquet"], ["train.parquet"]),
-    "demo": (["--linear"], ["train.parquet"]),
+    "demo": ([], ["train.parquet"]),
 }
 
 

@@ -9,7 +9,6 @@ import pyarrow.parquet as pq
 import pytest
 from small_pipeline import write_definition, write_without_clicks, write_world
 
-import cldrank as cr
 from cldrank.cli.pipeline import _exit_code
 from cldrank.pipeline import RunRecord, TaskRecord
 
@@ -47,16 +46,14 @@ def test_from_a_log_to_a_shipped_ranker(run: Run, scene: Path) -> None:
     assert not found["changed"]
     assert not found["new"]
     assert found["verdict"] == "better"
-    assert {*found["steps"].values()} == {"reused", "not needed"}
+    assert {*found["steps"].values()} == {"reused"}
     assert (scene / found["run"] / "record.json").is_file()
     shown = run("pipeline", "show")
     assert shown.code == 0
     assert "reused" in shown.out
     assert "better" in shown.out
-    assert run("pipeline", "show", found["run"], "--json").json["status"] == "shipped"
-    page = run("pipeline", "show", "--html", "page.html")
-    assert page.code == 0
-    assert "Pipeline run" in (scene / "page.html").read_text()
+    assert run("pipeline", "show", "--run", found["run"], "--json").json["status"] == "shipped"
+    assert "Pipeline run" in (scene / found["run"] / "run.html").read_text()
 
 
 def test_a_window_that_is_none_is_refused_before_anything_runs(run: Run, scene: Path) -> None:
@@ -110,7 +107,7 @@ def test_a_verdict_that_stops_has_the_code_of_compare(run: Run, scene: Path) -> 
     ],
 )
 def test_codes_of_gates(step: str, word: str, code: int) -> None:
-    steps = (TaskRecord("import", "not needed"), TaskRecord(step, "done", stop=word))
+    steps = (TaskRecord(step, "done", stop=word),)
     assert _exit_code(RunRecord("r", "p", "now", "stopped", stopped_by=word, steps=steps)) == code
 
 
@@ -126,14 +123,14 @@ def test_a_step_that_fails_has_code_1_and_its_line(run: Run, scene: Path) -> Non
 
 def test_there_is_a_line_even_if_nothing_ran(run: Run, scene: Path) -> None:
     assert line(run("pipeline", "run", "other.toml", "--json"))["exit_code"] == 2
-    write_definition(scene, [("trust_propensity = false", "trust_propensty = false")])
-    assert "verdict.trust_propensty" in line(run("pipeline", "run", "--json"))["reason"]
+    write_definition(scene, [("trust_propensity = false", "quik = true")])
+    assert "verdict.quik" in line(run("pipeline", "run", "--json"))["reason"]
     write_definition(scene, [("[train]", "[window]\ndepth = 9\n[train]")])
     found = line(run("pipeline", "run", "--json"))
     assert (found["exit_code"], found["steps"]["aggregate"]) == (1, "failed")
     (scene / "other").mkdir()
     (scene / "other" / "file").touch()
-    write_definition(scene, [('"opensearch"]', '"opensearch"]\nfolder = "other"')])
+    write_definition(scene, [('"solr"]', '"solr"]\nfolder = "other"')])
     found = line(run("pipeline", "run", "--json"))
     assert found["run"] is None  # not the run before
     assert "no pipeline wrote it" in found["reason"]
@@ -143,17 +140,10 @@ def test_wrong_calls(run: Run, scene: Path) -> None:
     assert run("pipeline", "run", "other.toml").code == 2
     assert "needs a reason" in run("pipeline", "run", "--ship-anyway", " ").err
     assert run("pipeline", "show").code == 2
-    write_definition(scene, [("trust_propensity = false", "trust_propensty = false")])
+    write_definition(scene, [("trust_propensity = false", "quik = true")])
     ended = run("pipeline", "run")
     assert ended.code == 2
-    assert "pipeline.toml: verdict.trust_propensty is unknown. Did you mean trust_propensity?" in ended.err
-
-
-def test_a_path_that_cannot_be_one_is_a_wrong_call(run: Run, scene: Path) -> None:
-    write_definition(scene, [("trust_propensity = false", 'trust_propensity = false\nagainst = "\\u0000"')])
-    ended = run("pipeline", "run", "--json")
-    assert line(ended)["exit_code"] == 2
-    assert "verdict.against" in ended.err
+    assert "pipeline.toml: verdict.quik is unknown. Did you mean quick?" in ended.err
 
 
 def test_ctrl_c_says_how_to_go_on(run: Run, scene: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -184,7 +174,7 @@ def test_another_pipeline_does_not_replace_what_is_shipped(run: Run, scene: Path
     refused = run("pipeline", "run", "p9.toml")
     assert refused.code == 2
     assert "shipped/ belongs to pipeline.toml; set export.folder in p9.toml" in refused.err
-    write_definition(scene, [('"opensearch"]', '"opensearch"]\nfolder = "other"')], name="p9.toml")
+    write_definition(scene, [('"solr"]', '"solr"]\nfolder = "other"')], name="p9.toml")
     assert run("pipeline", "run", "p9.toml").code == 0
     assert run("pipeline", "show", "--json").json["pipeline"] == "pipeline.toml"
     assert run("pipeline", "show", "p9.toml", "--json").json["pipeline"] == "p9.toml"
@@ -196,23 +186,7 @@ def test_errors_speak_of_the_file(run: Run, scene: Path) -> None:
     table = pq.read_table(scene / "train.parquet")
     pq.write_table(table.rename_columns(["group", *table.column_names[1:]]), scene / "train.parquet")
     ended = run("pipeline", "run")
-    assert (ended.code, "Set query_id under [features.columns] in pipeline.toml." in ended.err) == (1, True), ended.err
+    assert (ended.code, "columns = " in ended.err) == (1, True), ended.err
     shown = run("pipeline", "show").out
     assert "The run failed; production stays as it is." in shown
     assert "verdict:" not in shown
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (["cells.parquet"], "cells.parquet holds cells"),
-        (["rho.json"], "rho.json is a file of propensities"),
-        (["log.parquet", "--log-column", "query_id=q"], "log.parquet: there is no column 'q' (for query_id)"),
-        (["log.parquet", "--column", "query_id=q"], "train.parquet: there is no column 'q' (for query_id)"),
-    ],
-)
-def test_new_looks_into_the_files(run: Run, scene: Path, arguments: list[str], words: str) -> None:
-    cr.Propensities.power(1.0, 5).save("rho.json")
-    ended = run("pipeline", "new", *arguments, "-f", "train.parquet", "-o", "new.toml")
-    assert (ended.code in (1, 2), words in ended.err) == (True, True), ended.err
-    assert not (scene / "new.toml").exists()

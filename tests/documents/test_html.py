@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from browser import Checked, cut_on_a_phone, look, seen_in
+from browser import Checked, cut_on_a_phone
 from jinja2 import UndefinedError
 
 from cldrank.documents import (
@@ -39,7 +39,7 @@ def curves(names: tuple[str, ...] = ("one", EVIL)) -> Figure:
     chosen = looks(names)
     points = tuple(Point(at, at / 10, at / 11, at / 9, f"note {at}") for at in (1, 2, 4))
     series = tuple(Series(name, points, chosen[name]) for name in names)
-    return Figure(EVIL, series, Axis.across([1, 2, 4], "depth", "K"), Axis.around([0.05, 0.45]))
+    return Figure(EVIL, series, Axis.of_labels("abcde"), Axis.around([0.05, 0.45]))
 
 
 def bars() -> Figure:
@@ -52,17 +52,17 @@ def every_block() -> list[Block]:
     return [
         Notice("blocking", EVIL, EVIL, EVIL, large=True),
         Facts({EVIL: EVIL, "clicks": "1,000"}, large=True),
-        Heading(EVIL, anchor="x"),
+        Heading(EVIL),
         Paragraph(f"`{EVIL}` and **{EVIL}**"),
         Paragraph([EVIL], quiet=True),
         Notice("note", EVIL, EVIL, EVIL),
         Notice("ok", "fine"),
         bars(),
-        Table(("a", "b"), [("1", EVIL)], title=EVIL, about=EVIL, groups=(("", 1), (EVIL, 1))),
+        Table(("a", "b"), [("1", EVIL)], title=EVIL, about=EVIL),
         table,
         Facts({"command": [Mono(EVIL), EVIL], "unknown": []}),
         Details(EVIL, [Paragraph(EVIL), table]),
-        Panels((curves(), curves()), about=EVIL),
+        Panels((curves(), curves())),
     ]
 
 
@@ -85,10 +85,9 @@ def test_texts_cannot_break_out(render: Any) -> None:
     assert "\x1b" not in page
     assert r"\x1b[31m" in page
     checked = Checked(page)
-    assert checked.seen.count("script") == (1 if render is render_html else 0)
+    assert "script" not in checked.seen
     assert "unknown" not in page
     assert set(checked.addresses) == {"#x"}
-    assert checked.ids.count("x") == 1
 
 
 def test_every_variable_of_a_style_sheet_has_a_colour() -> None:
@@ -116,21 +115,3 @@ def test_nothing_is_cut_on_a_phone(tmp_path: Path) -> None:
     page = render_html(Document(long, [block for block in blocks if not isinstance(block, Panels)], long))
     cut = cut_on_a_phone(page, tmp_path)
     assert not {what: names for what, names in cut.items() if what not in ("clipped", "tiny")}
-
-
-_CLICKS = """<script>
-document.querySelector("button.key").click();
-document.querySelector("svg.figure[data-stops]").dispatchEvent(
-  new KeyboardEvent("keydown", {key: "ArrowRight", bubbles: true}));
-document.body.dataset.seen = JSON.stringify({
-  hidden: document.querySelectorAll(".series.off").length,
-  told: document.getElementById("tip").textContent,
-});
-</script></body>"""
-
-
-def test_a_series_can_be_hidden_and_values_are_read_out(tmp_path: Path) -> None:
-    page = render_html(Document("x", [Panels((curves(("one", "two")), curves(("one", "two"))))]))
-    (tmp_path / "page.html").write_text(page.replace("</body>", _CLICKS), encoding="utf-8")
-    seen = seen_in(look(tmp_path / "page.html", "--dump-dom"))
-    assert seen == {"hidden": 4, "told": "K = 1twonote 1"}  # lines and bands of both figures

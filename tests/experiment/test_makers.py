@@ -5,21 +5,26 @@ from typing import Any
 
 import pytest
 
-from cldrank.errors import CldrankError, MissingDependencyError, UsageError
-from cldrank.experiment.makers import check_use, find, identify, import_what_is_needed, make_method, maker
-from cldrank.experiment.peers import PEERS
-from cldrank.methods import CLD, HeckmanRank, methods
+from cldrank.errors import CldrankError, UsageError
+from cldrank.experiment.makers import (
+    check_use,
+    find,
+    import_what_is_needed,
+    make_method,
+    maker,
+    method_order,
+    sees_labels,
+)
+from cldrank.methods import HeckmanRank, methods
 from cldrank.methods.registry import usable_models
 from cldrank.models import MLP, Linear, Run, Trees
 from cldrank.scaling import Standard, rule_of
 
 
-def test_the_names_are_those_of_the_methods_and_the_peers() -> None:
-    kinds: dict[str, type[Any]] = {**methods(), **PEERS}
-    for name, kind in kinds.items():
+def test_the_names_are_those_of_the_methods() -> None:
+    for name, kind in methods().items():
         assert find(name) is find(kind.label) is find(name.upper()) is kind
         check_use(name, "methods.X.use")
-        assert identify("Mine", {"method": {"class": name}}).name == name
     assert find("Heckman^rank") is HeckmanRank
     assert find("cld-n") is None
 
@@ -64,7 +69,6 @@ def test_settings_that_a_method_does_not_have() -> None:
         ("cld", {"gamma": 2}, "gamma.* above -1 and below 1"),
         ("cld", {"scaling": "standard:clip=0"}, "standard:clip=0"),
         ("cld", {"scaling": "std"}, "scaling.*'minmax'"),
-        ("xgboost", {"leafs": 3}, "leafs"),
     ):
         with pytest.raises(UsageError, match=f"methods.X: .*{message}"):
             maker(use, settings, "methods.X")
@@ -85,16 +89,7 @@ def test_what_takes_a_seed_is_given_it(folder: Path) -> None:
     assert maker("cld", {}, "").chosen(seed=4) == {"seed": 4}
     assert maker("cld", {"seed": 9}, "").chosen(seed=4) == {"seed": 9}
     assert maker("own_rankers:ByFirst", {}, "").chosen(seed=4) == {}
-    described = maker("cld", {}, "").describe(4)
-    assert described["parameters"] == {"seed": 4}
-    assert described["defaults"]["model__l2"] == 1e-3
-    assert described["defaults"]["gamma"] == 0.1
-
-
-def test_only_our_own_name_is_short_for_the_estimators(folder: Path) -> None:
-    (folder / "mycldrank.py").write_text((folder / "own_rankers.py").read_text())
-    assert maker("mycldrank:ByFirst", {}, "").home == "mycldrank:ByFirst"
-    assert type(make_method(maker("cldrank:CLD", {}, "").home, {"gamma": 0.2})) is CLD
+    assert maker("cld", {}, "").describe(4)["parameters"] == {"seed": 4}
 
 
 @pytest.mark.parametrize(
@@ -122,51 +117,26 @@ def test_a_class_that_cannot_be_made(folder: Path) -> None:
 class Picky:
     def __init__(self, size=1):
         self.size = size + 0
-    def get_params(self, deep=True):
-        return {"size": self.size, "clip": float("inf"), "map": {1: {2}}}
     fit = predict = None.__eq__
 """
     (folder / "picky.py").write_text(source)
     with pytest.raises(UsageError, match=r"picky:Picky cannot be made with \{'size': 'x'\} \(TypeError"):
         maker("picky:Picky", {"size": "x"}, "").describe(0)
-    described = maker("picky:Picky", {}, "").describe(0)
-    assert described["defaults"] == {"size": 1, "clip": "inf", "map": {"1": "{2}"}}
 
 
-class TestWhoALabelIs:
-    def test_models_and_order(self) -> None:
-        methods = {
-            "Oracle trees": ("oracle", {"model": "trees"}),
-            "Oracle": ("oracle", {"model": "mlp"}),
-            "CLD-pair trees": ("cld-pair", {"model": "trees"}),
-            "XGBoost unbiased": ("xgboost", {"debias": "position"}),
-            "Mine": ("own_rankers:ByFirst", {}),
-            "CLD-pair+": ("cld-pair", {}),
-            "SVM": ("svm-rank", {}),
-            "Naive trees": ("naive", {"model": "trees"}),
-            "CLD": ("cld", {}),
-        }
-        found = [
-            identify(label, {"method": {"class": home, "parameters": chosen}})
-            for label, (home, chosen) in methods.items()
-        ]
-        ordered = sorted(found, key=lambda one: one.order)
-        assert [(one.label, one.model) for one in ordered] == [
-            ("CLD", "linear"), ("CLD-pair+", "mlp"), ("Mine", ""),
-            ("Naive trees", "trees"), ("CLD-pair trees", "trees"), ("XGBoost unbiased", "trees"),
-            ("Oracle", "mlp"), ("SVM", "linear"), ("Oracle trees", "trees"),
-        ]  # fmt: skip
-        assert [one.label for one in ordered if one.sees_labels] == ["Oracle", "SVM", "Oracle trees"]
-
-    def test_a_class_of_another_name_is_itself(self, folder: Path) -> None:
-        (folder / "theirs.py").write_text((folder / "own_rankers.py").read_text().replace("ByFirst", "Oracle"))
-        found = identify("Oracle", {"method": {"class": "theirs:Oracle"}})
-        assert (found.name, found.sees_labels) == ("", False)
-        assert identify("Gone", {"method": {"class": "nowhere_to_be_found:Gone"}}).name == ""
-        assert identify("json", {}).name == ""  # a label is not imported
-
-
-def test_a_missing_package_is_told_with_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cldrank.experiment.peers.find_spec", lambda _: None)
-    with pytest.raises(MissingDependencyError, match=r"lightgbm is not installed: pip install 'cldrank\[peers\]'"):
-        maker("lightgbm", {"debias": "ips"}, "")
+def test_where_labels_stand_and_which_see_labels() -> None:
+    methods = {
+        "Oracle trees": ("oracle", {"model": "trees"}),
+        "Oracle": ("oracle", {"model": "mlp"}),
+        "CLD-pair trees": ("cld-pair", {"model": "trees"}),
+        "Mine": ("own_rankers:ByFirst", {}),
+        "CLD-pair+": ("cld-pair", {}),
+        "SVM": ("svm-rank", {}),
+        "Naive trees": ("naive", {"model": "trees"}),
+        "CLD": ("cld", {}),
+    }
+    described = {label: {"method": {"class": home, "parameters": chosen}} for label, (home, chosen) in methods.items()}
+    ordered = sorted(described, key=lambda label: method_order(label, described[label]))
+    assert ordered == ["CLD", "CLD-pair+", "Mine", "Naive trees", "CLD-pair trees", "Oracle", "SVM", "Oracle trees"]
+    assert [label for label in ordered if sees_labels(described[label])] == ["Oracle", "SVM", "Oracle trees"]
+    assert not sees_labels({"method": {"class": "theirs:Oracle"}})

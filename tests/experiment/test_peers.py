@@ -1,16 +1,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from peers import LightGBMRanker, XGBoostRanker, lists_of
 
 from cldrank.clicks.simulate import PositionBased, Simulation
 from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
-from cldrank.errors import CldrankWarning, DataError, UsageError
-from cldrank.experiment.peers import PEERS, LightGBMRanker, XGBoostRanker, lists_of
+from cldrank.errors import CldrankWarning, DataError, MissingDependencyError, UsageError
+from cldrank.experiment.definition import read
+from cldrank.experiment.units import units
 from cldrank.measures import compute, mean
 from cldrank.propensity import Propensities
 
@@ -101,10 +104,19 @@ def test_mistakes() -> None:
         XGBoostRanker().fit(data, nothing)
 
 
-def test_they_are_described_as_methods_are() -> None:
-    for name, kind in PEERS.items():
-        assert (kind.name, kind().required) == (name, "clicks")
-        assert kind.label
-        assert kind.sentence[0].islower()
-        assert not kind.sentence.endswith(".")
-    assert LightGBMRanker(debias="ips").required == "propensities"
+@pytest.mark.parametrize("debias", ["", "position", "ips"])
+def test_they_take_part_in_experiments(folder: Path, debias: str) -> None:
+    pytest.importorskip("lightgbm")
+    entry = f"{{use='peers:LightGBMRanker', trees=20, threads=1{debias and f', debias={debias!r}'}}}"
+    (unit,) = units([read("small.toml", changes=["seeds=1", f"methods={{Peer={entry}}}"], methods=["Peer"])])
+    outcome = unit.task().function(folder)
+    assert outcome.error == ""
+    assert outcome.facts["values"]["AP"] > 0.6
+    assert ("propensities" in unit.fit.described) == (debias == "ips")
+
+
+def test_a_missing_package_is_told_with_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("peers.find_spec", lambda _: None)
+    data, clicks, _ = scene(eta=1.0)
+    with pytest.raises(MissingDependencyError, match=r"lightgbm is not installed: pip install 'cldrank\[peers\]'"):
+        LightGBMRanker().fit(data, clicks)

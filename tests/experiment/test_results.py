@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from result_rows import row, seeds, table
 from scipy import stats
 
-from cldrank.errors import DataError, UsageError
 from cldrank.experiment import results
 
 
@@ -52,19 +51,6 @@ def test_a_value_that_is_no_number_counts_as_failed(value: float | None) -> None
     found = found_of([row("CLD", 0, 0.4), broken, row("CLD", 2, 0.6), *seeds("IPS", [0.3, 0.2, 0.1])])
     assert (found["CLD"].mean, found["CLD"].seeds, found["CLD"].failed) == pytest.approx((0.5, 2, 1))
     assert found["CLD"].best
-    assert results.per_seed(table([broken])) == {results.Cell("table1", "msrd", "{}", "CLD", "nDCG@3"): {}}
-
-
-def test_the_share_of_the_gap() -> None:
-    found = found_of(seeds("Naive", [0.3, 0.3]) + seeds("CLD", [0.45, 0.45]) + seeds("Oracle", [0.5, 0.5]))
-    assert [found[name].gap for name in ("Naive", "CLD", "Oracle")] == pytest.approx([0.0, 0.75, 1.0])
-    assert math.isnan(found_of(seeds("CLD", [0.4, 0.5]))["CLD"].gap)
-    backwards = found_of(seeds("Naive", [0.5, 0.5]) + seeds("Oracle", [0.3, 0.3]))
-    assert math.isnan(backwards["Naive"].gap)
-    unsure = found_of(seeds("Naive", [0.3, 0.5, 0.4]) + seeds("CLD", [0.1] * 3) + seeds("Oracle", [0.5, 0.3, 0.41]))
-    assert math.isnan(unsure["CLD"].gap)  # a hair's breadth is no way to take a share of
-    single = found_of(seeds("Naive", [0.3]) + seeds("CLD", [0.4]) + seeds("Oracle", [0.5]))
-    assert single["CLD"].gap == pytest.approx(0.5)
 
 
 def test_best_and_tied() -> None:
@@ -77,14 +63,7 @@ def test_best_and_tied() -> None:
     found = found_of(rows)
     assert {name for name, one in found.items() if one.best} == {"CLD"}
     assert {name for name, one in found.items() if one.tied} == {"CLD", "IPS"}
-    difference = stats.ttest_rel([0.51, 0.58, 0.70], [0.50, 0.60, 0.70])
-    assert difference.pvalue > 0.1
-    interval, ips = difference.confidence_interval(0.9), found["IPS"]
-    mean = (0.01 - 0.02) / 3
-    assert (ips.behind, ips.behind_low, ips.behind_high) == pytest.approx((mean, interval.low, interval.high))
-    assert found["Naive"].behind == pytest.approx(-0.1)
-    assert found["CLD"].behind == 0
-    assert found["Oracle"].behind != found["Oracle"].behind  # NaN
+    assert stats.ttest_rel([0.51, 0.58, 0.70], [0.50, 0.60, 0.70]).pvalue > 0.1
     assert [name for name, one in found.items() if one.sees_labels] == ["Oracle"]
 
 
@@ -94,6 +73,13 @@ def test_what_sees_labels_is_no_rival_whatever_it_is_called() -> None:
     assert found["CLD"].best
     assert not found["Forest"].best
     assert not found["Forest"].tied
+
+
+def test_less_can_be_better() -> None:
+    rows = seeds("Naive", [9.0, 9.1], measure="ARP") + seeds("CLD", [5.0, 5.1], measure="ARP")
+    rows += seeds("Oracle", [1.0, 1.1], measure="ARP")
+    found = found_of(rows)
+    assert found["CLD"].best
 
 
 def test_settings_of_any_kind_of_value_can_be_sorted() -> None:
@@ -115,23 +101,3 @@ def test_every_setting_has_a_best_and_the_best_is_tied(first: list[float], secon
     found = found_of(seeds("CLD", first) + seeds("IPS", second))
     assert any(one.best for one in found.values())
     assert all(one.tied for one in found.values() if one.best and one.mean > min(o.mean for o in found.values()))
-
-
-def test_a_paired_comparison() -> None:
-    first, second = [0.5, 0.6, 0.7, 0.65], [0.45, 0.5, 0.72, 0.6]
-    rows = seeds("CLD", first) + seeds("IPS", second)
-    (found,) = results.contrasts(table(rows), "cld", "IPS")
-    test = stats.ttest_rel(first, second)
-    interval = test.confidence_interval(0.9)
-    assert found.p_value == pytest.approx(test.pvalue)
-    assert (found.interval.low, found.interval.high) == pytest.approx((interval.low, interval.high))
-    assert (found.wins, found.interval.n) == (3, 4)
-    with pytest.raises(UsageError, match="no results of 'mine'; there are results of CLD and IPS"):
-        results.contrasts(table(rows), "CLD", "mine")
-    with pytest.raises(DataError, match="do not have two seeds of one setting in common"):
-        results.contrasts(table(seeds("CLD", [0.1]) + seeds("IPS", [0.2])), "CLD", "IPS")
-
-
-def test_a_comparison_without_variation() -> None:
-    same = seeds("CLD", [0.5, 0.6]) + seeds("IPS", [0.5, 0.6])
-    assert results.contrasts(table(same), "CLD", "IPS")[0].p_value == 1.0

@@ -74,17 +74,3 @@ def test_warnings_are_kept_once(folder: Path) -> None:
     found = outcomes(methods=["own_rankers:Warning_"])["Warning_", 0]
     assert found.facts["warnings"] == ["UserWarning: mind the step"]
     assert not math.isnan(found.facts["values"]["AP"])
-
-
-@pytest.mark.parametrize(
-    ("peer", "debias"),
-    [("xgboost", ""), ("xgboost", "position"), ("lightgbm", ""), ("lightgbm", "position"), ("lightgbm", "ips")],
-)
-def test_peers_take_part(folder: Path, peer: str, debias: str) -> None:
-    pytest.importorskip(peer)
-    label = "Peer"
-    corrected = f", debias='{debias}'" if debias else ""
-    changes = ["seeds=1", f"methods={{{label}={{use='{peer}', trees=20, threads=1{corrected}}}}}"]
-    found = outcomes(*changes, methods=[label])[label, 0]
-    assert found.error == ""
-    assert found.facts["values"]["AP"] > 0.6

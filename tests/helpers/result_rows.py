@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import json
 import math
 from typing import Any
 
@@ -30,7 +31,7 @@ def row(method: str, seed: int, value: float, **changes: Any) -> dict[str, Any]:
         "error": "it broke" if failed else "",
         "warnings": "[]",
         "seconds": 2.0,
-        "configuration": "{}",
+        "configuration": json.dumps({"method": {"class": method.lower()}}),
         "data_fingerprint": "abc",
         "versions": "{}",
         "commit": "",

@@ -86,9 +86,9 @@ depth = 3
 eta = 1.0
 
 [methods]
-Naive = { use = "cldrank:Naive" }
+Naive = {}
 CLD = { gamma = 0.2 }
-Oracle = { use = "cldrank:Oracle", seed = 0 }
+Oracle = { seed = 0 }
 """
 
 

@@ -14,7 +14,7 @@ from cldrank.pipeline.run_page import render_run
 def test_the_page_shows_every_step(ran: Path, record: RunRecord) -> None:
     page = render_run(record)
     for step in record.steps:
-        assert (f'id="{step.name}"' in page) == (step.state != "not needed")
+        assert f"<h3>{step.name}</h3>" in page
         for name, key in step.wrote.items():
             assert name in page
             assert key[:12] in page
@@ -26,7 +26,6 @@ def test_links_lead_to_what_steps_wrote(ran: Path, record: RunRecord) -> None:
     links = re.findall(r'href="(../steps/[^"]*)"', render_run(record))
     assert any("verdict.html" in link for link in links)
     assert all((ran / "runs" / record.name / link).is_file() for link in links)
-    assert 'href="file:///x/steps/audit-' in render_run(record, "file:///x")
 
 
 @pytest.mark.parametrize(

@@ -51,7 +51,7 @@ def test_curves_stand_beside_each_other_and_keep_their_names() -> None:
     assert "script" not in {element.tag.rpartition("}")[2] for element in found.iter()}
     assert {element.get("data-series") for element in found.iter()} >= {"one", EVIL, "assumed"}
     assert len(re.findall(r", position \d+: ", text)) == 3 + 3 + 5
-    first = [float(x) for x in re.findall(r'class="mark"[^>]*translate\(([\d.]+) [\d.]+\)" data-at', text)]
+    first = [float(x) for x in re.findall(r'class="mark"[^>]*translate\(([\d.]+) [\d.]+\)" data-value', text)]
     assert first[0] < first[3] < first[6] < first[1]  # all at position 1, side by side
     assert text.count('class="whisker"') == 4  # none where low and high are the same, or unknown
     assert text.count('class="marked"') == 1  # the line at 1

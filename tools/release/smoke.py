@@ -25,7 +25,7 @@ MAKE_DATA = (
     f"train cld {TRAIN} --out linear/",
 )
 WITHOUT_EXTRAS = (
-    "demo --linear --n-queries 100 --seeds 1 --out demo",
+    "demo --n-queries 100 --out demo",
     "clicks audit log.parquet --features train.parquet --html audit.html",
     "evaluate linear/ --features test.parquet",
     "score linear/ --features test.parquet --out scores.parquet",
@@ -33,7 +33,6 @@ WITHOUT_EXTRAS = (
     "judgements cells.parquet --features train.parquet --propensity rho.json --to quepid --out ratings.csv",
 )
 NEEDING_EXTRAS = {  # what each refusal must name
-    "demo --out refused": "neural,trees",
     f"train cld-pair {TRAIN} --model mlp --out refused/": "neural",
     f"train cld-pair {TRAIN} --model trees --out refused/": "trees",
     f"tune ips {TRAIN} --out refused/": "tune",
@@ -46,7 +45,7 @@ FOR_README = (  # the two tables that the README takes as given
     "simulate features.parquet --sessions 2e4 --depth 5 --policy neighbour-swaps --log log.parquet",
 )
 WITH_EXTRAS = (
-    "demo --n-queries 100 --seeds 1 --out demo",
+    "demo --n-queries 100 --out demo",
     f"train cld-pair {TRAIN} --model trees --rounds 20 --out trees/",
     f"train cld-pair {TRAIN} --model mlp --epochs 2 --out network/",
     "export trees/ --to onnx --check test.parquet --out trees-onnx/",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,14 +12,12 @@ import typer
 from cldrank.cli import options
 from cldrank.cli.commands import argument, declared, group_of, option
 from cldrank.cli.output import console, counting, print_json, print_line, print_table, say, working
-from cldrank.documents.numbers import minus
 from cldrank.errors import CldrankError
 from cldrank.wording import count
 
 if TYPE_CHECKING:
     from cldrank.experiment.definition import Experiment
     from cldrank.experiment.units import Plan, Progress
-    from cldrank.report.sections import Section
 
 _EVERYTHING = "all"
 Format = StrEnum("Format", ["html", "md", "csv"])
@@ -42,13 +39,8 @@ class ExperimentListCommand(options.JsonOutput):
         if self.as_json:
             print_json(entries)
             return
-        rows = []
-        for entry in entries:
-            varies = "; ".join(f"{key.partition('.')[2]} {_span(values)}" for key, values in entry["varies"].items())
-            rows.append(
-                (entry["name"], varies or "–", entry["settings"], len(entry["methods"]), entry["seeds"], entry["units"])
-            )
-        print_table("", ("name", "varies", "settings", "methods", "seeds", "units"), rows)
+        rows = [(entry["name"], entry["title"], entry["settings"], entry["seeds"], entry["units"]) for entry in entries]
+        print_table("", ("name", "title", "settings", "seeds", "units"), rows)
         console.print("`cldrank experiment run NAME`, or `all` of them; units count for each fold.", style="dim")
 
 
@@ -73,7 +65,6 @@ class ExperimentRunCommand(options.JsonOutput):
     method: list[str] | None = option("METHOD", "Only these methods, by label or name; repeatable.")
     device: str | None = option("TEXT", "`cuda` to train on a GPU what can be trained there.")
     jobs: int | None = option("-j INTEGER", "Processes at a time.  [default: one per core]", min=1)
-    retry_failed: bool = option("", "Try failed units again.", False)
     dry_run: bool = option("", "Only show what would be run.", False)
 
     def run(self) -> None:
@@ -89,19 +80,17 @@ class ExperimentRunCommand(options.JsonOutput):
         folder = self.out or Path("experiments") / Path(self.experiment).stem
         options.check_folder(folder)
         with working("planning …"):
-            planned = plan(wanted, folder, retry_failed=self.retry_failed)
+            planned = plan(wanted, folder)
         cores = available_cores()
         processes, threads = max(min(self.jobs or cores, len(planned.todo)), 1), max(cores // (self.jobs or cores), 1)
         if self.dry_run:
             _print_plan(planned, processes, self.as_json)
             return
         done = _ran(planned, processes, threads)
-        _print_results(wanted, folder, self.as_json)
-        failed = done.failed + planned.failed
-        if failed:
+        _print_results(folder, self.as_json)
+        if done.failed:
             reasons = "".join(f"\n  {error}" for error in done.errors[:5])
-            hint = "" if done.failed else " before; --retry-failed tries them again"
-            raise CldrankError(f"{failed} of {len(planned.units)} units failed{hint}.{reasons}")
+            raise CldrankError(f"{count(done.failed, 'fit')} failed; the same call tries again.{reasons}")
 
 
 def _ran(planned: Plan, processes: int, threads: int) -> Progress:
@@ -110,9 +99,6 @@ def _ran(planned: Plan, processes: int, threads: int) -> Progress:
 
     if planned.finished:
         say(f"{planned.finished:,} of {len(planned.units):,} units are finished already")
-    if planned.todo:
-        at_once = f"{processes} at a time" if processes > 1 else "one after the other"
-        say(f"{count(len(planned.todo), 'fit')}, {at_once}")
     with counting("fits", len(planned.todo), shown=bool(planned.todo)) as update:
 
         def show(state: Progress) -> None:
@@ -128,46 +114,6 @@ def _ran(planned: Plan, processes: int, threads: int) -> Progress:
 
 
 @declared
-class ExperimentCompareCommand(options.JsonOutput):
-    """Compare two methods, setting by setting, with a paired t-test over seeds: first minus second.
-
-    Example: `cldrank experiment compare experiments/table1 CLD IPS`
-    """
-
-    folder: Path = argument("FOLDER", _FOLDER)
-    first: str = argument("A", "A method, by its label.")
-    second: str = argument("B", "The method to compare it with.")
-
-    def run(self) -> None:
-        """Print a table for each experiment and data set."""
-        from dataclasses import asdict
-
-        from cldrank.experiment.results import contrasts, load_results
-
-        compared = contrasts(load_results(self.folder), self.first, self.second)
-        if self.as_json:
-            print_json([asdict(contrast) for contrast in compared])
-            return
-        groups: dict[tuple[str, str], list[tuple[str, ...]]] = {}
-        for contrast in compared:
-            interval = contrast.interval
-            groups.setdefault((contrast.experiment, contrast.data), []).append(
-                (
-                    _in_words(contrast.setting),
-                    contrast.measure,
-                    f"{contrast.first:.4f}",
-                    f"{contrast.second:.4f}",
-                    minus(f"{interval.estimate:+.4f} ± {interval.high - interval.estimate:.4f}"),
-                    f"{contrast.p_value:.2g}",
-                    f"{contrast.wins}/{interval.n}",
-                )
-            )
-        columns = ("setting", "measure", "first", "second", "difference,\n90% interval", "p", "won")
-        for (name, data), rows in groups.items():
-            print_table(f"{self.first} minus {self.second}: {name} on {data}", columns, rows)
-
-
-@declared
 class ExperimentReportCommand:
     """Write a report on the results of `run`: one HTML page, or Markdown with pictures, or CSV.
 
@@ -180,7 +126,7 @@ class ExperimentReportCommand:
 
     def run(self) -> None:
         """Write the report, and say where."""
-        from cldrank.report import save_report
+        from cldrank.experiment import save_report
 
         folder, out = self.folder, self.out
         if out is not None and not out.is_dir():
@@ -201,7 +147,6 @@ app = group_of(
     "Run the paper's experiments or your own: simulate clicks, train, measure, over and over, and report.",
     ExperimentListCommand,
     ExperimentRunCommand,
-    ExperimentCompareCommand,
     ExperimentReportCommand,
 )
 
@@ -222,11 +167,6 @@ def _described(experiment: Experiment) -> dict[str, Any]:
     }
 
 
-def _span(values: Sequence[Any]) -> str:
-    texts = [f"{value:,.15g}" for value in values]
-    return ", ".join(texts) if len(texts) < 4 else f"{texts[0]} … {texts[-1]}"
-
-
 def _print_plan(plan: Plan, processes: int, as_json: bool) -> None:
     from cldrank.experiment.results import PLACE
 
@@ -237,49 +177,24 @@ def _print_plan(plan: Plan, processes: int, as_json: bool) -> None:
         ]
         print_json({"out": str(plan.folder), "units": listed, "fits": len(plan.todo), "processes": processes})
         return
-    rows: dict[tuple[str, ...], list[bool]] = {}
-    for unit, key in plan.units:
-        place = (unit.experiment, unit.fit.fold.data, _in_words(unit.setting), unit.method)
-        rows.setdefault(place, []).append(key in plan.todo)
-    columns = ("experiment", "data", "setting", "method", "units", "to run")
-    print_table("", columns, [(*place, len(missing), sum(missing)) for place, missing in rows.items()])
     print_line(
         f"{len(plan.units):,} units, {plan.finished:,} finished; {len(plan.todo):,} fits to do in {processes} at a "
         f"time; results go to {plan.folder}"
     )
 
 
-def _print_results(wanted: Sequence[Experiment], folder: Path, as_json: bool) -> None:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
+def _print_results(folder: Path, as_json: bool) -> None:
+    from cldrank.documents import Document, Paragraph, render_terminal
+    from cldrank.experiment.report import TABLE_NOTE, sections, tables
     from cldrank.experiment.results import load_results, summary
-    from cldrank.report.sections import sections
 
-    names = {experiment.name for experiment in wanted}
     results = load_results(folder)
     if as_json:
-        cells = [cell.as_dict() for cell in summary(results) if cell.experiment in names]
-        print_json({"out": str(folder), "results": cells})
+        print_json({"out": str(folder), "results": [cell.as_dict() for cell in summary(results)]})
         return
-    for section in sections(results.filter(pc.is_in(results["experiment"], pa.array(sorted(names))))):
-        print_section(section)
+    for section in sections(results):  # where something varies, one measure stands for all
+        measure = section.measures[min(1, len(section.measures) - 1)]
+        shown = [table for table in tables(section) if not section.across or table.title.startswith(measure)]
+        render_terminal(Document(section.title, [*shown, Paragraph(TABLE_NOTE, quiet=True)]), console)
     print_line(f"results: {folder / 'results.parquet'}")
     print_line(f"a page to look at: cldrank experiment report {folder}")
-
-
-def print_section(section: Section) -> None:
-    """The tables of an experiment on a data set: where something varies, of one measure that stands for all."""
-    from cldrank.documents import Block, Document, Paragraph, render_terminal
-    from cldrank.report.contents import notes, tables
-
-    measure = section.measures[min(1, len(section.measures) - 1)]
-    shown = [table for table in tables(section) if section.across is None or table.title.startswith(measure)]
-    blocks: list[Block] = [*shown, *(Paragraph(note, quiet=True) for note in notes(section))]
-    render_terminal(Document(section.title + (", synthetic" if section.synthetic else ""), blocks), console)
-
-
-def _in_words(setting: str) -> str:
-    from cldrank.report.sections import setting_words
-
-    return setting_words(json.loads(setting)) or "–"

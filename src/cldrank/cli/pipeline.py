@@ -15,7 +15,7 @@ from cldrank.cli import options
 from cldrank.cli.clicks import BLOCKED
 from cldrank.cli.commands import argument, declared, group_of, option
 from cldrank.cli.compare import EXIT_CODES
-from cldrank.cli.output import console, messages, print_error, print_json, print_line, print_warning, say, working
+from cldrank.cli.output import console, messages, print_error, print_json, print_line, print_warning, working
 from cldrank.errors import CldrankError, UsageError
 from cldrank.files import save_text
 from cldrank.wording import duration
@@ -30,7 +30,7 @@ _FILE = Path("pipeline.toml")
 
 @declared
 class PipelineRunCommand:
-    """Import, audit, aggregate, estimate propensities, train, judge, export: what has changed, up to a gate that stops.
+    """Audit, aggregate, estimate propensities, train, judge, export: what has changed, up to a gate that stops.
 
     Each step runs only if what it reads or its settings changed. Stopped or killed at any point, the same command goes
     on from there. A gate that stops leaves production as it is.
@@ -76,44 +76,30 @@ class PipelineRunCommand:
 
 @declared
 class PipelineShowCommand(options.JsonOutput):
-    """Show a run: what each step read, decided and wrote.
+    """Show the newest run of a pipeline, or another: what each step read, decided and wrote.
 
-    Example: `cldrank pipeline show --html run.html`
+    Example: `cldrank pipeline show --run 2026-11-16T091203-482113`
     """
 
-    named: str | None = argument("RUN", "A run, by name or folder, or a pipeline's file.", None)
-    file: Path = option("--pipeline FILE", "The file of the pipeline whose runs are meant.", _FILE)
-    html: Path | None = option("FILE", "Write the run as a page that needs no other files.")
+    file: Path = argument("FILE", "The file of the pipeline.", _FILE)
+    named: str | None = option("--run NAME", "The run, by its name or folder.  [default: the newest]")
 
     def run(self) -> None:
-        """Print the run, or write its page."""
+        """Print the run, and where its page is."""
         from dataclasses import asdict
 
         from cldrank.documents import render_terminal
-        from cldrank.pipeline.run_page import render_run, run_document
-        from cldrank.pipeline.running import RECORD, RunRecord
+        from cldrank.pipeline.definition import read_pipeline
+        from cldrank.pipeline.run_page import run_document
+        from cldrank.pipeline.running import RunRecord, find_run
 
-        folder = self._folder()
-        options.check_outputs([self.html], [folder / RECORD])
+        folder = find_run(read_pipeline(self.file), self.named)
         record = RunRecord.load(folder)
-        if self.html:
-            save_text(self.html, render_run(record, folder.resolve().parent.as_uri()))
         if self.as_json:
             print_json({"folder": str(folder), **asdict(record)})
-        elif not self.html:
+        else:
             render_terminal(run_document(record), console)
-            print_line(f"everything about it: {folder}")
-        if self.html:
-            say(f"wrote {self.html}")
-
-    def _folder(self) -> Path:
-        from cldrank.pipeline.definition import read_pipeline
-        from cldrank.pipeline.running import RECORD, find_run
-
-        if self.named is None or self.named.endswith(".toml"):
-            return find_run(read_pipeline(Path(self.named or self.file)), None)
-        is_folder = (Path(self.named) / RECORD).is_file()
-        return Path(self.named) if is_folder else find_run(read_pipeline(self.file), self.named)
+            print_line(f"everything about it: {folder / 'run.html'}")
 
 
 @declared

@@ -42,11 +42,10 @@ Inline = str | Sequence[str]  # a text with `code` and **bold**, or pieces that 
 
 @dataclass(frozen=True)
 class Heading:
-    """A heading of `level` 2 or 3; `anchor` is where links lead to."""
+    """A heading of `level` 2 or 3."""
 
     text: str
     level: int = 2
-    anchor: str = ""
 
 
 @dataclass(frozen=True)
@@ -90,7 +89,6 @@ class Table:
     """Rows of texts; a cell is shown as it is, or bold, as code or as a link if it is `Strong`, `Mono` or `Link`.
 
     text      columns of words: set from the left, and wrapped
-    groups    names above several columns each: ("", 1), ("published", 3)
     about     a sentence below the title
     wide      the table takes the whole width even if it has a title
     """
@@ -100,19 +98,12 @@ class Table:
     title: str = ""
     about: str = ""
     text: Sequence[str] = ()
-    groups: Sequence[tuple[str, int]] = ()
     wide: bool = False
 
     @property
     def texts(self) -> list[list[str]]:
         """The rows with every cell as text."""
         return [[cell if isinstance(cell, str) else str(cell) for cell in row] for row in self.rows]
-
-    @property
-    def heads(self) -> list[str]:
-        """The name of each column with that of its group, for where there is no row of groups."""
-        groups = [name for name, span in self.groups for _ in range(span)] or [""] * len(self.columns)
-        return [f"{group} {name}".strip() for group, name in zip(groups, self.columns, strict=True)]
 
     @property
     def of_words(self) -> list[bool]:
@@ -155,16 +146,6 @@ class Document:
     blocks: Sequence[Block] = ()
     about: Inline = ""
     footer: Inline = ""
-
-    def every_block(self) -> list[Block]:
-        """All blocks, those that are folded away included."""
-        return _unfolded(self.blocks)
-
-
-def _unfolded(blocks: Sequence[Block]) -> list[Block]:
-    return [
-        inner for block in blocks for inner in (block, *(_unfolded(block.blocks) if isinstance(block, Details) else ()))
-    ]
 
 
 def pieces(text: Inline) -> list[str]:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from itertools import count
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 from cldrank.documents.numbers import minus, percent, round_step, short
 
-_LOG_FROM = 30.0  # values that span more than this factor get a logarithmic axis
 _MOST_STEPS = 6  # of an axis that begins at 0
 
 # the colours of pages and pictures by what they are for, light and dark
@@ -50,8 +48,7 @@ COLOURS = {
     "ink": ("#1f2328", "#e4e6e8"), "sky": ("#3a9bd3", "#8fd3ff"), "brown": ("#8a5a3a", "#cf9a7c"),
     "violet": ("#7a5fd0", "#b7a3f5"), "olive": ("#6f7a00", "#c2cf52"),
 }  # fmt: skip
-SOLID: tuple[float, ...] = ()
-_DASHES = (SOLID, (7, 3), (2, 2.5), (9, 3, 2, 3), (5, 2, 2, 2, 2, 2))
+_DASHES: tuple[tuple[float, ...], ...] = ((), (7, 3), (2, 2.5), (9, 3, 2, 3), (5, 2, 2, 2, 2, 2))
 
 
 @dataclass(frozen=True)
@@ -63,56 +60,26 @@ class Look:
     marker: str
 
 
-def looks(series: Iterable[str], fixed: Mapping[str, Look] | None = None) -> dict[str, Look]:
-    """A look for each series: the one that is `fixed` for its name (in small letters), or one that is still free."""
-    names = list(dict.fromkeys(series))
-    chosen = {name: fixed[name.lower()] for name in names if name.lower() in fixed} if fixed else {}
-    taken = set(chosen.values())
-    free = (look for look in _variants([look.colour for look in taken]) if look not in taken)
-    return {name: chosen.get(name) or next(free) for name in names}
-
-
-def _variants(used: Sequence[str]) -> Iterator[Look]:
-    """Looks without end, colours not yet used first; several hundred come before the first comes again."""
-    colours = sorted(COLOURS, key=used.count)
-    markers = list(MARKERS)
-    for turn in count():
-        for place, colour in enumerate(colours, start=turn):
-            yield Look(colour, _DASHES[place % len(_DASHES)], markers[place % len(markers)])
+def looks(series: Iterable[str]) -> dict[str, Look]:
+    """A look for each series; several hundred differ before the first comes again."""
+    colours, markers = list(COLOURS), list(MARKERS)
+    chosen = {}
+    for number, name in enumerate(dict.fromkeys(series)):
+        turn, place = divmod(number, len(colours))
+        mark = turn + place
+        chosen[name] = Look(colours[place], _DASHES[mark % len(_DASHES)], markers[mark % len(markers)])
+    return chosen
 
 
 @dataclass(frozen=True)
 class Axis:
-    """A range of values on a linear or logarithmic scale, with labels at its ticks.
-
-    name, brief    what the axis shows, in full and in one or two words
-
-    >>> axis = Axis.across([1_000, 10_000, 100_000])
-    >>> axis.logarithmic, axis.labels
-    (True, ('1k', '10k', '100k'))
-    """
+    """A range of values on a linear scale, with labels at its ticks; `name` says what it shows."""
 
     low: float
     high: float
     ticks: tuple[float, ...]
     labels: tuple[str, ...]
-    logarithmic: bool = False
     name: str = ""
-    brief: str = ""
-
-    @classmethod
-    def across(cls, values: Iterable[float], name: str = "", brief: str = "") -> Axis:
-        """A horizontal axis with ticks at the values themselves, as far as there is room."""
-        known = sorted(set(values))
-        logarithmic = known[0] > 0 and known[-1] / known[0] >= _LOG_FROM
-        low, high = (math.log10(known[0]), math.log10(known[-1])) if logarithmic else (known[0], known[-1])
-        margin = 0.035 * (high - low) or 0.5
-        low, high = low - margin, high + margin
-        if logarithmic:
-            low, high = 10.0 ** max(low, -307.0), 10.0 ** min(high, 308.0)
-        axis = cls(low, high, tuple(known), _labels(known, low, high), logarithmic, name, brief)
-        kept = axis._ticks_with_room()
-        return replace(axis, ticks=kept, labels=_labels(kept, low, high))
 
     @classmethod
     def around(cls, values: Iterable[float], most: int = 8, name: str = "") -> Axis:
@@ -152,22 +119,11 @@ class Axis:
 
     def place(self, value: float) -> float:
         """Where a value is: 0 at the low end, 1 at the high end."""
-        if self.logarithmic:
-            return math.log(value / self.low) / math.log(self.high / self.low)
         return (value - self.low) / (self.high - self.low)
 
     def within(self, value: float) -> float:
         """A value, moved to the nearer end if it lies outside."""
         return min(max(value, self.low), self.high)
-
-    def _ticks_with_room(self) -> tuple[float, ...]:
-        """The ticks whose labels do not run into the one before."""
-        kept: list[tuple[float, str]] = []
-        for tick, label in zip(self.ticks, self.labels, strict=True):
-            space = 0.045 + 0.011 * (len(label) + len(kept[-1][1])) if kept else 0.0
-            if not kept or self.place(tick) - self.place(kept[-1][0]) >= space:
-                kept.append((tick, label))
-        return tuple(tick for tick, _ in kept)
 
 
 def _labels(ticks: Sequence[float], low: float, high: float) -> tuple[str, ...]:
@@ -231,12 +187,6 @@ class Figure:
 
         return picture([self])
 
-    @property
-    def is_cut_off(self) -> bool:
-        """Whether an interval reaches beyond the axis."""
-        ends = [end for series in self.series for point in series.points for end in (point.low, point.high)]
-        return any(end is not None and end != self.values.within(end) for end in ends)
-
 
 @dataclass(frozen=True)
 class Panels:
@@ -244,20 +194,16 @@ class Panels:
 
     figures: tuple[Figure, ...]
     columns: int = 2
-    about: str = ""
 
     @property
     def title(self) -> str:
         """All titles, each once."""
         return "; ".join(dict.fromkeys(figure.title for figure in self.figures))
 
-    @property
-    def references(self) -> str:
-        """What the rings are, if there are any."""
-        return next((figure.references for figure in self.figures if figure.references), "")
 
-
-def legend(figures: Iterable[Figure]) -> dict[str, Look]:
-    """The series that have a look of their own, in the order in which they appear; rows have names beside them."""
-    lined = [series for figure in figures if figure.kind != "rows" for series in figure.series]
-    return {series.name: series.look for series in lined if series.look is not None}
+def legend(figures: Iterable[Figure]) -> dict[str, Look | None]:
+    """The series that have a look of their own, then what the rings are; rows have names beside them."""
+    drawn = list(figures)
+    lined = [series for figure in drawn if figure.kind != "rows" for series in figure.series]
+    entries: dict[str, Look | None] = {series.name: series.look for series in lined if series.look is not None}
+    return entries | {figure.references: None for figure in drawn if figure.references}

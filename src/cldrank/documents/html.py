@@ -12,7 +12,7 @@ from markupsafe import Markup
 
 from cldrank._version import __version__
 from cldrank.documents.document import Block, Document, Notice, Table, pieces, visible
-from cldrank.documents.figure import IN_DARK, THEMES, Figure, Panels, legend
+from cldrank.documents.figure import IN_DARK, THEMES, Figure, legend
 from cldrank.documents.svg import draw, picture, series_style, swatch
 
 if TYPE_CHECKING:
@@ -25,8 +25,7 @@ def render_html(document: Document) -> str:
     >>> "<h1>&lt;b&gt;</h1>" in render_html(Document("<b>"))
     True
     """
-    panels = any(isinstance(block, Panels) for block in document.every_block())
-    return render_page("cldrank.documents", "document.html", {"document": document, "draw": draw, "panels": panels})
+    return render_page("cldrank.documents", "document.html", {"document": document, "draw": draw})
 
 
 def render_notebook(document: Document) -> str:

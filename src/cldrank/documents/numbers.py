@@ -19,12 +19,6 @@ def short(value: float) -> str:
     return minus(f"{rounded:.3g}")
 
 
-def plain_number(value: float) -> str:
-    """A number as people write it: 100,000, 0.1, 1."""
-    whole = isinstance(value, int) or (abs(value) >= 1000 and value.is_integer())
-    return f"{int(value):,}" if whole else f"{value:g}"
-
-
 def percent(value: float, digits: int = 0) -> str:
     """A share in percent, with a true minus sign: 34%, −28%."""
     return minus(f"{100 * value:.{digits}f}%")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from importlib.resources import files
@@ -11,7 +10,6 @@ from markupsafe import Markup, escape
 
 from cldrank.documents.document import visible
 from cldrank.documents.figure import COLOURS, IN_DARK, MARKERS, THEMES, Figure, Look, Point, Series, legend
-from cldrank.documents.numbers import plain_number
 
 TOP, RIGHT, BOTTOM = 10, 12, 46  # of a figure: the room around what is drawn
 LETTER = 7.1  # about the width of a letter
@@ -64,24 +62,20 @@ def draw(figure: Figure, **attributes: object) -> Markup:
     """
     frame = _Frame(figure)
     parts = [frame.axes()]
-    if figure.kind == "curves":
-        parts.append(_line("cursor", 0, TOP, 0, frame.bottom))
-        # all bands lie below all lines
+    if figure.kind == "curves":  # all bands lie below all lines
         parts += [_group(series, frame.band(series.points)) for series in figure.series]
     parts += [_group(series, frame.drawn(series)) for series in figure.series]
-    label, stops = figure.title, frame.stops() if figure.kind == "curves" else []
-    if stops:
-        label = f"{label} by {figure.along.brief}. Left and right arrow keys read out the values."
-        attributes |= {"tabindex": 0, "data_stops": json.dumps(stops, ensure_ascii=False)}
     size = f"0 0 {figure.width} {height(figure)}"
-    named = {"class_": f"figure {figure.kind}", "viewBox": size, "role": "img", "aria_label": label}
+    named = {"class_": f"figure {figure.kind}", "viewBox": size, "role": "img", "aria_label": figure.title}
     return element("svg", *parts, **named, **attributes)
 
 
-def swatch(look: Look, **attributes: object) -> Markup:
-    """A short piece of a series' line with its marker, for legends."""
-    stroke = element("line", class_="line", x1=1, x2=33, y1=6, y2=6, stroke_dasharray=_dashes(look))
+def swatch(look: Look | None, **attributes: object) -> Markup:
+    """A short piece of a series' line with its marker, or the ring of a reference, for legends."""
     size = {"viewBox": "0 0 34 12", "width": 34, "height": 12, "aria_hidden": "true"}
+    if look is None:
+        return element("svg", _ring(17, 6), class_="swatch", **size, **attributes)
+    stroke = element("line", class_="line", x1=1, x2=33, y1=6, y2=6, stroke_dasharray=_dashes(look))
     return element("svg", stroke, _marker(look, 17, 6), class_=f"swatch {look.colour}", **size, **attributes)
 
 
@@ -98,8 +92,6 @@ class _Frame:
         self.across, self.up = (figure.values, figure.along) if self.sideways else (figure.along, figure.values)
         self.left = max(_LEAST_LEFT, 14 + LETTER * max(map(len, self.up.labels), default=0))
         self.right, self.bottom = figure.width - RIGHT, height(figure) - BOTTOM
-        places = sorted({point.at for series in figure.series for point in series.points})
-        self.places = {at: number for number, at in enumerate(places)}
 
     def x(self, value: float) -> float:
         return self.left + (self.right - self.left) * self.across.place(value)
@@ -147,13 +139,9 @@ class _Frame:
             if point.reference is not None:
                 note = f"{series.name}: {point.reference:.3f} {self.figure.references}"
                 parts.append(_ring(*self.at(point.at, point.reference), note))
-            data = {"data_at": self.places[point.at], "data_value": f"{point.value:.6g}"}
-            parts.append(_marker(series.look, x, y, *_notes(point), small=len(series.points) > _MANY, **data))
+            value, many = f"{point.value:.6g}", len(series.points) > _MANY
+            parts.append(_marker(series.look, x, y, *_notes(point), small=many, data_value=value))
         return Markup("").join(parts)
-
-    def stops(self) -> list[tuple[float, str]]:
-        """Where there is anything along the axis, and what that place is called."""
-        return [(round(self.x(at), 1), f"{self.across.brief} = {plain_number(at)}") for at in self.places]
 
     def bar(self, point: Point) -> Markup:
         """A column from 0 up to the value."""
@@ -220,14 +208,11 @@ def _points(places: Iterable[tuple[float, float]]) -> str:
 
 def picture(figures: Sequence[Figure], columns: int = 1) -> str:
     """The figures as one SVG file, `columns` in a row, under a legend."""
-    charts = [figure for figure in figures if isinstance(figure, Figure)]
     across = min(columns, len(figures))
     wide = max(figure.width for figure in figures)
     width = 2 * _EDGE + across * wide + (across - 1) * _GAP
-    series = legend(charts)
-    references = next((figure.references for figure in charts if figure.references), "")
-    colours = [line.look.colour for figure in charts for line in figure.series if line.look is not None]
-    parts, top = _legend(series, references, width)
+    colours = [series.look.colour for figure in figures for series in figure.series if series.look is not None]
+    parts, top = _legend(legend(figures), width)
     for first in range(0, len(figures), across):
         row = figures[first : first + across]
         for place, figure in enumerate(row):
@@ -242,15 +227,14 @@ def picture(figures: Sequence[Figure], columns: int = 1) -> str:
     return f"{element('svg', name, sheet, ground, *parts, xmlns='http://www.w3.org/2000/svg', **size)}\n"
 
 
-def _legend(series: Mapping[str, Look], references: str, width: int) -> tuple[list[Markup], int]:
+def _legend(entries: Mapping[str, Look | None], width: int) -> tuple[list[Markup], int]:
     """The series with their lines, in as many rows as they need, and where the legend ends."""
     parts, x, y = [], float(_EDGE), _EDGE
-    entries: list[tuple[str, Look | None]] = [*series.items(), *([(references, None)] if references else [])]
-    for name, look in entries:
+    for name, look in entries.items():
         room = 34 + 6 + LETTER * len(name) + 18
         if x > _EDGE and x + room > width:
             x, y = float(_EDGE), y + _LINE
-        parts.append(_ring(x + 17, y + 6) if look is None else swatch(look, x=x, y=y))
+        parts.append(swatch(look, x=x, y=y))
         parts.append(text_at(x + 40, y + 10, name, kind="label"))
         x += room
     return parts, y + _LINE + 8 if entries else y

@@ -43,11 +43,19 @@ def render_markdown(document: Document, name: str = "figure") -> str:
 
 def markdown_pictures(document: Document, name: str = "figure") -> dict[str, str]:
     """The figures of a document as SVG, by the names of their files."""
-    figures = [block for block in document.every_block() if isinstance(block, Figure | Panels)]
+    figures = _figures(document.blocks)
     return {
         f"{name}-{number}.svg": picture(block.figures, block.columns) if isinstance(block, Panels) else picture([block])
         for number, block in enumerate(figures, start=1)
     }
+
+
+def _figures(blocks: Sequence[doc.Block]) -> Iterator[Figure | Panels]:
+    for block in blocks:
+        if isinstance(block, doc.Details):
+            yield from _figures(block.blocks)
+        elif isinstance(block, Figure | Panels):
+            yield block
 
 
 def _markdown(block: doc.Block, names: Iterator[str]) -> list[str]:
@@ -67,14 +75,15 @@ def _markdown(block: doc.Block, names: Iterator[str]) -> list[str]:
         case doc.Table():
             title = f"**{escaped(block.title)}**" if block.title else ""
             rules = "".join("---|" if left else "---:|" for left in block.of_words)
-            lines = [f"| {' | '.join(map(escaped, block.heads))} |", f"|{rules}"]
+            lines = [f"| {' | '.join(map(escaped, block.columns))} |", f"|{rules}"]
             lines += [f"| {' | '.join(map(_markup, row))} |" for row in block.texts]
             return [*filter(None, (title, _inline(block.about))), "\n".join(lines)]
         case doc.Details():
             inside = [part for inner in block.blocks for part in _markdown(inner, names)]
             return [f"<details><summary>{escaped(block.title)}</summary>", *inside, "</details>"]
         case _:
-            return [f"![{escaped(block.title)}]({next(names)})", *([_inline(block.about)] if block.about else [])]
+            about = [_inline(block.about)] if isinstance(block, Figure) and block.about else []
+            return [f"![{escaped(block.title)}]({next(names)})", *about]
 
 
 def _inline(text: doc.Inline) -> Markdown:
@@ -210,7 +219,7 @@ def _print_table(table: doc.Table, console: Console) -> None:
     from rich.table import Table as RichTable
 
     drawn = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
-    for head, left in zip(table.heads, table.of_words, strict=True):
+    for head, left in zip(table.columns, table.of_words, strict=True):
         # folded, not cut: two names must stay different
         drawn.add_column(_styled(head), justify="left" if left else "right", overflow="fold")
     for row in table.texts:

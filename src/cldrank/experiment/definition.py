@@ -1,27 +1,9 @@
-"""`Experiment`: what to run, as a small TOML file says it.
-
-title = "How noise harms"
-data = "msrd"
-seeds = 5
-measures = ["nDCG@1", "nDCG@3", "AP"]
-
-[simulation]
-depth = 5
-eta = 1.0
-
-[methods]
-Naive = {}
-CLD = { gamma = 0.1 }
-
-[vary]
-simulation.noise = [0.0, 0.1, 0.2]
-"""
+"""`Experiment`: what to run, as a small TOML file says it; `docs/how-to/experiments.md` has one with all keys."""
 
 from __future__ import annotations
 
 import itertools
 import json
-import math
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -39,11 +21,10 @@ from cldrank.wording import listed
 
 SHIPPED = (
     "table1", "rq1-cutoff", "rq1-position", "rq2-sessions", "rq3-noise", "rq4-misspecified", "rq5-models", "rq6-robust",
-    "loop",
 )  # fmt: skip
-MOST_COMBINATIONS = 100_000  # units of one run: each is planned, kept in a file and read again
 _VARIABLE = ("production", "simulation", "methods")
 _LAST_SEED = (1 << 32) - 1
+_MOST_SEEDS = 1_000
 
 
 # -- sections ------------------------------------------------------------------------------------------------------
@@ -67,9 +48,6 @@ class ProductionSettings(Value):
     """The ranker whose pages people saw: SVMRank, trained on a fraction of the labels that each seed draws anew."""
 
     fraction: float = parameter(default=0.01, above=0, most=1, about="the share of the labels")
-    C: float = parameter(default=0.01, above=0, about="as in SVMRank")
-    sample: str = parameter(default="queries", about="what the share is drawn from")
-    max_pairs: int = parameter(default=20_000, least=1, about="as in SVMRank")
 
 
 @value
@@ -84,18 +62,10 @@ class SimulationSettings(Value):
     assumed_eta: float | None = parameter(default=None, least=0, about="the eta that methods assume; the true one")
 
 
-@value
-class LoopSettings(Value):
-    """Deploy, log, retrain: each round simulates sessions with the ranker of the round before, and trains on all."""
-
-    rounds: int = parameter(default=10, least=1, most=100, about="how many; it is measured after each")
-
-
 _SECTIONS: dict[str, type[Value]] = {
     "data": Data,
     "production": ProductionSettings,
     "simulation": SimulationSettings,
-    "loop": LoopSettings,
 }
 
 
@@ -115,8 +85,7 @@ class MethodEntry:
 class Experiment:
     """All that an experiment file says. `table` is the file itself with all changes; settings are made from it.
 
-    `device` goes to each method that takes one and has none in the file. In a loop, the number of rounds varies from 1
-    to what the file says: a setting is what there is after some rounds.
+    `device` goes to each method that takes one and has none in the file.
 
     >>> noise = read("rq3-noise", seeds=2)
     >>> len(noise.settings()), [setting.varied for setting in noise.settings()][1]
@@ -128,10 +97,9 @@ class Experiment:
     data: Data
     production: ProductionSettings
     simulation: SimulationSettings
-    loop: LoopSettings | None
     methods: tuple[MethodEntry, ...]
     vary: Mapping[str, tuple[Any, ...]]
-    seeds: Sequence[int]
+    seeds: tuple[int, ...]
     measures: tuple[str, ...]
     device: str | None
     table: Mapping[str, Any]
@@ -144,21 +112,11 @@ class Experiment:
             for values in itertools.product(*self.vary.values())
         ]
 
-    def check_size(self, folds: int = 1) -> None:
-        """Refuse more units than can be planned, before any is made."""
-        total = folds * math.prod(map(len, self.vary.values())) * len(self.methods) * len(self.seeds)
-        if total > MOST_COMBINATIONS:
-            raise UsageError(
-                f"settings, methods, seeds and folds make {total:,} units; one run has at most {MOST_COMBINATIONS:,}. "
-                "Take fewer seeds or values, or split the seeds over several runs (seeds = [0, 1, 2]) with the same "
-                "`out`."
-            )
-
     def _setting(self, chosen: dict[str, Any]) -> Setting:
         table = {key: value for key, value in self.table.items() if key != "vary"}
         for key in chosen:
             table = merged(table, nested(key, chosen[key]))
-        experiment = replace(_experiment(table, self.name, self.source), seeds=self.seeds)
+        experiment = _experiment(table, self.name, self.source)
         decoded = {}
         for key, given in chosen.items():  # as it is after decoding: 1 for eta is 1.0
             section, _, name = key.partition(".")
@@ -267,16 +225,12 @@ def _changed(
 
 def _checked(experiment: Experiment) -> Experiment:
     """The experiment, with every setting made once, so that wrong values are refused now."""
-    experiment.check_size()
     labels = [method.label for method in experiment.methods]
     for key in experiment.vary:
         if key.startswith("methods.") and not any(key.startswith(f"methods.{label}.") for label in labels):
             raise UsageError(f"vary.{key}: there is no such method here; there are {listed(labels)}.")
-    settings = [setting.varied for setting in experiment.settings()]
-    twice = next((setting for setting in settings if settings.count(setting) > 1), None)
-    if twice is not None:
-        raise UsageError(f"vary gives the same setting twice: {twice}.")
-    return replace(experiment, seeds=tuple(experiment.seeds))
+    experiment.settings()
+    return experiment
 
 
 def _experiment(table: Mapping[str, Any], name: str, place: str) -> Experiment:
@@ -286,22 +240,17 @@ def _experiment(table: Mapping[str, Any], name: str, place: str) -> Experiment:
     if "data" not in table:
         raise UsageError('data is missing; name a data set: data = "msrd".')
     given = {**table, "data": {"name": table["data"]} if isinstance(table["data"], str) else table["data"]}
-    sections: dict[str, Any] = {
-        key: decode(kind, given.get(key, {}), key) if key in given or key != "loop" else None
-        for key, kind in _SECTIONS.items()
-    }
+    sections: dict[str, Any] = {key: decode(kind, given.get(key, {}), key) for key, kind in _SECTIONS.items()}
     measures = table.get("measures", ["nDCG@1", "nDCG@3", "AP"])
     texts = [measures] if isinstance(measures, str) else measures
     if not isinstance(texts, list) or not texts or not all(isinstance(text, str) for text in texts):
         raise UsageError(f'measures must be a list such as ["nDCG@3", "AP"], not {shortened(measures)}.')
-    loop = sections["loop"]
-    rounds = {} if loop is None else {"loop.rounds": tuple(range(1, loop.rounds + 1))}
     return Experiment(
         name=name,
         title=decode_text(table.get("title", name), "title"),
         **sections,
         methods=_methods(table.get("methods", {})),
-        vary=_vary(table.get("vary", {})) | rounds,
+        vary=_vary(table.get("vary", {})),
         seeds=_seeds(table.get("seeds", 5)),
         measures=tuple(str(measure) for measure in parse_all(texts)),
         device=decode_text(table["device"], "device") if "device" in table else None,
@@ -337,13 +286,12 @@ def _vary(table: Any) -> dict[str, tuple[Any, ...]]:
     return {key: tuple(values) for key, values in dotted(table)}
 
 
-def _seeds(given: Any) -> Sequence[int]:
-    """The seeds; a number of them is a range, not yet written out, as `check_size` may refuse it."""
-    if type(given) is int and 1 <= given <= _LAST_SEED + 1:  # true and false are not numbers
-        return range(given)
+def _seeds(given: Any) -> tuple[int, ...]:
+    if type(given) is int and 1 <= given <= _MOST_SEEDS:  # true and false are not numbers
+        return tuple(range(given))
     if isinstance(given, list) and given and all(type(seed) is int and 0 <= seed <= _LAST_SEED for seed in given):
         return tuple(dict.fromkeys(given))
     raise UsageError(
-        f"seeds must be a number of seeds (at least 1), or a list of seeds from 0 to {_LAST_SEED}, not "
+        f"seeds must be a number of seeds from 1 to {_MOST_SEEDS}, or a list of seeds from 0 to {_LAST_SEED}, not "
         f"{shortened(given)}."
     )

@@ -1,42 +1,34 @@
-"""The methods that can take part: cldrank's own, trees of other packages, any class with `fit` and `predict`."""
+"""The methods that can take part: cldrank's own, and any class with `fit` and `predict`."""
 
 from __future__ import annotations
 
 import inspect
 import re
 import sys
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from cldrank.arguments import as_json, check_flag, shortened
+from cldrank.arguments import shortened
 from cldrank.decoding import guess
 from cldrank.errors import CldrankError, UsageError
-from cldrank.experiment.peers import PEERS, Peer
 from cldrank.fingerprints import file_fingerprint
 from cldrank.methods import Method, methods
 from cldrank.methods.needs import Needs
-from cldrank.methods.registry import configured, default_model
-from cldrank.models import Run
-from cldrank.parameters import with_role
+from cldrank.methods.registry import configured
 from cldrank.reading import reason
-from cldrank.safety import Safe
-
-_OWN = (Method, Peer, Safe)  # what tells about itself what its fit needs; a class of the user's need not
-_HIDDEN = ("run", *with_role(Run, "device", "resume", "log"))  # no part of a result
 
 
-def find(use: str) -> type[Any] | None:
-    """The class of a name or a label, whatever its case; None where there is none.
+def find(use: str) -> type[Method] | None:
+    """The method of a name or a label, whatever its case; None where there is none.
 
     >>> find("Heckman^rank"), find("cld-pair")
     (<class 'cldrank.methods.heckman.HeckmanRank'>, <class 'cldrank.methods.cld_pair.CLDPair'>)
     """
-    kinds: Sequence[type[Method | Peer]] = [*methods().values(), *PEERS.values()]
-    return {spelled.casefold(): kind for kind in kinds for spelled in (kind.label, kind.name)}.get(use.casefold())
+    named = {spelled.casefold(): kind for kind in methods().values() for spelled in (kind.label, kind.name)}
+    return named.get(use.casefold())
 
 
 def check_use(use: str, place: str) -> None:
@@ -44,7 +36,7 @@ def check_use(use: str, place: str) -> None:
     module, _, name = use.partition(":")
     is_class = name.isidentifier() and all(re.fullmatch(r"[^\s\0/\\]+", part) for part in module.split("."))
     if find(use) is None and not is_class:
-        names = [*methods(), *PEERS]
+        names = list(methods())
         raise UsageError(
             f"{place}: there is no method {shortened(use)}.{guess(use, names)} The methods are {', '.join(names)}; a "
             'class of your own is named use = "module:Class".'
@@ -57,7 +49,6 @@ class Maker:
 
     needs      what its fit looks at; what it does not see does not make a new unit
     seeded     whether it takes a seed that the file leaves open
-    defaults   the parameters that nobody chose
     source     a fingerprint of the file that defines a class from outside this package
     """
 
@@ -65,7 +56,6 @@ class Maker:
     parameters: Mapping[str, Any]
     needs: Needs
     seeded: bool
-    defaults: Mapping[str, Any]
     source: str
 
     def chosen(self, seed: int) -> dict[str, Any]:
@@ -78,43 +68,38 @@ class Maker:
         Not the device: as with the number of threads, results differ by rounding alone.
         """
         chosen = {key: value for key, value in self.chosen(seed).items() if key != "device"}
-        return {"class": self.home, "parameters": chosen, "defaults": self.defaults, "source": self.source}
+        return {"class": self.home, "parameters": chosen, "source": self.source}
 
 
 def maker(use: str, parameters: Mapping[str, Any], place: str, device: str | None = None) -> Maker:
     """How to make the method of a name or of `module:Class`; parameters that it does not have are refused.
 
+    A class of the user's may say in `required` what its fit needs, as methods do.
+
     >>> maker("cld", {"gamma": 0.2}, "methods.CLD").chosen(seed=3)
     {'gamma': 0.2, 'seed': 3}
     """
-    named = find(use)
-    home = use if named is None else named.name
     try:
-        method = make_method(home, parameters)
-        if isinstance(method, _OWN):
+        method = make_method(use, parameters)
+        if isinstance(method, Method):
             method.check()
     except UsageError as error:
         raise UsageError(f"{place}: {error}") from None
-    if isinstance(method, _OWN):
-        takes, needs = {"seed", *(["device"] if method.uses_device else [])}, method.required
-    else:
-        takes, needs = set(inspect.signature(type(method)).parameters), "propensities"
+    takes = set(inspect.signature(type(method)).parameters)
+    if isinstance(method, Method):
+        takes = {"seed", *(["device"] if method.uses_device else [])}
+    own = find(use)
+    home, source = (use, _source(type(method))) if own is None else (own.name, "")
     given = {**({"device": device} if device is not None and "device" in takes else {}), **parameters}
     seeded = "seed" in takes and "seed" not in given
-    known = method.get_params() if hasattr(method, "get_params") else {}
-    set_here = {*given, *_HIDDEN, *(["seed"] if seeded else [])}
-    defaults = {key: as_json(value) for key, value in known.items() if key.rpartition("__")[2] not in set_here}
-    return Maker(home, given, needs, seeded, defaults, "" if named is not None else _source(type(method)))
+    return Maker(home, given, getattr(method, "required", "propensities"), seeded, source)
 
 
 def make_method(home: str, parameters: Mapping[str, Any]) -> Any:
-    """The method, not yet fitted; `safe = true` keeps its ranker near production, as far as clicks demand."""
+    """The method of a name or of `module:Class`, not yet fitted."""
     kind = find(home) or _class(home)
     if issubclass(kind, Method):
-        own = {name: value for name, value in parameters.items() if name != "safe"}
-        safe = parameters.get("safe", False)
-        check_flag("safe", safe)
-        return Safe(configured(kind, own)) if safe else configured(kind, own)
+        return configured(kind, dict(parameters))
     try:
         return kind(**parameters)
     except CldrankError:
@@ -126,7 +111,7 @@ def make_method(home: str, parameters: Mapping[str, Any]) -> Any:
 
 def import_what_is_needed(method: Any) -> None:
     """Import the package that a method would import in its first fit."""
-    if not isinstance(method, _OWN) or method.package is None:
+    if not isinstance(method, Method) or method.package is None:
         return
     package = import_module(method.package)
     if method.package == "torch":
@@ -135,9 +120,9 @@ def import_what_is_needed(method: Any) -> None:
 
 def _class(home: str) -> Any:
     """The class that `module:Class` names; a module is found in this folder or where Python finds packages."""
-    module, _, name = re.sub(r"^cldrank:", "cldrank.methods:", home).partition(":")
+    module, _, name = home.partition(":")
     here = str(Path.cwd())
-    if here not in sys.path and not module.startswith("cldrank."):
+    if here not in sys.path:
         sys.path.append(here)  # an installed command does not look in the folder it is called from
     try:
         kind = getattr(import_module(module), name, None)
@@ -161,54 +146,20 @@ def _source(kind: Any) -> str:
 # -- who a label is ----------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Identity:
-    """Who a label of an experiment is.
+def sees_labels(configuration: Mapping[str, Any]) -> bool:
+    """Whether the method of a unit learns from labels, so that it is no rival of those that learn from clicks."""
+    kind = find(str(configuration.get("method", {}).get("class", "")))
+    return kind is not None and kind.needs == "labels"
 
-    label         in the experiment
-    name          of the method; empty for a class that has none
-    sentence      what it does
-    model         the name of the model that it fits; empty where that is not known
-    sees_labels   whether it learns from labels, so that it cannot be a rival of those that learn from clicks
-    place         among the methods
+
+def method_order(label: str, configuration: Mapping[str, Any]) -> tuple[bool, bool, int, str]:
+    """Where a label stands in lists: trees after other models, what sees labels at the end.
+
+    >>> order = {label: method_order(label, {"method": {"class": label}}) for label in ("oracle", "cld", "naive")}
+    >>> sorted(order, key=order.get)
+    ['naive', 'cld', 'oracle']
     """
-
-    label: str
-    name: str = ""
-    sentence: str = ""
-    model: str = ""
-    sees_labels: bool = False
-    place: int = Method.order
-
-    @property
-    def order(self) -> tuple[bool, bool, int, str]:
-        """Where it stands in lists: trees after other models, what sees the labels at the end."""
-        return self.sees_labels, self.model == Peer.fits, self.place, self.label.casefold()
-
-
-def identify(label: str, configuration: Mapping[str, Any] | None = None) -> Identity:
-    """Who a label is, by the configuration of one of its units; where that does not tell, the label does.
-
-    >>> sorted(["Oracle", "CLD-pair", "mine", "Naive"], key=lambda label: identify(label).order)
-    ['Naive', 'CLD-pair', 'mine', 'Oracle']
-    >>> identify("Mine", {"method": {"class": "cld-pair", "parameters": {"model": "linear"}}}).model
-    'linear'
-    """
-    described = (configuration or {}).get("method", {})
-    home = str(described.get("class", label))
-    kind = find(home)
-    if ":" in home:
-        with suppress(CldrankError):  # a class of somebody else's, perhaps not here
-            kind = _class(home)
-    kind = kind or find(label)
-    if kind is None:
-        return Identity(label)
-    usual = default_model(kind).name if issubclass(kind, Method) else getattr(kind, "fits", "")
-    return Identity(
-        label,
-        getattr(kind, "name", ""),
-        getattr(kind, "sentence", ""),
-        str(described.get("parameters", {}).get("model") or usual),
-        getattr(kind, "needs", "clicks") == "labels",
-        getattr(kind, "order", Method.order),
-    )
+    described = configuration.get("method", {})
+    kind = find(str(described.get("class", ""))) or Method
+    is_tree = described.get("parameters", {}).get("model") == "trees"
+    return sees_labels(configuration), is_tree, kind.order, label.casefold()

@@ -1,11 +1,11 @@
-"""The table of results, one row per finished unit and measure, and what it says: means over seeds, methods compared."""
+"""The table of results, one row per finished unit and measure, and the means over seeds that it gives."""
 
 from __future__ import annotations
 
 import json
 import math
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from os import PathLike
 from pathlib import Path
@@ -15,11 +15,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from cldrank.errors import DataError, UsageError
-from cldrank.experiment.makers import Identity, identify
+from cldrank.experiment.makers import method_order, sees_labels
 from cldrank.files import replacing
 from cldrank.measures import Interval, mean_interval, parse
 from cldrank.reading import reading
-from cldrank.wording import listed
 
 CONFIDENCE = 0.9
 PLACE = ("experiment", "data", "fold", "setting", "method", "seed")
@@ -98,14 +97,10 @@ class Summary:
     low, high   the 90% t-interval; NaN with fewer than two seeds
     seeds       the number of seeds of which all folds finished
     failed      the number of units that failed or have no value
-    gap         the share of the gap between Naive and Oracle that is closed: 0 is Naive, 1 is Oracle; NaN if either is
-                missing, or if Oracle is not clearly better than Naive (by the same test as `tied`)
     sees_labels whether it learns from labels, as Oracle does; such a method is neither best nor tied
     best        whether no method that sees no labels has a better mean; none is, with fewer than two seeds
     tied        whether a paired t-test over seeds cannot tell it from the best: the 90% t-interval of the difference
                 contains 0. The best itself is tied too
-    behind      its mean difference from the best over the seeds of both, with the bounds of that interval; NaN if it
-                sees labels, or with fewer than two such seeds
     seconds     the mean time of a fit
     """
 
@@ -120,13 +115,9 @@ class Summary:
     high: float
     seeds: int
     failed: int
-    gap: float
     sees_labels: bool
     best: bool
     tied: bool
-    behind: float
-    behind_low: float
-    behind_high: float
     seconds: float
 
     @property
@@ -145,12 +136,8 @@ class Summary:
         return asdict(self)
 
 
-def per_seed(table: pa.Table) -> dict[Cell, dict[int, float]]:
-    """The value of each seed; folds are averaged, and a seed counts only when all its folds have finished."""
-    return _per_seed(_by_cell(table))
-
-
 def _per_seed(by_cell: Mapping[Cell, Sequence[Mapping[str, Any]]]) -> dict[Cell, dict[int, float]]:
+    """The value of each seed; folds are averaged, and a seed counts only when all its folds have finished."""
     folds: dict[tuple[str, str], set[str]] = defaultdict(set)
     values: dict[Cell, dict[int, dict[str, float]]] = {}
     for cell, rows in by_cell.items():
@@ -170,18 +157,21 @@ def _per_seed(by_cell: Mapping[Cell, Sequence[Mapping[str, Any]]]) -> dict[Cell,
 
 def summary(table: pa.Table) -> list[Summary]:
     """Every method in every setting by every measure, in the order of experiment, data, setting, measure, method."""
-    rows = _by_cell(table)
+    rows: dict[Cell, list[dict[str, Any]]] = defaultdict(list)
+    for row in table.to_pylist():
+        rows[Cell(*(row[key] for key in Cell._fields))].append(row)
     by_seed = _per_seed(rows)
-    known = {cell: identify(cell.method, json.loads(own[-1]["configuration"])) for cell, own in rows.items()}
+    configurations = {cell: json.loads(own[-1]["configuration"]) for cell, own in rows.items()}
     measures = list(dict.fromkeys(table["measure"].to_pylist()))
     groups: dict[Cell, dict[Cell, dict[int, float]]] = defaultdict(dict)
-    for cell in sorted(by_seed, key=lambda cell: known[cell].order):
+    for cell in sorted(by_seed, key=lambda cell: method_order(cell.method, configurations[cell])):
         groups[cell._replace(method="")][cell] = by_seed[cell]
 
     def place(group: Cell) -> tuple[Any, ...]:
         return group.experiment, group.data, setting_order(group.setting), measures.index(group.measure)
 
-    return [cell for group in sorted(groups, key=place) for cell in _summarise(groups[group], rows, known)]
+    labelled = {cell for cell, configuration in configurations.items() if sees_labels(configuration)}
+    return [cell for group in sorted(groups, key=place) for cell in _summarise(groups[group], rows, labelled)]
 
 
 def setting_order(setting: str) -> list[Any]:
@@ -199,19 +189,17 @@ def setting_order(setting: str) -> list[Any]:
 def _summarise(
     by_seed: Mapping[Cell, Mapping[int, float]],
     rows: Mapping[Cell, Sequence[Mapping[str, Any]]],
-    known: Mapping[Cell, Identity],
+    labelled: Collection[Cell],
 ) -> list[Summary]:
-    """The methods of one setting by one measure."""
+    """The methods of one setting by one measure; those that are `labelled` learn from labels."""
     means = {cell: math.fsum(seeds.values()) / len(seeds) if seeds else math.nan for cell, seeds in by_seed.items()}
-    floor, width = _gap(by_seed, means)
-    rivals = [cell for cell in by_seed if not known[cell].sees_labels and len(by_seed[cell]) > 1]
+    rivals = [cell for cell, seeds in by_seed.items() if cell not in labelled and len(seeds) > 1]
     best = max(rivals, key=means.__getitem__, default=None)
     unknown = Interval(math.nan, math.nan, math.nan, CONFIDENCE, 0)
     summaries = []
     for cell, seeds in by_seed.items():
         mean = mean_interval(list(seeds.values()), CONFIDENCE) if len(seeds) > 1 else unknown
         rival = by_seed[best] if best is not None and cell in rivals else None
-        behind = (None if rival is None else _difference(seeds, rival)) or unknown
         done = [row["seconds"] for row in filter(_is_done, rows[cell])]
         summaries.append(
             Summary(
@@ -222,102 +210,23 @@ def _summarise(
                 high=mean.high,
                 seeds=len(seeds),
                 failed=len(rows[cell]) - len(done),
-                gap=(means[cell] - floor) / width,
-                sees_labels=known[cell].sees_labels,
+                sees_labels=cell in labelled,
                 best=rival is not None and best is not None and means[cell] == means[best],
                 tied=rival is not None and _tied(seeds, rival),
-                behind=behind.estimate,
-                behind_low=behind.low,
-                behind_high=behind.high,
                 seconds=math.fsum(done) / len(done) if done else math.nan,
             )
         )
     return summaries
 
 
-def _gap(by_seed: Mapping[Cell, Mapping[int, float]], means: Mapping[Cell, float]) -> tuple[float, float]:
-    """Where the gap between Naive and Oracle begins, and how wide it is; NaN if there is no clear one."""
-    named = {cell.method.casefold(): cell for cell in by_seed}
-    naive, oracle = named.get("naive"), named.get("oracle")
-    if naive is None or oracle is None or _tied(by_seed[naive], by_seed[oracle]):
-        return math.nan, math.nan
-    width = means[oracle] - means[naive]
-    return means[naive], width if width > 0 else math.nan
-
-
-def _difference(mine: Mapping[int, float], others: Mapping[int, float]) -> Interval | None:
-    """The mean difference over the seeds of both with its t-interval; None with fewer than two of them."""
-    common = sorted(mine.keys() & others.keys())
-    return mean_interval([mine[seed] - others[seed] for seed in common], CONFIDENCE) if len(common) > 1 else None
-
-
 def _tied(mine: Mapping[int, float], best: Mapping[int, float]) -> bool:
-    difference = _difference(mine, best)
-    return mine == best or (difference is not None and difference.low <= 0 <= difference.high)
+    """Whether the differences over the seeds of both cannot be told from 0; not with fewer than two of them."""
+    common = sorted(mine.keys() & best.keys())
+    if mine == best or len(common) < 2:
+        return mine == best
+    difference = mean_interval([mine[seed] - best[seed] for seed in common], CONFIDENCE)
+    return difference.low <= 0 <= difference.high
 
 
 def _is_done(row: Mapping[str, Any]) -> bool:
     return row["status"] == "ok" and row["value"] is not None and math.isfinite(row["value"])
-
-
-def _by_cell(table: pa.Table) -> dict[Cell, list[dict[str, Any]]]:
-    rows: dict[Cell, list[dict[str, Any]]] = defaultdict(list)
-    for row in table.to_pylist():
-        rows[Cell(*(row[key] for key in Cell._fields))].append(row)
-    return rows
-
-
-# -- two methods compared ----------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Contrast:
-    """Two methods in one setting by one measure, first minus second, paired over seeds.
-
-    interval   the mean difference with its t-interval
-    p_value    of the paired t-test over seeds, two-sided
-    wins       seeds in which the first is better, of interval.n
-    """
-
-    experiment: str
-    data: str
-    setting: str
-    measure: str
-    first: float
-    second: float
-    interval: Interval
-    p_value: float
-    wins: int
-
-
-def contrasts(table: pa.Table, first: str, second: str) -> list[Contrast]:
-    """Compare two methods over the seeds that both finished, per setting."""
-    by_seed = per_seed(table)
-    labels = {cell.method.casefold(): cell.method for cell in by_seed}
-    for label in (first, second):
-        if label.casefold() not in labels:
-            raise UsageError(f"there are no results of {label!r}; there are results of {listed(labels.values())}.")
-    first, second = labels[first.casefold()], labels[second.casefold()]
-    compared = []
-    for cell, mine in by_seed.items():
-        theirs = by_seed.get(cell._replace(method=second), {})
-        common = sorted(mine.keys() & theirs.keys())
-        if cell.method == first and len(common) > 1:
-            compared.append(_contrast(cell, [(mine[seed], theirs[seed]) for seed in common]))
-    if not compared:
-        raise DataError(f"{first} and {second} do not have two seeds of one setting in common; run more seeds.")
-    return sorted(compared, key=lambda contrast: (contrast.experiment, contrast.data, setting_order(contrast.setting)))
-
-
-def _contrast(cell: Cell, pairs: Sequence[tuple[float, float]]) -> Contrast:
-    from scipy.special import stdtr, stdtrit
-
-    differences = [mine - theirs for mine, theirs in pairs]
-    interval = mean_interval(differences, CONFIDENCE)
-    degrees = len(pairs) - 1
-    error = (interval.high - interval.estimate) / stdtrit(degrees, (1 + CONFIDENCE) / 2)
-    certain = 0.0 if interval.estimate else 1.0
-    p_value = 2 * float(stdtr(degrees, -abs(interval.estimate) / error)) if error else certain
-    first, second = (math.fsum(side) / len(pairs) for side in zip(*pairs, strict=True))
-    wins = sum(difference > 0 for difference in differences)
-    return Contrast(cell.experiment, cell.data, cell.setting, cell.measure, first, second, interval, p_value, wins)

@@ -1,8 +1,7 @@
 """What an experiment has to compute: every (setting, method, seed, fold) as one unit, those missing run in processes.
 
-experiments/table1/plan.json          which task holds the result of each unit
 experiments/table1/tasks/fit-5d0f…/   a fit and its measures; units that would compute the same share it
-experiments/table1/results.parquet    all results as one table
+experiments/table1/results.parquet    the results of all units that the last run was asked for, as one table
 """
 
 from __future__ import annotations
@@ -17,39 +16,33 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import cache, partial
 from os import PathLike
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from cldrank._version import __version__
 from cldrank.decoding import canonical
-from cldrank.errors import FormatError, UsageError
 from cldrank.experiment.datasets import Fold, find_folds
 from cldrank.experiment.definition import Experiment
 from cldrank.experiment.makers import Maker, maker
 from cldrank.experiment.results import PLACE, save_results
 from cldrank.experiment.work import UnitFit, fit_unit
-from cldrank.files import make_folder, save_json, sweep
-from cldrank.fingerprints import commit, content_hash, versions
+from cldrank.files import make_folder, sweep
+from cldrank.fingerprints import commit, versions
 from cldrank.methods.needs import uses_clicks, uses_curve
-from cldrank.reading import read_json
 from cldrank.runs import Outcome, Processes, Store, Task
 
-PLAN, TASKS = "plan.json", "tasks"
+TASKS = "tasks"
 Place = tuple[Any, ...]  # experiment, data, fold, setting, method, seed
 
 
 @dataclass(frozen=True)
 class Unit:
-    """One fit and its evaluation, in its place among the results.
-
-    conditions      the hash of what all results of its setting must have in common
-    """
+    """One fit and its evaluation, in its place among the results."""
 
     experiment: str
     setting: str
     method: str
     seed: int
     fit: UnitFit
-    conditions: str
 
     @property
     def place(self) -> Place:
@@ -62,20 +55,6 @@ class Unit:
         inputs = {"data": self.fit.fold.fingerprint}
         return Task("fit", inputs, self.fit.described, partial(fit_unit, self.fit, origin or {}))
 
-    def planned(self) -> Planned:
-        """What a plan says of it."""
-        method = self.fit.described["method"]
-        unseeded = {key: value for key, value in method["parameters"].items() if key != "seed"}
-        return Planned(self.task().key, self.conditions, content_hash({**method, "parameters": unseeded})[:20])
-
-
-class Planned(NamedTuple):
-    """What a plan says of a unit: the key of its fit, and the hashes of its conditions and of its method."""
-
-    key: str
-    conditions: str
-    method: str
-
 
 def units(experiments: Sequence[Experiment]) -> list[Unit]:
     """The units of some experiments, those that share the most next to each other."""
@@ -83,8 +62,6 @@ def units(experiments: Sequence[Experiment]) -> list[Unit]:
 
 
 def _units(experiment: Experiment) -> Iterator[Unit]:
-    folds = find_folds(experiment.data)
-    experiment.check_size(len(folds))
     settings, place = experiment.settings(), f"{experiment.source}: methods"
     makers = {
         (setting.varied, method.label): maker(
@@ -93,21 +70,14 @@ def _units(experiment: Experiment) -> Iterator[Unit]:
         for setting in settings
         for method in setting.experiment.methods
     }
-    for fold in folds:
+    for fold in find_folds(experiment.data):
         for seed in experiment.seeds:
             for setting in settings:
-                conditions = _conditions(setting.experiment, fold)
                 for method in setting.experiment.methods:
                     made = makers[setting.varied, method.label]
                     described = canonical(_configuration(setting.experiment, made, fold, seed))
                     fit = UnitFit(fold, described, made.parameters.get("device"))
-                    yield Unit(experiment.name, setting.varied, method.label, seed, fit, conditions)
-
-
-def _conditions(experiment: Experiment, fold: Fold) -> str:
-    shared = {"production": asdict(experiment.production), "simulation": asdict(experiment.simulation)}
-    own = {"cldrank": __version__, "data": fold.fingerprint, "measures": list(experiment.measures)}
-    return content_hash({**own, **shared})[:20]
+                    yield Unit(experiment.name, setting.varied, method.label, seed, fit)
 
 
 def _configuration(experiment: Experiment, made: Maker, fold: Fold, seed: int) -> dict[str, Any]:
@@ -126,8 +96,6 @@ def _configuration(experiment: Experiment, made: Maker, fold: Fold, seed: int) -
     simulation = asdict(experiment.simulation)
     assumed = simulation.pop("assumed_eta")
     described |= {"production": asdict(experiment.production), "simulation": simulation}
-    if experiment.loop is not None:
-        described["loop"] = asdict(experiment.loop)
     if uses_curve(made.needs):
         described["propensities"] = {"eta": experiment.simulation.eta if assumed is None else assumed}
     return described
@@ -142,16 +110,12 @@ class Plan:
 
     folder     where results are kept
     units      all units of the experiments, with the keys of their fits
-    todo       the fits to do, by key, each with the units that share it
-    places     all units in the folder, those of other experiments included
-    failed     the number of units that failed before and are not tried again
+    todo       the fits to do, by key, each with the units that share it; those that failed before are among them
     """
 
     folder: Path
     units: tuple[tuple[Unit, str], ...]
     todo: Mapping[str, tuple[Unit, ...]]
-    places: Mapping[Place, Planned]
-    failed: int
 
     @property
     def finished(self) -> int:
@@ -164,51 +128,17 @@ class Plan:
         return Store(self.folder / TASKS)
 
 
-def plan(experiments: Sequence[Experiment], folder: str | PathLike[str], *, retry_failed: bool = False) -> Plan:
-    """What is missing in a folder; results that would not fit with those of the folder are refused."""
-    target = Path(folder)
-    store = Store(target / TASKS)
-    wanted = units(experiments)
-    mine = {unit.place: unit.planned() for unit in wanted}
-    before = _load_plan(target)
-    _check_fit(mine, before, target)
-    records = {key: store.find("fit", key) for key in dict.fromkeys(planned.key for planned in mine.values())}
+def plan(experiments: Sequence[Experiment], folder: str | PathLike[str]) -> Plan:
+    """What is missing in a folder."""
+    wanted = [(unit, unit.task().key) for unit in units(experiments)]
+    store = Store(Path(folder) / TASKS)
+    records = {key: store.find("fit", key) for key in dict.fromkeys(key for _, key in wanted)}
+    missing = {key for key, record in records.items() if record is None or record.error}
     todo: dict[str, tuple[Unit, ...]] = {}
-    failed = 0
-    for unit in wanted:
-        key = mine[unit.place].key
-        record = records[key]
-        if record is None or (record.error and retry_failed):
+    for unit, key in wanted:
+        if key in missing:
             todo[key] = (*todo.get(key, ()), unit)
-        elif record.error:
-            failed += 1
-    return Plan(target, tuple((unit, mine[unit.place].key) for unit in wanted), todo, {**before, **mine}, failed)
-
-
-def _check_fit(mine: Mapping[Place, Planned], before: Mapping[Place, Planned], folder: Path) -> None:
-    """Refuse to mix results of a setting from different conditions, or of a label from different methods."""
-    conditions = {place[:4]: planned.conditions for place, planned in mine.items()}
-    methods = {place[:5]: planned.method for place, planned in mine.items()}
-    for place, planned in before.items():
-        others = conditions.get(place[:4], planned.conditions) != planned.conditions
-        if others or (place not in mine and methods.get(place[:5], planned.method) != planned.method):
-            what = "data, simulation or measures" if others else f"parameters of {place[4]}, for other seeds"
-            raise UsageError(
-                f"{folder} holds results of {place[0]} on {place[1]} with other {what}; choose another folder with "
-                "`out`."
-            )
-
-
-def _load_plan(folder: Path) -> dict[Place, Planned]:
-    """What was planned in a folder; nothing where nothing was."""
-    path = folder / PLAN
-    if not path.is_file():
-        return {}
-    content = read_json(path, "a JSON file")
-    try:
-        return {tuple(place): Planned(*planned) for place, planned in content["units"]}
-    except (KeyError, TypeError, ValueError):
-        raise FormatError("this is not the plan of an experiment; remove the file to plan again.", path=path) from None
+    return Plan(Path(folder), tuple(wanted), todo)
 
 
 # -- running -------------------------------------------------------------------------------------------------------
@@ -239,7 +169,6 @@ def run(
     the same values as one that was not.
     """
     make_folder(planned.folder)
-    save_json(planned.folder / PLAN, {"units": list(planned.places.items())}, indent=0)
     origin = {
         "versions": canonical({**versions(), "threads": str(threads)}),
         "commit": commit(),
@@ -249,9 +178,9 @@ def run(
     tasks = [units[0].task(origin) for units in planned.todo.values()]
     try:
         with Processes(planned.store.carry_out, jobs, threads) as pool:
-            for done in pool.run(tasks, group=_group, alone=lambda task: "loop" in task.parameters):
-                died = Outcome(error=done.death, facts={"origin": origin})
-                record = done.result or planned.store.carry_out(replace(done.item, function=partial(_outcome, died)))
+            for done in pool.run(tasks, group=_group):
+                died = partial(lambda outcome, _: outcome, Outcome(error=done.death, facts={"origin": origin}))
+                record = done.result or planned.store.carry_out(replace(done.item, function=died))
                 unit = planned.todo[record.key][0]
                 state.done += 1
                 state.last = unit.method
@@ -265,26 +194,15 @@ def run(
     return state
 
 
-def _outcome(outcome: Outcome, folder: Path) -> Outcome:  # noqa: ARG001
-    """What became of a task whose process died."""
-    return outcome
-
-
 def _group(task: Task) -> str:
-    """What it shares with others: data, production ranker and clicks; one process should do them in turn.
-
-    The rounds of a loop share what the rounds before them left.
-    """
-    described = task.parameters
-    if "loop" in described:
-        return canonical({**described, "loop": None})
-    return canonical([described.get(name) for name in ("data", "seed", "production", "simulation")])
+    """What it shares with others: data, production ranker and clicks; one process should do them in turn."""
+    return canonical([task.parameters.get(name) for name in ("data", "seed", "production", "simulation")])
 
 
 def _rows(planned: Plan) -> Iterator[dict[str, Any]]:
     """The rows of all units that are finished, by place; the measures of a unit stay in their order."""
     find = cache(partial(planned.store.find, "fit"))
-    for place, (key, *_) in sorted(planned.places.items()):
+    for place, key in sorted((unit.place, key) for unit, key in planned.units):
         record = find(key)
         if record is None:
             continue

@@ -18,7 +18,6 @@ from cldrank import catalogue
 from cldrank.arguments import check_whole, shortened
 from cldrank.clicks.aggregate import aggregate
 from cldrank.clicks.days import n_days
-from cldrank.clicks.imports import import_log
 from cldrank.clicks.log.layout import LogLayout
 from cldrank.data.loading import load
 from cldrank.decoding import check_keys, check_plain, decode, decode_word, keys_of
@@ -27,6 +26,7 @@ from cldrank.evaluation.click_measures import parse_click_measures
 from cldrank.evaluation.decision_rule import Decision
 from cldrank.evaluation.off_policy import off_policy
 from cldrank.export.format import format_named
+from cldrank.fingerprints import file_fingerprint
 from cldrank.methods.needs import uses_clicks
 from cldrank.methods.registry import configured, default_model, methods, settings_of, usable_models
 from cldrank.models import Run
@@ -34,14 +34,11 @@ from cldrank.parameters import Value, parameter, parameters, value, with_role
 from cldrank.propensity import Propensities, PropensityEstimator, estimators
 from cldrank.reading import reading
 
-AS_SHIPPED = "shipped"  # of verdict.against: whatever export.folder holds
 USERS = "exclude_users"  # the option that names a file of users
 _NOT_LOADING = ("name", "cache")  # of `load`: they do not decide what is read
 _NOT_READING = ("again", "counted", "days", "layout", "segment", "threads")  # of `aggregate`: decided elsewhere
 _WHERE = ("engine", "master", "memory_limit")  # of `aggregate`: the result does not depend on them
-_NOT_IMPORTING = ("events", "out", "progress", "queries", "rejects", "threads")  # of `import_log`
 _PARAMETER = re.compile(r"`([a-z]\w*)(?:=([^`]+))?`")  # as messages name one
-_COLUMNS = re.compile(r"""`columns=\{['"](\w+)['"][^`]*`""")
 
 
 # -- sections ------------------------------------------------------------------------------------------------------
@@ -49,19 +46,14 @@ _COLUMNS = re.compile(r"""`columns=\{['"](\w+)['"][^`]*`""")
 
 @value
 class LogSettings(Value):
-    """The click log, and what wrote it. Options of `cldrank clicks aggregate` or `import` go beside these keys."""
+    """The click log. Options of `cldrank clicks aggregate` may stand here, with _ for -: first_position = 0, say."""
 
     files: tuple[str, ...] = parameter(default=(), about="files, folders or patterns of the log")
-    from_: Literal["plain", "ubi", "metarank", "yandex"] = parameter(
-        default="plain", about="what wrote it; any other than plain is imported first"
-    )
-    queries: tuple[str, ...] = parameter(default=(), about="UBI: the files of queries, in place of `files`")
-    events: tuple[str, ...] = parameter(default=(), about="UBI: the files of events")
 
 
 @value
 class FeatureSettings(Value):
-    """The candidates of each query, with their features. How they are loaded goes beside this key: missing = 0, say."""
+    """The candidates of each query, with their features. Options of loading may stand here: missing = 0, say."""
 
     files: tuple[str, ...] = parameter(default=(), about="LETOR or Parquet files, a folder, a pattern, a data set")
 
@@ -112,12 +104,8 @@ class TrainSettings(Value):
 
 @value
 class VerdictSettings(Value):
-    """The second gate: is the new ranker better, by the clicks on queries that it was not trained on?"""
+    """The second gate: is the ranker better than the log's order, by clicks on queries that it was not trained on?"""
 
-    against: str = parameter(
-        default="production",
-        about="the order of the log itself; shipped, the ranker that is shipped; or a ranker's folder",
-    )
     ship_if: tuple[Decision, ...] = parameter(default=("better",), about="the verdicts that let a ranker pass")
     measures: tuple[str, ...] = parameter(default=(), about="such as DCG@5; the first decides; none: the usual ones")
     margin: float | None = parameter(default=None, least=0, about="the smallest difference that matters")
@@ -128,20 +116,19 @@ class VerdictSettings(Value):
 
 @value
 class ExportSettings(Value):
-    """Where a ranker goes that passed both gates. Each format may have a table of its own."""
+    """Where a ranker goes that passed both gates. Two tables may follow: versions of engines, other names of features.
+
+    [export.versions]
+    opensearch = "3.6"
+
+    [export.rename]
+    f1 = "title_bm25"
+    """
 
     to: tuple[str, ...] = parameter(default=(), about="formats, as `cldrank export --to` names them")
     folder: str = parameter(default="shipped", about="the folder that holds what is in production, replaced as a whole")
-    check: bool = parameter(default=True, about="replay each engine on the features and compare the scores")
-
-
-@value
-class FormatSettings(Value):
-    """How one format is written: the options of `cldrank export`."""
-
-    for_: str = parameter(default="", about="the version of the engine; empty: the newest")
-    name: str = parameter(default="cldrank", about="what the engine is to call the model")
-    approximate: bool = parameter(default=False, about="write what the format cannot say as nearly as it can")
+    name: str = parameter(default="cldrank", about="what the engines are to call the model")
+    approximate: bool = parameter(default=False, about="write what a format cannot say as nearly as it can")
 
 
 @value
@@ -162,7 +149,6 @@ class PipelineDefinition:
     source, text   the file and what it holds; paths in it are relative to its folder
     seed           of whatever draws
     options        by section, the keys that other functions and classes declare
-    formats        for each format of an export, how it is written, and what its features are called there
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -177,7 +163,6 @@ class PipelineDefinition:
     text: str
     seed: int
     options: Mapping[str, Mapping[str, Any]]
-    formats: Mapping[str, tuple[FormatSettings, Mapping[str, str]]]
     log: LogSettings
     features: FeatureSettings
     audit: AuditSettings
@@ -197,11 +182,8 @@ class PipelineDefinition:
         return [name if catalogue.is_reference(name) else str(self.path(name)) for name in named]
 
     def reading_options(self, function: Callable[..., Any]) -> dict[str, Any]:
-        """Those options of the log that a function takes; an import has taken its own, so later readers do not."""
+        """Those options of the log that a function takes."""
         takes = {*_keywords(function), *vars(LogLayout())}
-        if self.log.from_ != "plain":
-            of_import = set(_import_options())
-            takes = of_import if function is import_log else takes - of_import
         return {name: option for name, option in self.options["log"].items() if name in takes}
 
 
@@ -256,16 +238,14 @@ def _decoded(table: Mapping[str, Any], file: Path, text: str) -> PipelineDefinit
     options["train"] = {"seed": seed, **model, **options["train"]}
     if isinstance(options["log"].get(USERS), str):
         options["log"][USERS] = str(file.parent / options["log"][USERS])
-    formats = {name: _format(name, options["export"].get(name, {})) for name in sections["export"].to}
-    return PipelineDefinition(source=file, text=text, seed=seed, options=options, formats=formats, **sections)
+    return PipelineDefinition(source=file, text=text, seed=seed, options=options, **sections)
 
 
 def _other_keys(place: str, given: Mapping[str, Any]) -> Iterable[str]:
     """The keys of a section that functions and classes declare."""
     if place == "log":
         counting = (name for name in _keywords(aggregate) if name not in _NOT_READING)
-        is_imported = given.get("from", "plain") in ("ubi", "metarank", "yandex")
-        return [*vars(LogLayout()), *counting, *(_import_options() if is_imported else ())]
+        return [*vars(LogLayout()), *counting]
     if place == "features":
         return [name for name in _keywords(load) if name not in _NOT_LOADING]
     if place == "propensities":
@@ -279,52 +259,27 @@ def _other_keys(place: str, given: Mapping[str, Any]) -> Iterable[str]:
         of_one_fit = with_role(Run, "resume", "log")
         return [name for name in settings_of(kind, model) if name not in of_one_fit]
     if place == "export":
-        to = given.get("to", ())
-        return [name for name in ([to] if isinstance(to, str) else to) if isinstance(name, str)]
+        return ("rename", "versions")
     return ()
-
-
-def _import_options() -> list[str]:
-    """The options of how the log of another program is imported."""
-    return [name for name in _keywords(import_log) if name not in _NOT_IMPORTING]
 
 
 def in_keys(text: str) -> str:
     """A message with keys of the file in place of the parameters that it names.
 
     >>> in_keys("fill in missing values with `missing=0.0`.")
-    'fill in missing values with features.missing = 0.0.'
+    'fill in missing values with missing = 0.0.'
     """
-    places: dict[str, list[str]] = {}
-    for place in ("log", "features"):
-        for key in dict.fromkeys(_other_keys(place, {})):
-            places.setdefault(key, []).append(place)
-
-    def key_of(match: re.Match[str]) -> str:
-        (place, *others), value = places.get(match[1], [""]), f" = {match[2]}" if match[2] else ""
-        return f"{place}.{match[1]}{value}" if place and not others else match[0]
-
-    return _PARAMETER.sub(key_of, text)
-
-
-def in_columns(text: str, section: str, file: Path) -> str:
-    """A message with a place in the file where it names columns as Python does.
-
-    >>> in_columns('Name the right one with `columns={"query_id": ...}`.', "log", Path("p1.toml"))
-    'Set query_id under [log.columns] in p1.toml.'
-    """
-    text = text.replace("Name the right one with `columns=", "Set `columns=")
-    return _COLUMNS.sub(lambda match: f"{match[1]} under [{section}.columns] in {file}", text)
+    return _PARAMETER.sub(lambda match: f"{match[1]} = {match[2]}" if match[2] else match[1], text)
 
 
 def deciding(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Those options of the log that decide what is read, not where and in how much memory; a file is an input.
+    """Those options of the log that decide what is read, not where and in how much memory; of a file its content.
 
     >>> deciding({"engine": "spark", "first_position": 0})
     {'first_position': 0}
     """
-    files = [USERS] if isinstance(options.get(USERS), str) else []
-    return {name: option for name, option in options.items() if name not in (*_WHERE, *files)}
+    own = {name: option for name, option in options.items() if name not in _WHERE}
+    return own | ({USERS: file_fingerprint(own[USERS])} if isinstance(own.get(USERS), str) else {})
 
 
 def _keywords(function: Callable[..., Any]) -> list[str]:
@@ -333,18 +288,10 @@ def _keywords(function: Callable[..., Any]) -> list[str]:
     return [argument.name for argument in every if argument.kind is inspect.Parameter.KEYWORD_ONLY]
 
 
-def _format(name: str, table: Any) -> tuple[FormatSettings, Mapping[str, str]]:
-    _placed("export.to", format_named, name)
-    if not isinstance(table, Mapping):
-        return decode(FormatSettings, table, f"export.{name}"), {}  # which refuses it
-    renamed = _texts(table.get("rename", {}), f"export.{name}.rename")
-    return decode(FormatSettings, {key: table[key] for key in table if key != "rename"}, f"export.{name}"), renamed
-
-
-def _texts(table: Any, place: str) -> dict[str, str]:
+def _texts(table: Any, place: str) -> None:
+    """Refuse what is no table of names."""
     if not isinstance(table, Mapping) or not all(isinstance(name, str) for name in table.values()):
         raise UsageError(f'{place} must be a table of names, {{ f1 = "title" }}, not {shortened(table)}.')
-    return dict(table)
 
 
 # -- what does not fit together ------------------------------------------------------------------------------------
@@ -360,10 +307,8 @@ def _placed(place: str, function: Callable[..., Any], *arguments: Any, **named: 
 
 def _check(pipeline: PipelineDefinition) -> None:
     log, verdict = pipeline.log, pipeline.verdict
-    if log.from_ == "ubi" and (log.files or not log.queries or not log.events):
-        raise UsageError('log: from = "ubi" takes queries and events, two sets of files, and no others.')
-    if log.from_ != "ubi" and (log.queries or log.events or not log.files):
-        raise UsageError('log.files names the files of the log; queries and events are for from = "ubi".')
+    if not log.files:
+        raise UsageError('log.files is missing; name the files of the log: log.files = "log.parquet".')
     if not pipeline.features.files:
         raise UsageError('features.files is missing; name the candidates: features.files = "train.parquet".')
     layout = {name: option for name, option in pipeline.options["log"].items() if name in vars(LogLayout())}
@@ -374,14 +319,17 @@ def _check(pipeline: PipelineDefinition) -> None:
     if verdict.measures:
         _placed("verdict.measures", parse_click_measures, list(verdict.measures), 1 << 30)
     _placed("verdict.estimator", off_policy, verdict.estimator)
+    for name in pipeline.export.to:
+        _placed("export.to", format_named, name)
+    for key in ("rename", "versions"):
+        _texts(pipeline.options["export"].get(key, {}), f"export.{key}")
+    check_keys(pipeline.options["export"].get("versions", {}), pipeline.export.to, "export.versions")
     if "better" not in verdict.ship_if:
         raise UsageError('verdict.ship_if must let a better ranker pass: ship_if = ["better"], or more verdicts.')
     _check_curve(pipeline)
     _check_training(pipeline)
-    try:
-        _check_folders(pipeline)
-    except OSError as error:  # a name that is too long for a file, say
-        raise UsageError(f"{shortened(error.filename)}: {error.strerror}.") from None
+    if pipeline.path(pipeline.export.folder).resolve() == pipeline.path(pipeline.runs.folder).resolve():
+        raise UsageError("export.folder and runs.folder must be two folders.")
 
 
 def _check_curve(pipeline: PipelineDefinition) -> None:
@@ -395,7 +343,7 @@ def _check_curve(pipeline: PipelineDefinition) -> None:
         )
     for curve in chosen.assume.split(",") if chosen.assume else ():
         assumed = curve.rpartition("=")[2].strip()
-        if assumed != "none" and not assumed.startswith("power:"):
+        if assumed != "none" and not assumed.startswith("power:"):  # no file, whose content would not be an input
             raise UsageError(f'propensities.assume must be "power:1.0", "none" or such, not {assumed!r}.')
         _placed("propensities.assume", Propensities.parse, assumed, 1)
     if chosen.method != "auto":
@@ -413,19 +361,3 @@ def _check_training(pipeline: PipelineDefinition) -> None:
         raise UsageError(f"train.method: {chosen.method} learns from labels; a pipeline learns from clicks.")
     if not chosen.safe and (chosen.production_feature or chosen.safe_margin != TrainSettings().safe_margin):
         raise UsageError("train: safe_margin and production_feature are for safe = true.")
-
-
-def _check_folders(pipeline: PipelineDefinition) -> None:
-    """Refuse folders that would overwrite each other, and to compare with what a run replaces, or makes."""
-    against = pipeline.verdict.against
-    own = [pipeline.path(folder).resolve() for folder in (pipeline.export.folder, pipeline.runs.folder)]
-    if own[0] == own[1]:
-        raise UsageError("export.folder and runs.folder must be two folders.")
-    if against in ("production", AS_SHIPPED):
-        return
-    place = pipeline.path(against).resolve()
-    if not (place / "ranker.json").is_file() or any(place.is_relative_to(folder) for folder in own):
-        raise UsageError(
-            f'verdict.against must be "production", "shipped" or the folder of a ranker outside of export.folder and '
-            f"runs.folder, not {against!r}."
-        )

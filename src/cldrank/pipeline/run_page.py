@@ -18,15 +18,12 @@ _PAGES = (".html", ".svg", ".md")  # what a browser shows
 _SHORT = 12  # letters of a hash that are shown
 
 
-def render_run(record: RunRecord, base: str = "..") -> str:
-    """The run as one HTML page that needs no other file.
-
-    base   the address of the folder of all runs, for links to what steps wrote, as seen from where the page lies
-    """
+def render_run(record: RunRecord) -> str:
+    """The run as one HTML page that needs no other file, with links from its folder to what steps wrote."""
     summary = run_document(record)
     blocks = [*summary.blocks]
     for step in record.steps:
-        blocks += _details(step, base) if step.state not in ("not needed", "not run") else ()
+        blocks += _details(step) if step.state != "not run" else ()
     versions = ", ".join(f"{name} {version}" for name, version in record.versions.items())
     origin = {"command": record.command, "seed": str(record.seed), "versions": versions, "commit": record.commit}
     blocks += [doc.Heading("To repeat it"), doc.Facts({name: text for name, text in origin.items() if text})]
@@ -38,13 +35,12 @@ def render_run(record: RunRecord, base: str = "..") -> str:
 
 def run_document(record: RunRecord) -> doc.Document:
     """How a run ended, and each of its steps in a line."""
-    shown = [step for step in record.steps if step.state != "not needed"]
     reason = [f" {record.reason}"] if record.reason else []
     verdict = {"verdict": record.verdict} if record.verdict else {}
     override = f"Shipped against the verdict, for this reason: {record.override}"
     rows = [
         (step.name, record.states[step.name], duration(step.seconds) if step.state == "done" else "", step.decided)
-        for step in shown
+        for step in record.steps
     ]
     blocks: list[doc.Block] = [
         doc.Notice(_SEVERITIES.get(record.status, "note"), [doc.Strong(_headline(record)), *reason], large=True),
@@ -53,7 +49,7 @@ def run_document(record: RunRecord) -> doc.Document:
         doc.Heading("Steps"),
         doc.Table(("step", "state", "time", "result"), rows, text=("step", "state", "result"), wide=True),
     ]
-    blocks += [doc.Notice("warning", text, title=step.name) for step in shown for text in step.warnings]
+    blocks += [doc.Notice("warning", text, title=step.name) for step in record.steps for text in step.warnings]
     return doc.Document(
         f"Pipeline run {record.name}",
         blocks,
@@ -75,16 +71,16 @@ def _headline(record: RunRecord) -> str:
     }[record.status]
 
 
-def _details(step: TaskRecord, base: str) -> Iterator[doc.Block]:
+def _details(step: TaskRecord) -> Iterator[doc.Block]:
     sentence = (STEPS[step.name].__doc__ or "").partition("\n")[0] if step.name in STEPS else ""
     took = duration(step.seconds)
     ran = f"Reused; it took {took} when it ran." if step.state == "reused" else f"It took {took}."
-    yield doc.Heading(step.name, level=3, anchor=step.name)
+    yield doc.Heading(step.name, level=3)
     yield doc.Paragraph(f"{sentence} {ran}", quiet=True)
     files = [("read", name, doc.Mono(key[:_SHORT])) for name, key in step.inputs.items()]
     for name, key in step.wrote.items():
-        address = f"{base}/steps/{step.folder}/{name}"
-        files.append(("wrote", doc.Link(name, address) if name.endswith(_PAGES) else name, doc.Mono(key[:_SHORT])))
+        link = doc.Link(name, f"../steps/{step.folder}/{name}")
+        files.append(("wrote", link if name.endswith(_PAGES) else name, doc.Mono(key[:_SHORT])))
     if files:
         yield doc.Table(("", "file", "hash"), files, text=("", "file", "hash"))
     for title, entries in (("In numbers", step.facts), ("Settings", step.parameters)):

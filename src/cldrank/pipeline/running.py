@@ -17,10 +17,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from cldrank.errors import CldrankError, FormatError, MissingValueError, UsageError
+from cldrank.errors import CldrankError, FormatError, UsageError
 from cldrank.files import holding, make_folder, replacing_folder, save_json, save_text, sweep
 from cldrank.fingerprints import commit, versions
-from cldrank.pipeline.definition import PipelineDefinition, in_columns, in_keys
+from cldrank.pipeline.definition import PipelineDefinition, in_keys
 from cldrank.pipeline.shipped import check_place, is_shipped, ship, shipped_content
 from cldrank.pipeline.steps import STEPS, UNFINISHED, Say, Workbench, steps_of
 from cldrank.reading import read_json
@@ -159,7 +159,7 @@ class _RunningPipeline:
     """A run that is going on: its folder, its record, and the workbench of its steps."""
 
     def __init__(self, bench: Workbench, report: Report, command: str, ship_anyway: str) -> None:
-        now, pipeline, needed = datetime.now(UTC), bench.pipeline, steps_of(bench.pipeline)
+        now, pipeline = datetime.now(UTC), bench.pipeline
         self.bench, self.report, self.ship_anyway, self.start = bench, report, ship_anyway, time.perf_counter()
         self.record = RunRecord(
             name=f"{now:%Y-%m-%dT%H%M%S-%f}",
@@ -169,7 +169,7 @@ class _RunningPipeline:
             command=command,
             commit=commit(),
             versions=versions(),
-            steps=tuple(TaskRecord(name, "not run" if name in needed else "not needed") for name in STEPS),
+            steps=tuple(map(TaskRecord, steps_of(pipeline))),
         )
         self.folder = bench.root / self.record.name
         with replacing_folder(self.folder) as temporary:
@@ -218,9 +218,7 @@ class _RunningPipeline:
                 if name == "card":
                     ship(bench, record)
         except CldrankError as error:
-            hint = " In a pipeline file, features.missing = 0 does so." if isinstance(error, MissingValueError) else ""
-            text = in_columns(str(error.args[0]), bench.section_of(error), bench.pipeline.source)
-            error.args = (in_keys(text) + hint, *error.args[1:])
+            error.args = (in_keys(str(error.args[0])), *error.args[1:])
             self._note(TaskRecord(name, "failed", decided=str(error)))
             raise
         bench.results[name] = record
@@ -262,16 +260,12 @@ class _RunningPipeline:
 def find_run(pipeline: PipelineDefinition, named: str | None) -> Path:
     """The folder of a run, by name or path; by default the newest."""
     root = pipeline.path(pipeline.runs.folder)
-    every = [folder for folder, _ in runs_in(root, pipeline.source.name if named is None else None)]
-    if named is None and not every:
-        raise UsageError(
-            f"{root} holds no runs of {pipeline.source} yet; `cldrank pipeline run {pipeline.source}` makes one."
-        )
-    for folder in every[-1:] if named is None else (Path(named), root / named):
+    own = [folder for folder, _ in runs_in(root, pipeline.source.name)]
+    for folder in own[-1:] if named is None else (Path(named), root / named):
         if (folder / RECORD).is_file():
             return folder
-    names = ", ".join(folder.name for folder in every[-5:])
-    raise UsageError(f"there is no run {named!r} in {root}; the newest are {names or 'none'}.")
+    names = ", ".join(folder.name for folder in own[-5:])
+    raise UsageError(f"{root} holds no {named or 'run'} of {pipeline.source}; the newest runs are {names or 'none'}.")
 
 
 def as_line(record: RunRecord, folder: Path, code: int) -> dict[str, Any]:

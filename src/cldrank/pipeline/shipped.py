@@ -90,12 +90,12 @@ def ship(bench: Workbench, card: TaskRecord) -> None:
     Definitions of features that users completed stay: a new export has taken them up, and for the export that is there
     already they are carried over.
     """
-    export, train, verdict = (bench.results[name] for name in ("export", "train", "verdict"))
+    export, verdict = bench.results["export"], bench.results["verdict"]
     place, stays = shipped_place(bench.pipeline), shipped_content(bench.pipeline).get("export") == export.key
     with replacing_folder(place) as temporary:
         shutil.copytree(bench.store.folder / card.folder / RANKER, temporary / RANKER)
         completed = []
-        for name in bench.pipeline.formats:
+        for name in bench.pipeline.export.to:
             shutil.copytree(bench.store.folder / export.folder / name, temporary / name)
             for file in export.facts[name]["to_do"]:
                 completed.append(f"{name}/{file}")
@@ -109,11 +109,9 @@ def ship(bench: Workbench, card: TaskRecord) -> None:
             "pipeline": _owner(bench.pipeline),
             "verdict": verdict.facts.get("decision"),
             "override": bench.override,
-            "formats": list(bench.pipeline.formats),
+            "formats": list(bench.pipeline.export.to),
             "export": export.key,
             "card": card.key,
-            RANKER: train.hash_of(RANKER),
-            "against": verdict.inputs.get("against", ""),
             "files": {name: key for name, key in hashes.items() if name not in completed},
             "completed": completed,
         }

@@ -21,7 +21,6 @@ from cldrank.auditing import Audit, audit, audit_table
 from cldrank.clicks.aggregate import aggregate
 from cldrank.clicks.days import DayFolder
 from cldrank.clicks.holding_out import HeldOut
-from cldrank.clicks.imports import import_log
 from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
 from cldrank.data.loading import feature_files, load
@@ -37,8 +36,8 @@ from cldrank.fingerprints import content_hash, file_fingerprint
 from cldrank.methods.evidence import needed
 from cldrank.methods.registry import configured, methods
 from cldrank.models import Epoch
-from cldrank.pipeline.definition import AS_SHIPPED, USERS, PipelineDefinition, deciding
-from cldrank.pipeline.shipped import RANKER, shipped_content, shipped_place
+from cldrank.pipeline.definition import PipelineDefinition, deciding
+from cldrank.pipeline.shipped import RANKER, shipped_place
 from cldrank.propensity import SegmentPropensities, estimators, logged_probability
 from cldrank.propensity.affine_clicks import curve_of
 from cldrank.propensity.comparing import choose_method, fitted_curve, fitted_segments
@@ -55,7 +54,6 @@ from cldrank.wording import count, listed
 Say = Callable[[str], None]
 UNFINISHED = "unfinished"  # the folder with the states of fits that were stopped
 UNSAFE = "unsafe"  # why a run stops where nothing that was learned is shown to be safe
-_IMPORTED = "imported/log.parquet"
 _COUNTED_FILES = "counted-files.json"
 _FROM_MILD_TO_BAD = ("ok", "note", "warning", "blocking")
 _READING = ("numpy", "duckdb", "pyarrow")  # the packages that read logs
@@ -93,41 +91,30 @@ class Workbench:
     # -- what goes in ------------------------------------------------------------------------------------------------
 
     def hashes(self, *names: str) -> dict[str, str]:
-        """The hash of each input of a task: of files by their names and content, or of what an earlier step left.
-
-        With a log goes the file of users whose rows are set aside, if there is one.
-        """
-        is_log = not {"log", "queries"}.isdisjoint(names)
-        users = ("excluded users",) if is_log and self.pipeline.options["log"].get(USERS) else ()
-        return {name: self._hash(name) for name in (*names, *users)}
+        """The hash of each input of a task: of files by their names and content, or of what an earlier step left."""
+        return {name: self._hash(name) for name in names}
 
     def _hash(self, name: str) -> str:
         if name in _RESULTS:
             step, file = _RESULTS[name]
             return self.results[step].hash_of(file)
-        if name == "log" and "import" in self.results:
-            return self.results["import"].hash_of(_IMPORTED)
         if name not in self.inputs:
             self.say(f"{name}: reading fingerprints")
-            self.inputs[name] = _fingerprints(self._files(name))
+            self.inputs[name] = _fingerprints(self.files(name))
         content = content_hash(self.inputs[name])
         if name != "features":
             return content
         return content_hash({"files": content, "options": self.pipeline.options["features"]})
 
-    def _files(self, name: str) -> dict[str, Path]:
+    def files(self, name: str) -> dict[str, Path]:
         """The files of an input as they are now, by their paths as seen from where the pipeline lies."""
-        pipeline, log = self.pipeline, self.pipeline.log
+        pipeline = self.pipeline
         if name == "features":
             files = [file.path for file in feature_files(pipeline.paths(pipeline.features.files))]
-        elif name == "excluded users":
-            files = [Path(pipeline.options["log"][USERS])]
         elif name == "propensities file":
             files = [pipeline.path(pipeline.propensities.file)]
-        elif name == "against":  # its model card does not decide what a ranker does
-            files = [file for file in text_files(against(pipeline)) if file.suffix != ".md"]
         else:
-            files = text_files(pipeline.paths({"log": log.files, "queries": log.queries, "events": log.events}[name]))
+            files = text_files(self.log_paths())
         home = pipeline.source.parent.absolute()
         paths = {file.absolute(): file for file in files}
         return {
@@ -138,25 +125,14 @@ class Workbench:
     def check_inputs(self, names: Collection[str]) -> None:
         """Refuse inputs that were changed since their fingerprints were taken: nobody could say what was read."""
         for name in (name for name in names if name in self.inputs):
-            before, now = self.inputs[name], _fingerprints(self._files(name))
+            before, now = self.inputs[name], _fingerprints(self.files(name))
             changed = next((file for file in {**before, **now} if before.get(file) != now.get(file)), None)
             if changed is not None:
                 did = "arrived" if changed not in before else "was changed" if changed in now else "was removed"
                 raise DataError(f"{changed} {did} while the run was reading the {name}; run again when all is there.")
 
-    def section_of(self, error: Exception) -> str:
-        """The section of the pipeline's file that names what an error is about: features, or the log."""
-        path = getattr(error, "path", "")
-        return "features" if any(str(file) in path for file in self._files("features").values()) else "log"
-
-    def log_files(self) -> dict[str, Path]:
-        """The files of the plain log, by the names under which runs know them again."""
-        return {_IMPORTED: self.result("import", _IMPORTED)} if "import" in self.results else self._files("log")
-
     def log_paths(self) -> list[str]:
-        """The plain log: as it is named, or as it was imported."""
-        if "import" in self.results:
-            return [str(self.result("import", _IMPORTED))]
+        """The files, folders and patterns of the log."""
         return self.pipeline.paths(self.pipeline.log.files)
 
     def counting(self) -> dict[str, Any]:
@@ -196,27 +172,7 @@ def _fingerprints(files: Mapping[str, Path]) -> dict[str, str]:
     return {name: file_fingerprint(file) for name, file in files.items()}
 
 
-# -- import and audit ----------------------------------------------------------------------------------------------
-
-
-def import_task(bench: Workbench) -> Task:
-    """Make a plain log of one that another program wrote, as `cldrank clicks import` does."""
-    log = bench.pipeline.log
-    options = bench.pipeline.reading_options(import_log)
-
-    def work(folder: Path) -> Outcome:
-        bench.say(f"importing {log.from_}")
-        files = [bench.pipeline.paths(log.files)] if log.files else []
-        given: dict[str, Any] = {"out": folder / _IMPORTED, "progress": bench.say, **options}
-        if not log.files:
-            given |= {"queries": bench.pipeline.paths(log.queries), "events": bench.pipeline.paths(log.events)}
-        make_folder((folder / _IMPORTED).parent)
-        report = import_log(log.from_, *files, **given)
-        facts = {key: fact for key, fact in report.as_dict().items() if key not in ("out", "seconds")}
-        return Outcome(str(report).splitlines()[0].rstrip(":"), facts)
-
-    inputs = bench.hashes(*(["log"] if log.files else ["queries", "events"]))
-    return Task("import", inputs, {"from": log.from_, **deciding(options)}, work, _READING)
+# -- audit ---------------------------------------------------------------------------------------------------------
 
 
 def audit_task(bench: Workbench) -> Task:
@@ -257,18 +213,9 @@ def _audited(bench: Workbench, audited: Audit, folder: Path, seen: str = "") -> 
     verdict, severity = audited.verdict, str(audited.verdict.severity)
     serious = [finding for finding in verdict.findings if finding.severity in ("warning", "blocking")]
     facts = {"severity": severity, "findings": [f"{finding.topic}: {finding.found}" for finding in serious]}
-    return Outcome(verdict.sentence + seen, facts, stopping(bench.pipeline.audit.stop_at, severity))
-
-
-def stopping(stop_at: str, severity: str) -> str:
-    """The severity, if it is as bad as what stops a run; otherwise nothing.
-
-    >>> stopping("blocking", "warning"), stopping("warning", "blocking")
-    ('', 'blocking')
-    """
-    if stop_at == "never" or _FROM_MILD_TO_BAD.index(severity) < _FROM_MILD_TO_BAD.index(stop_at):
-        return ""
-    return severity
+    stop_at = bench.pipeline.audit.stop_at
+    stops = stop_at != "never" and _FROM_MILD_TO_BAD.index(severity) >= _FROM_MILD_TO_BAD.index(stop_at)
+    return Outcome(verdict.sentence + seen, facts, severity if stops else "")
 
 
 # -- cells ---------------------------------------------------------------------------------------------------------
@@ -284,7 +231,8 @@ def days_task(bench: Workbench) -> Task:
     identity = content_hash({"log": plain(bench.pipeline.log.get_params()), "counting": plain(deciding(options))})[:20]
     memory = bench.root / _COUNTED_FILES
     remembered = _remembered(memory)
-    inputs, files = bench.hashes("log"), _fingerprints(bench.log_files())
+    inputs = bench.hashes("log")
+    files = bench.inputs["log"]
     every = {**remembered.get(identity, {}), **files}
 
     def work(folder: Path) -> Outcome:
@@ -328,7 +276,7 @@ def _counted(bench: Workbench, name: str, fingerprint: str, options: Mapping[str
     """What was counted of one file of the log, day by day; counted now, unless it was before."""
 
     def work(folder: Path) -> Outcome:
-        path = bench.log_files()[name]
+        path = bench.files("log")[name]
         if not _has_rows(path):
             return Outcome(facts={"rows": 0, "set_aside": 0})
         with _with_partitions(path, bench.log_paths()) as source:
@@ -341,7 +289,7 @@ def _counted(bench: Workbench, name: str, fingerprint: str, options: Mapping[str
     record = bench.store.find(task.name, task.key)
     if record is not None:
         return record
-    if name not in bench.log_files():
+    if name not in bench.files("log"):
         raise DataError(
             f"{name} is gone, and so is what was counted of it; bring it back, or delete {bench.root / _COUNTED_FILES} "
             "to go on without it."
@@ -523,47 +471,28 @@ def _method(bench: Workbench, checkpoint: Path) -> Any:
 # -- verdict -------------------------------------------------------------------------------------------------------
 
 
-def against(pipeline: PipelineDefinition) -> Path:
-    """The folder of the ranker to compare with, which may not be there."""
-    named = pipeline.verdict.against
-    return shipped_place(pipeline) / RANKER if named == AS_SHIPPED else pipeline.path(named)
-
-
 def verdict_task(bench: Workbench) -> Task:
     """Judge the ranker by the clicks on queries that it was not trained on, as `cldrank compare` does."""
-    chosen, shipped = bench.pipeline.verdict, shipped_content(bench.pipeline)
+    chosen = bench.pipeline.verdict
     inputs = bench.hashes("ranker", "features", "cells", "propensities")
-    is_shipped = chosen.against == AS_SHIPPED and shipped.get(RANKER) == inputs["ranker"]
-    if is_shipped:  # what the ranker was judged against when it was new
-        inputs |= {"against": str(shipped["against"])} if shipped.get("against") else {}
-    elif chosen.against != PRODUCTION and (against(bench.pipeline) / "ranker.json").is_file():
-        inputs |= bench.hashes("against")
     own = {"hold_out": bench.pipeline.train.hold_out, "seed": bench.pipeline.seed}
     parameters = {**chosen.get_params(), "ship_if": sorted(chosen.ship_if), **own}
 
-    def work(folder: Path) -> Outcome:
-        if is_shipped:
-            words = "the ranker is the one that is shipped: there is nothing to compare"
-            return Outcome(words, {"decision": shipped.get("verdict"), "against": AS_SHIPPED})
-        return _judged(bench, against(bench.pipeline) if "against" in inputs else None, folder)
-
-    return Task("verdict", inputs, plain(parameters), work, ("numpy", "scipy"))
+    return Task("verdict", inputs, plain(parameters), partial(_judged, bench), ("numpy", "scipy"))
 
 
-def _judged(bench: Workbench, old: Path | None, folder: Path) -> Outcome:
+def _judged(bench: Workbench, folder: Path) -> Outcome:
     chosen = bench.pipeline.verdict
-    name = PRODUCTION if old is None else chosen.against
-    note = "" if name == chosen.against else " Nothing is shipped yet, so this is against the order of the log."
     held = held_out(bench.dataset.query_ids, bench.pipeline.train.hold_out)
     bench.say("judging by clicks")
     comparison = compare(
         load_ranker(bench.result("train", RANKER)),
-        PRODUCTION if old is None else load_ranker(old),
+        PRODUCTION,
         bench.dataset[held],
         list(chosen.measures) or None,
         clicks=bench.clicks[held],
         propensities=bench.curve,
-        names=("the new ranker", name),
+        names=("the new ranker", PRODUCTION),
         margin=chosen.margin,
         confidence=chosen.confidence,
         estimator=chosen.estimator,
@@ -574,9 +503,9 @@ def _judged(bench: Workbench, old: Path | None, folder: Path) -> Outcome:
     save_text(folder / "verdict.html", comparison.to_html())
     verdict, first = comparison.verdict, comparison.first
     bounds = {"measure": first.measure, "low": first.interval.low, "high": first.interval.high}
-    facts = plain({"decision": verdict.decision, "against": name, **bounds})
+    facts = plain({"decision": verdict.decision, **bounds})
     stop = "" if verdict.decision in chosen.ship_if else verdict.decision
-    return Outcome(f"{verdict.words}: {verdict.reason}{note}", facts, stop)
+    return Outcome(f"{verdict.words}: {verdict.reason}", facts, stop)
 
 
 # -- export and card -----------------------------------------------------------------------------------------------
@@ -584,24 +513,22 @@ def _judged(bench: Workbench, old: Path | None, folder: Path) -> Outcome:
 
 def export_task(bench: Workbench) -> Task:
     """Write the ranker for each engine; nothing is shipped unless all of them score alike."""
-    check = bench.pipeline.export.check
-    formats = {
-        name: {**own.get_params(), "rename": dict(names)} for name, (own, names) in bench.pipeline.formats.items()
-    }
+    chosen = {"name": bench.pipeline.export.name, "approximate": bench.pipeline.export.approximate}
+    formats = bench.pipeline.export.to
+    parameters = {"to": list(formats), **chosen, **bench.pipeline.options["export"]}
 
     def work(folder: Path) -> Outcome:
         facts = {name: _exported(bench, name, folder / name) for name in formats}
-        words = listed([f"{name} ({fact['parity'] or 'not compared'})" for name, fact in facts.items()])
+        words = listed([f"{name} ({fact['parity']})" for name, fact in facts.items()])
         return Outcome(f"written for {words}" if facts else "no format is named: the ranker goes as it is", facts)
 
-    inputs = bench.hashes("ranker", *(["features"] if check else []))
-    return Task("export", inputs, {"formats": formats, "check": check}, work, ("numpy",))
+    return Task("export", bench.hashes("ranker", "features"), parameters, work, ("numpy",))
 
 
 def _exported(bench: Workbench, name: str, out: Path) -> dict[str, Any]:
     """Write one format; definitions of features that users completed where it is shipped are kept."""
     bench.say(f"exporting to {name}")
-    own, renamed = bench.pipeline.formats[name]
+    chosen, tables = bench.pipeline.export, bench.pipeline.options["export"]
     shipped = shipped_place(bench.pipeline) / name
     if format_named(name).one_file:
         out = make_folder(out) / f"ranker.{name}"  # such formats are called as their files end
@@ -611,15 +538,14 @@ def _exported(bench: Workbench, name: str, out: Path) -> dict[str, Any]:
         load_ranker(bench.result("train", RANKER)),
         name,
         out,
-        name=own.name,
-        version=own.for_ or None,
-        renamed=renamed,
-        approximate=own.approximate,
-        check=bench.dataset if bench.pipeline.export.check else None,
+        name=chosen.name,
+        version=tables.get("versions", {}).get(name),
+        renamed=tables.get("rename", {}),
+        approximate=chosen.approximate,
+        check=bench.dataset,
     )
-    parity = None if shipment.parity is None else str(shipment.parity)
     notes = [*shipment.exported.losses, *shipment.exported.notes]
-    return {"for": shipment.target, "parity": parity, "notes": notes, "to_do": dict(shipment.to_do)}
+    return {"for": shipment.target, "parity": str(shipment.parity), "notes": notes, "to_do": dict(shipment.to_do)}
 
 
 def card_task(bench: Workbench) -> Task:
@@ -642,13 +568,12 @@ def card_task(bench: Workbench) -> Task:
         place = bench.pipeline.export.folder
         return Outcome(f"the ranker, its card and its exports are in {place}/", {"folder": place})
 
-    exports = {f"export {name}": bench.results["export"].hash_of(name) for name in bench.pipeline.formats}
+    exports = {f"export {name}": bench.results["export"].hash_of(name) for name in bench.pipeline.export.to}
     inputs = bench.hashes("ranker") | exports
     return Task("card", inputs, {"notes": notes, "override": bench.override}, work, ("numpy",))
 
 
 STEPS: Mapping[str, Callable[[Workbench], Task]] = {
-    "import": import_task,
     "audit": audit_task,
     "days": days_task,
     "aggregate": aggregate_task,
@@ -663,6 +588,5 @@ STEPS: Mapping[str, Callable[[Workbench], Task]] = {
 
 def steps_of(pipeline: PipelineDefinition) -> list[str]:
     """The names of the steps that a pipeline has."""
-    unneeded = {"import"} if pipeline.log.from_ == "plain" else set()
-    unneeded |= set() if pipeline.window.last else {"days", "window-audit"}
+    unneeded = () if pipeline.window.last else ("days", "window-audit")
     return [name for name in STEPS if name not in unneeded]

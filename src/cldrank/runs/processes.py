@@ -1,12 +1,12 @@
-"""Processes that work in parallel, and arrays that they share.
+"""Processes that work in parallel, and values that they share.
 
 A process that dies costs only its own item, which is given back with the reason. Ctrl-C, which a terminal sends to all
 processes at once, is left to the parent, which ends the others; and when the parent is killed, they end too.
+`concurrent.futures` does none of this: there, one death ends all, without its cause.
 """
 
 from __future__ import annotations
 
-import io
 import mmap
 import multiprocessing
 import os
@@ -21,13 +21,11 @@ from multiprocessing import connection, resource_tracker
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-import numpy as np
-
 from cldrank.errors import CldrankError
 
 _THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 _PATIENCE_SECONDS = 5.0  # for a process to end
-_SMALL_BYTES = 1 << 14  # arrays below it travel with the rest
+_ALIGNED_BYTES = 64
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -63,21 +61,19 @@ class Processes(Generic[Item, Result]):
         self._processes.clear()
 
     def run(
-        self,
-        items: Sequence[Item],
-        group: Callable[[Item], Hashable] = lambda _: None,
-        alone: Callable[[Item], bool] = lambda _: False,
+        self, items: Sequence[Item], group: Callable[[Item], Hashable] = lambda _: None
     ) -> Iterator[Finished[Item, Result]]:
         """Work on all items, in any order; each is given back as soon as it is finished.
 
         group     items of one group share something costly, so a process stays with a group while it has items left
-        alone     whether an item's group is left to one process: each of its items begins with what the one before left
         """
-        queue = _Queue(items, group, alone)
+        left: dict[Hashable, list[Item]] = {}
+        for item in items:
+            left.setdefault(group(item), []).append(item)
         while len(self._processes) < min(self._count, len(items)):
             self._processes.append(_Process(self._work, self._threads))
         for process in self._processes:
-            process.begin(queue)
+            _begin_next(process, left, [other.group for other in self._processes if other.is_busy])
         while busy := {process.pipe: process for process in self._processes if process.is_busy}:
             for pipe in connection.wait(list(busy)):
                 process = busy[pipe]  # type: ignore[index]
@@ -91,34 +87,20 @@ class Processes(Generic[Item, Result]):
                     self._processes.append(process)
                 if error is not None:
                     raise error
-                process.begin(queue)
+                _begin_next(process, left, [other.group for other in self._processes if other.is_busy])
                 yield finished
 
 
-class _Queue:
-    """Items that no process has begun, by group."""
-
-    def __init__(self, items: Sequence[Any], group: Callable[[Any], Hashable], alone: Callable[[Any], bool]) -> None:
-        self._left: dict[Hashable, list[Any]] = {}
-        for item in items:
-            self._left.setdefault(group(item), []).append(item)
-        self._untouched = list(self._left)
-        self._reserved = {group(item) for item in items if alone(item)}
-
-    def next_after(self, last: Hashable) -> tuple[Hashable, Any] | None:
-        """An item with its group, if there is any: of the last group, of a new one, of the one with the most left."""
-        if last not in self._left:
-            shared = [group for group in self._left if group not in self._reserved]
-            groups = self._untouched or sorted(shared, key=lambda group: -len(self._left[group]))
-            if not groups:
-                return None
-            last = groups[0]
-        if last in self._untouched:
-            self._untouched.remove(last)
-        item = self._left[last].pop(0)
-        if not self._left[last]:
-            del self._left[last]
-        return last, item
+def _begin_next(process: _Process, left: dict[Hashable, list[Any]], begun: Sequence[Hashable]) -> None:
+    """Begin an item, if any is left: of the process's last group, of one that nobody is at, of that with the most."""
+    if not left:
+        return
+    at = process.group
+    if at not in left:
+        at = next((group for group in left if group not in begun), max(left, key=lambda group: len(left[group])))
+    process.begin(at, left[at].pop(0))
+    if not left[at]:
+        del left[at]
 
 
 class _Process:
@@ -134,12 +116,10 @@ class _Process:
         self.group, self.is_busy = group, False
         self.item: Any = None
 
-    def begin(self, queue: _Queue) -> None:
-        """Begin with the next item, if there is one for it."""
-        if (following := queue.next_after(self.group)) is not None:
-            (self.group, self.item), self.is_busy = following, True
-            with suppress(OSError):  # it has died, which `answer` finds out
-                self.pipe.send(self.item)
+    def begin(self, group: Hashable, item: Any) -> None:
+        self.group, self.item, self.is_busy = group, item, True
+        with suppress(OSError):  # it has died, which `answer` finds out
+            self.pipe.send(item)
 
     def answer(self) -> tuple[Any, Exception | None]:
         """The result of its item, or the error that the work raised; EOFError or OSError where it has died."""
@@ -233,46 +213,47 @@ def _exit_with_parent() -> None:
         os._exit(1)
 
 
-# -- shared arrays -------------------------------------------------------------------------------------------------
+# -- shared values -------------------------------------------------------------------------------------------------
 
 
-def share(thing: Any, folder: Path) -> bytes:
-    """A pickle for other processes, whose arrays are `.npy` files in a folder: all processes map the same memory.
+@dataclass(frozen=True)
+class Shared:
+    """A value whose arrays lie in a file at `places`, so that all processes map the same memory."""
+
+    file: Path
+    pickled: bytes
+    places: tuple[tuple[int, int], ...]
+
+    def load(self) -> Any:
+        """The value; its arrays cannot be written to."""
+        mapped = memoryview(b"")
+        if self.file.stat().st_size:
+            with self.file.open("rb") as file:
+                mapped = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+        return pickle.loads(self.pickled, buffers=[mapped[at : at + size] for at, size in self.places])  # noqa: S301
+
+
+def share(value: Any, folder: Path) -> Shared:
+    """A value for other processes, its arrays in a file in a folder.
 
     >>> import tempfile
+    >>> import numpy as np
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     pickle.loads(share({"numbers": np.arange(10_000)}, Path(folder)))["numbers"][:3]
+    ...     share({"numbers": np.arange(10_000)}, Path(folder)).load()["numbers"][:3]
     array([0, 1, 2])
     """
-    pickled = io.BytesIO()
+    buffers: list[pickle.PickleBuffer] = []
+    pickled = pickle.dumps(value, protocol=5, buffer_callback=buffers.append)
+    path, places = folder / "shared", []
     try:
-        _ArraysInFiles(pickled, folder).dump(thing)
+        with path.open("wb") as file:
+            for content in (buffer.raw() for buffer in buffers):
+                file.write(bytes(-file.tell() % _ALIGNED_BYTES))
+                places.append((file.tell(), content.nbytes))
+                file.write(content)
     except OSError as error:
         raise CldrankError(
             f"{folder} cannot be written: {error.strerror or error}. Several jobs share a copy of the data there; make "
             "room, or use one job."
         ) from error
-    return pickled.getvalue()
-
-
-class _ArraysInFiles(pickle.Pickler):
-    """Writes large arrays to files; one that is mapped from a file as a whole stays where it is."""
-
-    def __init__(self, file: io.BytesIO, folder: Path) -> None:
-        super().__init__(file, protocol=5)
-        self._folder, self._count = folder, 0
-
-    def reducer_override(self, obj: Any) -> Any:
-        if not isinstance(obj, np.ndarray) or obj.dtype.hasobject or obj.nbytes < _SMALL_BYTES:
-            return NotImplemented
-        base: Any = obj.base
-        if isinstance(obj, np.memmap) and isinstance(base, mmap.mmap) and obj.flags.c_contiguous and obj.filename:
-            return np.memmap, (obj.filename, obj.dtype, "r", obj.offset, obj.shape)
-        self._count += 1
-        path = self._folder / f"{self._count}.npy"
-        np.save(path, np.asarray(obj))
-        return _mapped, (path,)
-
-
-def _mapped(path: Path) -> Any:
-    return np.asarray(np.load(path, mmap_mode="r"))
+    return Shared(path, pickled, tuple(places))

@@ -25,7 +25,7 @@ from cldrank.fingerprints import content_hash, file_fingerprint, version_of
 
 RECORD = "record.json"
 _KEY_LENGTH = 20  # hexadecimal digits: enough for any number of results
-State = Literal["not needed", "not run", "running", "done", "reused", "failed"]
+State = Literal["not run", "running", "done", "reused", "failed"]
 
 
 @dataclass(frozen=True)

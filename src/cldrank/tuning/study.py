@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import pickle
 import time
 import warnings
 from base64 import b64decode, b64encode
@@ -26,7 +25,7 @@ from cldrank.files import holding, make_folder, scratch
 from cldrank.methods import Method
 from cldrank.methods.evidence import needed
 from cldrank.reading import reading
-from cldrank.runs import Processes, share
+from cldrank.runs import Processes, Shared, share
 from cldrank.tuning.judges import Floats, HeldOutClicks, mean_of
 from cldrank.tuning.search import Trial, with_distances
 from cldrank.tuning.space import Range, Values, applied, values_of
@@ -109,7 +108,7 @@ def _together(search: Search, numbers: list[int], jobs: int, room: Path) -> Iter
         raise CldrankError(f"{death}. The finished trials are in {search.folder}, and the same call continues.")
 
 
-def _run_shared(item: tuple[bytes, int]) -> bool | CldrankError:
+def _run_shared(item: tuple[Shared, int]) -> bool | CldrankError:
     try:
         return _shared_study(item[0]).run(item[1])
     except CldrankError as error:
@@ -117,8 +116,8 @@ def _run_shared(item: tuple[bytes, int]) -> bool | CldrankError:
 
 
 @lru_cache(maxsize=1)
-def _shared_study(search: bytes) -> Study:
-    return Study(pickle.loads(search))  # noqa: S301  # it came from the parent
+def _shared_study(search: Shared) -> Study:
+    return Study(search.load())
 
 
 class Study:

@@ -1,5 +1,7 @@
 """Boosted trees of other packages as methods of an experiment, trained on the same clicks.
 
+    cd benchmarks && cldrank experiment run peers.toml
+
 What they are given. One row per cell: a candidate at a position where it was shown; the rows of a query are one list,
 in the order of their positions. What was never shown is left out, as these methods have no use for it. The label is the
 share of the impressions that were clicked, in GRADES steps with a linear gain, so that a list stands for all its
@@ -72,14 +74,10 @@ def lists_of(dataset: RankingDataset, clicks: ClickTable) -> GradedLists:
 
 @described
 class Peer(Learner, ABC):
-    """What both have in common: trees, their size, and how fast they learn; described as cldrank's own methods are."""
+    """What both have in common: trees, their size, and how fast they learn."""
 
-    name: ClassVar[str]
     label: ClassVar[str]
-    sentence: ClassVar[str]
     package: ClassVar[str]
-    fits: ClassVar[str] = "trees"
-    uses_device: ClassVar[bool] = False
 
     debias: str | None = parameter(default=None, about="what corrects position bias")
     trees: int = parameter(default=200, about="how many", least=1)
@@ -130,9 +128,7 @@ class Peer(Learner, ABC):
 class XGBoostRanker(Peer):
     """XGBoost's `rank:ndcg`, plain or, with debias="position", as `lambdarank_unbiased`."""
 
-    name = "xgboost"
     label = "XGBoost"
-    sentence = "boosted trees on clicks, with or without its own correction of positions"
     package = "xgboost"
 
     debias: Literal["position"] | None = parameter(default=None, about="what corrects position bias")
@@ -166,9 +162,7 @@ class XGBoostRanker(Peer):
 class LightGBMRanker(Peer):
     """LightGBM's `lambdarank`: plain, debias="position" (it estimates the bias), or debias="ips" (it is given)."""
 
-    name = "lightgbm"
     label = "LightGBM"
-    sentence = "boosted trees on clicks, with or without a correction of positions"
     package = "lightgbm"
 
     debias: Literal["position", "ips"] | None = parameter(default=None, about="what corrects position bias")
@@ -193,6 +187,3 @@ class LightGBMRanker(Peer):
             "verbosity": -1,
         }
         return lightgbm.train(parameters, data, num_boost_round=self.trees)
-
-
-PEERS: dict[str, type[Peer]] = {kind.name: kind for kind in (XGBoostRanker, LightGBMRanker)}
