@@ -95,7 +95,7 @@ class TestHelp:
 
     def test_the_options_of_the_model_that_is_named(self, run: Run) -> None:
         linear, mlp = (offered(run("train", "cld", f"--model={model}", "-h").out) for model in ("linear", "mlp"))
-        assert "--cluster" in linear - mlp
+        assert "--relevance-features" in linear - mlp
         assert {"--epochs", "--hidden", "--checkpoint", "--resume", "--no-resume"} <= mlp - linear
 
 
@@ -134,18 +134,12 @@ class TestValues:
             ("cld", ("--gamma", "-2e-1"), {"gamma": -0.2}),
             ("cld", ("--gamma=-.2",), {"gamma": -0.2}),
             ("cld", ("--seed", "7", "--l2", "0"), {"seed": 7, "l2": 0.0}),
-            ("cld", ("--likelihood", "tobit"), {"likelihood": "tobit"}),
             ("cld", ("--scaling", "none"), {"scaling": None}),
             ("cld", ("--scaling", "standard:clip=none"), {"scaling": "standard:clip=none"}),
             ("cld-pair", ("--activation", "relu"), {"activation": "relu"}),
             ("cld", ("--clip", "none"), {"clip": None}),
             ("cld", ("--clip", "1"), {"clip": 1.0}),
             ("cld", ("--relevance-features", "f1, f2"), {"relevance_features": ("f1", "f2")}),
-            ("cld", ("--cluster", "query"), {"cluster": "query"}),
-            ("pijd", ("--position-effects",), {"position_effects": True}),
-            ("pijd", ("--no-position-effects",), {"position_effects": False}),
-            ("heckman", ("--position-correction", *FROM[4:]), {"position_correction": True}),
-            ("heckman", ("--no-position-correction",), {"position_correction": False}),
         ],
     )
     def test_what_was_typed_arrives(
@@ -160,10 +154,10 @@ class TestValues:
     @pytest.mark.parametrize(
         ("method", "typed", "message"),
         [
-            ("cld", ("--gamma", "2"), "--gamma must be a number above -1 and below 1, or 'profile', not 2."),
-            ("cld", ("--gamma", "profil"), "--gamma must be a number above -1 and below 1, or 'profile', not profil."),
-            ("cld", ("--gamma", "nan"), "--gamma must be a number above -1 and below 1, or 'profile', not nan."),
-            ("cld", ("--gamma", ""), "--gamma must be a number above -1 and below 1, or 'profile', not ''."),
+            ("cld", ("--gamma", "2"), "--gamma must be a number above -1 and below 1, not 2."),
+            ("cld", ("--gamma", "profil"), "--gamma must be a number above -1 and below 1, not profil."),
+            ("cld", ("--gamma", "nan"), "--gamma must be a number above -1 and below 1, not nan."),
+            ("cld", ("--gamma", ""), "--gamma must be a number above -1 and below 1, not ''."),
             ("cld", ("--l2", "inf"), "--l2 must be a number of at least 0, not inf."),
             ("cld", ("--seed", "1.5"), "--seed must be a whole number of at least 0, not 1.5."),
             ("cld", ("--seed", "none"), "--seed must be a whole number of at least 0, not none."),
@@ -237,7 +231,6 @@ class TestCalls:
             (["boosting"], "there is no method 'boosting'. The methods are naive, "),
             (["--features", "train.parquet", "cld"], "name the method first: `cldrank train METHOD --features …`."),
             (["cld", *FROM, "--epochs", "3"], "--epochs is not for a linear model; choose --model mlp."),
-            (["cld", *FROM, "--model", "mlp", "--cluster", "query"], "--cluster is not for a network; choose --model"),
             (["cld", *FROM, "--model", "trees"], "CLD can be fitted with linear or mlp, not with 'trees'."),
             (["naive", *FROM[:4], "--clip", "0.1"], "naive has no option --clip; ips, affine-ips"),
             (["oracle", *FROM[:4]], "oracle learns from labels, not from clicks; leave -c out."),

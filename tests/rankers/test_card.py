@@ -173,7 +173,7 @@ class TestClaims:
         assert ended["step kept"] == str(method.best_epoch_)
         assert ended["loss"] == f"{kept.loss:,.4f}"
         assert ended["held-out loss"] == f"{kept.held_loss:,.4f}"
-        assert ended["held-out concordance with labels"] == f"{kept.validation:,.4f}"
+        assert ended["held-out concordance"] == f"{kept.validation:,.4f}"
         assert (ended["queries learned from"], ended["queries held out"]) == (
             f"{method.n_queries_}",
             f"{method.n_held_}",
@@ -256,7 +256,7 @@ class TestHostileTexts:
             parameters={**dict.fromkeys(EVIL, EVIL_TEXT), "l2": EVIL_TEXT},
             method=MethodRecord(EVIL_TEXT, EVIL_TEXT, (), EVIL_TEXT, EVIL_TEXT, {"l2": EVIL_TEXT}),
             propensities=replace(ORIGIN.propensities, origin=EVIL_TEXT, estimator=EVIL_TEXT, notes=EVIL),
-            diagnostics=replace(ORIGIN.diagnostics, status=EVIL_TEXT, constant=EVIL, collinear=EVIL, warnings=EVIL),
+            diagnostics=replace(ORIGIN.diagnostics, status=EVIL_TEXT, constant=EVIL, warnings=EVIL),
             command=f"cldrank train '{EVIL_TEXT}'\n```\n<b>",
             evaluations=(replace(ORIGIN.evaluations[0], data=EVIL_TEXT, measures={EVIL_TEXT: {"mean": 0.5}}),),
         )
@@ -384,9 +384,6 @@ class TestLimits:
         fit = ORIGIN.diagnostics
         assert fit is not None
         assert "nothing was learned about them: bm25." in limits_of()
-        assert "coefficients mean little: a, b." in limits_of(
-            diagnostics=replace(fit, collinear=("a", "b"), constant=())
-        )
         assert "refuses features that are missing" in limits_of()
         assert "never learned from any" not in model_card(trees())
         complete = trees().with_provenance(replace(ORIGIN, has_missing=False))

@@ -57,8 +57,6 @@ class CLDRelevance(RelevanceLearner):
             observed=observe(log.data, log.clicks, log.curve, "ips"),
             pages=log.clicks.query_impressions,
             gamma=self.gamma,
-            tobit=False,
-            sigma=1.0,
             relevance=everything,
             selection=everything,
             unshown_ratio=1.0,

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from cldrank.methods.evidence import Evidence
-from cldrank.methods.method import TargetMethod, clipping
+from typing import Any
+
+from cldrank.methods.evidence import Evidence, collect
+from cldrank.methods.method import TargetMethod
 from cldrank.methods.observing import observe
 from cldrank.models.targets import Targets
-from cldrank.parameters import described
+from cldrank.parameters import described, parameter
 
 
 @described
@@ -38,7 +40,12 @@ class AffineIPS(TargetMethod):
     corrects = ("position", "trust")
     learns = "clicks corrected for trust and position"
 
-    clip: float | None = clipping("slopes below this share of the first are raised to it")
+    clip: float | None = parameter(
+        default=None, about="slopes below this share of the first are raised to it", above=0, most=1
+    )
+
+    def _collected(self, dataset: Any, clicks: Any, propensities: Any) -> Evidence:
+        return collect(self.label, self.needs, dataset, clicks, propensities, clip=self.clip)
 
     def targets(self, evidence: Evidence) -> Targets:
         """The click-through rate less the base, over the slope, of each shown candidate."""

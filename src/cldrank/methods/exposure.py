@@ -14,7 +14,7 @@ from cldrank.errors import CldrankWarning, warn
 from cldrank.feature_blocks import RemoteFeatures
 from cldrank.methods.evidence import Evidence
 from cldrank.methods.method import TargetMethod
-from cldrank.models.fit import Facts, Fit
+from cldrank.models.fit import Fit
 from cldrank.models.targets import Targets
 from cldrank.parameters import described, learned
 from cldrank.propensity import AffineClicks, SegmentPropensities
@@ -119,10 +119,6 @@ class ExposureMethod(TargetMethod):
         """The corrected clicks per page of each candidate that can be shown."""
         return self._exposed(evidence)[0]
 
-    @property
-    def propensity_clip(self) -> None:
-        """Propensities are not clipped themselves, only their mean over pages."""
-
     def _learn(self, evidence: Evidence) -> Fit:
         targets, counts = self._exposed(evidence)
         return self.model.fit_targets(targets, self._context(evidence.data)).keeping(**counts)
@@ -137,9 +133,9 @@ class ExposureMethod(TargetMethod):
         counts = {"n_left_out": seen.n_left_out, "n_clipped": int((seen.slope < least).sum())}
         return seen.targets(self.corrected(seen, slope), 1 / slope), counts
 
-    def _facts(self) -> Facts:
+    def _about(self) -> dict[str, str]:
         left_out = f"{self.n_left_out_:,} candidates that cannot be shown; {self.n_clipped_:,} exposures clipped"
-        return [*super()._facts(), ("left out", left_out)]
+        return {**super()._about(), "left out": left_out}
 
 
 def _warn_of_left_out(seen: Exposure) -> None:

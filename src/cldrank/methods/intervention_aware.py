@@ -6,8 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cldrank.methods.exposure import Exposure, ExposureMethod
-from cldrank.methods.method import clipping
-from cldrank.parameters import described
+from cldrank.parameters import described, parameter
 
 
 @described
@@ -44,7 +43,9 @@ class InterventionAware(ExposureMethod):
     corrects = ("position", "trust", "selection")
     learns = "clicks corrected for policies, trust and position"
 
-    clip: float | None = clipping("mean slopes below this share of the first position's are raised to it")
+    clip: float | None = parameter(
+        default=None, about="mean slopes below this share of the first position's are raised to it", above=0, most=1
+    )
 
     def least(self, first: float) -> float:
         """A share of the slope at the first position."""

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from cldrank.methods.evidence import Evidence
-from cldrank.methods.method import TargetMethod, clipping, raising
+from cldrank.methods.method import CorrectedMethod, TargetMethod
 from cldrank.methods.observing import observe
 from cldrank.methods.relevance import Estimate, target_choice
 from cldrank.models.targets import Targets
 from cldrank.parameters import described
-from cldrank.propensity.curve_checks import EnvelopeUse
 
 
 @described
-class IPS(TargetMethod):
+class IPS(TargetMethod, CorrectedMethod):
     """Inverse propensity scoring: learns c/(n ρ) of each candidate, shrunk as `target` says (Joachims et al. 2017).
 
     `propensities_` are those used, and say which positions were clipped. With a network: pairs in the order of c/(n ρ),
@@ -35,8 +34,6 @@ class IPS(TargetMethod):
     corrects = ("position",)
 
     target: Estimate = target_choice()
-    clip: float | None = clipping()
-    envelope: EnvelopeUse = raising()
 
     def targets(self, evidence: Evidence) -> Targets:
         """The relevance of each shown candidate as `target` estimates it."""

@@ -14,9 +14,8 @@ from cldrank.parameters import described
 class Oracle(TargetMethod):
     """Learns the labels of all candidates, each with weight 1.
 
-    With a linear model `constant_features_` names the features without any variation, whose coefficient is 0;
-    `collinear_features_` those that the features before them determine: the ranking is sound, their own coefficients
-    mean little. With a network: pairs of candidates in the order of their labels.
+    With a linear model `constant_features_` names the features without any variation, whose coefficient is 0. With a
+    network: pairs of candidates in the order of their labels.
 
     >>> from cldrank.data.dataset import RankingDataset
     >>> from cldrank.models import Linear

@@ -6,8 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cldrank.methods.exposure import Exposure, ExposureMethod
-from cldrank.methods.method import clipping
-from cldrank.parameters import described
+from cldrank.parameters import described, parameter
 
 
 @described
@@ -41,7 +40,9 @@ class PolicyAwareIPS(ExposureMethod):
     corrects = ("position", "selection")
     learns = "clicks over the probability of being shown and examined"
 
-    clip: float | None = clipping("smaller probabilities of being shown and examined are raised to it")
+    clip: float | None = parameter(
+        default=None, about="smaller probabilities of being shown and examined are raised to it", above=0, most=1
+    )
 
     def least(self, first: float) -> float:
         """The least probability of being shown and examined."""

@@ -12,18 +12,17 @@ from cldrank.errors import UsageError
 from cldrank.methods.evidence import Evidence
 from cldrank.methods.heckman import HeckmanRank
 from cldrank.methods.ips import IPS
-from cldrank.methods.method import Method, clipping, raising
+from cldrank.methods.method import CorrectedMethod
 from cldrank.methods.relevance import Estimate, target_choice
 from cldrank.models import MLP, Linear, Model, Run
-from cldrank.models.fit import Fit, FitSummary
+from cldrank.models.fit import Fit
 from cldrank.models.model import ScaledModel
 from cldrank.parameters import described, learned, parameter
-from cldrank.propensity.curve_checks import EnvelopeUse
 from cldrank.rankers import BordaRanker
 
 
 @described
-class RankAgg(Method):
+class RankAgg(CorrectedMethod):
     """Borda count of the rankings of IPS and Heckman^rank (Ovaisi et al. 2020).
 
         score = Σ weight * number of the query's candidates ranked below
@@ -52,8 +51,6 @@ class RankAgg(Method):
     model: Model = parameter(default=MLP(), about="what is fitted", option=False)
     weights: Sequence[float] = parameter(default=(1.0, 1.0), about="votes of IPS and of Heckman^rank", least=0)
     target: Estimate = target_choice()
-    clip: float | None = clipping()
-    envelope: EnvelopeUse = raising()
 
     ips_: IPS = learned(about="the fitted IPS")
     heckman_: HeckmanRank = learned(about="the fitted Heckman^rank")
@@ -79,11 +76,10 @@ class RankAgg(Method):
         )
         return replace(ips.fit_, ranker=ranker).keeping(ips=ips, heckman=heckman)
 
-    def summary(self) -> FitSummary:
+    def summary(self) -> str:
         """Both fits, one after the other."""
         self._check_fitted()
-        ips = self.ips_.summary()
-        return FitSummary(f"{ips}\n\n{self.heckman_.summary()}", chart=ips.chart)
+        return f"{self.ips_.summary()}\n\n{self.heckman_.summary()}"
 
     def _votes(self, n_rows: int) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
         votes = np.asarray(self.weights, dtype=np.float64)

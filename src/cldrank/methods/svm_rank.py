@@ -43,7 +43,7 @@ class SVMRank(Method):
     order = 91
     needs = "labels"
     learns = "labels"
-    heeds = ()
+    way = "fit_margins"
 
     model: Linear = parameter(default=Linear(), about="what is fitted", option=False)
     fraction: float = parameter(default=0.01, about="share of the labelled rows to learn from", above=0, most=1)
@@ -71,7 +71,6 @@ class SVMRank(Method):
             ranker=linear_ranker(context, scaling, coefficients, 0.0),
             diagnostics=FitRecord(status="converged", steps=1),
             learned={"coef": coefficients, "intercept": 0.0, "n_rows": len(rows), "n_pairs": len(better)},
-            facts=[("status", "converged, 1 step")],
         )
 
     def _sampled(self, data: RankingDataset, random: np.random.Generator) -> tuple[IntArray, IntArray]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from html import escape
 from typing import Any, Self
 
 import numpy as np
@@ -17,11 +16,8 @@ from cldrank.models.run import Epoch, Run
 from cldrank.rankers import LinearRanker, Provenance, Ranker, TreeRanker
 from cldrank.rankers.provenance import FitRecord
 from cldrank.scaling import Scaling
-from cldrank.wording import count, some
 
 _MOST_FEATURES = 10  # that a summary names
-
-Facts = list[tuple[str, str]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,48 +45,29 @@ class Fit:
     ranker        scores candidates
     diagnostics   how the fit ended: what the model card, JSON and the summary say of it
     learned       by name, what a method keeps as attributes whose names end in an underscore
-    facts         more lines of a summary, as names and values
     """
 
     ranker: Ranker
     diagnostics: FitRecord
     learned: Mapping[str, Any] = field(default_factory=dict)
-    facts: Sequence[tuple[str, str]] = ()
 
     def keeping(self, **learned: Any) -> Self:
         """The same with more for the method to keep."""
         return replace(self, learned={**self.learned, **learned})
 
-    def summary(self, before: Facts, behind: Facts) -> FitSummary:
-        """The fit to read, between lines about the method: the parameters of a linear model, the features of trees."""
-        trained = isinstance(self.ranker, LinearRanker) and "history" not in self.learned
-        origin = ("ranker", str(self.ranker.provenance) if trained else repr(self.ranker))
-        facts = [*before, origin, *self.facts, *behind]
-        width = max(len(name) for name, _ in facts)
-        text = "\n".join(f"{name:<{width}}    {value}" for name, value in facts)
+    def summary(self, about: Mapping[str, str]) -> str:
+        """The fit to read, below what is said about the method; estimates and the features of trees at the end."""
+        known = {name: value if isinstance(value, str) else f"{value:,}" for name, value in self._rounded().items()}
+        facts = {**about, "ranker": repr(self.ranker), **known}
+        width = max(map(len, facts))
+        text = "\n".join(f"{name:<{width}}    {value}" for name, value in facts.items())
         if isinstance(self.ranker, TreeRanker):
-            importance = self.ranker.importance()
-            return FitSummary(f"{text}\n\n{importance.table(_MOST_FEATURES)}", chart=importance._repr_svg_())
-        return FitSummary(f"{text}\n\n{self.learned['estimates']!r}" if "estimates" in self.learned else text)
+            return f"{text}\n\n{self.ranker.importance().table(_MOST_FEATURES)}"
+        return f"{text}\n\n{self.learned['estimates']!r}" if "estimates" in self.learned else text
 
-
-class FitSummary(str):
-    """The text of a summary; a notebook shows its chart as well.
-
-    >>> FitSummary("method    IPS()", chart="<svg/>")._repr_html_()
-    '<pre>method    IPS()</pre><svg/>'
-    """
-
-    chart: str
-
-    def __new__(cls, text: str, *, chart: str = "") -> Self:
-        """A text and, for notebooks, a chart as SVG."""
-        made = super().__new__(cls, text)
-        made.chart = chart
-        return made
-
-    def _repr_html_(self) -> str:
-        return f"<pre>{escape(self)}</pre>{self.chart}"
+    def _rounded(self) -> dict[str, str | float]:
+        facts = self.diagnostics.facts()
+        return {name: round(value, 4) if isinstance(value, float) else value for name, value in facts.items()}
 
 
 def linear_fit(
@@ -98,35 +75,26 @@ def linear_fit(
     scaling: Scaling,
     coefficients: NDArray[np.float64],
     intercept: float,
-    estimates: Estimates,
     *,
     log_likelihood: float,
     observed: Any,
-    errors: str,
     status: str = "converged",
     steps: int = 1,
     constant: Iterable[str] = (),
-    collinear: Iterable[str] = (),
-    facts: Facts | None = None,
+    estimates: Estimates | None = None,
     **learned: Any,
 ) -> Fit:
     """A fitted linear model, whose coefficients belong to the scaled features.
 
-    log_likelihood         of all rows, without the penalty
-    observed               the weighted rows learned from
-    errors                 where standard errors come from, in words
-    constant, collinear    features without any variation, and those that the features before them determine
+    log_likelihood   of all rows, without the penalty
+    observed         the weighted rows learned from
+    constant         features without any variation
     """
-    constant, collinear = tuple(constant), tuple(collinear)
+    constant = tuple(constant)
     rows, weight = int(observed.n_rows), float(observed.total)
-    lines = [
-        ("rows", f"{rows:,} of total weight {weight:,.0f}"),
-        ("log-likelihood", f"{log_likelihood:,.4f}"),
-        ("status", f"{status}, {count(steps, 'step')}"),
-        ("std. errors", errors),
-    ]
-    lines += [("constant", f"no weight: {some(constant)}")] if constant else []
-    lines += [("collinear", f"coefficients mean little: {some(collinear)}")] if collinear else []
+    if estimates is not None:
+        learned["estimates"] = estimates
+        learned["standard_errors"] = estimates.error_of("relevance", context.data.feature_names)
     return Fit(
         ranker=linear_ranker(context, scaling, coefficients, intercept),
         diagnostics=FitRecord(
@@ -136,21 +104,16 @@ def linear_fit(
             rows=rows,
             weight=finite(weight),
             constant=constant,
-            collinear=collinear,
         ),
         learned={
             "coef": coefficients,
             "intercept": intercept,
-            "standard_errors": estimates.error_of("relevance", context.data.feature_names),
-            "estimates": estimates,
             "log_likelihood": log_likelihood,
             "n_rows": rows,
             "weight": weight,
             "constant_features": constant,
-            "collinear_features": collinear,
             **learned,
         },
-        facts=[*lines, *(facts or [])],
     )
 
 
@@ -173,8 +136,6 @@ def trained_fit(
     status: str,
     history: Sequence[Epoch],
     queries: tuple[int, int],
-    *,
-    step: str,
     **learned: Any,
 ) -> Fit:
     """What was trained step by step, while held-out queries chose what to keep.
@@ -182,15 +143,8 @@ def trained_fit(
     history   an `Epoch` for each step; the concordance on held-out queries is with the method's own targets, so it
               chooses what is kept but does not compare methods
     queries   how many were learned from, and how many were held out
-    step      what a step is called
     """
     kept = max((epoch for epoch in history if epoch.best), key=lambda epoch: epoch.number)
-    held = "nothing held out"
-    if kept.validation is not None:
-        loss = "" if kept.held_loss is None else f"loss {kept.held_loss:.4f}, "
-        held = f"held-out {loss}concordance {kept.validation:.4f} with {context.target}"
-    seconds = sum(epoch.seconds for epoch in history)
-    named = count(kept.number, step) if isinstance(ranker, TreeRanker) else f"{step} {kept.number}"
     return Fit(
         ranker=ranker,
         diagnostics=FitRecord(
@@ -211,11 +165,6 @@ def trained_fit(
             "n_held": queries[1],
             **learned,
         },
-        facts=[
-            ("queries", f"{queries[0]:,} learned from, {queries[1]:,} held out"),
-            ("status", f"{status}, {count(len(history), step)}, {seconds:.1f} s"),
-            ("kept", f"{named}: loss {kept.loss:.4f}, {held}"),
-        ],
     )
 
 

@@ -73,9 +73,6 @@ class Run(Value):
     resident: bool | None = parameter(
         default=None, about="hold scaled features on the device; by default where they fit", option=False, role="torch"
     )
-    graph: bool | None = parameter(
-        default=None, about="record steps as CUDA graphs; by default where they can be", option=False, role="torch"
-    )
     checkpoint: str | PathLike[Any] | None = parameter(
         default=None, about="file for the state of training, written as it goes on", compare=False, role="resume"
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -147,12 +147,6 @@ class Observations:
         return mean, weight, segments.sums_of_segments(self.weight * (self.spread + away**2), self.offsets) / weight
 
     @property
-    def target_moments(self) -> tuple[float, float]:
-        """Mean and variance of the targets, by weight."""
-        mean = np.average(self.target, weights=self.weight)
-        return float(mean), float(np.average((self.target - mean) ** 2, weights=self.weight))
-
-    @property
     def all_shown(self) -> bool:
         """Whether nothing is left that was not shown."""
         return not self.absent.any()
@@ -164,9 +158,7 @@ class PointSelection:
 
     observed        the candidates of the queries displayed
     pages           (queries,) how often each query was displayed
-    gamma           correlation of the two noises, or "profile" to estimate it
-    tobit           whether the likelihood is that of a type-II Tobit model
-    sigma           the noise of relevance, or "estimate"
+    gamma           correlation of the two noises
     relevance       (columns,) the features that relevance sees
     selection       (columns,) the features that selection sees
     unshown_ratio   of a network: unshown candidates drawn per pair of shown ones
@@ -174,9 +166,7 @@ class PointSelection:
 
     observed: Observations
     pages: IntArray
-    gamma: float | Literal["profile"]
-    tobit: bool
-    sigma: float | Literal["estimate"]
+    gamma: float
     relevance: IntArray
     selection: IntArray
     unshown_ratio: float

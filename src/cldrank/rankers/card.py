@@ -387,8 +387,6 @@ def _of_features(ranker: Ranker) -> Iterator[str]:
     fit = ranker.provenance.diagnostics
     if fit is not None and fit.constant:
         yield f"Constant in the training data, so that nothing was learned about them: {some(fit.constant)}."
-    if fit is not None and fit.collinear:
-        yield f"Determined by other features, so that their coefficients mean little: {some(fit.collinear)}."
     if not ranker.takes_missing:
         yield "It refuses features that are missing (NaN)."
     elif ranker.provenance.rows and not ranker.provenance.has_missing:

@@ -129,7 +129,7 @@ class FitRecord:
     kept, loss                       of what was trained step by step: the step that was kept, and its loss
     learned_queries, held_queries    the queries learned from, and those held out
     held_loss, concordance           of the held-out queries at that step, judged by `held_target`
-    constant, collinear              features without any variation; features that others determine
+    constant                         features without any variation
     warnings                         what the fit had to say
     """
 
@@ -146,7 +146,6 @@ class FitRecord:
     concordance: Number | None = None
     held_target: str = ""
     constant: tuple[str, ...] = ()
-    collinear: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
 
     def facts(self) -> dict[str, str | float]:
@@ -162,9 +161,9 @@ class FitRecord:
             "queries learned from": self.learned_queries,
             "queries held out": self.held_queries,
             "held-out loss": self.held_loss,
-            f"held-out concordance with {self.held_target}": self.concordance,
+            "held-out concordance": self.concordance,
+            "held-out target": self.held_target or None,
             "constant features": len(self.constant) or None,
-            "collinear features": len(self.collinear) or None,
         }
         return {name: value for name, value in known.items() if value is not None}
 

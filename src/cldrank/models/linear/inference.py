@@ -1,26 +1,21 @@
-"""What a statistician expects of a fit: standard errors, which features add nothing, and a table."""
+"""Estimates of a linear fit with their covariance, printed as a table."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cldrank._typing import IntArray
-from cldrank.optimise import Matrix, Vector, inverse
-
 INTERCEPT = "(intercept)"
-COLLINEAR = 1e-12  # of a feature's variance; float32 rounding of the features leaves about 1e-14
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Estimates:
     """Parameters by name with their covariance, printed as a table.
 
-    parts         the part of the model that each parameter belongs to: `relevance`, `selection`, `noise`
+    parts         the part of the model that each parameter belongs to: `relevance`, `selection`
     names         (parameters,)
     values        (parameters,)
     covariance    (parameters, parameters); NaN where there is none to be had
@@ -57,8 +52,8 @@ class Estimates:
 
     def of(self, part: str) -> Estimates:
         """Those of one part."""
-        kept = np.array([own == part for own in self.parts], dtype=bool)
-        names = tuple(name for name, keep in zip(self.names, kept, strict=True) if keep)
+        kept = np.flatnonzero([own == part for own in self.parts])
+        names = tuple(self.names[place] for place in kept)
         return Estimates((part,) * len(names), names, self.values[kept], self.covariance[np.ix_(kept, kept)])
 
     def error_of(self, part: str, names: Sequence[str]) -> NDArray[np.float64]:
@@ -79,87 +74,3 @@ class Estimates:
                 last = part
             lines.append(f"{name:<{width}}  {value:>9.4g}  {error:>10.3g}  {z:>7.2f}  {p:>9.3g}")
         return "\n".join(lines)
-
-
-def covariance(information: Matrix, clustered: Matrix | None = None, clusters: int = 0) -> Matrix:
-    """The covariance of estimates from their information; robust to dependence within clusters if their sum is given.
-
-        observed:  I⁻¹        clustered:  m/(m-1) I⁻¹ (Σ g gᵀ) I⁻¹, over m clusters
-
-    >>> covariance(np.array([[4.0]]), np.array([[8.0]]), clusters=2)
-    array([[1.]])
-    """
-    bread = inverse(information)
-    if clustered is None:
-        return bread
-    correction = clusters / (clusters - 1) if clusters > 1 else np.nan
-    return correction * (bread @ clustered @ bread)
-
-
-class QuerySquares(NamedTuple):
-    """Σ g gᵀ over queries, where g is the sum of the gradients of a query's rows.
-
-    middle    of the queries that are complete
-    ends      the first and the last query, or the only one, with their sums: they may go on in neighbouring rows
-
-    >>> upper, lower = (QuerySquares.of(np.array(queries), np.ones((2, 1))) for queries in ([0, 1], [1, 2]))
-    >>> upper.joined(lower).total
-    array([[6.]])
-    """
-
-    middle: Matrix
-    ends: tuple[tuple[int, Vector], ...]
-
-    @classmethod
-    def of(cls, queries: IntArray, gradients: Matrix) -> QuerySquares:
-        """Those of some rows, the rows of a query together."""
-        starts = np.flatnonzero(np.diff(queries, prepend=queries[0] - 1))
-        sums = np.add.reduceat(gradients, starts, axis=0)
-        ends = [0, len(sums) - 1] if len(sums) > 1 else [0]
-        return cls(sums[1:-1].T @ sums[1:-1], tuple((int(queries[starts[end]]), sums[end]) for end in ends))
-
-    def joined(self, other: QuerySquares) -> QuerySquares:
-        """Those of these rows and of the rows that follow."""
-        (query, tail), (following, head) = self.ends[-1], other.ends[0]
-        between = ((query, tail + head),) if query == following else ((query, tail), (following, head))
-        ends = (*self.ends[:-1], *between, *other.ends[1:])
-        middle = self.middle + other.middle
-        for _, done in ends[1:-1]:
-            middle += np.outer(done, done)
-        return QuerySquares(middle, (ends[0], ends[-1]) if len(ends) > 1 else ends)
-
-    @property
-    def total(self) -> Matrix:
-        """The sum, now that no rows follow."""
-        total: Matrix = self.middle + sum(np.outer(sums, sums) for _, sums in self.ends)
-        return total
-
-
-def determined(gram: Matrix, tolerance: float = COLLINEAR) -> NDArray[np.bool_]:
-    """Which columns the ones before them determine linearly, all but a small share of their square.
-
-    A Cholesky factorisation, scaled to a unit diagonal, that leaves out each column as it turns out to be determined.
-
-    >>> determined(np.array([[1.0, 2.0, 0.0], [2.0, 4.0, 0.0], [0.0, 0.0, 1.0]]))
-    array([False,  True, False])
-    """
-    diagonal = np.diag(gram)
-    size = np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
-    correlation = gram / np.outer(size, size)
-    dependent = np.zeros(len(size), dtype=bool)
-    factor = np.zeros_like(correlation)  # row j: the part of column j that each earlier, independent one explains
-    for index in range(len(size)):
-        unexplained = correlation[index, index] - factor[index] @ factor[index]
-        if unexplained <= tolerance:
-            dependent[index] = True
-            continue
-        factor[:, index] = (correlation[:, index] - factor @ factor[index]) / np.sqrt(unexplained)
-    return dependent
-
-
-def block_diagonal(parts: list[Matrix]) -> Matrix:
-    """Matrices along a diagonal; empty ones take no place."""
-    from scipy.linalg import block_diag
-
-    whole: Matrix = block_diag(*(part for part in parts if part.size))
-    return whole

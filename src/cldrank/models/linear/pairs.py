@@ -20,7 +20,6 @@ from cldrank.models.pairs import PairTable
 from cldrank.models.targets import PairSelection
 from cldrank.optimise import Derivatives, Vector, newton
 from cldrank.rankers.provenance import FitRecord
-from cldrank.wording import count, some
 
 if TYPE_CHECKING:
     from cldrank.models.linear.model import Linear
@@ -162,9 +161,4 @@ def fit_pairs(model: Linear, problem: PairSelection, context: Context) -> Fit:
             "n_queries": len(table),
             "constant_features": constant,
         },
-        facts=[
-            ("queries", f"{len(table):,} with one candidate preferred to another"),
-            ("status", f"{solution.status}, {count(solution.n_steps, 'step')}, loss {loss:.4f}"),
-            *([("constant", f"no weight: {some(constant)}")] if constant else []),
-        ],
     )

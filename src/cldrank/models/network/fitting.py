@@ -11,7 +11,7 @@ import torch
 from torch.random import fork_rng
 
 from cldrank import scaling as scalings
-from cldrank.errors import CldrankError, ConvergenceWarning, DataError, UsageError, warn
+from cldrank.errors import CldrankError, ConvergenceWarning, DataError, warn
 from cldrank.models.fit import Context, Fit, trained_fit
 from cldrank.models.network.features import FeatureTable, raw_on_device
 from cldrank.models.network.lists import Lists, observed_lists, rows_used, target_lists
@@ -36,12 +36,9 @@ def fit_targets(model: Network, targets: Targets, context: Context) -> Fit:
 
 def fit_points(model: Network, problem: PointSelection, context: Context) -> Fit:
     """Train on CLD's likelihood, row by row."""
-    gamma = problem.gamma
-    if gamma == "profile":
-        raise UsageError("`gamma='profile'` is for a linear model; give `gamma` beside a network.")
 
     def points(network: torch.nn.Module, width: int) -> TrainingTask:
-        return SelectedPoints(network, width, float(gamma), float(problem.unshown_ratio))
+        return SelectedPoints(network, width, float(problem.gamma), float(problem.unshown_ratio))
 
     return _trained(model, observed_lists(problem.observed, problem.pages), points, context)
 
@@ -60,7 +57,10 @@ def _trained(model: Network, lists: Lists, make_task: MakeTask, context: Context
     data, run = context.data, context.run
     device = device_of(run.device)
     scaling, raw = _scaling(model, context, device)
-    with fork_rng(devices=[]):  # torch draws the weights of a layer as it makes it, though others are put in
+    with (
+        enough_memory(),
+        fork_rng(devices=[]),
+    ):  # torch draws the weights of a layer as it makes it, though others are put in
         task = make_task(model.build(data.n_features, run.seed), data.n_features)
     learned, held, queries = split(model, lists, task.pairwise, context)
     rows, place = rows_used(learned, held, n_rows=data.n_rows)
@@ -80,7 +80,7 @@ def _trained(model: Network, lists: Lists, make_task: MakeTask, context: Context
     if "selection" in task.networks:
         coefficients, intercept = task.linear_part("selection")
         learned_selection = {"selection_coef": coefficients, "selection_intercept": intercept}
-    return trained_fit(context, ranker, trained.status, trained.history, queries, step="epoch", **learned_selection)
+    return trained_fit(context, ranker, trained.status, trained.history, queries, **learned_selection)
 
 
 @contextmanager

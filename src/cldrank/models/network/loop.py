@@ -74,7 +74,7 @@ class Trainer:
         self._scale = 1 / (self.batch_queries * _mean_size(task, self.groups))
         self.peak: Tensor | None = None  # of each list held out, the preference that the best epoch agreed with
         self.flat = FlatParameters(parameter for parameter in task.networks.parameters() if parameter.requires_grad)
-        self._graphed = self._can_record()
+        self._graphed = self.device.type == "cuda" and table.resident is not None
         self.optimiser = self._optimiser(float(model.learning_rate), float(model.l2))
         self._epoch_steps = sum(-(-len(group) // self.batch_queries) for group in self.groups)
         self._loss = torch.zeros((), device=self.device)
@@ -265,10 +265,6 @@ class Trainer:
                 value.zero_()
         self.load(before)
 
-    def _can_record(self) -> bool:
-        able = self.device.type == "cuda" and self.table.resident is not None
-        return able if self.run.graph is None else able and self.run.graph
-
     def _record(self, group: int, size: int) -> tuple[Tensor, torch.cuda.CUDAGraph]:
         """A step over `size` lists of a group as a CUDA graph, and the tensor from which it reads which lists."""
         place = torch.arange(size, device=self.device)
@@ -318,7 +314,7 @@ class Trainer:
 
     def digest(self, identity: Any) -> str:
         """Parameters, networks as they begin, lists, how features are read, and a thousand rows of them."""
-        decides = ("batch_queries", "schedule", "warmup", "clip_norm", "validation", "list_size")
+        decides = ("batch_queries", "warmup", "clip_norm", "validation", "list_size")
         chosen = {name: getattr(self.model, name) for name in decides}
         networks = repr(self.task.networks)
         parts = [chosen, self.run.precision, self.epochs, self.seed, networks, identity]
@@ -346,7 +342,7 @@ def _arrays(tensors: Mapping[Any, Tensor]) -> dict[Any, NDArray[Any]]:
 
 
 def schedule(model: Network, step: int, steps: int) -> float:
-    """The share of the learning rate at a step.
+    """The share of the learning rate at a step: up to 1 in the warm-up, then down to 0 along a cosine.
 
     >>> from cldrank.models import MLP
     >>> [round(schedule(MLP(warmup=0.25), step, 8), 2) for step in range(8)]
@@ -355,10 +351,8 @@ def schedule(model: Network, step: int, steps: int) -> float:
     warm = model.warmup * steps
     if step < warm:
         return min(1.0, (step + 1) / max(warm, 1.0))
-    if model.schedule == "constant":
-        return 1.0
     done = (step + 1 - warm) / max(steps - warm, 1.0)
-    return 1 - done if model.schedule == "linear" else 0.5 * (1 + math.cos(math.pi * done))
+    return 0.5 * (1 + math.cos(math.pi * done))
 
 
 def _groups(lists: Lists, unshown_ratio: float, device: torch.device) -> list[BatchSource]:

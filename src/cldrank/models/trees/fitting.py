@@ -57,9 +57,7 @@ def _boosted(model: Trees, table: PairTable, context: Context) -> Fit:
         grown = grow_trees(table, held, loss, engine, model, run, checkpoint)
     ranker = TreeRanker(content=grown.content, feature_names=context.data.feature_names, provenance=context.provenance)
     _warn(grown, ranker, context.user)
-    return trained_fit(
-        context, ranker, grown.status, grown.history, (len(learned), len(held)), step=model.progress()[0]
-    )
+    return trained_fit(context, ranker, grown.status, grown.history, (len(learned), len(held)))
 
 
 def split(model: Trees, count: int, seed: int) -> tuple[IntArray, IntArray]:
