@@ -95,7 +95,6 @@ class TestHelp:
 
     def test_the_options_of_the_model_that_is_named(self, run: Run) -> None:
         linear, mlp = (offered(run("train", "cld", f"--model={model}", "-h").out) for model in ("linear", "mlp"))
-        assert "--relevance-features" in linear - mlp
         assert {"--epochs", "--hidden", "--checkpoint", "--resume", "--no-resume"} <= mlp - linear
 
 
@@ -139,7 +138,7 @@ class TestValues:
             ("cld-pair", ("--activation", "relu"), {"activation": "relu"}),
             ("cld", ("--clip", "none"), {"clip": None}),
             ("cld", ("--clip", "1"), {"clip": 1.0}),
-            ("cld", ("--relevance-features", "f1, f2"), {"relevance_features": ("f1", "f2")}),
+            ("rankagg", ("--weights", "1, 2"), {"weights": (1.0, 2.0)}),
         ],
     )
     def test_what_was_typed_arrives(
@@ -177,9 +176,8 @@ class TestValues:
             (
                 "cld",
                 ("--target", "Clicks"),
-                "--target must be 'ips', 'clipped', 'posterior', 'mixed' or 'clicks', not Clicks.",
+                "--target must be 'ips', 'clipped', 'posterior' or 'mixed', not Clicks.",
             ),
-            ("cld", ("--relevance-features", ","), "--relevance-features must be a list of names, or None, not ,."),
             (
                 "rankagg",
                 ("--weights", "1,-1"),
@@ -212,8 +210,6 @@ class TestValues:
             unused = kind.unheeded(fitted)
             for setting, one in settings_of(kind, fitted).items():
                 if not one.option or setting in unused or bool in one.kinds or str in one.kinds:
-                    continue
-                if setting.endswith("_features"):  # any name is one, until the data are read
                     continue
                 call = ("train", name, *given(kind), "--model", model, spelled(setting), "~", "-o", "x")
                 message = one_line(run(*call))

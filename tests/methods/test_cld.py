@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from scenes import Scene, by_session, scene
+from scenes import Scene, scene
 from scipy.optimize import minimize
 from scipy.special import log_ndtr
 
@@ -39,11 +39,9 @@ def all_parameters(model: CLD) -> Floats:
 
 def written_out(given: Scene, model: CLD) -> tuple[Any, int]:
     """Minus the objective of the paper, from the definition, over single impressions; and how many parameters."""
-    rows, targets = by_session(given)
-    if model.target == "ips":
-        inverse = 1 / given.propensities.at(given.clicks.position)
-        rate = given.clicks.clicks / given.clicks.impressions * inverse
-        rows, targets = np.repeat(given.clicks.row, given.clicks.impressions), np.repeat(rate, given.clicks.impressions)
+    inverse = 1 / given.propensities.at(given.clicks.position)
+    rate = given.clicks.clicks / given.clicks.impressions * inverse
+    rows, targets = np.repeat(given.clicks.row, given.clicks.impressions), np.repeat(rate, given.clicks.impressions)
     scaled = scaling.fit(model.get_params()["model__scaling"], given.data.features).transform(given.data.features)
     X = np.hstack([scaled.astype(np.float64), np.ones((len(scaled), 1))])
     away = np.flatnonzero(~given.clicks.shown)
@@ -65,7 +63,7 @@ def written_out(given: Scene, model: CLD) -> tuple[Any, int]:
     "parameters",
     [
         {"target": "ips"},
-        {"gamma": 0.8, "target": "clicks", "scaling": "minmax"},
+        {"gamma": 0.8, "target": "ips", "scaling": "minmax"},
         {"gamma": -0.5, "target": "ips"},
     ],
 )
@@ -90,7 +88,7 @@ def test_an_independent_optimiser_finds_the_same_optimum(parameters: Any) -> Non
     assert loss(own) <= found.fun + 1e-12
 
 
-@given(st.integers(0, 30), st.integers(1, 60), st.sampled_from(["ips", "clicks"]), st.sampled_from([0.0, 0.3, -0.6]))
+@given(st.integers(0, 30), st.integers(1, 60), st.sampled_from(["ips", "clipped"]), st.sampled_from([0.0, 0.3, -0.6]))
 @settings(max_examples=15)
 def test_blocks_order_of_rows_and_of_cells_change_nothing(
     seed: int, block_rows: int, target: Any, gamma: float
@@ -122,7 +120,7 @@ def test_blocks_order_of_rows_and_of_cells_change_nothing(
     assert merged.log_likelihood_ == pytest.approx(model.log_likelihood_, rel=1e-10)
 
 
-@given(st.integers(0, 30), st.sampled_from(["ips", "clicks"]))
+@given(st.integers(0, 30), st.sampled_from(["ips", "clipped"]))
 @settings(max_examples=10)
 def test_weights_equal_repetition(seed: int, target: Any) -> None:
     given = scene(seed, queries=12)
@@ -154,24 +152,6 @@ def test_without_correlation_it_is_least_squares_and_probit() -> None:
     sign = np.where(given.clicks.shown, 1.0, -1.0)
     slope = weight * sign * log_cdf(sign * index).slope
     np.testing.assert_allclose(np.hstack([scaled.T @ slope, slope.sum()]) / weight.sum(), 0, atol=1e-10)
-
-
-def test_features_may_differ_between_relevance_and_selection() -> None:
-    given = scene(3)
-    model = CLD(relevance_features=["f1", "f3"], selection_features=["f2", "f1"]).fit(*given)
-    assert model.coef_[1] == 0
-    assert model.selection_coef_[2] == 0
-    assert np.isnan(model.standard_errors_[1])
-    assert np.isnan(model.selection_standard_errors_[2])
-    assert [model.estimates_.of(part).names for part in ("relevance", "selection")] == [
-        ("f1", "f3", "(intercept)"),
-        ("f1", "f2", "(intercept)"),
-    ]
-    columns = RankingDataset.from_arrays(given.data.features[:, [0, 2]], given.data.row_queries)
-    alone = CLD(gamma=0.0).fit(columns, given.clicks, given.propensities)
-    np.testing.assert_allclose(
-        CLD(gamma=0.0, relevance_features=["f1", "f3"]).fit(*given).coef_[[0, 2]], alone.coef_, rtol=1e-7
-    )
 
 
 def test_summary_says_what_there_is_to_say() -> None:
@@ -224,7 +204,7 @@ def test_where_everything_was_shown_it_is_ips_and_says_so() -> None:
 
 
 @pytest.mark.filterwarnings("ignore:the clicks refute")  # as they do, on purpose
-@pytest.mark.parametrize("target", ["ips", "clicks"])
+@pytest.mark.parametrize("target", ["ips", "clipped"])
 def test_one_click_and_tiny_propensities_stay_finite(target: Any) -> None:
     given = scene(11)
     one = np.zeros_like(given.clicks.clicks)
@@ -300,13 +280,9 @@ def test_torch_gives_the_same() -> None:
     [
         ({"gamma": 1}, "`gamma` must be a number above -1 and below 1, not 1"),
         ({"gamma": "best"}, "`gamma` must be a number above -1 and below 1, not 'best'"),
-        ({"target": "labels"}, "`target` must be 'ips', 'clipped', 'posterior', 'mixed' or 'clicks'"),
-        ({"selection_features": ["f9"]}, "`selection_features` names f9, which the data do not have"),
-        ({"relevance_features": "f1"}, r"`relevance_features` must be a list of names, or None, not 'f1'"),
-        ({"relevance_features": []}, "`relevance_features` names nothing"),
+        ({"target": "labels"}, "`target` must be 'ips', 'clipped', 'posterior' or 'mixed'"),
         ({"clip": 0}, "`clip` must be a number above 0"),
         ({"max_steps": 0}, "`max_steps` must be a whole number of at least 1"),
-        ({"tolerance": -1}, "`tolerance` must be a number above 0"),
         ({"block_rows": 1.5}, "`block_rows` must be a whole number"),
     ],
 )
@@ -326,7 +302,7 @@ def test_clicks_and_propensities_that_do_not_fit_are_refused() -> None:
     with pytest.raises(DataError):
         CLD().fit(given.data[:-1], given.clicks, given.propensities)
     constant = RankingDataset.from_arrays(np.ones((given.data.n_rows, 2)), given.data.row_queries)
-    with pytest.raises(DataError, match="all relevance features .* are constant"):
+    with pytest.raises(DataError, match="all features .* are constant"):
         CLD().fit(constant, given.clicks, given.propensities)
 
 
@@ -371,9 +347,7 @@ def test_unshown_that_are_drawn_stand_for_all_and_lists_that_are_cut_count_them_
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"target": "clicks"}, "`target='clicks'` is for a linear model"),
         ({"max_steps": 9}, "`max_steps` is not for a network; choose `model='linear'`"),
-        ({"relevance_features": ["f1"]}, "CLD has no use for `relevance_features`, as it fits a network"),
         ({"gamma": 1.0}, "`gamma` must be a number above -1 and below 1, not 1"),
         ({"unshown_ratio": -1}, "`unshown_ratio` must be a number of at least 0, not -1"),
     ],

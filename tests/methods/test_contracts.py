@@ -27,7 +27,7 @@ from cldrank.methods.evidence import needed
 from cldrank.methods.method import Bias
 from cldrank.methods.needs import Needs
 from cldrank.methods.registry import configured, default_model, settings_of, usable_models
-from cldrank.models import Linear, Model, Network, Run, Trees, models
+from cldrank.models import MLP, Linear, Model, Network, Run, Trees, models
 from cldrank.parameters import Parameter, parameters
 from cldrank.propensity import Propensities
 from cldrank.rankers import BordaRanker, load_ranker
@@ -208,8 +208,8 @@ def test_scikit_learn_takes_it_as_one_of_its_own(kind: Kind) -> None:
 
 
 def test_a_long_repr_stays_whole_and_on_one_line() -> None:
-    names = [f"feature_{number}" for number in range(100)]
-    assert repr(cldrank.CLD(clip=0.1, selection_features=names)) == f"CLD(clip=0.1, selection_features={names})"
+    hidden = tuple(range(100, 200))
+    assert repr(cldrank.CLD(clip=0.1, model=MLP(hidden=hidden))) == f"CLD(clip=0.1, model=MLP(hidden={hidden}))"
 
 
 @every_case

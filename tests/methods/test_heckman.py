@@ -163,16 +163,6 @@ def test_with_everything_shown_it_is_naive() -> None:
     assert model.status_ == "converged"
 
 
-def test_features_of_each_stage_can_be_chosen() -> None:
-    data, clicks = log()
-    model = HeckmanRank(relevance_features=["a", "c"], selection_features=["a", "b"], model=PLAIN).fit(data, clicks)
-    X, y, shown = single_impressions(data, clicks)
-    expected = two_step(X[:, [0, 2]], X[:, :2], y, shown)
-    np.testing.assert_allclose(model.coef_[[0, 2]], expected.outcome[:2], rtol=1e-8)
-    np.testing.assert_allclose(model.selection_coef_[:2], expected.selection[:2], rtol=1e-8)
-    assert (model.coef_[1], model.selection_coef_[2]) == (0, 0)
-
-
 def test_constant_features_are_named_and_repeated_ones_change_no_score() -> None:
     data, clicks = log()
     features = np.column_stack([data.features, np.ones(data.n_rows), 2 * data.features[:, 0]])
@@ -226,7 +216,6 @@ def test_extreme_features_and_one_click_stay_finite() -> None:
     ("changes", "message"),
     [
         ({"max_steps": 0}, "`max_steps` must be a whole number of at least 1, not 0"),
-        ({"selection_features": ["d"]}, "`selection_features` names d, which the data do not have"),
     ],
 )
 def test_parameters_that_make_no_sense_are_refused(changes: dict[str, Any], message: str) -> None:

@@ -89,7 +89,7 @@ def test_a_network_learns_the_order_of_corrected_clicks() -> None:
     """With linear scores: the logistic regression of all pairs, by an independent optimiser."""
     given = scene(6, queries=60)
     X = scaling.fit("standard", given.data.features).transform(given.data.features).astype(np.float64)
-    lists = observed_lists(observe(*given), given.clicks.query_impressions)
+    lists = observed_lists(observe(*given))
     pairs = [
         (lists.rows[i], lists.rows[j], (lists.target[i] - lists.target[j]) * min(lists.weight[i], lists.weight[j]))
         for start, stop in zip(lists.offsets[:-1], lists.offsets[1:], strict=True)

@@ -40,7 +40,7 @@ TABLE = ClickTable.from_arrays(DATA, **SHOWN, segment=DEVICES)
     "method",
     [
         *(IPS(target=target, envelope="off", model=Linear()) for target in get_args(Estimate)),
-        *(CLD(target=target, envelope="off") for target in (*get_args(Estimate), "clicks")),
+        *(CLD(target=target, envelope="off") for target in get_args(Estimate)),
         IPS(clip=0.4, envelope="off", model=Linear()),
         CLDPair(envelope="off", model=MLP(epochs=2)),
         PolicyAwareIPS(clip=0.1, model=Linear()),

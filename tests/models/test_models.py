@@ -36,7 +36,6 @@ def test_a_model_that_implements_nothing_is_refused_by_name() -> None:
     ("method", "name"),
     [
         (Oracle(model=Linear(max_steps=1)), "max_steps"),
-        (Oracle(model=Linear(tolerance=0.5)), "tolerance"),
         (SVMRank(model=Linear(l2=0.5), fraction=1.0), "l2"),
     ],
 )

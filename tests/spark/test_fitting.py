@@ -16,7 +16,7 @@ from cldrank.spark import SparkDataset, folding
 
 METHODS = [
     CLD(),
-    CLD(model=Linear(scaling="minmax"), target="clicks", gamma=0.3),
+    CLD(model=Linear(scaling="minmax"), target="ips", gamma=0.3),
     IPS(),
     *(
         pytest.param(method, marks=pytest.mark.slow)
@@ -24,7 +24,7 @@ METHODS = [
             PIJD(),
             PolicyAwareIPS(),
             CLD(model=Linear(scaling="log")),
-            CLD(relevance_features=["f1", "f2"], selection_features=["f2", "f4"], model=Linear(scaling=None, l2=0.01)),
+            CLD(model=Linear(scaling=None, l2=0.01)),
             Naive(),
             HeckmanRank(),
         )

@@ -52,15 +52,7 @@ class CLDRelevance(RelevanceLearner):
     gamma: float = 0.02
 
     def _predicted(self, log: LoggedClicks, wanted: RankingDataset, seed: int) -> Floats:
-        everything = np.arange(log.data.n_features)
-        problem = PointSelection(
-            observed=observe(log.data, log.clicks, log.curve, "ips"),
-            pages=log.clicks.query_impressions,
-            gamma=self.gamma,
-            relevance=everything,
-            selection=everything,
-            unshown_ratio=1.0,
-        )
+        problem = PointSelection(observe(log.data, log.clicks, log.curve, "ips"), self.gamma, unshown_ratio=1.0)
         return Linear().fit_points(problem, _context(log, seed)).ranker.predict(wanted)
 
 
@@ -74,7 +66,7 @@ class CLDPairRelevance(RelevanceLearner):
         from sklearn.isotonic import IsotonicRegression
 
         observed = observe(log.data, log.clicks, log.curve, "ips")
-        problem = PairSelection(observed, log.clicks.query_impressions, self.selection_weight, unshown_ratio=1.0)
+        problem = PairSelection(observed, self.selection_weight, unshown_ratio=1.0)
         epochs = int(np.clip(_PASSED_QUERIES // log.data.n_queries, *_EPOCHS))
         network = replace(Linear().as_network(), learning_rate=_LEARNING_RATE, epochs=epochs)
         network.check_installed()

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 from numpy.typing import NDArray
 
-from cldrank.errors import DataError, UsageError
-from cldrank.methods.evidence import Evidence, chosen_features
-from cldrank.methods.method import CorrectedMethod, features_seen
-from cldrank.methods.observing import Target, observe
-from cldrank.models import Linear
+from cldrank.methods.evidence import Evidence
+from cldrank.methods.method import CorrectedMethod
+from cldrank.methods.observing import observe
+from cldrank.methods.relevance import Estimate, target_choice
 from cldrank.models.fit import Fit
 from cldrank.models.targets import PointSelection
 from cldrank.parameters import described, learned, parameter
@@ -47,13 +44,7 @@ class CLD(CorrectedMethod):
     gamma: float = parameter(
         default=0.1, about="correlation of the noise of selection and of relevance", above=-1, below=1, tried="0.05:0.3"
     )
-    target: Target = parameter(
-        default="mixed",
-        about="relevance of a cell: c/(nρ), clipped to 2, its posterior mean, or the last two mixed; or clicks, c/ρ of "
-        "each impression",
-    )
-    relevance_features: Sequence[str] | None = features_seen("relevance")
-    selection_features: Sequence[str] | None = features_seen("selection")
+    target: Estimate = target_choice()
     unshown_ratio: float = parameter(
         default=1.0, about="unshown candidates per pair of shown ones", least=0, models=("network",)
     )
@@ -69,21 +60,5 @@ class CLD(CorrectedMethod):
         return self.model.fit_points(self._problem(evidence), self._context(evidence.data))
 
     def _problem(self, evidence: Evidence) -> PointSelection:
-        data, clicks = evidence.data, evidence.clicks
-        if self.target == "clicks" and not isinstance(self.model, Linear):
-            raise UsageError(
-                "`target='clicks'` is for a linear model; a network learns from all impressions of a candidate "
-                "together."
-            )
-        if self.target == "clicks" and (clicks.clicks > clicks.impressions).any():
-            raise DataError(
-                "`target='clicks'` needs at most one click per impression; count first clicks, or use 'ips'."
-            )
-        return PointSelection(
-            observed=observe(data, clicks, evidence.propensities, self.target),
-            pages=clicks.query_impressions,
-            gamma=float(self.gamma),
-            relevance=chosen_features(self.relevance_features, data, "relevance_features"),
-            selection=chosen_features(self.selection_features, data, "selection_features"),
-            unshown_ratio=self.unshown_ratio,
-        )
+        observed = observe(evidence.data, evidence.clicks, evidence.propensities, self.target)
+        return PointSelection(observed, float(self.gamma), self.unshown_ratio)

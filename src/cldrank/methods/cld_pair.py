@@ -61,11 +61,6 @@ class CLDPair(CorrectedMethod):
     selection_intercept_: float = learned(about="its intercept; not of trees")
 
     def _learn(self, evidence: Evidence) -> Fit:
-        clicks = evidence.clicks
-        problem = PairSelection(
-            observe(evidence.data, clicks, evidence.propensities, self.target),
-            clicks.query_impressions,
-            self.selection_weight,
-            self.unshown_ratio,
-        )
+        observed = observe(evidence.data, evidence.clicks, evidence.propensities, self.target)
+        problem = PairSelection(observed, self.selection_weight, self.unshown_ratio)
         return self.model.fit_pairs(problem, self._context(evidence.data))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from os import PathLike
@@ -11,7 +10,6 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from cldrank._typing import IntArray
 from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
 from cldrank.data.query_hash import Hashes, hashes_of
@@ -216,15 +214,3 @@ def check_affine(given: Any, clicks: ClickTable, user: str, clip: float | None) 
     given.at(np.array([clicks.depth]))
     _warn_of_one_curve(clicks, user)
     return given if clip is None else given.clip(float(clip))
-
-
-def chosen_features(names: Sequence[str] | None, dataset: RankingDataset, parameter: str) -> IntArray:
-    """The columns of some features of a dataset; all for None."""
-    if names is None:
-        return np.arange(dataset.n_features)
-    known = {name: column for column, name in enumerate(dataset.feature_names)}
-    unknown = [str(name) for name in names if name not in known]
-    if unknown or not len(names):
-        what = f"{some(unknown)}, which the data do not have" if unknown else "nothing"
-        raise UsageError(f"`{parameter}` names {what}; the features are {some(dataset.feature_names)}.")
-    return np.unique([known[name] for name in names])

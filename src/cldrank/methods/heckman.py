@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 from numpy.typing import NDArray
 
-from cldrank.methods.evidence import Evidence, chosen_features
-from cldrank.methods.method import Method, features_seen
+from cldrank.methods.evidence import Evidence
+from cldrank.methods.method import Method
 from cldrank.methods.observing import observe
 from cldrank.models import Linear
 from cldrank.models.fit import Fit
-from cldrank.models.targets import Observations
 from cldrank.parameters import described, learned, parameter
 
 
@@ -25,8 +22,6 @@ class TwoStageMethod(Method):
     way = "fit_two_stages"
 
     model: Linear = parameter(default=Linear(), about="what is fitted", option=False)
-    relevance_features: Sequence[str] | None = features_seen("relevance")
-    selection_features: Sequence[str] | None = features_seen("selection")
 
     selection_coef_: NDArray[np.float64] = learned(
         about="the coefficients ω of the first stage, for the scaled features"
@@ -39,15 +34,6 @@ class TwoStageMethod(Method):
         about="whether features predict without error what is shown: then only the penalty bounds ω"
     )
 
-    def _fitted(self, evidence: Evidence, observed: Observations) -> Fit:
-        """Fit both stages to observations with their places."""
-        data = evidence.data
-        features = (
-            chosen_features(self.relevance_features, data, "relevance_features"),
-            chosen_features(self.selection_features, data, "selection_features"),
-        )
-        return self.model.fit_two_stages(observed, features, self._context(data))
-
 
 @described
 class HeckmanRank(TwoStageMethod):
@@ -58,8 +44,7 @@ class HeckmanRank(TwoStageMethod):
 
     Ranks by β·x. Each stage is a weighted mean less l2 ‖ω‖² or l2 ‖β‖²; intercepts and κ bear no penalty. A candidate
     has the weight of its impressions, one that was never shown that of its query's. Position bias is left in, as in the
-    paper. With `selection_features` that are not `relevance_features`, the correction rests on more than the curvature
-    of m.
+    paper. As both stages see the same features, the correction rests on the curvature of m.
 
     >>> from cldrank.clicks.table import ClickTable
     >>> from cldrank.data.dataset import RankingDataset
@@ -81,6 +66,7 @@ class HeckmanRank(TwoStageMethod):
     selection_intercept_: float = learned(about="the intercept of the first stage; infinite where all are shown")
 
     def _learn(self, evidence: Evidence) -> Fit:
-        fit = self._fitted(evidence, observe(evidence.data, evidence.clicks).together())
+        observed = observe(evidence.data, evidence.clicks).together()
+        fit = self.model.fit_two_stages(observed, self._context(evidence.data))
         thresholds = fit.learned["thresholds"]
         return fit.keeping(selection_intercept=-float(thresholds[-1]) if len(thresholds) else np.inf)

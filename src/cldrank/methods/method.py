@@ -163,7 +163,7 @@ class Method(Learner, ABC):
 
         >>> from cldrank.methods import CLD
         >>> CLD.unheeded(Linear)
-        ('unshown_ratio', 'precision', 'resident', 'graph', 'checkpoint', 'resume', 'on_epoch')
+        ('unshown_ratio', 'resident', 'checkpoint', 'resume', 'on_epoch')
         """
         own = [name for name, known in parameters(cls).items() if known.models and model.family not in known.models]
         roles = model.heeds[cls.way]
@@ -332,8 +332,3 @@ class CorrectedMethod(Method):
 
     def _collected(self, dataset: Any, clicks: Any, propensities: Any) -> Evidence:
         return collect(self.label, self.needs, dataset, clicks, propensities, clip=self.clip, envelope=self.envelope)
-
-
-def features_seen(by: str) -> Any:
-    """Declare a parameter that names the features of a part of the model."""
-    return parameter(default=None, about=f"features that {by} sees; all by default", models=("linear",))

@@ -53,4 +53,4 @@ class PIJD(TwoStageMethod):
             )
         positions, level = np.unique(evidence.clicks.position, return_inverse=True)
         observed = replace(observe(evidence.data, evidence.clicks), level=level + 1)
-        return self._fitted(evidence, observed).keeping(positions=positions)
+        return self.model.fit_two_stages(observed, self._context(evidence.data)).keeping(positions=positions)

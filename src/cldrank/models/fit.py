@@ -37,6 +37,11 @@ class Context:
     target: str
     provenance: Provenance
 
+    def decisive(self, *free: str) -> dict[str, Any]:
+        """The parameters that decide the course of a training: all but those of the run, and those that are free."""
+        given = self.provenance.parameters
+        return {name: value for name, value in given.items() if name not in free and not name.startswith("run__")}
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Fit:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from os import PathLike
-from typing import Any, Literal
+from typing import Any
 
 from cldrank.errors import UsageError
 from cldrank.parameters import Value, parameter, parameters, value, with_role
@@ -66,9 +66,6 @@ class Run(Value):
         least=1,
         option=False,
         role="blocks",
-    )
-    precision: Literal["float32", "bfloat16"] = parameter(
-        default="float32", about="of training; bfloat16 for mixed precision", role="torch"
     )
     resident: bool | None = parameter(
         default=None, about="hold scaled features on the device; by default where they fit", option=False, role="torch"

@@ -67,7 +67,7 @@ class Observations:
     target     (entries,) float64: relevance as estimated from clicks
     weight     (entries,) float64: the impressions behind it
     spread     (entries,) float64: the variance of the clicks' own targets, c/ρ, around their mean
-    pages      (queries,) float64: the weight of a candidate of each query that was not shown; None if not needed
+    pages      (queries,) float64: how often each query of the dataset was displayed; None in a part
     level      (entries,) from 1: the place where it was shown, the best first, none left out; None if not needed
     """
 
@@ -157,18 +157,12 @@ class PointSelection:
     """Shown and unshown candidates row by row, and the noise that links selection and relevance.
 
     observed        the candidates of the queries displayed
-    pages           (queries,) how often each query was displayed
     gamma           correlation of the two noises
-    relevance       (columns,) the features that relevance sees
-    selection       (columns,) the features that selection sees
     unshown_ratio   of a network: unshown candidates drawn per pair of shown ones
     """
 
     observed: Observations
-    pages: IntArray
     gamma: float
-    relevance: IntArray
-    selection: IntArray
     unshown_ratio: float
 
 
@@ -181,7 +175,6 @@ class PairSelection:
     """
 
     observed: Observations
-    pages: IntArray
     selection_weight: float
     unshown_ratio: float
 

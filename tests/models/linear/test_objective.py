@@ -17,7 +17,7 @@ METHODS = ["standard", "minmax", "quantile", None]
 
 
 @pytest.mark.parametrize("gamma", GAMMAS)
-@pytest.mark.parametrize("target", ["ips", "clicks"])
+@pytest.mark.parametrize("target", ["ips", "clipped"])
 def test_the_objective_is_the_written_out_likelihood(gamma: float, target: str) -> None:
     given = scene()
     problem = objective(given, gamma, 0.01, target=target)
@@ -39,7 +39,7 @@ def test_the_objective_is_the_written_out_likelihood(gamma: float, target: str) 
     st.integers(0, 50),
     st.sampled_from(GAMMAS),
     st.sampled_from(METHODS),
-    st.sampled_from(["ips", "clicks"]),
+    st.sampled_from(["ips", "clipped"]),
 )
 def test_derivatives_of_the_objective(seed: int, gamma: float, method: Any, target: str) -> None:
     columns = {"relevance": np.array([0, 2]), "selection": np.array([0, 1])}

@@ -49,7 +49,7 @@ def test_the_value_is_minus_the_loss_of_networks_with_every_unshown_candidate_dr
     scaled = scaling.fit("minmax", given.data.features).transform(given.data.features).astype(np.float64)
     f = torch.from_numpy(scaled @ score[0])
     omega = torch.from_numpy(scaled @ selection[0] + selection[1])
-    lists = observed_lists(observe(given.data, given.clicks, given.propensities), given.clicks.query_impressions)
+    lists = observed_lists(observe(given.data, given.clicks, given.propensities))
     lost = whole = 0.0
     for packed in lists.pack(1e9):
         group = BatchSource(packed, lists.unshown_rows, torch.device("cpu"))

@@ -147,7 +147,7 @@ def test_no_more_are_drawn_than_there_are_however_many_are_wished_for(ratio: flo
 
 
 def test_lists_of_clicks_are_the_candidates_of_the_queries_displayed() -> None:
-    lists = observed_lists(observe(*GIVEN), GIVEN.clicks.query_impressions)
+    lists = observed_lists(observe(*GIVEN))
     table, data = GIVEN.clicks, GIVEN.data
     displayed = [query for query in range(len(data)) if table.query_impressions[query]]
     assert len(lists) == len(displayed) < len(data)

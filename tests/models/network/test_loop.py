@@ -173,12 +173,6 @@ def test_weight_decay_leaves_biases_alone(monkeypatch: pytest.MonkeyPatch) -> No
     assert fitted.ranker_.intercept == pytest.approx(5.0, abs=0.5)  # type: ignore[attr-defined]
 
 
-def test_mixed_precision_trains_to_nearly_the_same() -> None:
-    full, mixed = (small_pair(precision=kind, epochs=3).fit(*GIVEN) for kind in ("float32", "bfloat16"))
-    assert (scores(full) != scores(mixed)).any()
-    assert np.corrcoef(scores(full), scores(mixed))[0, 1] > 0.98
-
-
 # -- choosing an epoch ---------------------------------------------------------------------------------------------
 
 
@@ -204,7 +198,7 @@ def test_an_epoch_is_kept_unless_it_is_worse_by_more_than_chance(monkeypatch: py
 def test_held_out_concordance_is_that_of_the_ranker() -> None:
     """From the definition: of the queries held out, the preference that the scores agree with."""
     fitted = small_pair(target="ips", validation=0.5, epochs=1).fit(*GIVEN)
-    lists = observed_lists(observe(*GIVEN), GIVEN.clicks.query_impressions)
+    lists = observed_lists(observe(*GIVEN))
     assert isinstance(fitted.model, MLP)
     _, held, (n_learned, n_held) = split(fitted.model, lists, True, fitted._context(GIVEN.data))
     assert (fitted.n_queries_, fitted.n_held_) == (n_learned, n_held)

@@ -225,9 +225,9 @@ def test_a_device_that_is_not_there_is_refused(device: str) -> None:
         small_boosted(device=device).fit(*GIVEN_TREES)
 
 
-@pytest.mark.parametrize("name", ["precision", "resident", "block_rows"])
+@pytest.mark.parametrize("name", ["resident", "block_rows"])
 def test_what_networks_need_is_refused(name: str) -> None:
-    given = {"precision": "bfloat16", "resident": True, "block_rows": 9}
+    given = {"resident": True, "block_rows": 9}
     with pytest.raises(UsageError, match=f"CLD-pair has no use for `{name}`, as it fits boosted trees"):
         small_boosted(**{name: given[name]}).fit(*GIVEN_TREES)
 

@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cldrank import scaling as scalings
-from cldrank._typing import IntArray
 from cldrank.models.linear.rows import Array, Rows
 
 Value = TypeVar("Value")
@@ -109,12 +108,12 @@ class Design:
         scaled = (parameters * self.factor)[:-1]
         return scaled, float(parameters[-1] - scaled @ self.center[:-1])
 
-    def turn(self, columns: IntArray) -> Floats:
-        """The matrix that turns parameters of some columns (the ones last) into those of the scaled features."""
+    def turn(self) -> Floats:
+        """The matrix that turns parameters of what varies, and of the ones, into those of the scaled features."""
+        columns = np.append(np.flatnonzero(self.moving), self.width - 1)
         factor, center = self.factor[columns], self.center[columns]
         turned: Floats = np.diag(factor)
-        if len(columns) and columns[-1] == self.width - 1:
-            turned[-1, :-1] = -(factor * center)[:-1]
+        turned[-1, :-1] = -(factor * center)[:-1]
         return turned
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from cldrank._typing import IntArray
 from cldrank.models.fit import Context, Fit
 from cldrank.models.model import Heeded, ScaledModel
 from cldrank.parameters import parameter, value
@@ -28,20 +27,13 @@ class Linear(ScaledModel):
     remote_ways = ("fit_targets", "fit_points", "fit_two_stages")
     heeds: ClassVar[Heeded] = {
         "fit_targets": ("penalty", "blocks"),
-        "fit_points": ("penalty", "blocks", "device", "steps", "tolerance"),
-        "fit_pairs": ("penalty", "blocks", "steps", "tolerance"),
+        "fit_points": ("penalty", "blocks", "device", "steps"),
+        "fit_pairs": ("penalty", "blocks", "steps"),
         "fit_two_stages": ("penalty", "blocks", "steps"),
         "fit_margins": (),
     }
 
     max_steps: int = parameter(default=50, about="most steps of Newton's method", least=1, option=False, role="steps")
-    tolerance: float = parameter(
-        default=1e-9,
-        about="largest relative step of a parameter at the optimum",
-        above=0,
-        option=False,
-        role="tolerance",
-    )
 
     def fit_targets(self, targets: Targets, context: Context) -> Fit:
         """Weighted least squares.
@@ -64,11 +56,11 @@ class Linear(ScaledModel):
 
         return fit_pairs(self, problem, context)
 
-    def fit_two_stages(self, observed: Observations, features: tuple[IntArray, IntArray], context: Context) -> Fit:
+    def fit_two_stages(self, observed: Observations, context: Context) -> Fit:
         """An ordered probit of where candidates were shown, then least squares corrected for it."""
         from cldrank.models.linear.two_stages import fit_two_stages
 
-        return fit_two_stages(self, observed, features, context)
+        return fit_two_stages(self, observed, context)
 
     def as_network(self) -> MLP:
         """The same scores as those of a network without hidden layers."""

@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cldrank import likelihood, segments
-from cldrank._typing import IntArray
 from cldrank.models.linear.design import Block, Design, as_numpy, gram, like
 from cldrank.models.linear.rows import Array, added, wider
 from cldrank.optimise import Derivatives, Matrix, Vector
@@ -38,38 +37,28 @@ class SelectionObjective:
 
         score = β·x + intercept,    selection = ω·x + intercept
 
-    Parameters are β over `relevance`, then ω over `selection`, each with its intercept last.
+    Parameters are β over `columns`, then ω over them, each with its intercept last. Where every candidate was shown,
+    the best intercept of selection is infinite: then `selection` has no columns.
 
     The Hessian of any shown row lies in the same two directions (see `likelihood.tilt`), so a pass needs one weighted
     Gram matrix of the rows shown and one of the rows not shown: together, one Gram matrix of all rows.
     """
 
-    def __init__(
-        self,
-        design: Design,
-        gamma: float,
-        l2: float,
-        *,
-        relevance: IntArray | None = None,
-        selection: IntArray | None = None,
-    ) -> None:
+    def __init__(self, design: Design, gamma: float, l2: float) -> None:
         self.design, self.observed, self.gamma = design, design.observed, gamma
-        useful = design.moving.copy()
-        useful[-1] = True
-        self.relevance, self.selection = _useful(relevance, useful), _useful(selection, useful)
-        if self.observed.all_shown:
-            self.selection = self.selection[:0]
+        self.columns = np.append(np.flatnonzero(design.moving), design.width - 1)
+        self.selection = self.columns[:0] if self.observed.all_shown else self.columns
         cost = l2 * design.factor**2  # of a coefficient of the scaled features; an intercept costs nothing
         cost[-1] = 0.0
-        self.penalties = np.concatenate([cost[self.relevance], cost[self.selection]])
+        self.penalties = np.append(cost[self.columns], cost[self.selection])
         self.total = float(self.observed.total)
         self._fixed: NDArray[np.float64] | None = None  # the Gram matrix that is the same in each pass
 
     def unpacked(self, parameters: Vector) -> tuple[Vector, Vector]:
         """The coefficients of score and selection over all columns."""
         score, selection = np.zeros(self.design.width), np.zeros(self.design.width)
-        score[self.relevance] = parameters[: len(self.relevance)]
-        selection[self.selection] = parameters[len(self.relevance) :]
+        score[self.columns] = parameters[: len(self.columns)]
+        selection[self.selection] = parameters[len(self.columns) :]
         return score, selection
 
     def evaluate(self, parameters: Vector) -> Derivatives:
@@ -79,7 +68,7 @@ class SelectionObjective:
             sums = self.design.fold(partial(_block_sums, point, self._fixed is None), added)
             value, score, selection, curvature, absent, fixed = _as_arrays(sums, self.design.width)
             self._fixed = fixed if self._fixed is None else self._fixed
-            gradient = np.concatenate([score[self.relevance], selection[self.selection]])
+            gradient = np.append(score[self.columns], selection[self.selection])
             hessian = self._hessian(self._fixed, curvature, absent) / self.total
             hessian[np.diag_indices_from(hessian)] -= 2 * self.penalties
             return Derivatives(
@@ -103,7 +92,7 @@ class SelectionObjective:
         """The Hessian of the log-likelihood, put together from the Gram matrices."""
         along, sinh = likelihood.tilt(self.gamma)
         across = -sinh
-        score, selection = self.relevance, self.selection
+        score, selection = self.columns, self.selection
         relevance = fixed * likelihood.SQUARES + across**2 * curvature
         mixed = -across * along * curvature[np.ix_(score, selection)]
         own = -(along**2 * curvature + absent)[np.ix_(selection, selection)]
@@ -165,13 +154,3 @@ def _as_arrays(sums: Sequence[Array | None], width: int) -> list[NDArray[np.floa
         known = [part.reshape(own.shape) for part, own in zip(np.split(flat, ends[:-1]), known, strict=True)]
     there = iter(known)
     return [np.zeros((width, width)) if part is None else np.asarray(next(there)) for part in sums]
-
-
-def _useful(columns: IntArray | None, useful: NDArray[np.bool_]) -> IntArray:
-    """The columns that tell anything, the ones last."""
-    wanted = np.ones(len(useful), dtype=bool)
-    if columns is not None:
-        wanted[:] = False
-        wanted[columns] = True
-        wanted[-1] = True
-    return np.flatnonzero(wanted & useful)

@@ -136,7 +136,7 @@ def fit_pairs(model: Linear, problem: PairSelection, context: Context) -> Fit:
         raise DataError(f"all features of {context.data!r} are constant; there is nothing to rank its rows by.")
     objective = PairObjective(design, float(model.l2), share, selects=share > 0 and pairs.selects)
     begin = np.zeros(len(objective.penalties))
-    solution = newton(objective.evaluate, begin, max_steps=model.max_steps, tolerance=model.tolerance)
+    solution = newton(objective.evaluate, begin, max_steps=model.max_steps)
     warn_unless_converged(solution, context.user)
     score, selection = (design.to_features(part) for part in objective.unpacked(solution.parameters))
     if not len(objective.selection):

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cldrank.errors import ConvergenceWarning, DataError, warn
 from cldrank.models.fit import Context, Fit, linear_fit
@@ -22,15 +23,14 @@ if TYPE_CHECKING:
 
 def fit_points(model: Linear, problem: PointSelection, context: Context) -> Fit:
     """Maximise the likelihood, less the penalty."""
-    data, columns = context.data, np.union1d(problem.relevance, problem.selection)
+    data = context.data
     objective = selection_objective(model, problem, context)
     design = objective.design
-    if not design.moving[:-1][np.searchsorted(columns, problem.relevance)].any():
-        raise DataError(f"all relevance features of {data!r} are constant; there is nothing to rank its rows by.")
-    names = np.array(data.feature_names, dtype=object)
+    if not design.moving.any():
+        raise DataError(f"all features of {data!r} are constant; there is nothing to rank its rows by.")
     with design.rows.solving():
         begin = np.zeros(len(objective.penalties))
-        solution = newton(objective.evaluate, begin, max_steps=model.max_steps, tolerance=model.tolerance)
+        solution = newton(objective.evaluate, begin, max_steps=model.max_steps)
         separated = objective.separated(solution.parameters)
     selects = bool(len(objective.selection))
     if not selects and solution.converged:
@@ -42,21 +42,19 @@ def fit_points(model: Linear, problem: PointSelection, context: Context) -> Fit:
         advice = "the features tell shown from not shown without error; raise l2"
     warn_unless_converged(solution, context.user, advice)
     score, chosen = (design.to_features(part) for part in objective.unpacked(solution.parameters))
-    relevance, selection = np.zeros((2, data.n_features))
-    relevance[columns], selection[columns] = score[0], chosen[0]
-    estimates = _estimates(objective, (*names[columns], INTERCEPT), solution)
+    names = np.array([*data.feature_names, INTERCEPT], dtype=object)
+    estimates = _estimates(objective, names, solution)
     return linear_fit(
         context,
         design.rows.view.scaling,
-        relevance,
-        score[1],
+        *score,
         status=solution.status,
         steps=solution.n_steps,
         log_likelihood=objective.log_likelihood(solution.parameters, solution.evaluation.value),
         observed=objective.observed,
-        constant=names[columns[~design.moving[:-1]]],
+        constant=names[:-1][~design.moving[:-1]],
         estimates=estimates,
-        selection_coef=selection,
+        selection_coef=chosen[0],
         selection_intercept=chosen[1] if selects else np.inf,
         selection_standard_errors=estimates.error_of("selection", data.feature_names),
         separated=separated,
@@ -64,25 +62,18 @@ def fit_points(model: Linear, problem: PointSelection, context: Context) -> Fit:
 
 
 def selection_objective(model: Linear, problem: PointSelection, context: Context) -> SelectionObjective:
-    """The objective of a problem, over a design of the columns that relevance or selection sees."""
-    observed, columns = problem.observed, np.union1d(problem.relevance, problem.selection)
-    device = context.run.device
-    rows = rows_of(context, model.scaling, observed, columns=columns, rows=observed.rows, device=device)
-    return SelectionObjective(
-        Design(rows),
-        problem.gamma,
-        float(model.l2),
-        relevance=np.searchsorted(columns, problem.relevance),
-        selection=np.searchsorted(columns, problem.selection),
-    )
+    """The objective of a problem, over the candidates of the queries displayed."""
+    observed = problem.observed
+    rows = rows_of(context, model.scaling, observed, rows=observed.rows, device=context.run.device)
+    return SelectionObjective(Design(rows), problem.gamma, float(model.l2))
 
 
-def _estimates(objective: SelectionObjective, names: tuple[str, ...], solution: Solution) -> Estimates:
+def _estimates(objective: SelectionObjective, names: NDArray[np.object_], solution: Solution) -> Estimates:
     """The parameters for the scaled features, with the inverse of the observed information as their covariance."""
     from scipy.linalg import block_diag
 
-    parts = {"relevance": objective.relevance, "selection": objective.selection}
-    turn = block_diag(*(objective.design.turn(columns) for columns in parts.values() if len(columns)))
+    parts = {"relevance": objective.columns, "selection": objective.selection}
+    turn = block_diag(*[objective.design.turn()] * (1 + bool(len(objective.selection))))
     information = -solution.evaluation.hessian * objective.total  # of the whole log-likelihood, penalty included
     variance = np.full_like(information, np.nan)
     if np.isfinite(information).all():

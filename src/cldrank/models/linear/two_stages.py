@@ -68,27 +68,23 @@ class SecondStage(NamedTuple):
         return rows, interval.shrinkage[:count]
 
 
-def fit_two_stages(model: Linear, observed: Observations, features: tuple[IntArray, IntArray], context: Context) -> Fit:
-    """Fit both stages; the log-likelihood is that of the first.
-
-    observed    where the candidates were shown, and their targets
-    features    of the second stage, of relevance, and of the first, of selection
-    """
+def fit_two_stages(model: Linear, observed: Observations, context: Context) -> Fit:
+    """Fit both stages to targets, and to the places where candidates were shown; the log-likelihood is of the first."""
     data = context.data
     design = Design(rows_of(context, model.scaling, observed, rows=observed.rows))
-    relevance, selection = (columns[design.moving[columns]] for columns in features)
-    if not len(relevance):
+    columns = np.flatnonzero(design.moving)
+    if not len(columns):
         raise DataError(f"all features of {data!r} are constant; nothing distinguishes its rows.")
-    penalty = float(model.l2) * design.factor**2
-    probit = OrderedProbit(design, selection, penalty[selection])
+    penalty = float(model.l2) * design.factor[columns] ** 2
+    probit = OrderedProbit(design, columns, penalty)
     solution = newton(probit.evaluate, probit.start(), max_steps=model.max_steps)
     here = probit.evaluate(solution.parameters)
     warn_unless_converged(solution, f"the first stage of {context.user}")
-    stage = SecondStage(probit.places, solution.parameters, relevance)
-    coefficients, sigma = stage.regress(design, penalty[relevance])
+    stage = SecondStage(probit.places, solution.parameters, columns)
+    coefficients, sigma = stage.regress(design, penalty)
     kappa = float(coefficients[-1])
     score, index = np.zeros((2, design.width))
-    score[relevance], score[-1] = coefficients[:-2], coefficients[-2]
+    score[columns], score[-1] = coefficients[:-2], coefficients[-2]
     chosen = probit.places.columns
     index[chosen] = solution.parameters[: len(chosen)]
     thresholds = solution.parameters[len(chosen) :]

@@ -68,9 +68,7 @@ def split(model: Trees, count: int, seed: int) -> tuple[IntArray, IntArray]:
 
 def _digest(table: PairTable, context: Context) -> str:
     """A digest of what decides the course of boosting; more rounds or more patience only carry it on."""
-    given = context.provenance.parameters
-    free = ("model__rounds", "model__patience")
-    decisive = {name: value for name, value in given.items() if name not in free and name[:5] != "run__"}
+    decisive = context.decisive("model__rounds", "model__patience")
     identity = {"features": context.data.feature_names, "seed": int(context.run.seed), **decisive}
     some = context.data.features[table.rows[:: max(1, len(table.rows) // 1000)]]
     arrays = (table.rows, table.order, table.offsets, table.ends, table.target, table.weight, table.mixed)
