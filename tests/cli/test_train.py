@@ -282,7 +282,6 @@ class TestInterruption:
         assert shown.code == 0, shown.err
         assert "round 4 of 4 kept: loss " in shown.out
         assert "nothing held out" in shown.out
-        assert "share of gain" in shown.out
         held = run(*trees, "--validation", "0.5", "--checkpoint", "rounds.json")
         assert ", held-out loss " in held.out
         assert "held-out loss chooses the round" in held.err

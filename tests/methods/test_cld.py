@@ -135,7 +135,6 @@ def test_weights_equal_repetition(seed: int, target: Any) -> None:
     found = CLD(target=target).fit(given.data, thrice, given.propensities)
     np.testing.assert_allclose(all_parameters(found), all_parameters(once), rtol=1e-8, atol=1e-8)
     assert found.log_likelihood_ == pytest.approx(3 * once.log_likelihood_)
-    np.testing.assert_allclose(found.standard_errors_, once.standard_errors_ / np.sqrt(3), rtol=1e-6)
 
 
 def test_without_correlation_it_is_least_squares_and_probit() -> None:
@@ -167,14 +166,12 @@ def test_summary_says_what_there_is_to_say() -> None:
         "converged",
         "constant features",
         "clipped to 0.4",
-        "selection",
     ):
         assert words in text
     assert model.coef_[0] == pytest.approx(model.coef_[3], rel=1e-6)
     again = CLD(gamma=0.2, model=Linear(l2=0)).fit(data, given.clicks, given.propensities)
     plain = CLD(gamma=0.2, model=Linear(l2=0)).fit(*given)
     np.testing.assert_allclose(again.predict(data), plain.predict(given.data), rtol=1e-6, atol=1e-6)
-    assert np.isfinite(again.standard_errors_[:4]).all()
 
 
 # -- extremes --------------------------------------------------------------------------------------------------------
@@ -215,7 +212,6 @@ def test_one_click_and_tiny_propensities_stay_finite(target: Any) -> None:
             model = CLD(gamma=gamma, target=target).fit(given.data, table, steep)
             assert model.status_ == "converged"
             assert np.isfinite(all_parameters(model)).all()
-            assert np.isfinite(model.standard_errors_).all()
 
 
 @pytest.mark.parametrize("method", [None, "standard", "log", "quantile"])
@@ -269,7 +265,6 @@ def test_torch_gives_the_same() -> None:
     given = scene(14)
     expected, found = CLD().fit(*given), CLD(run=Run(device="cpu")).fit(*given)
     np.testing.assert_allclose(all_parameters(found), all_parameters(expected), rtol=1e-8, atol=1e-8)
-    np.testing.assert_allclose(found.standard_errors_, expected.standard_errors_, rtol=1e-8)
 
 
 # -- what it refuses -------------------------------------------------------------------------------------------------

@@ -52,7 +52,7 @@ def test_position_bias_is_removed_where_naive_keeps_it() -> None:
     naive = Naive().fit(data, table)
     ips = IPS().fit(data, table, Propensities.power(1, 3))
     assert naive.coef_[1] > 0.05
-    assert abs(ips.coef_[1]) < 4 * ips.standard_errors_[1]
+    assert abs(ips.coef_[1]) < 0.02
 
 
 def test_clipping_is_said() -> None:
@@ -68,7 +68,6 @@ def test_tiny_propensities_stay_finite() -> None:
     given = scene(4)
     model = IPS().fit(given.data, given.clicks, Propensities(np.array([1, 1e-3, 1e-6])))
     assert np.isfinite(model.predict(given.data)).all()
-    assert np.isfinite(model.standard_errors_).all()
 
 
 def test_propensities_are_needed_for_all_positions() -> None:

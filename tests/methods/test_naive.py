@@ -44,4 +44,4 @@ def test_a_network_learns_the_order_of_click_rates() -> None:
     assert "NetworkRanker" in model.summary()
     assert not hasattr(model, "coef_")
     again = Naive().fit(given.data, given.clicks).set_params(model=SMALL).fit(given.data, given.clicks)
-    assert not hasattr(again, "estimates_")
+    assert not hasattr(again, "constant_features_")

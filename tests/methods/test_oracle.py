@@ -73,7 +73,7 @@ def test_solution_equals_scikit_learn(method: Any) -> None:
 def sums_of(fitted: Any, features: Any, target: Any, block_rows: int | None = None) -> LeastSquaresSums:
     """The sums of all rows, each of weight 1."""
     count = len(target)
-    own = Targets(np.arange(count), np.asarray(target, float), np.ones(count), np.zeros(count), np.arange(count))
+    own = Targets(np.arange(count), np.asarray(target, float), np.ones(count), np.arange(count))
     rows = LocalRows(features, own, View(fitted), block_rows=block_rows)
     return rows.fold(LeastSquaresSums.of, LeastSquaresSums.joined)
 

@@ -65,7 +65,7 @@ def test_two_segments_with_one_curve_are_none(method: Any) -> None:
 
 @pytest.mark.parametrize("target", get_args(Estimate))
 def test_cells_of_one_candidate_and_position_count_as_one(target: Estimate) -> None:
-    """Target, weight and spread of a candidate do not know into how many segments its pages were labelled."""
+    """Target and weight of a candidate do not know into how many segments its pages were labelled."""
     data, clicks, rho = scene()
     whole, split = halved(clicks)
     same = SegmentPropensities.of({"desktop": rho, "phone": rho})
@@ -76,7 +76,6 @@ def test_cells_of_one_candidate_and_position_count_as_one(target: Estimate) -> N
     if target != "ips":
         of = np.searchsorted(whole.row * 10 + whole.position, split.row * 10 + split.position)
         np.testing.assert_array_equal(two.target, one.target[of])
-        np.testing.assert_allclose(two.spread, one.spread[of], rtol=1e-9, atol=1e-12)
 
 
 def test_each_cell_is_divided_by_the_curve_of_its_segment() -> None:

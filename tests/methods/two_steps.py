@@ -23,15 +23,12 @@ class TwoStep(NamedTuple):
     selection              (Z's columns + 1,): of the probit, the intercept last
     selection_covariance
     outcome                (X's columns + 2,): of the regression, then the intercept, last the inverse Mills ratio
-    sigma, rho             the outcome's noise in the whole population, and its correlation with the selection's
     log_likelihood         of the probit
     """
 
     selection: NDArray[np.float64]
     selection_covariance: NDArray[np.float64]
     outcome: NDArray[np.float64]
-    sigma: float
-    rho: float
     log_likelihood: float
 
 
@@ -52,7 +49,6 @@ def two_step(X: ArrayLike, Z: ArrayLike, y: ArrayLike, shown: ArrayLike, weights
         offsets=np.arange(len(owner) + 1),
         target=np.asarray(y, dtype=np.float64)[owner],
         weight=weight[owner],
-        spread=np.zeros(len(owner)),
         level=np.ones(len(owner), dtype=np.int64),
     )
     split, end = outcome.shape[1], outcome.shape[1] + selection.shape[1]
@@ -62,14 +58,11 @@ def two_step(X: ArrayLike, Z: ArrayLike, y: ArrayLike, shown: ArrayLike, weights
     assert first.converged
     here = probit.evaluate(first.parameters)
     stage = SecondStage(probit.places, first.parameters, np.arange(split))
-    coefficients, sigma = stage.regress(rows, np.zeros(split))
     sign = np.append(np.ones(end - split), -1.0)  # the intercept is minus the threshold
     return TwoStep(
         sign * first.parameters,
         np.outer(sign, sign) * inverse(-here.hessian * entries.total),
-        coefficients,
-        sigma,
-        coefficients[-1] / sigma,
+        stage.regress(rows, np.zeros(split)),
         entries.total * here.value,
     )
 

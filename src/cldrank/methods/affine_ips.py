@@ -21,14 +21,11 @@ class AffineIPS(TargetMethod):
     count as slopes without a base, which makes it `IPS`. Rankings do not depend on how relevance is scaled, so any
     affine clicks that explain the same log will do. `affine_` are those used.
 
-    >>> from cldrank.clicks.table import ClickTable
-    >>> from cldrank.data.dataset import RankingDataset
-    >>> from cldrank.models import Linear
-    >>> from cldrank.propensity import AffineClicks
-    >>> data = RankingDataset.from_arrays([[1], [2], [3]], [7, 7, 7])
-    >>> clicks = ClickTable.from_arrays(data, position=[2, 1, 0], impressions=[10, 10, 0], clicks=[1, 7, 0])
-    >>> trust = AffineClicks.of(examined=[1, 0.5], relevant=[0.9, 0.9], irrelevant=[0.5, 0.2])
-    >>> AffineIPS(model=Linear(l2=0)).fit(data, clicks, trust).predict(data).round(3)
+    >>> import cldrank as cr
+    >>> data = cr.RankingDataset.from_arrays([[1], [2], [3]], [7, 7, 7])
+    >>> clicks = cr.ClickTable.from_arrays(data, position=[2, 1, 0], impressions=[10, 10, 0], clicks=[1, 7, 0])
+    >>> trust = cr.propensity.AffineClicks.of(examined=[1, 0.5], relevant=[0.9, 0.9], irrelevant=[0.5, 0.2])
+    >>> cr.AffineIPS(model=cr.Linear(l2=0)).fit(data, clicks, trust).predict(data).round(3)
     array([0. , 0.5, 1. ])
     """
 

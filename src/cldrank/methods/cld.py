@@ -24,12 +24,12 @@ class CLD(CorrectedMethod):
     intercepts bear no penalty. Candidates are ranked by x·β. With a network in place of x·β this is CLD-N; selection
     stays linear.
 
-    >>> from cldrank import ClickTable, Propensities, RankingDataset
-    >>> data = RankingDataset.from_arrays([[3, 1], [2, 0], [1, 2], [0, 0]] * 2, [7] * 4 + [8] * 4)
-    >>> clicks = ClickTable.from_arrays(
+    >>> import cldrank as cr
+    >>> data = cr.RankingDataset.from_arrays([[3, 1], [2, 0], [1, 2], [0, 0]] * 2, [7] * 4 + [8] * 4)
+    >>> clicks = cr.ClickTable.from_arrays(
     ...     data, position=[1, 2, 0, 0] * 2, impressions=[9, 9, 0, 0] * 2, clicks=[4, 2, 0, 0, 5, 1, 0, 0]
     ... )
-    >>> method = CLD(gamma=0.2).fit(data, clicks, Propensities.power(1, k=2))
+    >>> method = cr.CLD(gamma=0.2).fit(data, clicks, cr.Propensities.power(1, k=2))
     >>> method.status_, method.predict(data)[:4].argsort()[::-1]
     ('converged', array([0, 2, 1, 3]))
     """
@@ -51,7 +51,6 @@ class CLD(CorrectedMethod):
 
     selection_coef_: NDArray[np.float64] = learned(about="the coefficients ω of selection")
     selection_intercept_: float = learned(about="its intercept")
-    selection_standard_errors_: NDArray[np.float64] = learned(about="linear: the standard errors of ω")
     separated_: bool = learned(
         about="linear: whether features predict without error what is shown: then only the penalty bounds ω"
     )

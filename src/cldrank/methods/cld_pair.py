@@ -28,14 +28,12 @@ class CLDPair(CorrectedMethod):
     optimum over all pairs, or `Trees`, for which ω = 0 and all pairs count. r̄ is the relevance of a cell as `target`
     estimates it; in the paper, c / (n ρ).
 
-    >>> from cldrank.clicks.table import ClickTable
-    >>> from cldrank.data.dataset import RankingDataset
-    >>> from cldrank.propensity import Propensities
-    >>> data = RankingDataset.from_arrays([[3, 1], [2, 0], [1, 2], [0, 0]] * 2, [7] * 4 + [8] * 4)
-    >>> clicks = ClickTable.from_arrays(
+    >>> import cldrank as cr
+    >>> data = cr.RankingDataset.from_arrays([[3, 1], [2, 0], [1, 2], [0, 0]] * 2, [7] * 4 + [8] * 4)
+    >>> clicks = cr.ClickTable.from_arrays(
     ...     data, position=[1, 2, 0, 0] * 2, impressions=[9, 9, 0, 0] * 2, clicks=[4, 1, 0, 0, 5, 1, 0, 0]
     ... )
-    >>> method = CLDPair(model=MLP(epochs=50)).fit(data, clicks, Propensities.power(1, k=2))
+    >>> method = cr.CLDPair(model=cr.MLP(epochs=50)).fit(data, clicks, cr.Propensities.power(1, k=2))
     >>> scores = method.predict(data)
     >>> method.status_, bool(scores[0] > scores[1] > scores[3])
     ('completed', True)

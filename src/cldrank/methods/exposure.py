@@ -46,21 +46,15 @@ class Exposure(NamedTuple):
     base: Floats
     n_left_out: int
 
-    def targets(self, target: Floats, factor: Floats) -> Targets:
-        """Targets per page, each `factor` times a click or not, plus a constant."""
-        rate = self.clicked / self.pages
-        spread = np.maximum(rate - rate**2, 0.0) * factor**2
-        return Targets(self.rows, target, self.pages, spread, self.queries)
-
 
 def exposure(evidence: Evidence, curve: AffineClicks | SegmentPropensities) -> Exposure:
     """The exposure of all candidates: by the display probabilities of the clicks if known, else by the impressions.
 
-    >>> from cldrank.data.dataset import RankingDataset
-    >>> data = RankingDataset.from_arrays([[1], [2], [3]], [7, 7, 7])
+    >>> import cldrank as cr
+    >>> data = cr.RankingDataset.from_arrays([[1], [2], [3]], [7, 7, 7])
     >>> shown = {"row": [0, 0, 1, 1], "position": [1, 2, 1, 2], "impressions": [8, 2, 2, 8], "clicks": [2, 1, 1, 2]}
-    >>> clicks = ClickTable.from_arrays(data, **shown)
-    >>> exposed = exposure(Evidence(data, clicks), AffineClicks.of([1, 0.5], 1, 0))
+    >>> clicks = cr.ClickTable.from_arrays(data, **shown)
+    >>> exposed = exposure(Evidence(data, clicks), cr.propensity.AffineClicks.of([1, 0.5], 1, 0))
     >>> exposed.rows, exposed.slope, exposed.n_left_out
     (array([0, 1]), array([0.9, 0.6]), 1)
     """
@@ -131,7 +125,7 @@ class ExposureMethod(TargetMethod):
         least = self.least(1.0 if isinstance(curve, SegmentPropensities) else float(curve.slope[0]))
         slope = np.maximum(seen.slope, least)
         counts = {"n_left_out": seen.n_left_out, "n_clipped": int((seen.slope < least).sum())}
-        return seen.targets(self.corrected(seen, slope), 1 / slope), counts
+        return Targets(seen.rows, self.corrected(seen, slope), seen.pages, seen.queries), counts
 
     def _about(self) -> dict[str, str]:
         left_out = f"{self.n_left_out_:,} candidates that cannot be shown; {self.n_clipped_:,} exposures clipped"

@@ -28,11 +28,6 @@ class TwoStageMethod(Method):
     )
     thresholds_: NDArray[np.float64] = learned(about="the thresholds of the first stage")
     mills_coefficient_: float = learned(about="κ, the coefficient of the inverse Mills ratio")
-    sigma_: float = learned(about="the noise of a target in the whole population")
-    rho_: float = learned(about="its correlation with that of selection, κ / σ; outside -1 … 1 the model does not fit")
-    separated_: bool = learned(
-        about="whether features predict without error what is shown: then only the penalty bounds ω"
-    )
 
 
 @described
@@ -46,13 +41,12 @@ class HeckmanRank(TwoStageMethod):
     has the weight of its impressions, one that was never shown that of its query's. Position bias is left in, as in the
     paper. As both stages see the same features, the correction rests on the curvature of m.
 
-    >>> from cldrank.clicks.table import ClickTable
-    >>> from cldrank.data.dataset import RankingDataset
-    >>> data = RankingDataset.from_arrays([[0.], [1.], [2.], [4.], [3.], [6.]], [1, 1, 1, 2, 2, 2])
-    >>> clicks = ClickTable.from_arrays(
+    >>> import cldrank as cr
+    >>> data = cr.RankingDataset.from_arrays([[0.], [1.], [2.], [4.], [3.], [6.]], [1, 1, 1, 2, 2, 2])
+    >>> clicks = cr.ClickTable.from_arrays(
     ...     data, position=[0, 2, 1, 1, 0, 2], impressions=[0, 9, 9, 9, 0, 9], clicks=[0, 2, 3, 5, 0, 8]
     ... )
-    >>> method = HeckmanRank().fit(data, clicks)
+    >>> method = cr.HeckmanRank().fit(data, clicks)
     >>> method.predict(data).argsort(), method.status_
     (array([0, 1, 2, 4, 3, 5]), 'converged')
     """

@@ -17,13 +17,10 @@ class IPS(TargetMethod, CorrectedMethod):
     `propensities_` are those used, and say which positions were clipped. With a network: pairs in the order of c/(n ρ),
     as the paper's baseline.
 
-    >>> from cldrank.clicks.table import ClickTable
-    >>> from cldrank.data.dataset import RankingDataset
-    >>> from cldrank.models import Linear
-    >>> from cldrank.propensity import Propensities
-    >>> data = RankingDataset.from_arrays([[1], [2], [3]], [7, 7, 7])
-    >>> clicks = ClickTable.from_arrays(data, position=[2, 1, 0], impressions=[10, 10, 0], clicks=[1, 4, 0])
-    >>> IPS(model=Linear(l2=0)).fit(data, clicks, Propensities.power(1, k=2)).predict(data).round(3)
+    >>> import cldrank as cr
+    >>> data = cr.RankingDataset.from_arrays([[1], [2], [3]], [7, 7, 7])
+    >>> clicks = cr.ClickTable.from_arrays(data, position=[2, 1, 0], impressions=[10, 10, 0], clicks=[1, 4, 0])
+    >>> cr.IPS(model=cr.Linear(l2=0)).fit(data, clicks, cr.Propensities.power(1, k=2)).predict(data).round(3)
     array([0.2, 0.4, 0.6])
     """
 

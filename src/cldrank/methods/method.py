@@ -19,7 +19,6 @@ from cldrank.methods.needs import Needs
 from cldrank.methods.recording import clicks_record, curve_record, method_record
 from cldrank.models import Epoch, Linear, Model, Run, models
 from cldrank.models.fit import Context, Fit
-from cldrank.models.linear.inference import Estimates
 from cldrank.models.targets import Targets
 from cldrank.parameters import Learner, Value, check_all, described, learned, parameter, parameters
 from cldrank.propensity import AffineClicks, Propensities, SegmentPropensities
@@ -79,11 +78,7 @@ class Method(Learner, ABC):
     n_iter_: int = learned(about="how many steps, epochs or rounds it took")
     coef_: NDArray[np.float64] = learned(about="linear: one coefficient per feature, as it was scaled")
     intercept_: float = learned(about="linear: the intercept of the score")
-    standard_errors_: NDArray[np.float64] = learned(
-        about="linear: the standard error of each coefficient; NaN where there is none"
-    )
-    estimates_: Estimates = learned(about="linear: all parameters by name, with their covariance")
-    log_likelihood_: float = learned(about="linear: the log-likelihood of all rows, without the penalty")
+    log_likelihood_: float = learned(about="the log-likelihood that was maximised, without the penalty")
     n_rows_: int = learned(about="linear: how many rows were learned from")
     weight_: float = learned(about="linear: the sum of their weights")
     constant_features_: tuple[str, ...] = learned(
@@ -254,13 +249,6 @@ class Method(Learner, ABC):
         for owner, values in inner.items():  # all at once: a value is checked as a whole
             setattr(self, owner, replace(getattr(self, owner), **values))
         return self
-
-    def _repr_html_(self) -> str:
-        from cldrank.documents import Document, Table, render_notebook
-
-        rows = [(name, repr(value)) for name, value in self.get_params().items() if not isinstance(value, Value)]
-        table = Table(("parameter", "value"), rows, text=("value",))
-        return render_notebook(Document(repr(self), [table], f"{self.label} {self.sentence}."))
 
     def _about(self) -> dict[str, str]:
         """What the summary says about the method, beside its fit."""

@@ -11,7 +11,6 @@ from cldrank.data.dataset import RankingDataset
 from cldrank.methods.relevance import Estimate, estimated_relevance
 from cldrank.models.targets import Observations
 from cldrank.propensity import Propensities, SegmentPropensities
-from cldrank.propensity.cells import cells_together
 from cldrank.propensity.segment_propensities import Curve, slopes_and_bases
 
 Floats = NDArray[np.float64]
@@ -26,8 +25,7 @@ def observe(
     """The weighted rows of a click table; without propensities, all positions count as examined.
 
     There is one entry per cell, with its impressions n for a weight and the target that `estimated_relevance` has; with
-    affine clicks always (c/n - base) / slope. But for ips, cells that differ in their segment only have one target and
-    one spread, so that they count as one cell.
+    affine clicks always (c/n - base) / slope.
 
     >>> data = RankingDataset.from_arrays([[1], [2], [3]], [7, 7, 7])
     >>> table = ClickTable.from_arrays(data, position=[2, 1, 0], impressions=[10, 10, 0], clicks=[1, 4, 0])
@@ -46,25 +44,11 @@ def observe(
     absent[shown] = 0.0
     inverse, base = _correction(clicks, propensities)
     n = clicks.impressions.astype(np.float64)
-    rate = clicks.clicks.astype(np.float64) / n
-    spread = np.maximum(rate * (1 - rate), 0.0) * inverse**2
-    expected = (rate - base) * inverse
+    expected = (clicks.clicks.astype(np.float64) / n - base) * inverse
     if target != "ips" and isinstance(propensities, Propensities | SegmentPropensities):
-        spread = _spread_together(clicks, expected, spread)
         expected = estimated_relevance(clicks, propensities, target)
     offsets = np.append(first, clicks.n_cells).astype(np.int64)
-    return Observations(rows, queries, absent, shown, offsets, expected, n, spread, weights)
-
-
-def _spread_together(clicks: ClickTable, target: Floats, spread: Floats) -> Floats:
-    """(cells,) the variance around one mean of the cells of a candidate at one position, whatever their segments."""
-    if clicks.n_segments == 1:
-        return spread
-    of, n = cells_together(clicks), clicks.impressions
-    weight = np.bincount(of, n)
-    away = target - (np.bincount(of, n * target) / weight)[of]
-    together: Floats = (np.bincount(of, n * (spread + away**2)) / weight)[of]
-    return together
+    return Observations(rows, queries, absent, shown, offsets, expected, n, weights)
 
 
 def _correction(clicks: ClickTable, propensities: Curve | None) -> tuple[Floats, Floats]:

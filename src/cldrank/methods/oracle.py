@@ -17,10 +17,9 @@ class Oracle(TargetMethod):
     With a linear model `constant_features_` names the features without any variation, whose coefficient is 0. With a
     network: pairs of candidates in the order of their labels.
 
-    >>> from cldrank.data.dataset import RankingDataset
-    >>> from cldrank.models import Linear
-    >>> data = RankingDataset.from_arrays([[0, 1], [1, 1], [2, 1], [3, 1]], [1, 1, 2, 2], labels=[0, 1, 2, 3])
-    >>> oracle = Oracle(model=Linear(l2=0)).fit(data)
+    >>> import cldrank as cr
+    >>> data = cr.RankingDataset.from_arrays([[0, 1], [1, 1], [2, 1], [3, 1]], [1, 1, 2, 2], labels=[0, 1, 2, 3])
+    >>> oracle = cr.Oracle(model=cr.Linear(l2=0)).fit(data)
     >>> oracle.predict(data).round(6)
     array([0., 1., 2., 3.])
     >>> oracle.constant_features_
@@ -38,4 +37,4 @@ class Oracle(TargetMethod):
         """The labels as they are."""
         target = evidence.labels.astype(np.float64)
         rows = np.arange(len(target))
-        return Targets(rows, target, np.ones_like(target), np.zeros_like(target), evidence.data.row_queries)
+        return Targets(rows, target, np.ones_like(target), evidence.data.row_queries)

@@ -26,13 +26,12 @@ class PIJD(TwoStageMethod):
     at k beyond its features. With a single position this is HeckmanRank; penalty and weights are as there. It is our
     reading of a method that we know by description only (Ovaisi et al. 2021): see docs/explanation/baselines.md.
 
-    >>> from cldrank.clicks.table import ClickTable
-    >>> from cldrank.data.dataset import RankingDataset
-    >>> data = RankingDataset.from_arrays([[0.], [1.], [2.], [4.], [3.], [6.]], [1, 1, 1, 2, 2, 2])
-    >>> clicks = ClickTable.from_arrays(
+    >>> import cldrank as cr
+    >>> data = cr.RankingDataset.from_arrays([[0.], [1.], [2.], [4.], [3.], [6.]], [1, 1, 1, 2, 2, 2])
+    >>> clicks = cr.ClickTable.from_arrays(
     ...     data, position=[0, 2, 1, 1, 0, 2], impressions=[0, 9, 9, 9, 0, 9], clicks=[0, 2, 3, 5, 0, 8]
     ... )
-    >>> method = PIJD().fit(data, clicks)
+    >>> method = cr.PIJD().fit(data, clicks)
     >>> method.predict(data).argsort(), len(method.thresholds_)
     (array([0, 1, 2, 4, 3, 5]), 2)
     """

@@ -21,14 +21,11 @@ class PolicyAwareIPS(ExposureMethod):
     are estimated, one that never was: `n_left_out_` counts them, and above one half there is a warning. `n_clipped_`
     counts the p_i that were clipped.
 
-    >>> from cldrank.clicks.table import ClickTable
-    >>> from cldrank.data.dataset import RankingDataset
-    >>> from cldrank.models import Linear
-    >>> from cldrank.propensity import Propensities
-    >>> data = RankingDataset.from_arrays([[1], [2], [3]], [7, 7, 7])
+    >>> import cldrank as cr
+    >>> data = cr.RankingDataset.from_arrays([[1], [2], [3]], [7, 7, 7])
     >>> shown = {"row": [0, 0, 1, 1], "position": [1, 2, 1, 2], "impressions": [5, 5, 5, 5], "clicks": [2, 1, 4, 2]}
-    >>> method = PolicyAwareIPS(model=Linear(l2=0))
-    >>> method = method.fit(data, ClickTable.from_arrays(data, **shown), Propensities.power(1, k=2))
+    >>> method = cr.PolicyAwareIPS(model=cr.Linear(l2=0))
+    >>> method = method.fit(data, cr.ClickTable.from_arrays(data, **shown), cr.Propensities.power(1, k=2))
     >>> method.predict(data).round(3), method.n_left_out_
     (array([0.4, 0.8, 1.2]), 1)
     """

@@ -30,14 +30,12 @@ class RankAgg(CorrectedMethod):
     The model is that of IPS; Heckman^rank, always linear, shares its penalty and scaling if it has them, and cannot use
     missing values. A score depends on the other candidates of the query.
 
-    >>> from cldrank.clicks.table import ClickTable
-    >>> from cldrank.data.dataset import RankingDataset
-    >>> from cldrank.propensity import Propensities
-    >>> data = RankingDataset.from_arrays([[0.], [1.], [2.], [4.], [3.], [6.]], [1, 1, 1, 2, 2, 2])
-    >>> clicks = ClickTable.from_arrays(
+    >>> import cldrank as cr
+    >>> data = cr.RankingDataset.from_arrays([[0.], [1.], [2.], [4.], [3.], [6.]], [1, 1, 1, 2, 2, 2])
+    >>> clicks = cr.ClickTable.from_arrays(
     ...     data, position=[0, 2, 1, 1, 0, 2], impressions=[0, 9, 9, 9, 0, 9], clicks=[0, 2, 3, 5, 0, 8]
     ... )
-    >>> RankAgg(model=Linear()).fit(data, clicks, Propensities.power(0.5, 2)).predict(data)
+    >>> cr.RankAgg(model=cr.Linear()).fit(data, clicks, cr.Propensities.power(0.5, 2)).predict(data)
     array([0., 2., 4., 2., 0., 4.])
     """
 

@@ -11,13 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cldrank.data.dataset import RankingDataset
-from cldrank.models.linear.inference import Estimates
 from cldrank.models.run import Epoch, Run
-from cldrank.rankers import LinearRanker, Provenance, Ranker, TreeRanker
+from cldrank.rankers import LinearRanker, Provenance, Ranker
 from cldrank.rankers.provenance import FitRecord
 from cldrank.scaling import Scaling
-
-_MOST_FEATURES = 10  # that a summary names
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,18 +58,11 @@ class Fit:
         return replace(self, learned={**self.learned, **learned})
 
     def summary(self, about: Mapping[str, str]) -> str:
-        """The fit to read, below what is said about the method; estimates and the features of trees at the end."""
-        known = {name: value if isinstance(value, str) else f"{value:,}" for name, value in self._rounded().items()}
-        facts = {**about, "ranker": repr(self.ranker), **known}
+        """The fit to read, below what is said about the method."""
+        facts = {**about, "ranker": repr(self.ranker), **self.diagnostics.facts()}
         width = max(map(len, facts))
-        text = "\n".join(f"{name:<{width}}    {value}" for name, value in facts.items())
-        if isinstance(self.ranker, TreeRanker):
-            return f"{text}\n\n{self.ranker.importance().table(_MOST_FEATURES)}"
-        return f"{text}\n\n{self.learned['estimates']!r}" if "estimates" in self.learned else text
-
-    def _rounded(self) -> dict[str, str | float]:
-        facts = self.diagnostics.facts()
-        return {name: round(value, 4) if isinstance(value, float) else value for name, value in facts.items()}
+        texts = {name: f"{value:,.4f}" if isinstance(value, float) else str(value) for name, value in facts.items()}
+        return "\n".join(f"{name:<{width}}    {text}" for name, text in texts.items())
 
 
 def linear_fit(
@@ -81,25 +71,23 @@ def linear_fit(
     coefficients: NDArray[np.float64],
     intercept: float,
     *,
-    log_likelihood: float,
     observed: Any,
+    constant: Iterable[str],
+    log_likelihood: float | None = None,
     status: str = "converged",
     steps: int = 1,
-    constant: Iterable[str] = (),
-    estimates: Estimates | None = None,
     **learned: Any,
 ) -> Fit:
     """A fitted linear model, whose coefficients belong to the scaled features.
 
-    log_likelihood   of all rows, without the penalty
     observed         the weighted rows learned from
     constant         features without any variation
+    log_likelihood   of all rows, without the penalty, where there is one
     """
     constant = tuple(constant)
     rows, weight = int(observed.n_rows), float(observed.total)
-    if estimates is not None:
-        learned["estimates"] = estimates
-        learned["standard_errors"] = estimates.error_of("relevance", context.data.feature_names)
+    if log_likelihood is not None:
+        learned["log_likelihood"] = log_likelihood
     return Fit(
         ranker=linear_ranker(context, scaling, coefficients, intercept),
         diagnostics=FitRecord(
@@ -113,7 +101,6 @@ def linear_fit(
         learned={
             "coef": coefficients,
             "intercept": intercept,
-            "log_likelihood": log_likelihood,
             "n_rows": rows,
             "weight": weight,
             "constant_features": constant,

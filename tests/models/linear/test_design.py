@@ -19,7 +19,7 @@ from cldrank.models.targets import Targets
 def nothing(rows: int) -> Any:
     """Rows of which nothing is known."""
     zeros = np.zeros(rows)
-    return Targets(np.arange(rows), zeros, zeros, zeros, np.zeros(rows, dtype=np.int64))
+    return Targets(np.arange(rows), zeros, zeros, np.zeros(rows, dtype=np.int64))
 
 
 METHODS = ["standard", "minmax", "quantile", None]

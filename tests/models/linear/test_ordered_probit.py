@@ -83,7 +83,7 @@ def drawn(rows: int = 300, seed: int = 0, block_rows: int | None = None, all_sho
     nothing = np.zeros(len(owner))
     unique, first = np.unique(owner, return_index=True)
     offsets, everything = np.append(first, len(owner)), np.arange(rows)
-    entries = Observations(everything, everything // 10, absent, unique, offsets, nothing, weight, nothing, level=level)
+    entries = Observations(everything, everything // 10, absent, unique, offsets, nothing, weight, level=level)
     design = Design(LocalRows(features, entries, View(scaling.fit(None, features)), block_rows=block_rows))
     return OrderedProbit(design, np.array([0, 1]), np.array([0.01, 0.02]))
 

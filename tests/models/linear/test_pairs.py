@@ -16,17 +16,17 @@ from cldrank.errors import ConvergenceWarning, DataError
 from cldrank.methods.observing import observe
 from cldrank.models import Linear, Run
 from cldrank.models.linear.design import Design
-from cldrank.models.linear.pairs import PairObjective, _Pairs
+from cldrank.models.linear.pairs import PairObjective
 from cldrank.models.linear.rows import LocalRows, View
 from cldrank.models.network.lists import BatchSource, observed_lists
 from cldrank.models.pairs import PairTable
 
 
 def objective(given: Scene, *, l2: float = 0.01, share: float = 0.3, ratio: float = 0.7, **rows: Any) -> PairObjective:
-    table = PairTable.of_observations(observe(given.data, given.clicks, given.propensities), 0.0, 0.0)
-    pairs, view = _Pairs(table, ratio), View(scaling.fit("minmax", given.data.features))
-    local = LocalRows(given.data.features, pairs, view, rows=table.rows, offsets=table.offsets, **rows)
-    return PairObjective(Design(local), l2, share, selects=share > 0 and pairs.selects)
+    table = PairTable.of_observations(observe(given.data, given.clicks, given.propensities), 0.0, 0.0).mixed_by(ratio)
+    view = View(scaling.fit("minmax", given.data.features))
+    local = LocalRows(given.data.features, table, view, rows=table.rows, offsets=table.offsets, **rows)
+    return PairObjective(Design(local), l2, share)
 
 
 @pytest.mark.parametrize("options", [{}, {"share": 0.0}, {"ratio": 0.0}])

@@ -253,14 +253,6 @@ def test_the_file_is_that_of_a_ranking_objective_without_a_base() -> None:
     assert float(learner["learner_model_param"]["base_score"].strip("[]")) == 0
 
 
-def test_the_summary_names_features() -> None:
-    fitted = small_boosted().fit(*GIVEN_TREES)
-    found = fitted.summary()
-    assert "\n\nfeature    share of gain " in found
-    best = fitted.ranker_.importance().ordered()[0]["feature"]  # type: ignore[attr-defined]
-    assert found.split("splits\n")[1].startswith(best)
-
-
 def test_patience_needs_queries_to_wait_for() -> None:
     with pytest.raises(UsageError, match="`patience` waits .* `validation=0`"):
         Trees(validation=0, patience=3)

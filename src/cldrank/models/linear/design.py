@@ -108,14 +108,6 @@ class Design:
         scaled = (parameters * self.factor)[:-1]
         return scaled, float(parameters[-1] - scaled @ self.center[:-1])
 
-    def turn(self) -> Floats:
-        """The matrix that turns parameters of what varies, and of the ones, into those of the scaled features."""
-        columns = np.append(np.flatnonzero(self.moving), self.width - 1)
-        factor, center = self.factor[columns], self.center[columns]
-        turned: Floats = np.diag(factor)
-        turned[-1, :-1] = -(factor * center)[:-1]
-        return turned
-
 
 class _Evening(NamedTuple):
     """How scaled columns are made even."""

@@ -9,10 +9,8 @@ from numpy.typing import NDArray
 
 from cldrank.errors import DataError
 from cldrank.models.fit import Context, Fit, linear_fit
-from cldrank.models.linear.inference import INTERCEPT, Estimates
 from cldrank.models.linear.rows import rows_of
 from cldrank.models.targets import Targets
-from cldrank.optimise import inverse
 
 if TYPE_CHECKING:
     from cldrank.models.linear.model import Linear
@@ -28,7 +26,6 @@ class LeastSquaresSums(NamedTuple):
     target_mean: float
     gram: NDArray[np.float64]  # (features, features)
     cross: NDArray[np.float64]  # (features,)
-    squares: float  # of the target
     moving: NDArray[np.bool_]  # (features,): whether a feature takes more than one value
     first: NDArray[np.float64]  # (features,): of the first row
 
@@ -44,7 +41,7 @@ class LeastSquaresSums(NamedTuple):
         block -= means
         block *= root[:, None]
         away = root * (own.target - target_mean)
-        return cls(total, means, target_mean, block.T @ block, block.T @ away, float(away @ away), moving, first)
+        return cls(total, means, target_mean, block.T @ block, block.T @ away, moving, first)
 
     def joined(self, other: LeastSquaresSums) -> LeastSquaresSums:
         """The sums of both sets of rows.
@@ -62,37 +59,26 @@ class LeastSquaresSums(NamedTuple):
             self.target_mean + target_step * share,
             self.gram + other.gram + lever * np.outer(step, step),
             self.cross + other.cross + lever * target_step * step,
-            self.squares + other.squares + lever * target_step**2,
             self.moving | other.moving | (self.first != other.first),
             self.first,
         )
 
 
 def fit_targets(model: Linear, targets: Targets, context: Context) -> Fit:
-    """Ridge regression with standard errors from the observed information.
+    """Ridge regression.
 
     minimise  Σ w (target - intercept - x·β)² / Σ w + l2 ‖β‖²
     """
-    data, l2 = context.data, float(model.l2)
+    data = context.data
     rows = rows_of(context, model.scaling, targets, rows=targets.rows)
     sums = rows.fold(LeastSquaresSums.of, LeastSquaresSums.joined)
     if not sums.moving.any():
         raise DataError(
             f"all features of {data!r} are constant over the rows to learn from; nothing distinguishes these rows."
         )
-    coefficients, intercept = ridge(sums, l2)
-    residual = sums.squares - 2 * coefficients @ sums.cross + coefficients @ sums.gram @ coefficients
-    variance = max(float(residual + rows.observed.spread_total), 0.0) / sums.weight  # of one observation
     names = np.array(data.feature_names, dtype=object)
     return linear_fit(
-        context,
-        rows.view.scaling,
-        coefficients,
-        intercept,
-        log_likelihood=-0.5 * sums.weight * (np.log(2 * np.pi * variance) + 1) if variance > 0 else np.inf,
-        observed=rows.observed,
-        constant=names[~sums.moving],
-        estimates=_estimates(sums, (*names[sums.moving], INTERCEPT), coefficients, intercept, l2, variance),
+        context, rows.view.scaling, *ridge(sums, float(model.l2)), observed=rows.observed, constant=names[~sums.moving]
     )
 
 
@@ -115,23 +101,3 @@ def ridge(sums: LeastSquaresSums, l2: float) -> tuple[NDArray[np.float64], float
     right = sums.cross[moving] / sums.weight * size
     coefficients[moving] = size * (vectors @ ((vectors.T @ right) / values[kept]))
     return coefficients, float(sums.target_mean - coefficients @ sums.feature_means)
-
-
-def _estimates(
-    sums: LeastSquaresSums,
-    names: tuple[str, ...],
-    coefficients: NDArray[np.float64],
-    intercept: float,
-    l2: float,
-    variance: float,
-) -> Estimates:
-    """The coefficients of the features that vary, and the intercept, with their covariance."""
-    moving = np.flatnonzero(sums.moving)
-    information = np.zeros((len(names), len(names)))
-    information[:-1, :-1] = sums.gram[np.ix_(moving, moving)]
-    information[np.diag_indices(len(moving))] += sums.weight * l2
-    information[-1, -1] = sums.weight
-    turn = np.eye(len(names))
-    turn[-1, :-1] = -sums.feature_means[moving]  # the design was centred
-    covariance = turn @ (inverse(information) * variance) @ turn.T
-    return Estimates(("relevance",) * len(names), names, np.append(coefficients[moving], intercept), covariance)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from cldrank._typing import IntArray
 from cldrank.likelihood import log_cdf
 from cldrank.models.linear.design import Block, Design
-from cldrank.models.linear.rows import added, wider
+from cldrank.models.linear.rows import added
 from cldrank.optimise import Derivatives
 
 Floats = NDArray[np.float64]
@@ -172,8 +172,3 @@ class OrderedProbit:
         hessian = np.block([[-curvature, mixed], [mixed.T, own]]) / total - np.diag(2 * self.penalty)
         gradient = np.append(slope, ends) / total - 2 * self.penalty * parameters
         return Derivatives(float(value) / total - float(self.penalty @ parameters**2), gradient, hessian)
-
-    def separated(self, parameters: Floats) -> bool:
-        """Whether all candidates shown lie above all those not shown."""
-        lowest, highest = self.design.fold(partial(self.places.ends, parameters), wider)
-        return bool(np.isfinite(highest) and lowest > highest)

@@ -6,16 +6,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cldrank.errors import ConvergenceWarning, DataError, warn
 from cldrank.models.fit import Context, Fit, linear_fit
 from cldrank.models.linear.design import Design
-from cldrank.models.linear.inference import INTERCEPT, Estimates
 from cldrank.models.linear.objective import SelectionObjective
 from cldrank.models.linear.rows import rows_of
 from cldrank.models.targets import PointSelection
-from cldrank.optimise import Solution, inverse, newton
+from cldrank.optimise import Solution, newton
 
 if TYPE_CHECKING:
     from cldrank.models.linear.model import Linear
@@ -42,8 +40,6 @@ def fit_points(model: Linear, problem: PointSelection, context: Context) -> Fit:
         advice = "the features tell shown from not shown without error; raise l2"
     warn_unless_converged(solution, context.user, advice)
     score, chosen = (design.to_features(part) for part in objective.unpacked(solution.parameters))
-    names = np.array([*data.feature_names, INTERCEPT], dtype=object)
-    estimates = _estimates(objective, names, solution)
     return linear_fit(
         context,
         design.rows.view.scaling,
@@ -52,11 +48,9 @@ def fit_points(model: Linear, problem: PointSelection, context: Context) -> Fit:
         steps=solution.n_steps,
         log_likelihood=objective.log_likelihood(solution.parameters, solution.evaluation.value),
         observed=objective.observed,
-        constant=names[:-1][~design.moving[:-1]],
-        estimates=estimates,
+        constant=np.array(data.feature_names, dtype=object)[~design.moving[:-1]],
         selection_coef=chosen[0],
         selection_intercept=chosen[1] if selects else np.inf,
-        selection_standard_errors=estimates.error_of("selection", data.feature_names),
         separated=separated,
     )
 
@@ -66,24 +60,6 @@ def selection_objective(model: Linear, problem: PointSelection, context: Context
     observed = problem.observed
     rows = rows_of(context, model.scaling, observed, rows=observed.rows, device=context.run.device)
     return SelectionObjective(Design(rows), problem.gamma, float(model.l2))
-
-
-def _estimates(objective: SelectionObjective, names: NDArray[np.object_], solution: Solution) -> Estimates:
-    """The parameters for the scaled features, with the inverse of the observed information as their covariance."""
-    from scipy.linalg import block_diag
-
-    parts = {"relevance": objective.columns, "selection": objective.selection}
-    turn = block_diag(*[objective.design.turn()] * (1 + bool(len(objective.selection))))
-    information = -solution.evaluation.hessian * objective.total  # of the whole log-likelihood, penalty included
-    variance = np.full_like(information, np.nan)
-    if np.isfinite(information).all():
-        variance = inverse(information)
-    return Estimates(
-        tuple(part for part, columns in parts.items() for _ in columns),
-        tuple(names[column] for columns in parts.values() for column in columns),
-        turn @ solution.parameters,
-        turn @ variance @ turn.T,
-    )
 
 
 def warn_unless_converged(solution: Solution, user: str, advice: str = "") -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -29,7 +28,6 @@ class SecondStage(NamedTuple):
     """Weighted ridge regression on features, ones and the correction E[ε | shown there], given the first stage.
 
         (G + W P) θ = Σ w d y,   G = Σ w d dᵀ,   W = Σ w,   P = diag(penalty)
-        σ²  = Σ w ((y - d·θ)² + spread + κ² δ) / W,   κ = last of θ = ρσ,   δ = 1 - Var(ε | shown there)
 
     places, parameters   the first stage
     columns              of the design: the features
@@ -39,33 +37,21 @@ class SecondStage(NamedTuple):
     parameters: Floats
     columns: IntArray
 
-    def regress(self, design: Design, penalty: Floats) -> tuple[Floats, float]:
-        """θ: the coefficients of the features, the intercept, and κ; and σ."""
+    def regress(self, design: Design, penalty: Floats) -> Floats:
+        """θ: the coefficients of the features, the intercept, and κ, that of the correction."""
         gram, cross, weight = (np.asarray(part) for part in design.fold(self.moments, added))
-        coefficients = inverse(gram / weight + np.diag(np.append(penalty, [0.0, 0.0]))) / weight @ cross
-        squares = design.fold(partial(self.squares, coefficients), added)[0]
-        return coefficients, float(np.sqrt(squares / weight))
+        coefficients: Floats = inverse(gram / weight + np.diag(np.append(penalty, [0.0, 0.0]))) / weight @ cross
+        return coefficients
 
     def moments(self, block: Block) -> Sequence[Floats]:
         """G, Σ w d y and W of a block."""
-        rows, own = self._rows(block)[0], block.own
-        weighted = rows * own.weight[:, None]
-        return weighted.T @ rows, weighted.T @ own.target, np.asarray(own.weight.sum())
-
-    def squares(self, coefficients: Floats, block: Block) -> Sequence[Floats]:
-        """The sum in σ² over a block."""
-        (rows, shrinkage), own = self._rows(block), block.own
-        residual = own.target - rows @ coefficients
-        return [np.asarray(own.weight @ (residual**2 + own.spread + float(coefficients[-1]) ** 2 * shrinkage))]
-
-    def _rows(self, block: Block) -> tuple[Floats, Floats]:
-        """The rows d of the entries of a block, and δ."""
-        x = chosen_columns(block.wide, self.places.columns)
+        own, x = block.own, chosen_columns(block.wide, self.places.columns)
         owner, _, interval = self.places.seen(block, x, self.parameters)
-        count = len(block.own.target)
+        count = len(own.target)
         features = block.wide[np.ix_(owner[:count], self.columns)]
         rows = np.hstack([features, np.ones((count, 1)), interval.correction[:count, None]])
-        return rows, interval.shrinkage[:count]
+        weighted = rows * own.weight[:, None]
+        return weighted.T @ rows, weighted.T @ own.target, np.asarray(own.weight.sum())
 
 
 def fit_two_stages(model: Linear, observed: Observations, context: Context) -> Fit:
@@ -81,8 +67,7 @@ def fit_two_stages(model: Linear, observed: Observations, context: Context) -> F
     here = probit.evaluate(solution.parameters)
     warn_unless_converged(solution, f"the first stage of {context.user}")
     stage = SecondStage(probit.places, solution.parameters, columns)
-    coefficients, sigma = stage.regress(design, penalty)
-    kappa = float(coefficients[-1])
+    coefficients = stage.regress(design, penalty)
     score, index = np.zeros((2, design.width))
     score[columns], score[-1] = coefficients[:-2], coefficients[-2]
     chosen = probit.places.columns
@@ -101,8 +86,5 @@ def fit_two_stages(model: Linear, observed: Observations, context: Context) -> F
         constant=np.array(data.feature_names, dtype=object)[~design.moving[:-1]],
         selection_coef=selection_coefficients,
         thresholds=thresholds - shift,
-        mills_coefficient=kappa,
-        sigma=sigma,
-        rho=kappa / sigma if sigma else 0.0,
-        separated=probit.separated(solution.parameters),
+        mills_coefficient=float(coefficients[-1]),
     )

@@ -157,7 +157,7 @@ def target_lists(targets: Targets) -> Lists:
     """One list per query of targets, without candidates that were not shown.
 
     >>> rows = np.arange(3)
-    >>> target_lists(Targets(rows, rows * 0.5, rows + 1.0, rows * 0.0, np.array([7, 7, 9]))).offsets
+    >>> target_lists(Targets(rows, rows * 0.5, rows + 1.0, np.array([7, 7, 9]))).offsets
     array([0, 2, 3])
     """
     nothing = np.zeros(0, dtype=np.int64)

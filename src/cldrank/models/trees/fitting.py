@@ -71,8 +71,7 @@ def _digest(table: PairTable, context: Context) -> str:
     decisive = context.decisive("model__rounds", "model__patience")
     identity = {"features": context.data.feature_names, "seed": int(context.run.seed), **decisive}
     some = context.data.features[table.rows[:: max(1, len(table.rows) // 1000)]]
-    arrays = (table.rows, table.order, table.offsets, table.ends, table.target, table.weight, table.mixed)
-    return digest_of({"method": context.user, **identity}, *arrays, some)
+    return digest_of({"method": context.user, **identity}, table.rows, *table.arrays, table.mixed, some)
 
 
 def _warn(grown: Grown, ranker: TreeRanker, user: str) -> None:
