@@ -44,8 +44,8 @@ def test_what_the_data_were_drawn_from_is_found() -> None:
     data, clicks = drawn(20_000)
     observed = observe(data, clicks)
     observed = replace(observed, level=clicks.position, absent=1000.0 * (observed.absent > 0))
-    columns, context = np.arange(2), Context(data, Run(), "PIJD", "clicks", Provenance())
-    fit = PLAIN.fit_two_stages(observed, (columns, columns), context)
+    context = Context(data, Run(), "PIJD", "clicks", Provenance())
+    fit = PLAIN.fit_two_stages(observed, context)
     assert fit.diagnostics.status == "converged"
     assert fit.learned["intercept"] == pytest.approx(CHANCE, abs=0.01)
     assert fit.learned["mills_coefficient"] == pytest.approx(0.03, abs=0.005)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -85,9 +85,7 @@ def _estimated(clicks: ClickTable, curve: AffineClicks | SegmentPropensities, pa
 
 
 def _given(clicks: ClickTable, curve: AffineClicks | SegmentPropensities) -> tuple[Floats, Floats]:
-    display = clicks.display
-    if display is None:
-        raise AssertionError("only known display probabilities are given")
+    display = cast("Floats", clicks.display)
     if isinstance(curve, SegmentPropensities):  # of the only segment, since display probabilities are of one policy
         curve = AffineClicks.from_propensities(curve[clicks.segment_names[0]])
     slope, base = curve.at(np.arange(1, display.shape[1] + 1))
@@ -118,11 +116,11 @@ class ExposureMethod(TargetMethod):
         return self.model.fit_targets(targets, self._context(evidence.data)).keeping(**counts)
 
     def _exposed(self, evidence: Evidence) -> tuple[Targets, dict[str, int]]:
-        given = evidence.given_propensities
-        curve = given if isinstance(given, SegmentPropensities) else evidence.affine
+        segmented = isinstance(evidence.propensities, SegmentPropensities)
+        curve = evidence.propensities if segmented else evidence.affine
         seen = exposure(evidence, curve)
         _warn_of_left_out(seen)
-        least = self.least(1.0 if isinstance(curve, SegmentPropensities) else float(curve.slope[0]))
+        least = self.least(1.0 if segmented else float(curve.slope[0]))
         slope = np.maximum(seen.slope, least)
         counts = {"n_left_out": seen.n_left_out, "n_clipped": int((seen.slope < least).sum())}
         return Targets(seen.rows, self.corrected(seen, slope), seen.pages, seen.queries), counts

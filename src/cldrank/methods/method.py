@@ -186,14 +186,14 @@ class Method(Learner, ABC):
         if not self.model.takes_missing:
             others = any(kind.takes_missing for kind in filter(self.takes, models().values()))
             evidence.data.check_complete(f"{self.label} with {self.model.label}", trees=others)
-        self._keep(self._learn(evidence), evidence.given_propensities)
+        self._keep(self._learn(evidence), evidence.propensities)
         earlier = self.ranker_.trained_on  # of a network that began with another ranker, which had learned from these
         learned = evidence.learned_queries
         self.ranker_ = self.ranker_.with_queries(learned if earlier is None else np.union1d(learned, earlier))
         self.ranker_ = self.ranker_.with_ranges(features)
-        used = evidence.given_propensities
+        used = evidence.propensities
         self._describe(
-            clicks=None if evidence.given_clicks is None else clicks_record(evidence.given_clicks),
+            clicks=None if evidence.clicks is None else clicks_record(evidence.clicks),
             propensities=None if used is None else curve_record(used),
             diagnostics=self.fit_.diagnostics,
         )

@@ -35,6 +35,6 @@ class Oracle(TargetMethod):
 
     def targets(self, evidence: Evidence) -> Targets:
         """The labels as they are."""
-        target = evidence.labels.astype(np.float64)
+        target = np.asarray(evidence.data.labels, dtype=np.float64)
         rows = np.arange(len(target))
         return Targets(rows, target, np.ones_like(target), evidence.data.row_queries)

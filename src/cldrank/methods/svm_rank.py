@@ -58,7 +58,7 @@ class SVMRank(Method):
         scaling = scalings.fit(self.model.scaling, data.features)
         random = np.random.default_rng(self.run.seed)
         rows, offsets = self._sampled(data, random)
-        better, worse = label_pairs(evidence.labels[rows], offsets, self.max_pairs, random)
+        better, worse = label_pairs(np.asarray(data.labels)[rows], offsets, self.max_pairs, random)
         if not len(better):
             otherwise = "" if self.sample == "queries" else ", or `sample='queries'`"
             raise DataError(

@@ -90,7 +90,8 @@ class PairTable:
 
     def mixed_by(self, ratio: float) -> PairTable:
         """The same with weights for pairs with an unshown candidate: in all, `ratio` times those of the others."""
-        return replace(self, mixed=ratio * self.totals() / np.maximum(self.n_mixed, 1))
+        each = ratio * self.totals() / np.maximum(self.n_mixed, 1)
+        return replace(self, mixed=np.where(self.n_mixed > 0, each, 0.0))
 
     def part(self, start: int, stop: int) -> PairTable:
         """The queries of the places from start to stop, counted from `start`; these begin and end with a query."""

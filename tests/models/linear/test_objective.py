@@ -42,8 +42,7 @@ def test_the_objective_is_the_written_out_likelihood(gamma: float, target: str) 
     st.sampled_from(["ips", "clipped"]),
 )
 def test_derivatives_of_the_objective(seed: int, gamma: float, method: Any, target: str) -> None:
-    columns = {"relevance": np.array([0, 2]), "selection": np.array([0, 1])}
-    options: Any = {"block_rows": 50, **columns}
+    options: Any = {"block_rows": 50}
     problem = objective(scene(seed, queries=10), gamma, 0.01, method=method, target=target, **options)
     point = np.random.default_rng(seed).normal(size=problem.penalties.size) * 0.3
     here = problem.evaluate(point)

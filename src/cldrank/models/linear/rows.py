@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import reduce
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,13 +30,6 @@ _BLOCK_VALUES = 1 << 20  # 8 MiB of float64: stays in the cache between the step
 _WORTH_COMPILING = 1 << 22  # values; for fewer, the compiled loops would gain less than loading them takes
 _MOST_THREADS = 8  # beyond, memory is the limit
 _KEPT_BYTES = 384 << 20  # a scaled copy of an array is kept up to this size; a larger one is made in each pass
-
-
-class Parts(Protocol):
-    """What was observed of some rows, kept in one piece: a block of rows has its own part."""
-
-    def part(self, start: int, stop: int) -> Any:
-        """What was observed of the rows from start to stop."""
 
 
 class View(NamedTuple):
@@ -99,7 +92,7 @@ class LocalRows(Rows):
     def __init__(
         self,
         features: Any,
-        observed: Parts,
+        observed: Any,
         view: View,
         *,
         rows: IntArray | None = None,

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
@@ -76,7 +75,7 @@ def _digest(table: PairTable, context: Context) -> str:
 
 def _warn(grown: Grown, ranker: TreeRanker, user: str) -> None:
     if grown.status == "interrupted":
-        done, kept = count(len(grown.history), "round"), count(grown.best_epoch, "round")
+        done, kept = count(len(grown.history), "round"), count(len(ranker.trees), "round")
         warn(ConvergenceWarning(f"{user} was interrupted after {done}; the ranker is that of {kept}."))
     if not ranker.n_splits:
         warn(
@@ -90,13 +89,11 @@ def _warn(grown: Grown, ranker: TreeRanker, user: str) -> None:
 # -- the rounds ------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, eq=False)
-class Grown:
+class Grown(NamedTuple):
     """What boosting leaves: an `Epoch` for each round, and the trees up to the best one as the engine's JSON."""
 
     status: Status
-    history: tuple[Epoch, ...]
-    best_epoch: int
+    history: list[Epoch]
     content: bytes
 
 
@@ -140,7 +137,7 @@ def grow_trees(
     if len(history) > len(restored):
         _save(engine, history, checkpoint)
     kept = max(epoch.number for epoch in history if epoch.best)
-    return Grown(status, tuple(history), kept, engine.saved(kept))
+    return Grown(status, history, engine.saved(kept))
 
 
 def _restored(engine: TreeEngine, checkpoint: Checkpoint) -> list[Epoch]:
