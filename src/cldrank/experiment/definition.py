@@ -68,7 +68,6 @@ class ProductionSettings(Value):
 
     fraction: float = parameter(default=0.01, above=0, most=1, about="the share of the labels")
     C: float = parameter(default=0.01, above=0, about="as in SVMRank")
-    sample: str = parameter(default="queries", about="what the share is drawn from")
     max_pairs: int = parameter(default=20_000, least=1, about="as in SVMRank")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,7 +60,7 @@ def exposure(evidence: Evidence, curve: AffineClicks | SegmentPropensities) -> E
     """
     data, clicks = evidence.data, evidence.clicks
     pages = clicks.query_impressions[data.row_queries].astype(np.float64)
-    slope, base = _given(clicks, curve) if clicks.display is not None else _estimated(clicks, curve, pages)
+    slope, base = _means(clicks, curve, pages)
     kept = np.flatnonzero((pages > 0) & (slope > 0))
     features: Any = data.features
     n_elsewhere = features.n_unseen if isinstance(features, RemoteFeatures) else 0
@@ -75,21 +75,18 @@ def exposure(evidence: Evidence, curve: AffineClicks | SegmentPropensities) -> E
     )
 
 
-def _estimated(clicks: ClickTable, curve: AffineClicks | SegmentPropensities, pages: Floats) -> tuple[Floats, Floats]:
-    """Impressions at k over the pages of the query stand for P(shown at k)."""
-    slope, base = (
-        np.bincount(clicks.row, clicks.impressions * values, len(pages)) / np.maximum(pages, 1.0)
-        for values in slopes_and_bases(curve, clicks)
-    )
-    return slope, base
-
-
-def _given(clicks: ClickTable, curve: AffineClicks | SegmentPropensities) -> tuple[Floats, Floats]:
-    display = cast("Floats", clicks.display)
+def _means(clicks: ClickTable, curve: AffineClicks | SegmentPropensities, pages: Floats) -> tuple[Floats, Floats]:
+    """Mean slope and base of each candidate; impressions at k over the pages of the query stand for P(shown at k)."""
+    if clicks.display is None:
+        slope, base = (
+            np.bincount(clicks.row, clicks.impressions * values, len(pages)) / np.maximum(pages, 1.0)
+            for values in slopes_and_bases(curve, clicks)
+        )
+        return slope, base
     if isinstance(curve, SegmentPropensities):  # of the only segment, since display probabilities are of one policy
         curve = AffineClicks.from_propensities(curve[clicks.segment_names[0]])
-    slope, base = curve.at(np.arange(1, display.shape[1] + 1))
-    return display @ slope, display @ base
+    slopes, bases = curve.at(np.arange(1, clicks.display.shape[1] + 1))
+    return clicks.display @ slopes, clicks.display @ bases
 
 
 @described
@@ -119,7 +116,15 @@ class ExposureMethod(TargetMethod):
         segmented = isinstance(evidence.propensities, SegmentPropensities)
         curve = evidence.propensities if segmented else evidence.affine
         seen = exposure(evidence, curve)
-        _warn_of_left_out(seen)
+        everyone = seen.n_left_out + len(seen.rows)
+        if seen.n_left_out > _MANY * everyone:
+            warn(
+                CldrankWarning(
+                    f"{seen.n_left_out:,} of {everyone:,} candidates were never shown, and are left out: the log says "
+                    "nothing about them, so selection bias is corrected among the others only. CLD models the "
+                    "selection of a policy that does not vary."
+                )
+            )
         least = self.least(1.0 if segmented else float(curve.slope[0]))
         slope = np.maximum(seen.slope, least)
         counts = {"n_left_out": seen.n_left_out, "n_clipped": int((seen.slope < least).sum())}
@@ -128,15 +133,3 @@ class ExposureMethod(TargetMethod):
     def _about(self) -> dict[str, str]:
         left_out = f"{self.n_left_out_:,} candidates that cannot be shown; {self.n_clipped_:,} exposures clipped"
         return {**super()._about(), "left out": left_out}
-
-
-def _warn_of_left_out(seen: Exposure) -> None:
-    everyone = seen.n_left_out + len(seen.rows)
-    if seen.n_left_out > _MANY * everyone:
-        warn(
-            CldrankWarning(
-                f"{seen.n_left_out:,} of {everyone:,} candidates were never shown, and are left out: the log says "
-                "nothing about them, so selection bias is corrected among the others only. CLD models the selection of "
-                "a policy that does not vary."
-            )
-        )

@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Self
 
-import numpy as np
-
 from cldrank.errors import UsageError
 from cldrank.methods.evidence import Evidence
 from cldrank.methods.heckman import HeckmanRank
@@ -59,7 +57,8 @@ class RankAgg(CorrectedMethod):
         return super().fit_evidence(evidence)
 
     def _learn(self, evidence: Evidence) -> Fit:
-        votes = self._votes(evidence.data.n_rows)
+        if len(self.weights) != 2 or not any(self.weights):
+            raise UsageError("`weights` must be two numbers, for IPS and Heckman^rank, not both 0.")
         shared = self.model.get_params() if isinstance(self.model, ScaledModel) else {}
         linear = Linear(**{name: shared[name] for name in ("l2", "scaling") if name in shared})
         heckman = HeckmanRank(model=linear, run=Run(seed=self.run.seed, block_rows=self.run.block_rows))
@@ -69,7 +68,7 @@ class RankAgg(CorrectedMethod):
         ranker = BordaRanker(
             feature_names=evidence.data.feature_names,
             members=(ips.ranker_, heckman.ranker_),
-            weights=tuple(votes),
+            weights=tuple(map(float, self.weights)),
             provenance=self._provenance(evidence.data),
         )
         return replace(ips.fit_, ranker=ranker).keeping(ips=ips, heckman=heckman)
@@ -78,11 +77,3 @@ class RankAgg(CorrectedMethod):
         """Both fits, one after the other."""
         self._check_fitted()
         return f"{self.ips_.summary()}\n\n{self.heckman_.summary()}"
-
-    def _votes(self, n_rows: int) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-        votes = np.asarray(self.weights, dtype=np.float64)
-        if votes.shape != (2,) or not votes.any():
-            raise UsageError("`weights` must be two numbers, for IPS and Heckman^rank, not both 0.")
-        if votes.max() > np.finfo(np.float64).max / (2 * n_rows):
-            raise UsageError("`weights` are so large that scores would be infinite; only their ratio counts.")
-        return votes

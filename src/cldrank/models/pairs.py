@@ -81,7 +81,8 @@ class PairTable:
     @property
     def n_mixed(self) -> IntArray:
         """(queries,) how many pairs of a shown and an unshown candidate each query has."""
-        return self.n_shown * (np.diff(self.offsets) - self.n_shown)
+        pairs: IntArray = self.n_shown * (np.diff(self.offsets) - self.n_shown)
+        return pairs
 
     @property
     def arrays(self) -> tuple[Any, ...]:

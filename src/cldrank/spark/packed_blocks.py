@@ -79,7 +79,8 @@ class PackedCounts(NamedTuple):
 
     def joined(self, other: PackedCounts) -> PackedCounts:
         """Both together."""
-        return PackedCounts(*(mine + theirs for mine, theirs in zip(self, other, strict=True)))
+        absent, weight = self.absent + other.absent, self.absent_weight + other.absent_weight
+        return PackedCounts(self.rows + other.rows, absent, weight)
 
 
 @dataclass(frozen=True)

@@ -253,12 +253,6 @@ def test_the_file_is_that_of_a_ranking_objective_without_a_base() -> None:
     assert float(learner["learner_model_param"]["base_score"].strip("[]")) == 0
 
 
-def test_patience_needs_queries_to_wait_for() -> None:
-    with pytest.raises(UsageError, match="`patience` waits .* `validation=0`"):
-        Trees(validation=0, patience=3)
-    assert Trees(validation=0).patience == 50  # the default waits for nothing then
-
-
 @pytest.mark.parametrize("free", [1 << 40, 0])
 def test_bins_on_disk_give_the_same_trees(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, free: int) -> None:
     whole = labelled()
