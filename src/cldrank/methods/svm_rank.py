@@ -58,8 +58,8 @@ class SVMRank(Method):
         better, worse = label_pairs(np.asarray(data.labels)[rows], offsets, self.max_pairs, random)
         if not len(better):
             raise DataError(
-                f"the {len(rows):,} rows that `fraction={self.fraction!r}` draws from {data!r} hold no two of one query "
-                "with different labels; choose a larger fraction."
+                f"the {len(rows):,} rows that `fraction={self.fraction!r}` draws from {data!r} hold no two of one "
+                "query with different labels; choose a larger fraction."
             )
         scaled = scaling.transform(data.features[rows]).astype(np.float64)
         coefficients = separated(scaled[better] - scaled[worse], float(self.C))

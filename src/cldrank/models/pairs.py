@@ -81,8 +81,8 @@ class PairTable:
     @property
     def n_mixed(self) -> IntArray:
         """(queries,) how many pairs of a shown and an unshown candidate each query has."""
-        pairs: IntArray = self.n_shown * (np.diff(self.offsets) - self.n_shown)
-        return pairs
+        shown = self.n_shown
+        return (shown * (np.diff(self.offsets) - shown)).astype(np.int64)
 
     @property
     def arrays(self) -> tuple[Any, ...]:
