@@ -77,7 +77,7 @@ class TestHelp:
                 {"--safe", "--safe-margin", "--production-feature", "--engine", "--master", "--depth"},
             ),
             ("cld", "linear", {"--unshown-ratio"}),
-            ("cld", "mlp", {"--likelihood", "--relevance-features", "--selection-features", "--engine"}),
+            ("cld", "mlp", {"--engine"}),
             ("cld-pair", "linear", {"--engine", "--master"}),
             ("ips", "trees", {"--engine", "--master"}),
         ],
@@ -138,7 +138,7 @@ class TestValues:
             ("cld-pair", ("--activation", "relu"), {"activation": "relu"}),
             ("cld", ("--clip", "none"), {"clip": None}),
             ("cld", ("--clip", "1"), {"clip": 1.0}),
-            ("rankagg", ("--weights", "1, 2"), {"weights": (1.0, 2.0)}),
+            ("cld-pair", ("--hidden", "8, 4", "--epochs", "1"), {"hidden": (8, 4), "epochs": 1}),
         ],
     )
     def test_what_was_typed_arrives(

@@ -115,7 +115,7 @@ class TestNetworks:
         shown = run(*call, "--summary")
         (line,) = [line for line in shown.out.splitlines() if "of 3 kept: loss" in line]
         assert line.endswith(f" with {targets}")
-        assert shown.out.count(f" with {targets}") == 2  # the summary says so too
+        assert f"held-out target         {targets}" in shown.out
         assert "it does not compare methods" in " ".join(shown.err.split())
         assert run(*call, "--json").json["held_out_targets"] == targets
         silent = run(*call, "--validation", "0")
@@ -142,14 +142,11 @@ class TestNetworks:
             ("--hidden must be a list of whole numbers of at least 1", ["cld-pair", "--hidden", "8,-1"]),
             ("--hidden must be a list of whole numbers of at least 1", ["cld-pair", "--hidden", "8,,4"]),
             ("--weights must be a list of numbers of at least 0, not one", ["rankagg", "--weights", "one"]),
-            ("scores would be infinite", ["rankagg", "--weights", "1e308,1", "--model", "linear"]),
             ("--weights must be two numbers", ["rankagg", "--weights", "1,2,3", "--model", "linear"]),
             ("--validation must be a number of at least 0 and up to 0.9", ["cld-pair", "--validation", "2"]),
             ("--resume needs the checkpoint to resume from; name it with --checkpoint", ["cld-pair", "--resume"]),
             ("no checkpoint to resume from", ["cld-pair", "--checkpoint", "none", "--resume", *SMALL]),
-            ("--hidden 1000000,1000000 makes a network of 1e+12 weights", ["cld-pair", "--hidden", "1000000,1000000"]),
             ("--validation 0 holds none out", ["cld-pair", "--patience", "2", "--validation", "0"]),
-            ("it needs --position-correction", ["heckman", "--clip", "0.3"]),
         ]
         for message, call in cases:
             ran = run("train", *call, *given(call[0]), "-o", "x")
