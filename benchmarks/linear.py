@@ -29,7 +29,8 @@ from cldrank.data.dataset import RankingDataset
 from cldrank.methods.cld import CLD
 from cldrank.methods.evidence import Evidence
 from cldrank.models import Linear, Run
-from cldrank.models.linear.selection_fit import fit_selection, selection_objective
+from cldrank.models.linear.selection_fit import selection_objective
+from cldrank.optimise import Solution, newton
 from cldrank.propensity import Propensities
 
 GOALS = {"ratio": 1.3, "sessions_ratio": 1.1, "peak_megabytes": 512}
@@ -122,16 +123,16 @@ def measure(rows: int, device: str | None, repeats: int, memory: bool) -> dict[s
         features, roots = torch.from_numpy(features).to(device), torch.from_numpy(roots).to(device)
         block = (1 << 25) // WIDTH
 
-    def newton() -> Any:
+    def solve() -> Solution:
         with objective.design.rows.solving():
-            return fit_selection(objective, data.feature_names)
+            return newton(objective.evaluate, np.zeros(len(objective.penalties)))
 
     functions: dict[str, Callable[[], Any]] = {
         "gram": lambda: gram(features, roots, block),
         "fit": lambda: CLD(run=Run(device=device)).fit(data, tables[1e5], rho),
         "gram again": lambda: gram(features, roots, block),
         "fit 1e8": lambda: CLD(run=Run(device=device)).fit(data, tables[1e8], rho),
-        "newton": newton,
+        "newton": solve,
     }
     method = CLD(run=Run(device=device))
     problem = method._problem(Evidence(data, tables[1e5], rho))

@@ -9,8 +9,7 @@ step      what a step does, on the CPU: milliseconds of its parts, the lower qua
           backward of the network alone beside them; data of the shape of MSRD
 scaling   time of an epoch for 10^3, 10^4, 10^5 queries, and for 10^5 and 10^8 sessions
 device    12 epochs on 6,000 queries x 120 candidates x 136 features, 10^5 sessions, after a tiny fit: the epochs alone
-          and the whole fit; on a GPU also with steps launched one by one, in bfloat16, and the share of the time in
-          which no kernel runs
+          and the whole fit; on a GPU also the share of the time in which no kernel runs
 
 Prints one JSON line a part; times are the best of several epochs of one run.
 """
@@ -88,7 +87,7 @@ class PlainPairs(Dataset[tuple[Any, ...]]):
 
 def plain_pairs(data: RankingDataset, clicks: cr.ClickTable) -> PlainPairs:
     """The pairs of one epoch, as many as CLD-pair learns from: preferred ones, and one with an unshown for each."""
-    lists = observed_lists(observe(data, clicks, RHO), clicks.query_impressions)
+    lists = observed_lists(observe(data, clicks, RHO))
     lists = lists[lists.preferring()]
     size = np.diff(lists.offsets)
     low = lists.offsets[:-1]
@@ -259,9 +258,6 @@ def on_device(device: str) -> dict[str, Any]:
     if device == "cuda":
         found["busy_s"] = busy(data, clicks)
         found["outside_kernels"] = round(1 - found["busy_s"] / found["epochs_s"], 3)
-        others: dict[str, dict[str, Any]] = {"bfloat16": {"precision": "bfloat16"}, "one_by_one": {"graph": False}}
-        for name, changes in others.items():
-            found[f"epochs_s_{name}"] = min(whole_fit(data, clicks, device, **changes)[1] for _ in range(2))
         found["bare_s"] = round(12 * bare_epoch(6000 * (CUTOFF + 2), 136, 128 * (CUTOFF + 2), device), 4)
     return found
 

@@ -106,7 +106,7 @@ def pass_seconds(data: RankingDataset, clicks: ClickTable, rho: Propensities) ->
     times = []
     for _ in range(4):
         start = time.perf_counter()
-        objective.evaluate(np.zeros(objective.n_parameters))
+        objective.evaluate(np.zeros(len(objective.penalties)))
         times.append(time.perf_counter() - start)
     return float(np.median(times[1:]))
 

@@ -96,8 +96,7 @@ def cld_pair_by_hand(given: dict[str, Any], at: int) -> float:
 
 
 def cld_by_hand(given: dict[str, Any], at: int) -> float:
-    form = likelihood.Form(GAMMA)
-    seen = likelihood.shown(given["scores"][at], given["selection"][at], given["target"][at], form).value
+    seen = likelihood.shown(given["scores"][at], given["selection"][at], given["target"][at], GAMMA).value
     away = likelihood.log_cdf(-given["unshown_selection"][at]).value
     return -float(given["weight"][at] @ seen + given["absent"][at] @ away)
 

@@ -34,8 +34,6 @@ plain propensities will do as well.
 The first of the models is the default. More about [CLD](../explanation/cld.md),
 [networks](../explanation/networks.md) and [baselines](../explanation/baselines.md).
 """
-TORCH_MODULE = """`TorchModule(module=…)`, in Python only, trains a torch module of your own; its other parameters are
-those of `MLP` that are not about layers."""
 
 
 def methods_page() -> str:
@@ -54,7 +52,7 @@ def methods_page() -> str:
     for name, model in models().items():
         lines += ["", f"### {model.__name__}", "", f"`--model {name}`", ""]
         lines += _parameters(parameters(model).values())
-    lines += ["", TORCH_MODULE, "", "## Run", "", *_parameters(parameters(Run).values())]
+    lines += ["", "## Run", "", *_parameters(parameters(Run).values())]
     return "\n".join(lines) + "\n"
 
 

@@ -55,7 +55,6 @@ if TYPE_CHECKING:
     from cldrank.models import MLP as MLP
     from cldrank.models import Linear as Linear
     from cldrank.models import Run as Run
-    from cldrank.models import TorchModule as TorchModule
     from cldrank.models import Trees as Trees
     from cldrank.propensity import Propensities as Propensities
     from cldrank.rankers import load_ranker as load_ranker
@@ -81,7 +80,7 @@ _HOMES = {
     "load_ranker": "cldrank.rankers",
     "score": "cldrank.scoring",
     "tune": "cldrank.tuning",
-    **dict.fromkeys(("MLP", "Linear", "Run", "TorchModule", "Trees"), "cldrank.models"),
+    **dict.fromkeys(("MLP", "Linear", "Run", "Trees"), "cldrank.models"),
 }
 _ROOMS = (
     "auditing", "catalogue", "clicks", "data", "evaluation", "export", "judgements", "measures", "methods", "models",

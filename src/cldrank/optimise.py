@@ -38,7 +38,7 @@ class Solution:
     n_passes      evaluations of the objective, each of them one pass over the data
     status        `converged`; `max_steps`: stopped before that; `line_search`: no part of a step gained what the slope
                   promised, though the objective is finite; `non_finite`: the objective is not finite, here or nearby;
-                  `boundary`: the search left the region that makes sense
+                  `boundary`: said by a caller whose optimum is at infinity
     flat          directions in which the objective does not change, so that the data do not determine them
     evaluation    the objective with its derivatives, at the end or within rounding of it
     """
@@ -48,8 +48,8 @@ class Solution:
     n_steps: int
     n_passes: int
     status: Status
-    flat: int = 0
-    evaluation: Derivatives | None = field(default=None, repr=False)
+    flat: int
+    evaluation: Derivatives = field(repr=False)
 
     @property
     def converged(self) -> bool:
@@ -63,12 +63,11 @@ def newton(
     *,
     max_steps: int = 50,
     tolerance: float = 1e-9,
-    inside: Callable[[Vector], bool] | None = None,
 ) -> Solution:
     """Maximise by Newton's method, each step halved until it gains.
 
     It has converged when a whole step moves each parameter by at most `tolerance` times its size or 1, whichever is
-    larger. A search that can only leave the region that is `inside` ends with status `boundary`.
+    larger.
 
     >>> newton(lambda x: Derivatives(-float(x @ x) / 2, -x, -np.eye(2)), np.array([3.0, 4.0]))
     Solution(parameters=array([0., 0.]), value=0.0, n_steps=1, n_passes=2, status='converged', flat=0)
@@ -89,11 +88,6 @@ def newton(
         if steps == max_steps:
             break
         promised = float(step @ here.gradient)
-        if inside is not None:
-            share = next((0.5**halved for halved in range(8) if inside(point + 0.5**halved * step)), 0.0)
-            if not share:  # so close to the edge that hardly any of the step remains
-                return ended("boundary", steps, point)
-            step, promised = share * step, share * promised
         there, share, tried = _backtrack(evaluate, point, here, step, promised)
         passes += tried
         if share:

@@ -36,7 +36,7 @@ CALLS = {
     "network": ("cld-pair", *FROM, "--hidden", "8,4", "--epochs", "2", "--checkpoint", "state", "-ofirst"),
     "trees": ("naive", *FROM[:4], "--model", "trees", "--rounds", "3", "--depth", "4", "--seed", "5", "-o", "first"),
     "borda": ("rankagg", *FROM, "--model", "linear", "--weights", "2,1", "-o", "first"),
-    "flags": ("heckman", *FROM, "--position-correction", "--no-cache", "-o", "first"),
+    "flags": ("heckman", *FROM[:4], "--no-cache", "-o", "first"),
 }
 
 
@@ -67,12 +67,6 @@ class TestTheCommand:
         run("train", *CALLS["network"], "--json")
         expected = "cldrank train cld-pair --features train.parquet --clicks cells.parquet --propensity power:1.0"
         assert shlex.join(command_of("first")) == f"{expected} --epochs 2 --hidden 8,4 --out ranker"
-
-    def test_has_flags_as_they_were_given(self, run: Run) -> None:
-        run("train", "heckman", *FROM[:4], "--no-position-correction", "-o", "first")
-        assert command_of("first")[-3:] == ["--no-position-correction", "--out", "ranker"]
-        run("train", "heckman", *FROM, "--position-correction", "-o", "first")
-        assert command_of("first")[-3:] == ["--position-correction", "--out", "ranker"]
 
 
 class TestTraining:
@@ -219,8 +213,7 @@ def test_the_example_of_the_docs_is_what_its_commands_write(run: Run) -> None:
         assert run(*shlex.split(line)[1:]).code == 0, line
     (card,) = re.findall(r"^````md\n(.*?)^````$", page, re.M | re.S)
     written = Path("ranker/README.md").read_text(encoding="utf-8")
-    digest = r"\b[0-9a-f]{64}\b"  # the last bits of generated features depend on the machine, and so does
-    borderline = r"(?<=coefficients mean little: )idf.*"  # what is collinear
-    machine = re.compile(f"{digest}|{borderline}")
+    digest = r"\b[0-9a-f]{64}\b"  # the last bits of generated features depend on the machine
+    machine = re.compile(digest)
     assert machine.sub("…", written) == machine.sub("…", card)
     assert len(machine.findall(card)) == 4

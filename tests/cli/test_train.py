@@ -69,7 +69,7 @@ class TestNetworks:
 
     def test_all_options_arrive(self, run: Run) -> None:
         options = ("--selection-weight", "0.3", "--unshown-ratio", "2", "--learning-rate", "0.01", "--seed", "5")
-        training = ("--batch-queries", "16", "--patience", "2", "--validation", "0.3", "--precision", "bfloat16")
+        training = ("--batch-queries", "16", "--patience", "2", "--validation", "0.3")
         shown = run(
             "train", "cld-pair", *FROM, *SMALL, *options, *training, "--dropout", "0", "-o", "ranker", "--summary"
         )
@@ -82,7 +82,7 @@ class TestNetworks:
             "validation=0.3",
             "patience=2",
             "hidden=(8,4),dropout=0.0",
-            "run=Run(seed=5,precision='bfloat16')",
+            "run=Run(seed=5)",
             "selection_weight=0.3",
             "unshown_ratio=2.0",
         ):
@@ -115,7 +115,7 @@ class TestNetworks:
         shown = run(*call, "--summary")
         (line,) = [line for line in shown.out.splitlines() if "of 3 kept: loss" in line]
         assert line.endswith(f" with {targets}")
-        assert shown.out.count(f" with {targets}") == 2  # the summary says so too
+        assert f"held-out target         {targets}" in shown.out
         assert "it does not compare methods" in " ".join(shown.err.split())
         assert run(*call, "--json").json["held_out_targets"] == targets
         silent = run(*call, "--validation", "0")
@@ -131,8 +131,6 @@ class TestNetworks:
             ("cld-pair has no option --gamma; cld has it", ["cld-pair", "--gamma", "0.1"]),
             ("--epochs is not for a linear model; choose --model mlp", ["cld", "--epochs", "3"]),
             ("--epochs is not for a linear model", ["cld-pair", "--model", "linear", "--epochs", "3"]),
-            ("--cluster is not for a network; choose --model linear", ["cld", "--model=mlp", "--cluster", "query"]),
-            ("cld-pair has no use for --cluster", ["cld-pair", "--model", "linear", "--cluster", "query"]),
             ("svm-rank has no use for --l2", ["svm-rank", "--l2", "1"]),
             ("--checkpoint is not for a linear model", ["ips", "--checkpoint", "x"]),
             ("--device is not for a linear model", ["naive", "--device", "cuda"]),
@@ -144,15 +142,11 @@ class TestNetworks:
             ("--hidden must be a list of whole numbers of at least 1", ["cld-pair", "--hidden", "8,-1"]),
             ("--hidden must be a list of whole numbers of at least 1", ["cld-pair", "--hidden", "8,,4"]),
             ("--weights must be a list of numbers of at least 0, not one", ["rankagg", "--weights", "one"]),
-            ("scores would be infinite", ["rankagg", "--weights", "1e308,1", "--model", "linear"]),
             ("--weights must be two numbers", ["rankagg", "--weights", "1,2,3", "--model", "linear"]),
-            ("--target clicks is for a linear model", ["cld", "--model", "mlp", "--target", "clicks"]),
             ("--validation must be a number of at least 0 and up to 0.9", ["cld-pair", "--validation", "2"]),
             ("--resume needs the checkpoint to resume from; name it with --checkpoint", ["cld-pair", "--resume"]),
             ("no checkpoint to resume from", ["cld-pair", "--checkpoint", "none", "--resume", *SMALL]),
-            ("--hidden 1000000,1000000 makes a network of 1e+12 weights", ["cld-pair", "--hidden", "1000000,1000000"]),
             ("--validation 0 holds none out", ["cld-pair", "--patience", "2", "--validation", "0"]),
-            ("it needs --position-correction", ["heckman", "--clip", "0.3"]),
         ]
         for message, call in cases:
             ran = run("train", *call, *given(call[0]), "-o", "x")
@@ -285,15 +279,14 @@ class TestInterruption:
         assert shown.code == 0, shown.err
         assert "round 4 of 4 kept: loss " in shown.out
         assert "nothing held out" in shown.out
-        assert "share of gain" in shown.out
         held = run(*trees, "--validation", "0.5", "--checkpoint", "rounds.json")
         assert ", held-out loss " in held.out
         assert "held-out loss chooses the round" in held.err
         resumed = run(*trees, "--validation", "0.5", "--checkpoint", "rounds.json", "--resume", "--json")
         assert len(resumed.json["history"]) == 4
-        refused = run(*trees, "--precision", "bfloat16")
+        refused = run(*trees, "--dropout", "0.5")
         assert refused.code == 2
-        assert "--precision is not for boosted trees" in refused.err
+        assert "--dropout is not for boosted trees" in refused.err
 
     def test_before_the_first_epoch_is_over_nothing_is_saved(self, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
         def interrupted(*_: object) -> None:

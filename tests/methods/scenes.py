@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from cldrank import scaling
 from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
-from cldrank.likelihood import Form
 from cldrank.methods.observing import observe
 from cldrank.models.linear.design import Design
 from cldrank.models.linear.device_rows import DeviceRows
@@ -52,7 +51,7 @@ def scene(seed: int = 0, queries: int = 30, candidates: int = 8, width: int = 3,
 
 def objective(
     given: Scene,
-    form: Form,
+    gamma: float,
     l2: float = 1e-3,
     *,
     method: Any = "standard",
@@ -68,7 +67,7 @@ def objective(
         rows = DeviceRows(given.data.features, observed, method, rows=observed.rows, **own)
     else:
         rows = LocalRows(given.data.features, observed, View(scaled), rows=observed.rows, **own)
-    return SelectionObjective(Design(rows), form, l2, **options)
+    return SelectionObjective(Design(rows), gamma, l2, **options)
 
 
 def by_session(given: Scene) -> tuple[NDArray[np.int64], NDArray[np.float64]]:

@@ -52,7 +52,7 @@ def test_position_bias_is_removed_where_naive_keeps_it() -> None:
     naive = Naive().fit(data, table)
     ips = IPS().fit(data, table, Propensities.power(1, 3))
     assert naive.coef_[1] > 0.05
-    assert abs(ips.coef_[1]) < 4 * ips.standard_errors_[1]
+    assert abs(ips.coef_[1]) < 0.02
 
 
 def test_clipping_is_said() -> None:
@@ -68,7 +68,6 @@ def test_tiny_propensities_stay_finite() -> None:
     given = scene(4)
     model = IPS().fit(given.data, given.clicks, Propensities(np.array([1, 1e-3, 1e-6])))
     assert np.isfinite(model.predict(given.data)).all()
-    assert np.isfinite(model.standard_errors_).all()
 
 
 def test_propensities_are_needed_for_all_positions() -> None:
@@ -89,7 +88,7 @@ def test_a_network_learns_the_order_of_corrected_clicks() -> None:
     """With linear scores: the logistic regression of all pairs, by an independent optimiser."""
     given = scene(6, queries=60)
     X = scaling.fit("standard", given.data.features).transform(given.data.features).astype(np.float64)
-    lists = observed_lists(observe(*given), given.clicks.query_impressions)
+    lists = observed_lists(observe(*given))
     pairs = [
         (lists.rows[i], lists.rows[j], (lists.target[i] - lists.target[j]) * min(lists.weight[i], lists.weight[j]))
         for start, stop in zip(lists.offsets[:-1], lists.offsets[1:], strict=True)
@@ -107,7 +106,6 @@ def test_a_network_learns_the_order_of_corrected_clicks() -> None:
         learning_rate=0.3,
         batch_queries=1000,
         validation=0.0,
-        schedule="linear",
         clip_norm=None,
     )
     model = IPS(target="ips", model=whole).fit(*given)
@@ -120,4 +118,4 @@ def test_a_network_s_propensities_are_clipped_as_asked() -> None:
     given = scene(7)
     model = IPS(clip=0.6, model=MLP(hidden=(4,), epochs=2)).fit(*given)
     assert model.propensities_.values.min() == 0.6
-    assert "completed, 2 epochs" in model.summary()
+    assert "completed" in model.summary()

@@ -24,15 +24,6 @@ def test_it_regresses_each_impression_s_click_on_the_features() -> None:
     assert model.n_rows_ == given.clicks.shown.sum()
 
 
-def test_summary_and_clustered_errors() -> None:
-    given = scene(2)
-    plain, robust = (Naive(model=Linear(cluster=own)).fit(given.data, given.clicks) for own in (None, "query"))
-    np.testing.assert_array_equal(plain.coef_, robust.coef_)
-    assert (plain.standard_errors_ != robust.standard_errors_).all()
-    assert "robust within queries" in robust.summary()
-    assert plain.status_ == "converged"
-
-
 def test_what_cannot_be_learned_from_is_refused() -> None:
     given = scene(3)
     with pytest.raises(UsageError, match="Naive needs `clicks`"):
@@ -53,4 +44,4 @@ def test_a_network_learns_the_order_of_click_rates() -> None:
     assert "NetworkRanker" in model.summary()
     assert not hasattr(model, "coef_")
     again = Naive().fit(given.data, given.clicks).set_params(model=SMALL).fit(given.data, given.clicks)
-    assert not hasattr(again, "estimates_")
+    assert not hasattr(again, "constant_features_")

@@ -29,8 +29,6 @@ def another(one: Parameter, folder: Path) -> Any:
     named = {
         "device": "cpu",
         "checkpoint": folder / "state.safetensors",
-        "precision": "bfloat16",
-        "graph": False,
         "resident": True,
         "on_epoch": lambda _: None,
         "block_rows": 64,
@@ -69,14 +67,8 @@ def test_what_a_run_offers_is_used_or_refused(kind: type[Method], model: str, tm
     ("method", "name"),
     [
         (cr.IPS(model=Linear(max_steps=1)), "max_steps"),
-        (cr.Naive(model=Linear(tolerance=0.5)), "tolerance"),
         (cr.CLD(unshown_ratio=2.0), "unshown_ratio"),
-        (cr.CLD(model=MLP(), likelihood="tobit"), "likelihood"),
-        (cr.CLD(model=MLP(), sigma=2.0), "sigma"),
-        (cr.CLD(model=MLP(), selection_features=["f1"]), "selection_features"),
         (cr.SVMRank(model=Linear(l2=0.1)), "l2"),
-        (cr.HeckmanRank(model=Linear(tolerance=0.5)), "tolerance"),
-        (cr.CLDPair(model=Linear(cluster="query")), "cluster"),
     ],
     ids=lambda one: one if isinstance(one, str) else type(one).__name__,
 )

@@ -74,7 +74,7 @@ def test_known_display_counts_what_was_never_shown() -> None:
     assert known.n_left_out_ == 0
     assert estimated.n_left_out_ > 0
     assert known.n_rows_ > estimated.n_rows_
-    assert abs(known.coef_[0] - 0.9) < 4 * known.standard_errors_[0]  # 1 if relevant, else 0.1
+    assert abs(known.coef_[0] - 0.9) < 0.1  # 1 if relevant, else 0.1
     assert abs(known.intercept_ - 0.1) < 0.1
 
 
@@ -100,7 +100,6 @@ def test_one_page_for_all_makes_it_ips() -> None:
     rho = Propensities.power(1, 3)
     aware, plain = PolicyAwareIPS().fit(data, table, rho), IPS(target="ips").fit(data, table, rho)
     np.testing.assert_allclose(aware.coef_, plain.coef_, rtol=1e-9)
-    np.testing.assert_allclose(aware.standard_errors_, plain.standard_errors_, rtol=1e-9)
 
 
 def test_what_it_needs_is_said() -> None:

@@ -148,17 +148,6 @@ def test_how_python_writes_it(method: Any) -> None:
     assert found.method.call == " ".join(repr(method).split())
 
 
-def test_heckman_corrects_position_bias_if_asked_to() -> None:
-    data, clicks = scene()
-    rho = cr.Propensities.power(1, 4)
-    plain = cr.HeckmanRank().fit(data, clicks).ranker_.provenance
-    corrected = cr.HeckmanRank(position_correction=True).fit(data, clicks, rho).ranker_.provenance
-    assert plain.method is not None
-    assert corrected.method is not None
-    assert plain.method.corrects == ("selection",)
-    assert corrected.method.corrects == ("position", "selection")
-
-
 def test_missing_values_are_remembered() -> None:
     data, _ = scene()
     features = data.features.copy()

@@ -74,8 +74,8 @@ def test_a_model_may_be_given_whole_and_changed() -> None:
         ),
         (
             IPS,
-            {"model": "mlp", "fit_intercept": False},
-            "`fit_intercept` is not for a network; choose `model='linear'`.",
+            {"model": "mlp", "max_steps": 9},
+            "`max_steps` is not for a network; choose `model='linear'`.",
         ),
         (HeckmanRank, {"epochs": 3}, "Heckman^rank has no parameter epochs."),
         (CLD, {"gama": 0.1}, "CLD has no parameter gama. Did you mean gamma?"),
@@ -110,6 +110,8 @@ def test_settings_are_those_of_method_model_and_run() -> None:
 def test_a_new_model_works_with_every_method_that_can_use_it(monkeypatch: pytest.MonkeyPatch) -> None:
     @value
     class Stump(ScaledModel):
+        heeds = {"fit_targets": ("penalty",)}  # noqa: RUF012 - frozen, as all of it
+
         depth: int = parameter(default=1, about="how deep", least=1)
 
         def fit_targets(self, targets: Targets, context: Context) -> Fit:

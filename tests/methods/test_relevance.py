@@ -183,7 +183,7 @@ def test_cld_pair_without_selection_learns_its_order(estimate: Estimate) -> None
     apart, share = X[better] - X[worse], np.array(weight) / np.sum(weight)
     best = minimize(lambda beta: -(share @ log_expit(apart @ beta)), np.zeros(X.shape[1]))
     line = MLP(
-        hidden=(), l2=0.0, epochs=300, learning_rate=0.3, batch_queries=1000, validation=0.0, schedule="linear",
+        hidden=(), l2=0.0, epochs=300, learning_rate=0.3, batch_queries=1000, validation=0.0,
         clip_norm=None,
     )  # fmt: skip
     model = CLDPair(target=estimate, selection_weight=0.0, unshown_ratio=0.0, model=line).fit(*GIVEN)

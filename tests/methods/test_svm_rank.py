@@ -79,11 +79,6 @@ class TestSample:
         model = SVMRank(fraction=0.11).fit(example())  # 66 of 600 rows: seven queries of ten
         assert model.n_rows_ == 70
 
-    def test_single_rows(self) -> None:
-        model = SVMRank(fraction=0.2, sample="rows").fit(example())
-        assert model.n_rows_ == 120
-        assert 0 < model.n_pairs_ < SVMRank(fraction=0.2).fit(example()).n_pairs_
-
     def test_seeds(self) -> None:
         first, again, other = (SVMRank(fraction=0.1, run=Run(seed=seed)).fit(example()).coef_ for seed in (3, 3, 4))
         np.testing.assert_array_equal(first, again)
@@ -94,9 +89,7 @@ class TestSample:
         assert SVMRank(fraction=1, max_pairs=1).fit(example()).n_pairs_ == 1
 
     def test_no_pair_is_told(self) -> None:
-        with pytest.raises(DataError, match="the 6 rows that `fraction=0.01` draws by rows .* fraction, or `sample"):
-            SVMRank(sample="rows").fit(example(queries=600, size=1))
-        with pytest.raises(DataError, match="draws by queries .* hold no two of one query .* choose a larger fraction"):
+        with pytest.raises(DataError, match="`fraction=0.01` draws .* hold no two of one query .* choose a larger"):
             SVMRank().fit(example(queries=600, size=1))
 
     @pytest.mark.data
@@ -118,7 +111,6 @@ class TestSample:
         ({"C": np.inf}, "`C` must be"),
         ({"max_pairs": 0}, "`max_pairs` must be a whole number of at least 1"),
         ({"seed": -1}, "`seed` must be a whole number of at least 0"),
-        ({"sample": "documents"}, "`sample` must be 'queries' or 'rows', not 'documents'"),
     ],
 )
 def test_impossible_parameters_are_refused(parameters: dict[str, Any], complaint: str) -> None:

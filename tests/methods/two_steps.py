@@ -9,8 +9,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cldrank.models.linear.design import Block, Design
-from cldrank.models.linear.two_stages import two_stages
+from cldrank.models.linear.ordered_probit import OrderedProbit
+from cldrank.models.linear.two_stages import SecondStage
 from cldrank.models.targets import Observations
+from cldrank.optimise import inverse, newton
 
 Outcome = TypeVar("Outcome")
 
@@ -21,17 +23,12 @@ class TwoStep(NamedTuple):
     selection              (Z's columns + 1,): of the probit, the intercept last
     selection_covariance
     outcome                (X's columns + 2,): of the regression, then the intercept, last the inverse Mills ratio
-    outcome_covariance     corrected for the first step
-    sigma, rho             the outcome's noise in the whole population, and its correlation with the selection's
     log_likelihood         of the probit
     """
 
     selection: NDArray[np.float64]
     selection_covariance: NDArray[np.float64]
     outcome: NDArray[np.float64]
-    outcome_covariance: NDArray[np.float64]
-    sigma: float
-    rho: float
     log_likelihood: float
 
 
@@ -52,23 +49,21 @@ def two_step(X: ArrayLike, Z: ArrayLike, y: ArrayLike, shown: ArrayLike, weights
         offsets=np.arange(len(owner) + 1),
         target=np.asarray(y, dtype=np.float64)[owner],
         weight=weight[owner],
-        spread=np.zeros(len(owner)),
         level=np.ones(len(owner), dtype=np.int64),
     )
     split, end = outcome.shape[1], outcome.shape[1] + selection.shape[1]
     rows = _InMemory(np.column_stack([outcome, selection, np.ones(len(chosen))]), entries)
-    found = two_stages(rows, (np.arange(split), np.zeros(split)), (np.arange(split, end), np.zeros(end - split)))
-    assert found.solution.converged
+    probit = OrderedProbit(rows, np.arange(split, end), np.zeros(end - split))
+    first = newton(probit.evaluate, probit.start())
+    assert first.converged
+    here = probit.evaluate(first.parameters)
+    stage = SecondStage(probit.places, first.parameters, np.arange(split))
     sign = np.append(np.ones(end - split), -1.0)  # the intercept is minus the threshold
-    columns = split + 2
     return TwoStep(
-        sign * found.solution.parameters,
-        np.outer(sign, sign) * found.covariance[columns:, columns:],
-        found.second.coefficients,
-        found.second.covariance,
-        found.second.sigma,
-        found.second.rho,
-        found.log_likelihood,
+        sign * first.parameters,
+        np.outer(sign, sign) * inverse(-here.hessian * entries.total),
+        stage.regress(rows, np.zeros(split)),
+        entries.total * here.value,
     )
 
 

@@ -17,7 +17,7 @@ from small_networks import GIVEN, SMALL, scores, small_pair, stop_after
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import CldrankError, ConvergenceWarning, FormatError, UsageError
 from cldrank.methods import CLD, IPS, CLDPair
-from cldrank.models import MLP, Epoch, Run, TorchModule, checkpoint
+from cldrank.models import MLP, Epoch, Run, checkpoint
 from cldrank.models.network import loop
 from cldrank.rankers import load_ranker
 
@@ -140,17 +140,6 @@ def test_a_checkpoint_of_other_parameters_is_refused(changes: dict[str, Any], tm
     small_pair(epochs=1, checkpoint=file).fit(*GIVEN)
     with pytest.raises(UsageError, match="state belongs to a training with other parameters, features or clicks; "):
         small_pair(**{"epochs": 1, "checkpoint": file, "resume": True} | changes).fit(*GIVEN)
-
-
-def test_a_checkpoint_of_a_module_with_other_weights_is_refused(tmp_path: Path) -> None:
-    torch.manual_seed(0)
-    width, file = GIVEN.data.n_features, tmp_path / "state"
-    first, second = torch.nn.Linear(width, 1), torch.nn.Linear(width, 1)
-    CLDPair(model=TorchModule(module=first, epochs=1), run=Run(checkpoint=file)).fit(*GIVEN)
-    again = Run(checkpoint=file, resume=True)
-    assert CLDPair(model=TorchModule(module=first, epochs=1), run=again).fit(*GIVEN).status_ == "completed"
-    with pytest.raises(UsageError, match="other parameters, features or clicks"):
-        CLDPair(model=TorchModule(module=second, epochs=1), run=again).fit(*GIVEN)
 
 
 @pytest.mark.parametrize("resident", [True, False])

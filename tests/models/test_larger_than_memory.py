@@ -81,7 +81,6 @@ from test_larger_than_memory import scores
 
 new_array._KEPT_IN_MEMORY = 0
 rows._KEPT_BYTES, rows._WORTH_COMPILING = 0, 1 << 62  # sizes that decide alike for few rows and for many
-if not limit:
 peak = 0
 
 def look():

@@ -44,7 +44,7 @@ def by_torch(
     """
     f = torch.tensor(scores, dtype=torch.float64, requires_grad=True)
     omega = torch.zeros_like(f)
-    mean, weight, _ = observed.by_row()
+    mean, weight = observed.by_row()
     target, weights = np.zeros(len(observed.rows)), np.zeros(len(observed.rows))
     target[observed.shown], weights[observed.shown] = mean, weight
     total = torch.zeros((), dtype=torch.float64)
@@ -135,7 +135,7 @@ def test_queries_held_out_have_no_slope_and_are_judged_by_their_preferences() ->
     for query in held:
         rows = table.rows[owner == query]
         inside = np.isin(OBSERVED.rows[OBSERVED.shown], rows)
-        mean, weight, _ = OBSERVED.by_row()
+        mean, weight = OBSERVED.by_row()
         own = torch.tensor(scores[np.searchsorted(table.rows, OBSERVED.rows[OBSERVED.shown][inside])]).double()[None]
         preference = losses.preferences(*(torch.tensor(one[inside])[None] for one in (mean, weight)))
         loss += float(losses.pairwise(own, preference))
@@ -148,17 +148,17 @@ def test_queries_without_a_preference_are_left_out() -> None:
     rows = np.arange(7)
     queries = np.array([3, 3, 5, 5, 6, 9, 9])
     target = np.array([0.5, 0.5, 0.1, 0.9, 1.0, 0.0, 0.2])
-    table = PairTable.of_targets(Targets(rows, target, np.ones(7), np.zeros(7), queries))
+    table = PairTable.of_targets(Targets(rows, target, np.ones(7), queries))
     assert table.rows.tolist() == [2, 3, 5, 6]
     assert table.offsets.tolist() == [0, 2, 4]
     assert table.order.tolist() == [1, 0, 3, 2]
-    nothing = PairTable.of_targets(Targets(rows[:2], target[:2], np.ones(2), np.zeros(2), queries[:2]))
+    nothing = PairTable.of_targets(Targets(rows[:2], target[:2], np.ones(2), queries[:2]))
     assert len(nothing) == 0
 
 
 def test_ties_are_no_pairs() -> None:
     target = np.array([1.0, 2.0, 1.0, 2.0, 0.0])
-    table = PairTable.of_targets(Targets(np.arange(5), target, np.ones(5), np.zeros(5), np.zeros(5, dtype=int)))
+    table = PairTable.of_targets(Targets(np.arange(5), target, np.ones(5), np.zeros(5, dtype=int)))
     assert table.order.tolist() == [1, 3, 0, 2, 4]
     assert table.follows.tolist() == [2, 2, 4, 4, 5]
     assert segments.sums_of_segments(table.weight, table.offsets)[0] > 0
@@ -168,4 +168,4 @@ def test_targets_too_large_to_add_up_are_refused() -> None:
     target = np.array([1e308, 0.0, 0.0])
     weights = np.full(3, 1e10)
     with pytest.raises(DataError, match="too large to be added up; clip the propensities"):
-        PairTable.of_targets(Targets(np.arange(3), target, weights, np.zeros(3), np.zeros(3, dtype=int)))
+        PairTable.of_targets(Targets(np.arange(3), target, weights, np.zeros(3, dtype=int)))

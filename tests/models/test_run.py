@@ -12,7 +12,6 @@ from cldrank.models import Run
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"precision": "float16"}, "`precision` must be 'float32' or 'bfloat16', not 'float16'"),
         ({"block_rows": 0}, "`block_rows` must be a whole number of at least 1, or None, not 0"),
         ({"block_rows": 1.5}, "`block_rows` must be a whole number"),
         ({"seed": -1}, "`seed` must be a whole number of at least 0, not -1"),
@@ -33,4 +32,4 @@ def test_files_and_listeners_do_not_make_it_another_run() -> None:
     assert plain == busy
     assert repr(busy) == "Run(seed=3)"
     assert Run(seed=3, checkpoint="state", resume=True) == plain
-    assert Run(seed=3, precision="bfloat16") != plain
+    assert Run(seed=3, device="cpu") != plain

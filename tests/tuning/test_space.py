@@ -80,7 +80,7 @@ def test_parameters_go_where_they_belong() -> None:
 def test_what_has_no_effect_cannot_be_tuned() -> None:
     assert "l2" not in tunable(SVMRank())
     assert default_space(SVMRank()) == {}
-    assert "cluster" not in tunable(CLDPair(model=Linear()))
+    assert "max_steps" not in tunable(IPS(model=Linear()))
     assert not {"model", "run", "seed", "device"} & set(tunable(CLD()))
     with pytest.raises(UsageError, match="SVM-rank has no parameter 'l2' to tune"):
         check_space(SVMRank(), {"l2": [0.1]})

@@ -285,9 +285,6 @@ def _print(method: Method, ranker: Ranker, facts: dict[str, Any], warned: list[s
             say(_NO_COMPARISON.format(chooser, _step(method)))
     if facts["constant_features"]:
         say(f"note: constant in the training data, no weight: {some(facts['constant_features'])}")
-    if facts["collinear_features"]:
-        named = some(facts["collinear_features"])
-        say(f"note: some features are determined by others, so their coefficients mean little: {named}")
     for text in warned if facts["status"] != "interrupted" else ():
         console.print("[yellow]warning:[/]", end=" ")
         console.print(text, markup=False)
@@ -337,7 +334,6 @@ def _facts(method: Method, dataset: RankingDataset) -> dict[str, Any]:
         "held_out_targets": method.learns if hasattr(method, "best_epoch_") else None,
         "history": [asdict(epoch) for epoch in getattr(method, "history_", ())],
         "constant_features": list(getattr(method, "constant_features_", ())),
-        "collinear_features": list(getattr(method, "collinear_features_", ())),
     }
 
 

@@ -34,19 +34,9 @@ def _predictions(log: LoggedClicks, wanted: RankingDataset, seed: int) -> Floats
 
     The model is CLD with a linear score and r̄ = c / (n ρ), which is without bias: its score is the expected r̄.
     """
-    everything = np.arange(log.data.n_features)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CldrankWarning)
-        problem = PointSelection(
-            observed=observe(log.data, log.clicks, log.curve, "ips"),
-            pages=log.clicks.query_impressions,
-            gamma=_GAMMA,
-            tobit=False,
-            sigma=1.0,
-            relevance=everything,
-            selection=everything,
-            unshown_ratio=1.0,
-        )
+        problem = PointSelection(observe(log.data, log.clicks, log.curve, "ips"), _GAMMA, unshown_ratio=1.0)
         context = Context(log.data, Run(seed=seed), "the model of relevance", "clicks over propensity", Provenance())
         return np.clip(Linear().fit_points(problem, context).ranker.predict(wanted), 0.0, 1.0)
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from cldrank.methods.evidence import Evidence
-from cldrank.methods.method import TargetMethod, clipping
+from typing import Any
+
+from cldrank.methods.evidence import Evidence, collect
+from cldrank.methods.method import TargetMethod
 from cldrank.methods.observing import observe
 from cldrank.models.targets import Targets
-from cldrank.parameters import described
+from cldrank.parameters import described, parameter
 
 
 @described
@@ -19,14 +21,11 @@ class AffineIPS(TargetMethod):
     count as slopes without a base, which makes it `IPS`. Rankings do not depend on how relevance is scaled, so any
     affine clicks that explain the same log will do. `affine_` are those used.
 
-    >>> from cldrank.clicks.table import ClickTable
-    >>> from cldrank.data.dataset import RankingDataset
-    >>> from cldrank.models import Linear
-    >>> from cldrank.propensity import AffineClicks
-    >>> data = RankingDataset.from_arrays([[1], [2], [3]], [7, 7, 7])
-    >>> clicks = ClickTable.from_arrays(data, position=[2, 1, 0], impressions=[10, 10, 0], clicks=[1, 7, 0])
-    >>> trust = AffineClicks.of(examined=[1, 0.5], relevant=[0.9, 0.9], irrelevant=[0.5, 0.2])
-    >>> AffineIPS(model=Linear(l2=0)).fit(data, clicks, trust).predict(data).round(3)
+    >>> import cldrank as cr
+    >>> data = cr.RankingDataset.from_arrays([[1], [2], [3]], [7, 7, 7])
+    >>> clicks = cr.ClickTable.from_arrays(data, position=[2, 1, 0], impressions=[10, 10, 0], clicks=[1, 7, 0])
+    >>> trust = cr.propensity.AffineClicks.of(examined=[1, 0.5], relevant=[0.9, 0.9], irrelevant=[0.5, 0.2])
+    >>> cr.AffineIPS(model=cr.Linear(l2=0)).fit(data, clicks, trust).predict(data).round(3)
     array([0. , 0.5, 1. ])
     """
 
@@ -38,7 +37,12 @@ class AffineIPS(TargetMethod):
     corrects = ("position", "trust")
     learns = "clicks corrected for trust and position"
 
-    clip: float | None = clipping("slopes below this share of the first are raised to it")
+    clip: float | None = parameter(
+        default=None, about="slopes below this share of the first are raised to it", above=0, most=1
+    )
+
+    def _collected(self, dataset: Any, clicks: Any, propensities: Any) -> Evidence:
+        return collect(self.label, self.needs, dataset, clicks, propensities, clip=self.clip)
 
     def targets(self, evidence: Evidence) -> Targets:
         """The click-through rate less the base, over the slope, of each shown candidate."""

@@ -27,13 +27,11 @@ class BayesIPS(TargetMethod):
     few results are surely relevant, less variance than AffineIPS, but not unbiased (Vardasbi et al. 2020). `affine_`
     are the slopes and bases used.
 
-    >>> from cldrank.clicks.table import ClickTable
-    >>> from cldrank.data.dataset import RankingDataset
-    >>> from cldrank.models import Linear
-    >>> data = RankingDataset.from_arrays([[1], [2], [3]], [7, 7, 7])
-    >>> clicks = ClickTable.from_arrays(data, position=[2, 1, 0], impressions=[10, 10, 0], clicks=[3, 7, 0])
-    >>> trust = AffineClicks.of(examined=[1, 0.5], relevant=[1, 1], irrelevant=[0.4, 0.2])
-    >>> BayesIPS(model=Linear(l2=0)).fit(data, clicks, trust).predict(data).round(2)
+    >>> import cldrank as cr
+    >>> data = cr.RankingDataset.from_arrays([[1], [2], [3]], [7, 7, 7])
+    >>> clicks = cr.ClickTable.from_arrays(data, position=[2, 1, 0], impressions=[10, 10, 0], clicks=[3, 7, 0])
+    >>> trust = cr.propensity.AffineClicks.of(examined=[1, 0.5], relevant=[1, 1], irrelevant=[0.4, 0.2])
+    >>> cr.BayesIPS(model=cr.Linear(l2=0)).fit(data, clicks, trust).predict(data).round(2)
     array([0.5, 0.5, 0.5])
     """
 

@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Literal
-
 import numpy as np
 from numpy.typing import NDArray
 
-from cldrank.errors import DataError, UsageError
-from cldrank.methods.evidence import Evidence, chosen_features
-from cldrank.methods.method import Method, clipping, features_seen, raising
-from cldrank.methods.observing import Target, observe
-from cldrank.models import Linear
+from cldrank.methods.evidence import Evidence
+from cldrank.methods.method import CorrectedMethod
+from cldrank.methods.observing import observe
+from cldrank.methods.relevance import Estimate, target_choice
 from cldrank.models.fit import Fit
 from cldrank.models.targets import PointSelection
 from cldrank.parameters import described, learned, parameter
-from cldrank.propensity.curve_checks import EnvelopeUse
 
 
 @described
-class CLD(Method):
+class CLD(CorrectedMethod):
     """Relevance and selection, fitted together to clicks and to what was not shown (SIGIR-AP 2023).
 
         Σ_shown -(r̄ - x·β)² + log Φ((x·ω + γ (r̄ - x·β)) / √(1 - γ²)) + Σ_not shown log Φ(-x·ω)
@@ -29,12 +24,12 @@ class CLD(Method):
     intercepts bear no penalty. Candidates are ranked by x·β. With a network in place of x·β this is CLD-N; selection
     stays linear.
 
-    >>> from cldrank import ClickTable, Propensities, RankingDataset
-    >>> data = RankingDataset.from_arrays([[3, 1], [2, 0], [1, 2], [0, 0]] * 2, [7] * 4 + [8] * 4)
-    >>> clicks = ClickTable.from_arrays(
+    >>> import cldrank as cr
+    >>> data = cr.RankingDataset.from_arrays([[3, 1], [2, 0], [1, 2], [0, 0]] * 2, [7] * 4 + [8] * 4)
+    >>> clicks = cr.ClickTable.from_arrays(
     ...     data, position=[1, 2, 0, 0] * 2, impressions=[9, 9, 0, 0] * 2, clicks=[4, 2, 0, 0, 5, 1, 0, 0]
     ... )
-    >>> method = CLD(gamma=0.2).fit(data, clicks, Propensities.power(1, k=2))
+    >>> method = cr.CLD(gamma=0.2).fit(data, clicks, cr.Propensities.power(1, k=2))
     >>> method.status_, method.predict(data)[:4].argsort()[::-1]
     ('converged', array([0, 2, 1, 3]))
     """
@@ -46,63 +41,23 @@ class CLD(Method):
     corrects = ("position", "selection")
     way = "fit_points"
 
-    gamma: float | Literal["profile"] = parameter(
-        default=0.1,
-        about="correlation of the noise of selection and of relevance; profile estimates it",
-        above=-1,
-        below=1,
-        tried="0.05:0.3",
+    gamma: float = parameter(
+        default=0.1, about="correlation of the noise of selection and of relevance", above=-1, below=1, tried="0.05:0.3"
     )
-    target: Target = parameter(
-        default="mixed",
-        about="relevance of a cell: c/(nρ), clipped to 2, its posterior mean, or the last two mixed; or clicks, c/ρ of "
-        "each impression",
-    )
-    likelihood: Literal["paper", "tobit"] = parameter(
-        default="paper", about="the paper's, or a type-II Tobit", models=("linear",)
-    )
-    sigma: float | Literal["estimate"] = parameter(
-        default=1.0, about="noise of relevance in the Tobit likelihood", above=0, option=False, models=("linear",)
-    )
-    relevance_features: Sequence[str] | None = features_seen("relevance")
-    selection_features: Sequence[str] | None = features_seen("selection")
-    clip: float | None = clipping()
-    envelope: EnvelopeUse = raising()
+    target: Estimate = target_choice()
     unshown_ratio: float = parameter(
         default=1.0, about="unshown candidates per pair of shown ones", least=0, models=("network",)
     )
 
     selection_coef_: NDArray[np.float64] = learned(about="the coefficients ω of selection")
     selection_intercept_: float = learned(about="its intercept")
-    selection_standard_errors_: NDArray[np.float64] = learned(about="linear: the standard errors of ω")
-    gamma_: float = learned(about="linear: γ, given or estimated")
-    sigma_: float = learned(about="linear: the noise of relevance")
     separated_: bool = learned(
         about="linear: whether features predict without error what is shown: then only the penalty bounds ω"
     )
 
     def _learn(self, evidence: Evidence) -> Fit:
-        fit = self.model.fit_points(self._problem(evidence), self._context(evidence.data))
-        return fit if self.gamma == "profile" else fit.keeping(gamma=float(self.gamma))
+        return self.model.fit_points(self._problem(evidence), self._context(evidence.data))
 
     def _problem(self, evidence: Evidence) -> PointSelection:
-        data, clicks = evidence.data, evidence.clicks
-        if self.target == "clicks" and not isinstance(self.model, Linear):
-            raise UsageError(
-                "`target='clicks'` is for a linear model; a network learns from all impressions of a candidate "
-                "together."
-            )
-        if self.target == "clicks" and (clicks.clicks > clicks.impressions).any():
-            raise DataError(
-                "`target='clicks'` needs at most one click per impression; count first clicks, or use 'ips'."
-            )
-        return PointSelection(
-            observed=observe(data, clicks, evidence.propensities, self.target),
-            pages=clicks.query_impressions,
-            gamma=self.gamma,
-            tobit=self.likelihood == "tobit",
-            sigma=self.sigma,
-            relevance=chosen_features(self.relevance_features, data, "relevance_features"),
-            selection=chosen_features(self.selection_features, data, "selection_features"),
-            unshown_ratio=self.unshown_ratio,
-        )
+        observed = observe(evidence.data, evidence.clicks, evidence.propensities, self.target)
+        return PointSelection(observed, float(self.gamma), self.unshown_ratio)

@@ -6,18 +6,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cldrank.methods.evidence import Evidence
-from cldrank.methods.method import Method, clipping, raising
+from cldrank.methods.method import CorrectedMethod
 from cldrank.methods.observing import observe
 from cldrank.methods.relevance import Estimate, target_choice
 from cldrank.models import MLP, Model
 from cldrank.models.fit import Fit
 from cldrank.models.targets import PairSelection
 from cldrank.parameters import described, learned, parameter
-from cldrank.propensity.curve_checks import EnvelopeUse
 
 
 @described
-class CLDPair(Method):
+class CLDPair(CorrectedMethod):
     """A model of relevance and a linear model of selection, trained together on pairs (SIGIR-AP 2023).
 
         Δ = f(x_i) - f(x_j);  both shown, r̄_i > r̄_j, with weight (r̄_i - r̄_j) n:
@@ -25,18 +24,16 @@ class CLDPair(Method):
         i shown, j not, drawn anew in each epoch:
             C [log σ(ω·x_i + Δ) + log σ(-ω·x_j)]
 
-    Candidates are ranked by f alone: an `MLP`, a `TorchModule`, `Linear` (CLD-pair-L), which is fitted to its one
+    Candidates are ranked by f alone: an `MLP`, `Linear` (CLD-pair-L), which is fitted to its one
     optimum over all pairs, or `Trees`, for which ω = 0 and all pairs count. r̄ is the relevance of a cell as `target`
     estimates it; in the paper, c / (n ρ).
 
-    >>> from cldrank.clicks.table import ClickTable
-    >>> from cldrank.data.dataset import RankingDataset
-    >>> from cldrank.propensity import Propensities
-    >>> data = RankingDataset.from_arrays([[3, 1], [2, 0], [1, 2], [0, 0]] * 2, [7] * 4 + [8] * 4)
-    >>> clicks = ClickTable.from_arrays(
+    >>> import cldrank as cr
+    >>> data = cr.RankingDataset.from_arrays([[3, 1], [2, 0], [1, 2], [0, 0]] * 2, [7] * 4 + [8] * 4)
+    >>> clicks = cr.ClickTable.from_arrays(
     ...     data, position=[1, 2, 0, 0] * 2, impressions=[9, 9, 0, 0] * 2, clicks=[4, 1, 0, 0, 5, 1, 0, 0]
     ... )
-    >>> method = CLDPair(model=MLP(epochs=50)).fit(data, clicks, Propensities.power(1, k=2))
+    >>> method = cr.CLDPair(model=cr.MLP(epochs=50)).fit(data, clicks, cr.Propensities.power(1, k=2))
     >>> scores = method.predict(data)
     >>> method.status_, bool(scores[0] > scores[1] > scores[3])
     ('completed', True)
@@ -57,18 +54,11 @@ class CLDPair(Method):
         default=1.0, about="pairs with an unshown candidate for each pair of two shown ones", least=0
     )
     target: Estimate = target_choice()
-    clip: float | None = clipping()
-    envelope: EnvelopeUse = raising()
 
     selection_coef_: NDArray[np.float64] = learned(about="the coefficients ω of selection; not of trees")
     selection_intercept_: float = learned(about="its intercept; not of trees")
 
     def _learn(self, evidence: Evidence) -> Fit:
-        clicks = evidence.clicks
-        problem = PairSelection(
-            observe(evidence.data, clicks, evidence.propensities, self.target),
-            clicks.query_impressions,
-            self.selection_weight,
-            self.unshown_ratio,
-        )
+        observed = observe(evidence.data, evidence.clicks, evidence.propensities, self.target)
+        problem = PairSelection(observed, self.selection_weight, self.unshown_ratio)
         return self.model.fit_pairs(problem, self._context(evidence.data))

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from os import PathLike
 from typing import Any, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
-from cldrank._typing import IntArray
 from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
 from cldrank.data.query_hash import Hashes, hashes_of
@@ -26,41 +22,30 @@ from cldrank.wording import kind_of, some
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """A dataset, and beside it what the method needs; asking for anything else is a fault of the method."""
+    """A dataset, and beside it what the method needs; anything else is None.
+
+    clicks         a `ClickTable`
+    propensities   of the positions, perhaps of each segment, or slopes and bases; clipped and raised as the method says
+    """
 
     data: RankingDataset
-    given_clicks: ClickTable | None = None
-    given_propensities: Curve | None = None
+    clicks: Any = None
+    propensities: Any = None
 
-    @cached_property
+    @property
     def learned_queries(self) -> Hashes:
         """Sorted hashes of the queries that there is something to learn from: those with impressions, or labels."""
         ids = self.data.query_ids
-        if self.given_clicks is not None:
-            ids = ids[np.bincount(self.data.row_queries[self.given_clicks.row], minlength=len(ids)) > 0]
+        if self.clicks is not None:
+            ids = ids[np.bincount(self.data.row_queries[self.clicks.row], minlength=len(ids)) > 0]
         return np.unique(hashes_of(ids))
 
     @property
-    def labels(self) -> NDArray[np.float32]:
-        """The labels of all rows."""
-        return cast("NDArray[np.float32]", self.data.labels)
-
-    @property
-    def clicks(self) -> ClickTable:
-        """The clicks."""
-        return cast("ClickTable", self.given_clicks)
-
-    @property
-    def propensities(self) -> Propensities | SegmentPropensities:
-        """The propensities of the positions, perhaps of each segment, clipped and raised as the method says."""
-        return cast("Propensities | SegmentPropensities", self.given_propensities)
-
-    @property
     def affine(self) -> AffineClicks:
-        """Slope and base of the positions, clipped if the method clips; propensities are slopes without a base."""
-        if isinstance(self.given_propensities, Propensities):
-            return AffineClicks.from_propensities(self.given_propensities)
-        return cast("AffineClicks", self.given_propensities)
+        """Slope and base of the positions; propensities are slopes without a base."""
+        if isinstance(self.propensities, Propensities):
+            return AffineClicks.from_propensities(self.propensities)
+        return cast("AffineClicks", self.propensities)
 
 
 def collect(
@@ -216,15 +201,3 @@ def check_affine(given: Any, clicks: ClickTable, user: str, clip: float | None) 
     given.at(np.array([clicks.depth]))
     _warn_of_one_curve(clicks, user)
     return given if clip is None else given.clip(float(clip))
-
-
-def chosen_features(names: Sequence[str] | None, dataset: RankingDataset, parameter: str) -> IntArray:
-    """The columns of some features of a dataset; all for None."""
-    if names is None:
-        return np.arange(dataset.n_features)
-    known = {name: column for column, name in enumerate(dataset.feature_names)}
-    unknown = [str(name) for name in names if name not in known]
-    if unknown or not len(names):
-        what = f"{some(unknown)}, which the data do not have" if unknown else "nothing"
-        raise UsageError(f"`{parameter}` names {what}; the features are {some(dataset.feature_names)}.")
-    return np.unique([known[name] for name in names])

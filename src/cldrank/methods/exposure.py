@@ -14,7 +14,7 @@ from cldrank.errors import CldrankWarning, warn
 from cldrank.feature_blocks import RemoteFeatures
 from cldrank.methods.evidence import Evidence
 from cldrank.methods.method import TargetMethod
-from cldrank.models.fit import Facts, Fit
+from cldrank.models.fit import Fit
 from cldrank.models.targets import Targets
 from cldrank.parameters import described, learned
 from cldrank.propensity import AffineClicks, SegmentPropensities
@@ -46,27 +46,21 @@ class Exposure(NamedTuple):
     base: Floats
     n_left_out: int
 
-    def targets(self, target: Floats, factor: Floats) -> Targets:
-        """Targets per page, each `factor` times a click or not, plus a constant."""
-        rate = self.clicked / self.pages
-        spread = np.maximum(rate - rate**2, 0.0) * factor**2
-        return Targets(self.rows, target, self.pages, spread, self.queries)
-
 
 def exposure(evidence: Evidence, curve: AffineClicks | SegmentPropensities) -> Exposure:
     """The exposure of all candidates: by the display probabilities of the clicks if known, else by the impressions.
 
-    >>> from cldrank.data.dataset import RankingDataset
-    >>> data = RankingDataset.from_arrays([[1], [2], [3]], [7, 7, 7])
+    >>> import cldrank as cr
+    >>> data = cr.RankingDataset.from_arrays([[1], [2], [3]], [7, 7, 7])
     >>> shown = {"row": [0, 0, 1, 1], "position": [1, 2, 1, 2], "impressions": [8, 2, 2, 8], "clicks": [2, 1, 1, 2]}
-    >>> clicks = ClickTable.from_arrays(data, **shown)
-    >>> exposed = exposure(Evidence(data, clicks), AffineClicks.of([1, 0.5], 1, 0))
+    >>> clicks = cr.ClickTable.from_arrays(data, **shown)
+    >>> exposed = exposure(Evidence(data, clicks), cr.propensity.AffineClicks.of([1, 0.5], 1, 0))
     >>> exposed.rows, exposed.slope, exposed.n_left_out
     (array([0, 1]), array([0.9, 0.6]), 1)
     """
     data, clicks = evidence.data, evidence.clicks
     pages = clicks.query_impressions[data.row_queries].astype(np.float64)
-    slope, base = _given(clicks, curve) if clicks.display is not None else _estimated(clicks, curve, pages)
+    slope, base = _means(clicks, curve, pages)
     kept = np.flatnonzero((pages > 0) & (slope > 0))
     features: Any = data.features
     n_elsewhere = features.n_unseen if isinstance(features, RemoteFeatures) else 0
@@ -81,23 +75,18 @@ def exposure(evidence: Evidence, curve: AffineClicks | SegmentPropensities) -> E
     )
 
 
-def _estimated(clicks: ClickTable, curve: AffineClicks | SegmentPropensities, pages: Floats) -> tuple[Floats, Floats]:
-    """Impressions at k over the pages of the query stand for P(shown at k)."""
-    slope, base = (
-        np.bincount(clicks.row, clicks.impressions * values, len(pages)) / np.maximum(pages, 1.0)
-        for values in slopes_and_bases(curve, clicks)
-    )
-    return slope, base
-
-
-def _given(clicks: ClickTable, curve: AffineClicks | SegmentPropensities) -> tuple[Floats, Floats]:
-    display = clicks.display
-    if display is None:
-        raise AssertionError("only known display probabilities are given")
+def _means(clicks: ClickTable, curve: AffineClicks | SegmentPropensities, pages: Floats) -> tuple[Floats, Floats]:
+    """Mean slope and base of each candidate; impressions at k over the pages of the query stand for P(shown at k)."""
+    if clicks.display is None:
+        slope, base = (
+            np.bincount(clicks.row, clicks.impressions * values, len(pages)) / np.maximum(pages, 1.0)
+            for values in slopes_and_bases(curve, clicks)
+        )
+        return slope, base
     if isinstance(curve, SegmentPropensities):  # of the only segment, since display probabilities are of one policy
         curve = AffineClicks.from_propensities(curve[clicks.segment_names[0]])
-    slope, base = curve.at(np.arange(1, display.shape[1] + 1))
-    return display @ slope, display @ base
+    slopes, bases = curve.at(np.arange(1, clicks.display.shape[1] + 1))
+    return clicks.display @ slopes, clicks.display @ bases
 
 
 @described
@@ -119,36 +108,28 @@ class ExposureMethod(TargetMethod):
         """The corrected clicks per page of each candidate that can be shown."""
         return self._exposed(evidence)[0]
 
-    @property
-    def propensity_clip(self) -> None:
-        """Propensities are not clipped themselves, only their mean over pages."""
-
     def _learn(self, evidence: Evidence) -> Fit:
         targets, counts = self._exposed(evidence)
         return self.model.fit_targets(targets, self._context(evidence.data)).keeping(**counts)
 
     def _exposed(self, evidence: Evidence) -> tuple[Targets, dict[str, int]]:
-        given = evidence.given_propensities
-        curve = given if isinstance(given, SegmentPropensities) else evidence.affine
+        segmented = isinstance(evidence.propensities, SegmentPropensities)
+        curve = evidence.propensities if segmented else evidence.affine
         seen = exposure(evidence, curve)
-        _warn_of_left_out(seen)
-        least = self.least(1.0 if isinstance(curve, SegmentPropensities) else float(curve.slope[0]))
+        everyone = seen.n_left_out + len(seen.rows)
+        if seen.n_left_out > _MANY * everyone:
+            warn(
+                CldrankWarning(
+                    f"{seen.n_left_out:,} of {everyone:,} candidates were never shown, and are left out: the log says "
+                    "nothing about them, so selection bias is corrected among the others only. CLD models the "
+                    "selection of a policy that does not vary."
+                )
+            )
+        least = self.least(1.0 if segmented else float(curve.slope[0]))
         slope = np.maximum(seen.slope, least)
         counts = {"n_left_out": seen.n_left_out, "n_clipped": int((seen.slope < least).sum())}
-        return seen.targets(self.corrected(seen, slope), 1 / slope), counts
+        return Targets(seen.rows, self.corrected(seen, slope), seen.pages, seen.queries), counts
 
-    def _facts(self) -> Facts:
+    def _about(self) -> dict[str, str]:
         left_out = f"{self.n_left_out_:,} candidates that cannot be shown; {self.n_clipped_:,} exposures clipped"
-        return [*super()._facts(), ("left out", left_out)]
-
-
-def _warn_of_left_out(seen: Exposure) -> None:
-    everyone = seen.n_left_out + len(seen.rows)
-    if seen.n_left_out > _MANY * everyone:
-        warn(
-            CldrankWarning(
-                f"{seen.n_left_out:,} of {everyone:,} candidates were never shown, and are left out: the log says "
-                "nothing about them, so selection bias is corrected among the others only. CLD models the selection of "
-                "a policy that does not vary."
-            )
-        )
+        return {**super()._about(), "left out": left_out}

@@ -2,25 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
-from typing import Literal
-
 import numpy as np
 from numpy.typing import NDArray
 
-from cldrank.errors import UsageError
-from cldrank.methods.evidence import Evidence, chosen_features
-from cldrank.methods.method import Method, clipping, features_seen, raising
-from cldrank.methods.needs import Needs
+from cldrank.methods.evidence import Evidence
+from cldrank.methods.method import Method
 from cldrank.methods.observing import observe
 from cldrank.models import Linear
 from cldrank.models.fit import Fit
-from cldrank.models.targets import Observations
 from cldrank.parameters import described, learned, parameter
-from cldrank.propensity.curve_checks import EnvelopeUse
-
-Weighting = Literal["impressions", "candidates"]
 
 
 @described
@@ -29,51 +19,15 @@ class TwoStageMethod(Method):
 
     needs = "clicks"
     learns = "clicks as they are"
-    heeds = ("blocks", "errors", "steps", "penalty")
+    way = "fit_two_stages"
 
     model: Linear = parameter(default=Linear(), about="what is fitted", option=False)
-    weighting: Weighting = parameter(
-        default="impressions",
-        about="weight of a candidate: its impressions (of one not shown, those of its query), or 1",
-    )
-    relevance_features: Sequence[str] | None = features_seen("relevance")
-    selection_features: Sequence[str] | None = features_seen("selection")
 
     selection_coef_: NDArray[np.float64] = learned(
         about="the coefficients ω of the first stage, for the scaled features"
     )
-    selection_standard_errors_: NDArray[np.float64] = learned(about="their standard errors")
-    thresholds_: NDArray[np.float64] = learned(
-        about="the thresholds of the first stage: of PIJD, the t_k of `positions_`"
-    )
+    thresholds_: NDArray[np.float64] = learned(about="the thresholds of the first stage")
     mills_coefficient_: float = learned(about="κ, the coefficient of the inverse Mills ratio")
-    sigma_: float = learned(about="the noise of a target in the whole population")
-    rho_: float = learned(about="its correlation with that of selection, κ / σ; outside -1 … 1 the model does not fit")
-    separated_: bool = learned(
-        about="whether features predict without error what is shown: then only the penalty bounds ω"
-    )
-
-    def _fitted(
-        self, evidence: Evidence, observed: Observations, positions: tuple[int, ...] = (), effects: bool = False
-    ) -> Fit:
-        """Fit both stages to observations with their places; see `fit_two_stages`."""
-        from cldrank.models.linear.two_stages import fit_two_stages
-
-        data = evidence.data
-        features = (
-            chosen_features(self.relevance_features, data, "relevance_features"),
-            chosen_features(self.selection_features, data, "selection_features"),
-        )
-        if self.weighting == "candidates":  # where a candidate has weight 1, its cells share that by impressions
-            observed = replace(
-                observed,
-                weight=observed.weight / observed.by_row()[1][observed.owner],
-                spread=np.zeros_like(observed.spread),
-                absent=np.minimum(observed.absent, 1.0),
-                pages=None if observed.pages is None else np.minimum(observed.pages, 1.0),
-            )
-        context = self._context(data)
-        return fit_two_stages(self.model, context, observed, features, positions=positions, effects=effects)
 
 
 @described
@@ -83,17 +37,16 @@ class HeckmanRank(TwoStageMethod):
         1.  shown if ω·x + ε > 0, ε Gaussian: a probit over all candidates of the queries displayed
         2.  c/n = intercept + β·x + κ m(ω·x) + noise, over the candidates shown; m = φ/Φ
 
-    Ranks by β·x. Each stage is a weighted mean less l2 ‖ω‖² or l2 ‖β‖²; intercepts and κ bear no penalty. Position bias
-    is left in, as in the paper, unless `position_correction` divides clicks by the propensities. With
-    `selection_features` that are not `relevance_features`, the correction rests on more than the curvature of m.
+    Ranks by β·x. Each stage is a weighted mean less l2 ‖ω‖² or l2 ‖β‖²; intercepts and κ bear no penalty. A candidate
+    has the weight of its impressions, one that was never shown that of its query's. Position bias is left in, as in the
+    paper. As both stages see the same features, the correction rests on the curvature of m.
 
-    >>> from cldrank.clicks.table import ClickTable
-    >>> from cldrank.data.dataset import RankingDataset
-    >>> data = RankingDataset.from_arrays([[0.], [1.], [2.], [4.], [3.], [6.]], [1, 1, 1, 2, 2, 2])
-    >>> clicks = ClickTable.from_arrays(
+    >>> import cldrank as cr
+    >>> data = cr.RankingDataset.from_arrays([[0.], [1.], [2.], [4.], [3.], [6.]], [1, 1, 1, 2, 2, 2])
+    >>> clicks = cr.ClickTable.from_arrays(
     ...     data, position=[0, 2, 1, 1, 0, 2], impressions=[0, 9, 9, 9, 0, 9], clicks=[0, 2, 3, 5, 0, 8]
     ... )
-    >>> method = HeckmanRank().fit(data, clicks)
+    >>> method = cr.HeckmanRank().fit(data, clicks)
     >>> method.predict(data).argsort(), method.status_
     (array([0, 1, 2, 4, 3, 5]), 'converged')
     """
@@ -104,22 +57,10 @@ class HeckmanRank(TwoStageMethod):
     order = 20
     corrects = ("selection",)
 
-    position_correction: bool = parameter(default=False, about="divide clicks by the propensities")
-    clip: float | None = clipping()
-    envelope: EnvelopeUse = raising()
-
-    selection_intercept_: float = learned(about="the intercept of the first stage")
-
-    @property
-    def required(self) -> Needs:
-        """Propensities only where clicks are divided by them."""
-        return "propensities" if self.position_correction else "clicks"
+    selection_intercept_: float = learned(about="the intercept of the first stage; infinite where all are shown")
 
     def _learn(self, evidence: Evidence) -> Fit:
-        for name, usual in (("clip", None), ("envelope", "raise")) if not self.position_correction else ():
-            if getattr(self, name) != usual:
-                raise UsageError(f"`{name}` is for the propensities; it needs `position_correction=True`.")
-        observed = observe(evidence.data, evidence.clicks, evidence.propensities if self.position_correction else None)
-        fit = self._fitted(evidence, observed.together())
+        observed = observe(evidence.data, evidence.clicks).together()
+        fit = self.model.fit_two_stages(observed, self._context(evidence.data))
         thresholds = fit.learned["thresholds"]
-        return fit.keeping(selection_intercept=float(thresholds[-1]) if len(thresholds) else np.inf)  # all are shown
+        return fit.keeping(selection_intercept=-float(thresholds[-1]) if len(thresholds) else np.inf)

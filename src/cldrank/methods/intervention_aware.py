@@ -6,8 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cldrank.methods.exposure import Exposure, ExposureMethod
-from cldrank.methods.method import clipping
-from cldrank.parameters import described
+from cldrank.parameters import described, parameter
 
 
 @described
@@ -24,14 +23,11 @@ class InterventionAware(ExposureMethod):
     from the impressions. Where no policy ever shows a candidate it is left out; `n_left_out_` counts these. Without
     trust bias this is `PolicyAwareIPS`, and with a single fixed policy `AffineIPS` for the candidates that it shows.
 
-    >>> from cldrank.clicks.table import ClickTable
-    >>> from cldrank.data.dataset import RankingDataset
-    >>> from cldrank.models import Linear
-    >>> data = RankingDataset.from_arrays([[1], [2], [3]], [7, 7, 7])
+    >>> import cldrank as cr
+    >>> data = cr.RankingDataset.from_arrays([[1], [2], [3]], [7, 7, 7])
     >>> shown = {"row": [0, 1, 1, 2], "position": [1, 2, 1, 2], "impressions": [50] * 4, "clicks": [25, 9, 35, 14]}
-    >>> from cldrank.propensity import AffineClicks
-    >>> trust = AffineClicks.of(examined=[1, 0.5], relevant=[0.9, 0.9], irrelevant=[0.5, 0.2])
-    >>> method = InterventionAware(model=Linear(l2=0)).fit(data, ClickTable.from_arrays(data, **shown), trust)
+    >>> trust = cr.propensity.AffineClicks.of(examined=[1, 0.5], relevant=[0.9, 0.9], irrelevant=[0.5, 0.2])
+    >>> method = cr.InterventionAware(model=cr.Linear(l2=0)).fit(data, cr.ClickTable.from_arrays(data, **shown), trust)
     >>> method.predict(data).round(2)
     array([0.04, 0.3 , 0.55])
     """
@@ -44,7 +40,9 @@ class InterventionAware(ExposureMethod):
     corrects = ("position", "trust", "selection")
     learns = "clicks corrected for policies, trust and position"
 
-    clip: float | None = clipping("mean slopes below this share of the first position's are raised to it")
+    clip: float | None = parameter(
+        default=None, about="mean slopes below this share of the first position's are raised to it", above=0, most=1
+    )
 
     def least(self, first: float) -> float:
         """A share of the slope at the first position."""

@@ -3,28 +3,24 @@
 from __future__ import annotations
 
 from cldrank.methods.evidence import Evidence
-from cldrank.methods.method import TargetMethod, clipping, raising
+from cldrank.methods.method import CorrectedMethod, TargetMethod
 from cldrank.methods.observing import observe
 from cldrank.methods.relevance import Estimate, target_choice
 from cldrank.models.targets import Targets
 from cldrank.parameters import described
-from cldrank.propensity.curve_checks import EnvelopeUse
 
 
 @described
-class IPS(TargetMethod):
+class IPS(TargetMethod, CorrectedMethod):
     """Inverse propensity scoring: learns c/(n ρ) of each candidate, shrunk as `target` says (Joachims et al. 2017).
 
     `propensities_` are those used, and say which positions were clipped. With a network: pairs in the order of c/(n ρ),
     as the paper's baseline.
 
-    >>> from cldrank.clicks.table import ClickTable
-    >>> from cldrank.data.dataset import RankingDataset
-    >>> from cldrank.models import Linear
-    >>> from cldrank.propensity import Propensities
-    >>> data = RankingDataset.from_arrays([[1], [2], [3]], [7, 7, 7])
-    >>> clicks = ClickTable.from_arrays(data, position=[2, 1, 0], impressions=[10, 10, 0], clicks=[1, 4, 0])
-    >>> IPS(model=Linear(l2=0)).fit(data, clicks, Propensities.power(1, k=2)).predict(data).round(3)
+    >>> import cldrank as cr
+    >>> data = cr.RankingDataset.from_arrays([[1], [2], [3]], [7, 7, 7])
+    >>> clicks = cr.ClickTable.from_arrays(data, position=[2, 1, 0], impressions=[10, 10, 0], clicks=[1, 4, 0])
+    >>> cr.IPS(model=cr.Linear(l2=0)).fit(data, clicks, cr.Propensities.power(1, k=2)).predict(data).round(3)
     array([0.2, 0.4, 0.6])
     """
 
@@ -35,8 +31,6 @@ class IPS(TargetMethod):
     corrects = ("position",)
 
     target: Estimate = target_choice()
-    clip: float | None = clipping()
-    envelope: EnvelopeUse = raising()
 
     def targets(self, evidence: Evidence) -> Targets:
         """The relevance of each shown candidate as `target` estimates it."""

@@ -18,12 +18,11 @@ from cldrank.methods.evidence import Evidence, collect
 from cldrank.methods.needs import Needs
 from cldrank.methods.recording import clicks_record, curve_records, method_record
 from cldrank.models import Epoch, Linear, Model, Run, models
-from cldrank.models.fit import Context, Facts, Fit, FitSummary
-from cldrank.models.linear.inference import Estimates
-from cldrank.models.model import can
+from cldrank.models.fit import Context, Fit
 from cldrank.models.targets import Targets
 from cldrank.parameters import Learner, Value, check_all, described, learned, parameter, parameters
 from cldrank.propensity import AffineClicks, Propensities, SegmentPropensities
+from cldrank.propensity.curve_checks import EnvelopeUse
 from cldrank.propensity.segment_propensities import Curve
 from cldrank.rankers import Provenance, Ranker
 from cldrank.rankers.provenance import FitRecord
@@ -44,9 +43,7 @@ class Method(Learner, ABC):
     needs       "labels"; "clicks"; clicks and "propensities"; or clicks and "trust": slopes and bases, or propensities
     corrects    the biases of clicks that it corrects
     learns      what it learns, in words
-    way         the way to fit that a model must implement: `fit_targets`, `fit_points` or `fit_pairs`. A method with a
-                fit of its own says by the type of its parameter `model` which models it takes
-    heeds       of a method with a fit of its own: the roles of those parameters of model and run that have an effect
+    way         the way to fit that a model must know, such as `fit_targets`; see `Model.heeds`
     blends      whether its ranker can be one of a weighted sum of rankers
 
     Methods keep scikit-learn's habits: `clone`, `get_params` and `set_params` work, and what a fit leaves ends in an
@@ -66,7 +63,6 @@ class Method(Learner, ABC):
     corrects: ClassVar[tuple[Bias, ...]] = ()
     learns: ClassVar[str] = "clicks over propensity"
     way: ClassVar[str] = "fit_targets"
-    heeds: ClassVar[tuple[str, ...] | None] = None
     blends: ClassVar[bool] = True
 
     model: Model = parameter(default=Linear(), about="what is fitted", option=False)
@@ -82,18 +78,11 @@ class Method(Learner, ABC):
     n_iter_: int = learned(about="how many steps, epochs or rounds it took")
     coef_: NDArray[np.float64] = learned(about="linear: one coefficient per feature, as it was scaled")
     intercept_: float = learned(about="linear: the intercept of the score")
-    standard_errors_: NDArray[np.float64] = learned(
-        about="linear: the standard error of each coefficient; NaN where there is none"
-    )
-    estimates_: Estimates = learned(about="linear: all parameters by name, with their covariance")
-    log_likelihood_: float = learned(about="linear: the log-likelihood of all rows, without the penalty")
+    log_likelihood_: float = learned(about="the log-likelihood that was maximised, without the penalty")
     n_rows_: int = learned(about="linear: how many rows were learned from")
     weight_: float = learned(about="linear: the sum of their weights")
     constant_features_: tuple[str, ...] = learned(
         about="linear: features without any variation, whose coefficient is 0"
-    )
-    collinear_features_: tuple[str, ...] = learned(
-        about="linear: features that those before them determine; their own coefficients mean little"
     )
     propensities_: Propensities = learned(about="the propensities used, clipped and raised as the method says")
     segment_propensities_: SegmentPropensities = learned(about="the same by segment, where the clicks have segments")
@@ -144,15 +133,7 @@ class Method(Learner, ABC):
 
     def _collected(self, dataset: Any, clicks: Any, propensities: Any) -> Evidence:
         """What `fit` was given, checked."""
-        return collect(
-            self.label,
-            self.required,
-            dataset,
-            clicks,
-            propensities,
-            clip=self.propensity_clip,
-            envelope=getattr(self, "envelope", "off"),
-        )
+        return collect(self.label, self.needs, dataset, clicks, propensities)
 
     def check(self) -> None:
         """Refuse parameters that are wrong or have no effect here, and a model that is not installed."""
@@ -169,8 +150,7 @@ class Method(Learner, ABC):
     @classmethod
     def takes(cls, model: type[Model]) -> bool:
         """Whether the method can be fitted with a kind of model."""
-        wanted = parameters(cls)["model"].kinds
-        return issubclass(model, wanted) and can(model, cls.way)
+        return cls.way in model.heeds
 
     @classmethod
     def unheeded(cls, model: type[Model]) -> tuple[str, ...]:
@@ -178,12 +158,10 @@ class Method(Learner, ABC):
 
         >>> from cldrank.methods import CLD
         >>> CLD.unheeded(Linear)
-        ('unshown_ratio', 'precision', 'resident', 'graph', 'checkpoint', 'resume', 'on_epoch')
+        ('unshown_ratio', 'resident', 'checkpoint', 'resume', 'on_epoch')
         """
         own = [name for name, known in parameters(cls).items() if known.models and model.family not in known.models]
-        roles = model.heeds.get(cls.way) if cls.heeds is None else cls.heeds
-        if roles is None:
-            return tuple(own)
+        roles = model.heeds[cls.way]
         declared = {**parameters(model), **parameters(Run)}
         return (*own, *(name for name, known in declared.items() if known.role and known.role not in roles))
 
@@ -200,31 +178,23 @@ class Method(Learner, ABC):
     def fit_evidence(self, evidence: Evidence) -> Self:
         """Learn from what has been checked already."""
         features: Any = evidence.data.features
-        if isinstance(features, RemoteFeatures):
-            self.check_remote()
-        if not self.model.takes_missing:
-            others = any(kind.takes_missing for kind in filter(self.takes, models().values()))
-            evidence.data.check_complete(f"{self.label} with {self.model.label}", trees=others)
-        self._keep(self._learn(evidence), evidence.given_propensities)
-        earlier = self.ranker_.trained_on  # of a network that began with another ranker, which had learned from these
-        learned = evidence.learned_queries
-        self.ranker_ = self.ranker_.with_queries(learned if earlier is None else np.union1d(learned, earlier))
-        self.ranker_ = self.ranker_.with_ranges(features)
-        used = evidence.given_propensities
-        self._describe(
-            clicks=None if evidence.given_clicks is None else clicks_record(evidence.given_clicks),
-            propensities={} if used is None else curve_records(used),
-            diagnostics=self.fit_.diagnostics,
-        )
-        return self
-
-    def check_remote(self) -> None:
-        """Refuse a model that needs the features on this machine, for features on Spark."""
-        if self.way not in self.model.remote_ways:
+        if isinstance(features, RemoteFeatures) and self.way not in self.model.remote_ways:
             raise UsageError(
                 f"{self.label} with {self.model.label} cannot learn from features on Spark; linear models can, "
                 "but for CLD-pair."
             )
+        if not self.model.takes_missing:
+            others = any(kind.takes_missing for kind in filter(self.takes, models().values()))
+            evidence.data.check_complete(f"{self.label} with {self.model.label}", trees=others)
+        self._keep(self._learn(evidence), evidence.propensities)
+        self.ranker_ = self.ranker_.with_queries(evidence.learned_queries).with_ranges(features)
+        used = evidence.propensities
+        self._describe(
+            clicks=None if evidence.clicks is None else clicks_record(evidence.clicks),
+            propensities={} if used is None else curve_records(used),
+            diagnostics=self.fit_.diagnostics,
+        )
+        return self
 
     @abstractmethod
     def _learn(self, evidence: Evidence) -> Fit:
@@ -232,14 +202,8 @@ class Method(Learner, ABC):
 
     @property
     def required(self) -> Needs:
-        """What this method needs with its parameters as they are."""
+        """What it needs with its parameters as they are; of a peer it may depend on them."""
         return self.needs
-
-    @property
-    def propensity_clip(self) -> float | None:
-        """The least propensity; smaller ones are raised to it before the method sees them."""
-        clip: float | None = getattr(self, "clip", None)
-        return clip
 
     @property
     def uses_device(self) -> bool:
@@ -251,10 +215,10 @@ class Method(Learner, ABC):
         self._check_fitted()
         return self.ranker_.predict(X)
 
-    def summary(self) -> FitSummary:
+    def summary(self) -> str:
         """The fit to read: what is known about it, and the parameters of a linear model or the features of trees."""
         self._check_fitted()
-        return self.fit_.summary([("method", repr(self))], self._facts())
+        return self.fit_.summary(self._about())
 
     @property
     def package(self) -> str | None:
@@ -283,24 +247,11 @@ class Method(Learner, ABC):
             setattr(self, owner, replace(getattr(self, owner), **values))
         return self
 
-    def _repr_html_(self) -> str:
-        from cldrank.documents import Document, Table, render_notebook
-
-        rows = [(name, repr(value)) for name, value in self.get_params().items() if not isinstance(value, Value)]
-        table = Table(("parameter", "value"), rows, text=("value",))
-        return render_notebook(Document(repr(self), [table], f"{self.label} {self.sentence}."))
-
-    def _facts(self) -> Facts:
-        """What the summary says about the method, beyond its fit."""
-        if hasattr(self, "affine_"):
-            return [("affine clicks", repr(self.affine_))]
-        used = getattr(self, "propensities_", getattr(self, "segment_propensities_", None))
-        facts = [] if used is None else [("propensities", repr(used))]
-        if getattr(self, "target", "") in ("posterior", "mixed") and hasattr(self, "estimates_"):
-            facts.append(
-                ("target", "shrunk where impressions are few, and coefficients with it; the target ips is unbiased")
-            )
-        return facts
+    def _about(self) -> dict[str, str]:
+        """What the summary says about the method, beside its fit."""
+        names = ("affine_", "propensities_", "segment_propensities_")
+        used = [repr(getattr(self, name)) for name in names if hasattr(self, name)]
+        return {"method": repr(self), **({"propensities": used[0]} if used else {})}
 
     def _context(self, data: RankingDataset) -> Context:
         return Context(data, self.run, self.label, self.learns, self._provenance(data))
@@ -352,19 +303,17 @@ class TargetMethod(Method):
         """The rows to learn from."""
 
 
-def clipping(about: str = "the least propensity; smaller ones are raised to it") -> Any:
-    """Declare the parameter `clip`."""
-    return parameter(default=None, about=about, above=0, most=1)
+@described
+class CorrectedMethod(Method):
+    """A method that divides clicks by propensities, which it clips and holds to the clicks."""
 
-
-def raising() -> Any:
-    """Declare the parameter `envelope`."""
-    return parameter(
+    clip: float | None = parameter(
+        default=None, about="the least propensity; smaller ones are raised to it", above=0, most=1
+    )
+    envelope: EnvelopeUse = parameter(
         default="raise",
         about="an assumed curve below the bound that the clicks prove: raise it, warn only, or off",
     )
 
-
-def features_seen(by: str) -> Any:
-    """Declare a parameter that names the features of a part of the model."""
-    return parameter(default=None, about=f"features that {by} sees; all by default", models=("linear",))
+    def _collected(self, dataset: Any, clicks: Any, propensities: Any) -> Evidence:
+        return collect(self.label, self.needs, dataset, clicks, propensities, clip=self.clip, envelope=self.envelope)

@@ -16,12 +16,10 @@ class Naive(TargetMethod):
     Neither positions nor what was not shown count. With a linear model this is the regression over single impressions,
     each clicked or not; with a network, pairs of candidates in the order of c/n, as the paper's baseline.
 
-    >>> from cldrank.clicks.table import ClickTable
-    >>> from cldrank.data.dataset import RankingDataset
-    >>> from cldrank.models import Linear
-    >>> data = RankingDataset.from_arrays([[1], [2], [3]], [7, 7, 7])
-    >>> clicks = ClickTable.from_arrays(data, position=[2, 1, 0], impressions=[10, 10, 0], clicks=[1, 4, 0])
-    >>> Naive(model=Linear(l2=0)).fit(data, clicks).predict(data).round(3)
+    >>> import cldrank as cr
+    >>> data = cr.RankingDataset.from_arrays([[1], [2], [3]], [7, 7, 7])
+    >>> clicks = cr.ClickTable.from_arrays(data, position=[2, 1, 0], impressions=[10, 10, 0], clicks=[1, 4, 0])
+    >>> cr.Naive(model=cr.Linear(l2=0)).fit(data, clicks).predict(data).round(3)
     array([0.1, 0.4, 0.7])
     """
 

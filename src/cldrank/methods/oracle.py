@@ -14,14 +14,12 @@ from cldrank.parameters import described
 class Oracle(TargetMethod):
     """Learns the labels of all candidates, each with weight 1.
 
-    With a linear model `constant_features_` names the features without any variation, whose coefficient is 0;
-    `collinear_features_` those that the features before them determine: the ranking is sound, their own coefficients
-    mean little. With a network: pairs of candidates in the order of their labels.
+    With a linear model `constant_features_` names the features without any variation, whose coefficient is 0. With a
+    network: pairs of candidates in the order of their labels.
 
-    >>> from cldrank.data.dataset import RankingDataset
-    >>> from cldrank.models import Linear
-    >>> data = RankingDataset.from_arrays([[0, 1], [1, 1], [2, 1], [3, 1]], [1, 1, 2, 2], labels=[0, 1, 2, 3])
-    >>> oracle = Oracle(model=Linear(l2=0)).fit(data)
+    >>> import cldrank as cr
+    >>> data = cr.RankingDataset.from_arrays([[0, 1], [1, 1], [2, 1], [3, 1]], [1, 1, 2, 2], labels=[0, 1, 2, 3])
+    >>> oracle = cr.Oracle(model=cr.Linear(l2=0)).fit(data)
     >>> oracle.predict(data).round(6)
     array([0., 1., 2., 3.])
     >>> oracle.constant_features_
@@ -37,6 +35,6 @@ class Oracle(TargetMethod):
 
     def targets(self, evidence: Evidence) -> Targets:
         """The labels as they are."""
-        target = evidence.labels.astype(np.float64)
+        target = np.asarray(evidence.data.labels, dtype=np.float64)
         rows = np.arange(len(target))
-        return Targets(rows, target, np.ones_like(target), np.zeros_like(target), evidence.data.row_queries)
+        return Targets(rows, target, np.ones_like(target), evidence.data.row_queries)

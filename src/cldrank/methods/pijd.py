@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cldrank._typing import IntArray
 from cldrank.errors import UsageError
@@ -13,7 +12,7 @@ from cldrank.methods.evidence import Evidence
 from cldrank.methods.heckman import TwoStageMethod
 from cldrank.methods.observing import observe
 from cldrank.models.fit import Fit
-from cldrank.parameters import described, learned, parameter
+from cldrank.parameters import described, learned
 
 
 @described
@@ -24,18 +23,15 @@ class PIJD(TwoStageMethod):
         2.  c/n = intercept + β·x + κ E[ε | x, k] + noise, over the cells
 
     Ranks by β·x. The correction E[ε | x, k], the inverse Mills ratio of an interval, accounts for what put a candidate
-    at k beyond its features. `position_effects` gives each position its own intercept, which accounts for
-    position bias as far as it adds to clicks; but then little separates κ from the part of β along ω. With a single
-    position this is HeckmanRank; penalty and weighting are as there. It is our reading of a method that we know by
-    description only (Ovaisi et al. 2021): see docs/explanation/baselines.md.
+    at k beyond its features. With a single position this is HeckmanRank; penalty and weights are as there. It is our
+    reading of a method that we know by description only (Ovaisi et al. 2021): see docs/explanation/baselines.md.
 
-    >>> from cldrank.clicks.table import ClickTable
-    >>> from cldrank.data.dataset import RankingDataset
-    >>> data = RankingDataset.from_arrays([[0.], [1.], [2.], [4.], [3.], [6.]], [1, 1, 1, 2, 2, 2])
-    >>> clicks = ClickTable.from_arrays(
+    >>> import cldrank as cr
+    >>> data = cr.RankingDataset.from_arrays([[0.], [1.], [2.], [4.], [3.], [6.]], [1, 1, 1, 2, 2, 2])
+    >>> clicks = cr.ClickTable.from_arrays(
     ...     data, position=[0, 2, 1, 1, 0, 2], impressions=[0, 9, 9, 9, 0, 9], clicks=[0, 2, 3, 5, 0, 8]
     ... )
-    >>> method = PIJD().fit(data, clicks)
+    >>> method = cr.PIJD().fit(data, clicks)
     >>> method.predict(data).argsort(), len(method.thresholds_)
     (array([0, 1, 2, 4, 3, 5]), 2)
     """
@@ -46,10 +42,7 @@ class PIJD(TwoStageMethod):
     order = 31
     corrects = ("position", "selection")
 
-    position_effects: bool = parameter(default=False, about="an intercept of its own for each position")
-
-    positions_: IntArray = learned(about="the positions that the log shows")
-    effects_: NDArray[np.float64] = learned(about="the intercept of each of them; `intercept_` is the first")
+    positions_: IntArray = learned(about="the positions that the log shows, those of `thresholds_`")
 
     def _learn(self, evidence: Evidence) -> Fit:
         if evidence.clicks.n_segments > 1:
@@ -59,5 +52,4 @@ class PIJD(TwoStageMethod):
             )
         positions, level = np.unique(evidence.clicks.position, return_inverse=True)
         observed = replace(observe(evidence.data, evidence.clicks), level=level + 1)
-        fit = self._fitted(evidence, observed, tuple(positions.tolist()), self.position_effects)
-        return fit.keeping(positions=positions)
+        return self.model.fit_two_stages(observed, self._context(evidence.data)).keeping(positions=positions)

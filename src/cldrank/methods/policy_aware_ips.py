@@ -6,8 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cldrank.methods.exposure import Exposure, ExposureMethod
-from cldrank.methods.method import clipping
-from cldrank.parameters import described
+from cldrank.parameters import described, parameter
 
 
 @described
@@ -22,14 +21,11 @@ class PolicyAwareIPS(ExposureMethod):
     are estimated, one that never was: `n_left_out_` counts them, and above one half there is a warning. `n_clipped_`
     counts the p_i that were clipped.
 
-    >>> from cldrank.clicks.table import ClickTable
-    >>> from cldrank.data.dataset import RankingDataset
-    >>> from cldrank.models import Linear
-    >>> from cldrank.propensity import Propensities
-    >>> data = RankingDataset.from_arrays([[1], [2], [3]], [7, 7, 7])
+    >>> import cldrank as cr
+    >>> data = cr.RankingDataset.from_arrays([[1], [2], [3]], [7, 7, 7])
     >>> shown = {"row": [0, 0, 1, 1], "position": [1, 2, 1, 2], "impressions": [5, 5, 5, 5], "clicks": [2, 1, 4, 2]}
-    >>> method = PolicyAwareIPS(model=Linear(l2=0))
-    >>> method = method.fit(data, ClickTable.from_arrays(data, **shown), Propensities.power(1, k=2))
+    >>> method = cr.PolicyAwareIPS(model=cr.Linear(l2=0))
+    >>> method = method.fit(data, cr.ClickTable.from_arrays(data, **shown), cr.Propensities.power(1, k=2))
     >>> method.predict(data).round(3), method.n_left_out_
     (array([0.4, 0.8, 1.2]), 1)
     """
@@ -41,7 +37,9 @@ class PolicyAwareIPS(ExposureMethod):
     corrects = ("position", "selection")
     learns = "clicks over the probability of being shown and examined"
 
-    clip: float | None = clipping("smaller probabilities of being shown and examined are raised to it")
+    clip: float | None = parameter(
+        default=None, about="smaller probabilities of being shown and examined are raised to it", above=0, most=1
+    )
 
     def least(self, first: float) -> float:
         """The least probability of being shown and examined."""

@@ -6,24 +6,21 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Self
 
-import numpy as np
-
 from cldrank.errors import UsageError
 from cldrank.methods.evidence import Evidence
 from cldrank.methods.heckman import HeckmanRank
 from cldrank.methods.ips import IPS
-from cldrank.methods.method import Method, clipping, raising
+from cldrank.methods.method import CorrectedMethod
 from cldrank.methods.relevance import Estimate, target_choice
 from cldrank.models import MLP, Linear, Model, Run
-from cldrank.models.fit import Fit, FitSummary
+from cldrank.models.fit import Fit
 from cldrank.models.model import ScaledModel
 from cldrank.parameters import described, learned, parameter
-from cldrank.propensity.curve_checks import EnvelopeUse
 from cldrank.rankers import BordaRanker
 
 
 @described
-class RankAgg(Method):
+class RankAgg(CorrectedMethod):
     """Borda count of the rankings of IPS and Heckman^rank (Ovaisi et al. 2020).
 
         score = Σ weight * number of the query's candidates ranked below
@@ -31,14 +28,12 @@ class RankAgg(Method):
     The model is that of IPS; Heckman^rank, always linear, shares its penalty and scaling if it has them, and cannot use
     missing values. A score depends on the other candidates of the query.
 
-    >>> from cldrank.clicks.table import ClickTable
-    >>> from cldrank.data.dataset import RankingDataset
-    >>> from cldrank.propensity import Propensities
-    >>> data = RankingDataset.from_arrays([[0.], [1.], [2.], [4.], [3.], [6.]], [1, 1, 1, 2, 2, 2])
-    >>> clicks = ClickTable.from_arrays(
+    >>> import cldrank as cr
+    >>> data = cr.RankingDataset.from_arrays([[0.], [1.], [2.], [4.], [3.], [6.]], [1, 1, 1, 2, 2, 2])
+    >>> clicks = cr.ClickTable.from_arrays(
     ...     data, position=[0, 2, 1, 1, 0, 2], impressions=[0, 9, 9, 9, 0, 9], clicks=[0, 2, 3, 5, 0, 8]
     ... )
-    >>> RankAgg(model=Linear()).fit(data, clicks, Propensities.power(0.5, 2)).predict(data)
+    >>> cr.RankAgg(model=cr.Linear()).fit(data, clicks, cr.Propensities.power(0.5, 2)).predict(data)
     array([0., 2., 4., 2., 0., 4.])
     """
 
@@ -52,8 +47,6 @@ class RankAgg(Method):
     model: Model = parameter(default=MLP(), about="what is fitted", option=False)
     weights: Sequence[float] = parameter(default=(1.0, 1.0), about="votes of IPS and of Heckman^rank", least=0)
     target: Estimate = target_choice()
-    clip: float | None = clipping()
-    envelope: EnvelopeUse = raising()
 
     ips_: IPS = learned(about="the fitted IPS")
     heckman_: HeckmanRank = learned(about="the fitted Heckman^rank")
@@ -64,7 +57,8 @@ class RankAgg(Method):
         return super().fit_evidence(evidence)
 
     def _learn(self, evidence: Evidence) -> Fit:
-        votes = self._votes(evidence.data.n_rows)
+        if len(self.weights) != 2 or not any(self.weights):
+            raise UsageError("`weights` must be two numbers, for IPS and Heckman^rank, not both 0.")
         shared = self.model.get_params() if isinstance(self.model, ScaledModel) else {}
         linear = Linear(**{name: shared[name] for name in ("l2", "scaling") if name in shared})
         heckman = HeckmanRank(model=linear, run=Run(seed=self.run.seed, block_rows=self.run.block_rows))
@@ -74,21 +68,12 @@ class RankAgg(Method):
         ranker = BordaRanker(
             feature_names=evidence.data.feature_names,
             members=(ips.ranker_, heckman.ranker_),
-            weights=tuple(votes),
+            weights=tuple(map(float, self.weights)),
             provenance=self._provenance(evidence.data),
         )
         return replace(ips.fit_, ranker=ranker).keeping(ips=ips, heckman=heckman)
 
-    def summary(self) -> FitSummary:
+    def summary(self) -> str:
         """Both fits, one after the other."""
         self._check_fitted()
-        ips = self.ips_.summary()
-        return FitSummary(f"{ips}\n\n{self.heckman_.summary()}")
-
-    def _votes(self, n_rows: int) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-        votes = np.asarray(self.weights, dtype=np.float64)
-        if votes.shape != (2,) or not votes.any():
-            raise UsageError("`weights` must be two numbers, for IPS and Heckman^rank, not both 0.")
-        if votes.max() > np.finfo(np.float64).max / (2 * n_rows):
-            raise UsageError("`weights` are so large that scores would be infinite; only their ratio counts.")
-        return votes
+        return f"{self.ips_.summary()}\n\n{self.heckman_.summary()}"

@@ -45,10 +45,10 @@ def estimated_relevance(
     position above what everybody passed over at a high one. As n grows, all of them tend to r, the posterior to within
     its grid of 100 rates.
 
-    >>> from cldrank.data.dataset import RankingDataset
-    >>> data = RankingDataset.from_arrays([[0.0]] * 40, range(40))
+    >>> import cldrank as cr
+    >>> data = cr.RankingDataset.from_arrays([[0.0]] * 40, range(40))
     >>> shown = {"position": [2] * 40, "impressions": [1] * 39 + [100], "clicks": [1] * 8 + [0] * 31 + [30]}
-    >>> clicks, rho = ClickTable.from_arrays(data, **shown), Propensities.power(1, 2)
+    >>> clicks, rho = cr.ClickTable.from_arrays(data, **shown), cr.Propensities.power(1, 2)
     >>> for estimate in ("ips", "clipped", "posterior", "mixed"):
     ...     print(estimate, estimated_relevance(clicks, rho, estimate)[[0, 20, 39]].round(2))
     ips [2.  0.  0.6]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,9 +26,7 @@ class SVMRank(Method):
 
         minimise  ½ ‖β‖² + C Σ_{i better than j, same query} max(0, 1 - β·(x_i - x_j))²
 
-    With sample="queries" the fraction is made of whole queries, drawn until their rows reach it; with sample="rows"
-    rows are drawn one by one, whatever their query. As only pairs within a query teach anything, a small fraction of
-    scattered rows holds few: one row in a hundred, of twenty a query, leaves about one pair in fifty queries.
+    The fraction is made of whole queries, drawn until their rows reach it, as only pairs within a query teach anything.
     At most `max_pairs` pairs are used, drawn evenly from all. `n_rows_` and `n_pairs_` say what was learned from.
 
     >>> data = RankingDataset.from_arrays([[0, 1], [1, 0], [2, 1], [3, 0]], [1, 1, 2, 2], labels=[0, 1, 2, 3])
@@ -43,13 +41,12 @@ class SVMRank(Method):
     order = 91
     needs = "labels"
     learns = "labels"
-    heeds = ()
+    way = "fit_margins"
 
     model: Linear = parameter(default=Linear(), about="what is fitted", option=False)
     fraction: float = parameter(default=0.01, about="share of the labelled rows to learn from", above=0, most=1)
     C: float = parameter(default=0.01, about="weight of the pairs against the penalty", above=0)
     max_pairs: int = parameter(default=20_000, about="most pairs to learn from, drawn evenly from all", least=1)
-    sample: Literal["queries", "rows"] = parameter(default="queries", about="what is drawn: whole queries, or rows")
 
     n_pairs_: int = learned(about="how many pairs of rows it has learned from")
 
@@ -58,12 +55,11 @@ class SVMRank(Method):
         scaling = scalings.fit(self.model.scaling, data.features)
         random = np.random.default_rng(self.run.seed)
         rows, offsets = self._sampled(data, random)
-        better, worse = label_pairs(evidence.labels[rows], offsets, self.max_pairs, random)
+        better, worse = label_pairs(np.asarray(data.labels)[rows], offsets, self.max_pairs, random)
         if not len(better):
-            otherwise = "" if self.sample == "queries" else ", or `sample='queries'`"
             raise DataError(
-                f"the {len(rows):,} rows that `fraction={self.fraction!r}` draws by {self.sample} from "
-                f"{data!r} hold no two of one query with different labels; choose a larger fraction{otherwise}."
+                f"the {len(rows):,} rows that `fraction={self.fraction!r}` draws from {data!r} hold no two of one "
+                "query with different labels; choose a larger fraction."
             )
         scaled = scaling.transform(data.features[rows]).astype(np.float64)
         coefficients = separated(scaled[better] - scaled[worse], float(self.C))
@@ -71,15 +67,11 @@ class SVMRank(Method):
             ranker=linear_ranker(context, scaling, coefficients, 0.0),
             diagnostics=FitRecord(status="converged", steps=1),
             learned={"coef": coefficients, "intercept": 0.0, "n_rows": len(rows), "n_pairs": len(better)},
-            facts=[("status", "converged, 1 step")],
         )
 
     def _sampled(self, data: RankingDataset, random: np.random.Generator) -> tuple[IntArray, IntArray]:
         """Some rows, those of a query together, and their offsets."""
         wanted = max(round(self.fraction * data.n_rows), 1)
-        if self.sample == "rows":
-            rows = np.sort(random.choice(data.n_rows, wanted, replace=False))
-            return rows, segments.from_lengths(np.bincount(data.row_queries[rows], minlength=data.n_queries))
         order = random.permutation(data.n_queries)
         enough = int(np.searchsorted(np.cumsum(data.sizes[order]), wanted)) + 1
         queries = np.sort(order[:enough])

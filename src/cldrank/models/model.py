@@ -7,7 +7,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from cldrank import scaling as scalings
-from cldrank.errors import MissingDependencyError, UsageError
+from cldrank.errors import MissingDependencyError
 from cldrank.models.fit import Context, Fit
 from cldrank.parameters import Value, parameter, value
 
@@ -20,15 +20,15 @@ Heeded = Mapping[str, tuple[str, ...]]
 
 @value
 class Model(Value):
-    """What is fitted. A kind of model implements those of the ways to fit that it can: to targets, or to a problem of
+    """What is fitted. A kind of model implements those of the ways to fit that it knows: to targets, or to a problem of
     selection, by points or by pairs.
 
     name     on the command line and in experiment files
     label    in sentences
     family   what kinds of model share, for parameters of methods that only some of them heed
     needs    the package that it needs beyond cldrank's own, and the extra that brings it
-    heeds    by way to fit, the roles of those parameters of model and run that have an effect; any other parameter with
-             a role is refused unless it has its default. A way that is not named heeds all
+    heeds    the ways to fit that it knows, each with the roles of the parameters of model and run that have an effect;
+             any other parameter with a role is refused unless it has its default
     takes_missing   whether features may be missing
     remote_ways     the ways to fit that can do with features on a cluster
 
@@ -47,18 +47,15 @@ class Model(Value):
 
     def fit_targets(self, targets: Targets, context: Context) -> Fit:
         """Fit scores to targets: each row by itself, or pairs of one query in the order of their targets."""
-        del targets
-        raise self._cannot(context)
+        raise NotImplementedError
 
     def fit_points(self, problem: PointSelection, context: Context) -> Fit:
         """Fit relevance and selection together, row by row: CLD."""
-        del problem
-        raise self._cannot(context)
+        raise NotImplementedError
 
     def fit_pairs(self, problem: PairSelection, context: Context) -> Fit:
         """Fit relevance and selection together, by pairs: CLD-pair."""
-        del problem
-        raise self._cannot(context)
+        raise NotImplementedError
 
     def progress(self) -> tuple[str, int] | None:
         """What the steps that `Run.on_epoch` hears of are called, and how many there are at most; None for no steps."""
@@ -74,9 +71,6 @@ class Model(Value):
             f"{self.label} needs {self.needs[0]}: pip install 'cldrank[{self.needs[1]}]'{hint}."
         )
 
-    def _cannot(self, context: Context) -> UsageError:
-        return UsageError(f"{context.user} cannot be fitted with {self!r}; choose another `model`.")
-
 
 @value
 class ScaledModel(Model):
@@ -88,16 +82,6 @@ class ScaledModel(Model):
     scaling: Scaling | scalings.ScalingRule | None = parameter(
         default="standard", about="how features are scaled; options follow a colon, as in standard:clip=none"
     )
-
-
-def can(kind: type[Model], way: str) -> bool:
-    """Whether a kind of model implements a way to fit.
-
-    >>> from cldrank.models.linear.model import Linear
-    >>> can(Linear, "fit_targets"), can(Model, "fit_targets")
-    (True, False)
-    """
-    return getattr(kind, way) is not getattr(Model, way)
 
 
 def models() -> dict[str, type[Model]]:

@@ -61,7 +61,7 @@ class PairTable:
         share   C
         ratio   the weight of all pairs with an unshown candidate, over that of the others in the same query
         """
-        target, weight, _ = observed.by_row()
+        target, weight = observed.by_row()
 
         def of_candidates(values: Floats) -> Floats:
             full = np.zeros(len(observed.rows))
@@ -78,9 +78,40 @@ class PairTable:
         """(queries,) how many candidates of each query were shown."""
         return self.ends - self.offsets[:-1]
 
+    @property
+    def n_mixed(self) -> IntArray:
+        """(queries,) how many pairs of a shown and an unshown candidate each query has."""
+        shown = self.n_shown
+        return (shown * (np.diff(self.offsets) - shown)).astype(np.int64)
+
+    @property
+    def arrays(self) -> tuple[Any, ...]:
+        """What compiled loops need of it, in their order."""
+        return self.order, self.offsets, self.ends, self.follows, self.target, self.weight
+
+    def mixed_by(self, ratio: float) -> PairTable:
+        """The same with weights for pairs with an unshown candidate: in all, `ratio` times those of the others."""
+        each = ratio * self.totals() / np.maximum(self.n_mixed, 1)
+        return replace(self, mixed=np.where(self.n_mixed > 0, each, 0.0))
+
+    def part(self, start: int, stop: int) -> PairTable:
+        """The queries of the places from start to stop, counted from `start`; these begin and end with a query."""
+        first, last = (int(query) for query in np.searchsorted(self.offsets, [start, stop]))
+        own = slice(start, stop)
+        return PairTable(
+            self.rows[own],
+            self.order[own] - start,
+            self.offsets[first : last + 1] - start,
+            self.ends[first:last] - start,
+            self.follows[own] - start,
+            self.target[own],
+            self.weight[own],
+            self.mixed[first:last],
+        )
+
     def preferences(self) -> Floats:
         """(rows,) by place, the preference of all pairs of two shown candidates that it is part of."""
-        sums: Floats = compiled.preference_sums(self.offsets, self.ends, self.follows, self.target, self.weight)
+        sums: Floats = compiled.preference_sums(*self.arrays[1:])
         return sums
 
     def totals(self) -> Floats:
@@ -107,11 +138,10 @@ class PairLoss:
     def at(self, scores: NDArray[np.float32]) -> Slopes:
         """The derivatives at some scores, one per candidate; the arrays are those of the next call as well."""
         table = self._table
-        given = (table.order, table.offsets, table.ends, table.follows, table.target, table.weight)
         written = (self._gradient, self._hessian, self._lost)
 
         def work(queries: IntArray) -> None:
-            compiled.derivatives(scores, queries, *given, table.mixed, *written)
+            compiled.derivatives(scores, queries, *table.arrays, table.mixed, *written)
 
         list(map(work, self._parts) if self._pool is None else self._pool.map(work, self._parts))
         loss = float(self._lost[self._queries].sum()) / self._total
@@ -120,8 +150,7 @@ class PairLoss:
 
 def judged_pairs(table: PairTable, queries: IntArray, scores: NDArray[np.float32]) -> tuple[float, float]:
     """Of the preferences of some queries, the mean loss, and the share that the scores agree with."""
-    parts: Any = (table.order, table.offsets, table.ends, table.follows, table.target, table.weight)
-    loss, agreed, total = compiled.pair_agreement(scores, queries, *parts)
+    loss, agreed, total = compiled.pair_agreement(scores, queries, *table.arrays)
     return loss / total, agreed / total
 
 
@@ -160,6 +189,5 @@ def _table(
     if not np.isfinite(whole):
         raise DataError("the targets are too large to be added up; clip the propensities with `clip`.")
     scale = 2 * plain.n_shown.sum() / whole if whole else 1.0  # so that a candidate's second derivative is about 1
-    pairs = plain.n_shown * (np.diff(offsets) - plain.n_shown)
-    mixed = share * ratio * scale * totals / np.maximum(pairs, 1)
+    mixed = share * ratio * scale * totals / np.maximum(plain.n_mixed, 1)
     return replace(plain, weight=weight * scale * (1 + 2 * share), mixed=mixed)

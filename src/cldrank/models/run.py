@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from os import PathLike
-from typing import Any, Literal
+from typing import Any
 
 from cldrank.errors import UsageError
 from cldrank.parameters import Value, parameter, parameters, value, with_role
@@ -67,14 +67,8 @@ class Run(Value):
         option=False,
         role="blocks",
     )
-    precision: Literal["float32", "bfloat16"] = parameter(
-        default="float32", about="of training; bfloat16 for mixed precision", role="torch"
-    )
     resident: bool | None = parameter(
         default=None, about="hold scaled features on the device; by default where they fit", option=False, role="torch"
-    )
-    graph: bool | None = parameter(
-        default=None, about="record steps as CUDA graphs; by default where they can be", option=False, role="torch"
     )
     checkpoint: str | PathLike[Any] | None = parameter(
         default=None, about="file for the state of training, written as it goes on", compare=False, role="resume"

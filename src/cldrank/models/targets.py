@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,14 +19,12 @@ class Targets(NamedTuple):
     rows      (rows,) of the features, rising
     target    (rows,) relevance as the method estimates it
     weight    (rows,), above 0: how many observations a row stands for
-    spread    (rows,): the variance of their own targets, c/ρ, around their mean
     queries   (rows,): the query of each row; the rows of a query are together
     """
 
     rows: IntArray
     target: NDArray[np.float64]
     weight: NDArray[np.float64]
-    spread: NDArray[np.float64]
     queries: IntArray
 
     @property
@@ -35,24 +33,14 @@ class Targets(NamedTuple):
         return len(self.rows)
 
     @property
-    def n_queries(self) -> int:
-        """How many queries they belong to."""
-        return runs(self.queries)
-
-    @property
     def total(self) -> float:
         """The weight of all rows, W."""
         return float(self.weight.sum())
 
-    @property
-    def spread_total(self) -> float:
-        """Σ weight * spread."""
-        return float(self.weight @ self.spread)
-
     def part(self, start: int, stop: int) -> Targets:
         """Those of the rows from start to stop."""
         own = slice(start, stop)
-        return Targets(self.rows[own], self.target[own], self.weight[own], self.spread[own], self.queries[own])
+        return Targets(self.rows[own], self.target[own], self.weight[own], self.queries[own])
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,8 +54,7 @@ class Observations:
     offsets    (shown + 1,) entries offsets[i] … offsets[i+1]-1 are those of shown row i
     target     (entries,) float64: relevance as estimated from clicks
     weight     (entries,) float64: the impressions behind it
-    spread     (entries,) float64: the variance of the clicks' own targets, c/ρ, around their mean
-    pages      (queries,) float64: the weight of a candidate of each query that was not shown; None if not needed
+    pages      (queries,) float64: how often each query of the dataset was displayed; None in a part
     level      (entries,) from 1: the place where it was shown, the best first, none left out; None if not needed
     """
 
@@ -78,7 +65,6 @@ class Observations:
     offsets: IntArray
     target: NDArray[np.float64]
     weight: NDArray[np.float64]
-    spread: NDArray[np.float64]
     pages: NDArray[np.float64] | None = None
     level: IntArray | None = None
 
@@ -97,11 +83,6 @@ class Observations:
         """How many thresholds part the places: one for each, or one less where every candidate was shown."""
         return self.n_levels - self.all_shown
 
-    @property
-    def n_queries(self) -> int:
-        """How many queries were displayed."""
-        return runs(self.queries)
-
     def part(self, start: int, stop: int) -> Observations:
         """Those of the rows from start to stop, counted from `start`; nothing but offsets is copied."""
         first, last = (int(place) for place in np.searchsorted(self.shown, [start, stop]))
@@ -114,7 +95,6 @@ class Observations:
             self.offsets[first : last + 1] - entries.start,
             self.target[entries],
             self.weight[entries],
-            self.spread[entries],
             level=None if self.level is None else self.level[entries],
         )
 
@@ -130,27 +110,18 @@ class Observations:
 
     def shown_rows(self) -> Targets:
         """The shown candidates, each once, over all its impressions."""
-        mean, weight, spread = self.by_row()
-        return Targets(self.rows[self.shown], mean, weight, spread, self.queries[self.shown])
+        return Targets(self.rows[self.shown], *self.by_row(), self.queries[self.shown])
 
     def together(self) -> Observations:
         """The same with one entry for each shown candidate, over all its impressions, and one place for all of them."""
-        mean, weight, spread = self.by_row()
+        mean, weight = self.by_row()
         offsets, level = np.arange(len(mean) + 1), np.ones(len(mean), dtype=np.int64)
-        return replace(self, offsets=offsets, target=mean, weight=weight, spread=spread, level=level)
+        return replace(self, offsets=offsets, target=mean, weight=weight, level=level)
 
-    def by_row(self) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-        """Of each shown row: the mean target of its impressions, their number, and the variance around that mean."""
+    def by_row(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Of each shown row: the mean target of its impressions, and their number."""
         weight = segments.sums_of_segments(self.weight, self.offsets)
-        mean = segments.sums_of_segments(self.weight * self.target, self.offsets) / weight
-        away = self.target - np.repeat(mean, np.diff(self.offsets))
-        return mean, weight, segments.sums_of_segments(self.weight * (self.spread + away**2), self.offsets) / weight
-
-    @property
-    def target_moments(self) -> tuple[float, float]:
-        """Mean and variance of the targets, by weight."""
-        mean = np.average(self.target, weights=self.weight)
-        return float(mean), float(np.average((self.target - mean) ** 2, weights=self.weight))
+        return segments.sums_of_segments(self.weight * self.target, self.offsets) / weight, weight
 
     @property
     def all_shown(self) -> bool:
@@ -163,22 +134,12 @@ class PointSelection:
     """Shown and unshown candidates row by row, and the noise that links selection and relevance.
 
     observed        the candidates of the queries displayed
-    pages           (queries,) how often each query was displayed
-    gamma           correlation of the two noises, or "profile" to estimate it
-    tobit           whether the likelihood is that of a type-II Tobit model
-    sigma           the noise of relevance, or "estimate"
-    relevance       (columns,) the features that relevance sees
-    selection       (columns,) the features that selection sees
+    gamma           correlation of the two noises
     unshown_ratio   of a network: unshown candidates drawn per pair of shown ones
     """
 
     observed: Observations
-    pages: IntArray
-    gamma: float | Literal["profile"]
-    tobit: bool
-    sigma: float | Literal["estimate"]
-    relevance: IntArray
-    selection: IntArray
+    gamma: float
     unshown_ratio: float
 
 
@@ -191,15 +152,5 @@ class PairSelection:
     """
 
     observed: Observations
-    pages: IntArray
     selection_weight: float
     unshown_ratio: float
-
-
-def runs(queries: IntArray) -> int:
-    """How many runs of equal numbers there are.
-
-    >>> runs(np.array([3, 3, 5]))
-    2
-    """
-    return int(np.count_nonzero(np.diff(queries))) + bool(len(queries))

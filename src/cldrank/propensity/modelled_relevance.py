@@ -330,8 +330,6 @@ class RegressionEM(ModelledRelevance):
 
     def _resampled(self, objective: ExaminedRegression, solution: Solution) -> Floats:
         """(replicates, k) log ρ, each one Newton step from the optimum of the whole log towards its own."""
-        if solution.evaluation is None:
-            raise AssertionError("Newton's method leaves the last evaluation")
         pull = (self._weights(objective.cells) - 1) @ objective.group_scores(solution.parameters)
         steps = pull @ optimise.inverse(-solution.evaluation.hessian)[:, : objective.n_positions]
         logs = objective.logs(solution.parameters)[1:] + steps

@@ -196,8 +196,6 @@ def _limits_of_fit(fit: FitRecord) -> Iterator[str]:
     yield from fit.warnings
     if fit.constant:
         yield f"Constant in the training data, so that nothing was learned about them: {some(fit.constant)}."
-    if fit.collinear:
-        yield f"Determined by other features, so that their coefficients mean little: {some(fit.collinear)}."
 
 
 def _limits_of_clicks(origin: Provenance, corrected: Sequence[str]) -> Iterator[str]:

@@ -105,7 +105,7 @@ class FitRecord(Record, frozen=True):
     log_likelihood, rows, weight     of a linear model: of how many weighted rows
     kept, loss                       of what was trained step by step: the step that was kept, and its loss
     held_loss, concordance           of the held-out queries at that step, judged by `held_target`
-    constant, collinear              features without any variation; features that others determine
+    constant                         features without any variation
     """
 
     status: str
@@ -121,7 +121,6 @@ class FitRecord(Record, frozen=True):
     concordance: Number | None = None
     held_target: str = ""
     constant: tuple[str, ...] = ()
-    collinear: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
 
     @property

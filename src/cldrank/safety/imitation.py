@@ -74,7 +74,7 @@ def feature_alone(name: str, learned: Ranker, dataset: RankingDataset) -> tuple[
 def _by_model(learned: Ranker, method: Method, part: RankingDataset, target: Floats) -> Ranker:
     """The method's model, fitted to a target for each candidate."""
     rows = np.arange(part.n_rows)
-    targets = Targets(rows, target, np.ones(len(rows)), np.zeros(len(rows)), part.row_queries)
+    targets = Targets(rows, target, np.ones(len(rows)), part.row_queries)
     run = method.run.without("resume", "log")
     context = Context(part, run, _USER, "the order of the log", learned.provenance)
     return method.model.fit_targets(targets, context).ranker

@@ -22,7 +22,7 @@ Kind = Literal["targets", "observations"]
 Floats = NDArray[np.float64]
 
 QUERY, DOCUMENT, FEATURES = "cldrank_query", "cldrank_document", "cldrank_features"
-PAGES, LEVEL, TARGET, WEIGHT, SPREAD = (f"cldrank_{name}" for name in ("pages", "level", "target", "weight", "spread"))
+PAGES, LEVEL, TARGET, WEIGHT = (f"cldrank_{name}" for name in ("pages", "level", "target", "weight"))
 BLOCK = "block"
 
 _BLOCK_VALUES = 1 << 20
@@ -71,17 +71,16 @@ def _not_a_number(batch: Any, names: tuple[str, ...], place: int, value: str) ->
 
 
 class PackedCounts(NamedTuple):
-    """Of some blocks: rows, candidates not shown, their weight, and queries."""
+    """Of some blocks: rows, candidates not shown, and their weight."""
 
     rows: int
     absent: int
     absent_weight: float
-    queries: int
 
     def joined(self, other: PackedCounts) -> PackedCounts:
         """Both together."""
         absent, weight = self.absent + other.absent, self.absent_weight + other.absent_weight
-        return PackedCounts(self.rows + other.rows, absent, weight, self.queries + other.queries)
+        return PackedCounts(self.rows + other.rows, absent, weight)
 
 
 @dataclass(frozen=True)
@@ -130,7 +129,7 @@ class Packer:
         if not len(kept):
             return
         entries = np.repeat(np.arange(len(seen)), seen)
-        values = {name: _values(rows[name]) for name in (LEVEL, TARGET, WEIGHT, SPREAD)}
+        values = {name: _values(rows[name]) for name in (LEVEL, TARGET, WEIGHT)}
         inside = np.flatnonzero(np.isin(entries, kept))
         owner = np.searchsorted(kept, entries[inside])
         own = {name: found[inside] for name, found in values.items()}
@@ -153,25 +152,20 @@ def unpacked(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[NDArray[np.flo
 
 
 def counted(batches: Iterable[pa.RecordBatch]) -> Iterator[PackedCounts]:
-    """The counts of each block; of a query that goes on in the next one, the first block counts it."""
-    last = -1
+    """The counts of each block."""
     for _, own in unpacked(batches):
         absent = np.zeros(0) if isinstance(own, Targets) else own.absent
-        codes = np.unique(own.queries)
-        yield PackedCounts(
-            len(own.queries), int((absent > 0).sum()), float(absent.sum()), len(codes) - (codes[0] == last)
-        )
-        last = int(codes[-1])
+        yield PackedCounts(len(own.queries), int((absent > 0).sum()), float(absent.sum()))
 
 
 def _observed(kind: Kind, queries: IntArray, owner: IntArray, own: dict[str, Any], absent: Floats) -> Any:
     rows = np.arange(len(queries))
-    target, weight, spread = own[TARGET], own[WEIGHT], own[SPREAD]
+    target, weight = own[TARGET], own[WEIGHT]
     if kind == "targets":
-        return Targets(rows, target, weight, spread, queries)
+        return Targets(rows, target, weight, queries)
     shown, first = np.unique(owner, return_index=True)
     offsets, level = np.append(first, len(owner)), own[LEVEL].astype(np.int64)
-    return Observations(rows, queries, absent, shown, offsets, target, weight, spread, level=level)
+    return Observations(rows, queries, absent, shown, offsets, target, weight, level=level)
 
 
 def _whole_queries(batches: Iterable[pa.RecordBatch], least: int) -> Iterator[tuple[int, pa.Table]]:

@@ -29,7 +29,6 @@ from cldrank.spark.packed_blocks import (
     LEVEL,
     PAGES,
     QUERY,
-    SPREAD,
     TARGET,
     WEIGHT,
     Kind,
@@ -157,11 +156,6 @@ class ClusterObserved:
         return len(self.seen.weight) + self.counts.absent
 
     @property
-    def n_queries(self) -> int:
-        """How many queries they belong to."""
-        return self.counts.queries
-
-    @property
     def all_shown(self) -> bool:
         """Whether nothing is left that was not shown."""
         return self.counts.absent_weight == 0
@@ -181,7 +175,7 @@ class SparkRows(Rows):
         blocks = joined.mapInArrow(packer, f"{BLOCK} binary").persist(StorageLevel.MEMORY_AND_DISK)
         self._blocks, self._partitions, self.view, self.compiles = blocks, partitions, view, True
         weakref.finalize(self, blocks.unpersist)
-        counts = folded(blocks, partitions, counted, PackedCounts.joined) or PackedCounts(0, 0, 0.0, 0)
+        counts = folded(blocks, partitions, counted, PackedCounts.joined) or PackedCounts(0, 0, 0.0)
         self.n_rows, self.observed = counts.rows, ClusterObserved(seen, counts)
 
     def fold(self, function: Callable[[Array, Any], Value], join: Callable[[Value, Value], Value]) -> Value:
@@ -207,21 +201,20 @@ def _table_values(
 def _described(observed: Any, rows: IntArray) -> tuple[Kind, IntArray, dict[str, Any]]:
     """What was observed as entries of rows: the rows, which of them has which entries, and what each says."""
     if isinstance(observed, Targets):
-        return "targets", rows, _entries(np.arange(len(rows) + 1), observed.target, observed.weight, observed.spread)
+        return "targets", rows, _entries(np.arange(len(rows) + 1), observed.target, observed.weight)
     if isinstance(observed, Observations):
         shown = rows[observed.shown]  # the others have none: the join finds them
-        own = (observed.target, observed.weight, observed.spread, observed.level)
+        own = (observed.target, observed.weight, observed.level)
         return "observations", shown, _entries(observed.offsets, *own)
     raise AssertionError(f"a fit on Spark does not know {type(observed).__name__}")
 
 
-def _entries(offsets: IntArray, target: Any, weight: Any, spread: Any, level: Any = None) -> dict[str, Any]:
+def _entries(offsets: IntArray, target: Any, weight: Any, level: Any = None) -> dict[str, Any]:
     return {
         "offsets": offsets,
         LEVEL: np.ones(len(target)) if level is None else level.astype(np.float64),
         TARGET: target,
         WEIGHT: weight,
-        SPREAD: spread,
     }
 
 
@@ -231,9 +224,7 @@ def _keyed(candidates: Candidates, rows: IntArray, entries: dict[str, Any], page
 
     queries = candidates.row_queries[rows]
     offsets = pa.array(entries["offsets"].astype(np.int32))
-    lists = {
-        name: pa.ListArray.from_arrays(offsets, pa.array(entries[name])) for name in (LEVEL, TARGET, WEIGHT, SPREAD)
-    }
+    lists = {name: pa.ListArray.from_arrays(offsets, pa.array(entries[name])) for name in (LEVEL, TARGET, WEIGHT)}
     return pa.table(
         {
             QUERY: pa.array(candidates.query_ids[queries].astype(np.str_)),

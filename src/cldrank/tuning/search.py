@@ -179,7 +179,7 @@ def tune(
         raise UsageError("tune judges by clicks; give clicks.")
     learned, judge = split_clicks(data, clicks, propensities, validation, seed)
     plain = _portable(method)
-    decisive = Run(seed=plain.run.seed, precision=plain.run.precision)
+    decisive = Run(seed=plain.run.seed)
     identity = {
         "method": without_address(repr(applied(plain, {}).set_params(run=decisive))),
         "space": repr(ranges),

@@ -83,7 +83,7 @@ def drawn(rows: int = 300, seed: int = 0, block_rows: int | None = None, all_sho
     nothing = np.zeros(len(owner))
     unique, first = np.unique(owner, return_index=True)
     offsets, everything = np.append(first, len(owner)), np.arange(rows)
-    entries = Observations(everything, everything // 10, absent, unique, offsets, nothing, weight, nothing, level=level)
+    entries = Observations(everything, everything // 10, absent, unique, offsets, nothing, weight, level=level)
     design = Design(LocalRows(features, entries, View(scaling.fit(None, features)), block_rows=block_rows))
     return OrderedProbit(design, np.array([0, 1]), np.array([0.01, 0.02]))
 
@@ -91,23 +91,13 @@ def drawn(rows: int = 300, seed: int = 0, block_rows: int | None = None, all_sho
 @pytest.mark.parametrize("all_shown", [False, True])
 def test_gradient_and_hessian_are_those_of_the_value(all_shown: bool) -> None:
     probit = drawn(all_shown=all_shown)
-    point = probit.start() + np.linspace(0.1, -0.1, probit.n_parameters)
+    point = probit.start() + np.linspace(0.1, -0.1, len(probit.penalty))
     here = probit.evaluate(point)
-    for index in range(probit.n_parameters):
-        aside = 1e-5 * np.eye(probit.n_parameters)[index]
+    for index in range(len(probit.penalty)):
+        aside = 1e-5 * np.eye(len(probit.penalty))[index]
         up, down = probit.evaluate(point + aside), probit.evaluate(point - aside)
         np.testing.assert_allclose(here.gradient[index], (up.value - down.value) / 2e-5, atol=1e-8)
         np.testing.assert_allclose(here.hessian[index], (up.gradient - down.gradient) / 2e-5, atol=1e-8)
-
-
-def test_gradients_of_rows_add_up() -> None:
-    probit = drawn()
-    point = probit.start()
-    rows = probit.design.fold(
-        lambda block: probit.places.gradients(block, point), lambda one, other: np.vstack([one, other])
-    )
-    whole = probit.evaluate(point).gradient + 2 * probit.penalty * point
-    np.testing.assert_allclose(rows.sum(axis=0) / probit.observed.total, whole, atol=1e-12)
 
 
 def test_an_independent_optimiser_ends_at_the_same_place() -> None:

@@ -16,17 +16,17 @@ from cldrank.errors import ConvergenceWarning, DataError
 from cldrank.methods.observing import observe
 from cldrank.models import Linear, Run
 from cldrank.models.linear.design import Design
-from cldrank.models.linear.pairs import PairObjective, _Pairs
+from cldrank.models.linear.pairs import PairObjective
 from cldrank.models.linear.rows import LocalRows, View
 from cldrank.models.network.lists import BatchSource, observed_lists
 from cldrank.models.pairs import PairTable
 
 
 def objective(given: Scene, *, l2: float = 0.01, share: float = 0.3, ratio: float = 0.7, **rows: Any) -> PairObjective:
-    table = PairTable.of_observations(observe(given.data, given.clicks, given.propensities), 0.0, 0.0)
-    pairs, view = _Pairs(table, ratio), View(scaling.fit("minmax", given.data.features))
-    local = LocalRows(given.data.features, pairs, view, rows=table.rows, offsets=table.offsets, **rows)
-    return PairObjective(Design(local), l2, share, selects=share > 0 and pairs.selects)
+    table = PairTable.of_observations(observe(given.data, given.clicks, given.propensities), 0.0, 0.0).mixed_by(ratio)
+    view = View(scaling.fit("minmax", given.data.features))
+    local = LocalRows(given.data.features, table, view, rows=table.rows, offsets=table.offsets, **rows)
+    return PairObjective(Design(local), l2, share)
 
 
 @pytest.mark.parametrize("options", [{}, {"share": 0.0}, {"ratio": 0.0}])
@@ -49,7 +49,7 @@ def test_the_value_is_minus_the_loss_of_networks_with_every_unshown_candidate_dr
     scaled = scaling.fit("minmax", given.data.features).transform(given.data.features).astype(np.float64)
     f = torch.from_numpy(scaled @ score[0])
     omega = torch.from_numpy(scaled @ selection[0] + selection[1])
-    lists = observed_lists(observe(given.data, given.clicks, given.propensities), given.clicks.query_impressions)
+    lists = observed_lists(observe(given.data, given.clicks, given.propensities))
     lost = whole = 0.0
     for packed in lists.pack(1e9):
         group = BatchSource(packed, lists.unshown_rows, torch.device("cpu"))

@@ -147,7 +147,7 @@ def test_no_more_are_drawn_than_there_are_however_many_are_wished_for(ratio: flo
 
 
 def test_lists_of_clicks_are_the_candidates_of_the_queries_displayed() -> None:
-    lists = observed_lists(observe(*GIVEN), GIVEN.clicks.query_impressions)
+    lists = observed_lists(observe(*GIVEN))
     table, data = GIVEN.clicks, GIVEN.data
     displayed = [query for query in range(len(data)) if table.query_impressions[query]]
     assert len(lists) == len(displayed) < len(data)
@@ -168,9 +168,7 @@ def test_lists_of_clicks_are_the_candidates_of_the_queries_displayed() -> None:
 
 def test_lists_of_labels_are_all_candidates() -> None:
     data, labels = GIVEN.data, (GIVEN.data.features[:, -1] > 1).astype(np.float64)
-    lists = target_lists(
-        Targets(np.arange(len(labels)), labels, np.ones_like(labels), np.zeros_like(labels), data.row_queries)
-    )
+    lists = target_lists(Targets(np.arange(len(labels)), labels, np.ones_like(labels), data.row_queries))
     np.testing.assert_array_equal(lists.offsets, data.offsets)
     np.testing.assert_array_equal(lists.target, labels)
     assert (lists.weight == 1).all()

@@ -14,7 +14,7 @@ from cldrank.feature_blocks import uploaded
 from cldrank.methods import CLD, IPS, CLDPair, Naive, Oracle
 from cldrank.methods.evidence import needed
 from cldrank.methods.observing import observe
-from cldrank.models import MLP, TorchModule
+from cldrank.models import MLP
 from cldrank.models.network import fitting, loop
 from cldrank.models.network.fitting import split
 from cldrank.models.network.lists import observed_lists
@@ -69,7 +69,7 @@ def test_features_scaled_on_a_device_give_the_same_ranker(monkeypatch: pytest.Mo
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
-@pytest.mark.parametrize("changes", [{}, {"graph": False}, {"resident": False}], ids=str)
+@pytest.mark.parametrize("changes", [{}, {"resident": False}], ids=str)
 def test_a_gpu_learns_what_the_cpu_learns(changes: Any) -> None:
     cpu, cuda = (
         small_pair(dropout=0.0, device=device, **own).fit(*GIVEN) for device, own in (("cpu", {}), ("cuda", changes))
@@ -110,11 +110,12 @@ def test_the_loss_falls_and_the_order_is_learned() -> None:
     assert fitted.history_[fitted.best_epoch_ - 1].validation > max(0.8, first.validation)  # type: ignore[operator]
 
 
-def test_a_network_that_knows_nothing_loses_log_2() -> None:
+def test_a_network_that_knows_nothing_loses_log_2(monkeypatch: pytest.MonkeyPatch) -> None:
     """Losses are divided by the preference there is, so -log σ(0) = log 2 is where all begin."""
     nothing = torch.nn.Linear(3, 1)
     torch.nn.init.zeros_(nothing.weight)
-    fitted = Naive(model=TorchModule(module=nothing, epochs=1, learning_rate=1e-30)).fit(GIVEN.data, GIVEN.clicks)
+    monkeypatch.setattr(MLP, "build", lambda *_: nothing)
+    fitted = Naive(model=MLP(epochs=1, learning_rate=1e-30)).fit(GIVEN.data, GIVEN.clicks)
     assert fitted.history_[0].loss == pytest.approx(math.log(2), rel=1e-5)
 
 
@@ -126,17 +127,14 @@ def test_weights_are_relative_so_eight_times_the_sessions_learn_the_same() -> No
     np.testing.assert_allclose(scores(plain.fit(*GIVEN._replace(clicks=more))), once, rtol=1e-4)
 
 
-@pytest.mark.parametrize("kind", ["cosine", "linear", "constant"])
-def test_the_learning_rate_rises_and_falls_by_its_schedule(kind: Any) -> None:
-    settings = MLP(schedule=kind, warmup=0.1)
-    shares = [loop.schedule(settings, step, 100) for step in range(100)]
+def test_the_learning_rate_rises_and_falls() -> None:
+    shares = [loop.schedule(MLP(warmup=0.1), step, 100) for step in range(100)]
     np.testing.assert_allclose(shares[:10], np.arange(1, 11) / 10)
     done = (np.arange(10, 100) + 1 - 10) / 90
-    expected = {"cosine": (1 + np.cos(np.pi * done)) / 2, "linear": 1 - done, "constant": np.ones(90)}
-    np.testing.assert_allclose(shares[10:], expected[kind], atol=1e-12)
-    rates = [epoch.learning_rate for epoch in small_pair(schedule=kind, learning_rate=0.01).fit(*GIVEN).history_]
+    np.testing.assert_allclose(shares[10:], (1 + np.cos(np.pi * done)) / 2, atol=1e-12)
+    rates = [epoch.learning_rate for epoch in small_pair(learning_rate=0.01).fit(*GIVEN).history_]
     assert all(0 <= rate <= 0.01 for rate in rates)
-    assert rates[-1] == pytest.approx(0.01 if kind == "constant" else 0, abs=1e-12)
+    assert rates[-1] == pytest.approx(0, abs=1e-12)
 
 
 def test_a_gradient_is_no_longer_than_clip_norm(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -167,19 +165,12 @@ def test_weight_decay_shrinks_what_is_learned() -> None:
     assert coefficients_norm(held) < 0.8 * coefficients_norm(free)
 
 
-def test_weight_decay_leaves_biases_alone() -> None:
+def test_weight_decay_leaves_biases_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     network = torch.nn.Linear(GIVEN.data.n_features, 1)
     torch.nn.init.constant_(network.bias, 5.0)  # pairs of scores do not see it, so that only a decay could move it
-    fitted = Naive(model=TorchModule(module=network, l2=100.0, learning_rate=1e-3, epochs=20)).fit(
-        GIVEN.data, GIVEN.clicks
-    )
+    monkeypatch.setattr(MLP, "build", lambda *_: network)
+    fitted = Naive(model=MLP(l2=100.0, learning_rate=1e-3, epochs=20)).fit(GIVEN.data, GIVEN.clicks)
     assert fitted.ranker_.intercept == pytest.approx(5.0, abs=0.5)  # type: ignore[attr-defined]
-
-
-def test_mixed_precision_trains_to_nearly_the_same() -> None:
-    full, mixed = (small_pair(precision=kind, epochs=3).fit(*GIVEN) for kind in ("float32", "bfloat16"))
-    assert (scores(full) != scores(mixed)).any()
-    assert np.corrcoef(scores(full), scores(mixed))[0, 1] > 0.98
 
 
 # -- choosing an epoch ---------------------------------------------------------------------------------------------
@@ -207,7 +198,7 @@ def test_an_epoch_is_kept_unless_it_is_worse_by_more_than_chance(monkeypatch: py
 def test_held_out_concordance_is_that_of_the_ranker() -> None:
     """From the definition: of the queries held out, the preference that the scores agree with."""
     fitted = small_pair(target="ips", validation=0.5, epochs=1).fit(*GIVEN)
-    lists = observed_lists(observe(*GIVEN), GIVEN.clicks.query_impressions)
+    lists = observed_lists(observe(*GIVEN))
     assert isinstance(fitted.model, MLP)
     _, held, (n_learned, n_held) = split(fitted.model, lists, True, fitted._context(GIVEN.data))
     assert (fitted.n_queries_, fitted.n_held_) == (n_learned, n_held)
@@ -225,7 +216,7 @@ def test_held_out_concordance_is_that_of_the_ranker() -> None:
 
 
 def test_patience_ends_a_training_that_has_learned_all() -> None:
-    fitted = small_pair(epochs=200, learning_rate=0.05, patience=2, schedule="constant").fit(*GIVEN)
+    fitted = small_pair(epochs=200, learning_rate=0.05, patience=2).fit(*GIVEN)
     assert fitted.status_ == "early_stopped"
     found = [epoch.validation for epoch in fitted.history_]
     assert fitted.n_iter_ == 3 + np.argmax(np.array(found, dtype=float)) < 200
@@ -236,7 +227,7 @@ def test_without_anything_held_out_the_last_epoch_is_kept() -> None:
     fitted = small_pair(validation=0.0).fit(*GIVEN)
     assert (fitted.status_, fitted.best_epoch_, fitted.n_held_) == ("completed", 4, 0)
     assert all(epoch.validation is None and epoch.best for epoch in fitted.history_)
-    assert "nothing held out" in fitted.summary()
+    assert "held-out concordance" not in fitted.summary()
 
 
 # -- what goes wrong -----------------------------------------------------------------------------------------------
@@ -267,32 +258,24 @@ def assert_that_it_says(message: Any, text: str) -> None:
     assert text in str(message)
 
 
-class _Lost(torch.nn.Module):
-    """A network whose gradient is lost from the third step on."""
-
-    steps = 0
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.layer = torch.nn.Linear(3, 1)
-
-    def forward(self, rows: torch.Tensor) -> torch.Tensor:
-        found: torch.Tensor = self.layer(rows)
-        if self.training:
-            type(self).steps += 1
-            if self.steps >= 3:
-                found.register_hook(lambda slope: slope * math.nan)
-        return found
-
-
 @pytest.mark.parametrize(("steps_an_epoch", "kept"), [(1, 2), (3, 0)])
-def test_numbers_lost_in_the_last_step_of_an_epoch_are_found(steps_an_epoch: int, kept: int) -> None:
+def test_numbers_lost_in_the_last_step_of_an_epoch_are_found(
+    steps_an_epoch: int, kept: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The loss of that epoch is still a number; the network is not."""
-    _Lost.steps = 0
+    network, steps = torch.nn.Linear(3, 1), []
+
+    def lose(layer: torch.nn.Module, _: Any, scores: torch.Tensor) -> None:
+        steps.extend([1] * layer.training)
+        if layer.training and len(steps) >= 3:
+            scores.register_hook(lambda slope: slope * math.nan)
+
+    network.register_forward_hook(lose)
+    monkeypatch.setattr(MLP, "build", lambda *_: network)
     lists = 54
     batch = -(-lists // steps_an_epoch)
     small = {"target": "ips", "epochs": 4, "validation": 0.0, "batch_queries": batch, "clip_norm": None}
-    lost = small_pair(model=TorchModule(module=_Lost()), **small)
+    lost = small_pair(**small)
     if not kept:
         with pytest.raises(DataError, match="not finite in its first epoch"):
             lost.fit(*GIVEN)
@@ -306,44 +289,34 @@ def test_numbers_lost_in_the_last_step_of_an_epoch_are_found(steps_an_epoch: int
 # -- cost ----------------------------------------------------------------------------------------------------------
 
 
-class _Counting(torch.nn.Module):
-    """Counts the rows that it scores when learning, and how often."""
-
-    rows: list[int] = []  # noqa: RUF012
-
-    def __init__(self, width: int = 3) -> None:
-        super().__init__()
-        self.layer = torch.nn.Linear(width, 1)
-
-    def forward(self, rows: torch.Tensor) -> torch.Tensor:
-        if self.training:
-            self.rows.append(len(rows))
-        found: torch.Tensor = self.layer(rows)
-        return found
+def count_rows(monkeypatch: pytest.MonkeyPatch, width: int = 3) -> list[int]:
+    """How many rows a linear network scores each time while it learns."""
+    network, counted = torch.nn.Linear(width, 1), list[int]()
+    network.register_forward_hook(lambda layer, rows, _: counted.extend([len(rows[0])] * layer.training))
+    monkeypatch.setattr(MLP, "build", lambda *_: network)
+    return counted
 
 
 @pytest.mark.filterwarnings("ignore:the clicks refute")  # so many clicks can
 @pytest.mark.parametrize("kind", [CLDPair, IPS, CLD])
-def test_cost_follows_candidates_and_not_sessions_or_pairs(kind: Any) -> None:
-    table = GIVEN.clicks
+def test_cost_follows_candidates_and_not_sessions_or_pairs(kind: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    table, rows = GIVEN.clicks, count_rows(monkeypatch)
     counted = []
     for times in (1, 1000):
-        _Counting.rows.clear()
+        rows.clear()
         clicks = type(table)(
             table.candidates, table.row, table.position, times * table.impressions, times * table.clicks
         )
-        kind(model=TorchModule(module=_Counting(), epochs=1, batch_queries=100, validation=0.0)).fit(
-            GIVEN.data, clicks, GIVEN.propensities
-        )
-        counted.append(list(_Counting.rows))
+        kind(model=MLP(epochs=1, batch_queries=100, validation=0.0)).fit(GIVEN.data, clicks, GIVEN.propensities)
+        counted.append(list(rows))
     assert counted[0] == counted[1]
     assert sum(counted[0]) <= GIVEN.data.n_rows  # of the shown, each once; of the others, one for each list
     assert len(counted[0]) <= 2  # one call per step
 
 
-def test_each_document_of_a_long_list_is_scored_once_a_step() -> None:
+def test_each_document_of_a_long_list_is_scored_once_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
     data = learnable(10)
-    _Counting.rows.clear()
-    Oracle(model=TorchModule(module=_Counting(4), epochs=3, batch_queries=100, validation=0.0)).fit(data)
+    rows = count_rows(monkeypatch, 4)
+    Oracle(model=MLP(epochs=3, batch_queries=100, validation=0.0)).fit(data)
     useful = [own for own in np.asarray(data.labels).reshape(10, 6) if 0 < own.sum() < 6]
-    assert _Counting.rows == [6 * len(useful)] * 3  # though each list has 15 pairs
+    assert rows == [6 * len(useful)] * 3  # though each list has 15 pairs

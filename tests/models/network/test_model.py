@@ -18,9 +18,8 @@ from cldrank.errors import DataError, UsageError
 from cldrank.methods import CLD, IPS, CLDPair, Method, Naive, Oracle, RankAgg
 from cldrank.methods.evidence import needed
 from cldrank.methods.registry import configured
-from cldrank.models import MLP, Run, TorchModule
+from cldrank.models import MLP, Run
 from cldrank.propensity import Propensities
-from cldrank.rankers import LinearRanker, ModuleRanker, NetworkRanker, load_ranker
 
 QUICK = replace(SMALL, epochs=2)
 every_method = pytest.mark.parametrize("kind", [CLDPair, Naive, IPS, Oracle, CLD])
@@ -41,75 +40,6 @@ def fit(method: Any, given: Scene = GIVEN) -> Any:
 
 
 # -- a module of the user's own ------------------------------------------------------------------------------------
-
-
-class Gated(nn.Module):
-    """No plain sequence of layers."""
-
-    def __init__(self, width: int = 3, outputs: int = 1) -> None:
-        super().__init__()
-        self.gate, self.value = nn.Linear(width, outputs), nn.Linear(width, outputs)
-        self.norm = nn.BatchNorm1d(width)
-
-    def forward(self, rows: torch.Tensor) -> torch.Tensor:
-        rows = self.norm(rows)
-        found: torch.Tensor = torch.sigmoid(self.gate(rows)) * self.value(rows)
-        return found
-
-
-@every_method
-def test_a_module_trains_is_saved_and_loaded(kind: type[Method], tmp_path: Path) -> None:
-    own = Gated()
-    before = {name: value.clone() for name, value in own.state_dict().items()}
-    model = fit(fresh(kind, model=TorchModule(module=own, epochs=2)))
-    assert isinstance(model.ranker_, ModuleRanker)
-    assert all(torch.equal(before[name], value) for name, value in own.state_dict().items())  # a copy was trained
-    assert any((model.ranker_.state[name] != value.numpy()).any() for name, value in before.items())
-    model.ranker_.save(tmp_path)
-    again = load_ranker(tmp_path, module=Gated())
-    np.testing.assert_array_equal(again.predict(GIVEN.data), scores(model))
-    with pytest.raises(UsageError, match=r"a torch module of the class Gated, whose code is not saved"):
-        load_ranker(tmp_path)
-
-
-def test_training_begins_with_the_numbers_that_a_module_has() -> None:
-    own = nn.Linear(3, 1, bias=False)
-    with torch.no_grad():
-        own.weight.copy_(torch.tensor([[1.0, 2.0, 3.0]]))
-    model = fit(fresh(CLDPair, model=TorchModule(module=own), epochs=2, learning_rate=1e-12, l2=0.0))
-    assert isinstance(model.ranker_, LinearRanker)
-    np.testing.assert_allclose(model.ranker_.coefficients, [1, 2, 3], atol=1e-6)
-
-
-def test_parameters_that_a_user_froze_stay_as_they_are() -> None:
-    first, last = nn.Linear(3, 4).requires_grad_(False), nn.Linear(4, 1)
-    own = nn.Sequential(first, nn.Tanh(), last)
-    model = fit(fresh(CLDPair, model=TorchModule(module=own), epochs=2, learning_rate=0.1, l2=0.5))
-    assert isinstance(model.ranker_, NetworkRanker)
-    layers = model.ranker_.layers
-    np.testing.assert_array_equal(layers[0].weight, first.weight.numpy())
-    assert layers[2].weight is not None
-    assert (layers[2].weight != last.weight.detach().numpy()).any()
-
-
-@pytest.mark.parametrize(
-    ("own", "message"),
-    [
-        (Gated(outputs=2), r"the module gives \(2, 2\) for 2 rows; it must give one score per row"),
-        (Gated(width=5), "the module cannot score rows of 3 features: "),
-        (nn.Flatten(0), r"the module gives \(6,\) for 2 rows"),
-        (nn.Linear(3, 1).requires_grad_(False), "no parameter that can be trained"),
-        (nn.Bilinear(3, 3, 1), "the module cannot score rows of 3 features: "),
-        ("cnn", "`module` must be a torch module, not 'cnn'"),
-        (None, "`module` must be a torch module, not None"),
-        (Gated, "`module` must be a torch module, not <class"),
-    ],
-    ids=str,
-)
-@every_method
-def test_a_module_that_does_not_score_rows_is_refused(kind: type[Method], own: Any, message: str) -> None:
-    with pytest.raises(UsageError, match=message):
-        fit(fresh(kind, model=TorchModule(module=own)))
 
 
 @pytest.mark.parametrize("wrong", ["mlp", nn.Linear(3, 1), MLP, None], ids=str)
@@ -198,12 +128,6 @@ def test_numbers_of_numpy_serve_as_parameters(kind: type[Method]) -> None:
     plain = fresh(kind, learning_rate=0.25)
     np.testing.assert_array_equal(scores(fit(fresh(kind, **numpys))), scores(fit(plain)))
     assert np.isfinite(scores(fit(fresh(kind, seed=2**70)))).all()
-
-
-@pytest.mark.parametrize("kind", [Naive, IPS, Oracle])
-def test_clustered_errors_are_for_the_linear_model(kind: type[Method]) -> None:
-    with pytest.raises(UsageError, match="`cluster` is not for a network; choose `model='linear'`"):
-        fresh(kind, cluster="query")
 
 
 @every_method
@@ -302,10 +226,8 @@ def test_lists_cut_too_short_to_have_a_preference_are_refused() -> None:
         ({"validation": 1.0}, "`validation` must be a number of at least 0 and up to 0.9, not 1.0"),
         ({"validation": math.nan}, "not nan"),
         ({"clip_norm": 0}, "`clip_norm` must be"),
-        ({"schedule": "step"}, "`schedule` must be 'cosine', 'linear' or 'constant', not 'step'"),
     ],
 )
-@pytest.mark.parametrize("kind", [MLP, TorchModule])
-def test_settings_that_mean_nothing_are_refused(kind: Any, wrong: dict[str, Any], message: str) -> None:
+def test_settings_that_mean_nothing_are_refused(wrong: dict[str, Any], message: str) -> None:
     with pytest.raises(UsageError, match=message):
-        kind(**wrong)
+        MLP(**wrong)

@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cldrank import scaling as scalings
-from cldrank._typing import IntArray
 from cldrank.models.linear.rows import Array, Rows
 
 Value = TypeVar("Value")
@@ -80,25 +79,23 @@ class Design:
     """The columns of a model over rows that live anywhere; nothing larger than a block is held in float64.
 
     A model sees (scaled - center) * factor, and a last column of ones. With a standard scaling that is what the scaling
-    gives; else center and factor make the columns even, so that no digits are lost. Without `centred`, for a model
-    without an intercept, the center is 0.
+    gives; else center and factor make the columns even, so that no digits are lost.
 
     width     columns, the one of ones included
     moving    (columns,): whether a column varies; the ones do not
-    level     (columns,): the scaled value of those that do not vary
     center    (columns,)
     factor    (columns,)
     observed  of all rows
     """
 
-    def __init__(self, rows: Rows, *, centred: bool = True) -> None:
+    def __init__(self, rows: Rows) -> None:
         self.rows, self.width, self.observed = rows, rows.view.width, rows.observed
         even = isinstance(rows.view.scaling.rule, scalings.Standard)
         seen = rows.fold(partial(_survey, even), _Survey.joined)
         uneven = seen.moving & (seen.squares > 0)
         spread = np.sqrt(seen.squares / rows.n_rows)
-        self.moving, self.level = seen.moving, seen.first
-        self.center = np.where(uneven & centred, seen.mean, 0.0)
+        self.moving = seen.moving
+        self.center = np.where(uneven, seen.mean, 0.0)
         self.factor = np.where(uneven, 1 / np.where(uneven, spread, 1.0), 1.0)
         self._even = _Evening(self.center, self.factor) if uneven.any() else None
 
@@ -110,14 +107,6 @@ class Design:
         """Coefficients of the scaled features, and the intercept, from those of all columns."""
         scaled = (parameters * self.factor)[:-1]
         return scaled, float(parameters[-1] - scaled @ self.center[:-1])
-
-    def turn(self, columns: IntArray) -> Floats:
-        """The matrix that turns parameters of some columns (the ones last) into those of the scaled features."""
-        factor, center = self.factor[columns], self.center[columns]
-        turned: Floats = np.diag(factor)
-        if len(columns) and columns[-1] == self.width - 1:
-            turned[-1, :-1] = -(factor * center)[:-1]
-        return turned
 
 
 class _Evening(NamedTuple):

@@ -36,15 +36,14 @@ class DeviceRows(Rows):
         *,
         rows: IntArray,
         device: str,
-        columns: IntArray | None = None,
         block_rows: int | None = None,
     ) -> None:
         device_of(device)
         self.observed, self.n_rows, self._device = observed, len(rows), device
         _check_room(features.shape, device)
         raw = uploaded(features, device)
-        self.view = View(scalings.fit(scaling, raw), columns)
-        table = self._table(raw, rows, columns)
+        self.view = View(scalings.fit(scaling, raw))
+        table = self._table(raw, rows)
         size = block_rows or max(1, _BLOCK_VALUES // self.view.width)
         spans = [(start, min(start + size, self.n_rows)) for start in range(0, self.n_rows, size)]
         self._parts = [(table[start:stop], self._moved(observed.part(start, stop))) for start, stop in spans]
@@ -60,15 +59,13 @@ class DeviceRows(Rows):
         """Block after block: the device itself works in parallel."""
         return reduce(join, (function(*part) for part in self._parts))
 
-    def _table(self, raw: Any, rows: IntArray, columns: IntArray | None) -> Any:
-        """The scaled rows and columns that take part, and ones."""
+    def _table(self, raw: Any, rows: IntArray) -> Any:
+        """The scaled rows that take part, and ones."""
         import torch
 
         scaled = self.view.scaling.transform(raw, out=None if raw.device.type == "cpu" else raw)
         if len(rows) < len(scaled):
             scaled = scaled[self._array(rows)]
-        if columns is not None:
-            scaled = scaled[:, self._array(columns)]
         table = torch.ones((len(scaled), scaled.shape[1] + 1), dtype=torch.float64, device=scaled.device)
         table[:, :-1] = scaled
         return table

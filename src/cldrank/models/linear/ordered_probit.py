@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from cldrank._typing import IntArray
 from cldrank.likelihood import log_cdf
 from cldrank.models.linear.design import Block, Design
-from cldrank.models.linear.rows import added, wider
+from cldrank.models.linear.rows import added
 from cldrank.optimise import Derivatives
 
 Floats = NDArray[np.float64]
@@ -76,56 +76,12 @@ def log_interval(a: Floats, b: Floats) -> GaussianInterval:
     return interval
 
 
-class OrderedProbit:
-    """Mean log-likelihood of where candidates were shown, less a ridge penalty on ω: concave, so with one optimum.
+class PlaceRule(NamedTuple):
+    """How the places of candidates hang on their columns; what it computes is that of one block.
 
         place k  if  t_k < ω·x + ε ≤ t_{k-1},    ε standard Gaussian,    ∞ = t_0 > t_1 > … > t_K
 
-    and not shown below t_K. With one place this is the probit of shown, with intercept -t_1. Parameters are ω over
-    `columns`, then the thresholds.
-    """
-
-    def __init__(self, design: Design, columns: IntArray, penalty: Floats) -> None:
-        observed = design.observed
-        self.design, self.observed = design, observed
-        self.places = PlaceRule(
-            columns if observed.n_thresholds else columns[:0], observed.n_levels, observed.n_thresholds
-        )
-        self.penalty = np.append(penalty if observed.n_thresholds else penalty[:0], np.zeros(observed.n_thresholds))
-
-    @property
-    def n_parameters(self) -> int:
-        """The length of the parameter vector."""
-        return len(self.penalty)
-
-    def start(self) -> Floats:
-        """No effect of any feature, and the thresholds that the shares of the places then ask for."""
-        from scipy.special import ndtri
-
-        observed = self.observed
-        by_level = np.bincount(observed.level, observed.weight, observed.n_levels + 1)[1:][: observed.n_thresholds]
-        return np.append(np.zeros(len(self.places.columns)), -ndtri(np.cumsum(by_level) / observed.total))
-
-    def evaluate(self, parameters: Floats) -> Derivatives:
-        """Value, gradient and Hessian in one pass; not finite where the thresholds are out of order."""
-        if not np.all(np.diff(parameters[len(self.places.columns) :]) < 0):
-            nothing = np.full(self.n_parameters, np.nan)
-            return Derivatives(np.nan, nothing, np.diag(nothing))
-        sums = self.design.fold(partial(self.places.sums, parameters), added)
-        value, slope, ends, curvature, mixed, own = (np.asarray(part) for part in sums)
-        total = self.observed.total
-        hessian = np.block([[-curvature, mixed], [mixed.T, own]]) / total - np.diag(2 * self.penalty)
-        gradient = np.append(slope, ends) / total - 2 * self.penalty * parameters
-        return Derivatives(float(value) / total - float(self.penalty @ parameters**2), gradient, hessian)
-
-    def separated(self, parameters: Floats) -> bool:
-        """Whether all candidates shown lie above all those not shown."""
-        lowest, highest = self.design.fold(partial(self.places.ends, parameters), wider)
-        return bool(np.isfinite(highest) and lowest > highest)
-
-
-class PlaceRule(NamedTuple):
-    """How the places of candidates hang on their columns; what it computes is that of one block.
+    and not shown below t_K. Parameters are ω over `columns`, then the thresholds.
 
     columns        of the design, with a coefficient each
     n_levels       how many places there are
@@ -142,7 +98,9 @@ class PlaceRule(NamedTuple):
         """
         count = self.n_thresholds + 2  # with the infinite ones, which fall away in the end
         x = chosen_columns(block.wide, self.columns)
-        owner, level, interval, weight = self.seen(block, x, parameters)
+        owner, level, interval = self.seen(block, x, parameters)
+        absent = block.own.absent
+        weight = np.append(block.own.weight, absent[absent > 0])
         upper = level - 1  # of the thresholds around a place, the upper is one before
         mixed, own, ends = np.zeros((len(x), count)), np.zeros((count, count)), np.zeros(count)
         for end, by, twice in ((upper, interval.b, interval.bb), (upper + 1, interval.a, interval.aa)):
@@ -157,33 +115,19 @@ class PlaceRule(NamedTuple):
         value = np.asarray(weight @ interval.value)
         return value, x.T @ slope, ends[1:-1], root.T @ root, x.T @ mixed[:, 1:-1], own[1:-1, 1:-1]
 
-    def seen(self, block: Block, x: Floats, parameters: Floats) -> tuple[IntArray, IntArray, GaussianInterval, Floats]:
-        """Rows and places of the candidates, shown or not, the likelihood of these places, and its weight."""
+    def seen(self, block: Block, x: Floats, parameters: Floats) -> tuple[IntArray, IntArray, GaussianInterval]:
+        """Rows and places of the entries, and behind them of the candidates not shown; and what these places say."""
         owner, level = self.places(block.own)
         split = len(self.columns)
         thresholds = np.concatenate([[np.inf], parameters[split:], [-np.inf]])
         index = (x @ parameters[:split])[owner]
-        interval = log_interval(thresholds[level] - index, thresholds[level - 1] - index)
-        absent = block.own.absent
-        return owner, level, interval, np.append(block.own.weight, absent[absent > 0])
+        return owner, level, log_interval(thresholds[level] - index, thresholds[level - 1] - index)
 
     def places(self, observed: Any) -> tuple[IntArray, IntArray]:
         """Rows and places of the entries, and behind them of the candidates not shown, one level below all others."""
         absent = np.flatnonzero(observed.absent > 0)
         owner = np.append(observed.shown[observed.owner], absent)
         return owner, np.append(observed.level, np.full(len(absent), self.n_levels + 1))
-
-    def gradients(self, block: Block, parameters: Floats) -> Floats:
-        """The gradient of the log-likelihood of each row."""
-        x = chosen_columns(block.wide, self.columns)
-        owner, level, interval, weight = self.seen(block, x, parameters)
-        split, each = len(self.columns), np.arange(len(weight))
-        ends = np.zeros((len(weight), self.n_thresholds + 2))
-        ends[each, level - 1], ends[each, level] = interval.b, interval.a
-        gradients = np.zeros((len(x), split + self.n_thresholds))
-        np.add.at(gradients[:, split:], owner, weight[:, None] * ends[:, 1:-1])
-        gradients[:, :split] = x * np.bincount(owner, weight * interval.correction, len(x))[:, None]
-        return gradients
 
     def ends(self, parameters: Floats, block: Block) -> tuple[float, float]:
         """The lowest index of what was shown, and the highest of what was not."""
@@ -193,9 +137,38 @@ class PlaceRule(NamedTuple):
         lowest = index[owner[shown]].min(initial=np.inf)
         return float(lowest), float(index[owner[~shown]].max(initial=-np.inf))
 
-    def jacobian(self, x: Floats, level: IntArray, interval: GaussianInterval) -> Floats:
-        """The derivative of each entry's correction by the parameters; x are its own columns."""
-        ends, each = np.zeros((len(x), self.n_thresholds + 2)), np.arange(len(x))
-        ends[each, level - 1] = -(interval.ab + interval.bb)
-        ends[each, level] = -(interval.ab + interval.aa)
-        return np.hstack([-interval.shrinkage[:, None] * x, ends[:, 1:-1]])
+
+class OrderedProbit:
+    """Mean log-likelihood of where candidates were shown, less a ridge penalty on ω: concave, so with one optimum.
+
+    With one place this is the probit of shown, with intercept -t_1. Where every candidate was shown there is nothing
+    to learn, and there are no parameters.
+    """
+
+    def __init__(self, design: Design, columns: IntArray, penalty: Floats) -> None:
+        observed = design.observed
+        self.design, self.observed = design, observed
+        if not observed.n_thresholds:
+            columns, penalty = columns[:0], penalty[:0]
+        self.places = PlaceRule(columns, observed.n_levels, observed.n_thresholds)
+        self.penalty = np.append(penalty, np.zeros(observed.n_thresholds))
+
+    def start(self) -> Floats:
+        """No effect of any feature, and the thresholds that the shares of the places then ask for."""
+        from scipy.special import ndtri
+
+        observed = self.observed
+        by_level = np.bincount(observed.level, observed.weight, observed.n_levels + 1)[1:][: observed.n_thresholds]
+        return np.append(np.zeros(len(self.places.columns)), -ndtri(np.cumsum(by_level) / observed.total))
+
+    def evaluate(self, parameters: Floats) -> Derivatives:
+        """Value, gradient and Hessian in one pass; not finite where the thresholds are out of order."""
+        if not np.all(np.diff(parameters[len(self.places.columns) :]) < 0):
+            nothing = np.full(len(parameters), np.nan)
+            return Derivatives(np.nan, nothing, np.diag(nothing))
+        sums = self.design.fold(partial(self.places.sums, parameters), added)
+        value, slope, ends, curvature, mixed, own = (np.asarray(part) for part in sums)
+        total = self.observed.total
+        hessian = np.block([[-curvature, mixed], [mixed.T, own]]) / total - np.diag(2 * self.penalty)
+        gradient = np.append(slope, ends) / total - 2 * self.penalty * parameters
+        return Derivatives(float(value) / total - float(self.penalty @ parameters**2), gradient, hessian)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cldrank._typing import IntArray
 from cldrank.errors import DataError
 from cldrank.models import compiled
 from cldrank.models.fit import Context, Fit, finite, linear_ranker
@@ -20,7 +19,6 @@ from cldrank.models.pairs import PairTable
 from cldrank.models.targets import PairSelection
 from cldrank.optimise import Derivatives, Vector, newton
 from cldrank.rankers.provenance import FitRecord
-from cldrank.wording import count, some
 
 if TYPE_CHECKING:
     from cldrank.models.linear.model import Linear
@@ -36,7 +34,8 @@ class PairObjective:
     shown, the best ω is infinite, and its terms vanish.
     """
 
-    def __init__(self, design: Design, l2: float, share: float, *, selects: bool) -> None:
+    def __init__(self, design: Design, l2: float, share: float) -> None:
+        selects = share > 0 and bool(design.observed.mixed.any())
         self.design, self.share = design, share if selects else 0.0
         self.columns = np.flatnonzero(design.moving)
         self.selection = np.append(self.columns, design.width - 1) if selects else self.columns[:0]
@@ -72,49 +71,15 @@ class PairObjective:
         return score, selection
 
 
-class _Queries(NamedTuple):
-    """The pairs of the queries of a block; see `PairTable`."""
-
-    order: IntArray
-    offsets: IntArray
-    ends: IntArray
-    follows: IntArray
-    target: Floats
-    weight: Floats
-    mixed: Floats
-
-
-class _Pairs:
-    """A table of pairs by blocks of whole queries, with the weight of each pair of a shown and an unshown candidate."""
-
-    def __init__(self, table: PairTable, ratio: float) -> None:
-        self._table, self.totals = table, table.totals
-        pairs = table.n_shown * (np.diff(table.offsets) - table.n_shown)
-        self._mixed = ratio * table.totals() / np.maximum(pairs, 1)
-        self.selects = bool(ratio > 0 and pairs.any())
-
-    def part(self, start: int, stop: int) -> _Queries:
-        """The queries of the rows from start to stop, which begin and end with a query."""
-        table = self._table
-        first, last = (int(query) for query in np.searchsorted(table.offsets, [start, stop]))
-        return _Queries(
-            table.order[start:stop] - start,
-            table.offsets[first : last + 1] - start,
-            table.ends[first:last] - start,
-            table.follows[start:stop] - start,
-            table.target[start:stop],
-            table.weight[start:stop],
-            self._mixed[first:last],
-        )
-
-
 def _block_sums(point: tuple[Vector, Vector], share: float, block: Block) -> Sequence[Floats]:
     """Of a block: the value, its gradients by β and ω, and the parts ββ, βω and ωω of minus its Hessian."""
     x = np.ascontiguousarray(block.wide)
     shown = block.own.order[block.own.weight > 0]
     slopes, curves = np.zeros((2, len(x))), np.zeros((3, len(x)))
     sums = np.zeros((3, len(shown), x.shape[1]))
-    value = compiled.linear_pairs(x, x @ point[0], x @ point[1], *block.own, share, slopes, curves, sums)
+    value = compiled.linear_pairs(
+        x, x @ point[0], x @ point[1], *block.own.arrays, block.own.mixed, share, slopes, curves, sums
+    )
     seen = x[shown]
     across = seen.T @ (sums[0] + sums[1])
     mixed = (x * curves[1][:, None]).T @ x - sums[0].T @ seen + seen.T @ sums[2]
@@ -130,14 +95,15 @@ def fit_pairs(model: Linear, problem: PairSelection, context: Context) -> Fit:
             f"no query has one candidate preferred to another; {context.user} learns from such pairs: it needs queries "
             "with several shown candidates that were clicked unequally often."
         )
-    pairs, share = _Pairs(table, float(problem.unshown_ratio)), float(problem.selection_weight)
-    rows = rows_of(context, model.scaling, pairs, rows=table.rows, offsets=table.offsets)
+    share, ratio = float(problem.selection_weight), float(problem.unshown_ratio)
+    table = table.mixed_by(ratio)
+    rows = rows_of(context, model.scaling, table, rows=table.rows, offsets=table.offsets)
     scaling, design = rows.view.scaling, Design(rows)
     if not design.moving.any():
         raise DataError(f"all features of {context.data!r} are constant; there is nothing to rank its rows by.")
-    objective = PairObjective(design, float(model.l2), share, selects=share > 0 and pairs.selects)
+    objective = PairObjective(design, float(model.l2), share)
     begin = np.zeros(len(objective.penalties))
-    solution = newton(objective.evaluate, begin, max_steps=model.max_steps, tolerance=model.tolerance)
+    solution = newton(objective.evaluate, begin, max_steps=model.max_steps)
     warn_unless_converged(solution, context.user)
     score, selection = (design.to_features(part) for part in objective.unpacked(solution.parameters))
     if not len(objective.selection):
@@ -162,9 +128,4 @@ def fit_pairs(model: Linear, problem: PairSelection, context: Context) -> Fit:
             "n_queries": len(table),
             "constant_features": constant,
         },
-        facts=[
-            ("queries", f"{len(table):,} with one candidate preferred to another"),
-            ("status", f"{solution.status}, {count(solution.n_steps, 'step')}, loss {loss:.4f}"),
-            *([("constant", f"no weight: {some(constant)}")] if constant else []),
-        ],
     )

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import reduce
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,23 +32,15 @@ _MOST_THREADS = 8  # beyond, memory is the limit
 _KEPT_BYTES = 384 << 20  # a scaled copy of an array is kept up to this size; a larger one is made in each pass
 
 
-class Parts(Protocol):
-    """What was observed of some rows, kept in one piece: a block of rows has its own part."""
-
-    def part(self, start: int, stop: int) -> Any:
-        """What was observed of the rows from start to stop."""
-
-
 class View(NamedTuple):
-    """How a model sees raw features: scaled, some of the columns, and a last column of ones."""
+    """How a model sees raw features: scaled, with a last column of ones."""
 
     scaling: scalings.Scaling
-    columns: IntArray | None = None
 
     @property
     def width(self) -> int:
         """The number of columns, the ones included."""
-        return (self.scaling.n_features if self.columns is None else len(self.columns)) + 1
+        return self.scaling.n_features + 1
 
     def scaled(self, raw: NDArray[np.float32], out: NDArray[np.float32] | None = None) -> NDArray[np.float32]:
         """Scaled features and ones, written to `out` if there is one.
@@ -59,7 +51,7 @@ class View(NamedTuple):
         if not isinstance(self.scaling.rule, scalings.Unscaled):
             raw = self.scaling.transform(raw)
         table = np.empty((len(raw), self.width), dtype=np.float32) if out is None else out
-        table[:, :-1] = raw if self.columns is None else raw[:, self.columns]
+        table[:, :-1] = raw
         table[:, -1] = 1.0
         return table
 
@@ -100,7 +92,7 @@ class LocalRows(Rows):
     def __init__(
         self,
         features: Any,
-        observed: Parts,
+        observed: Any,
         view: View,
         *,
         rows: IntArray | None = None,
@@ -148,7 +140,6 @@ def rows_of(
     observed: Any,
     *,
     rows: IntArray,
-    columns: IntArray | None = None,
     device: str | None = None,
     offsets: IntArray | None = None,
 ) -> Rows:
@@ -156,21 +147,18 @@ def rows_of(
 
     rows       (rows,) of the dataset, rising
     observed   what was observed of them
-    columns    the features that the model sees; all by default
     device     a GPU to hold them, named as torch does
     offsets    where blocks may end; anywhere by default
     """
     features: Any = context.data.features
-    if columns is not None and len(columns) == features.shape[1]:
-        columns = None
     if device is not None:
         if isinstance(features, RemoteFeatures):
             raise UsageError("features on Spark are not copied to a GPU; leave `device` out.")
         from cldrank.models.linear.device_rows import DeviceRows
 
         size = context.run.block_rows
-        return DeviceRows(features, observed, scaling, rows=rows, columns=columns, device=device, block_rows=size)
-    view = View(scalings.fit(scaling, features), columns)
+        return DeviceRows(features, observed, scaling, rows=rows, device=device, block_rows=size)
+    view = View(scalings.fit(scaling, features))
     if isinstance(features, RemoteFeatures):
         there: Rows = features.fit_rows(observed, view, rows)
         return there

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -93,10 +93,6 @@ class Lists:
         entries = np.lexsort([order, segments.segment_of_rows(self.offsets)])
         return self._made_of(owner, new_lengths, entries, (self.pages / pieces)[owner].astype(np.float32))
 
-    def placed(self, place: IntArray) -> Lists:
-        """The same lists with places in a table of some rows; `place` has that of each row."""
-        return replace(self, rows=place[self.rows], unshown_rows=place[self.unshown_rows])
-
     def pack(self, unshown_ratio: float) -> list[ListTable]:
         """The lists in groups of like size; each list draws `unshown_ratio` (S - 1) / 2 of those not shown.
 
@@ -161,52 +157,52 @@ def target_lists(targets: Targets) -> Lists:
     """One list per query of targets, without candidates that were not shown.
 
     >>> rows = np.arange(3)
-    >>> target_lists(Targets(rows, rows * 0.5, rows + 1.0, rows * 0.0, np.array([7, 7, 9]))).offsets
+    >>> target_lists(Targets(rows, rows * 0.5, rows + 1.0, np.array([7, 7, 9]))).offsets
     array([0, 2, 3])
     """
-    queries, counts = np.unique(targets.queries, return_counts=True)
-    return Lists(
-        segments.from_lengths(counts),
-        targets.rows,
-        targets.target.astype(np.float32),
-        targets.weight.astype(np.float32),
-        np.zeros(len(queries) + 1, dtype=np.int64),
-        np.zeros(0, dtype=np.int64),
-        np.ones(len(queries), dtype=np.float32),
-    )
+    nothing = np.zeros(0, dtype=np.int64)
+    queries = np.unique(targets.queries)
+    return _lists(targets, queries, nothing, nothing, np.ones(len(queries)))
 
 
-def observed_lists(observed: Observations, pages: IntArray) -> Lists:
-    """One list per query displayed: targets and weights of the shown candidates, and those not shown.
-
-    pages   (queries,) how often each query of the dataset was displayed
-    """
-    targets, absent = observed.shown_rows(), observed.absent > 0
+def observed_lists(observed: Observations) -> Lists:
+    """One list per query displayed: targets and weights of the shown candidates, and those not shown."""
+    absent = observed.absent > 0
     queries = observed.queries[np.flatnonzero(np.diff(observed.queries, prepend=-1))]
+    pages = cast("NDArray[np.float64]", observed.pages)[queries]
+    return _lists(observed.shown_rows(), queries, observed.queries[absent], observed.rows[absent], pages)
+
+
+def _lists(
+    targets: Targets, queries: IntArray, unshown_queries: IntArray, unshown_rows: IntArray, pages: NDArray[np.float64]
+) -> Lists:
+    """One list for each query, of the targets and the unshown candidates that are its own."""
     return Lists(
         _offsets(targets.queries, queries),
         targets.rows,
         targets.target.astype(np.float32),
         targets.weight.astype(np.float32),
-        _offsets(observed.queries[absent], queries),
-        observed.rows[absent],
-        pages[queries].astype(np.float32),
+        _offsets(unshown_queries, queries),
+        unshown_rows,
+        pages.astype(np.float32),
     )
 
 
-def rows_used(*lists: Lists, n_rows: int) -> tuple[IntArray, IntArray]:
-    """Of `n_rows` rows, those that lists use, in order, and the place of each row among them.
+def in_table(n_rows: int, *lists: Lists) -> tuple[IntArray, list[Lists]]:
+    """Of `n_rows` rows, those that lists use, in order, and the lists with the places of their rows among these.
 
     >>> rows = np.arange(0, 5, 2)
     >>> lists = Lists(np.array([0, 2]), rows[:2], rows[:2], rows[:2], np.array([0, 1]), rows[2:], np.ones(1))
-    >>> used, place = rows_used(lists, n_rows=6)
-    >>> used, place[used]
-    (array([0, 2, 4]), array([0, 1, 2]))
+    >>> used, (placed,) = in_table(6, lists)
+    >>> used, placed.rows, placed.unshown_rows
+    (array([0, 2, 4]), array([0, 1]), array([2]))
     """
     used = np.zeros(n_rows, dtype=bool)
-    for part in lists:
-        used[part.rows] = used[part.unshown_rows] = True
-    return np.flatnonzero(used), np.cumsum(used) - 1
+    for own in lists:
+        used[own.rows] = used[own.unshown_rows] = True
+    place = np.cumsum(used) - 1
+    placed = [replace(own, rows=place[own.rows], unshown_rows=place[own.unshown_rows]) for own in lists]
+    return np.flatnonzero(used), placed
 
 
 def _offsets(owners: IntArray, queries: IntArray) -> IntArray:

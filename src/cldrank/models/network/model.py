@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import copy
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from cldrank.errors import UsageError
-from cldrank.memory import machine_memory
 from cldrank.models.fit import Context, Fit
 from cldrank.models.model import ScaledModel
 from cldrank.parameters import parameter, value
@@ -20,7 +16,6 @@ if TYPE_CHECKING:
 
     from cldrank.models.targets import PairSelection, PointSelection, Targets
 
-_BYTES_OF_A_WEIGHT = 16  # in float32: itself, its gradient, and two averages of AdamW
 _MOST = 2**31 - 1
 
 
@@ -48,10 +43,9 @@ class Network(ScaledModel, ABC):
     patience: int | None = parameter(
         default=None, about="stop after this many epochs without a better one", least=1, most=_MOST
     )
-    schedule: Literal["cosine", "linear", "constant"] = parameter(
-        default="cosine", about="of the learning rate after the warm-up", option=False
+    warmup: float = parameter(
+        default=0.05, about="share of the steps before the learning rate falls", least=0, most=1, option=False
     )
-    warmup: float = parameter(default=0.05, about="share of all steps", least=0, most=1, option=False)
     clip_norm: float | None = parameter(default=1.0, about="the largest norm of a gradient", least=1e-12, option=False)
     list_size: int = parameter(
         default=128, about="longer lists are cut at random into lists of at most this many", least=2, most=_MOST,
@@ -122,7 +116,6 @@ class MLP(Network):
 
         from cldrank.models.network.networks import dropout, initialise
 
-        self._check_size(width)
         kinds = {"elu": nn.ELU, "relu": nn.ReLU, "gelu": nn.GELU, "silu": nn.SiLU, "tanh": nn.Tanh}
         layers: list[nn.Module] = []
         for size in self.hidden:
@@ -132,50 +125,4 @@ class MLP(Network):
         layers.append(nn.Linear(width, 1, bias=False))
         network = nn.Sequential(*layers)
         initialise(network, seed)
-        return network
-
-    def _check_size(self, width: int) -> None:
-        """Refuse a network that this machine cannot train, before anything is allocated."""
-        weights = sum((before + 1) * size for before, size in pairwise((width, *self.hidden, 1)))
-        needed, memory = weights * _BYTES_OF_A_WEIGHT, machine_memory(free=False) or math.inf
-        if needed > memory:
-            raise UsageError(
-                f"`hidden={self.hidden!r}` makes a network of {weights:.3g} weights for {width} features, which "
-                f"takes {needed / 2**30:,.0f} GiB to train; this machine has {memory / 2**30:,.0f} GiB. "
-                "Choose smaller layers, such as 256, 128, 64."
-            )
-
-
-@value
-class TorchModule(Network):
-    """A torch module of your own: rows of features in, one score per row out. It is copied, never trained itself.
-
-    >>> import torch
-    >>> TorchModule(module=torch.nn.Linear(3, 1), epochs=5).epochs
-    5
-    """
-
-    label = "a torch module"
-
-    module: Any = parameter(default=None, about="scores rows of features", option=False)
-
-    def build(self, width: int, seed: int) -> torch.nn.Module:
-        """A copy of the module, checked to score rows of `width` features."""
-        del seed
-        self.check_installed()
-        import torch
-
-        if not isinstance(self.module, torch.nn.Module):
-            raise UsageError(f"`module` must be a torch module, not {self.module!r}.")
-        network = copy.deepcopy(self.module).float().cpu()
-        try:
-            with torch.no_grad():
-                shape = network.eval()(torch.zeros(2, width)).shape
-        except (RuntimeError, TypeError, ValueError, AttributeError) as error:
-            reason = str(error).splitlines()[0]
-            raise UsageError(f"the module cannot score rows of {width} features: {reason}") from None
-        if tuple(shape) not in ((2,), (2, 1)):
-            raise UsageError(f"the module gives {tuple(shape)} for 2 rows; it must give one score per row.")
-        if not any(part.requires_grad for part in network.parameters()):
-            raise UsageError("the module has no parameter that can be trained.")
         return network

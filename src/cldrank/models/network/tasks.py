@@ -35,11 +35,6 @@ class TrainingTask(ABC):
     def sizes(self, batch: ListBatch) -> Tensor:
         """(B,) the size of each list: losses are divided by its mean."""
 
-    def linear_part(self, name: str) -> tuple[NDArray[np.float64], float]:
-        """Coefficients and intercept of a linear network."""
-        weight, bias = (value.detach().double().cpu().numpy() for value in self.networks[name].parameters())
-        return weight[0].copy(), float(bias[0])
-
     def scores(self, name: str, features: Tensor, batch: ListBatch) -> tuple[Tensor, Tensor]:
         """The scores of a network for the candidates with a target (B, S), and for those not shown (B, U)."""
         scores = self.networks[name](features).reshape(batch.rows.shape).float()
@@ -116,7 +111,7 @@ class SelectedPoints(TrainingTask):
 
 def _zero(width: int) -> nn.Linear:
     """A linear model that scores 0 until it has learned."""
-    layer = nn.Linear(width, 1)
+    layer: nn.Linear = nn.utils.skip_init(nn.Linear, width, 1)  # which draws no weights
     nn.init.zeros_(layer.weight)
     nn.init.zeros_(layer.bias)
     return layer

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
@@ -57,9 +56,7 @@ def _boosted(model: Trees, table: PairTable, context: Context) -> Fit:
         grown = grow_trees(table, held, loss, engine, model, run, checkpoint)
     ranker = TreeRanker(content=grown.content, feature_names=context.data.feature_names, provenance=context.provenance)
     _warn(grown, ranker, context.user)
-    return trained_fit(
-        context, ranker, grown.status, grown.history, (len(learned), len(held)), step=model.progress()[0]
-    )
+    return trained_fit(context, ranker, grown.status, grown.history, (len(learned), len(held)))
 
 
 def split(model: Trees, count: int, seed: int) -> tuple[IntArray, IntArray]:
@@ -70,18 +67,15 @@ def split(model: Trees, count: int, seed: int) -> tuple[IntArray, IntArray]:
 
 def _digest(table: PairTable, context: Context) -> str:
     """A digest of what decides the course of boosting; more rounds or more patience only carry it on."""
-    given = context.provenance.parameters
-    free = ("model__rounds", "model__patience")
-    decisive = {name: value for name, value in given.items() if name not in free and name[:5] != "run__"}
+    decisive = context.decisive("model__rounds", "model__patience")
     identity = {"features": context.data.feature_names, "seed": int(context.run.seed), **decisive}
     some = context.data.features[table.rows[:: max(1, len(table.rows) // 1000)]]
-    arrays = (table.rows, table.order, table.offsets, table.ends, table.target, table.weight, table.mixed)
-    return digest_of({"method": context.user, **identity}, *arrays, some)
+    return digest_of({"method": context.user, **identity}, table.rows, *table.arrays, table.mixed, some)
 
 
 def _warn(grown: Grown, ranker: TreeRanker, user: str) -> None:
     if grown.status == "interrupted":
-        done, kept = count(len(grown.history), "round"), count(grown.best_epoch, "round")
+        done, kept = count(len(grown.history), "round"), count(len(ranker.trees), "round")
         warn(ConvergenceWarning(f"{user} was interrupted after {done}; the ranker is that of {kept}."))
     if not ranker.n_splits:
         warn(
@@ -95,13 +89,11 @@ def _warn(grown: Grown, ranker: TreeRanker, user: str) -> None:
 # -- the rounds ------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, eq=False)
-class Grown:
+class Grown(NamedTuple):
     """What boosting leaves: an `Epoch` for each round, and the trees up to the best one as the engine's JSON."""
 
     status: Status
-    history: tuple[Epoch, ...]
-    best_epoch: int
+    history: list[Epoch]
     content: bytes
 
 
@@ -145,7 +137,7 @@ def grow_trees(
     if len(history) > len(restored):
         _save(engine, history, checkpoint)
     kept = max(epoch.number for epoch in history if epoch.best)
-    return Grown(status, tuple(history), kept, engine.saved(kept))
+    return Grown(status, history, engine.saved(kept))
 
 
 def _restored(engine: TreeEngine, checkpoint: Checkpoint) -> list[Epoch]:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cldrank.errors import UsageError
 from cldrank.models.fit import Context, Fit
 from cldrank.models.model import Model
-from cldrank.parameters import parameter, parameters, value
+from cldrank.parameters import parameter, value
 
 if TYPE_CHECKING:
     from cldrank.models.targets import PairSelection, Targets
@@ -55,13 +54,6 @@ class Trees(Model):
     max_bin: int = parameter(
         default=256, about="most values of a feature to split at", least=2, most=1 << 16, option=False
     )
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not self.validation and self.patience not in (None, parameters(Trees)["patience"].default):
-            raise UsageError(
-                "`patience` waits for a better round on held-out queries, and `validation=0` holds none out."
-            )
 
     def progress(self) -> tuple[str, int]:
         """Rounds."""
