@@ -224,17 +224,6 @@ class TestTypes:
         frame = pd.DataFrame(COLUMNS).astype({"clicks": object, "bm25": object})
         assert cr.load(frame, **ROLES).fingerprint == cr.load(pa.table(COLUMNS), **ROLES).fingerprint
 
-    def test_a_column_of_lists(self) -> None:
-        rows = [[1.0, 2.0], [3.0, 4.0]]
-        for lists in (
-            pa.array(rows),
-            pa.array(rows, pa.list_(pa.float32(), 2)),
-            pa.array(rows, pa.list_(pa.float64(), 2)),
-        ):
-            assert cr.load(pa.table({"query_id": [1, 1], "features": lists})).features.tolist() == rows
-        arrays = pl.DataFrame({"query_id": [1, 1], "v": rows}, schema_overrides={"v": pl.Array(pl.Float32, 2)})
-        assert cr.load(arrays, columns={"features": "v"}).features.tolist() == rows
-
 
 class TestPredicting:
     EXPECTED = (1.5 + 6 + 3, 2.5, 4 + 3, -1 + 2 + 3, 3 + 18)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -24,10 +23,10 @@ from cldrank.data import letor_kernel as kernel
 from cldrank.data.checks import Missing
 from cldrank.data.dataset import RankingDataset
 from cldrank.data.lines import COMPRESSED, LineBlock, read_blocks
-from cldrank.data.rows import Documents, RowBatch, RowSource, dataset_of
-from cldrank.errors import CldrankWarning, FormatError, UsageError, warn
+from cldrank.data.rows import Lend, RowBatch, RowSource, dataset_of
+from cldrank.errors import FormatError, UsageError
 from cldrank.memory import machine_memory
-from cldrank.wording import count, some
+from cldrank.wording import some
 from cldrank.workers import ahead, available_cores
 
 _DOCUMENT = re.compile(rb"docid\s*=\s*(\S+)")
@@ -120,15 +119,10 @@ def letor_for_ranker(
             "Parquet or CSV files, which name their features.",
             path=paths[0],
         )
-    if n_features is not None and n_features != len(names):
+    if n_features not in (None, len(names)) or zero_based != (layout.first_id == 0):
         raise UsageError(
-            f"`n_features={n_features}` does not fit the ranker, which knows {count(len(names), 'feature')}."
-        )
-    check_flag("zero_based", zero_based)
-    if zero_based != (layout.first_id == 0):
-        raise UsageError(
-            f"the first feature of the ranker is {names[0]}; it scores files with `zero_based={not zero_based}`, whose "
-            f"ids start at {layout.first_id}."
+            f"the features of the ranker are {names[0]} … {names[-1]}; it scores files with "
+            f"`n_features={len(names)}` and `zero_based={layout.first_id == 0}`."
         )
     return LetorSource(paths, layout, missing)
 
@@ -141,16 +135,14 @@ class LetorSource(RowSource):
     def __init__(self, paths: Sequence[Path], layout: RowLayout, missing: Missing = None) -> None:
         self.where, self.missing, self.feature_names = paths, missing, layout.names
         self._paths, self._layout = paths, layout
-        self._comments = _CommentIds()
         if all(path.is_file() and path.suffix not in COMPRESSED for path in paths):
             self.expected_rows = int(1.02 * sum(path.stat().st_size for path in paths) / layout.row_bytes)
 
-    def batches(self) -> Iterator[RowBatch]:
+    def batches(self, lend: Lend | None = None) -> Iterator[RowBatch]:
         """All rows; lines are parsed ahead in threads."""
-        self._comments = _CommentIds()
-        row, path = 0, self._paths[0]
+        rows, row, path = 0, 0, self._paths[0]
         cores = available_cores()
-        for lines, parsed in ahead(self._parsed, self._lines(), threads=cores, most=cores):
+        for lines, parsed in ahead(self._parsed, self._lines(lend or self.new_rows), threads=cores, most=cores):
             if parsed.problem == kernel.OUT_OF_LAYOUT and self._layout.counted and parsed.feature:
                 raise WiderRowError
             if parsed.problem != kernel.OK:
@@ -158,29 +150,25 @@ class LetorSource(RowSource):
             if not len(parsed.labels):
                 continue
             path, row = lines.path, row if lines.path == path else 0
-            words = self._comments.words(parsed.comments, len(parsed.labels))
-            doc_ids = pa.array(words, pa.large_string()) if self._comments.may_be_ids else None
-            yield RowBatch(path, row, parsed.run_rows, parsed.run_ids, doc_ids, parsed.labels, parsed.features)
-            row += len(parsed.labels)
-        if self._comments.rows and not self._layout.width:
+            yield RowBatch(path, row, parsed.run_rows, parsed.run_ids, parsed.doc_ids, parsed.labels, parsed.features)
+            rows, row = rows + len(parsed.labels), row + len(parsed.labels)
+        if rows and not self._layout.width:
             raise FormatError("no row lists a feature; if all are 0, say how many with `n_features`.", path=path)
 
-    def documents(self) -> Documents:
-        """Whether the comments name documents."""
-        return self._comments.verdict()
-
-    def _lines(self) -> Iterator[LineBlock]:
-        """Blocks of lines; before memory is claimed for them, the layout is held against the text so far."""
+    def _lines(self, lend: Lend) -> Iterator[tuple[LineBlock, NDArray[np.float32]]]:
+        """Blocks of lines and where their features go; the layout is held against the text before memory is claimed."""
         most = max(1, _BLOCK_VALUES // max(1, self._layout.width))
         rows = text = 0
         for block in _all_blocks(self._paths):
             rows, text = rows + block.text.count(b"\n"), text + len(block.text)
             _check_proportion(self._layout, rows, text, self._paths[0])
-            yield from block.parts(most)
+            for part in block.parts(most):
+                yield part, lend(part.text.count(b"\n"))
 
-    def _parsed(self, block: LineBlock) -> tuple[LineBlock, _ParsedRows]:
+    def _parsed(self, work: tuple[LineBlock, NDArray[np.float32]]) -> tuple[LineBlock, _ParsedRows]:
         fill = np.inf if self.missing is None else np.nan if self.missing == checks.KEEP else float(self.missing)
-        return block, _parse_block(block, self._layout, fill)
+        block, features = work
+        return block, _parse_block(block, features, self._layout.first_id, fill)
 
 
 # -- layout --------------------------------------------------------------------------------------------------------
@@ -233,30 +221,38 @@ class _ParsedRows(NamedTuple):
     features: NDArray[np.float32]
     run_rows: IntArray
     run_ids: pa.Array
-    comments: list[bytes]  # one per row, or none at all
+    doc_ids: pa.Array | None
 
 
-def _parse_block(block: LineBlock, layout: RowLayout, fill: float) -> _ParsedRows:
-    lines = block.text.count(b"\n")
-    target = kernel.RowBuffer.for_rows(np.zeros((lines, layout.width), np.float32), np.zeros(lines, np.float32))
+def _parse_block(block: LineBlock, features: NDArray[np.float32], first_id: int, fill: float) -> _ParsedRows:
+    target = kernel.RowBuffer.for_rows(features, np.zeros(len(features), np.float32))
     text = np.frombuffer(block.text, dtype=np.uint8)
-    problem, at, feature, rows, runs = kernel.parse_rows(text, layout.first_id, fill, target)
-    starts, ends = target.run_starts[:runs].tolist(), target.run_ends[:runs].tolist()
-    queries = [block.text[a:b].decode("utf-8", errors="backslashreplace") for a, b in zip(starts, ends, strict=True)]
-    first, last = target.comment_starts[:rows], target.comment_ends[:rows]
-    comments: list[bytes] = []
-    if (last > first).any():
-        comments = [block.text[a:b] for a, b in zip(first.tolist(), last.tolist(), strict=True)]
+    problem, at, feature, rows, runs = kernel.parse_rows(text, first_id, fill, target)
+    spans = zip(target.run_starts[:runs].tolist(), target.run_ends[:runs].tolist(), strict=True)
     return _ParsedRows(
         problem,
         at,
         feature,
         target.labels[:rows],
-        target.features[:rows],
+        features[:rows],
         target.run_rows[:runs],
-        pa.array(queries, pa.large_string()),
-        comments,
+        pa.array([_decoded(block.text[start:end]) for start, end in spans], pa.large_string()),
+        _document_ids(block.text, target.comment_starts[:rows], target.comment_ends[:rows]),
     )
+
+
+def _document_ids(text: bytes, starts: IntArray, ends: IntArray) -> pa.Array | None:
+    """What the comments of rows say after `docid =`, null where one does not; None if no comment does."""
+    if not (ends > starts).any():
+        return None
+    spans = zip(starts.tolist(), ends.tolist(), strict=True)
+    matches = [_DOCUMENT.search(text, start, end) for start, end in spans]
+    ids = pa.array([_decoded(match[1]) if match else None for match in matches], pa.large_string())
+    return None if ids.null_count == len(ids) else ids
+
+
+def _decoded(word: bytes) -> str:
+    return word.decode("utf-8", errors="backslashreplace")
 
 
 _PROBLEMS = {  # {found}: the word where parsing stopped; {feature}: the id of the feature
@@ -285,45 +281,3 @@ def _row_error(block: LineBlock, parsed: _ParsedRows, layout: RowLayout) -> Form
     )
     line, column = block.place(parsed.at)
     return FormatError(message, path=block.path, line=line, column=column)
-
-
-@dataclass
-class _CommentIds:
-    """Document ids from comments: `docid = X` in each, or comments of one word if those are unique within each query.
-
-    Shown the comments of all rows, some at a time, it then knows which they are.
-    """
-
-    rows: int = 0
-    named: int = 0  # rows with `docid =`
-    single: int = 0  # rows whose comment is one word
-
-    def words(self, comments: Sequence[bytes], rows: int) -> list[str]:
-        """The document that each comment names, if it does."""
-        self.rows += rows
-        words: list[str] = []
-        for comment in comments:
-            match = _DOCUMENT.search(comment)
-            word = match[1] if match else comment.strip()
-            self.named += match is not None
-            self.single += match is None and len(word.split()) == 1
-            words.append(word.decode("utf-8", errors="backslashreplace"))
-        return words
-
-    @property
-    def may_be_ids(self) -> bool:
-        """Whether the rows so far may have ids."""
-        return self.named == self.rows or (not self.named and self.single == self.rows)
-
-    def verdict(self) -> Documents:
-        """Whether the rows have ids: none, by `docid =`, or, if they are unique, by single words."""
-        if self.named and not self.may_be_ids:
-            without = count(self.rows - self.named, "row")
-            warn(
-                CldrankWarning(
-                    f"{without} without `docid =` among others that have one; all document ids are left out."
-                )
-            )
-        if not self.rows or not self.may_be_ids:
-            return "none"
-        return "named" if self.named else "unless repeated"

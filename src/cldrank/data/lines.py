@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import bz2
 import gzip
 import lzma
 from collections.abc import Iterator
@@ -10,12 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cldrank.data.checks import check_file
 from cldrank.errors import FormatError
 from cldrank.reading import reading
 
 BLOCK_BYTES = 1 << 21
-COMPRESSED = (".gz", ".xz", ".bz2", ".zst")
+COMPRESSED = (".gz", ".xz", ".zst")
 _LONGEST_LINE = 1 << 26  # a row of a million features takes about a fifth of it
 _GZIP = b"\x1f\x8b"  # the first bytes of such a file
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -48,17 +46,15 @@ class LineBlock:
 
     def token(self, at: int, most: int = 40) -> str:
         """The word that starts at a byte, for a message."""
-        word = (self.text[at : self.text.index(b"\n", at) + 1].split(maxsplit=1) or [b""])[0]
-        if self.text[at : at + 1].isspace():
-            word = b""
+        end = self.text.index(b"\n", at)
+        word = b"" if self.text[at : at + 1].isspace() else self.text[at : end + 1].split(maxsplit=1)[0]
         text = word.decode("utf-8", errors="backslashreplace")
         return text if len(text) <= most else text[:most] + "…"
 
 
 def open_bytes(path: Path) -> Any:
     """Open a file for reading, decompressed as its suffix says; one that is gzip against its name is refused."""
-    check_file(path)
-    if path.is_file():  # a pipe can be read only once
+    if not path.is_fifo():  # which can be read only once
         with reading(path, "a readable file"), path.open("rb") as file:
             first = file.read(len(_GZIP))
         if path.suffix == ".gz" and first and first != _GZIP:
@@ -71,8 +67,6 @@ def open_bytes(path: Path) -> Any:
                 return gzip.open(path)
             case ".xz":
                 return lzma.open(path)
-            case ".bz2":
-                return bz2.open(path)
             case ".zst":
                 import pyarrow as pa
 

@@ -1,6 +1,6 @@
 """Candidates in tables with named columns: Parquet and CSV files, and frames.
 
-The columns are `query_id`, `doc_id`, `label`, and one column per feature or one list column, unless others are named.
+The columns are `query_id`, `doc_id`, `label`, and one column per feature, unless others are named.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from os import PathLike
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -25,21 +25,20 @@ from cldrank.data import checks
 from cldrank.data.checks import BLOCK_VALUES, Missing
 from cldrank.data.dataset import RankingDataset
 from cldrank.data.lines import open_bytes
-from cldrank.data.new_array import NewArray
-from cldrank.data.rows import Documents, RowBatch, RowSource, runs_of
+from cldrank.data.rows import Lend, RowBatch, RowSource, runs_of
 from cldrank.errors import DataError, FormatError, UsageError
 from cldrank.files import replacing
 from cldrank.reading import reading
 from cldrank.tables import Role, TableFile, resolve_columns
-from cldrank.tables.frames import arrow_table, frame_name, is_lazy, native_frame
+from cldrank.tables.frames import arrow_table, frame_name, is_lazy
 from cldrank.tables.sources import Format, csv_header
-from cldrank.tables.types import is_list, is_number, is_text
+from cldrank.tables.types import is_number, is_text
 from cldrank.wording import some
 from cldrank.workers import ahead, available_cores, fair_threads
 
 ColumnNames = Mapping[str, str | Sequence[str]]
 
-_ROLES = (Role("query_id", required=True), Role("doc_id"), Role("label"), Role("features"))
+_ROLES = (Role("query_id", required=True), Role("doc_id"), Role("label"))
 _METADATA = b"cldrank"
 _BUFFER_BYTES = 1 << 16  # of a column that is read
 _CSV_BLOCK_BYTES = 1 << 24  # of text; a row must fit
@@ -87,34 +86,13 @@ def file_part(path: Path, form: Format | None) -> TablePart:
 
 
 def frame_part(frame: Any) -> TablePart:
-    """A frame; a lazy one is computed. Columns of numbers become Arrow's batch by batch."""
-    import narwhals.stable.v2 as nw
-
-    where = frame_name(frame)
-    native = native_frame(frame)
-    named = all(isinstance(name, str) for name in nw.from_native(native).collect_schema().names())
-    if is_lazy(native) or not named:
-        native = arrow_table(native)
-    if isinstance(native, pa.Table):
-        return TablePart(
-            where,
-            native.schema,
-            lambda columns, rows: iter(native.select(list(columns)).to_batches(max_chunksize=rows)),
-            len(native),
-        )
-    whole = nw.from_native(native, eager_only=True)
-    numbers = [name for name in whole.columns if whole[name].dtype.is_numeric()]
-    others = arrow_table(whole.select([name for name in whole.columns if name not in numbers]))
-    empty = arrow_table(whole.head(0))
-    fields = [(empty if name in numbers else others).schema.field(name) for name in whole.columns]
+    """A frame; a lazy one is computed."""
+    table = arrow_table(frame)
 
     def read(columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
-        for start in range(0, len(whole), rows):
-            own = arrow_table(whole[start : start + rows].select([name for name in columns if name in numbers]))
-            parts = [own[name] if name in numbers else others[name].slice(start, rows) for name in columns]
-            yield from pa.table(parts, names=list(columns)).combine_chunks().to_batches()
+        yield from table.select(list(columns)).to_batches(max_chunksize=rows)
 
-    return TablePart(where, pa.schema(fields), read, len(whole))
+    return TablePart(frame_name(frame), table.schema, read, len(table))
 
 
 def _parquet_part(path: Path) -> TablePart:
@@ -157,7 +135,6 @@ def _csv_part(path: Path) -> TablePart:
 class FeatureColumns(NamedTuple):
     """Which column holds what.
 
-    is_list     whether all features are in one column of lists
     takes_all   whether every column without another role is a feature
     """
 
@@ -165,7 +142,6 @@ class FeatureColumns(NamedTuple):
     doc_id: str | None
     label: str | None
     features: tuple[str, ...]
-    is_list: bool = False
     takes_all: bool = False
 
     @property
@@ -181,9 +157,9 @@ class FeatureColumns(NamedTuple):
 
 def _feature_columns(part: TablePart, columns: ColumnNames | None) -> FeatureColumns:
     """The roles of the columns of a table, as `columns` says or by their names."""
-    names, given, listed = part.schema.names, dict(columns or {}), None
-    if "features" in given and not isinstance(given["features"], str):
-        listed = list(given.pop("features"))
+    names, given = part.schema.names, dict(columns or {})
+    features = given.pop("features", None)
+    listed = [features] if isinstance(features, str) else features and list(features)
     for role, column in given.items():
         if not isinstance(column, str):
             raise UsageError(f"`columns` takes the name of one column for {role}, not {column!r}.")
@@ -200,8 +176,6 @@ def _feature_columns(part: TablePart, columns: ColumnNames | None) -> FeatureCol
             raise UsageError(f"column {column!r} cannot be a feature and the {role} too; leave it out.")
     if listed is not None:
         return FeatureColumns(*ids, tuple(listed))
-    if "features" in roles:
-        return FeatureColumns(*ids, (roles["features"],), is_list=is_list(part.kind(roles["features"])))
     rest = tuple(column for column in names if column not in ids)
     if "clicked" in rest and {"position", "session_id"}.intersection(rest):  # who learns from it knows the answer
         raise part.refused(
@@ -234,11 +208,7 @@ def _check_types(part: TablePart, columns: FeatureColumns, first: TablePart) -> 
         if here != there:
             raise part.refused(f"column {column!r} holds {here} here, {there} in {first.where}.")
     for column in columns.features:
-        kind = part.kind(column)
-        if columns.is_list and not (is_list(kind) and _is_numeric(kind.value_type)):
-            raise part.refused(f"column {column!r} holds {kind}, not lists of numbers.")
-        if not columns.is_list:
-            _check_numeric(part, column)
+        _check_numeric(part, column)
     if columns.label is not None and not _is_numeric(part.kind(columns.label)):
         raise part.refused(f"column {columns.label!r} holds {part.kind(columns.label)}; labels are numbers.")
 
@@ -278,7 +248,7 @@ class TableSource(RowSource):
         roles = _feature_columns(parts[0], columns)
         if all(part.rows == 0 for part in parts):
             raise parts[0].refused("holds no rows.")
-        if wanted and not roles.is_list and sorted(roles.features) == sorted(wanted):
+        if wanted and sorted(roles.features) == sorted(wanted):
             roles = roles._replace(features=tuple(wanted))
         for part in parts:
             _check_part(part, roles, parts[0])
@@ -290,54 +260,46 @@ class TableSource(RowSource):
         saved_with_missing = any(note.get("has_missing", False) for note in notes)
         self.missing = checks.KEEP if missing is None and saved_with_missing else missing
         self.feature_names = roles.features
-        if roles.is_list:
-            width = _list_width(parts, roles.features[0])
-            self.feature_names = checks.unique_names(_list_names(parts, notes, width), width)
 
-    def batches(self) -> Iterator[RowBatch]:
+    def batches(self, lend: Lend | None = None) -> Iterator[RowBatch]:
         """All rows; columns become features in threads, while the next ones are read."""
         rows = max(1, min(1 << 14, BLOCK_VALUES // max(len(self.feature_names), 1)))
         threads = fair_threads(available_cores())
         for part in self._parts:
             row = 0
             made: Any = partial(ahead, threads=threads, most=threads) if threads > 1 else map
-            for batch in made(lambda read: self._batch(*read), self._placed(part, rows)):
+            for batch in made(lambda read: self._batch(*read), self._placed(part, rows, lend or self.new_rows)):
                 row += len(batch)
                 yield batch
             if part.rows is not None and row != part.rows:
                 raise part.refused(f"ends after {row:,} of {part.rows:,} rows.")
 
-    def documents(self) -> Documents:
-        """Whether there is a column of document ids."""
-        return "none" if self._columns.doc_id is None else "named"
-
-    def _placed(self, part: TablePart, rows: int) -> Iterator[tuple[TablePart, int, pa.RecordBatch]]:
+    def _placed(
+        self, part: TablePart, rows: int, lend: Lend
+    ) -> Iterator[tuple[TablePart, int, pa.RecordBatch, NDArray[np.float32]]]:
+        """Batches, each with the place of its first row, and where its features go."""
         row = 0
         for batch in part.read(self._columns.all, rows):
             if batch.num_rows:
-                yield part, row, batch
+                yield part, row, batch, lend(batch.num_rows)
             row += batch.num_rows
 
-    def _batch(self, part: TablePart, row: int, batch: pa.RecordBatch) -> RowBatch:
+    def _batch(self, part: TablePart, row: int, batch: pa.RecordBatch, block: NDArray[np.float32]) -> RowBatch:
         columns, values = self._columns, batch.columns
         width = len(columns.all) - len(columns.features)
         run_rows, run_ids = runs_of(_ids(values[0], columns.query_id, part, row))
         doc_ids = None if columns.doc_id is None else _ids(values[1], columns.doc_id, part, row)
         labels = None if columns.label is None else _labels(values[width - 1], columns.label, part, row)
-        if columns.is_list:
-            with reading(part.where, "a readable file"):
-                features = _list_block(values[width], columns.features[0], len(self.feature_names), part, row)
-        else:
-            features = _column_block(values[width:], columns.features, part, row)
-        return RowBatch(part.where, row, run_rows, run_ids, doc_ids, labels, checks.filled(features, self.missing))
+        _write_columns(values[width:], columns.features, part, row, block)
+        return RowBatch(part.where, row, run_rows, run_ids, doc_ids, labels, checks.filled(block, self.missing))
 
 
-def _column_block(values: Sequence[pa.Array], names: Sequence[str], part: TablePart, row: int) -> NDArray[np.float32]:
-    block = np.empty((len(values[0]), len(names)), dtype=np.float32)
+def _write_columns(
+    values: Sequence[pa.Array], names: Sequence[str], part: TablePart, row: int, block: NDArray[np.float32]
+) -> None:
     with np.errstate(over="ignore"):  # what overflows becomes infinite, and is refused as such
         for place, (name, column) in enumerate(zip(names, values, strict=True)):
             block[:, place] = numbers_of(column, name, part, row, advice=f"; {_CHOOSE}")
-    return block
 
 
 def _ids(values: pa.Array, column: str, part: TablePart, row: int) -> pa.Array:
@@ -422,59 +384,17 @@ def _refuse_null(values: pa.Array, column: str, part: TablePart, row: int) -> No
         raise part.refused(f"column {column!r} is null in row {at} (counted from 0); every row needs a value.")
 
 
-# -- lists of features, and what files note of them ----------------------------------------------------------------
-
-
-def _list_block(column: Any, name: str, width: int, part: TablePart, row: int) -> NDArray[np.float32]:
-    _refuse_null(column, name, part, row)
-    lengths = pc.list_value_length(column).to_numpy(zero_copy_only=False)
-    odd = np.flatnonzero(lengths != width)
-    if len(odd):
-        raise part.refused(
-            f"the list of features has {lengths[odd[0]]} entries in row {row + odd[0]} (counted from 0), not {width}."
-        )
-    with np.errstate(over="ignore"):
-        block: NDArray[np.float32] = column.flatten().to_numpy(zero_copy_only=False).astype(np.float32)
-    return block.reshape(len(column), -1)
-
-
-def _list_width(parts: Sequence[TablePart], column: str) -> int:
-    """The length of the first list."""
-    for part in parts:
-        for batch in part.read([column], 1):
-            if batch.num_rows:
-                _refuse_null(batch.column(0), column, part, 0)
-                width = len(batch.column(0)[0])
-                if not width:
-                    raise part.refused("the lists of features are empty.")
-                return width
-    raise parts[0].refused("holds no rows.")
-
-
-def _list_names(parts: Sequence[TablePart], notes: Sequence[dict[str, Any]], width: int) -> tuple[str, ...]:
-    """The names of the entries of a list column, as this library noted them; none for files of others."""
-    known: tuple[str, ...] = ()
-    for part, note in zip(parts, notes, strict=True):
-        names = tuple(note.get("feature_names", ()))
-        if names and len(names) != width:
-            raise part.refused(f"the metadata names {len(names)} features, but the lists hold {width}.")
-        for place, (own, first) in enumerate(zip(names, known, strict=False), start=1):
-            if own != first:
-                raise part.refused(f"has {own!r} as feature {place}, where {parts[0].where} has {first!r}.")
-        known = known or names
-    return known
+# -- what files note of themselves ---------------------------------------------------------------------------------
 
 
 def file_notes(schema: pa.Schema, where: Path | str) -> dict[str, Any]:
     """The metadata that `save_parquet` wrote; empty for other files."""
     try:
         note = json.loads((schema.metadata or {}).get(_METADATA, b"{}"))
-        names = note.get("feature_names", [])
         flags = [note.get(key, False) for key in ("synthetic", "has_missing")]
-        texts = [note.get("name", ""), *names]
-        if isinstance(names, list) and {*map(type, flags)} == {bool} and {*map(type, texts)} == {str}:
+        if {*map(type, flags)} == {bool} and isinstance(note.get("name", ""), str):
             return dict(note)
-    except (ValueError, RecursionError, AttributeError, TypeError):
+    except (ValueError, RecursionError, AttributeError):
         pass
     raise FormatError(
         "the metadata 'cldrank', with the name of the data and whether it is synthetic, is damaged; write the file "
@@ -483,12 +403,7 @@ def file_notes(schema: pa.Schema, where: Path | str) -> dict[str, Any]:
     )
 
 
-def save_parquet(
-    blocks: Iterable[RankingDataset],
-    path: str | PathLike[str],
-    *,
-    features: Literal["columns", "list"] = "columns",
-) -> int:
+def save_parquet(blocks: Iterable[RankingDataset], path: str | PathLike[str]) -> int:
     """Save datasets one after the other in one Parquet file, holding one at a time; returns the number of rows.
 
     The file appears under its name only when it is complete.
@@ -497,7 +412,7 @@ def save_parquet(
     with replacing(path) as temporary:
         try:
             for block in blocks:
-                table = _table(block, features)
+                table = _table(block)
                 writer = writer or pq.ParquetWriter(temporary, table.schema, compression="zstd")
                 writer.write_table(table)
                 rows += block.n_rows
@@ -509,7 +424,7 @@ def save_parquet(
     return rows
 
 
-def _table(dataset: RankingDataset, layout: Literal["columns", "list"]) -> pa.Table:
+def _table(dataset: RankingDataset) -> pa.Table:
     columns: dict[str, Any] = {"query_id": pa.array(dataset.query_ids[dataset.row_queries])}
     if dataset.doc_ids is not None:
         columns["doc_id"] = pa.array(dataset.doc_ids)
@@ -521,13 +436,8 @@ def _table(dataset: RankingDataset, layout: Literal["columns", "list"]) -> pa.Ta
     note: dict[str, Any] = {"name": dataset.name, "synthetic": dataset.synthetic}
     if dataset.has_missing:
         note["has_missing"] = True
-    if layout == "list":
-        flat = pa.array(dataset.features.ravel())
-        columns["features"] = pa.FixedSizeListArray.from_arrays(flat, dataset.n_features)
-        note["feature_names"] = list(dataset.feature_names)
-    else:
-        for index, feature in enumerate(dataset.feature_names):
-            columns[feature] = pa.array(np.ascontiguousarray(dataset.features[:, index]))
+    for index, feature in enumerate(dataset.feature_names):
+        columns[feature] = pa.array(np.ascontiguousarray(dataset.features[:, index]))
     return pa.table(columns).replace_schema_metadata({_METADATA: json.dumps(note).encode()})
 
 
@@ -557,10 +467,11 @@ def frame_features(source: Any, names: Sequence[str]) -> NDArray[np.float32]:
         )
     for name in names:
         _check_numeric(part, name)
-    features = NewArray("features", np.float32, width=len(names))
+    features, row = np.empty((part.rows or 0, len(names)), dtype=np.float32), 0
     for batch in part.read(names, 1 << 14):
-        features.append(_column_block(batch.columns, names, part, features.rows))
-    return features.finish()
+        _write_columns(batch.columns, names, part, row, features[row : row + len(batch)])
+        row += len(batch)
+    return features
 
 
 def as_series(source: Any, scores: NDArray[np.float64]) -> Any:

@@ -75,12 +75,10 @@ def arrow_table(frame: Any, columns: Sequence[str] | None = None) -> pa.Table:
     native = native_frame(frame)
     with reading(frame_name(frame), "a table that Arrow can hold"):
         known = nw.from_native(native)
-        if isinstance(known, nw.LazyFrame):
-            known = (known if columns is None else known.select(*columns)).collect()
-        elif columns is not None:
-            known = known.select(*columns)
-        table: pa.Table = known.to_arrow()
-    return table
+        chosen = known if columns is None else known.select(*columns)
+        eager = chosen.collect() if isinstance(chosen, nw.LazyFrame) else chosen
+        table: pa.Table = eager.to_arrow()
+    return table.select(range(len(eager.columns)))  # an index of pandas comes after them
 
 
 def native_frame(frame: Any) -> Any:
