@@ -156,7 +156,7 @@ class TestLoading:
 
     def test_words_are_not_labels(self) -> None:
         frame = pd.DataFrame({"qid": [1, 1], "grade": ["bad", "good"], "bm25": [0.5, 1.0]})
-        with pytest.raises(FormatError, match="column 'grade' holds .*; labels are numbers"):
+        with pytest.raises(FormatError, match="column 'grade' holds .*, not numbers"):
             cr.load(frame, columns={"query_id": "qid", "label": "grade"})
         wrong: list[dict[str, Any]] = [{"label": 5}, {"query_id": 0}]
         for columns in wrong:

@@ -136,13 +136,16 @@ def test_a_file_that_is_not_there_or_a_folder(tmp_path: Path, data: RankingDatas
 @pytest.mark.parametrize(
     ("columns", "message"),
     [
-        ([("score", [1.0] * 3), ("score", [2.0] * 3)], "2 times"),
+        ([("score", [1.0] * 3), ("score", [2.0] * 3)], "appears more than once"),
         ([("score", [[1.0]] * 3)], "column 'score' holds list<.*, not numbers"),
         ([("score", [1.0, None, 2.0])], "score 2 is nan"),
         ([("score", [1.0] * 3), ("query_id", [1, 1, None]), ("doc_id", ["a"] * 3)], "'query_id' is null in row 2"),
         ([("score", [1.0] * 3), ("query_id", [1, 1, 2]), ("doc_id", [["a"]] * 3)], "'doc_id' holds list<.*; ids are"),
         ([("score", [1.0] * 3), ("query_id", [1, 1, 2]), ("doc_id", [1.0] * 3)], "'doc_id' holds double; ids are"),
-        ([("score", [1.0] * 3), ("query_id", [1] * 3), ("query_id", [1] * 3), ("doc_id", ["a"] * 3)], "2 times"),
+        (
+            [("score", [1.0] * 3), ("query_id", [1] * 3), ("query_id", [1] * 3), ("doc_id", ["a"] * 3)],
+            "appears more than once",
+        ),
     ],
 )
 def test_odd_tables(tmp_path: Path, data: RankingDataset, columns: list[tuple[str, Any]], message: str) -> None:

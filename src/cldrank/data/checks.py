@@ -184,9 +184,10 @@ def flat_ids(values: ArrayLike, what: str) -> NDArray[Any]:
             raise DataError(f"{what} must be whole numbers or text, not {ids.dtype} values.")
     if not kept.all():
         place = int(np.argmin(kept))
+        value = shortened(ids[place:].tolist()[0])
         raise DataError(
-            f"{what} has {shortened(ids[place:].tolist()[0])} at {place}; ids are all texts, or all whole numbers that 64 bits hold "
-            "exactly; one that is missing, perhaps rounded, or ends in a NUL character cannot be kept."
+            f"{what} has {value} at {place}; ids are all texts, or all whole numbers that 64 bits hold exactly; one that "
+            "is missing, perhaps rounded, or ends in a NUL character cannot be kept."
         )
     return ids.astype(np.str_ if is_text else np.int64)
 

@@ -104,11 +104,15 @@ def _columns(part: TablePart) -> tuple[NDArray[np.float64], dict[str, list[str]]
     if "score" not in names:
         raise FormatError(f"there is no column 'score'; it has {some(names, most=8)}.", path=part.where)
     ids: dict[str, list[str]] = {column: [] for column in _IDS if column in names}
+    for column in (*ids, "score"):
+        if names.count(column) > 1:
+            raise FormatError(f"column {column!r} appears more than once; names must be unique.", path=part.where)
+    part.check(ids, ["score"])
     scores: list[NDArray[Any]] = [np.zeros(0)]
     row = 0
-    for batch in part.read(["score", *ids], 1 << 16):
-        scores.append(numbers_of(batch.column(0), "score", part, row))
-        for column, values in zip(ids, batch.columns[1:], strict=True):
+    for batch in part.read(list(ids), ["score"], 1 << 16):
+        scores.append(numbers_of(batch.columns[-1]))
+        for column, values in zip(ids, batch.columns, strict=False):
             ids[column] += id_texts(values, column, part, row)
         row += len(batch)
     return np.concatenate(scores).astype(np.float64), ids

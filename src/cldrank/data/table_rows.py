@@ -6,7 +6,8 @@ The columns are `query_id`, `doc_id`, `label`, and one column per feature, unles
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from os import PathLike
@@ -51,14 +52,14 @@ _CHOOSE = 'choose the feature columns with `columns={"features": ["a", "b", "c"]
 class TablePart:
     """A file, or a frame: its columns, and a function that reads some of them.
 
-    read       columns and a number of rows → batches of at most as many rows, in order
-    rows       how many rows it promises; None where only reading tells
-    is_text    whether all values come as text, as in CSV
+    read      columns of ids, columns of numbers, a number of rows → batches of at most as many rows, in order
+    rows      how many rows it promises; None where only reading tells
+    is_text   whether it holds text, as CSV does, which is a number or an id as the column is read
     """
 
     where: Path | str
     schema: pa.Schema
-    read: Callable[[Sequence[str], int], Iterator[pa.RecordBatch]]
+    read: Callable[[Sequence[str], Sequence[str], int], Iterator[pa.RecordBatch]]
     rows: int | None = None
     is_text: bool = False
 
@@ -70,6 +71,17 @@ class TablePart:
     def refused(self, problem: str) -> FormatError:
         """The error for a problem of this part."""
         return FormatError(problem, path=self.where)
+
+    def check(self, ids: Collection[str], numbers: Collection[str], advice: str = "") -> None:
+        """Refuse columns of ids that hold neither whole numbers nor text, and columns of numbers that hold none."""
+        for column in () if self.is_text else ids:
+            kind = self.kind(column)
+            if not (pa.types.is_integer(kind) or is_text(kind)):
+                raise self.refused(f"column {column!r} holds {kind}; ids are whole numbers or text.")
+        for column in () if self.is_text else numbers:
+            kind = self.schema.types[self.schema.names.index(column)]
+            if not (is_number(kind) or pa.types.is_boolean(kind)):
+                raise self.refused(f"column {column!r} holds {kind}, not numbers{advice}.")
 
 
 # -- parts ---------------------------------------------------------------------------------------------------------
@@ -89,8 +101,8 @@ def frame_part(frame: Any) -> TablePart:
     """A frame; a lazy one is computed."""
     table = arrow_table(frame)
 
-    def read(columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
-        yield from table.select(list(columns)).to_batches(max_chunksize=rows)
+    def read(ids: Sequence[str], numbers: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
+        yield from table.select([*ids, *numbers]).to_batches(max_chunksize=rows)
 
     return TablePart(frame_name(frame), table.schema, read, len(table))
 
@@ -102,29 +114,36 @@ def _parquet_part(path: Path) -> TablePart:
         schema = pq.read_schema(path)
         texts = [field.name for field in schema if is_text(field.type)]
         file = pq.ParquetFile(path, buffer_size=_BUFFER_BYTES, pre_buffer=False, read_dictionary=texts)
-        rows = file.metadata.num_rows
+        promised = file.metadata.num_rows
 
-    def read(columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
+    def read(ids: Sequence[str], numbers: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
         with reading(path, what):
-            for batch in file.iter_batches(rows, columns=list(columns)):
-                yield batch.select(list(columns))
+            for batch in file.iter_batches(rows, columns=[*ids, *numbers]):
+                yield batch.select([*ids, *numbers])
 
-    return TablePart(path, schema, read, rows)
+    return TablePart(path, schema, read, promised)
 
 
 def _csv_part(path: Path) -> TablePart:
-    """A CSV file, all of it as text: no odd value decides what a column holds."""
+    """A CSV file."""
     names, delimiter = csv_header(path)
     parsing = arrow_csv.ParseOptions(delimiter=delimiter, newlines_in_values=True)
-    kinds = dict.fromkeys(names, pa.large_string())
 
-    def read(columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
-        options = arrow_csv.ConvertOptions(column_types=kinds, include_columns=list(columns))
+    def read(ids: Sequence[str], numbers: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
+        kinds = {**dict.fromkeys(ids, pa.large_string()), **dict.fromkeys(numbers, pa.float64())}
+        options = arrow_csv.ConvertOptions(column_types=kinds, include_columns=list(kinds), null_values=_NO_VALUE)
         with open_bytes(path) as file, reading(path, "a CSV file"):
             blocks = arrow_csv.ReadOptions(block_size=_CSV_BLOCK_BYTES)
-            for batch in arrow_csv.open_csv(file, blocks, parsing, options):
-                for start in range(0, len(batch), rows):
-                    yield batch.slice(start, rows)
+            try:
+                for batch in arrow_csv.open_csv(file, blocks, parsing, options):
+                    for start in range(0, len(batch), rows):
+                        yield batch.slice(start, rows)
+            except pa.ArrowInvalid as error:
+                wrong = re.match(r"In CSV column #(\d+): .* invalid value '(.*)'", str(error), re.DOTALL)
+                if wrong is None:
+                    raise
+                problem = f"column {names[int(wrong[1])]!r} is {shortened(wrong[2])} somewhere, which is not a number"
+                raise FormatError(f"{problem}; {_CHOOSE}.", path=path) from None
 
     return TablePart(path, pa.schema([(name, pa.large_string()) for name in names]), read, is_text=True)
 
@@ -150,32 +169,32 @@ class FeatureColumns(NamedTuple):
         return [self.query_id, *([] if self.doc_id is None else [self.doc_id])]
 
     @property
-    def all(self) -> list[str]:
-        """Every column that is read: ids, label, features."""
-        return [*self.ids, *([] if self.label is None else [self.label]), *self.features]
+    def numbers(self) -> list[str]:
+        """The columns of numbers: label, features."""
+        return [*([] if self.label is None else [self.label]), *self.features]
 
 
 def _feature_columns(part: TablePart, columns: ColumnNames | None) -> FeatureColumns:
     """The roles of the columns of a table, as `columns` says or by their names."""
     names, given = part.schema.names, dict(columns or {})
     features = given.pop("features", None)
-    listed = [features] if isinstance(features, str) else features and list(features)
     for role, column in given.items():
         if not isinstance(column, str):
             raise UsageError(f"`columns` takes the name of one column for {role}, not {column!r}.")
-    if not given and listed is None and {"position", "impressions", "clicks"} <= set(names):
+    if not columns and {"position", "impressions", "clicks"} <= set(names):
         raise part.refused("holds counts of clicks, not features; name it with `clicks`.")
     roles = resolve_columns(names, given, _ROLES, str(part.where))  # type: ignore[arg-type]
     ids = roles["query_id"], roles.get("doc_id"), roles.get("label")
     there = f"there are {some(map(repr, names), most=8)}"
-    for column in listed or ():
-        if column not in names:
-            raise part.refused(f"there is no column {column!r} (for features); {there}.")
-        if column in ids:
-            role = next(role for role, name in roles.items() if name == column)
-            raise UsageError(f"column {column!r} cannot be a feature and the {role} too; leave it out.")
-    if listed is not None:
-        return FeatureColumns(*ids, tuple(listed))
+    if features is not None:
+        chosen = (features,) if isinstance(features, str) else tuple(features)
+        for column in chosen:
+            if column not in names:
+                raise part.refused(f"there is no column {column!r} (for features); {there}.")
+            if column in ids:
+                role = next(role for role, name in roles.items() if name == column)
+                raise UsageError(f"column {column!r} cannot be a feature and the {role} too; leave it out.")
+        return FeatureColumns(*ids, chosen)
     rest = tuple(column for column in names if column not in ids)
     if "clicked" in rest and {"position", "session_id"}.intersection(rest):  # who learns from it knows the answer
         raise part.refused(
@@ -186,46 +205,22 @@ def _feature_columns(part: TablePart, columns: ColumnNames | None) -> FeatureCol
 
 def _check_part(part: TablePart, columns: FeatureColumns, first: TablePart) -> None:
     """Refuse a part that lacks a column, has one of the wrong type, or one that the first part lacks."""
-    names = part.schema.names
-    for column in columns.all:
+    names, read = part.schema.names, [*columns.ids, *columns.numbers]
+    for column in read:
         if column not in names:
             raise part.refused(f"there is no column {column!r}, which the first part has.")
         if names.count(column) > 1:
             raise part.refused(f"column {column!r} appears more than once; names must be unique.")
-    extra = set(names).difference(columns.all) if columns.takes_all else ()
+    extra = set(names).difference(read) if columns.takes_all else ()
     if extra:
         raise part.refused(f"column {min(extra)!r} is not in the first part; {_CHOOSE}.")
     if not columns.features:
         raise part.refused("there is no feature column.")
-    if not part.is_text:
-        _check_types(part, columns, first)
-
-
-def _check_types(part: TablePart, columns: FeatureColumns, first: TablePart) -> None:
+    part.check(columns.ids, columns.numbers, advice=f"; {_CHOOSE}")
     for column in columns.ids:
-        _check_ids(part, column)
-        here, there = ("text" if is_text(one.kind(column)) else "whole numbers" for one in (part, first))
+        here, there = ("text" if is_text(other.kind(column)) else "whole numbers" for other in (part, first))
         if here != there:
             raise part.refused(f"column {column!r} holds {here} here, {there} in {first.where}.")
-    for column in columns.features:
-        _check_numeric(part, column)
-    if columns.label is not None and not _is_numeric(part.kind(columns.label)):
-        raise part.refused(f"column {columns.label!r} holds {part.kind(columns.label)}; labels are numbers.")
-
-
-def _check_ids(part: TablePart, column: str) -> None:
-    kind = part.kind(column)
-    if not (pa.types.is_integer(kind) or is_text(kind)):
-        raise part.refused(f"column {column!r} holds {kind}; ids are whole numbers or text.")
-
-
-def _check_numeric(part: TablePart, column: str) -> None:
-    if not _is_numeric(part.kind(column)):
-        raise part.refused(f"column {column!r} holds {part.kind(column)}, not numbers; {_CHOOSE}.")
-
-
-def _is_numeric(kind: pa.DataType) -> bool:
-    return is_number(kind) or bool(pa.types.is_boolean(kind))
 
 
 # -- rows ----------------------------------------------------------------------------------------------------------
@@ -252,14 +247,13 @@ class TableSource(RowSource):
             roles = roles._replace(features=tuple(wanted))
         for part in parts:
             _check_part(part, roles, parts[0])
-        self._columns, self.ids_as_text = roles, parts[0].is_text
+        self._columns, self.ids_as_text, self.feature_names = roles, parts[0].is_text, roles.features
         self.expected_rows = sum(part.rows or 0 for part in parts)
         notes = [file_notes(part.schema, part.where) for part in parts]
         self.name = notes[0].get("name", "")
         self.synthetic = any(note.get("synthetic", False) for note in notes)
         saved_with_missing = any(note.get("has_missing", False) for note in notes)
         self.missing = checks.KEEP if missing is None and saved_with_missing else missing
-        self.feature_names = roles.features
 
     def batches(self, lend: Lend | None = None) -> Iterator[RowBatch]:
         """All rows; columns become features in threads, while the next ones are read."""
@@ -279,27 +273,38 @@ class TableSource(RowSource):
     ) -> Iterator[tuple[TablePart, int, pa.RecordBatch, NDArray[np.float32]]]:
         """Batches, each with the place of its first row, and where its features go."""
         row = 0
-        for batch in part.read(self._columns.all, rows):
+        for batch in part.read(self._columns.ids, self._columns.numbers, rows):
             if batch.num_rows:
                 yield part, row, batch, lend(batch.num_rows)
             row += batch.num_rows
 
     def _batch(self, part: TablePart, row: int, batch: pa.RecordBatch, block: NDArray[np.float32]) -> RowBatch:
         columns, values = self._columns, batch.columns
-        width = len(columns.all) - len(columns.features)
         run_rows, run_ids = runs_of(_ids(values[0], columns.query_id, part, row))
         doc_ids = None if columns.doc_id is None else _ids(values[1], columns.doc_id, part, row)
-        labels = None if columns.label is None else _labels(values[width - 1], columns.label, part, row)
-        _write_columns(values[width:], columns.features, part, row, block)
+        labels = None
+        if columns.label is not None:
+            label = values[len(columns.ids)]
+            _refuse_null(label, columns.label, part, row)
+            labels = checks.row_labels(numbers_of(label), len(batch), first_row=row)
+        _write_columns(values[-len(columns.features) :], block)
         return RowBatch(part.where, row, run_rows, run_ids, doc_ids, labels, checks.filled(block, self.missing))
 
 
-def _write_columns(
-    values: Sequence[pa.Array], names: Sequence[str], part: TablePart, row: int, block: NDArray[np.float32]
-) -> None:
+def _write_columns(values: Sequence[pa.Array], block: NDArray[np.float32]) -> None:
     with np.errstate(over="ignore"):  # what overflows becomes infinite, and is refused as such
-        for place, (name, column) in enumerate(zip(names, values, strict=True)):
-            block[:, place] = numbers_of(column, name, part, row, advice=f"; {_CHOOSE}")
+        for place, column in enumerate(values):
+            block[:, place] = numbers_of(column)
+
+
+def numbers_of(values: pa.Array) -> NDArray[Any]:
+    """The numbers of a column, missing ones as NaN."""
+    if pa.types.is_boolean(values.type):
+        values = values.cast(pa.uint8())  # numpy would have objects for true, false and null
+    elif pa.types.is_decimal(values.type):
+        values = values.cast(pa.float64())
+    numbers: NDArray[Any] = values.to_numpy(zero_copy_only=False)
+    return numbers
 
 
 def _ids(values: pa.Array, column: str, part: TablePart, row: int) -> pa.Array:
@@ -326,56 +331,8 @@ def _ids(values: pa.Array, column: str, part: TablePart, row: int) -> pa.Array:
 
 
 def id_texts(values: pa.Array, column: str, part: TablePart, row: int) -> list[str]:
-    """Ids as text, however they are stored; a column of anything but whole numbers or text is refused."""
-    _check_ids(part, column)
+    """Ids as text, however they are stored."""
     return list(map(str, (values if part.is_text else _ids(values, column, part, row)).to_pylist()))
-
-
-def _labels(values: pa.Array, column: str, part: TablePart, row: int) -> NDArray[np.float32]:
-    numbers = numbers_of(values, column, part, row, null_is_nan=False)
-    return checks.row_labels(numbers, len(values), first_row=row)
-
-
-def numbers_of(
-    values: pa.Array, column: str, part: TablePart, row: int, *, null_is_nan: bool = True, advice: str = ""
-) -> NDArray[Any]:
-    """The numbers of a column, missing ones as NaN or refused; `advice` ends the message about what is not a number."""
-    if part.is_text:
-        values = _parsed(values, column, part, row, advice)
-    elif pa.types.is_boolean(values.type):
-        values = values.cast(pa.uint8())  # numpy would have objects for true, false and null
-    elif pa.types.is_decimal(values.type):
-        values = values.cast(pa.float64())
-    elif not is_number(values.type):
-        raise part.refused(f"column {column!r} holds {part.kind(column)}, not numbers{advice}.")
-    if not null_is_nan:
-        _refuse_null(values, column, part, row)
-    numbers: NDArray[Any] = values.to_numpy(zero_copy_only=False)  # nulls become NaN
-    return numbers
-
-
-def _parsed(values: pa.Array, column: str, part: TablePart, row: int, advice: str) -> pa.Array:
-    """The numbers that texts stand for; 0x10 and true are none, and a missing value is null."""
-    try:
-        return values.cast(pa.float64())
-    except pa.ArrowInvalid:
-        trimmed = pc.utf8_trim_whitespace(values.cast(pa.large_string()))
-    plain = pc.if_else(pc.is_in(trimmed, value_set=pa.array(_NO_VALUE, pa.large_string())), None, trimmed)
-    try:
-        return plain.cast(pa.float64())
-    except pa.ArrowInvalid:
-        at = next(place for place in range(len(plain)) if not _is_number(plain[place : place + 1]))
-        value = shortened(values[at].as_py())
-        problem = f"column {column!r} is {value} in row {row + at} (counted from 0), which is not a number"
-        raise part.refused(f"{problem}{advice}.") from None
-
-
-def _is_number(text: pa.Array) -> bool:
-    try:
-        text.cast(pa.float64())
-    except pa.ArrowInvalid:
-        return False
-    return True
 
 
 def _refuse_null(values: pa.Array, column: str, part: TablePart, row: int) -> None:
@@ -384,7 +341,7 @@ def _refuse_null(values: pa.Array, column: str, part: TablePart, row: int) -> No
         raise part.refused(f"column {column!r} is null in row {at} (counted from 0); every row needs a value.")
 
 
-# -- what files note of themselves ---------------------------------------------------------------------------------
+# -- writing -------------------------------------------------------------------------------------------------------
 
 
 def file_notes(schema: pa.Schema, where: Path | str) -> dict[str, Any]:
@@ -433,11 +390,9 @@ def _table(dataset: RankingDataset) -> pa.Table:
     clash = set(columns).intersection(dataset.feature_names)
     if clash:
         raise DataError(f"a feature is called {sorted(clash)[0]!r}, as a column of ids; rename it.")
-    note: dict[str, Any] = {"name": dataset.name, "synthetic": dataset.synthetic}
-    if dataset.has_missing:
-        note["has_missing"] = True
     for index, feature in enumerate(dataset.feature_names):
         columns[feature] = pa.array(np.ascontiguousarray(dataset.features[:, index]))
+    note = {"name": dataset.name, "synthetic": dataset.synthetic, "has_missing": dataset.has_missing}
     return pa.table(columns).replace_schema_metadata({_METADATA: json.dumps(note).encode()})
 
 
@@ -465,11 +420,10 @@ def frame_features(source: Any, names: Sequence[str]) -> NDArray[np.float32]:
             f"({some(map(repr, there), most=5)}); the ranker finds its features by their names. To take columns by "
             "their place, pass an array."
         )
-    for name in names:
-        _check_numeric(part, name)
+    part.check((), names)
     features, row = np.empty((part.rows or 0, len(names)), dtype=np.float32), 0
-    for batch in part.read(names, 1 << 14):
-        _write_columns(batch.columns, names, part, row, features[row : row + len(batch)])
+    for batch in part.read((), names, 1 << 14):
+        _write_columns(batch.columns, features[row : row + len(batch)])
         row += len(batch)
     return features
 

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import bz2
-import lzma
 import re
-import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from cldrank.errors import CldrankError, FormatError, UsageError
 from cldrank.files import scratch
-from cldrank.reading import reading, reason
+from cldrank.reading import reason
 from cldrank.tables.columns import quoted, text_literal
 from cldrank.tables.engine import Engine, Part, Relation
 from cldrank.tables.frames import arrow_table
@@ -27,7 +24,6 @@ _ROW_GROUP = 61_440  # rows that are in memory while a file is written, for each
 _LARGEST_DICTIONARY = 2000  # most texts are ids that hardly repeat; to try dictionaries for them takes long
 _AS_TEXT = ("JSON", '"NULL"', "DATE", "TIME", "UUID")  # DuckDB's types for JSON that is mixed, empty or text
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
-_DECOMPRESSORS: dict[str, Any] = {".bz2": bz2.open, ".xz": lzma.open}  # DuckDB reads .gz and .zst itself
 
 
 def memory_bytes(text: str) -> int:
@@ -78,7 +74,7 @@ class DuckDB(Engine):
 
     def read_part(self, part: Part) -> Relation:
         """The rows of the files of a part; columns of CSV are text, so that no odd value decides a type."""
-        paths = [_literal(self._readable(path)) for path in part.paths]
+        paths = [_literal(path) for path in part.paths]
         match part.format:
             case "parquet":
                 reader = "read_parquet($files, hive_partitioning = false)"
@@ -103,7 +99,7 @@ class DuckDB(Engine):
 
     def lines(self, paths: Sequence[Path]) -> Relation:
         """The lines of text files, numbered in the order of the files and of the lines in them."""
-        files = ", ".join(text_literal(_literal(self._readable(path))) for path in paths)
+        files = ", ".join(text_literal(_literal(path)) for path in paths)
         options = "columns = {'line': 'VARCHAR'}, header = false, delim = '\x01', quote = '', escape = '', "
         options += "auto_detect = false, max_line_size = 16777216"
         rows = self.hold(f"SELECT line FROM read_csv([{files}], {options})")
@@ -121,16 +117,6 @@ class DuckDB(Engine):
         ).fetchall()
         kinds = ", ".join(f"{text_literal(name)}: {text_literal(json_type(kind))}" for name, kind, *_ in described)
         return f"read_json($files, {options}, columns = {{{kinds}}})"
-
-    def _readable(self, path: Path) -> Path:
-        """A file that DuckDB can read: the same, or a decompressed copy that goes with the engine."""
-        unpack = _DECOMPRESSORS.get(path.suffix.lower())
-        if unpack is None:
-            return path
-        copy = self._spill / f"{self.new_name()}-{path.stem}"
-        with reading(path, f"a complete {path.suffix} file"), unpack(path, "rb") as source, copy.open("wb") as target:
-            shutil.copyfileobj(source, target)
-        return copy
 
     # -- running -------------------------------------------------------------------------------------------------------
 

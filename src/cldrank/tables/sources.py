@@ -5,13 +5,11 @@ from __future__ import annotations
 import csv
 import glob
 import io
-import lzma
 import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatch
-from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import Any, Literal, cast
@@ -41,7 +39,7 @@ FORMATS: dict[str, Format] = {
     ".svmlight": "letor",
     ".dat": "letor",
 }
-COMPRESSIONS = (".gz", ".zst", ".bz2", ".xz")
+COMPRESSIONS = (".gz", ".zst", ".xz")  # the last one of LETOR text only
 TABLES: tuple[Format, ...] = ("parquet", "csv", "json")
 _NO_VALUE = "__HIVE_DEFAULT_PARTITION__"  # Hive's name for the folder of rows without a value
 _DELIMITERS = ",\t;|"
@@ -141,11 +139,9 @@ def format_of(path: Path, formats: Sequence[Format] = TABLES) -> Format:
     'csv'
     """
     known = known_format(path)
-    if path.suffix.lower() in (".xlsx", ".xls", ".ods"):
-        raise DataError(f"{path}: spreadsheets cannot be read; save it as CSV or Parquet.")
     if known is None or known not in formats:
         endings = ", ".join(ending for ending, form in FORMATS.items() if form in formats)
-        raise DataError(f"{path}: the name of a file ends in {endings}, perhaps followed by .gz, .zst, .bz2 or .xz.")
+        raise DataError(f"{path}: the name of a file ends in {endings}, perhaps followed by .gz or .zst.")
     return known
 
 
@@ -154,8 +150,7 @@ def csv_header(path: Path) -> tuple[tuple[str, ...], str]:
     import pyarrow as pa
 
     with reading(path, "a CSV file"):
-        open_file: Any = lzma.open if path.suffix == ".xz" else partial(pa.input_stream, compression="detect")
-        with open_file(str(path)) as stream:
+        with pa.input_stream(str(path), compression="detect") as stream:
             start = stream.read(_LONGEST_HEADER).removeprefix(_BYTE_ORDER_MARK)
         text = start.decode("utf-8", errors="replace").lstrip("\r\n")
         delimiter = max(_DELIMITERS, key=text.split("\n", 1)[0].count)
@@ -168,7 +163,8 @@ def csv_header(path: Path) -> tuple[tuple[str, ...], str]:
 def known_format(path: Path) -> Format | None:
     """The format that the name of a file says, if it does."""
     suffixes = [suffix for suffix in map(str.lower, path.suffixes) if suffix not in COMPRESSIONS]
-    return FORMATS.get(suffixes[-1]) if suffixes else None
+    known = FORMATS.get(suffixes[-1]) if suffixes else None
+    return None if path.suffix == ".xz" and known != "letor" else known
 
 
 def _listed(source: Any, what: str) -> list[str]:
