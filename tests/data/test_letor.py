@@ -5,7 +5,6 @@ import lzma
 import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -205,8 +204,8 @@ class TestBadInput:
             ".xz": lzma.compress(text),
             ".zst": pa.compress(text, "zstd", asbytes=True),
         }[suffix]
-        for broken in (whole[: len(whole) // 2], b"this is not compressed at all", whole[:60] + b"\xff" * 40):
-            with pytest.raises(FormatError, match=rf"train.txt{suffix}: (not a complete {suffix}|is not a gzip) file"):
+        for broken in (whole[: len(whole) // 2], whole[:60] + b"\xff" * 40):
+            with pytest.raises(FormatError, match=rf"train.txt{suffix}: not a complete file"):
                 read_letor([write(broken, f"train.txt{suffix}")])
 
     def test_a_line_without_end_is_given_up(self, write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -376,12 +375,9 @@ def test_rows_without_any_feature_are_refused(tmp_path: Path) -> None:
     assert read_letor([path], n_features=2).features.tolist() == [[0.0, 0.0]] * 2
 
 
-@pytest.mark.parametrize("read", [lambda path: read_letor([path]), lambda path: list(lines.read_blocks(path))])
-def test_a_name_that_lies_about_compression(tmp_path: Path, read: Any) -> None:
+def test_compression_is_known_by_the_first_bytes(tmp_path: Path) -> None:
     rows = b"1 qid:1 1:0.5\n0 qid:1 1:0.25\n"
     (tmp_path / "plain.txt.gz").write_bytes(rows)
-    with pytest.raises(FormatError, match=r"plain.txt.gz: is not a gzip file; if it is plain text, rename it"):
-        read(tmp_path / "plain.txt.gz")
     (tmp_path / "packed.txt").write_bytes(gzip.compress(rows))
-    with pytest.raises(FormatError, match=r"packed.txt: is a gzip file; rename it to packed.txt.gz"):
-        read(tmp_path / "packed.txt")
+    for name in ("plain.txt.gz", "packed.txt"):
+        assert read_letor([tmp_path / name]).n_rows == 2

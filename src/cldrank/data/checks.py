@@ -186,8 +186,8 @@ def flat_ids(values: ArrayLike, what: str) -> NDArray[Any]:
         place = int(np.argmin(kept))
         value = shortened(ids[place:].tolist()[0])
         raise DataError(
-            f"{what} has {value} at {place}; ids are all texts, or all whole numbers that 64 bits hold exactly; one that "
-            "is missing, perhaps rounded, or ends in a NUL character cannot be kept."
+            f"{what} has {value} at {place}; ids are all text, or all whole numbers that 64 bits hold exactly; text "
+            "does not end in a NUL character."
         )
     return ids.astype(np.str_ if is_text else np.int64)
 

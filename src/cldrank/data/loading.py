@@ -11,10 +11,9 @@ from cldrank import catalogue
 from cldrank.data.checks import Missing, check_missing
 from cldrank.data.dataset import RankingDataset
 from cldrank.data.store import stored
-from cldrank.errors import DataError, UsageError
-from cldrank.reading import reading
+from cldrank.errors import UsageError
 from cldrank.tables import TableFile, is_frame, named_paths, table_files
-from cldrank.tables.sources import Format, format_of
+from cldrank.tables.sources import Format, known_format
 from cldrank.wording import kind_of
 
 Source = str | PathLike[str]
@@ -61,26 +60,21 @@ def load(
     files = [] if is_frame(source) else feature_files(source)
     check_format_options(files, columns, n_features, zero_based)
     paths = [file.path for file in files]
+    text: dict[str, Any] = {"n_features": n_features, "zero_based": zero_based, "missing": missing}
 
     def read(folder: Path | None) -> RankingDataset:
         if files and files[0].format == "letor":
             from cldrank.data.letor import read_letor
 
-            options: dict[str, Any] = {"n_features": n_features, "zero_based": zero_based, "missing": missing}
-            return read_letor(paths, **options, name=name, folder=folder)
+            return read_letor(paths, **text, name=name, folder=folder)
         from cldrank.data.rows import dataset_of
         from cldrank.data.table_rows import TableSource, table_parts
 
         return dataset_of(TableSource(table_parts(files or source), columns, missing), name=name, folder=folder)
 
-    if not files:
-        return read(None)
-    if cache and sum(path.stat().st_size for path in paths) >= _WORTH_KEEPING:
-        options = {"columns": columns, "n_features": n_features, "zero_based": zero_based, "missing": missing}
-        dataset = stored(read, paths, {**options, "name": name})
-    else:
-        dataset = read(None)
-    return dataset if dataset.name else dataset.renamed(_name_of(source))
+    is_kept = files and cache and sum(path.stat().st_size for path in paths) >= _WORTH_KEEPING
+    dataset = stored(read, paths, {**text, "columns": columns, "name": name}) if is_kept else read(None)
+    return dataset if dataset.name or not files else dataset.renamed(_name_of(source))
 
 
 def feature_files(source: Source | Sequence[Source]) -> list[TableFile]:
@@ -102,14 +96,9 @@ def feature_files(source: Source | Sequence[Source]) -> list[TableFile]:
 
 
 def feature_format(path: Path) -> Format:
-    """The format of a file of candidates: by its name or else by its first bytes; what is neither is LETOR text."""
-    try:
-        return format_of(path, ("parquet", "csv"))
-    except DataError:
-        if not path.is_file():  # a pipe can be read only once
-            return "letor"
-    with reading(path, "a readable file"), path.open("rb") as file:
-        return "parquet" if file.read(4) == b"PAR1" else "letor"
+    """The format of a file of candidates by its name; what is neither Parquet nor CSV is LETOR text."""
+    known = known_format(path)
+    return known if known in ("parquet", "csv") else "letor"
 
 
 def check_format_options(

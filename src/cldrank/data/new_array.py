@@ -26,7 +26,6 @@ class NewArray:
     expected   how many rows there will be, if that is known: what will be large goes to its file at once
     folder     where its file is kept if it is large: `NAME.npy`. By default the file has no name and vanishes with the
                array, and large is what takes more than half of the memory that is free
-    on_disk    whether it goes to a file whatever its size
 
     >>> numbers = NewArray("features", np.float32, width=2)
     >>> numbers.append(np.eye(2))
@@ -43,12 +42,11 @@ class NewArray:
         width: int | None = None,
         expected: int = 0,
         folder: Path | None = None,
-        on_disk: bool = False,
     ) -> None:
         self._name, self._dtype, self._folder = name, np.dtype(dtype), folder
         self._row_shape = () if width is None else (width,)
         row_bytes = max(self._dtype.itemsize * (1 if width is None else width), 1)
-        self._most_rows = -1 if on_disk else (spare_memory() if folder is None else _KEPT_IN_MEMORY) // row_bytes
+        self._most_rows = (spare_memory() if folder is None else _KEPT_IN_MEMORY) // row_bytes
         self.rows, self._lent, self._expected = 0, 0, max(expected, 0)
         self._array = self._zeros(0 if self.is_large else self._expected)  # pages cost once they are used
         self._file: BinaryIO | None = None

@@ -149,7 +149,7 @@ def dataset_of(source: RowSource, *, name: str = "", folder: Path | None = None)
         documents = _known_documents(doc_ids)
         if documents is not None:
             documents = documents if order is None else pa.chunked_array(documents).take(pa.array(order)).chunks
-            documents = id_array(documents, narrow=source.ids_as_text, folder=folder, on_disk=features.is_large)
+            documents = id_array(documents, narrow=source.ids_as_text, folder=folder)
             checks.check_unique(documents, offsets, order)
         label = checks.row_labels(np.concatenate(labels), len(table)) if labels else None
         return RankingDataset._trusted(
@@ -223,7 +223,7 @@ def gather_queries(
     >>> gather_queries(np.array([0, 2, 3]), np.array([7, 8, 7]), 4)
     (array([7, 8]), array([0, 3, 4]), array([0, 1, 3, 2]))
     """
-    begins = np.concatenate([[True], run_ids[1:] != run_ids[:-1]]) if len(run_ids) else np.zeros(0, dtype=bool)
+    begins = np.append(len(run_ids) > 0, run_ids[1:] != run_ids[:-1])[: len(run_ids)]
     starts, ids = np.asarray(run_starts, dtype=np.int64)[begins], run_ids[begins]
     unique, first, inverse = np.unique(ids, return_index=True, return_inverse=True)
     if len(unique) == len(ids):
@@ -256,9 +256,7 @@ def encoded_ids(ids: pa.Array) -> pa.DictionaryArray:
 # -- ids -----------------------------------------------------------------------------------------------------------
 
 
-def id_array(
-    chunks: Sequence[pa.Array], *, narrow: bool = False, folder: Path | None = None, on_disk: bool = False
-) -> NDArray[Any]:
+def id_array(chunks: Sequence[pa.Array], *, narrow: bool = False, folder: Path | None = None) -> NDArray[Any]:
     """Ids as numpy has them, int64 or text; refused where it would not hold them unchanged.
 
     narrow   whether text becomes whole numbers where every id is written just as its number
@@ -270,7 +268,7 @@ def id_array(
     kind = np.dtype(np.int64)
     if is_text(_texts(chunks[0]).type):
         kind = np.dtype(f"<U{max(_longest(chunks), 1)}")
-    array = NewArray("doc_ids", kind, folder=folder, on_disk=on_disk)
+    array = NewArray("doc_ids", kind, expected=sum(map(len, chunks)), folder=folder)
     for chunk in chunks:
         values = _texts(chunk).to_numpy(zero_copy_only=False).astype(kind)
         array.append(values[chunk.indices.to_numpy()] if pa.types.is_dictionary(chunk.type) else values)

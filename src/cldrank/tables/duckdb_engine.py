@@ -23,20 +23,6 @@ _PATTERN_LETTERS = "*?["
 _ROW_GROUP = 61_440  # rows that are in memory while a file is written, for each thread
 _LARGEST_DICTIONARY = 2000  # most texts are ids that hardly repeat; to try dictionaries for them takes long
 _AS_TEXT = ("JSON", '"NULL"', "DATE", "TIME", "UUID")  # DuckDB's types for JSON that is mixed, empty or text
-_UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
-
-
-def memory_bytes(text: str) -> int:
-    """A memory limit such as 3GB in bytes.
-
-    >>> memory_bytes("3GB"), memory_bytes("1.5 GiB")
-    (3000000000, 1610612736)
-    """
-    match = re.fullmatch(r"\s*([0-9]*\.?[0-9]+)\s*([kmgt]i?|)b\s*", str(text), re.IGNORECASE)
-    size = int(float(match[1]) * _UNITS[match[2].lower()]) if match else 0
-    if size <= 0:
-        raise UsageError(f"`memory_limit` must be an amount of memory such as 3GB, 500MB or 2GiB, not {text!r}.")
-    return size
 
 
 class DuckDB(Engine):
@@ -55,7 +41,6 @@ class DuckDB(Engine):
         """A database in memory; beyond the limit it spills to a temporary folder."""
         import duckdb
 
-        memory_bytes(memory_limit)
         with scratch(name="cldrank-spill") as spill:
             config: dict[str, Any] = {"memory_limit": memory_limit, "temp_directory": str(spill)}
             if threads is not None:
@@ -63,7 +48,9 @@ class DuckDB(Engine):
             try:
                 connection = duckdb.connect(config=config)
             except duckdb.Error as error:
-                raise UsageError(f"DuckDB refuses its settings: {reason(error)}.") from None
+                raise UsageError(
+                    f"DuckDB refuses `memory_limit={memory_limit}` or `threads`: {reason(error)}."
+                ) from None
             connection.execute("SET enable_progress_bar = false; SET TimeZone = 'UTC'")
             try:
                 yield cls(connection, spill, memory_limit)

@@ -13,15 +13,6 @@ from cldrank.reading import reading
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_KINDS = {
-    "PANDAS": "the pandas DataFrame",
-    "POLARS": "the Polars DataFrame",
-    "PYARROW": "the Arrow table",
-    "DUCKDB": "the DuckDB relation",
-    "PYSPARK": "the Spark DataFrame",
-    "PYSPARK_CONNECT": "the Spark DataFrame",
-}
-
 
 def is_frame(source: Any) -> bool:
     """Whether something is a frame: a table that names its columns, in memory or yet to be computed."""
@@ -36,13 +27,16 @@ def is_frame(source: Any) -> bool:
 
 
 def frame_name(frame: Any) -> str:
-    """What messages call a frame."""
+    """What messages call a frame.
+
+    >>> import pandas
+    >>> frame_name(pandas.DataFrame())
+    'the pandas DataFrame'
+    """
     import narwhals.stable.v2 as nw
 
-    known = _narwhals(frame)
-    kind = known.implementation.name if isinstance(known, nw.DataFrame | nw.LazyFrame) else ""
-    name = _KINDS.get(kind, f"the {type(frame).__name__}")
-    return name.replace("DataFrame", "LazyFrame") if kind == "POLARS" and isinstance(known, nw.LazyFrame) else name
+    kind = type(nw.to_native(frame, pass_through=True))
+    return f"the {kind.__module__.partition('.')[0]} {kind.__name__}"
 
 
 def frame_columns(frame: Any) -> list[str]:

@@ -9,7 +9,6 @@ import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatch
 from os import PathLike
 from pathlib import Path
 from typing import Any, Literal, cast
@@ -208,13 +207,9 @@ def _below(folder: Path, formats: Sequence[Format], skip_others: bool, what: str
 def _matching(pattern: Path, what: str) -> list[Path]:
     """All that match a pattern; where a folder matches, not what is in it."""
     fixed = next(place for place, part in enumerate(pattern.parts) if glob.has_magic(part))
-    explicit = [part for part in pattern.parts if part.startswith(HIDDEN)]
-
-    def is_hidden(part: str) -> bool:
-        return part.startswith(HIDDEN) and not any(fnmatch(part, name) for name in explicit)
-
     matches = sorted(Path(name) for name in glob.glob(str(pattern), recursive=True))  # noqa: PTH207  ** as well
-    matches = [path for path in matches if not any(map(is_hidden, path.parts[fixed:]))]
+    if not any(part.startswith(HIDDEN) for part in pattern.parts[fixed:]):
+        matches = [path for path in matches if not any(part.startswith(HIDDEN) for part in path.parts[fixed:])]
     if not matches:
         raise UsageError(f"{pattern}: no {what} matches this pattern.")
     return [path for path in matches if not set(path.parents).intersection(matches)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -124,7 +125,7 @@ def translated(query: str) -> str:
 # -- the session ---------------------------------------------------------------------------------------------------
 
 
-def spark_session(master: str = "local[*]", memory: int = 3 * 10**9) -> Any:
+def spark_session(master: str = "local[*]", memory_limit: str = "3GB") -> Any:
     """A Spark session: the one that is active, or a new one, which ends with this process."""
     try:
         from pyspark.sql import SparkSession
@@ -138,7 +139,7 @@ def spark_session(master: str = "local[*]", memory: int = 3 * 10**9) -> Any:
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.log.level": "WARN",
-        "spark.driver.memory": f"{max(memory >> 20, 1)}m",
+        "spark.driver.memory": re.sub("i?b$", "", memory_limit.strip().lower()),
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": "4" if master.startswith("local") else "200",
         "spark.sql.legacy.parquet.nanosAsLong": "true",  # else Spark cannot read pandas' times
