@@ -238,7 +238,7 @@ class TestRepr:
 
 @pytest.mark.parametrize("ids", [["a", "a\0"], np.array(["a", "a\0"], dtype=object)])
 def test_ids_that_numpy_would_shorten_are_refused(ids: Any) -> None:
-    with pytest.raises(DataError, match="ends in a NUL character"):
+    with pytest.raises(DataError, match="does not end in a NUL character"):
         RankingDataset.from_arrays([[1.0], [2.0]], np.array(ids, dtype=object))
 
 

@@ -223,16 +223,15 @@ class TestBadInput:
     def test_features_beyond_what_was_asked_for(self, write: Write) -> None:
         with pytest.raises(FormatError, match=r":1:13: feature 3 is outside the features 1 … 2"):
             read_letor([write("1 qid:1 1:1 3:1\n")], n_features=2)
-        with pytest.raises(UsageError, match="`n_features` must be a whole number of at least 1 .*not 0"):
+        with pytest.raises(UsageError, match="`n_features` must be a whole number .*not 0"):
             read_letor([write("1 qid:1 1:1\n")], n_features=0)
 
     @pytest.mark.parametrize(
         ("text", "message"),
         [
-            ("1 qid:1 1:1 900000000000:1\n", "reach 900,000,000,000, more than 1,000,000"),
-            ("1 qid:1 400000000:1\n", "reach 400,000,000, more than 1,000,000"),
-            ("1 qid:1 1000001:1\n", "reach 1,000,001, more than 1,000,000"),
-            ("1 qid:1 1000000:1\n" * 100, r"reach 1,000,000.*about \d+ × 1,000,000 numbers .*512 times the text"),
+            ("1 qid:1 1:1 900000000000:1\n", "reach 900,000,000,000"),
+            ("1 qid:1 400000000:1\n", "reach 400,000,000"),
+            ("1 qid:1 1000000:1\n" * 100, r"reach 1,000,000.* 100 × 1,000,000 numbers .*512 times the text"),
             ("1 qid:1 1:1\n" * 5000 + "1 qid:1 20000:1\n", r"× 20,000 numbers .*512 times the text"),
         ],
     )
@@ -250,8 +249,8 @@ class TestBadInput:
         assert read_letor([write("1 qid:1 1000001:1\n")], n_features=1_000_001).n_features == 1_000_001
         assert read_letor([write("1 qid:1 90000:1\n" * 9)]).n_features == 90_000
 
-    def test_a_width_beyond_the_memory_is_refused_even_so(self, write: Write) -> None:
-        with pytest.raises(DataError, match=r"900,000,000,000 features does not fit into the memory"):
+    def test_a_width_beyond_all_reason_is_refused_even_so(self, write: Write) -> None:
+        with pytest.raises(UsageError, match="`n_features` must be a whole number"):
             read_letor([write("1 qid:1 1:1\n")], n_features=900_000_000_000)
 
     def test_a_query_id_as_long_as_a_book_does_not_take_its_length_for_all(self, write: Write) -> None:

@@ -121,6 +121,12 @@ class DataSource:
         return [self._reference(split, fold) for fold in self.folds or (None,) for split in self.splits]
 
     @property
+    def steps(self) -> str:
+        """How to get the set, step by step, with the folder on this machine that it goes to."""
+        steps = [*self.instructions, f"The folder: {self.places[0]}"]
+        return "\n".join(f"  {number}. {step}" for number, step in enumerate(steps, start=1))
+
+    @property
     def places(self) -> list[Path]:
         """The folders where the set may lie, in the order in which they are searched: the first is for your own."""
         return [folder / self.key for folder in data_folders()]
@@ -226,14 +232,11 @@ def resolve(reference: str) -> list[Path]:
 def _lying_in(place: Path, name: str) -> Path | None:
     """The file of a name in a folder or below it, the nearest first; text files may be compressed."""
     for suffix in _COMPRESSIONS if name.endswith(".txt") else ("",):
-        found = [path for path in place.rglob(name + suffix) if not _is_hidden(path.relative_to(place))]
-        if found:
-            return min(found, key=lambda path: (len(path.parts), path))
+        paths = [path.relative_to(place) for path in place.rglob(name + suffix)]
+        shown = [path for path in paths if not any(part.startswith(".") for part in path.parts)]  # not being unpacked
+        if shown:
+            return place / min(shown, key=lambda path: (len(path.parts), path))
     return None
-
-
-def _is_hidden(path: Path) -> bool:
-    return any(part.startswith(".") for part in path.parts)  # such as what is being unpacked
 
 
 @cache

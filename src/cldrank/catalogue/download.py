@@ -104,7 +104,5 @@ def _retrieve(source: DataSource, file: RemoteFile, folder: Path) -> Path:
 
 
 def _by_hand(source: DataSource) -> str:
-    steps = [*source.instructions, f"The folder: {source.places[0]}"]
     what = "made from its published files" if source.prepared else "downloaded by hand"
-    numbered = "\n".join(f"  {number}. {step}" for number, step in enumerate(steps, start=1))
-    return f"{source.key} must be {what} ({source.licence}). The steps:\n{numbered}"
+    return f"{source.key} must be {what} ({source.licence}). The steps:\n{source.steps}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,7 +14,6 @@ from cldrank.cli.output import (
     print_json,
     print_line,
     print_table,
-    progress_bar,
     say,
     working,
 )
@@ -23,7 +21,6 @@ from cldrank.cli.show import data_summary
 
 if TYPE_CHECKING:
     from cldrank.catalogue import DataSource
-    from cldrank.data.dataset import RankingDataset
 
 
 @declared
@@ -57,24 +54,17 @@ def _way(source: DataSource) -> str:
 
 def _described(source: DataSource) -> str:
     """Everything that is known about a set, for people."""
-    grades = f", grades {source.grades[0]}…{source.grades[1]}" if source.grades else ""
-    steps = [*source.instructions, f"The folder: {source.places[0]}"]
-    lines = [
-        f"{source.key}: {source.title}",
-        source.summary,
-        "",
-        f"kind       {'click log' if source.kind == 'clicks' else 'feature vectors'}",
-        f"size       {source.size or 'not counted here'}{grades}",
-        f"splits     {', '.join(source.splits)}{' of ' + ', '.join(source.folds) if source.folds else ''}",
-        f"licence    {source.licence}",
-        f"cite       {source.citation}",
-        f"official   {source.homepage}",
-        f"present    {source.find() or 'no'}",
-        "",
-        "How to get it:",
-        *(f"  {number}. {step}" for number, step in enumerate(steps, start=1)),
-    ]
-    return "\n".join(lines)
+    facts = {
+        "size": source.size or "not counted here",
+        "splits": ", ".join(source.splits) + (f" of {', '.join(source.folds)}" if source.folds else ""),
+        "licence": source.licence,
+        "cite": source.citation,
+        "official": source.homepage,
+        "present": source.find() or "no",
+    }
+    lines = [f"{source.key}: {source.title}", source.summary, ""]
+    lines += [f"{name:<10} {value}" for name, value in facts.items()]
+    return "\n".join([*lines, "", "How to get it:", source.steps])
 
 
 @declared
@@ -153,16 +143,8 @@ class MakeCommand(options.JsonOutput):
         target = self.out or Path(f"{self.kind}-{self.n_queries}-{self.seed}{skipped}.parquet")
         check_parquet_name(target)
         options.check_outputs([target], [])
-        blocks = synthetic.generate(self.kind, self.n_queries, self.seed, skip=self.skip)
-        with progress_bar() as bar:
-            task = bar.add_task(f"making {self.kind}", total=self.n_queries)
-
-            def counted() -> Iterator[RankingDataset]:
-                for block in blocks:
-                    yield block
-                    bar.advance(task, len(block))
-
-            rows = save_parquet(counted(), target)
+        with working(f"making {target} …"):
+            rows = save_parquet(synthetic.generate(self.kind, self.n_queries, self.seed, skip=self.skip), target)
         if self.as_json:
             facts = {"queries": self.n_queries, "skip": self.skip, "rows": rows, "seed": self.seed}
             print_json({"out": str(target), "kind": self.kind, "synthetic": True, **facts})

@@ -209,9 +209,8 @@ class RankingDataset:
     def __len__(self) -> int:
         return self.n_queries
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+    def __array__(self, *_: Any, **__: Any) -> Any:
         """Refuse to become an array, which numpy would make of its queries."""
-        del dtype, copy
         raise UsageError(
             "a RankingDataset is not an array; its `features` are. What transforms features, such as a step of a "
             "scikit-learn Pipeline, comes before it: dataclasses.replace(dataset, features=…, feature_names=…). Models "
@@ -223,7 +222,14 @@ class RankingDataset:
 
     def __repr__(self) -> str:
         title = " ".join([*filter(None, [self.name]), *["(synthetic)" if self.name else "synthetic"] * self.synthetic])
-        return f"RankingDataset({title and f'{title}: '}{_contents(self)})"
+        sizes = {"query": self.n_queries, "row": self.n_rows, "feature": self.n_features}
+        parts = [count(size, what, "queries" if what == "query" else f"{what}s") for what, size in sizes.items()]
+        if self.labels is None:
+            parts.append("no labels")
+        elif self.n_rows:
+            parts.append(f"labels {self.labels.min():g}…{self.labels.max():g}")
+        parts += ["document ids"] * (self.doc_ids is not None) + ["missing values"] * self.has_missing
+        return f"RankingDataset({title and f'{title}: '}{', '.join(parts)})"
 
     def check_complete(self, user: object, *, trees: bool = False) -> None:
         """Refuse missing values on behalf of `user`, who has no use for them, naming the first.
@@ -333,14 +339,3 @@ def _frozen(value: Any) -> Any:
         value = value.view()
         value.flags.writeable = False
     return value
-
-
-def _contents(data: RankingDataset) -> str:
-    """Its size, and what there is besides features."""
-    parts = [count(data.n_queries, "query", "queries"), count(data.n_rows, "row"), count(data.n_features, "feature")]
-    if data.labels is None:
-        parts.append("no labels")
-    elif data.n_rows:
-        parts.append(f"labels {data.labels.min():g}…{data.labels.max():g}")
-    parts += ["document ids"] * (data.doc_ids is not None) + ["missing values"] * data.has_missing
-    return ", ".join(parts)

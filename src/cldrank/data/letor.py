@@ -25,15 +25,13 @@ from cldrank.data.dataset import RankingDataset
 from cldrank.data.lines import COMPRESSED, LineBlock, read_blocks
 from cldrank.data.rows import Lend, RowBatch, RowSource, dataset_of
 from cldrank.errors import FormatError, UsageError
-from cldrank.memory import machine_memory
 from cldrank.wording import some
 from cldrank.workers import ahead, available_cores
 
 _DOCUMENT = re.compile(rb"docid\s*=\s*(\S+)")
-_MOST_FEATURES = 1_000_000  # that a file may have unless n_features says so
+_MOST_FEATURES = 10_000_000
 _BLOCK_VALUES = 1 << 22  # of a batch: 16 MiB
-_FREE_BYTES = 1 << 28  # that a small file may claim in any case
-_NAME_BYTES = 100  # of a feature's name, as Python holds it
+_FREE_BYTES = 1 << 22  # that a small file may claim in any case
 
 
 class RowLayout(NamedTuple):
@@ -85,13 +83,9 @@ def read_letor(
     check_flag("zero_based", zero_based)
     first_id = 0 if zero_based else 1
     if n_features is not None:
-        check_whole("n_features", n_features, least=1, most=10**12)
+        check_whole("n_features", n_features, least=1, most=_MOST_FEATURES)
     with checks.about(*paths):
-        if n_features is None:
-            layout = _counted(paths, first_id, most_blocks=1)
-        else:
-            layout = RowLayout(first_id, n_features)
-            _check_proportion(layout, 0, 0, paths[0])  # before it has names
+        layout = _counted(paths, first_id, most_blocks=1) if n_features is None else RowLayout(first_id, n_features)
         try:
             return dataset_of(LetorSource(paths, layout, missing), name=name, folder=folder)
         except WiderRowError:
@@ -191,21 +185,14 @@ def _counted(paths: Sequence[Path], first_id: int, most_blocks: int | None = Non
 
 def _check_proportion(layout: RowLayout, rows: int, text: int, path: Path) -> None:
     """Refuse feature ids that imply a table far larger than a file with this many bytes of text can mean."""
-    width, needed, free = layout.width, 4 * rows * layout.width, machine_memory(free=True)
-    if layout.counted and width > max(_MOST_FEATURES, text):
-        problem = f"more than {_MOST_FEATURES:,} and more than the {text:,} bytes of text could list"
-    elif layout.counted and needed > max(_FREE_BYTES, checks.MOST_TIMES * text):
-        table = f"a table of about {rows:,} × {width:,} numbers ({needed / 2**30:,.1f} GiB)"
-        problem = f"which makes {table}, more than {checks.MOST_TIMES} times the text"
-    elif free is not None and _NAME_BYTES * width > free:
-        raise FormatError(f"a table of {width:,} features does not fit into the memory of this machine.", path=path)
-    else:
-        return
-    raise FormatError(
-        f"feature ids reach {layout.first_id + width - 1:,}, {problem}; number the features without gaps, or, if the "
-        f"ids are right, say `n_features={width}`.",
-        path=path,
-    )
+    size = 4 * rows * layout.width
+    if layout.counted and size > max(_FREE_BYTES, checks.MOST_TIMES * text):
+        raise FormatError(
+            f"feature ids reach {layout.first_id + layout.width - 1:,}, which makes a table of {rows:,} × "
+            f"{layout.width:,} numbers ({size / 2**30:,.1f} GiB), more than {checks.MOST_TIMES} times the text; number "
+            f"the features without gaps, or, if the ids are right, say `n_features={layout.width}`.",
+            path=path,
+        )
 
 
 # -- rows ----------------------------------------------------------------------------------------------------------

@@ -97,10 +97,9 @@ def _read_entry(entry: Path) -> RankingDataset | None:
 
 def _dataset(entry: Path) -> RankingDataset:
     described = json.loads((entry / "dataset.json").read_text())
-    arrays: dict[str, Any] = {
-        key: np.asarray(np.load(entry / f"{key}.npy", mmap_mode="r")) if key in described["arrays"] else None
-        for key in _ARRAYS
-    }
+    arrays: dict[str, Any] = dict.fromkeys(_ARRAYS)
+    for key in described["arrays"]:
+        arrays[key] = np.asarray(np.load(entry / f"{key}.npy", mmap_mode="r"))
     notes = {key: described[key] for key in _NOTES} | {"feature_names": tuple(described["feature_names"])}
     rows, width = arrays["features"].shape
     lengths = {"offsets": len(arrays["query_ids"]) + 1, "labels": rows, "doc_ids": rows, "source_rows": rows}

@@ -147,16 +147,11 @@ class DuckDB(Engine):
         line = re.search(r"Error on Line: (\d+)[^\0]*not utf-8[^\0]*file = (.+)", text)
         if line:
             raise FormatError(f"not a CSV file: line {line[1]} is not text in UTF-8.", path=line[2]) from error
-        if "Out of Memory" in text and "max_temp_directory_size" not in text:
-            raise CldrankError(
-                f"DuckDB ran out of memory within the limit of {self._memory_limit}, although it spills to disk; raise "
-                f"`memory_limit` ({reason(error)})."
-            ) from error
         if "Out of Memory" in text or ("Could not write" in text and str(self._spill) in text):
             raise CldrankError(
-                f"the disk is full: DuckDB spills to {self._spill.parent} what does not fit in the memory limit of "
-                f"{self._memory_limit}. Make room there, name another folder with the environment variable TMPDIR, or "
-                f"raise `memory_limit` ({reason(error)})."
+                f"DuckDB ran out of memory within the limit of {self._memory_limit}, or of room for what it spills to "
+                f"{self._spill.parent}: raise `memory_limit`, or make room there, or name another folder with the "
+                f"environment variable TMPDIR ({reason(error)})."
             ) from error
 
     @contextmanager

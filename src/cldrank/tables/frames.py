@@ -88,11 +88,8 @@ def native_frame(frame: Any) -> Any:
         columns = getattr(native, "column_names", None) or list(getattr(native, "columns", ()))
     names = [str(column) for column in columns]
     for place, column in enumerate(names):
-        if column in names[:place]:
-            problem = f"column {column!r} appears more than once; names must be unique."
-            raise FormatError(problem, path=frame_name(frame))
-        if "\0" in column:
-            problem = f"a column is called {column!r}; rename it: names are without null characters."
+        if column in names[:place] or "\0" in column:
+            problem = f"column {column!r} appears more than once or has a null character; rename it."
             raise FormatError(problem, path=frame_name(frame))
     return native
 

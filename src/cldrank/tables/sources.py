@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Literal, cast
 from urllib.parse import unquote
 
 from cldrank import catalogue
@@ -92,10 +92,8 @@ def table_files(
     for path in named_paths(cast("Source", source), what):
         if path.is_dir():
             files += _below(path, formats, skip_others, what)
-        elif path.exists():
-            files.append(TableFile(path, path.parent, format_of(path, formats)))
         else:
-            raise UsageError(f"{path} is neither a file nor a folder.")
+            files.append(TableFile(path, path.parent, format_of(path, formats)))
     for file in files:
         if file.path.suffix == ".json":
             _check_lines(file.path, what)
@@ -104,10 +102,7 @@ def table_files(
 
 def text_files(source: Source, what: str = "table") -> list[Path]:
     """The files that a source stands for, whatever their formats."""
-    files: list[Path] = []
-    for path in named_paths(source, what):
-        below = sorted(file for file in path.rglob("*") if file.is_file()) if path.is_dir() else [path]
-        files += [file for file in below if file == path or not file.name.startswith(HIDDEN)]
+    files = [file for path in named_paths(source, what) for file in (_shown(path) if path.is_dir() else [path])]
     if not files:
         raise DataError(f"{source}: the folder holds no files.")
     return files
@@ -115,8 +110,16 @@ def text_files(source: Source, what: str = "table") -> list[Path]:
 
 def named_paths(source: Source, what: str = "table") -> list[Path]:
     """The files and folders that a source names, patterns and names of the catalogue resolved; folders stay folders."""
+    named = [source] if isinstance(source, str | PathLike) else source
+    if not isinstance(named, list | tuple) or not all(isinstance(path, str | PathLike) for path in named):
+        raise UsageError(
+            f"a {what} is given by the paths of its files or as one DataFrame, not as {kind_of(source)}; write a table "
+            "of another kind to a Parquet file first."
+        )
+    if not named or not all(map(os.fspath, named)):
+        raise UsageError(f"no {what} was named.")
     paths: list[Path] = []
-    for path in _listed(source, what):
+    for path in map(os.fspath, named):
         if os.path.exists(path):  # noqa: PTH110  Path.exists raises where a name is too long
             paths.append(Path(path))
         elif glob.has_magic(path):
@@ -127,7 +130,12 @@ def named_paths(source: Source, what: str = "table") -> list[Path]:
             raise UsageError(
                 f"{path}: no such file. Name a file, a folder, a pattern, or a data set as `cldrank data list` shows."
             )
-    _check_once(paths)
+    seen: set[Path] = set()
+    for entry in paths:
+        whole = entry.resolve()
+        if whole in seen or seen.intersection(whole.parents) or any(whole in other.parents for other in seen):
+            raise UsageError(f"{entry} is named twice, and its rows would count twice.")
+        seen.add(whole)
     return paths
 
 
@@ -166,19 +174,6 @@ def known_format(path: Path) -> Format | None:
     return None if path.suffix == ".xz" and known != "letor" else known
 
 
-def _listed(source: Any, what: str) -> list[str]:
-    named = [source] if isinstance(source, str | PathLike) else source
-    if not isinstance(named, list | tuple) or not all(isinstance(path, str | PathLike) for path in named):
-        raise UsageError(
-            f"a {what} is given by the paths of its files or as one DataFrame, not as {kind_of(source)}; write a table "
-            "of another kind to a Parquet file first."
-        )
-    paths = [os.fspath(path) for path in named]
-    if not paths or not all(paths):
-        raise UsageError(f"no {what} was named.")
-    return paths
-
-
 def _check_lines(path: Path, what: str) -> None:
     """Refuse a JSON file that is one array, or that cldrank wrote for something else."""
     with reading(path, what), path.open("rb") as file:
@@ -194,14 +189,17 @@ def _below(folder: Path, formats: Sequence[Format], skip_others: bool, what: str
     """All files below a folder, sorted."""
     if (folder / "ranker.json").is_file():
         raise UsageError(f"{folder} is a saved ranker, not a {what}.")
-    below = sorted(file for file in folder.rglob("*") if file.is_file())
-    below = [file for file in below if not any(part.startswith(HIDDEN) for part in file.relative_to(folder).parts)]
-    if skip_others:
-        below = [file for file in below if known_format(file) in formats]
+    below = [file for file in _shown(folder) if not skip_others or known_format(file) in formats]
     if not below:
         endings = some([ending for ending, form in FORMATS.items() if form in formats], 20)
         raise DataError(f"{folder}: the folder holds no file whose name ends in {endings}.")
     return [TableFile(file, folder, format_of(file, formats)) for file in below]
+
+
+def _shown(folder: Path) -> list[Path]:
+    """The files below a folder that are not hidden, sorted."""
+    files = sorted(file for file in folder.rglob("*") if file.is_file())
+    return [file for file in files if not any(part.startswith(HIDDEN) for part in file.relative_to(folder).parts)]
 
 
 def _matching(pattern: Path, what: str) -> list[Path]:
@@ -213,12 +211,3 @@ def _matching(pattern: Path, what: str) -> list[Path]:
     if not matches:
         raise UsageError(f"{pattern}: no {what} matches this pattern.")
     return [path for path in matches if not set(path.parents).intersection(matches)]
-
-
-def _check_once(paths: Sequence[Path]) -> None:
-    seen: set[Path] = set()
-    for path in paths:
-        whole = path.resolve()
-        if whole in seen or seen.intersection(whole.parents) or any(whole in other.parents for other in seen):
-            raise UsageError(f"{path} is named twice, and its rows would count twice.")
-        seen.add(whole)
