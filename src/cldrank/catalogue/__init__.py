@@ -248,5 +248,5 @@ def _sources() -> dict[str, DataSource]:
 def _source(key: str, entry: dict[str, Any]) -> DataSource:
     layouts = tuple({split: tuple(files) for split, files in form.items()} for form in entry.pop("layouts"))
     downloads = tuple(RemoteFile(**file) for file in entry.pop("downloads", ()))
-    fields = {name: tuple(value) if isinstance(value, list) else value for name, value in entry.items()}
+    fields: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in entry.items()}
     return DataSource(key=key, layouts=layouts, downloads=downloads, **fields)

@@ -196,7 +196,7 @@ def _is_kept(value: Any, is_text: bool) -> bool:
     """Whether numpy would keep an id as it is, beside others that are text, or whole numbers."""
     if is_text:
         return isinstance(value, str) and not value.endswith("\0")
-    return isinstance(value, int | np.integer) and not isinstance(value, bool) and -(2**63) <= value < 2**63
+    return isinstance(value, int | np.integer) and not isinstance(value, bool) and bool(-(2**63) <= value < 2**63)
 
 
 def unique_query_ids(values: ArrayLike, queries: int) -> NDArray[Any]:

@@ -202,7 +202,7 @@ class RankingDataset:
         """
         features: Any = self.features
         if isinstance(features, RemoteFeatures):
-            return features.fingerprint
+            return str(features.fingerprint)
         names = ("features", "offsets", "labels", "query_ids", "doc_ids", "feature_names")
         return fingerprint_of({name: getattr(self, name) for name in names})
 

@@ -62,10 +62,10 @@ def resolve_columns(
     if missing:
         raise missing_columns(missing, available, where)
     own: dict[str, str] = {}
-    for role, column in columns.items():
-        first = role if role in shared else own.setdefault(column, role)
-        if first != role:
-            raise UsageError(f"column {column!r} cannot be both {first} and {role}; name two columns.")
+    for name, column in columns.items():
+        first = name if name in shared else own.setdefault(column, name)
+        if first != name:
+            raise UsageError(f"column {column!r} cannot be both {first} and {name}; name two columns.")
     return columns
 
 

@@ -49,7 +49,7 @@ class DuckDB(Engine):
                 connection = duckdb.connect(config=config)
             except duckdb.Error as error:
                 raise UsageError(
-                    f"DuckDB refuses `memory_limit={memory_limit}` or `threads`: {reason(error)}."
+                    f"DuckDB refuses its settings (`memory_limit={memory_limit}`): {reason(error)}."
                 ) from None
             connection.execute("SET enable_progress_bar = false; SET TimeZone = 'UTC'")
             try:
