@@ -124,7 +124,7 @@ def letor_for_ranker(
 class LetorSource(RowSource):
     """LETOR files whose layout is known."""
 
-    ids_as_text = is_checked = True
+    ids_as_text = True
 
     def __init__(self, paths: Sequence[Path], layout: RowLayout, missing: Missing = None) -> None:
         self.where, self.missing, self.feature_names = paths, missing, layout.names
@@ -160,9 +160,8 @@ class LetorSource(RowSource):
                 yield part, lend(part.text.count(b"\n"))
 
     def _parsed(self, work: tuple[LineBlock, NDArray[np.float32]]) -> tuple[LineBlock, _ParsedRows]:
-        fill = np.inf if self.missing is None else np.nan if self.missing == checks.KEEP else float(self.missing)
         block, features = work
-        return block, _parse_block(block, features, self._layout.first_id, fill)
+        return block, _parse_block(block, features, self._layout.first_id, self.missing)
 
 
 # -- layout --------------------------------------------------------------------------------------------------------
@@ -211,17 +210,17 @@ class _ParsedRows(NamedTuple):
     doc_ids: pa.Array | None
 
 
-def _parse_block(block: LineBlock, features: NDArray[np.float32], first_id: int, fill: float) -> _ParsedRows:
+def _parse_block(block: LineBlock, features: NDArray[np.float32], first_id: int, missing: Missing) -> _ParsedRows:
     target = kernel.RowBuffer.for_rows(features, np.zeros(len(features), np.float32))
     text = np.frombuffer(block.text, dtype=np.uint8)
-    problem, at, feature, rows, runs = kernel.parse_rows(text, first_id, fill, target)
+    problem, at, feature, rows, runs = kernel.parse_rows(text, first_id, target)
     spans = zip(target.run_starts[:runs].tolist(), target.run_ends[:runs].tolist(), strict=True)
     return _ParsedRows(
         problem,
         at,
         feature,
         target.labels[:rows],
-        features[:rows],
+        checks.filled(features[:rows], missing),
         target.run_rows[:runs],
         pa.array([_decoded(block.text[start:end]) for start, end in spans], pa.large_string()),
         _document_ids(block.text, target.comment_starts[:rows], target.comment_ends[:rows]),
@@ -250,9 +249,6 @@ _PROBLEMS = {  # {found}: the word where parsing stopped; {feature}: the id of t
     kernel.BAD_QUERY: "`qid:` has no query after it.",
     kernel.BAD_FEATURE: "expected `feature:value`, with a whole number as feature, found {found}.",
     kernel.BAD_VALUE: "the value of feature {feature} is {found}, which is not a number.",
-    kernel.MISSING_VALUE: "the value of feature {feature} is missing ({found}); clean the file, choose a value to fill "
-    "in with `missing=0.0`, or keep it for trees with `missing=keep`.",
-    kernel.NOT_FINITE: "the value of feature {feature} is {found}; features must be finite 32-bit numbers.",
     kernel.DUPLICATE: "feature {feature} appears twice; a LETOR row lists each feature once.",
     kernel.OUT_OF_LAYOUT: "feature {feature} is outside the features {first} … {last}; ids start at 1, or at 0 with "
     "`zero_based=True`, and `n_features` says how many there are.",

@@ -85,7 +85,6 @@ class RowSource(ABC):
     ids_as_text     whether ids come as text and are whole numbers where all of them are written as such
     user            who reads it and cannot use missing values, for messages; nobody by default
     expected_rows   about how many rows there are, where that is known beforehand
-    is_checked      whether its batches have no value that is missing or infinite against the rule
     """
 
     where: Sequence[Path | str]
@@ -96,7 +95,6 @@ class RowSource(ABC):
     synthetic: bool = False
     user: str = ""
     expected_rows: int = 0
-    is_checked: bool = False
 
     @abstractmethod
     def batches(self, lend: Lend | None = None) -> Iterator[RowBatch]:
@@ -110,7 +108,7 @@ class RowSource(ABC):
         """All rows, with missing values filled in; what is missing or infinite against the rule is refused."""
         keep, rows = self.missing == checks.KEEP and not self.user, 0
         for batch in self.batches(lend):
-            bad = None if self.is_checked and not self.user else checks.first_bad_value(batch.features, keep=keep)
+            bad = checks.first_bad_value(batch.features, keep=keep)
             if bad is not None:
                 row, column = bad
                 place = self.feature_names[column], batch.first_row + row, f"query {batch.query_of(row)}"
