@@ -29,9 +29,10 @@ from cldrank.wording import some
 from cldrank.workers import ahead, available_cores
 
 _DOCUMENT = re.compile(rb"docid\s*=\s*(\S+)")
-_MOST_FEATURES = 10_000_000
+_MOST_FEATURES = 1_000_000  # that a file may have unless n_features says so
+_MOST_NAMED = 10_000_000  # that n_features may say
 _BLOCK_VALUES = 1 << 22  # of a batch: 16 MiB
-_FREE_BYTES = 1 << 22  # that a small file may claim in any case
+_FREE_BYTES = 1 << 28  # that a small file may claim in any case
 
 
 class RowLayout(NamedTuple):
@@ -83,7 +84,7 @@ def read_letor(
     check_flag("zero_based", zero_based)
     first_id = 0 if zero_based else 1
     if n_features is not None:
-        check_whole("n_features", n_features, least=1, most=_MOST_FEATURES)
+        check_whole("n_features", n_features, least=1, most=_MOST_NAMED)
     with checks.about(*paths):
         layout = _counted(paths, first_id, most_blocks=1) if n_features is None else RowLayout(first_id, n_features)
         try:
@@ -185,10 +186,11 @@ def _counted(paths: Sequence[Path], first_id: int, most_blocks: int | None = Non
 def _check_proportion(layout: RowLayout, rows: int, text: int, path: Path) -> None:
     """Refuse feature ids that imply a table far larger than a file with this many bytes of text can mean."""
     size = 4 * rows * layout.width
-    if layout.counted and size > max(_FREE_BYTES, checks.MOST_TIMES * text):
+    is_large = layout.width > _MOST_FEATURES or size > max(_FREE_BYTES, checks.MOST_TIMES * text)
+    if layout.counted and is_large:
         raise FormatError(
             f"feature ids reach {layout.first_id + layout.width - 1:,}, which makes a table of {rows:,} × "
-            f"{layout.width:,} numbers ({size / 2**30:,.1f} GiB), more than {checks.MOST_TIMES} times the text; number "
+            f"{layout.width:,} numbers ({size / 2**30:,.1f} GiB) of {text:,} bytes of text; number "
             f"the features without gaps, or, if the ids are right, say `n_features={layout.width}`.",
             path=path,
         )

@@ -30,7 +30,7 @@ from cldrank.reading import reading
 _LOG = logging.getLogger(__name__)
 _ARRAYS = ("features", "offsets", "labels", "query_ids", "doc_ids", "source_rows")
 _NOTES = ("feature_names", "name", "synthetic", "has_missing")
-_LAYOUT = 3  # raise it when the files of an entry change their meaning
+_LAYOUT = 4  # raise it when the files of an entry change their meaning
 
 Read = Callable[[Path | None], RankingDataset]
 

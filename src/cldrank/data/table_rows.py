@@ -392,7 +392,11 @@ def _table(dataset: RankingDataset) -> pa.Table:
         raise DataError(f"a feature is called {sorted(clash)[0]!r}, as a column of ids; rename it.")
     for index, feature in enumerate(dataset.feature_names):
         columns[feature] = pa.array(np.ascontiguousarray(dataset.features[:, index]))
-    note = {"name": dataset.name, "synthetic": dataset.synthetic, "has_missing": dataset.has_missing}
+    note = {
+        "name": dataset.name,
+        "synthetic": dataset.synthetic,
+        **({"has_missing": True} if dataset.has_missing else {}),
+    }
     return pa.table(columns).replace_schema_metadata({_METADATA: json.dumps(note).encode()})
 
 
