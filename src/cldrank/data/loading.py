@@ -38,8 +38,7 @@ def load(
                  of the catalogue such as `msrd:train` or `mq2008:fold1/test`, or a frame: pandas, Polars, Arrow, or
                  another that narwhals knows
     columns      tables and frames: the columns of `query_id`, `doc_id` and `label`, where their names differ, and of
-                 `features`, which are columns of numbers, or one column of lists; by default the list column
-                 `features`, or else every column without another role
+                 `features`, which are columns of numbers; by default every column without another role
     n_features   LETOR: the number of features, if rows may leave out the last ones
     zero_based   LETOR: whether feature ids start at 0; by default they start at 1, and an id 0 is refused
     missing      the value to fill in where one is missing, or "keep" for models that can use that; by default a missing
