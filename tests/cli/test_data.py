@@ -32,7 +32,7 @@ def test_missing_values_are_filled_or_kept(run: Run, folder: Path) -> None:
     (folder / "holes.txt").write_text("1 qid:1 1:nan 2:3\n0 qid:1 1:2 2:3\n")
     refused = run("show", "holes.txt")
     assert refused.code == 1
-    assert "--missing 0.0, or keep it for trees with --missing keep" in refused.err
+    assert "--missing 0.0, keep them for trees with --missing keep" in refused.err
     assert run("show", "holes.txt", "--missing", "-1.5", "--json").json["missing"] == {}
     kept = run("show", "holes.txt", "--missing", "keep")
     assert "missing values: f1 (50.0%)" in kept.out

@@ -178,7 +178,7 @@ class TestQueries:
             engine.rows(query)
 
     def test_wrong_settings(self) -> None:
-        for limit in ("much", "-3GB"):
+        for limit in ("much", "-3GB", "0GB"):
             with pytest.raises(UsageError, match=limit), connect(memory_limit=limit):
                 pass
         with pytest.raises(UsageError, match="dukdb"), connect("dukdb"):

@@ -41,6 +41,8 @@ class DuckDB(Engine):
         """A database in memory; beyond the limit it spills to a temporary folder."""
         import duckdb
 
+        if "-" in memory_limit or not re.search("[1-9]", memory_limit):  # DuckDB takes less than nothing as no limit
+            raise UsageError(f"`memory_limit` must be an amount of memory such as 3GB or 500MB, not {memory_limit!r}.")
         with scratch(name="cldrank-spill") as spill:
             config: dict[str, Any] = {"memory_limit": memory_limit, "temp_directory": str(spill)}
             if threads is not None:
