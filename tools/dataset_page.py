@@ -20,16 +20,16 @@ _INTRODUCTION = [
 _REFERENCES = [
     "",
     "Each set has a folder of its name, first in the folder that the environment variable `CLDRANK_DATA` names, then",
-    "in the folder `data` of the cache (`CLDRANK_CACHE`, or the user's cache folder). Text files may be compressed",
-    "(`.gz`, `.xz`, `.zst`).",
+    "in the folder `data` of the cache (`CLDRANK_CACHE`, or the user's cache folder). Its files may lie at any depth;",
+    "text files may be compressed (`.gz`, `.xz`, `.zst`).",
     "",
     "A split is named `NAME:SPLIT`, or `NAME:FOLD/SPLIT` if the set comes in folds or in several sets; without a fold,",
     "the first one is used:",
     "",
     "```python",
     ">>> from cldrank import catalogue",
-    '>>> catalogue.parse_reference("mq2008:fold2/train").fold',
-    "'fold2'",
+    '>>> catalogue.get("mq2008").references[3]',
+    "'mq2008:fold2/train'",
     '>>> catalogue.get("msrd").references',
     "['msrd:train', 'msrd:vali', 'msrd:test']",
     "",
@@ -103,14 +103,14 @@ reader is tested on made-up files in the form that
 
 
 def _row(source: DataSource) -> str:
-    shape, grades = source.shape, source.grades
+    grades = source.grades
     way = "`tools/prepare.py`" if source.prepared else "by hand" if source.gated else "fetch"
     if source.acceptance:
         way += ", after accepting the licence"
     cells = [
         f"[{source.key}](#{source.key})",
         source.title + (" (click log)" if source.kind == "clicks" else ""),
-        *("–" if count is None else f"{count:,}" for count in (shape.queries, shape.rows, shape.features)),
+        *("–" if count is None else f"{count:,}" for count in (source.queries, source.rows, source.features)),
         f"{grades[0]}–{grades[1]}" if grades else "–",
         source.licence,
         way,
@@ -125,8 +125,6 @@ def _section(source: DataSource) -> str:
     lines = [
         f"\n## {source.key}\n",
         f"{source.title}. {source.summary}\n",
-        *(f"- {part}: {shape}" for part, shape in source.shapes.items()),
-        *([""] if source.shapes else []),
         f"Official address: <{source.homepage}>  \nCite: {source.citation}\n",
         *(f"{number}. {step}" for number, step in enumerate(source.instructions, start=1)),
         f"\nThe folder is `{source.key}/`; files in it: {', or '.join(f'`{form}`' for form in forms)}.",

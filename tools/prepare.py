@@ -81,7 +81,7 @@ def prepare(
     A file that is not the one on record is used all the same, with a warning: the results may then differ.
     """
     source = catalogue.get(source) if isinstance(source, str) else source
-    folder = out or source.home / source.into
+    folder = out or source.places[0] / "prepared"
     _check_target(source, folder)
     if given is not None:
         return _make(source, _published(source, given), folder, progress)

@@ -29,28 +29,21 @@ _THREADS = 4
 
 
 class RemoteFeatures(ABC):
-    """Features that never come to this machine as a whole: what is to be known of them is computed where they are."""
+    """Features that never come to this machine as a whole: what is to be known of them is computed where they are.
+
+    shape         rows and features
+    fingerprint   a SHA-256 of what they hold
+    n_unseen      how many candidates of the same queries have no row here, as they were never shown
+    """
 
     ndim = 2
     dtype = np.dtype(np.float32)
+    shape: Any
+    fingerprint: Any
+    n_unseen: Any
 
     def __len__(self) -> int:
-        return self.shape[0]
-
-    @property
-    @abstractmethod
-    def shape(self) -> tuple[int, int]:
-        """Rows and features."""
-
-    @property
-    @abstractmethod
-    def fingerprint(self) -> str:
-        """A SHA-256 of what they hold."""
-
-    @property
-    @abstractmethod
-    def n_unseen(self) -> int:
-        """How many candidates of the same queries have no row here, as they were never shown."""
+        return int(self.shape[0])
 
     @abstractmethod
     def spans(self, starts: NDArray[np.int64], stops: NDArray[np.int64]) -> RemoteFeatures:
@@ -126,10 +119,8 @@ def as_table(features: ArrayLike | RemoteFeatures) -> Any:
     if isinstance(features, RemoteFeatures):
         return features
     table: NDArray[Any] = np.asarray(features)
-    if table.ndim != 2:
-        raise DataError(f"features must be a table (rows × features), not an array of shape {table.shape}.")
-    if table.dtype.kind not in "fiub":
-        raise DataError(f"features must be numbers, not {table.dtype} values.")
+    if table.ndim != 2 or table.dtype.kind not in "fiub":
+        raise DataError(f"features must be a table of numbers (rows × features), not {table.dtype} {table.shape}.")
     return table
 
 

@@ -89,17 +89,15 @@ def version_of(package: str) -> str:
 @cache
 def commit() -> str:
     """The commit of this package's source, with `+changes` if it was changed; empty outside a git repository."""
-    here = Path(__file__).parent
-    if _git(here, "ls-files", "--error-unmatch", "__init__.py") is None:
+    if _git("ls-files", "--error-unmatch", "__init__.py") is None:
         return ""  # installed, perhaps inside somebody else's repository
-    head = _git(here, "rev-parse", "HEAD")
-    changed = _git(here, "diff", "--quiet", "HEAD", "--", ".") is None
-    return f"{head}{'+changes' if changed else ''}" if head else ""
+    changed = _git("diff", "--quiet", "HEAD", "--", ".") is None
+    return f"{_git('rev-parse', 'HEAD')}{'+changes' if changed else ''}"
 
 
-def _git(folder: Path, *arguments: str) -> str | None:
+def _git(*arguments: str) -> str | None:
     """What git prints, or None if it fails or is not installed."""
-    command = ["git", "-C", str(folder), *arguments]
+    command = ["git", "-C", str(Path(__file__).parent), *arguments]
     try:
         return subprocess.run(command, capture_output=True, text=True, timeout=10, check=True).stdout.strip()  # noqa: S603
     except (OSError, subprocess.SubprocessError):

@@ -95,7 +95,7 @@ def score(
     >>> ranker = LinearRanker(feature_names=["f1"], scaling=scaling.fit(None, [[1.0]]), coefficients=[2.0])
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = Path(folder) / "test.txt"
-    ...     _ = path.write_text("0 qid:7 1:0.5  # a\n0 qid:7 1:1.5  # b\n")
+    ...     _ = path.write_text("0 qid:7 1:0.5 #docid = a\n0 qid:7 1:1.5 #docid = b\n")
     ...     done = score(ranker, path, Path(folder) / "scores.csv")
     ...     print(done.rows, done.queries, (Path(folder) / "scores.csv").read_text())
     2 1 "query_id","doc_id","score","rank"
@@ -167,8 +167,6 @@ class _Scorer:
             table = self._table(batch, scores, segments.descending_ranks(scores, batch.offsets, first=first), schema)
             schema = table.schema
             yield table, len(ids)
-        if schema is not None and "doc_id" not in schema.names:
-            self.source.documents()  # warns where some rows only name a document
 
     def as_a_whole(self) -> Iterator[tuple[pa.Table, int]]:
         """All rows, loaded and brought together, in the order in which they lay."""
@@ -201,8 +199,9 @@ class _Scorer:
         queries = self._ids("query_id", batch.run_ids, schema)
         columns = {"query_id": queries.take(pa.array(segments.segment_of_rows(batch.offsets)))}
         if batch.doc_ids is not None:
-            if checks.first_repeated(encoded_ids(batch.doc_ids).indices.to_numpy(), batch.offsets) is not None:
-                raise _NotInOrderError  # an error, or words that are not ids after all
+            ids = encoded_ids(batch.doc_ids)
+            if ids.null_count or checks.first_repeated(ids.indices.to_numpy(), batch.offsets) is not None:
+                raise _NotInOrderError  # an error, or rows of which only some have ids
             columns["doc_id"] = self._ids("doc_id", batch.doc_ids, schema)
         table = pa.table({**columns, "score": scores, "rank": ranks})
         if schema is not None and table.schema != schema:

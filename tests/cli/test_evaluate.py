@@ -53,12 +53,10 @@ def test_a_ranker_that_a_kill_left_between_two_renames(run: Run, letor: Path, fo
 
 def test_scores_of_a_file_with_scattered_queries_follow_its_rows(run: Run, folder: Path) -> None:
     (folder / "scattered.txt").write_text("1 qid:a 1:0\n0 qid:b 1:0\n0 qid:a 1:0\n1 qid:b 1:0\n")
-    for name in ("right.txt", "right.npy", "right.parquet"):
+    for name in ("right.txt", "right.parquet"):
         scores = np.array([2.0, 1.0, 1.0, 2.0])
         if name.endswith("txt"):
             np.savetxt(folder / name, scores)
-        elif name.endswith("npy"):
-            np.save(folder / name, scores)
         else:
             pq.write_table(pa.table({"score": scores}), folder / name)
         found = run("evaluate", name, "-f", "scattered.txt", "-m", "RR", "--json").json

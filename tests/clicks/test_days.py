@@ -309,7 +309,7 @@ class TestFrames:
     def test_a_frame_that_is_yet_to_be_computed_cannot_be_known(self, tmp_path: Path) -> None:
         lazy, folder = pl.from_pandas(self.FRAME).lazy(), DayFolder(tmp_path / "cells")
         with pytest.raises(
-            UsageError, match="the Polars LazyFrame is yet to be computed.*compute it first, or set `again`"
+            UsageError, match="the polars LazyFrame is yet to be computed.*compute it first, or set `again`"
         ):
             folder.add(lazy)
         assert folder.add(lazy, again=True).written[START.date()].impressions.sum() == 3

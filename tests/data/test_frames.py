@@ -156,7 +156,7 @@ class TestLoading:
 
     def test_words_are_not_labels(self) -> None:
         frame = pd.DataFrame({"qid": [1, 1], "grade": ["bad", "good"], "bm25": [0.5, 1.0]})
-        with pytest.raises(FormatError, match="column 'grade' holds .*; labels are numbers"):
+        with pytest.raises(FormatError, match="column 'grade' holds .*, not numbers"):
             cr.load(frame, columns={"query_id": "qid", "label": "grade"})
         wrong: list[dict[str, Any]] = [{"label": 5}, {"query_id": 0}]
         for columns in wrong:
@@ -167,7 +167,7 @@ class TestLoading:
 
     def test_a_null_character_in_a_name(self) -> None:
         frame = pl.DataFrame({"query_id": [1], "\0": [1.0]})
-        with pytest.raises(FormatError, match=r"a column is called '\\x00'; rename it"):
+        with pytest.raises(FormatError, match=r"column '\\x00' .* has a null character; rename it"):
             cr.load(frame)
 
     def test_options_of_text_files(self) -> None:
@@ -223,17 +223,6 @@ class TestTypes:
     def test_numbers_as_objects(self) -> None:
         frame = pd.DataFrame(COLUMNS).astype({"clicks": object, "bm25": object})
         assert cr.load(frame, **ROLES).fingerprint == cr.load(pa.table(COLUMNS), **ROLES).fingerprint
-
-    def test_a_column_of_lists(self) -> None:
-        rows = [[1.0, 2.0], [3.0, 4.0]]
-        for lists in (
-            pa.array(rows),
-            pa.array(rows, pa.list_(pa.float32(), 2)),
-            pa.array(rows, pa.list_(pa.float64(), 2)),
-        ):
-            assert cr.load(pa.table({"query_id": [1, 1], "features": lists})).features.tolist() == rows
-        arrays = pl.DataFrame({"query_id": [1, 1], "v": rows}, schema_overrides={"v": pl.Array(pl.Float32, 2)})
-        assert cr.load(arrays, columns={"features": "v"}).features.tolist() == rows
 
 
 class TestPredicting:

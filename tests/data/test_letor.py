@@ -1,12 +1,10 @@
 from __future__ import annotations
 
-import bz2
 import gzip
 import lzma
 import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -67,14 +65,9 @@ class TestWhatIsInTheWild:
         assert data.doc_ids is not None
         assert data.doc_ids.tolist() == ["GX01-2", "GX9"]
 
-    def test_one_word_comments_are_document_ids_if_unique_in_their_query(self, write: Write) -> None:
-        data = read_letor([write("0 qid:1 1:1 # 11\n0 qid:1 1:1 # 12\n0 qid:2 1:1 # 11\n")])
-        assert data.doc_ids is not None
-        assert data.doc_ids.tolist() == [11, 12, 11]
-        assert read_letor([write("0 qid:1 1:1 # good\n0 qid:1 1:1 # good\n")]).doc_ids is None
-        assert read_letor([write("0 qid:1 1:1 # two words\n0 qid:1 1:1 # b\n")]).doc_ids is None
-        assert read_letor([write("0 qid:1 1:1 # a\n0 qid:1 1:1\n")]).doc_ids is None
-        with pytest.warns(CldrankWarning, match="1 row without `docid =`"):
+    def test_other_comments_give_none(self, write: Write) -> None:
+        assert read_letor([write("0 qid:1 1:1 # 11\n0 qid:1 1:1 # 12\n")]).doc_ids is None
+        with pytest.warns(CldrankWarning, match="some rows name a document and others do not"):
             assert read_letor([write("0 qid:1 1:1 #docid = a\n0 qid:1 1:1\n")]).doc_ids is None
 
     def test_windows_line_ends_blank_lines_comment_lines_tabs_and_no_final_newline(self, write: Write) -> None:
@@ -90,7 +83,10 @@ class TestWhatIsInTheWild:
         np.testing.assert_array_equal(data.labels, np.array([-1, 0.25, 0.1], dtype=np.float32))
 
     def test_scattered_queries_are_gathered_in_order_of_appearance(self, write: Write) -> None:
-        data = read_letor([write("1 qid:9 1:1 # a\n2 qid:3 1:2 # b\n3 qid:9 1:3 # c\n4 qid:3 1:4 # d\n")])
+        rows = [(1, 9, "a"), (2, 3, "b"), (3, 9, "c"), (4, 3, "d")]
+        data = read_letor(
+            [write("".join(f"{at} qid:{query} 1:{at} #docid = {document}\n" for at, query, document in rows))]
+        )
         assert data.query_ids.tolist() == [9, 3]
         assert data.features[:, 0].tolist() == [1, 3, 2, 4]
         assert data.source_rows is not None
@@ -111,7 +107,7 @@ class TestWhatIsInTheWild:
         assert data.has_missing  # what a row does not list is 0
         whole = read_letor([write("0 qid:1 1:3\n")], missing="keep")
         assert not whole.has_missing
-        with pytest.raises(FormatError, match=r"the value of feature 1 is 'inf'; features must be finite"):
+        with pytest.raises(FormatError, match="feature 'f1' of row 0 .* is inf; features must be finite"):
             read_letor([write("0 qid:1 1:inf\n")], missing="keep")
 
     def test_parts_are_one_data_set(self, write: Write) -> None:
@@ -120,13 +116,12 @@ class TestWhatIsInTheWild:
         assert data.offsets.tolist() == [0, 1, 3, 4]
         assert table(data) == [[1, 0], [2, 0], [3, 1], [4, 0]]
 
-    @pytest.mark.parametrize("suffix", [".gz", ".xz", ".bz2", ".zst"])
+    @pytest.mark.parametrize("suffix", [".gz", ".xz", ".zst"])
     def test_compressed_files(self, write: Write, suffix: str) -> None:
         text = "".join(f"{i % 3} qid:{i // 4} 1:{i} 2:0.5\n" for i in range(1000)).encode()
         compress: dict[str, Callable[[bytes], bytes]] = {
             ".gz": gzip.compress,
             ".xz": lzma.compress,
-            ".bz2": bz2.compress,
             ".zst": lambda raw: pa.compress(raw, "zstd", asbytes=True),
         }
         data = read_letor([write(compress[suffix](text), f"train.txt{suffix}")])
@@ -165,12 +160,6 @@ BAD_ROWS = [
     ("0 qid:1 2:1e", 11, "the value of feature 2 is '1e'"),
     ("0 qid:1 2:--1", 11, "the value of feature 2 is '--1'"),
     ("0 qid:1 2:1,5", 11, "the value of feature 2 is '1,5'"),
-    ("0 qid:1 2:NULL", 11, "the value of feature 2 is missing ('NULL')"),
-    ("0 qid:1 2:nan", 11, "the value of feature 2 is missing ('nan')"),
-    ("0 qid:1 2:", 11, "the value of feature 2 is missing ('')"),
-    ("0 qid:1 2:inf", 11, "the value of feature 2 is 'inf'"),
-    ("0 qid:1 2:-Infinity", 11, "the value of feature 2 is '-Infinity'"),
-    ("0 qid:1 2:1e39", 11, "the value of feature 2 is '1e39'; features must be finite"),
     ("0 qid:1 1:0 2:5 1:3", 17, "feature 1 appears twice; a LETOR row lists each feature once"),
     ("0 qid:1 1:1 \x00\x01", 13, "expected `feature:value`"),
 ]
@@ -185,6 +174,12 @@ class TestBadInput:
         assert str(error.value).startswith(f"{path}:3:{column}: ")
         assert message in str(error.value)
         assert (error.value.line, error.value.column) == (3, column)
+
+    @pytest.mark.parametrize("word", ["NULL", "nan", "", "inf", "-Infinity", "1e39", "-4e38"])
+    def test_a_value_that_is_not_finite_is_named_by_row_and_feature(self, write: Write, word: str) -> None:
+        path = write(f"1 qid:1 1:1 2:1\n\n0 qid:7 2:{word}\n0 qid:2 1:1\n")
+        with pytest.raises(FormatError, match=r"train.txt: feature 'f2' of row 1 \(query 7\) is (nan|-?inf); features"):
+            read_letor([path])
 
     def test_the_line_is_right_in_any_block(self, write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(letor_reader, "read_blocks", lambda path: lines.read_blocks(path, block_bytes=50))
@@ -201,17 +196,16 @@ class TestBadInput:
         with pytest.raises(FormatError, match="holds no rows"):
             read_letor([write(text)])
 
-    @pytest.mark.parametrize("suffix", [".gz", ".xz", ".bz2", ".zst"])
+    @pytest.mark.parametrize("suffix", [".gz", ".xz", ".zst"])
     def test_damaged_and_truncated_files(self, write: Write, suffix: str) -> None:
         text = "".join(f"{i % 3} qid:{i // 4} 1:{i} 2:{i * 7 % 13}\n" for i in range(5000)).encode()
         whole = {
             ".gz": gzip.compress(text),
             ".xz": lzma.compress(text),
-            ".bz2": bz2.compress(text),
             ".zst": pa.compress(text, "zstd", asbytes=True),
         }[suffix]
-        for broken in (whole[: len(whole) // 2], b"this is not compressed at all", whole[:60] + b"\xff" * 40):
-            with pytest.raises(FormatError, match=rf"train.txt{suffix}: (not a complete {suffix}|is not a gzip) file"):
+        for broken in (whole[: len(whole) // 2], whole[:60] + b"\xff" * 40):
+            with pytest.raises(FormatError, match=rf"train.txt{suffix}: not a complete file"):
                 read_letor([write(broken, f"train.txt{suffix}")])
 
     def test_a_line_without_end_is_given_up(self, write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -229,17 +223,16 @@ class TestBadInput:
     def test_features_beyond_what_was_asked_for(self, write: Write) -> None:
         with pytest.raises(FormatError, match=r":1:13: feature 3 is outside the features 1 … 2"):
             read_letor([write("1 qid:1 1:1 3:1\n")], n_features=2)
-        with pytest.raises(UsageError, match="`n_features` must be a whole number of at least 1 .*not 0"):
+        with pytest.raises(UsageError, match="`n_features` must be a whole number .*not 0"):
             read_letor([write("1 qid:1 1:1\n")], n_features=0)
 
     @pytest.mark.parametrize(
         ("text", "message"),
         [
-            ("1 qid:1 1:1 900000000000:1\n", "reach 900,000,000,000, more than 1,000,000"),
-            ("1 qid:1 400000000:1\n", "reach 400,000,000, more than 1,000,000"),
-            ("1 qid:1 1000001:1\n", "reach 1,000,001, more than 1,000,000"),
-            ("1 qid:1 1000000:1\n" * 100, r"reach 1,000,000.*about \d+ × 1,000,000 numbers .*512 times the text"),
-            ("1 qid:1 1:1\n" * 5000 + "1 qid:1 20000:1\n", r"× 20,000 numbers .*512 times the text"),
+            ("1 qid:1 1:1 900000000000:1\n", "reach 900,000,000,000"),
+            ("1 qid:1 400000000:1\n", "reach 400,000,000"),
+            ("1 qid:1 1000000:1\n" * 100, r"reach 1,000,000.* 100 × 1,000,000 numbers .* bytes of text"),
+            ("1 qid:1 1:1\n" * 5000 + "1 qid:1 20000:1\n", r"× 20,000 numbers .* bytes of text"),
         ],
     )
     def test_a_few_bytes_cannot_ask_for_a_gigantic_table(self, write: Write, text: str, message: str) -> None:
@@ -256,8 +249,8 @@ class TestBadInput:
         assert read_letor([write("1 qid:1 1000001:1\n")], n_features=1_000_001).n_features == 1_000_001
         assert read_letor([write("1 qid:1 90000:1\n" * 9)]).n_features == 90_000
 
-    def test_a_width_beyond_the_memory_is_refused_even_so(self, write: Write) -> None:
-        with pytest.raises(DataError, match=r"900,000,000,000 features does not fit into the memory"):
+    def test_a_width_beyond_all_reason_is_refused_even_so(self, write: Write) -> None:
+        with pytest.raises(UsageError, match="`n_features` must be a whole number"):
             read_letor([write("1 qid:1 1:1\n")], n_features=900_000_000_000)
 
     def test_a_query_id_as_long_as_a_book_does_not_take_its_length_for_all(self, write: Write) -> None:
@@ -317,7 +310,7 @@ def parse_values(words: list[str]) -> NDArray[np.float32]:
     text = np.frombuffer("".join(f"0 qid:1 1:{word}\n" for word in words).encode(), dtype=np.uint8)
     rows = len(words)
     block = kernel.RowBuffer.for_rows(np.zeros((rows, 1), np.float32), np.zeros(rows, np.float32))
-    problem, at, _, parsed, _ = kernel.parse_rows(text, 1, np.nan, block)
+    problem, at, _, parsed, _ = kernel.parse_rows(text, 1, block)
     assert (problem, parsed) == (kernel.OK, rows), (problem, bytes(text[at : at + 40]))
     return block.features[:, 0]
 
@@ -381,12 +374,9 @@ def test_rows_without_any_feature_are_refused(tmp_path: Path) -> None:
     assert read_letor([path], n_features=2).features.tolist() == [[0.0, 0.0]] * 2
 
 
-@pytest.mark.parametrize("read", [lambda path: read_letor([path]), lambda path: list(lines.read_blocks(path))])
-def test_a_name_that_lies_about_compression(tmp_path: Path, read: Any) -> None:
+def test_compression_is_known_by_the_first_bytes(tmp_path: Path) -> None:
     rows = b"1 qid:1 1:0.5\n0 qid:1 1:0.25\n"
     (tmp_path / "plain.txt.gz").write_bytes(rows)
-    with pytest.raises(FormatError, match=r"plain.txt.gz: is not a gzip file; if it is plain text, rename it"):
-        read(tmp_path / "plain.txt.gz")
     (tmp_path / "packed.txt").write_bytes(gzip.compress(rows))
-    with pytest.raises(FormatError, match=r"packed.txt: is a gzip file; rename it to packed.txt.gz"):
-        read(tmp_path / "packed.txt")
+    for name in ("plain.txt.gz", "packed.txt"):
+        assert read_letor([tmp_path / name]).n_rows == 2

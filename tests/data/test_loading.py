@@ -17,12 +17,6 @@ def text(tmp_path: Path) -> Path:
     return path
 
 
-def test_format_by_content_not_only_by_name(tmp_path: Path, text: Path) -> None:
-    cr.load(text).save(tmp_path / "train.parquet")
-    (tmp_path / "train.parquet").rename(tmp_path / "odd.bin")
-    np.testing.assert_array_equal(cr.load(tmp_path / "odd.bin").features, cr.load(text).features)
-
-
 def test_folders_patterns_and_lists_of_parts(tmp_path: Path) -> None:
     folder = tmp_path / "parts"
     folder.mkdir()

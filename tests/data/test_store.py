@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -11,7 +12,7 @@ import numpy as np
 import pytest
 
 from cldrank import RankingDataset
-from cldrank.data import load, store
+from cldrank.data import load
 from cldrank.errors import DataError
 
 
@@ -25,7 +26,7 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def source(tmp_path: Path) -> Path:
     path = tmp_path / "train.txt"
-    path.write_text("2 qid:b 1:1 2:2 # x\n0 qid:a 1:3 # y\n1 qid:b 2:5 # z\n")
+    path.write_text("2 qid:b 1:1 2:2 #docid = x\n0 qid:a 1:3 #docid = y\n1 qid:b 2:5 #docid = z\n")
     return path
 
 
@@ -34,6 +35,10 @@ def is_mapped(data: RankingDataset) -> bool:
     while isinstance(base, np.ndarray) and base.base is not None:
         base = base.base
     return not isinstance(base, np.ndarray)
+
+
+def entries(cache: Path) -> list[Path]:
+    return list(cache.glob("loaded/[!.]*"))
 
 
 def test_the_second_load_is_mapped_and_equal(source: Path) -> None:
@@ -60,7 +65,7 @@ def test_missing_values_are_kept(source: Path) -> None:
 def test_a_changed_source_is_read_again(source: Path) -> None:
     load(source)
     times = source.stat()
-    source.write_text("2 qid:b 1:9 2:2 # x\n0 qid:a 1:3 # y\n1 qid:b 2:5 # z\n")  # same size
+    source.write_text("2 qid:b 1:9 2:2 #docid = x\n0 qid:a 1:3 #docid = y\n1 qid:b 2:5 #docid = z\n")  # same size
     os.utime(source, ns=(times.st_atime_ns, times.st_mtime_ns + 1))
     assert load(source).features[0, 0] == 9
     assert is_mapped(load(source))
@@ -75,7 +80,7 @@ def test_entries_that_were_used_long_ago_go_when_the_disk_is_full(
     monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=0))
     load(source, n_features=5)
     assert [entry for entry in (own_cache / "loaded").iterdir() if entry == old] == []
-    assert store.usage()[0] == 1
+    assert len(entries(own_cache)) == 1
 
 
 @pytest.mark.parametrize("keep", [True, False])
@@ -105,13 +110,11 @@ def test_no_room_for_features_in_memory_or_on_disk(source: Path, monkeypatch: py
         load(source)
 
 
-def test_other_options_are_other_entries(source: Path) -> None:
+def test_other_options_are_other_entries(source: Path, own_cache: Path) -> None:
     load(source)
     assert load(source, n_features=5).n_features == 5
     assert load(source).n_features == 2
-    assert store.usage()[0] == 2
-    assert store.clear() == 2
-    assert store.usage() == (0, 0)
+    assert len(entries(own_cache)) == 2
 
 
 @pytest.mark.parametrize("name", ["features.npy", "dataset.json", "offsets.npy"])
@@ -136,19 +139,19 @@ def test_a_cache_that_cannot_be_written_does_not_stop_the_load(source: Path, mon
     assert load(source).n_rows == 3
 
 
-def test_no_cache_on_request(source: Path) -> None:
+def test_no_cache_on_request(source: Path, own_cache: Path) -> None:
     load(source, cache=False)
-    assert store.usage() == (0, 0)
+    assert entries(own_cache) == []
 
 
-def test_removing_an_entry_does_not_disturb_who_reads_it(source: Path) -> None:
+def test_removing_an_entry_does_not_disturb_who_reads_it(source: Path, own_cache: Path) -> None:
     load(source)
     data = load(source)
-    store.clear()
+    shutil.rmtree(own_cache)
     assert data.features.sum() == 11
 
 
-def test_many_threads_at_once(source: Path) -> None:
+def test_many_threads_at_once(source: Path, own_cache: Path) -> None:
     results: list[float] = []
     threads = [threading.Thread(target=lambda: results.append(float(load(source).features.sum()))) for _ in range(8)]
     for thread in threads:
@@ -156,19 +159,19 @@ def test_many_threads_at_once(source: Path) -> None:
     for thread in threads:
         thread.join()
     assert results == [11.0] * 8
-    assert store.usage()[0] == 1
+    assert len(entries(own_cache)) == 1
 
 
 def test_two_processes_at_once(source: Path, own_cache: Path) -> None:
     script = (
         "import sys, cldrank.data.loading as l; l._WORTH_KEEPING = 0\n"
         "for _ in range(20): assert l.load(sys.argv[1]).features.sum() == 11\n"
-        "from cldrank.data import store; store.clear()\n"
+        "import shutil, cldrank.catalogue as c; shutil.rmtree(c.cache_folder() / 'loaded', ignore_errors=True)\n"
         "for _ in range(20): assert l.load(sys.argv[1]).features.sum() == 11\n"
     )
     processes = [subprocess.Popen([sys.executable, "-c", script, str(source)]) for _ in range(2)]
     assert [process.wait(timeout=60) for process in processes] == [0, 0]
-    assert store.usage()[0] == 1
+    assert len(entries(own_cache)) == 1
     assert not list(own_cache.glob("loaded/.*"))
 
 
@@ -185,7 +188,7 @@ def test_what_a_killed_process_left_goes_with_the_next_write(source: Path, own_c
     other.write_text("1 qid:1 1:1\n")
     load(other)
     assert not list(own_cache.glob("loaded/.*"))
-    assert store.usage()[0] == 1
+    assert len(entries(own_cache)) == 1
 
 
 @pytest.mark.parametrize(

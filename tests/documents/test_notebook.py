@@ -50,7 +50,6 @@ def shown() -> dict[str, Any]:
         method = cr.IPS().fit(data[half], clicks[half], rho)
         judging: dict[str, Any] = {"clicks": clicks, "propensities": rho}
         return {
-            "dataset": data,
             "clicks": clicks,
             "curve": rho,
             "assumed": cr.Propensities.power(1, 60),
@@ -66,7 +65,7 @@ def shown() -> dict[str, Any]:
 
 
 KINDS = (
-    *("dataset", "clicks", "curve", "assumed", "segments", "affine", "trust"),
+    *("clicks", "curve", "assumed", "segments", "affine", "trust"),
     *("evaluation", "comparison", "by clicks", "verdict", "audit"),
 )
 
@@ -96,26 +95,6 @@ def test_what_has_a_figure_shows_it(kind: str) -> None:
 
 def rows_of(kind: str) -> list[list[str]]:
     return [[cell.strip() for cell in row] for row in Checked(shown()[kind]._repr_html_()).rows]
-
-
-def test_the_first_rows_of_a_dataset() -> None:
-    data, rows = shown()["dataset"], rows_of("dataset")
-    assert rows[0] == ["query", "label", "<b>", "a", "b", "c", "d", "e", "f"]
-    assert rows[1][:3] == [SCRIPT, f"{data.labels[0]:g}", f"{data.features[0, 0]:.4g}"]
-    assert len(rows) == 7
-    html = data._repr_html_()
-    assert "6 of 480 candidates." in html
-    assert "7 of 9 features." in html
-    assert "60 queries, 480 rows, 9 features, labels 0…4, synthetic" in html
-
-
-def test_datasets_of_any_kind_have_a_view() -> None:
-    bare = cr.RankingDataset.from_arrays([[1.0], [np.nan]], [1, 1], missing="keep", doc_ids=["x", "y"])
-    html = bare._repr_html_()
-    assert "2 rows, 1 feature, no labels, document ids, missing values" in html
-    assert "nan" in html
-    assert "document" in html
-    assert "RankingDataset" in bare[:0]._repr_html_()
 
 
 def test_clicks_by_position_add_up() -> None:

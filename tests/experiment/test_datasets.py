@@ -58,7 +58,7 @@ def test_rows_may_leave_out_the_last_features(folder: Path) -> None:
 
 def test_mistakes(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CLDRANK_DATA", str(folder))
-    with pytest.raises(UsageError, match=r"the catalogue has no data set 'msdr'; did you mean msrd.*web10k-like"):
+    with pytest.raises(UsageError, match=r"the catalogue has no data set 'msdr'; .* Did you mean msrd.*web10k-like"):
         find_folds(Data(name="msdr"))
     with pytest.raises(DataError, match="msrd:train is not on this machine.* --data web10k-like"):
         find_folds(Data(name="msrd"))

@@ -146,19 +146,17 @@ def _read_checkpoint(path: Path) -> None:
 def _seed_scores(folder: Path) -> None:
     scores = np.linspace(-1, 1, 24)
     (folder / "scores.txt").write_text("\n".join(map(repr, scores.tolist())) + "\n")
-    np.save(folder / "scores.npy", scores)
     data = small_data()
     queries = np.repeat(data.query_ids, np.diff(data.offsets))
     pq.write_table(pa.table({"query_id": queries, "doc_id": data.doc_ids, "score": scores}), folder / "scores.parquet")
 
 
 def _case_scores(seeds: Path, place: Path, random: Random) -> Path:
-    kind = int(random.integers(3))
-    if kind == 0:
+    if random.integers(2) == 0:
         content = mutate_text((seeds / "scores.txt").read_text(), random, "\n")
         (place / "scores.txt").write_text(content, errors="surrogatepass")
         return place / "scores.txt"
-    return (bytes_of("scores.npy") if kind == 1 else parquet_of("scores.parquet"))(seeds, place, random)
+    return parquet_of("scores.parquet")(seeds, place, random)
 
 
 def _read_scores(path: Path) -> None:
@@ -171,8 +169,6 @@ def _read_scores(path: Path) -> None:
     if path.suffix == ".txt":
         lines = [line for line in path.read_text().splitlines() if line.strip()]
         same(scores, [float(line) for line in lines], "scores")
-    if path.suffix == ".npy":
-        same(scores, np.load(path, allow_pickle=False).astype(np.float64).ravel(), "scores")
 
 
 RANKER_READERS = {

@@ -28,7 +28,7 @@ def session() -> Iterator[Any]:
         patch.setattr(spark_features, "_MANY", 1)  # one level is quicker; two have a test of their own
         patch.setenv("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
         warnings.simplefilter("ignore")
-        found = spark_session("local[2]", 2 << 30)
+        found = spark_session("local[2]", "2GB")
         before = {name: found.conf.get(name, None) for name in _SETTINGS}
         for name, value in _SETTINGS.items():
             found.conf.set(name, value)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import bz2
 import gzip
 import json
-import lzma
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -70,11 +68,9 @@ class TestFiles:
         assert values(engine, tmp_path / "log[1].parquet", "doc_id") == ["log[1]"]
         assert values(engine, tmp_path / "br{a,b}.parquet", "doc_id") == ["br{a,b}"]
 
-    @pytest.mark.parametrize("suffix", ["gz", "bz2", "xz"])
-    def test_compression(self, tmp_path: Path, suffix: str, duckdb: Engine) -> None:
-        pack: Any = {"gz": gzip.compress, "bz2": bz2.compress, "xz": lzma.compress}[suffix]
-        (tmp_path / f"log.csv.{suffix}").write_bytes(pack(b"doc_id\n007\n"))
-        assert values(duckdb, tmp_path / f"log.csv.{suffix}", "doc_id") == ["007"]
+    def test_compression(self, tmp_path: Path, duckdb: Engine) -> None:
+        (tmp_path / "log.csv.gz").write_bytes(gzip.compress(b"doc_id\n007\n"))
+        assert values(duckdb, tmp_path / "log.csv.gz", "doc_id") == ["007"]
 
     def test_folders_are_columns(self, tmp_path: Path, engine: Engine) -> None:
         for surface in ("web", "a%20b", "__HIVE_DEFAULT_PARTITION__"):
@@ -118,11 +114,6 @@ class TestParts:
     def test_a_fraction_far_down_in_json(self, tmp_path: Path, duckdb: Engine) -> None:
         file = write(tmp_path / "log.json", [*({"p": 1} for _ in range(30_000)), {"p": 1.5}])
         assert values(duckdb, file, "p")[-1] == 1.5
-
-    def test_nested_fields_that_some_parts_lack(self, tmp_path: Path, duckdb: Engine) -> None:
-        write(tmp_path / "1.parquet", [{"event": {"id": 1}}])
-        write(tmp_path / "2.parquet", [{"event": {"id": 2, "rank": 3}}])
-        assert values(duckdb, tmp_path, "event") == [{"id": 1, "rank": None}, {"id": 2, "rank": 3}]
 
     def test_csv_is_text(self, tmp_path: Path, engine: Engine) -> None:
         file = write(tmp_path / "a.csv", [{"id": "007", "x": "1.0"}, {"id": "0x10", "x": "true"}])

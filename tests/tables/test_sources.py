@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import bz2
 import gzip
 import os
 from pathlib import Path
@@ -93,8 +92,7 @@ class TestCsvHeader:
     def test_compressed_and_with_a_byte_order_mark(self, tmp_path: Path) -> None:
         content = b"\xef\xbb\xbfa,b\n1,2\n"
         (tmp_path / "a.csv.gz").write_bytes(gzip.compress(content))
-        (tmp_path / "a.csv.bz2").write_bytes(bz2.compress(content))
-        assert csv_header(tmp_path / "a.csv.gz") == csv_header(tmp_path / "a.csv.bz2") == (("a", "b"), ",")
+        assert csv_header(tmp_path / "a.csv.gz") == (("a", "b"), ",")
 
     def test_an_empty_file(self, tmp_path: Path) -> None:
         touch(tmp_path / "a.csv")
@@ -109,7 +107,7 @@ class TestCsvHeader:
             ("rho.json", "rho.json holds propensities, not a log"),
             ("array.json", "one array; write one object per line"),
             ("ranker", "ranker is a saved ranker, not a log"),
-            ("log.xlsx", "save it as CSV or Parquet"),
+            ("log.xlsx", "the name of a file ends in .parquet"),
         ):
             with pytest.raises((DataError, UsageError), match=message):
                 table_files(tmp_path / name, what="log")

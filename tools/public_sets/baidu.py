@@ -198,7 +198,7 @@ class EmbeddingBuckets:
         """Write all buckets as one file of features and remove them; returns the number of documents."""
         if not self._writers:
             raise DataError(f"no row has a query, a document and an embedding, so {path.name} would be empty.")
-        rows = save_parquet(self._blocks(counts), path, features="list")
+        rows = save_parquet(self._blocks(counts), path)
         shutil.rmtree(self.folder)
         return rows
 

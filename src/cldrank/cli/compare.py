@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 PRODUCTION = "production"  # the order of the log itself
 EXIT_CODES = {"better": 0, "worse": 3, "no difference": 4, "cannot tell": 5}  # of a verdict, for gates
 _RANKER = (
-    "A saved ranker (its folder), or a file of scores: Parquet or CSV as `cldrank score` writes it, text with one "
-    "number per row, or .npy. With --clicks also `production`, the order of the log itself (a folder of that name is "
+    "A saved ranker (its folder), or a file of scores: Parquet or CSV as `cldrank score` writes it, or text with "
+    "one number per row. With --clicks also `production`, the order of the log itself (a folder of that name is "
     "`./production`)."
 )
 _by_clicks = partial(option, panel="By clicks")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from cldrank.cli import options
 from cldrank.cli.commands import argument, declared, group_of, option
@@ -14,14 +14,13 @@ from cldrank.cli.output import (
     print_json,
     print_line,
     print_table,
-    progress_bar,
     say,
     working,
 )
 from cldrank.cli.show import data_summary
 
 if TYPE_CHECKING:
-    from cldrank.data.dataset import RankingDataset
+    from cldrank.catalogue import DataSource
 
 
 @declared
@@ -37,25 +36,35 @@ class ListCommand(options.JsonOutput):
         """Print a table of all, or the description of one."""
         from cldrank import catalogue
 
-        if self.name is not None:
-            source = catalogue.get(self.name)
-            if self.as_json:
-                print_json(source.as_dict())
-            else:
-                console.print(source.describe(), markup=False)
-            return
-        sources = [catalogue.get(key) for key in catalogue.names()]
+        sources = [catalogue.get(name) for name in ([self.name] if self.name else catalogue.names())]
         if self.as_json:
-            print_json([source.as_dict() for source in sources])
-            return
-        rows = []
-        for source in sources:
-            counts = (source.shape.queries, source.shape.rows, source.shape.features)
-            shown = ["–" if count is None else f"{count:,}" for count in counts]
-            way = "tools/prepare.py" if source.prepared else "by hand" if source.gated else "fetch"
-            rows.append((source.key, *shown, way, "yes" if source.find() else "no"))
-        print_table("", ("name", "queries", "rows", "features", "how to get it", "here"), rows)
-        console.print("`cldrank data list NAME` describes one and says how to get it.", style="dim")
+            described = [{**asdict(source), "folder": str(source.find() or "") or None} for source in sources]
+            print_json(described[0] if self.name else described)
+        elif self.name:
+            console.print(_described(sources[0]), markup=False)
+        else:
+            rows = [(source.key, source.size, _way(source), "yes" if source.find() else "no") for source in sources]
+            print_table("", ("name", "size", "how to get it", "here"), rows)
+            console.print("`cldrank data list NAME` describes one and says how to get it.", style="dim")
+
+
+def _way(source: DataSource) -> str:
+    return "tools/prepare.py" if source.prepared else "by hand" if source.gated else "fetch"
+
+
+def _described(source: DataSource) -> str:
+    """Everything that is known about a set, for people."""
+    facts = {
+        "size": source.size or "not counted here",
+        "splits": ", ".join(source.splits) + (f" of {', '.join(source.folds)}" if source.folds else ""),
+        "licence": source.licence,
+        "cite": source.citation,
+        "official": source.homepage,
+        "present": source.find() or "no",
+    }
+    lines = [f"{source.key}: {source.title}", source.summary, ""]
+    lines += [f"{name:<10} {value}" for name, value in facts.items()]
+    return "\n".join([*lines, "", "How to get it:", source.steps])
 
 
 @declared
@@ -75,19 +84,13 @@ class FetchCommand(options.JsonOutput):
         from cldrank.catalogue import download
 
         source = catalogue.get(self.name)
-        tasks: dict[str, Any] = {}
-        with progress_bar(of_bytes=True) as bar:
-
-            def report(file: str, done: int, total: int) -> None:
-                if file not in tasks:
-                    tasks[file] = bar.add_task(file)
-                bar.update(tasks[file], completed=done, total=total)
-
-            fetched = download.fetch(source, accept_licence=self.accept_licence, force=self.force, progress=report)
+        size = sum(file.size for file in source.downloads)
+        with working(f"fetching {source.key} ({size / 1e6:,.0f} MB) …"):
+            folder = download.fetch(source, accept_licence=self.accept_licence, force=self.force)
         if self.as_json:
-            print_json({"name": source.key, "folder": str(fetched.folder), "fresh": fetched.fresh})
+            print_json({"name": source.key, "folder": str(folder)})
             return
-        print_line(f"{source.key} is {'now' if fetched.fresh else 'already'} in {fetched.folder}")
+        print_line(f"{source.key} is in {folder}")
         say(f"Licence: {source.licence} ({source.homepage}). Cite: {source.citation}")
 
 
@@ -100,7 +103,6 @@ class ConvertCommand(options.Layout, options.JsonOutput):
 
     source: list[str] = argument("FILE", "What to read.")
     out: Path = option("-o FILE", "The Parquet file to write.", ...)
-    as_list: bool = option("--list", "One list column `features` instead of one column per feature.", False)
 
     def run(self) -> None:
         """Read, and write a Parquet file."""
@@ -110,7 +112,7 @@ class ConvertCommand(options.Layout, options.JsonOutput):
         options.check_outputs([self.out], self.source)
         dataset = self.load(self.source)
         with working(f"writing {self.out} …"):
-            save_parquet(dataset.blocks(), self.out, features="list" if self.as_list else "columns")
+            save_parquet(dataset.blocks(), self.out)
         if self.as_json:
             print_json({"out": str(self.out), **data_summary(dataset)})
         else:
@@ -141,16 +143,8 @@ class MakeCommand(options.JsonOutput):
         target = self.out or Path(f"{self.kind}-{self.n_queries}-{self.seed}{skipped}.parquet")
         check_parquet_name(target)
         options.check_outputs([target], [])
-        blocks = synthetic.generate(self.kind, self.n_queries, self.seed, skip=self.skip)
-        with progress_bar() as bar:
-            task = bar.add_task(f"making {self.kind}", total=self.n_queries)
-
-            def counted() -> Iterator[RankingDataset]:
-                for block in blocks:
-                    yield block
-                    bar.advance(task, len(block))
-
-            rows = save_parquet(counted(), target)
+        with working(f"making {target} …"):
+            rows = save_parquet(synthetic.generate(self.kind, self.n_queries, self.seed, skip=self.skip), target)
         if self.as_json:
             facts = {"queries": self.n_queries, "skip": self.skip, "rows": rows, "seed": self.seed}
             print_json({"out": str(target), "kind": self.kind, "synthetic": True, **facts})
@@ -158,26 +152,4 @@ class MakeCommand(options.JsonOutput):
             print_line(f"wrote {target}: {self.n_queries:,} queries, {rows:,} rows, synthetic")
 
 
-@declared
-class CacheCommand(options.JsonOutput):
-    """Show how much the cache of loaded files takes, or clear it."""
-
-    clear: bool = option("", "Remove all of it. Downloaded data sets stay.", False)
-
-    def run(self) -> None:
-        """Clear the cache if asked for; say what it takes."""
-        from cldrank.catalogue import cache_folder
-        from cldrank.data import store
-
-        removed = store.clear() if self.clear else 0
-        entries, size = store.usage()
-        if self.as_json:
-            print_json({"folder": str(cache_folder()), "entries": entries, "bytes": size, "removed": removed})
-        else:
-            cleared = f"removed {removed}; " if self.clear else ""
-            print_line(f"{cache_folder()}: {cleared}{entries} cached loads, {size / 2**20:,.1f} MiB")
-
-
-app = group_of(
-    "Convert, make and fetch ranking data.", ListCommand, FetchCommand, ConvertCommand, MakeCommand, CacheCommand
-)
+app = group_of("Convert, make and fetch ranking data.", ListCommand, FetchCommand, ConvertCommand, MakeCommand)

@@ -111,12 +111,11 @@ def working(text: str) -> Iterator[Callable[[str], None]]:
         yield lambda words: status.update(Text(words))
 
 
-def progress_bar(*, of_bytes: bool = False) -> Progress:
+def progress_bar() -> Progress:
     """A progress bar on standard error, with the time left; nothing where that is no terminal."""
-    from rich.progress import BarColumn, DownloadColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-    done = DownloadColumn() if of_bytes else MofNCompleteColumn()
-    columns = (TextColumn("{task.description}"), BarColumn(), done, TimeRemainingColumn())
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     return Progress(*columns, console=messages, disable=not messages.is_terminal)
 
 

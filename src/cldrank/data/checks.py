@@ -25,14 +25,6 @@ BLOCK_VALUES = 1 << 21  # of a block of rows: 8 MiB of float32
 _CHECKED_ROWS = 1 << 20  # whose document ids are compared at a time
 
 
-def check_file(path: Path) -> None:
-    """Refuse a path that is not that of a file."""
-    if not path.exists():
-        raise UsageError(f"{path}: no such file.")
-    if path.is_dir():
-        raise UsageError(f"{path} is a folder; name the file to read, or several.")
-
-
 @contextmanager
 def about(*paths: Path | str) -> Iterator[None]:
     """Data that is refused inside the block, or does not fit into memory, becomes an error that names its files."""
@@ -47,59 +39,42 @@ def about(*paths: Path | str) -> Iterator[None]:
         raise FormatError("there is not enough memory to load it; read it in parts.", path=path) from error
 
 
+# -- numbers -------------------------------------------------------------------------------------------------------
+
+
 def matrix(features: Any) -> NDArray[np.float32]:
     """Features as a row-major float32 table."""
+    table = np.ascontiguousarray(_float32(features, "features must be a table of numbers"))
+    if np.ndim(features) != 2:
+        raise DataError(f"features must be a table (rows × features), not an array of shape {np.shape(features)}.")
+    return table
+
+
+def row_labels(labels: ArrayLike, rows: int, first_row: int = 0) -> NDArray[np.float32]:
+    """One finite label per row; rows count from `first_row`."""
+    values = _float32(labels, "labels must be numbers")
+    if values.shape != (rows,):
+        raise DataError(f"labels have shape {values.shape} for {rows:,} rows; they need one entry per row.")
+    bad = np.flatnonzero(~np.isfinite(values))
+    if len(bad):
+        raise DataError(f"the label of row {first_row + bad[0]} is {values[bad[0]]}; labels must be finite numbers.")
+    return values
+
+
+def _float32(values: Any, requirement: str) -> NDArray[np.float32]:
     try:
+        array = np.asarray(values)
+        if array.dtype.kind in "cmMV":  # numpy would drop the imaginary part, or count days
+            raise TypeError(f"{array.dtype} values are not")
         with np.errstate(over="ignore"):  # what overflows becomes infinite, and is refused as such
-            values = np.asarray(features)
-            if values.dtype.kind in "cmMV":  # numpy would drop the imaginary part, or count days
-                raise TypeError(f"{values.dtype} values are not")
-            matrix = np.ascontiguousarray(values, dtype=np.float32)
+            return np.asarray(array, dtype=np.float32)
     except (TypeError, ValueError, OverflowError) as error:
-        raise DataError(f"features must be a table of numbers: {reason(error)}.") from None
-    if matrix.ndim != 2:
-        raise DataError(f"features must be a table (rows × features), not an array of shape {np.shape(values)}.")
-    return matrix
-
-
-def column_names(table: Any) -> tuple[str, ...] | None:
-    """The names of a table's columns: of a pandas or Polars frame, an Arrow table, or the like; None without names.
-
-    Columns that are only numbered from 0, as in a pandas frame made without names, have none.
-
-    >>> column_names(np.eye(2)) is None
-    True
-    """
-    found = getattr(table, "column_names", None)  # Arrow, whose `columns` are the columns themselves
-    found = getattr(table, "columns", None) if found is None else found
-    if found is None or callable(found) or isinstance(table, np.ndarray):
-        return None
-    names = list(found)
-    return None if names == list(range(len(names))) else tuple(str(name) for name in names)
-
-
-def agreed_names(table: Any, names: Sequence[str]) -> tuple[str, ...]:
-    """The names that were given for a table's columns, or else its own; refused where they contradict each other."""
-    given, own = tuple(str(name) for name in names), column_names(table)
-    if own is None or not given:
-        return own or given
-    for place, (one, other) in enumerate(zip(given, own, strict=False), start=1):
-        if one != other:
-            raise DataError(
-                f"feature_names says {one!r} for column {place}, which the table itself calls {other!r}; leave "
-                "feature_names out, or pass the numbers alone (to_numpy())."
-            )
-    return given
+        raise DataError(f"{requirement}: {reason(error)}.") from None
 
 
 def whole_numbers(values: ArrayLike, what: str, least: int, most: int = LARGEST) -> IntArray:
     """Whole numbers from `least` to `most`, as int64."""
-    try:
-        array = np.asarray(values)
-    except (ValueError, OverflowError):  # lists of different lengths
-        raise DataError(f"{what} must be a flat array of whole numbers.") from None
-    if array.ndim != 1:
-        raise DataError(f"{what} must be a flat array, not one of shape {array.shape}.")
+    array = _flat(values, what)
     if not array.size:
         return np.empty(0, dtype=np.int64)
     if array.dtype.kind not in "biuf":
@@ -115,6 +90,16 @@ def whole_numbers(values: ArrayLike, what: str, least: int, most: int = LARGEST)
     return array.astype(np.int64)
 
 
+def _flat(values: ArrayLike, what: str) -> NDArray[Any]:
+    try:
+        array = np.asarray(values)
+    except (ValueError, OverflowError):  # lists of different lengths
+        raise DataError(f"{what} must be a flat array.") from None
+    if array.ndim != 1:
+        raise DataError(f"{what} must be a flat array, not one of shape {array.shape}.")
+    return array
+
+
 def query_offsets(offsets: ArrayLike, rows: int) -> IntArray:
     """Offsets that cover all rows and leave no query empty."""
     offsets = whole_numbers(offsets, "offsets", 0)
@@ -126,92 +111,92 @@ def query_offsets(offsets: ArrayLike, rows: int) -> IntArray:
     return offsets
 
 
-def source_rows(places: ArrayLike, rows: int) -> IntArray:
-    """For each row its place in a file, none twice."""
-    places = whole_numbers(places, "source_rows", 0)
-    if places.shape != (rows,) or len(np.unique(places)) < rows:
-        raise DataError(f"source_rows must give each of the {rows:,} rows a place of its own, from 0.")
-    return places
+# -- names ---------------------------------------------------------------------------------------------------------
 
 
-def row_labels(labels: ArrayLike, rows: int, first_row: int = 0) -> NDArray[np.float32]:
-    """One finite label per row; rows count from `first_row`."""
-    try:
-        values = np.asarray(labels)
-        if values.dtype.kind in "cmMV":
-            raise TypeError
-        with np.errstate(over="ignore"):  # what overflows becomes infinite, and is refused as such
-            values = values.astype(np.float32)
-    except (TypeError, ValueError, OverflowError):
-        raise DataError("labels must be numbers.") from None
-    if values.shape != (rows,):
-        raise DataError(f"labels have shape {values.shape} for {rows:,} rows; they need one entry per row.")
-    bad = np.flatnonzero(~np.isfinite(values))
-    if len(bad):
-        raise DataError(f"the label of row {first_row + bad[0]} is {values[bad[0]]}; labels must be finite numbers.")
-    return values
+def column_names(table: Any) -> tuple[str, ...] | None:
+    """The names of a table's columns: of a pandas or Polars frame, an Arrow table, or the like; None without names.
+
+    Columns that are only numbered from 0, as in a pandas frame made without names, have none.
+
+    >>> column_names(np.eye(2)) is None
+    True
+    """
+    columns = getattr(table, "column_names", None)  # Arrow, whose `columns` are the columns themselves
+    columns = getattr(table, "columns", None) if columns is None else columns
+    if columns is None or callable(columns) or isinstance(table, np.ndarray):
+        return None
+    names = list(columns)
+    return None if names == list(range(len(names))) else tuple(str(name) for name in names)
+
+
+def agreed_names(table: Any, names: Sequence[str]) -> tuple[str, ...]:
+    """The names that were given for a table's columns, or else its own; refused where they contradict each other."""
+    given, own = tuple(str(name) for name in names), column_names(table)
+    if own is None or not given:
+        return own or given
+    for place, (name, other) in enumerate(zip(given, own, strict=False), start=1):
+        if name != other:
+            raise DataError(
+                f"feature_names says {name!r} for column {place}, which the table itself calls {other!r}; leave "
+                "feature_names out, or pass the numbers alone (to_numpy())."
+            )
+    return given
+
+
+def unique_names(names: Sequence[str], width: int) -> tuple[str, ...]:
+    """One name per feature, none twice; f1, f2, … if there are none."""
+    if not names:
+        return tuple(f"f{index}" for index in range(1, width + 1))
+    names = tuple(str(name) for name in names)
+    if len(names) != width:
+        raise DataError(f"there are {len(names)} feature names for {width} features.")
+    if len(set(names)) < width:
+        repeated = next(name for name in names if names.count(name) > 1)
+        raise DataError(f"feature name {repeated!r} appears more than once; names must be unique.")
+    return names
+
+
+# -- ids -----------------------------------------------------------------------------------------------------------
 
 
 def flat_ids(values: ArrayLike, what: str) -> NDArray[Any]:
-    """Ids as int64 or text, whatever type they had; one that int64 cannot hold exactly is refused."""
-    ids = np.asarray(values)
-    if ids.ndim != 1:
-        raise DataError(f"{what} must be a flat array, not one of shape {ids.shape}.")
-    if ids.size == 0:
+    """Ids as int64 or text; what is neither, or would not stay as it is, is refused.
+
+    >>> flat_ids([7.0, 8.0], "qid"), flat_ids(np.array(["a", "b"], dtype=object), "qid")
+    (array([7, 8]), array(['a', 'b'], dtype='<U1'))
+    """
+    ids = _flat(values, what)
+    if not ids.size:
         return ids.astype(np.int64)
-    absent = np.flatnonzero(_absent(ids))
-    if len(absent):
-        raise DataError(f"{what} has an entry without a value (the first at {absent[0]}).")
-    if ids.dtype == object:
-        return _object_ids(ids, what)
-    if ids.dtype.kind in "cV":
-        raise DataError(f"{what} must be whole numbers or text, not {ids.dtype} values.")
-    if ids.dtype.kind == "f":
-        _check_exact(ids, what)
-    elif ids.dtype.kind == "u" and ids.max() >= 2**63:
-        raise _too_large(what, ids)
-    return ids.astype(np.int64 if ids.dtype.kind in "iuf" else np.str_)
-
-
-def _absent(ids: NDArray[Any]) -> NDArray[np.bool_]:
-    """Where there is no value: NaN, NaT, None, and what pandas has for it."""
-    if ids.dtype == object:
-        words = ("None", "<NA>", "NaT", "nan")
-        return np.array([not isinstance(value, str) and repr(value) in words for value in ids], dtype=bool)
-    return np.isnat(ids) if ids.dtype.kind in "mM" else np.isnan(ids) if ids.dtype.kind in "fc" else np.zeros(0, bool)
-
-
-def _check_exact(ids: NDArray[Any], what: str) -> None:
-    broken = np.flatnonzero((ids != np.rint(ids)) | np.isinf(ids))
-    if len(broken):
-        raise DataError(f"{what} must be whole numbers or text; {ids[broken[0]]} is neither.")
-    rounded = np.flatnonzero(np.abs(ids) >= 2.0 ** (np.finfo(ids.dtype).nmant + 1))
-    if len(rounded):
+    kept: Any = np.True_
+    is_text = isinstance(ids[0], str)
+    match ids.dtype.kind:
+        case "i" | "U":
+            pass
+        case "u":
+            kept = ids < 2**63
+        case "f":  # beyond some number, fractions are rounded away
+            kept = (ids == np.rint(ids)) & (np.abs(ids) < 2.0 ** (np.finfo(ids.dtype).nmant + 1))
+        case "O":
+            kept = np.array([_is_kept(value, is_text) for value in ids])
+        case _:
+            raise DataError(f"{what} must be whole numbers or text, not {ids.dtype} values.")
+    if not kept.all():
+        place = int(np.argmin(kept))
+        value = shortened(ids[place:].tolist()[0])
         raise DataError(
-            f"{what} has {ids[rounded[0]]} at {rounded[0]}, which a {ids.dtype} may have rounded; give ids as whole "
-            "numbers or text."
+            f"{what} has {value} at {place}; ids are all text, or all whole numbers that 64 bits hold exactly; text "
+            "does not end in a NUL character."
         )
+    return ids.astype(np.str_ if is_text else np.int64)
 
 
-def _object_ids(ids: NDArray[Any], what: str) -> NDArray[Any]:
-    """Ids of mixed kinds: whole numbers if all of them are, else text."""
-    if all(isinstance(value, int | np.integer) and not isinstance(value, bool) for value in ids):
-        if not all(-(2**63) <= value < 2**63 for value in ids):
-            raise _too_large(what, ids)
-        return ids.astype(np.int64)
-    for value in ids:
-        if isinstance(value, float | np.floating):
-            _check_exact(np.array([value]), what)
-    texts = [str(value) for value in ids]
-    for text in texts:
-        if text.endswith("\0"):
-            raise DataError(f"the id {text!r} ends in a NUL character, which cannot be kept; remove it.")
-    return np.array(texts, dtype=np.str_)
-
-
-def _too_large(what: str, ids: NDArray[Any]) -> DataError:
-    place = next(place for place, value in enumerate(ids) if not -(2**63) <= int(value) < 2**63)
-    return DataError(f"{what} has {ids[place]} at {place}, which is too large for a 64-bit number; give ids as text.")
+def _is_kept(value: Any, is_text: bool) -> bool:
+    """Whether numpy would keep an id as it is, beside others that are text, or whole numbers."""
+    if is_text:
+        return isinstance(value, str) and not value.endswith("\0")
+    return isinstance(value, int | np.integer) and not isinstance(value, bool) and bool(-(2**63) <= value < 2**63)
 
 
 def unique_query_ids(values: ArrayLike, queries: int) -> NDArray[Any]:
@@ -230,11 +215,17 @@ def unique_doc_ids(values: ArrayLike, offsets: IntArray) -> NDArray[Any]:
     ids = flat_ids(values, "doc_ids")
     if len(ids) != offsets[-1]:
         raise DataError(f"doc_ids has {len(ids):,} entries for {offsets[-1]:,} rows; it needs one entry per row.")
+    check_unique(ids, offsets)
+    return ids
+
+
+def check_unique(ids: NDArray[Any], offsets: IntArray, order: IntArray | None = None) -> None:
+    """Refuse a document that a query has twice; `order` gives the rows of a file that messages name."""
     rows = first_repeated(ids, offsets)
     if rows is not None:
+        first, second = rows if order is None else order[list(rows)]
         document = ids[rows[0]].item()
-        raise DataError(f"document {document!r} appears more than once in one query (rows {rows[0]} and {rows[1]}).")
-    return ids
+        raise DataError(f"document {document!r} appears more than once in one query (rows {first} and {second}).")
 
 
 def first_repeated(ids: NDArray[Any], offsets: IntArray) -> tuple[int, int] | None:
@@ -259,24 +250,9 @@ def first_repeated(ids: NDArray[Any], offsets: IntArray) -> tuple[int, int] | No
 
 def _codes(ids: NDArray[Any]) -> IntArray:
     """Small whole numbers for ids, the same for equal ones."""
-    if ids.dtype.kind != "U":
-        return np.unique(ids, return_inverse=True)[1]
     import pyarrow as pa
 
     return np.asarray(pa.array(ids).dictionary_encode().indices, dtype=np.int64)
-
-
-def unique_names(names: Sequence[str], width: int) -> tuple[str, ...]:
-    """One name per feature, none twice; f1, f2, … if there are none."""
-    if not names:
-        return tuple(f"f{index}" for index in range(1, width + 1))
-    names = tuple(str(name) for name in names)
-    if len(names) != width:
-        raise DataError(f"there are {len(names)} feature names for {width} features.")
-    if len(set(names)) < width:
-        repeated = next(name for name in names if names.count(name) > 1)
-        raise DataError(f"feature name {repeated!r} appears more than once; names must be unique.")
-    return names
 
 
 # -- values that are not numbers ---------------------------------------------------------------------------------
@@ -305,9 +281,7 @@ def has_missing(features: FloatArray) -> bool:
     >>> has_missing(np.array([[0.0, np.nan]])), has_missing(np.array([[0.0, 1.0]]))
     (True, False)
     """
-    return any(
-        not np.isfinite(block.sum(dtype=np.float64)) and bool(np.isnan(block).any()) for _, block in _blocks(features)
-    )
+    return any(bool(np.isnan(block).any()) for _, block in _odd_blocks(features))
 
 
 def first_bad_value(features: FloatArray, *, keep: bool = False) -> tuple[int, int] | None:
@@ -316,14 +290,20 @@ def first_bad_value(features: FloatArray, *, keep: bool = False) -> tuple[int, i
     >>> first_bad_value(np.array([[0.0, np.nan]])), first_bad_value(np.array([[0.0, np.nan]]), keep=True)
     ((0, 1), None)
     """
-    for start, block in _blocks(features):
-        if np.isfinite(block.sum(dtype=np.float64)):  # one NaN or infinity would show in the sum
-            continue
-        wrong = np.isinf(block) if keep else ~np.isfinite(block)
-        if wrong.any():
-            row, column = (int(places[0]) for places in np.nonzero(wrong))
-            return start + row, column
+    for start, block in _odd_blocks(features):
+        rows, columns = np.nonzero(np.isinf(block) if keep else ~np.isfinite(block))
+        if len(rows):
+            return start + int(rows[0]), int(columns[0])
     return None
+
+
+def _odd_blocks(features: FloatArray) -> Iterator[tuple[int, FloatArray]]:
+    """Blocks of rows that may have a value that is not finite, as their sum is not, each with its first row."""
+    rows = max(1, BLOCK_VALUES // max(1, features[:1].size))  # a mapped array is never looked at as a whole
+    for start in range(0, len(features), rows):
+        block = features[start : start + rows]
+        if not np.isfinite(block.sum(dtype=np.float64)):
+            yield start, block
 
 
 def bad_value_message(feature: str, row: int, where: str, value: float, user: str = "", instead: str = "") -> str:
@@ -337,9 +317,3 @@ def bad_value_message(feature: str, row: int, where: str, value: float, user: st
         return f"{what}, and infinity is not a missing value: put a number in its place, or drop the row."
     remedies = "fill in missing values with `missing=0.0`, keep them for trees with `missing=keep`, or drop those rows"
     return f"{what}: {remedies}."
-
-
-def _blocks(features: FloatArray) -> Iterator[tuple[int, FloatArray]]:
-    """Blocks of rows, each with its first row: an array that is mapped from a file is never looked at as a whole."""
-    rows = max(1, BLOCK_VALUES // max(1, features[:1].size))
-    return ((start, features[start : start + rows]) for start in range(0, len(features), rows))

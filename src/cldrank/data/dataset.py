@@ -21,8 +21,6 @@ from cldrank.errors import DataError, MissingValueError, UsageError
 from cldrank.feature_blocks import RemoteFeatures
 from cldrank.wording import count, some
 
-_ROWS_SHOWN, _FEATURES_SHOWN = 6, 7  # in a notebook
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class RankingDataset:
@@ -63,9 +61,8 @@ class RankingDataset:
         features = checks.matrix(self.features)
         rows, width = features.shape
         offsets = checks.query_offsets(self.offsets, rows)
-        queries = len(offsets) - 1
-        query_ids = self.query_ids if len(self.query_ids) else np.arange(1, queries + 1)
-        query_ids = checks.unique_query_ids(query_ids, queries)
+        query_ids = self.query_ids if len(self.query_ids) else np.arange(1, len(offsets))
+        query_ids = checks.unique_query_ids(query_ids, len(offsets) - 1)
         names = checks.unique_names(checks.agreed_names(self.features, self.feature_names), width)
         clean = {
             "features": features,
@@ -74,14 +71,12 @@ class RankingDataset:
             "query_ids": query_ids,
             "doc_ids": None if self.doc_ids is None else checks.unique_doc_ids(self.doc_ids, offsets),
             "feature_names": names,
-            "source_rows": None if self.source_rows is None else checks.source_rows(self.source_rows, rows),
             "has_missing": self.has_missing and checks.has_missing(features),
         }
         bad = checks.first_bad_value(features, keep=self.has_missing)
         if bad is not None:
-            row, column = bad
-            query = query_ids[np.searchsorted(offsets, row, side="right") - 1]
-            raise DataError(checks.bad_value_message(names[column], row, f"query {query}", features[row, column]))
+            query = query_ids[np.searchsorted(offsets, bad[0], side="right") - 1]
+            raise DataError(checks.bad_value_message(names[bad[1]], bad[0], f"query {query}", features[bad]))
         for key, value in clean.items():
             object.__setattr__(self, key, _frozen(value))
 
@@ -207,16 +202,15 @@ class RankingDataset:
         """
         features: Any = self.features
         if isinstance(features, RemoteFeatures):
-            return features.fingerprint
+            return str(features.fingerprint)
         names = ("features", "offsets", "labels", "query_ids", "doc_ids", "feature_names")
         return fingerprint_of({name: getattr(self, name) for name in names})
 
     def __len__(self) -> int:
         return self.n_queries
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+    def __array__(self, *_: Any, **__: Any) -> Any:
         """Refuse to become an array, which numpy would make of its queries."""
-        del dtype, copy
         raise UsageError(
             "a RankingDataset is not an array; its `features` are. What transforms features, such as a step of a "
             "scikit-learn Pipeline, comes before it: dataclasses.replace(dataset, features=…, feature_names=…). Models "
@@ -228,25 +222,14 @@ class RankingDataset:
 
     def __repr__(self) -> str:
         title = " ".join([*filter(None, [self.name]), *["(synthetic)" if self.name else "synthetic"] * self.synthetic])
-        return f"RankingDataset({title and f'{title}: '}{_contents(self)})"
-
-    def _repr_html_(self) -> str:
-        """Its size, and the first rows."""
-        from cldrank.documents import Document, Table, left_out, render_notebook
-
-        rows, width = min(_ROWS_SHOWN, self.n_rows), min(_FEATURES_SHOWN, self.n_features)
-        columns: dict[str, list[str]] = {"query": [str(self.query_ids[query]) for query in self.row_queries[:rows]]}
-        if self.doc_ids is not None:
-            columns["document"] = [str(document) for document in self.doc_ids[:rows]]
-        ids = list(columns)
-        if self.labels is not None:
-            columns["label"] = [f"{label:g}" for label in self.labels[:rows]]
-        for place, name in enumerate(self.feature_names[:width]):
-            columns[name] = [f"{value:.4g}" for value in self.features[:rows, place]]
-        table = Table(list(columns), list(zip(*columns.values(), strict=True)), text=ids)
-        notes = left_out(rows, self.n_rows, "candidates") + left_out(width, self.n_features, "features")
-        about = _contents(self) + (", synthetic" if self.synthetic else "")
-        return render_notebook(Document(f"RankingDataset {self.name}".strip(), [table, *notes], about=[about]))
+        sizes = {"query": self.n_queries, "row": self.n_rows, "feature": self.n_features}
+        parts = [count(size, what, "queries" if what == "query" else f"{what}s") for what, size in sizes.items()]
+        if self.labels is None:
+            parts.append("no labels")
+        elif self.n_rows:
+            parts.append(f"labels {self.labels.min():g}…{self.labels.max():g}")
+        parts += ["document ids"] * (self.doc_ids is not None) + ["missing values"] * self.has_missing
+        return f"RankingDataset({title and f'{title}: '}{', '.join(parts)})"
 
     def check_complete(self, user: object, *, trees: bool = False) -> None:
         """Refuse missing values on behalf of `user`, who has no use for them, naming the first.
@@ -261,11 +244,9 @@ class RankingDataset:
         bad = checks.first_bad_value(self.features) if self.has_missing else None
         if bad is not None:
             instead = ", or fit trees: `model=trees`" if trees else ""
-            place = self.feature_names[bad[1]], bad[0], f"query {self._query_of(bad[0])}"
+            query = self.query_ids[np.searchsorted(self.offsets, bad[0], side="right") - 1]
+            place = self.feature_names[bad[1]], bad[0], f"query {query}"
             raise MissingValueError(checks.bad_value_message(*place, np.nan, str(user), instead))
-
-    def _query_of(self, row: int) -> Any:
-        return self.query_ids[np.searchsorted(self.offsets, row, side="right") - 1]
 
     def renamed(self, name: str) -> RankingDataset:
         """The same data under another name."""
@@ -292,18 +273,17 @@ class RankingDataset:
             if step == 1:
                 return self._span(start, max(start, stop))
             return self._gather(np.arange(start, stop, step))
-        chosen = np.asarray(queries)
+        chosen = np.atleast_1d(np.asarray(queries))
         if chosen.dtype == bool:
             if chosen.shape != (self.n_queries,):
                 raise DataError(f"a mask over queries needs {self.n_queries:,} entries, this one has {chosen.size:,}.")
             return self._gather(np.flatnonzero(chosen))
-        if chosen.size and not np.issubdtype(chosen.dtype, np.integer):
+        if chosen.size and chosen.dtype.kind not in "iu":
             raise DataError(f"queries are chosen by whole numbers, slices or a mask, not by {chosen.dtype} values.")
-        chosen = np.atleast_1d(chosen).astype(np.int64)
         beyond = (chosen < -self.n_queries) | (chosen >= self.n_queries)
         if beyond.any():
             raise IndexError(f"query {chosen[beyond][0]} is out of range: there are {self.n_queries:,} queries.")
-        return self._gather(chosen % max(self.n_queries, 1))
+        return self._gather(chosen.astype(np.int64) % max(self.n_queries, 1))
 
     def split(self, fractions: float | Sequence[float], *, seed: int) -> list[RankingDataset]:
         """Split at random, whole queries only; a single fraction splits in two. Query order is kept in each part.
@@ -359,14 +339,3 @@ def _frozen(value: Any) -> Any:
         value = value.view()
         value.flags.writeable = False
     return value
-
-
-def _contents(data: RankingDataset) -> str:
-    """Its size, and what there is besides features."""
-    parts = [count(data.n_queries, "query", "queries"), count(data.n_rows, "row"), count(data.n_features, "feature")]
-    if data.labels is None:
-        parts.append("no labels")
-    elif data.n_rows:
-        parts.append(f"labels {data.labels.min():g}…{data.labels.max():g}")
-    parts += ["document ids"] * (data.doc_ids is not None) + ["missing values"] * data.has_missing
-    return ", ".join(parts)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -24,17 +23,16 @@ from cldrank.data import letor_kernel as kernel
 from cldrank.data.checks import Missing
 from cldrank.data.dataset import RankingDataset
 from cldrank.data.lines import COMPRESSED, LineBlock, read_blocks
-from cldrank.data.rows import Documents, RowBatch, RowSource, dataset_of
-from cldrank.errors import CldrankWarning, FormatError, UsageError, warn
-from cldrank.memory import machine_memory
-from cldrank.wording import count, some
+from cldrank.data.rows import Lend, RowBatch, RowSource, dataset_of
+from cldrank.errors import FormatError, UsageError
+from cldrank.wording import some
 from cldrank.workers import ahead, available_cores
 
 _DOCUMENT = re.compile(rb"docid\s*=\s*(\S+)")
 _MOST_FEATURES = 1_000_000  # that a file may have unless n_features says so
+_MOST_NAMED = 10_000_000  # that n_features may say
 _BLOCK_VALUES = 1 << 22  # of a batch: 16 MiB
 _FREE_BYTES = 1 << 28  # that a small file may claim in any case
-_NAME_BYTES = 100  # of a feature's name, as Python holds it
 
 
 class RowLayout(NamedTuple):
@@ -86,13 +84,9 @@ def read_letor(
     check_flag("zero_based", zero_based)
     first_id = 0 if zero_based else 1
     if n_features is not None:
-        check_whole("n_features", n_features, least=1, most=10**12)
+        check_whole("n_features", n_features, least=1, most=_MOST_NAMED)
     with checks.about(*paths):
-        if n_features is None:
-            layout = _counted(paths, first_id, most_blocks=1)
-        else:
-            layout = RowLayout(first_id, n_features)
-            _check_proportion(layout, 0, 0, paths[0])  # before it has names
+        layout = _counted(paths, first_id, most_blocks=1) if n_features is None else RowLayout(first_id, n_features)
         try:
             return dataset_of(LetorSource(paths, layout, missing), name=name, folder=folder)
         except WiderRowError:
@@ -120,15 +114,10 @@ def letor_for_ranker(
             "Parquet or CSV files, which name their features.",
             path=paths[0],
         )
-    if n_features is not None and n_features != len(names):
+    if n_features not in (None, len(names)) or zero_based != (layout.first_id == 0):
         raise UsageError(
-            f"`n_features={n_features}` does not fit the ranker, which knows {count(len(names), 'feature')}."
-        )
-    check_flag("zero_based", zero_based)
-    if zero_based != (layout.first_id == 0):
-        raise UsageError(
-            f"the first feature of the ranker is {names[0]}; it scores files with `zero_based={not zero_based}`, whose "
-            f"ids start at {layout.first_id}."
+            f"the features of the ranker are {names[0]} … {names[-1]}; it scores files with "
+            f"`n_features={len(names)}` and `zero_based={layout.first_id == 0}`."
         )
     return LetorSource(paths, layout, missing)
 
@@ -136,21 +125,19 @@ def letor_for_ranker(
 class LetorSource(RowSource):
     """LETOR files whose layout is known."""
 
-    ids_as_text = is_checked = True
+    ids_as_text = True
 
     def __init__(self, paths: Sequence[Path], layout: RowLayout, missing: Missing = None) -> None:
         self.where, self.missing, self.feature_names = paths, missing, layout.names
         self._paths, self._layout = paths, layout
-        self._comments = _CommentIds()
         if all(path.is_file() and path.suffix not in COMPRESSED for path in paths):
             self.expected_rows = int(1.02 * sum(path.stat().st_size for path in paths) / layout.row_bytes)
 
-    def batches(self) -> Iterator[RowBatch]:
+    def batches(self, lend: Lend | None = None) -> Iterator[RowBatch]:
         """All rows; lines are parsed ahead in threads."""
-        self._comments = _CommentIds()
-        row, path = 0, self._paths[0]
+        rows, row, path = 0, 0, self._paths[0]
         cores = available_cores()
-        for lines, parsed in ahead(self._parsed, self._lines(), threads=cores, most=cores):
+        for lines, parsed in ahead(self._parsed, self._lines(lend or self.new_rows), threads=cores, most=cores):
             if parsed.problem == kernel.OUT_OF_LAYOUT and self._layout.counted and parsed.feature:
                 raise WiderRowError
             if parsed.problem != kernel.OK:
@@ -158,29 +145,24 @@ class LetorSource(RowSource):
             if not len(parsed.labels):
                 continue
             path, row = lines.path, row if lines.path == path else 0
-            words = self._comments.words(parsed.comments, len(parsed.labels))
-            doc_ids = pa.array(words, pa.large_string()) if self._comments.may_be_ids else None
-            yield RowBatch(path, row, parsed.run_rows, parsed.run_ids, doc_ids, parsed.labels, parsed.features)
-            row += len(parsed.labels)
-        if self._comments.rows and not self._layout.width:
+            yield RowBatch(path, row, parsed.run_rows, parsed.run_ids, parsed.doc_ids, parsed.labels, parsed.features)
+            rows, row = rows + len(parsed.labels), row + len(parsed.labels)
+        if rows and not self._layout.width:
             raise FormatError("no row lists a feature; if all are 0, say how many with `n_features`.", path=path)
 
-    def documents(self) -> Documents:
-        """Whether the comments name documents."""
-        return self._comments.verdict()
-
-    def _lines(self) -> Iterator[LineBlock]:
-        """Blocks of lines; before memory is claimed for them, the layout is held against the text so far."""
+    def _lines(self, lend: Lend) -> Iterator[tuple[LineBlock, NDArray[np.float32]]]:
+        """Blocks of lines and where their features go; the layout is held against the text before memory is claimed."""
         most = max(1, _BLOCK_VALUES // max(1, self._layout.width))
         rows = text = 0
         for block in _all_blocks(self._paths):
             rows, text = rows + block.text.count(b"\n"), text + len(block.text)
             _check_proportion(self._layout, rows, text, self._paths[0])
-            yield from block.parts(most)
+            for part in block.parts(most):
+                yield part, lend(part.text.count(b"\n"))
 
-    def _parsed(self, block: LineBlock) -> tuple[LineBlock, _ParsedRows]:
-        fill = np.inf if self.missing is None else np.nan if self.missing == checks.KEEP else float(self.missing)
-        return block, _parse_block(block, self._layout, fill)
+    def _parsed(self, work: tuple[LineBlock, NDArray[np.float32]]) -> tuple[LineBlock, _ParsedRows]:
+        block, features = work
+        return block, _parse_block(block, features, self._layout.first_id, self.missing)
 
 
 # -- layout --------------------------------------------------------------------------------------------------------
@@ -203,21 +185,15 @@ def _counted(paths: Sequence[Path], first_id: int, most_blocks: int | None = Non
 
 def _check_proportion(layout: RowLayout, rows: int, text: int, path: Path) -> None:
     """Refuse feature ids that imply a table far larger than a file with this many bytes of text can mean."""
-    width, needed, free = layout.width, 4 * rows * layout.width, machine_memory(free=True)
-    if layout.counted and width > max(_MOST_FEATURES, text):
-        problem = f"more than {_MOST_FEATURES:,} and more than the {text:,} bytes of text could list"
-    elif layout.counted and needed > max(_FREE_BYTES, checks.MOST_TIMES * text):
-        table = f"a table of about {rows:,} × {width:,} numbers ({needed / 2**30:,.1f} GiB)"
-        problem = f"which makes {table}, more than {checks.MOST_TIMES} times the text"
-    elif free is not None and _NAME_BYTES * width > free:
-        raise FormatError(f"a table of {width:,} features does not fit into the memory of this machine.", path=path)
-    else:
-        return
-    raise FormatError(
-        f"feature ids reach {layout.first_id + width - 1:,}, {problem}; number the features without gaps, or, if the "
-        f"ids are right, say `n_features={width}`.",
-        path=path,
-    )
+    size = 4 * rows * layout.width
+    is_large = layout.width > _MOST_FEATURES or size > max(_FREE_BYTES, checks.MOST_TIMES * text)
+    if layout.counted and is_large:
+        raise FormatError(
+            f"feature ids reach {layout.first_id + layout.width - 1:,}, which makes a table of {rows:,} × "
+            f"{layout.width:,} numbers ({size / 2**30:,.1f} GiB) of {text:,} bytes of text; number "
+            f"the features without gaps, or, if the ids are right, say `n_features={layout.width}`.",
+            path=path,
+        )
 
 
 # -- rows ----------------------------------------------------------------------------------------------------------
@@ -233,30 +209,38 @@ class _ParsedRows(NamedTuple):
     features: NDArray[np.float32]
     run_rows: IntArray
     run_ids: pa.Array
-    comments: list[bytes]  # one per row, or none at all
+    doc_ids: pa.Array | None
 
 
-def _parse_block(block: LineBlock, layout: RowLayout, fill: float) -> _ParsedRows:
-    lines = block.text.count(b"\n")
-    target = kernel.RowBuffer.for_rows(np.zeros((lines, layout.width), np.float32), np.zeros(lines, np.float32))
+def _parse_block(block: LineBlock, features: NDArray[np.float32], first_id: int, missing: Missing) -> _ParsedRows:
+    target = kernel.RowBuffer.for_rows(features, np.zeros(len(features), np.float32))
     text = np.frombuffer(block.text, dtype=np.uint8)
-    problem, at, feature, rows, runs = kernel.parse_rows(text, layout.first_id, fill, target)
-    starts, ends = target.run_starts[:runs].tolist(), target.run_ends[:runs].tolist()
-    queries = [block.text[a:b].decode("utf-8", errors="backslashreplace") for a, b in zip(starts, ends, strict=True)]
-    first, last = target.comment_starts[:rows], target.comment_ends[:rows]
-    comments: list[bytes] = []
-    if (last > first).any():
-        comments = [block.text[a:b] for a, b in zip(first.tolist(), last.tolist(), strict=True)]
+    problem, at, feature, rows, runs = kernel.parse_rows(text, first_id, target)
+    spans = zip(target.run_starts[:runs].tolist(), target.run_ends[:runs].tolist(), strict=True)
     return _ParsedRows(
         problem,
         at,
         feature,
         target.labels[:rows],
-        target.features[:rows],
+        checks.filled(features[:rows], missing),
         target.run_rows[:runs],
-        pa.array(queries, pa.large_string()),
-        comments,
+        pa.array([_decoded(block.text[start:end]) for start, end in spans], pa.large_string()),
+        _document_ids(block.text, target.comment_starts[:rows], target.comment_ends[:rows]),
     )
+
+
+def _document_ids(text: bytes, starts: IntArray, ends: IntArray) -> pa.Array | None:
+    """What the comments of rows say after `docid =`, null where one does not; None if no comment does."""
+    if not (ends > starts).any():
+        return None
+    spans = zip(starts.tolist(), ends.tolist(), strict=True)
+    matches = [_DOCUMENT.search(text, start, end) for start, end in spans]
+    ids = pa.array([_decoded(match[1]) if match else None for match in matches], pa.large_string())
+    return None if ids.null_count == len(ids) else ids
+
+
+def _decoded(word: bytes) -> str:
+    return word.decode("utf-8", errors="backslashreplace")
 
 
 _PROBLEMS = {  # {found}: the word where parsing stopped; {feature}: the id of the feature
@@ -267,9 +251,6 @@ _PROBLEMS = {  # {found}: the word where parsing stopped; {feature}: the id of t
     kernel.BAD_QUERY: "`qid:` has no query after it.",
     kernel.BAD_FEATURE: "expected `feature:value`, with a whole number as feature, found {found}.",
     kernel.BAD_VALUE: "the value of feature {feature} is {found}, which is not a number.",
-    kernel.MISSING_VALUE: "the value of feature {feature} is missing ({found}); clean the file, choose a value to fill "
-    "in with `missing=0.0`, or keep it for trees with `missing=keep`.",
-    kernel.NOT_FINITE: "the value of feature {feature} is {found}; features must be finite 32-bit numbers.",
     kernel.DUPLICATE: "feature {feature} appears twice; a LETOR row lists each feature once.",
     kernel.OUT_OF_LAYOUT: "feature {feature} is outside the features {first} … {last}; ids start at 1, or at 0 with "
     "`zero_based=True`, and `n_features` says how many there are.",
@@ -285,45 +266,3 @@ def _row_error(block: LineBlock, parsed: _ParsedRows, layout: RowLayout) -> Form
     )
     line, column = block.place(parsed.at)
     return FormatError(message, path=block.path, line=line, column=column)
-
-
-@dataclass
-class _CommentIds:
-    """Document ids from comments: `docid = X` in each, or comments of one word if those are unique within each query.
-
-    Shown the comments of all rows, some at a time, it then knows which they are.
-    """
-
-    rows: int = 0
-    named: int = 0  # rows with `docid =`
-    single: int = 0  # rows whose comment is one word
-
-    def words(self, comments: Sequence[bytes], rows: int) -> list[str]:
-        """The document that each comment names, if it does."""
-        self.rows += rows
-        words: list[str] = []
-        for comment in comments:
-            match = _DOCUMENT.search(comment)
-            word = match[1] if match else comment.strip()
-            self.named += match is not None
-            self.single += match is None and len(word.split()) == 1
-            words.append(word.decode("utf-8", errors="backslashreplace"))
-        return words
-
-    @property
-    def may_be_ids(self) -> bool:
-        """Whether the rows so far may have ids."""
-        return self.named == self.rows or (not self.named and self.single == self.rows)
-
-    def verdict(self) -> Documents:
-        """Whether the rows have ids: none, by `docid =`, or, if they are unique, by single words."""
-        if self.named and not self.may_be_ids:
-            without = count(self.rows - self.named, "row")
-            warn(
-                CldrankWarning(
-                    f"{without} without `docid =` among others that have one; all document ids are left out."
-                )
-            )
-        if not self.rows or not self.may_be_ids:
-            return "none"
-        return "named" if self.named else "unless repeated"

@@ -21,12 +21,10 @@ BAD_LABEL = 1
 BAD_QUERY = 2
 BAD_FEATURE = 3
 BAD_VALUE = 4
-MISSING_VALUE = 5
-NOT_FINITE = 6
-DUPLICATE = 7
-OUT_OF_LAYOUT = 8
-NO_QUERY = 9
-BAD_LABEL_RANGE = 10
+DUPLICATE = 5
+OUT_OF_LAYOUT = 6
+NO_QUERY = 7
+BAD_LABEL_RANGE = 8
 
 _TAB, _NEWLINE, _RETURN, _SPACE, _HASH, _PLUS, _MINUS, _POINT, _ZERO, _COLON = 9, 10, 13, 32, 35, 43, 45, 46, 48, 58
 _NINE = 57
@@ -144,21 +142,22 @@ _INFINITY = np.frombuffer(b"infinity", dtype=np.uint8)
 
 @njit(nogil=True, cache=True)
 def _odd_value(text, at):
-    """What is wrong with a value that is not a number: MISSING_VALUE, NOT_FINITE or BAD_VALUE."""
-    if _ends_token(text[at]) or _is_word(text, at, _NULL) or _is_word(text, at, _NAN) or _is_word(text, at, _NA):
-        return MISSING_VALUE
+    """A value that is missing or infinite: (value, byte after it), or (0, -1) where it is neither."""
+    end = at
+    while not _ends_token(text[end]):
+        end += 1
+    if end == at or _is_word(text, at, _NULL) or _is_word(text, at, _NAN) or _is_word(text, at, _NA):
+        return np.nan, end
     if text[at] == _MINUS or text[at] == _PLUS:
         at += 1
-    if _is_word(text, at, _INF) or _is_word(text, at, _INFINITY):
-        return NOT_FINITE
-    return BAD_VALUE
+    return (np.inf, end) if _is_word(text, at, _INF) or _is_word(text, at, _INFINITY) else (0.0, np.int64(-1))
 
 
 @njit(nogil=True, cache=True)
-def parse_rows(text, first_id, fill, block):  # noqa: C901 - one loop over bytes; calls would cost its speed
+def parse_rows(text, first_id, block):  # noqa: C901 - one loop over bytes; calls would cost its speed
     """Parse whole lines into a block: (problem, byte, feature id, rows, runs).
 
-    `first_id` is the id of column 0; `fill` replaces missing values, infinity refuses them.
+    `first_id` is the id of column 0. Missing values become NaN, those too large for a float32 become infinite.
     """
     width = block.features.shape[1]
     features = block.features
@@ -254,15 +253,9 @@ def parse_rows(text, first_id, fill, block):  # noqa: C901 - one loop over bytes
 
             value, end = _number(text, at)
             if end < 0 or not _ends_token(text[end]):
-                problem = _odd_value(text, at)
-                if problem != MISSING_VALUE or np.isinf(fill):
-                    return problem, at, feature, row, runs
-                value = fill
-                end = at
-                while not _ends_token(text[end]):
-                    end += 1
-            if abs(value) > _MAX_FLOAT32:
-                return NOT_FINITE, at, feature, row, runs
+                value, end = _odd_value(text, at)
+                if end < 0:
+                    return BAD_VALUE, at, feature, row, runs
             features[row, column] = value
             at = end
 

@@ -11,10 +11,9 @@ from cldrank import catalogue
 from cldrank.data.checks import Missing, check_missing
 from cldrank.data.dataset import RankingDataset
 from cldrank.data.store import stored
-from cldrank.errors import DataError, UsageError
-from cldrank.reading import reading
+from cldrank.errors import UsageError
 from cldrank.tables import TableFile, is_frame, named_paths, table_files
-from cldrank.tables.sources import Format, format_of
+from cldrank.tables.sources import Format, known_format
 from cldrank.wording import kind_of
 
 Source = str | PathLike[str]
@@ -39,8 +38,7 @@ def load(
                  of the catalogue such as `msrd:train` or `mq2008:fold1/test`, or a frame: pandas, Polars, Arrow, or
                  another that narwhals knows
     columns      tables and frames: the columns of `query_id`, `doc_id` and `label`, where their names differ, and of
-                 `features`, which are columns of numbers, or one column of lists; by default the list column
-                 `features`, or else every column without another role
+                 `features`, which are columns of numbers; by default every column without another role
     n_features   LETOR: the number of features, if rows may leave out the last ones
     zero_based   LETOR: whether feature ids start at 0; by default they start at 1, and an id 0 is refused
     missing      the value to fill in where one is missing, or "keep" for models that can use that; by default a missing
@@ -61,26 +59,21 @@ def load(
     files = [] if is_frame(source) else feature_files(source)
     check_format_options(files, columns, n_features, zero_based)
     paths = [file.path for file in files]
+    text: dict[str, Any] = {"n_features": n_features, "zero_based": zero_based, "missing": missing}
 
     def read(folder: Path | None) -> RankingDataset:
         if files and files[0].format == "letor":
             from cldrank.data.letor import read_letor
 
-            options: dict[str, Any] = {"n_features": n_features, "zero_based": zero_based, "missing": missing}
-            return read_letor(paths, **options, name=name, folder=folder)
+            return read_letor(paths, **text, name=name, folder=folder)
         from cldrank.data.rows import dataset_of
         from cldrank.data.table_rows import TableSource, table_parts
 
         return dataset_of(TableSource(table_parts(files or source), columns, missing), name=name, folder=folder)
 
-    if not files:
-        return read(None)
-    if cache and sum(path.stat().st_size for path in paths) >= _WORTH_KEEPING:
-        options = {"columns": columns, "n_features": n_features, "zero_based": zero_based, "missing": missing}
-        dataset = stored(read, paths, {**options, "name": name})
-    else:
-        dataset = read(None)
-    return dataset if dataset.name else dataset.renamed(_name_of(source))
+    is_kept = files and cache and sum(path.stat().st_size for path in paths) >= _WORTH_KEEPING
+    dataset = stored(read, paths, {**text, "columns": columns, "name": name}) if is_kept else read(None)
+    return dataset if dataset.name or not files else dataset.renamed(_name_of(source))
 
 
 def feature_files(source: Source | Sequence[Source]) -> list[TableFile]:
@@ -102,14 +95,9 @@ def feature_files(source: Source | Sequence[Source]) -> list[TableFile]:
 
 
 def feature_format(path: Path) -> Format:
-    """The format of a file of candidates: by its name or else by its first bytes; what is neither is LETOR text."""
-    try:
-        return format_of(path, ("parquet", "csv"))
-    except DataError:
-        if not path.is_file():  # a pipe can be read only once
-            return "letor"
-    with reading(path, "a readable file"), path.open("rb") as file:
-        return "parquet" if file.read(4) == b"PAR1" else "letor"
+    """The format of a file of candidates by its name; what is neither Parquet nor CSV is LETOR text."""
+    known = known_format(path)
+    return known if known in ("parquet", "csv") else "letor"
 
 
 def check_format_options(

@@ -26,7 +26,6 @@ class NewArray:
     expected   how many rows there will be, if that is known: what will be large goes to its file at once
     folder     where its file is kept if it is large: `NAME.npy`. By default the file has no name and vanishes with the
                array, and large is what takes more than half of the memory that is free
-    on_disk    whether it goes to a file whatever its size
 
     >>> numbers = NewArray("features", np.float32, width=2)
     >>> numbers.append(np.eye(2))
@@ -43,15 +42,14 @@ class NewArray:
         width: int | None = None,
         expected: int = 0,
         folder: Path | None = None,
-        on_disk: bool = False,
     ) -> None:
         self._name, self._dtype, self._folder = name, np.dtype(dtype), folder
         self._row_shape = () if width is None else (width,)
         row_bytes = max(self._dtype.itemsize * (1 if width is None else width), 1)
-        self._most_rows = -1 if on_disk else (spare_memory() if folder is None else _KEPT_IN_MEMORY) // row_bytes
-        self._array = np.empty((0, *self._row_shape), dtype=self._dtype)
+        self._most_rows = (spare_memory() if folder is None else _KEPT_IN_MEMORY) // row_bytes
+        self.rows, self._lent, self._expected = 0, 0, max(expected, 0)
+        self._array = self._zeros(0 if self.is_large else self._expected)  # pages cost once they are used
         self._file: BinaryIO | None = None
-        self.rows, self._expected = 0, expected
         if folder is not None:
             (folder / f"{name}.npy").unlink(missing_ok=True)  # of an attempt before; who has mapped it keeps it
 
@@ -60,25 +58,37 @@ class NewArray:
         """Whether it goes to a file."""
         return max(self.rows, self._expected) > self._most_rows
 
+    def lend(self, rows: int) -> NDArray[Any]:
+        """Zeros for rows that are appended later, in the order of the loans: a part of the array if it has room.
+
+        >>> numbers = NewArray("labels", np.float32, expected=3)
+        >>> block = numbers.lend(2)
+        >>> block[:] = 7
+        >>> numbers.append(block[:1])
+        >>> numbers.finish()
+        array([7.], dtype=float32)
+        """
+        start, self._lent = self._lent, self._lent + rows
+        return self._array[start : self._lent] if self._lent <= len(self._array) else self._zeros(rows)
+
     def append(self, block: Any) -> None:
         """Add some rows."""
         values = np.ascontiguousarray(block, dtype=self._dtype)
         start, self.rows = self.rows, self.rows + len(values)
         if not self.is_large:
             if self.rows > len(self._array):
-                room = max(self.rows + self.rows // 4, self._expected)
-                if start:
-                    self._array.resize((room, *self._row_shape), refcheck=False)  # in place where the system can
-                else:
-                    self._array = np.empty((room, *self._row_shape), dtype=self._dtype)  # pages cost once they are used
-            self._array[start : self.rows] = values
+                room = (self.rows + self.rows // 4, *self._row_shape)
+                self._array.resize(room, refcheck=False)  # in place where the system can; what was lent is appended
+            place = self._array[start : self.rows]
+            if place.ctypes.data != values.ctypes.data:  # else it was lent, and is there already
+                place[...] = values
             return
         try:
             if self._file is None:
                 self._file = self._new_file()
                 self._file.write(bytes(_HEADER_BYTES))
                 self._write(self._array[:start])
-                self._array = self._array[:0].copy()
+                self._array = self._zeros(0)
             self._write(values)
         except OSError as error:
             if self._file is not None:
@@ -102,6 +112,9 @@ class NewArray:
             np.lib.format.write_array_header_1_0(file, header)
             file.flush()
             return np.asarray(np.memmap(file, self._dtype, "r", _HEADER_BYTES, shape))
+
+    def _zeros(self, rows: int) -> NDArray[Any]:
+        return np.zeros((rows, *self._row_shape), dtype=self._dtype)
 
     def _write(self, values: NDArray[Any]) -> None:
         if self._file is not None and values.size:

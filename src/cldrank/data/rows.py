@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -19,10 +19,10 @@ from cldrank.data import checks
 from cldrank.data.checks import Missing
 from cldrank.data.dataset import RankingDataset
 from cldrank.data.new_array import NewArray, chosen_rows
-from cldrank.errors import DataError, FormatError
+from cldrank.errors import CldrankWarning, DataError, FormatError, warn
 from cldrank.tables.types import is_text
 
-Documents = Literal["none", "named", "unless repeated"]  # whether rows have document ids
+Lend = Callable[[int], NDArray[np.float32]]
 
 _LONGEST_ID = 4096  # letters: longer ones are refused where an array of them would be large
 _LARGE_BYTES = 1 << 28  # of an array of ids
@@ -36,7 +36,7 @@ class RowBatch:
     first_row   the place of the first row there, from 0
     run_rows    the first row of each run of rows of one query, within the batch: 0 first
     run_ids     the query of each run, an Arrow array of int64 or text; a run may go on in the next batch
-    doc_ids     an Arrow array with one id per row, or None
+    doc_ids     an Arrow array with one id per row, null for a row without; None if no row has one
     labels      one per row, or None
     features    (rows, features) float32
     """
@@ -85,7 +85,6 @@ class RowSource(ABC):
     ids_as_text     whether ids come as text and are whole numbers where all of them are written as such
     user            who reads it and cannot use missing values, for messages; nobody by default
     expected_rows   about how many rows there are, where that is known beforehand
-    is_checked      whether its batches have no value that is missing or infinite against the rule
     """
 
     where: Sequence[Path | str]
@@ -96,21 +95,20 @@ class RowSource(ABC):
     synthetic: bool = False
     user: str = ""
     expected_rows: int = 0
-    is_checked: bool = False
 
     @abstractmethod
-    def batches(self) -> Iterator[RowBatch]:
-        """All rows, in batches of bounded size."""
+    def batches(self, lend: Lend | None = None) -> Iterator[RowBatch]:
+        """All rows, in batches of bounded size; `lend` gives zeros where to write features."""
 
-    def documents(self) -> Documents:
-        """Whether rows have document ids, known after the last batch."""
-        return "named"
+    def new_rows(self, rows: int) -> NDArray[np.float32]:
+        """Zeros where to write features."""
+        return np.zeros((rows, len(self.feature_names)), dtype=np.float32)
 
-    def checked_batches(self) -> Iterator[RowBatch]:
+    def checked_batches(self, lend: Lend | None = None) -> Iterator[RowBatch]:
         """All rows, with missing values filled in; what is missing or infinite against the rule is refused."""
         keep, rows = self.missing == checks.KEEP and not self.user, 0
-        for batch in self.batches():
-            bad = None if self.is_checked and not self.user else checks.first_bad_value(batch.features, keep=keep)
+        for batch in self.batches(lend):
+            bad = checks.first_bad_value(batch.features, keep=keep)
             if bad is not None:
                 row, column = bad
                 place = self.feature_names[column], batch.first_row + row, f"query {batch.query_of(row)}"
@@ -131,13 +129,13 @@ def dataset_of(source: RowSource, *, name: str = "", folder: Path | None = None)
     features = NewArray("features", np.float32, width=width, expected=expected, folder=folder)
     starts: list[IntArray] = []
     run_ids: list[pa.Array] = []
-    doc_ids: list[pa.Array] = []
+    doc_ids: list[pa.Array | None] = []
     labels: list[NDArray[np.float32]] = []
     has_missing = False
-    for batch in source.checked_batches():
+    for batch in source.checked_batches(features.lend):
         starts.append(batch.run_rows + features.rows)
         run_ids.append(batch.run_ids)
-        doc_ids += [] if batch.doc_ids is None else [batch.doc_ids]
+        doc_ids.append(batch.doc_ids)
         labels += [] if batch.labels is None else [batch.labels]
         has_missing = has_missing or (source.missing == checks.KEEP and checks.has_missing(batch.features))
         features.append(batch.features)
@@ -146,7 +144,11 @@ def dataset_of(source: RowSource, *, name: str = "", folder: Path | None = None)
         query_ids, offsets, order = gather_queries(
             np.concatenate(starts), id_array(run_ids, narrow=source.ids_as_text), len(table)
         )
-        documents = _document_ids(source, doc_ids, offsets, order, folder=folder, on_disk=features.is_large)
+        documents = _known_documents(doc_ids)
+        if documents is not None:
+            documents = documents if order is None else pa.chunked_array(documents).take(pa.array(order)).chunks
+            documents = id_array(documents, narrow=source.ids_as_text, folder=folder)
+            checks.check_unique(documents, offsets, order)
         label = checks.row_labels(np.concatenate(labels), len(table)) if labels else None
         return RankingDataset._trusted(
             features=table if order is None else chosen_rows(table, order, folder),
@@ -160,6 +162,16 @@ def dataset_of(source: RowSource, *, name: str = "", folder: Path | None = None)
             source_rows=order,
             has_missing=has_missing,
         )
+
+
+def _known_documents(chunks: list[pa.Array | None]) -> Any:
+    """The document ids of all rows; None, with a warning, if only some rows have one."""
+    known = [chunk for chunk in chunks if chunk is not None]
+    if len(known) == len(chunks) and not any(chunk.null_count for chunk in known):
+        return known
+    if known:
+        warn(CldrankWarning("some rows name a document and others do not; all document ids are left out."))
+    return None
 
 
 def whole_queries(batches: Iterator[RowBatch]) -> Iterator[RowBatch]:
@@ -209,7 +221,7 @@ def gather_queries(
     >>> gather_queries(np.array([0, 2, 3]), np.array([7, 8, 7]), 4)
     (array([7, 8]), array([0, 3, 4]), array([0, 1, 3, 2]))
     """
-    begins = np.concatenate([[True], run_ids[1:] != run_ids[:-1]]) if len(run_ids) else np.zeros(0, dtype=bool)
+    begins = np.append(len(run_ids) > 0, run_ids[1:] != run_ids[:-1])[: len(run_ids)]
     starts, ids = np.asarray(run_starts, dtype=np.int64)[begins], run_ids[begins]
     unique, first, inverse = np.unique(ids, return_index=True, return_inverse=True)
     if len(unique) == len(ids):
@@ -242,9 +254,7 @@ def encoded_ids(ids: pa.Array) -> pa.DictionaryArray:
 # -- ids -----------------------------------------------------------------------------------------------------------
 
 
-def id_array(
-    chunks: Sequence[pa.Array], *, narrow: bool = False, folder: Path | None = None, on_disk: bool = False
-) -> NDArray[Any]:
+def id_array(chunks: Sequence[pa.Array], *, narrow: bool = False, folder: Path | None = None) -> NDArray[Any]:
     """Ids as numpy has them, int64 or text; refused where it would not hold them unchanged.
 
     narrow   whether text becomes whole numbers where every id is written just as its number
@@ -256,38 +266,11 @@ def id_array(
     kind = np.dtype(np.int64)
     if is_text(_texts(chunks[0]).type):
         kind = np.dtype(f"<U{max(_longest(chunks), 1)}")
-    array = NewArray("doc_ids", kind, folder=folder, on_disk=on_disk)
+    array = NewArray("doc_ids", kind, expected=sum(map(len, chunks)), folder=folder)
     for chunk in chunks:
         values = _texts(chunk).to_numpy(zero_copy_only=False).astype(kind)
         array.append(values[chunk.indices.to_numpy()] if pa.types.is_dictionary(chunk.type) else values)
     return array.finish()
-
-
-def _document_ids(
-    source: RowSource,
-    chunks: list[pa.Array],
-    offsets: IntArray,
-    order: IntArray | None,
-    *,
-    folder: Path | None,
-    on_disk: bool,
-) -> NDArray[Any] | None:
-    """One id per row, none twice in a query."""
-    documents = source.documents()
-    if documents == "none" or not chunks:
-        return None
-    if order is not None:
-        chunks = pa.chunked_array(chunks).take(pa.array(order)).chunks
-    ids = id_array(chunks, narrow=source.ids_as_text, folder=folder, on_disk=on_disk)
-    rows = checks.first_repeated(ids, offsets)
-    if rows is None:
-        return ids
-    if documents == "unless repeated":
-        return None
-    first, second = rows if order is None else order[list(rows)]
-    raise DataError(
-        f"document {ids[rows[0]].item()!r} appears more than once in one query (rows {first} and {second})."
-    )
 
 
 def as_numbers(chunks: Sequence[pa.Array]) -> list[pa.Array] | None:

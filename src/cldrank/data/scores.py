@@ -9,11 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cldrank.data import checks
 from cldrank.data.dataset import RankingDataset
 from cldrank.data.lines import read_blocks
 from cldrank.errors import FormatError, UsageError
-from cldrank.reading import reading
 from cldrank.tables import is_frame
 from cldrank.tables.sources import known_format
 from cldrank.wording import kind_of, some
@@ -21,16 +19,14 @@ from cldrank.wording import kind_of, some
 if TYPE_CHECKING:
     from cldrank.data.table_rows import TablePart
 
-Texts = NDArray[np.object_]
-
 _IDS = ("query_id", "doc_id")
 
 
 def load_scores(source: str | Path | Any, dataset: RankingDataset) -> NDArray[np.float64]:
     r"""The score of each row of a dataset, from a file or a frame.
 
-    Text has one number per line and `.npy` one array, both in the order of the rows in the dataset's own file. Parquet,
-    CSV, and a frame, has a column `score` in that order, or in any order beside columns `query_id` and `doc_id`.
+    Text has one number per line, in the order of the rows in the dataset's own file. Parquet, CSV, and a frame, has a
+    column `score` in that order, or in any order beside columns `query_id` and `doc_id`.
 
     >>> import tempfile
     >>> data = RankingDataset.from_arrays([[1], [2]], [7, 7])
@@ -42,25 +38,27 @@ def load_scores(source: str | Path | Any, dataset: RankingDataset) -> NDArray[np
     """
     part = _table(source)
     where = source if part is None else part.where
-    ids: dict[str, Texts] = {}
-    if part is None:
-        scores = (_from_npy if str(where).endswith(".npy") else _from_text)(Path(where))
-    else:
-        scores, ids = _columns(part)
-    by_ids = len(ids) == len(_IDS)
-    if by_ids:
+    scores, ids = (_from_text(Path(source)), {}) if part is None else _columns(part)
+    if len(ids) == len(_IDS):
         scores = scores[_places(ids, dataset, where)]
     if len(scores) != dataset.n_rows:
         raise FormatError(f"has {len(scores):,} scores for {dataset.n_rows:,} rows.", path=where)
     bad = np.flatnonzero(~np.isfinite(scores))
     if len(bad):
         raise FormatError(f"score {bad[0] + 1} is {scores[bad[0]]}; scores must be finite.", path=where)
-    if by_ids:
+    if len(ids) == len(_IDS):
         return scores
-    scores = scores if dataset.source_rows is None else scores[dataset.source_rows]
-    for column, given in ids.items():
-        _check_order(column, given, dataset, where)
-    return scores
+    rows = slice(None) if dataset.source_rows is None else dataset.source_rows
+    for column, given in ids.items():  # the only one: it must agree with the order
+        own = _own_ids(dataset, column)
+        for row, (name, other) in enumerate(zip(np.array(given, object)[rows], own, strict=False)):
+            if name != other:
+                raise FormatError(
+                    f"has {column} {name} for row {row} of the dataset, which is of {other}; without both of query_id "
+                    "and doc_id, scores must be in the order of the dataset.",
+                    path=where,
+                )
+    return scores[rows]
 
 
 def _table(source: Any) -> TablePart | None:
@@ -70,7 +68,8 @@ def _table(source: Any) -> TablePart | None:
 
     if isinstance(source, str | PathLike):
         path = Path(source)
-        checks.check_file(path)
+        if path.is_dir():
+            raise UsageError(f"{path} is a folder; name a file of scores.")
         form = known_format(path)
         return file_part(path, form) if form in ("parquet", "csv") else None
     if not is_frame(source):
@@ -92,22 +91,12 @@ def _from_text(path: Path) -> NDArray[np.float64]:
                 scores += [float(word.replace(b"_", b"?")) for word in [line.strip()] if word]  # not 1_000
             except ValueError:
                 shown = line.strip()[:40].decode("utf-8", errors="backslashreplace")
-                what = f"{shown!r} is not a number; a score file has one number per line."
-                raise FormatError(what, path=path, line=number) from None
+                problem = f"{shown!r} is not a number; a score file has one number per line."
+                raise FormatError(problem, path=path, line=number) from None
     return np.array(scores)
 
 
-def _from_npy(path: Path) -> NDArray[np.float64]:
-    with reading(path, "a readable .npy file"), path.open("rb") as file:
-        scores: NDArray[Any] = np.lib.format.read_array(file, allow_pickle=False)
-    if scores.ndim != 1 or scores.dtype.kind not in "fiu":
-        raise FormatError(
-            f"holds {scores.dtype} of shape {scores.shape}; scores are a flat array of numbers.", path=path
-        )
-    return scores.astype(np.float64)
-
-
-def _columns(part: TablePart) -> tuple[NDArray[np.float64], dict[str, Texts]]:
+def _columns(part: TablePart) -> tuple[NDArray[np.float64], dict[str, list[str]]]:
     """Scores, and the ids beside them as text."""
     from cldrank.data.table_rows import id_texts, numbers_of
 
@@ -115,23 +104,27 @@ def _columns(part: TablePart) -> tuple[NDArray[np.float64], dict[str, Texts]]:
     if "score" not in names:
         raise FormatError(f"there is no column 'score'; it has {some(names, most=8)}.", path=part.where)
     ids: dict[str, list[str]] = {column: [] for column in _IDS if column in names}
+    for column in (*ids, "score"):
+        if names.count(column) > 1:
+            raise FormatError(f"column {column!r} appears more than once; names must be unique.", path=part.where)
+    part.check(ids, ["score"])
     scores: list[NDArray[Any]] = [np.zeros(0)]
     row = 0
-    for batch in part.read(["score", *ids], 1 << 16):
-        scores.append(numbers_of(batch.column(0), "score", part, row))
-        for column, values in zip(ids, batch.columns[1:], strict=True):
+    for batch in part.read(list(ids), ["score"], 1 << 16):
+        scores.append(numbers_of(batch.columns[-1]))
+        for column, values in zip(ids, batch.columns, strict=False):
             ids[column] += id_texts(values, column, part, row)
         row += len(batch)
-    return np.concatenate(scores).astype(np.float64), {name: np.array(texts, object) for name, texts in ids.items()}
+    return np.concatenate(scores).astype(np.float64), ids
 
 
-def _own_ids(dataset: RankingDataset, column: str) -> Texts:
+def _own_ids(dataset: RankingDataset, column: str) -> list[str]:
     """The ids of each row of a dataset, as text."""
     ids = dataset.query_ids[dataset.row_queries] if column == "query_id" else dataset.doc_ids
-    return np.array([] if ids is None else list(map(str, ids.tolist())), object)
+    return [] if ids is None else list(map(str, ids.tolist()))
 
 
-def _places(ids: dict[str, Texts], dataset: RankingDataset, where: Any) -> list[int]:
+def _places(ids: dict[str, list[str]], dataset: RankingDataset, where: Any) -> list[int]:
     """For each row of a dataset, the place of its score in the file."""
     if dataset.doc_ids is None:
         raise FormatError("names documents, but the dataset has no document ids to match.", path=where)
@@ -145,19 +138,3 @@ def _places(ids: dict[str, Texts], dataset: RankingDataset, where: Any) -> list[
         query, document = wanted[places.index(-1)]
         raise FormatError(f"has no score for query {query}, document {document}.", path=where)
     return places
-
-
-def _check_order(column: str, given: Texts, dataset: RankingDataset, where: Any) -> None:
-    """Refuse scores that are taken by their place although the only id beside them says that this is wrong."""
-    own = _own_ids(dataset, column)
-    if not len(own):
-        return
-    rows = np.arange(len(own)) if dataset.source_rows is None else np.argsort(dataset.source_rows)
-    wrong = np.flatnonzero(given != own[rows])
-    if len(wrong):
-        at = wrong[0]
-        raise FormatError(
-            f"row {at + 1} has {column} {given[at]}, and the dataset {own[rows[at]]}; without both of query_id and "
-            "doc_id, scores must be in the order of the dataset.",
-            path=where,
-        )

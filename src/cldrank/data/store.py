@@ -30,7 +30,7 @@ from cldrank.reading import reading
 _LOG = logging.getLogger(__name__)
 _ARRAYS = ("features", "offsets", "labels", "query_ids", "doc_ids", "source_rows")
 _NOTES = ("feature_names", "name", "synthetic", "has_missing")
-_LAYOUT = 3  # raise it when the files of an entry change their meaning
+_LAYOUT = 4  # raise it when the files of an entry change their meaning
 
 Read = Callable[[Path | None], RankingDataset]
 
@@ -40,8 +40,9 @@ def stored(read: Read, sources: Sequence[Path], options: Mapping[str, Any]) -> R
 
     read   is given the folder for large arrays, or None where nothing is to be kept
     """
-    described = {"layout": _LAYOUT, "version": __version__, "files": list(map(file_fingerprint, sources))}
-    entry = _folder() / content_hash({**described, "options": json.loads(json.dumps(options, default=str))})[:40]
+    files, plain = list(map(file_fingerprint, sources)), json.loads(json.dumps(options, default=str))
+    key = content_hash({"layout": _LAYOUT, "version": __version__, "files": files, "options": plain})
+    entry = cache_folder() / "loaded" / key[:40]
     dataset = _read_entry(entry)
     if dataset is not None:
         return dataset
@@ -52,7 +53,7 @@ def stored(read: Read, sources: Sequence[Path], options: Mapping[str, Any]) -> R
             made = True
             dataset = read(temporary)
             _complete(dataset, temporary)
-            _take_name(temporary, entry)
+            temporary.rename(entry)  # fails if another process was first
             _keep_budget(entry)
     except (OSError, CldrankError) as error:  # a full disk or a read-only home must not stop the work
         if made and not isinstance(error, OSError):
@@ -61,43 +62,14 @@ def stored(read: Read, sources: Sequence[Path], options: Mapping[str, Any]) -> R
     return read(None) if dataset is None else dataset
 
 
-def usage() -> tuple[int, int]:
-    """How many loaded datasets are kept, and their bytes."""
-    entries = _entries()
-    return len(entries), sum(map(_size, entries))
-
-
-def clear() -> int:
-    """Remove every loaded dataset; the number removed. Downloaded data sets stay."""
-    entries = _entries()
-    for entry in entries:
-        shutil.rmtree(entry, ignore_errors=True)
-    return len(entries)
-
-
-def _folder() -> Path:
-    return cache_folder() / "loaded"
-
-
-def _entries() -> list[Path]:
-    return [entry for entry in _folder().glob("*") if entry.is_dir()]
-
-
 def _size(entry: Path) -> int:
     return sum(file.stat().st_size for file in entry.glob("*") if file.exists())
 
 
-def _take_name(temporary: Path, entry: Path) -> None:
-    try:
-        temporary.rename(entry)
-    except OSError:
-        if not entry.is_dir():  # else another process was first, with the same content
-            raise
-
-
 def _keep_budget(newest: Path) -> None:
     """Remove the entries that were used longest ago while all take more than half of what the disk could give them."""
-    entries = sorted((entry for entry in _entries() if entry != newest), key=lambda entry: entry.stat().st_mtime)
+    entries = [entry for entry in newest.parent.glob("*") if entry.is_dir() and entry != newest]
+    entries.sort(key=lambda entry: entry.stat().st_mtime)
     sizes = {entry: _size(entry) for entry in [*entries, newest]}
     free = shutil.disk_usage(newest).free
     for entry in entries:
@@ -125,10 +97,9 @@ def _read_entry(entry: Path) -> RankingDataset | None:
 
 def _dataset(entry: Path) -> RankingDataset:
     described = json.loads((entry / "dataset.json").read_text())
-    arrays: dict[str, Any] = {
-        key: np.asarray(np.load(entry / f"{key}.npy", mmap_mode="r")) if key in described["arrays"] else None
-        for key in _ARRAYS
-    }
+    arrays: dict[str, Any] = dict.fromkeys(_ARRAYS)
+    for key in described["arrays"]:
+        arrays[key] = np.asarray(np.load(entry / f"{key}.npy", mmap_mode="r"))
     notes = {key: described[key] for key in _NOTES} | {"feature_names": tuple(described["feature_names"])}
     rows, width = arrays["features"].shape
     lengths = {"offsets": len(arrays["query_ids"]) + 1, "labels": rows, "doc_ids": rows, "source_rows": rows}

@@ -1,17 +1,18 @@
 """Candidates in tables with named columns: Parquet and CSV files, and frames.
 
-The columns are `query_id`, `doc_id`, `label`, and one column per feature or one list column, unless others are named.
+The columns are `query_id`, `doc_id`, `label`, and one column per feature, unless others are named.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from os import PathLike
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -25,21 +26,20 @@ from cldrank.data import checks
 from cldrank.data.checks import BLOCK_VALUES, Missing
 from cldrank.data.dataset import RankingDataset
 from cldrank.data.lines import open_bytes
-from cldrank.data.new_array import NewArray
-from cldrank.data.rows import Documents, RowBatch, RowSource, runs_of
+from cldrank.data.rows import Lend, RowBatch, RowSource, runs_of
 from cldrank.errors import DataError, FormatError, UsageError
 from cldrank.files import replacing
 from cldrank.reading import reading
 from cldrank.tables import Role, TableFile, resolve_columns
-from cldrank.tables.frames import arrow_table, frame_name, is_lazy, native_frame
+from cldrank.tables.frames import arrow_table, frame_name, is_lazy
 from cldrank.tables.sources import Format, csv_header
-from cldrank.tables.types import is_list, is_number, is_text
+from cldrank.tables.types import is_number, is_text
 from cldrank.wording import some
 from cldrank.workers import ahead, available_cores, fair_threads
 
 ColumnNames = Mapping[str, str | Sequence[str]]
 
-_ROLES = (Role("query_id", required=True), Role("doc_id"), Role("label"), Role("features"))
+_ROLES = (Role("query_id", required=True), Role("doc_id"), Role("label"))
 _METADATA = b"cldrank"
 _BUFFER_BYTES = 1 << 16  # of a column that is read
 _CSV_BLOCK_BYTES = 1 << 24  # of text; a row must fit
@@ -52,14 +52,14 @@ _CHOOSE = 'choose the feature columns with `columns={"features": ["a", "b", "c"]
 class TablePart:
     """A file, or a frame: its columns, and a function that reads some of them.
 
-    read       columns and a number of rows → batches of at most as many rows, in order
-    rows       how many rows it promises; None where only reading tells
-    is_text    whether all values come as text, as in CSV
+    read      columns of ids, columns of numbers, a number of rows → batches of at most as many rows, in order
+    rows      how many rows it promises; None where only reading tells
+    is_text   whether it holds text, as CSV does, which is a number or an id as the column is read
     """
 
     where: Path | str
     schema: pa.Schema
-    read: Callable[[Sequence[str], int], Iterator[pa.RecordBatch]]
+    read: Callable[[Sequence[str], Sequence[str], int], Iterator[pa.RecordBatch]]
     rows: int | None = None
     is_text: bool = False
 
@@ -71,6 +71,17 @@ class TablePart:
     def refused(self, problem: str) -> FormatError:
         """The error for a problem of this part."""
         return FormatError(problem, path=self.where)
+
+    def check(self, ids: Collection[str], numbers: Collection[str], advice: str = "") -> None:
+        """Refuse columns of ids that hold neither whole numbers nor text, and columns of numbers that hold none."""
+        for column in () if self.is_text else ids:
+            kind = self.kind(column)
+            if not (pa.types.is_integer(kind) or is_text(kind)):
+                raise self.refused(f"column {column!r} holds {kind}; ids are whole numbers or text.")
+        for column in () if self.is_text else numbers:
+            kind = self.schema.types[self.schema.names.index(column)]
+            if not (is_number(kind) or pa.types.is_boolean(kind)):
+                raise self.refused(f"column {column!r} holds {kind}, not numbers{advice}.")
 
 
 # -- parts ---------------------------------------------------------------------------------------------------------
@@ -87,34 +98,13 @@ def file_part(path: Path, form: Format | None) -> TablePart:
 
 
 def frame_part(frame: Any) -> TablePart:
-    """A frame; a lazy one is computed. Columns of numbers become Arrow's batch by batch."""
-    import narwhals.stable.v2 as nw
+    """A frame; a lazy one is computed."""
+    table = arrow_table(frame)
 
-    where = frame_name(frame)
-    native = native_frame(frame)
-    named = all(isinstance(name, str) for name in nw.from_native(native).collect_schema().names())
-    if is_lazy(native) or not named:
-        native = arrow_table(native)
-    if isinstance(native, pa.Table):
-        return TablePart(
-            where,
-            native.schema,
-            lambda columns, rows: iter(native.select(list(columns)).to_batches(max_chunksize=rows)),
-            len(native),
-        )
-    whole = nw.from_native(native, eager_only=True)
-    numbers = [name for name in whole.columns if whole[name].dtype.is_numeric()]
-    others = arrow_table(whole.select([name for name in whole.columns if name not in numbers]))
-    empty = arrow_table(whole.head(0))
-    fields = [(empty if name in numbers else others).schema.field(name) for name in whole.columns]
+    def read(ids: Sequence[str], numbers: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
+        yield from table.select([*ids, *numbers]).to_batches(max_chunksize=rows)
 
-    def read(columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
-        for start in range(0, len(whole), rows):
-            own = arrow_table(whole[start : start + rows].select([name for name in columns if name in numbers]))
-            parts = [own[name] if name in numbers else others[name].slice(start, rows) for name in columns]
-            yield from pa.table(parts, names=list(columns)).combine_chunks().to_batches()
-
-    return TablePart(where, pa.schema(fields), read, len(whole))
+    return TablePart(frame_name(frame), table.schema, read, len(table))
 
 
 def _parquet_part(path: Path) -> TablePart:
@@ -124,29 +114,36 @@ def _parquet_part(path: Path) -> TablePart:
         schema = pq.read_schema(path)
         texts = [field.name for field in schema if is_text(field.type)]
         file = pq.ParquetFile(path, buffer_size=_BUFFER_BYTES, pre_buffer=False, read_dictionary=texts)
-        rows = file.metadata.num_rows
+        promised = file.metadata.num_rows
 
-    def read(columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
+    def read(ids: Sequence[str], numbers: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
         with reading(path, what):
-            for batch in file.iter_batches(rows, columns=list(columns)):
-                yield batch.select(list(columns))
+            for batch in file.iter_batches(rows, columns=[*ids, *numbers]):
+                yield batch.select([*ids, *numbers])
 
-    return TablePart(path, schema, read, rows)
+    return TablePart(path, schema, read, promised)
 
 
 def _csv_part(path: Path) -> TablePart:
-    """A CSV file, all of it as text: no odd value decides what a column holds."""
+    """A CSV file."""
     names, delimiter = csv_header(path)
     parsing = arrow_csv.ParseOptions(delimiter=delimiter, newlines_in_values=True)
-    kinds = dict.fromkeys(names, pa.large_string())
 
-    def read(columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
-        options = arrow_csv.ConvertOptions(column_types=kinds, include_columns=list(columns))
+    def read(ids: Sequence[str], numbers: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
+        kinds = {**dict.fromkeys(ids, pa.large_string()), **dict.fromkeys(numbers, pa.float64())}
+        options = arrow_csv.ConvertOptions(column_types=kinds, include_columns=list(kinds), null_values=_NO_VALUE)
         with open_bytes(path) as file, reading(path, "a CSV file"):
             blocks = arrow_csv.ReadOptions(block_size=_CSV_BLOCK_BYTES)
-            for batch in arrow_csv.open_csv(file, blocks, parsing, options):
-                for start in range(0, len(batch), rows):
-                    yield batch.slice(start, rows)
+            try:
+                for batch in arrow_csv.open_csv(file, blocks, parsing, options):
+                    for start in range(0, len(batch), rows):
+                        yield batch.slice(start, rows)
+            except pa.ArrowInvalid as error:
+                wrong = re.match(r"In CSV column #(\d+): .* invalid value '(.*)'", str(error), re.DOTALL)
+                if wrong is None:
+                    raise
+                problem = f"column {names[int(wrong[1])]!r} is {shortened(wrong[2])} somewhere, which is not a number"
+                raise FormatError(f"{problem}; {_CHOOSE}.", path=path) from None
 
     return TablePart(path, pa.schema([(name, pa.large_string()) for name in names]), read, is_text=True)
 
@@ -157,7 +154,6 @@ def _csv_part(path: Path) -> TablePart:
 class FeatureColumns(NamedTuple):
     """Which column holds what.
 
-    is_list     whether all features are in one column of lists
     takes_all   whether every column without another role is a feature
     """
 
@@ -165,7 +161,6 @@ class FeatureColumns(NamedTuple):
     doc_id: str | None
     label: str | None
     features: tuple[str, ...]
-    is_list: bool = False
     takes_all: bool = False
 
     @property
@@ -174,34 +169,32 @@ class FeatureColumns(NamedTuple):
         return [self.query_id, *([] if self.doc_id is None else [self.doc_id])]
 
     @property
-    def all(self) -> list[str]:
-        """Every column that is read: ids, label, features."""
-        return [*self.ids, *([] if self.label is None else [self.label]), *self.features]
+    def numbers(self) -> list[str]:
+        """The columns of numbers: label, features."""
+        return [*([] if self.label is None else [self.label]), *self.features]
 
 
 def _feature_columns(part: TablePart, columns: ColumnNames | None) -> FeatureColumns:
     """The roles of the columns of a table, as `columns` says or by their names."""
-    names, given, listed = part.schema.names, dict(columns or {}), None
-    if "features" in given and not isinstance(given["features"], str):
-        listed = list(given.pop("features"))
+    names, given = part.schema.names, dict(columns or {})
+    features = given.pop("features", None)
     for role, column in given.items():
         if not isinstance(column, str):
             raise UsageError(f"`columns` takes the name of one column for {role}, not {column!r}.")
-    if not given and listed is None and {"position", "impressions", "clicks"} <= set(names):
+    if not columns and {"position", "impressions", "clicks"} <= set(names):
         raise part.refused("holds counts of clicks, not features; name it with `clicks`.")
     roles = resolve_columns(names, given, _ROLES, str(part.where))  # type: ignore[arg-type]
     ids = roles["query_id"], roles.get("doc_id"), roles.get("label")
     there = f"there are {some(map(repr, names), most=8)}"
-    for column in listed or ():
-        if column not in names:
-            raise part.refused(f"there is no column {column!r} (for features); {there}.")
-        if column in ids:
-            role = next(role for role, name in roles.items() if name == column)
-            raise UsageError(f"column {column!r} cannot be a feature and the {role} too; leave it out.")
-    if listed is not None:
-        return FeatureColumns(*ids, tuple(listed))
-    if "features" in roles:
-        return FeatureColumns(*ids, (roles["features"],), is_list=is_list(part.kind(roles["features"])))
+    if features is not None:
+        chosen = (features,) if isinstance(features, str) else tuple(features)
+        for column in chosen:
+            if column not in names:
+                raise part.refused(f"there is no column {column!r} (for features); {there}.")
+            if column in ids:
+                role = next(role for role, name in roles.items() if name == column)
+                raise UsageError(f"column {column!r} cannot be a feature and the {role} too; leave it out.")
+        return FeatureColumns(*ids, chosen)
     rest = tuple(column for column in names if column not in ids)
     if "clicked" in rest and {"position", "session_id"}.intersection(rest):  # who learns from it knows the answer
         raise part.refused(
@@ -212,50 +205,22 @@ def _feature_columns(part: TablePart, columns: ColumnNames | None) -> FeatureCol
 
 def _check_part(part: TablePart, columns: FeatureColumns, first: TablePart) -> None:
     """Refuse a part that lacks a column, has one of the wrong type, or one that the first part lacks."""
-    names = part.schema.names
-    for column in columns.all:
+    names, read = part.schema.names, [*columns.ids, *columns.numbers]
+    for column in read:
         if column not in names:
             raise part.refused(f"there is no column {column!r}, which the first part has.")
         if names.count(column) > 1:
             raise part.refused(f"column {column!r} appears more than once; names must be unique.")
-    extra = set(names).difference(columns.all) if columns.takes_all else ()
+    extra = set(names).difference(read) if columns.takes_all else ()
     if extra:
         raise part.refused(f"column {min(extra)!r} is not in the first part; {_CHOOSE}.")
     if not columns.features:
         raise part.refused("there is no feature column.")
-    if not part.is_text:
-        _check_types(part, columns, first)
-
-
-def _check_types(part: TablePart, columns: FeatureColumns, first: TablePart) -> None:
+    part.check(columns.ids, columns.numbers, advice=f"; {_CHOOSE}")
     for column in columns.ids:
-        _check_ids(part, column)
-        here, there = ("text" if is_text(one.kind(column)) else "whole numbers" for one in (part, first))
+        here, there = ("text" if is_text(other.kind(column)) else "whole numbers" for other in (part, first))
         if here != there:
             raise part.refused(f"column {column!r} holds {here} here, {there} in {first.where}.")
-    for column in columns.features:
-        kind = part.kind(column)
-        if columns.is_list and not (is_list(kind) and _is_numeric(kind.value_type)):
-            raise part.refused(f"column {column!r} holds {kind}, not lists of numbers.")
-        if not columns.is_list:
-            _check_numeric(part, column)
-    if columns.label is not None and not _is_numeric(part.kind(columns.label)):
-        raise part.refused(f"column {columns.label!r} holds {part.kind(columns.label)}; labels are numbers.")
-
-
-def _check_ids(part: TablePart, column: str) -> None:
-    kind = part.kind(column)
-    if not (pa.types.is_integer(kind) or is_text(kind)):
-        raise part.refused(f"column {column!r} holds {kind}; ids are whole numbers or text.")
-
-
-def _check_numeric(part: TablePart, column: str) -> None:
-    if not _is_numeric(part.kind(column)):
-        raise part.refused(f"column {column!r} holds {part.kind(column)}, not numbers; {_CHOOSE}.")
-
-
-def _is_numeric(kind: pa.DataType) -> bool:
-    return is_number(kind) or bool(pa.types.is_boolean(kind))
 
 
 # -- rows ----------------------------------------------------------------------------------------------------------
@@ -278,66 +243,68 @@ class TableSource(RowSource):
         roles = _feature_columns(parts[0], columns)
         if all(part.rows == 0 for part in parts):
             raise parts[0].refused("holds no rows.")
-        if wanted and not roles.is_list and sorted(roles.features) == sorted(wanted):
+        if wanted and sorted(roles.features) == sorted(wanted):
             roles = roles._replace(features=tuple(wanted))
         for part in parts:
             _check_part(part, roles, parts[0])
-        self._columns, self.ids_as_text = roles, parts[0].is_text
+        self._columns, self.ids_as_text, self.feature_names = roles, parts[0].is_text, roles.features
         self.expected_rows = sum(part.rows or 0 for part in parts)
         notes = [file_notes(part.schema, part.where) for part in parts]
         self.name = notes[0].get("name", "")
         self.synthetic = any(note.get("synthetic", False) for note in notes)
         saved_with_missing = any(note.get("has_missing", False) for note in notes)
         self.missing = checks.KEEP if missing is None and saved_with_missing else missing
-        self.feature_names = roles.features
-        if roles.is_list:
-            width = _list_width(parts, roles.features[0])
-            self.feature_names = checks.unique_names(_list_names(parts, notes, width), width)
 
-    def batches(self) -> Iterator[RowBatch]:
+    def batches(self, lend: Lend | None = None) -> Iterator[RowBatch]:
         """All rows; columns become features in threads, while the next ones are read."""
         rows = max(1, min(1 << 14, BLOCK_VALUES // max(len(self.feature_names), 1)))
         threads = fair_threads(available_cores())
         for part in self._parts:
             row = 0
             made: Any = partial(ahead, threads=threads, most=threads) if threads > 1 else map
-            for batch in made(lambda read: self._batch(*read), self._placed(part, rows)):
+            for batch in made(lambda read: self._batch(*read), self._placed(part, rows, lend or self.new_rows)):
                 row += len(batch)
                 yield batch
             if part.rows is not None and row != part.rows:
                 raise part.refused(f"ends after {row:,} of {part.rows:,} rows.")
 
-    def documents(self) -> Documents:
-        """Whether there is a column of document ids."""
-        return "none" if self._columns.doc_id is None else "named"
-
-    def _placed(self, part: TablePart, rows: int) -> Iterator[tuple[TablePart, int, pa.RecordBatch]]:
+    def _placed(
+        self, part: TablePart, rows: int, lend: Lend
+    ) -> Iterator[tuple[TablePart, int, pa.RecordBatch, NDArray[np.float32]]]:
+        """Batches, each with the place of its first row, and where its features go."""
         row = 0
-        for batch in part.read(self._columns.all, rows):
+        for batch in part.read(self._columns.ids, self._columns.numbers, rows):
             if batch.num_rows:
-                yield part, row, batch
+                yield part, row, batch, lend(batch.num_rows)
             row += batch.num_rows
 
-    def _batch(self, part: TablePart, row: int, batch: pa.RecordBatch) -> RowBatch:
+    def _batch(self, part: TablePart, row: int, batch: pa.RecordBatch, block: NDArray[np.float32]) -> RowBatch:
         columns, values = self._columns, batch.columns
-        width = len(columns.all) - len(columns.features)
         run_rows, run_ids = runs_of(_ids(values[0], columns.query_id, part, row))
         doc_ids = None if columns.doc_id is None else _ids(values[1], columns.doc_id, part, row)
-        labels = None if columns.label is None else _labels(values[width - 1], columns.label, part, row)
-        if columns.is_list:
-            with reading(part.where, "a readable file"):
-                features = _list_block(values[width], columns.features[0], len(self.feature_names), part, row)
-        else:
-            features = _column_block(values[width:], columns.features, part, row)
-        return RowBatch(part.where, row, run_rows, run_ids, doc_ids, labels, checks.filled(features, self.missing))
+        labels = None
+        if columns.label is not None:
+            label = values[len(columns.ids)]
+            _refuse_null(label, columns.label, part, row)
+            labels = checks.row_labels(numbers_of(label), len(batch), first_row=row)
+        _write_columns(values[-len(columns.features) :], block)
+        return RowBatch(part.where, row, run_rows, run_ids, doc_ids, labels, checks.filled(block, self.missing))
 
 
-def _column_block(values: Sequence[pa.Array], names: Sequence[str], part: TablePart, row: int) -> NDArray[np.float32]:
-    block = np.empty((len(values[0]), len(names)), dtype=np.float32)
+def _write_columns(values: Sequence[pa.Array], block: NDArray[np.float32]) -> None:
     with np.errstate(over="ignore"):  # what overflows becomes infinite, and is refused as such
-        for place, (name, column) in enumerate(zip(names, values, strict=True)):
-            block[:, place] = numbers_of(column, name, part, row, advice=f"; {_CHOOSE}")
-    return block
+        for place, column in enumerate(values):
+            block[:, place] = numbers_of(column)
+
+
+def numbers_of(values: pa.Array) -> NDArray[Any]:
+    """The numbers of a column, missing ones as NaN."""
+    if pa.types.is_boolean(values.type):
+        values = values.cast(pa.uint8())  # numpy would have objects for true, false and null
+    elif pa.types.is_decimal(values.type):
+        values = values.cast(pa.float64())
+    numbers: NDArray[Any] = values.to_numpy(zero_copy_only=False)
+    return numbers
 
 
 def _ids(values: pa.Array, column: str, part: TablePart, row: int) -> pa.Array:
@@ -364,56 +331,8 @@ def _ids(values: pa.Array, column: str, part: TablePart, row: int) -> pa.Array:
 
 
 def id_texts(values: pa.Array, column: str, part: TablePart, row: int) -> list[str]:
-    """Ids as text, however they are stored; a column of anything but whole numbers or text is refused."""
-    _check_ids(part, column)
+    """Ids as text, however they are stored."""
     return list(map(str, (values if part.is_text else _ids(values, column, part, row)).to_pylist()))
-
-
-def _labels(values: pa.Array, column: str, part: TablePart, row: int) -> NDArray[np.float32]:
-    numbers = numbers_of(values, column, part, row, null_is_nan=False)
-    return checks.row_labels(numbers, len(values), first_row=row)
-
-
-def numbers_of(
-    values: pa.Array, column: str, part: TablePart, row: int, *, null_is_nan: bool = True, advice: str = ""
-) -> NDArray[Any]:
-    """The numbers of a column, missing ones as NaN or refused; `advice` ends the message about what is not a number."""
-    if part.is_text:
-        values = _parsed(values, column, part, row, advice)
-    elif pa.types.is_boolean(values.type):
-        values = values.cast(pa.uint8())  # numpy would have objects for true, false and null
-    elif pa.types.is_decimal(values.type):
-        values = values.cast(pa.float64())
-    elif not is_number(values.type):
-        raise part.refused(f"column {column!r} holds {part.kind(column)}, not numbers{advice}.")
-    if not null_is_nan:
-        _refuse_null(values, column, part, row)
-    numbers: NDArray[Any] = values.to_numpy(zero_copy_only=False)  # nulls become NaN
-    return numbers
-
-
-def _parsed(values: pa.Array, column: str, part: TablePart, row: int, advice: str) -> pa.Array:
-    """The numbers that texts stand for; 0x10 and true are none, and a missing value is null."""
-    try:
-        return values.cast(pa.float64())
-    except pa.ArrowInvalid:
-        trimmed = pc.utf8_trim_whitespace(values.cast(pa.large_string()))
-    plain = pc.if_else(pc.is_in(trimmed, value_set=pa.array(_NO_VALUE, pa.large_string())), None, trimmed)
-    try:
-        return plain.cast(pa.float64())
-    except pa.ArrowInvalid:
-        at = next(place for place in range(len(plain)) if not _is_number(plain[place : place + 1]))
-        value = shortened(values[at].as_py())
-        problem = f"column {column!r} is {value} in row {row + at} (counted from 0), which is not a number"
-        raise part.refused(f"{problem}{advice}.") from None
-
-
-def _is_number(text: pa.Array) -> bool:
-    try:
-        text.cast(pa.float64())
-    except pa.ArrowInvalid:
-        return False
-    return True
 
 
 def _refuse_null(values: pa.Array, column: str, part: TablePart, row: int) -> None:
@@ -422,59 +341,17 @@ def _refuse_null(values: pa.Array, column: str, part: TablePart, row: int) -> No
         raise part.refused(f"column {column!r} is null in row {at} (counted from 0); every row needs a value.")
 
 
-# -- lists of features, and what files note of them ----------------------------------------------------------------
-
-
-def _list_block(column: Any, name: str, width: int, part: TablePart, row: int) -> NDArray[np.float32]:
-    _refuse_null(column, name, part, row)
-    lengths = pc.list_value_length(column).to_numpy(zero_copy_only=False)
-    odd = np.flatnonzero(lengths != width)
-    if len(odd):
-        raise part.refused(
-            f"the list of features has {lengths[odd[0]]} entries in row {row + odd[0]} (counted from 0), not {width}."
-        )
-    with np.errstate(over="ignore"):
-        block: NDArray[np.float32] = column.flatten().to_numpy(zero_copy_only=False).astype(np.float32)
-    return block.reshape(len(column), -1)
-
-
-def _list_width(parts: Sequence[TablePart], column: str) -> int:
-    """The length of the first list."""
-    for part in parts:
-        for batch in part.read([column], 1):
-            if batch.num_rows:
-                _refuse_null(batch.column(0), column, part, 0)
-                width = len(batch.column(0)[0])
-                if not width:
-                    raise part.refused("the lists of features are empty.")
-                return width
-    raise parts[0].refused("holds no rows.")
-
-
-def _list_names(parts: Sequence[TablePart], notes: Sequence[dict[str, Any]], width: int) -> tuple[str, ...]:
-    """The names of the entries of a list column, as this library noted them; none for files of others."""
-    known: tuple[str, ...] = ()
-    for part, note in zip(parts, notes, strict=True):
-        names = tuple(note.get("feature_names", ()))
-        if names and len(names) != width:
-            raise part.refused(f"the metadata names {len(names)} features, but the lists hold {width}.")
-        for place, (own, first) in enumerate(zip(names, known, strict=False), start=1):
-            if own != first:
-                raise part.refused(f"has {own!r} as feature {place}, where {parts[0].where} has {first!r}.")
-        known = known or names
-    return known
+# -- writing -------------------------------------------------------------------------------------------------------
 
 
 def file_notes(schema: pa.Schema, where: Path | str) -> dict[str, Any]:
     """The metadata that `save_parquet` wrote; empty for other files."""
     try:
         note = json.loads((schema.metadata or {}).get(_METADATA, b"{}"))
-        names = note.get("feature_names", [])
         flags = [note.get(key, False) for key in ("synthetic", "has_missing")]
-        texts = [note.get("name", ""), *names]
-        if isinstance(names, list) and {*map(type, flags)} == {bool} and {*map(type, texts)} == {str}:
+        if {*map(type, flags)} == {bool} and isinstance(note.get("name", ""), str):
             return dict(note)
-    except (ValueError, RecursionError, AttributeError, TypeError):
+    except (ValueError, RecursionError, AttributeError):
         pass
     raise FormatError(
         "the metadata 'cldrank', with the name of the data and whether it is synthetic, is damaged; write the file "
@@ -483,12 +360,7 @@ def file_notes(schema: pa.Schema, where: Path | str) -> dict[str, Any]:
     )
 
 
-def save_parquet(
-    blocks: Iterable[RankingDataset],
-    path: str | PathLike[str],
-    *,
-    features: Literal["columns", "list"] = "columns",
-) -> int:
+def save_parquet(blocks: Iterable[RankingDataset], path: str | PathLike[str]) -> int:
     """Save datasets one after the other in one Parquet file, holding one at a time; returns the number of rows.
 
     The file appears under its name only when it is complete.
@@ -497,7 +369,7 @@ def save_parquet(
     with replacing(path) as temporary:
         try:
             for block in blocks:
-                table = _table(block, features)
+                table = _table(block)
                 writer = writer or pq.ParquetWriter(temporary, table.schema, compression="zstd")
                 writer.write_table(table)
                 rows += block.n_rows
@@ -509,7 +381,7 @@ def save_parquet(
     return rows
 
 
-def _table(dataset: RankingDataset, layout: Literal["columns", "list"]) -> pa.Table:
+def _table(dataset: RankingDataset) -> pa.Table:
     columns: dict[str, Any] = {"query_id": pa.array(dataset.query_ids[dataset.row_queries])}
     if dataset.doc_ids is not None:
         columns["doc_id"] = pa.array(dataset.doc_ids)
@@ -518,16 +390,13 @@ def _table(dataset: RankingDataset, layout: Literal["columns", "list"]) -> pa.Ta
     clash = set(columns).intersection(dataset.feature_names)
     if clash:
         raise DataError(f"a feature is called {sorted(clash)[0]!r}, as a column of ids; rename it.")
-    note: dict[str, Any] = {"name": dataset.name, "synthetic": dataset.synthetic}
-    if dataset.has_missing:
-        note["has_missing"] = True
-    if layout == "list":
-        flat = pa.array(dataset.features.ravel())
-        columns["features"] = pa.FixedSizeListArray.from_arrays(flat, dataset.n_features)
-        note["feature_names"] = list(dataset.feature_names)
-    else:
-        for index, feature in enumerate(dataset.feature_names):
-            columns[feature] = pa.array(np.ascontiguousarray(dataset.features[:, index]))
+    for index, feature in enumerate(dataset.feature_names):
+        columns[feature] = pa.array(np.ascontiguousarray(dataset.features[:, index]))
+    note = {
+        "name": dataset.name,
+        "synthetic": dataset.synthetic,
+        **({"has_missing": True} if dataset.has_missing else {}),
+    }
     return pa.table(columns).replace_schema_metadata({_METADATA: json.dumps(note).encode()})
 
 
@@ -555,12 +424,12 @@ def frame_features(source: Any, names: Sequence[str]) -> NDArray[np.float32]:
             f"({some(map(repr, there), most=5)}); the ranker finds its features by their names. To take columns by "
             "their place, pass an array."
         )
-    for name in names:
-        _check_numeric(part, name)
-    features = NewArray("features", np.float32, width=len(names))
-    for batch in part.read(names, 1 << 14):
-        features.append(_column_block(batch.columns, names, part, features.rows))
-    return features.finish()
+    part.check((), names)
+    features, row = np.empty((part.rows or 0, len(names)), dtype=np.float32), 0
+    for batch in part.read((), names, 1 << 14):
+        _write_columns(batch.columns, features[row : row + len(batch)])
+        row += len(batch)
+    return features
 
 
 def as_series(source: Any, scores: NDArray[np.float64]) -> Any:

@@ -14,7 +14,6 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from cldrank.arguments import check_choice
-from cldrank.data import checks
 from cldrank.errors import DataError, FormatError, UsageError
 from cldrank.files import replacing, save_text
 from cldrank.judgements.document_judgements import Judgements
@@ -101,7 +100,8 @@ def read_query_texts(path: str | PathLike[str]) -> dict[str, str]:
     import pyarrow.parquet as pq
 
     file = Path(path)
-    checks.check_file(file)
+    if not file.is_file():
+        raise UsageError(f"{file}: there is no such file; name one of query texts.")
     with reading(file, "a readable file of query texts"):
         if file.suffix in (".parquet", ".pq"):
             table = pq.read_table(file)

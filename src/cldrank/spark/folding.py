@@ -34,14 +34,14 @@ def folded(
 
     partitions   about how many there are: of many, groups are joined before the driver sees them
     """
-    found = _each_partition(frame, values, join)
+    joined = _each_partition(frame, values, join)
     if partitions > _DIRECT:
         groups = math.isqrt(partitions)
-        found = _each_partition(found.repartition(groups, found["partition"] % groups), _unpacked, join)
+        joined = _each_partition(joined.repartition(groups, joined["partition"] % groups), _unpacked, join)
     with explained():
-        rows = found.collect()
-    values_found = [_value(row["value"]) for row in sorted(rows, key=lambda row: row["partition"])]
-    return reduce(join, values_found) if values_found else None
+        rows = joined.collect()
+    parts = [_value(row["value"]) for row in sorted(rows, key=lambda row: row["partition"])]
+    return reduce(join, parts) if parts else None
 
 
 @contextmanager
@@ -82,23 +82,16 @@ def _each_partition(frame: DataFrame, values: Callable[[Iterable[Any]], Iterator
         context = TaskContext.get()
         number = 0 if context is None else context.partitionId()
         try:
-            found = list(_reduced(values(batches), join))
+            each = values(batches)
+            first = next(each, None)
+            results: list[Any] = [] if first is None else [(reduce(join, each, first),)]  # a tuple is no error
         except CldrankError as error:  # its words, in place of a traceback
-            found = [str(error)]
-        for value in found:
-            packed = pickle.dumps(value, protocol=pickle.HIGHEST_PROTOCOL)
+            results = [str(error)]
+        for result in results:
+            packed = pickle.dumps(result, protocol=pickle.HIGHEST_PROTOCOL)
             yield pa.RecordBatch.from_pydict({"partition": [number], "value": [packed]})
 
     return frame.mapInArrow(work, _SCHEMA)
-
-
-def _reduced(values: Iterator[Any], join: Join) -> Iterator[Any]:
-    """All values joined, in a tuple, which tells them from an error; nothing if there are none."""
-    total: Any = None
-    for value in values:
-        total = value if total is None else join(total, value)
-    if total is not None:
-        yield (total,)
 
 
 def _unpacked(batches: Iterable[pa.RecordBatch]) -> Iterator[Any]:

@@ -142,11 +142,7 @@ class SparkDataset:
                 "give the clicks without them: clicks.with_display(None)."
             )
         candidates = clicks.candidates
-        rows = np.flatnonzero(clicks.shown)
-        unknown = self._unknown(candidates, rows)
-        if len(unknown):
-            self._tell_unknown(candidates, rows, unknown)
-        kept = np.setdiff1d(rows, unknown)
+        kept = self._present(candidates, np.flatnonzero(clicks.shown))
         mask = np.isin(clicks.row, kept)
         queries, row_queries = np.unique(candidates.row_queries[kept], return_inverse=True)
         own = replace(
@@ -165,34 +161,34 @@ class SparkDataset:
             segment=clicks.segment[mask],
         )
 
-    def _unknown(self, candidates: Candidates, rows: IntArray) -> IntArray:
-        """Those of some candidates that the DataFrame does not have."""
+    def _present(self, candidates: Candidates, rows: IntArray) -> IntArray:
+        """Those of some candidates that the DataFrame has; tells of the others."""
         import pyarrow as pa
 
         queries = candidates.query_ids[candidates.row_queries[rows]].astype(np.str_)
         documents = candidates.doc_ids[rows].astype(np.str_)
-        named = pa.table({"query": pa.array(queries), "doc": pa.array(documents), "row": pa.array(rows)})
+        named = pa.table(
+            {"query": pa.array(queries), "doc": pa.array(documents), "row": pa.array(np.arange(len(rows)))}
+        )
         keys = self.frame.select(self._query.alias("query"), self._document.alias("doc"))
         with explained():
-            lacking = keys.sparkSession.createDataFrame(named).join(keys, ["query", "doc"], "left_anti").select("row")
-            return np.sort(np.array([row["row"] for row in lacking.collect()], dtype=np.int64))
-
-    def _tell_unknown(self, candidates: Candidates, rows: IntArray, unknown: IntArray) -> None:
-        named = [
-            f"query {candidates.query_ids[candidates.row_queries[row]]}, document {candidates.doc_ids[row]}"
-            for row in unknown[:3]
-        ]
+            absent = keys.sparkSession.createDataFrame(named).join(keys, ["query", "doc"], "left_anti").select("row")
+            unknown = np.sort(np.array([row["row"] for row in absent.collect()], dtype=np.int64))
+        if not len(unknown):
+            return rows
+        examples = [f"query {queries[place]}, document {documents[place]}" for place in unknown[:3]]
         if len(unknown) == len(rows):
             raise DataError(
                 f"none of the {len(rows):,} candidates that the clicks name is in {self!r}; check that query and "
-                f"document ids are spelled alike: the clicks have {named[0]}."
+                f"document ids are spelled alike: the clicks have {examples[0]}."
             )
         warn(
             CldrankWarning(
                 f"{len(unknown):,} of {len(rows):,} candidates that the clicks name are not among the features and "
-                f"are left out: {some(named)}."
+                f"are left out: {some(examples)}."
             )
         )
+        return np.delete(rows, unknown)
 
 
 def _column(name: str) -> Column:
@@ -210,20 +206,21 @@ def _feature_names(frame: DataFrame, given: str | Sequence[str] | None, ids: Seq
         # folders of a lake, such as dt=2026-11-16, are columns to Spark
         folders = {part.partition("=")[0] for file in frame.inputFiles()[:1] for part in file.split("/") if "=" in part}
         names = [name for name in frame.columns if name not in {*ids, "label", *folders}]
+    problem = "" if names else "there are no features beside ids and labels"
     for name in names:
         if name not in kinds:
-            raise UsageError(f"there is no column {name!r}; the columns are {some(frame.columns)}.")
-        if name in ids:
-            raise UsageError(f"column {name!r} holds ids, so it cannot be a feature too.")
-        if list(names).count(name) > 1:
-            raise UsageError(f"the feature {name!r} is named more than once; each may appear only once.")
-        if not _NUMBERS.fullmatch(kinds[name]):
-            raise UsageError(
-                f"column {name!r} holds {kinds[name]}, not numbers; choose the feature columns with "
-                '`columns={"features": ...}`.'
-            )
-    if not names:
-        raise UsageError(f"there are no features beside ids and labels; the columns are {some(frame.columns)}.")
+            problem = f"there is no column {name!r}"
+        elif name in ids:
+            problem = f"column {name!r} holds ids, so it cannot be a feature too"
+        elif list(names).count(name) > 1:
+            problem = f"the feature {name!r} is named more than once"
+        elif not _NUMBERS.fullmatch(kinds[name]):
+            problem = f"column {name!r} holds {kinds[name]}, not numbers"
+    if problem:
+        there = some(frame.columns)
+        raise UsageError(
+            f'{problem}; choose the feature columns with `columns={{"features": ...}}`; there are {there}.'
+        )
     return tuple(names)
 
 

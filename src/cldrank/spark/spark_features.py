@@ -35,7 +35,7 @@ from cldrank.spark.packed_blocks import (
     PackedCounts,
     Packer,
     counted,
-    feature_blocks,
+    packed_features,
     unpacked,
 )
 
@@ -123,9 +123,9 @@ class SparkFeatures(RemoteFeatures):
 
         rows   of the candidates that were shown, those of which something was observed
         """
-        kind, own, entries = _described(observed, rows)
         session = self._frame.sparkSession
-        seen = session.createDataFrame(_keyed(self._candidates, own, entries, getattr(observed, "pages", None)))
+        kind: Kind = "targets" if isinstance(observed, Targets) else "observations"
+        seen = session.createDataFrame(_entries(self._candidates, observed, rows))
         keys = [QUERY, DOCUMENT]
         joined = self._frame.join(seen, keys, "left")
         with explained():
@@ -195,41 +195,26 @@ def _block_values(
 def _table_values(
     names: tuple[str, ...], function: Callable[[NDArray[np.float32]], Value], batches: Iterable[pa.RecordBatch]
 ) -> Iterator[Value]:
-    return map(function, feature_blocks(names, batches))
+    return (function(packed_features(batch, names)) for batch in batches if batch.num_rows)
 
 
-def _described(observed: Any, rows: IntArray) -> tuple[Kind, IntArray, dict[str, Any]]:
-    """What was observed as entries of rows: the rows, which of them has which entries, and what each says."""
-    if isinstance(observed, Targets):
-        return "targets", rows, _entries(np.arange(len(rows) + 1), observed.target, observed.weight)
-    if isinstance(observed, Observations):
-        shown = rows[observed.shown]  # the others have none: the join finds them
-        own = (observed.target, observed.weight, observed.level)
-        return "observations", shown, _entries(observed.offsets, *own)
-    raise AssertionError(f"a fit on Spark does not know {type(observed).__name__}")
-
-
-def _entries(offsets: IntArray, target: Any, weight: Any, level: Any = None) -> dict[str, Any]:
-    return {
-        "offsets": offsets,
-        LEVEL: np.ones(len(target)) if level is None else level.astype(np.float64),
-        TARGET: target,
-        WEIGHT: weight,
-    }
-
-
-def _keyed(candidates: Candidates, rows: IntArray, entries: dict[str, Any], pages: Any) -> pa.Table:
-    """The entries of each candidate, by query and document, and what another of its query weighs that was not shown."""
+def _entries(candidates: Candidates, observed: Targets | Observations, rows: IntArray) -> pa.Table:
+    """What was observed of each candidate, by query and document, and what another of its query weighs, not shown."""
     import pyarrow as pa
 
-    queries = candidates.row_queries[rows]
-    offsets = pa.array(entries["offsets"].astype(np.int32))
-    lists = {name: pa.ListArray.from_arrays(offsets, pa.array(entries[name])) for name in (LEVEL, TARGET, WEIGHT)}
+    level, pages = np.ones(len(observed.target)), None
+    if isinstance(observed, Targets):
+        offsets = np.arange(len(rows) + 1)
+    else:
+        rows, offsets, pages = rows[observed.shown], observed.offsets, observed.pages  # the join finds the others
+        level = level if observed.level is None else observed.level.astype(np.float64)
+    values = {LEVEL: level, TARGET: observed.target, WEIGHT: observed.weight}
+    begins, queries = pa.array(offsets.astype(np.int32)), candidates.row_queries[rows]
     return pa.table(
         {
             QUERY: pa.array(candidates.query_ids[queries].astype(np.str_)),
             DOCUMENT: pa.array(candidates.doc_ids[rows].astype(np.str_)),
             PAGES: pa.array(np.zeros(len(rows)) if pages is None else pages[queries]),
-            **lists,
+            **{name: pa.ListArray.from_arrays(begins, pa.array(own)) for name, own in values.items()},
         }
     )

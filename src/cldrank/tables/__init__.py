@@ -47,17 +47,14 @@ def connect(
     ...     engine.rows("SELECT 1 + 1 AS two")
     [{'two': 2}]
     """
-    from cldrank.tables.duckdb_engine import DuckDB, memory_bytes
+    from cldrank.tables.duckdb_engine import DuckDB
 
     if not isinstance(engine, Engine):
         check_choice("engine", engine, ("duckdb", "spark"))
         if is_spark_frame(source) or engine == "spark":
             from cldrank.tables.spark_engine import Spark, spark_session
 
-            session = (
-                source.sparkSession if is_spark_frame(source) else spark_session(master, memory_bytes(memory_limit))
-            )
-            engine = Spark(session)
+            engine = Spark(source.sparkSession if is_spark_frame(source) else spark_session(master, memory_limit))
     if isinstance(engine, Engine):
         try:
             yield engine

@@ -61,7 +61,11 @@ def resolve_columns(
             missing.append(role.name)
     if missing:
         raise missing_columns(missing, available, where)
-    _check_apart(columns, shared)
+    own: dict[str, str] = {}
+    for name, column in columns.items():
+        first = name if name in shared else own.setdefault(column, name)
+        if first != name:
+            raise UsageError(f"column {column!r} cannot be both {first} and {name}; name two columns.")
     return columns
 
 
@@ -88,17 +92,6 @@ def root_column(available: Collection[str], path: str) -> str | None:
     """
     heads = [path, *(path[:at] for at in range(len(path) - 1, 0, -1) if path[at] == ".")]
     return next((head for head in heads if head in available), None)
-
-
-def _check_apart(columns: Mapping[str, str], shared: Collection[str]) -> None:
-    """Refuse a column that has two roles."""
-    roles: dict[str, str] = {}
-    for role, column in columns.items():
-        if role in shared:
-            continue
-        if column in roles:
-            raise UsageError(f"column {column!r} cannot be both {roles[column]} and {role}; name two columns.")
-        roles[column] = role
 
 
 def quoted(name: str) -> str:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import bz2
-import lzma
 import re
-import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from cldrank.errors import CldrankError, FormatError, UsageError
 from cldrank.files import scratch
-from cldrank.reading import reading, reason
+from cldrank.reading import reason
 from cldrank.tables.columns import quoted, text_literal
 from cldrank.tables.engine import Engine, Part, Relation
 from cldrank.tables.frames import arrow_table
@@ -26,21 +23,6 @@ _PATTERN_LETTERS = "*?["
 _ROW_GROUP = 61_440  # rows that are in memory while a file is written, for each thread
 _LARGEST_DICTIONARY = 2000  # most texts are ids that hardly repeat; to try dictionaries for them takes long
 _AS_TEXT = ("JSON", '"NULL"', "DATE", "TIME", "UUID")  # DuckDB's types for JSON that is mixed, empty or text
-_UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
-_DECOMPRESSORS: dict[str, Any] = {".bz2": bz2.open, ".xz": lzma.open}  # DuckDB reads .gz and .zst itself
-
-
-def memory_bytes(text: str) -> int:
-    """A memory limit such as 3GB in bytes.
-
-    >>> memory_bytes("3GB"), memory_bytes("1.5 GiB")
-    (3000000000, 1610612736)
-    """
-    match = re.fullmatch(r"\s*([0-9]*\.?[0-9]+)\s*([kmgt]i?|)b\s*", str(text), re.IGNORECASE)
-    size = int(float(match[1]) * _UNITS[match[2].lower()]) if match else 0
-    if size <= 0:
-        raise UsageError(f"`memory_limit` must be an amount of memory such as 3GB, 500MB or 2GiB, not {text!r}.")
-    return size
 
 
 class DuckDB(Engine):
@@ -59,7 +41,8 @@ class DuckDB(Engine):
         """A database in memory; beyond the limit it spills to a temporary folder."""
         import duckdb
 
-        memory_bytes(memory_limit)
+        if "-" in memory_limit or not re.search("[1-9]", memory_limit):  # DuckDB takes less than nothing as no limit
+            raise UsageError(f"`memory_limit` must be an amount of memory such as 3GB or 500MB, not {memory_limit!r}.")
         with scratch(name="cldrank-spill") as spill:
             config: dict[str, Any] = {"memory_limit": memory_limit, "temp_directory": str(spill)}
             if threads is not None:
@@ -67,7 +50,9 @@ class DuckDB(Engine):
             try:
                 connection = duckdb.connect(config=config)
             except duckdb.Error as error:
-                raise UsageError(f"DuckDB refuses its settings: {reason(error)}.") from None
+                raise UsageError(
+                    f"DuckDB refuses its settings (`memory_limit={memory_limit}`): {reason(error)}."
+                ) from None
             connection.execute("SET enable_progress_bar = false; SET TimeZone = 'UTC'")
             try:
                 yield cls(connection, spill, memory_limit)
@@ -78,7 +63,7 @@ class DuckDB(Engine):
 
     def read_part(self, part: Part) -> Relation:
         """The rows of the files of a part; columns of CSV are text, so that no odd value decides a type."""
-        paths = [_literal(self._readable(path)) for path in part.paths]
+        paths = [_literal(path) for path in part.paths]
         match part.format:
             case "parquet":
                 reader = "read_parquet($files, hive_partitioning = false)"
@@ -103,7 +88,7 @@ class DuckDB(Engine):
 
     def lines(self, paths: Sequence[Path]) -> Relation:
         """The lines of text files, numbered in the order of the files and of the lines in them."""
-        files = ", ".join(text_literal(_literal(self._readable(path))) for path in paths)
+        files = ", ".join(text_literal(_literal(path)) for path in paths)
         options = "columns = {'line': 'VARCHAR'}, header = false, delim = '\x01', quote = '', escape = '', "
         options += "auto_detect = false, max_line_size = 16777216"
         rows = self.hold(f"SELECT line FROM read_csv([{files}], {options})")
@@ -121,16 +106,6 @@ class DuckDB(Engine):
         ).fetchall()
         kinds = ", ".join(f"{text_literal(name)}: {text_literal(json_type(kind))}" for name, kind, *_ in described)
         return f"read_json($files, {options}, columns = {{{kinds}}})"
-
-    def _readable(self, path: Path) -> Path:
-        """A file that DuckDB can read: the same, or a decompressed copy that goes with the engine."""
-        unpack = _DECOMPRESSORS.get(path.suffix.lower())
-        if unpack is None:
-            return path
-        copy = self._spill / f"{self.new_name()}-{path.stem}"
-        with reading(path, f"a complete {path.suffix} file"), unpack(path, "rb") as source, copy.open("wb") as target:
-            shutil.copyfileobj(source, target)
-        return copy
 
     # -- running -------------------------------------------------------------------------------------------------------
 
@@ -174,16 +149,11 @@ class DuckDB(Engine):
         line = re.search(r"Error on Line: (\d+)[^\0]*not utf-8[^\0]*file = (.+)", text)
         if line:
             raise FormatError(f"not a CSV file: line {line[1]} is not text in UTF-8.", path=line[2]) from error
-        if "Out of Memory" in text and "max_temp_directory_size" not in text:
-            raise CldrankError(
-                f"DuckDB ran out of memory within the limit of {self._memory_limit}, although it spills to disk; raise "
-                f"`memory_limit` ({reason(error)})."
-            ) from error
         if "Out of Memory" in text or ("Could not write" in text and str(self._spill) in text):
             raise CldrankError(
-                f"the disk is full: DuckDB spills to {self._spill.parent} what does not fit in the memory limit of "
-                f"{self._memory_limit}. Make room there, name another folder with the environment variable TMPDIR, or "
-                f"raise `memory_limit` ({reason(error)})."
+                f"DuckDB ran out of memory within the limit of {self._memory_limit}, or of room for what it spills to "
+                f"{self._spill.parent}: raise `memory_limit`, or make room there, or name another folder with the "
+                f"environment variable TMPDIR ({reason(error)})."
             ) from error
 
     @contextmanager

@@ -6,7 +6,7 @@ What to compute is SQL in DuckDB's dialect; an engine opens tables and runs quer
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
@@ -56,15 +56,13 @@ class Relation:
 class Part:
     """Files that can be read together: one format, and the same columns of the same types.
 
-    schema      of Parquet; None where only reading tells
-    names       of CSV and Parquet
-    partition   the values in the names of their folders, as far as they are wanted
-    json_schema the columns of JSON, where the caller knows them; others are not read
+    names         the columns of CSV and Parquet
+    partition     the values in the names of their folders, as far as they are wanted
+    json_schema   the columns of JSON, where the caller knows them; others are not read
     """
 
     files: tuple[TableFile, ...]
     format: Format
-    schema: pa.Schema | None = None
     names: tuple[str, ...] | None = None
     delimiter: str = ","
     partition: tuple[tuple[str, str | None], ...] = ()
@@ -162,15 +160,16 @@ class Engine(ABC):
         keys = list(dict.fromkeys(key for file in files for key in file.partition))
         names = list(dict.fromkeys([*(name for _, table in parts for name in table.columns), *keys]))
         wanted = names if choose is None else _roots(names, choose)
-        if len(parts) == 1 and not set(wanted) & set(keys):
-            part, table = parts[0]
-            _check_unique(wanted, part)
-            chosen = self._chosen(table, wanted)
-            return Relation(self, chosen.name, chosen.schema, tuple(files), table.where)
         kept_apart = frozenset(wanted) & frozenset(keys)
         if kept_apart:
             parts = [(part, self._read(part)) for part in _parts(files, kept_apart, json_schema)]
-        table = self._union(parts, wanted)
+        if len(parts) == 1 and not kept_apart:
+            part, table = parts[0]
+            _check_unique(wanted, part)
+            if wanted != table.columns:
+                table = self.sql(f"SELECT {', '.join(map(quoted, wanted))} FROM {table}")
+        else:
+            table = self._union(parts, wanted)
         return Relation(self, table.name, table.schema, tuple(files), some([file.path for file in files], _MOST_NAMED))
 
     def new_name(self) -> str:
@@ -178,9 +177,7 @@ class Engine(ABC):
         return f"cldrank_{next(_NUMBERS)}"
 
     def _open_frame(self, frame: Any, choose: Choose | None) -> Relation:
-        columns = None
-        if choose is not None:
-            columns = _roots(frame_columns(frame), choose)
+        columns = None if choose is None else _roots(frame_columns(frame), choose)
         table = self.read_frame(frame, columns)
         return Relation(self, table.name, table.schema, (), frame_name(frame))
 
@@ -199,25 +196,17 @@ class Engine(ABC):
         """Raise errors that are not the fault of a file: interruptions, or memory and disk that ran out."""
         del error
 
-    def _chosen(self, table: Relation, columns: Sequence[str]) -> Relation:
-        if columns == table.columns:
-            return table
-        return self.sql(f"SELECT {', '.join(map(quoted, columns))} FROM {table}")
-
     def _union(self, parts: Sequence[tuple[Part, Relation]], columns: Sequence[str]) -> Relation:
         from cldrank.tables.types import sql_type
 
-        kinds = {column: _agreed(column, parts) for column in columns}
+        kinds = {column: sql_type(_agreed(column, parts)) for column in columns}
         selects = []
         for part, table in parts:
-            keys = dict(part.partition)
-            values = []
-            for column, kind in kinds.items():
-                value = quoted(column) if column in table.columns else "NULL"
-                if column in keys:
-                    named = keys[column]
-                    value = "NULL" if named is None else text_literal(named)
-                values.append(f"CAST({value} AS {sql_type(kind)}) AS {quoted(column)}")
+            own = {column: quoted(column) for column in table.columns}
+            own |= {key: "NULL" if value is None else text_literal(value) for key, value in part.partition}
+            values = [
+                f"CAST({own.get(column, 'NULL')} AS {kind}) AS {quoted(column)}" for column, kind in kinds.items()
+            ]
             selects.append(f"SELECT {', '.join(values)} FROM {table}")
         return self.sql(_stacked(selects))
 
@@ -239,30 +228,27 @@ def _roots(names: Sequence[str], choose: Choose) -> list[str]:
 def _parts(files: Sequence[TableFile], keys: frozenset[str], json_schema: pa.Schema | None) -> list[Part]:
     """Files grouped by what they have in common; partitions by `keys` are kept apart."""
     groups: dict[Any, list[TableFile]] = {}
-    shapes: dict[Any, tuple[pa.Schema | None, tuple[str, ...] | None, str]] = {}
     for file in files:
-        schema, names, delimiter = _shape(file)
         partition = tuple((name, value) for name, value in file.partition.items() if name in keys)
-        shape = None if schema is None else tuple(map(str, schema.types))
-        key = (file.format, names, shape, delimiter, partition)
-        groups.setdefault(key, []).append(file)
-        shapes[key] = schema, names, delimiter
-    return [Part(tuple(group), key[0], *shapes[key], key[4], json_schema) for key, group in groups.items()]
+        groups.setdefault((file.format, *_shape(file), partition), []).append(file)
+    return [
+        Part(tuple(group), form, names, delimiter, partition, json_schema)
+        for (form, names, _, delimiter, partition), group in groups.items()
+    ]
 
 
-def _shape(file: TableFile) -> tuple[pa.Schema | None, tuple[str, ...] | None, str]:
-    """The columns of a file with their types, as far as they are known before it is read, and the delimiter."""
-    match file.format:
-        case "parquet":
-            import pyarrow.parquet as pq
+def _shape(file: TableFile) -> tuple[tuple[str, ...] | None, tuple[str, ...], str]:
+    """The columns of a file and their types, as far as they are known before it is read, and the delimiter."""
+    if file.format == "csv":
+        names, delimiter = csv_header(file.path)
+        return names, (), delimiter
+    if file.format != "parquet":
+        return None, (), ","
+    import pyarrow.parquet as pq
 
-            with reading(file.path, "a Parquet file"):
-                schema = pq.read_schema(file.path)
-            return schema, tuple(schema.names), ","
-        case "csv":
-            return None, *csv_header(file.path)
-        case _:
-            return None, None, ","
+    with reading(file.path, "a Parquet file"):
+        schema = pq.read_schema(file.path)
+    return tuple(schema.names), tuple(map(str, schema.types)), ","
 
 
 def _agreed(column: str, parts: Sequence[tuple[Part, Relation]]) -> pa.DataType:
@@ -272,19 +258,21 @@ def _agreed(column: str, parts: Sequence[tuple[Part, Relation]]) -> pa.DataType:
     from cldrank.tables.types import common_type
 
     kinds: dict[pa.DataType, str] = {}
+    lacking = []
     for part, table in parts:
         _check_unique([column], part)
-        if column in dict(part.partition):
-            kinds.setdefault(pa.string(), table.where)
-        elif column in table.columns:
-            kinds.setdefault(table.schema.field(column).type, table.where)
+        if column in dict(part.partition) or column in table.columns:
+            kind = pa.string() if column in dict(part.partition) else table.schema.field(column).type
+            kinds.setdefault(kind, table.where)
         elif part.format != "json":  # in JSON, a missing key is a missing value
-            other = next(t.where for p, t in parts if column in dict(p.partition) or column in t.columns)
-            raise DataError(f"{part.paths[0]} has no column {column!r}, but {other} has; all parts must have it.")
-    known: Mapping[pa.DataType, str] = {kind: where for kind, where in kinds.items() if kind != pa.null()}
-    agreed = common_type(list(known)) if known else pa.string()
+            lacking.append(part.paths[0])
+    if lacking:
+        where = next(iter(kinds.values()))
+        raise DataError(f"{lacking[0]} has no column {column!r}, but {where} has; all parts must have it.")
+    kinds.pop(pa.null(), None)
+    agreed = common_type(list(kinds)) if kinds else pa.string()
     if agreed is None:
-        types = ", ".join(f"{kind} in {where}" for kind, where in known.items())
+        types = ", ".join(f"{kind} in {where}" for kind, where in kinds.items())
         raise DataError(f"column {column!r} is {types}; write it with one type in all parts.")
     return agreed
 

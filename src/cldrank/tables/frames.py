@@ -13,15 +13,6 @@ from cldrank.reading import reading
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_KINDS = {
-    "PANDAS": "the pandas DataFrame",
-    "POLARS": "the Polars DataFrame",
-    "PYARROW": "the Arrow table",
-    "DUCKDB": "the DuckDB relation",
-    "PYSPARK": "the Spark DataFrame",
-    "PYSPARK_CONNECT": "the Spark DataFrame",
-}
-
 
 def is_frame(source: Any) -> bool:
     """Whether something is a frame: a table that names its columns, in memory or yet to be computed."""
@@ -36,13 +27,16 @@ def is_frame(source: Any) -> bool:
 
 
 def frame_name(frame: Any) -> str:
-    """What messages call a frame."""
+    """What messages call a frame.
+
+    >>> import pandas
+    >>> frame_name(pandas.DataFrame())
+    'the pandas DataFrame'
+    """
     import narwhals.stable.v2 as nw
 
-    known = _narwhals(frame)
-    kind = known.implementation.name if isinstance(known, nw.DataFrame | nw.LazyFrame) else ""
-    name = _KINDS.get(kind, f"the {type(frame).__name__}")
-    return name.replace("DataFrame", "LazyFrame") if kind == "POLARS" and isinstance(known, nw.LazyFrame) else name
+    kind = type(nw.to_native(frame, pass_through=True))
+    return f"the {kind.__module__.partition('.')[0]} {kind.__name__}"
 
 
 def frame_columns(frame: Any) -> list[str]:
@@ -75,12 +69,10 @@ def arrow_table(frame: Any, columns: Sequence[str] | None = None) -> pa.Table:
     native = native_frame(frame)
     with reading(frame_name(frame), "a table that Arrow can hold"):
         known = nw.from_native(native)
-        if isinstance(known, nw.LazyFrame):
-            known = (known if columns is None else known.select(*columns)).collect()
-        elif columns is not None:
-            known = known.select(*columns)
-        table: pa.Table = known.to_arrow()
-    return table
+        chosen = known if columns is None else known.select(*columns)
+        eager = chosen.collect() if isinstance(chosen, nw.LazyFrame) else chosen
+        table: pa.Table = eager.to_arrow()
+    return table.select(range(len(eager.columns)))  # an index of pandas comes after them
 
 
 def native_frame(frame: Any) -> Any:
@@ -96,11 +88,8 @@ def native_frame(frame: Any) -> Any:
         columns = getattr(native, "column_names", None) or list(getattr(native, "columns", ()))
     names = [str(column) for column in columns]
     for place, column in enumerate(names):
-        if column in names[:place]:
-            problem = f"column {column!r} appears more than once; names must be unique."
-            raise FormatError(problem, path=frame_name(frame))
-        if "\0" in column:
-            problem = f"a column is called {column!r}; rename it: names are without null characters."
+        if column in names[:place] or "\0" in column:
+            problem = f"column {column!r} appears more than once or has a null character; rename it."
             raise FormatError(problem, path=frame_name(frame))
     return native
 

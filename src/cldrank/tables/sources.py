@@ -5,16 +5,13 @@ from __future__ import annotations
 import csv
 import glob
 import io
-import lzma
 import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatch
-from functools import partial
 from os import PathLike
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Literal, cast
 from urllib.parse import unquote
 
 from cldrank import catalogue
@@ -41,7 +38,7 @@ FORMATS: dict[str, Format] = {
     ".svmlight": "letor",
     ".dat": "letor",
 }
-COMPRESSIONS = (".gz", ".zst", ".bz2", ".xz")
+COMPRESSIONS = (".gz", ".zst", ".xz")  # the last one of LETOR text only
 TABLES: tuple[Format, ...] = ("parquet", "csv", "json")
 _NO_VALUE = "__HIVE_DEFAULT_PARTITION__"  # Hive's name for the folder of rows without a value
 _DELIMITERS = ",\t;|"
@@ -95,10 +92,8 @@ def table_files(
     for path in named_paths(cast("Source", source), what):
         if path.is_dir():
             files += _below(path, formats, skip_others, what)
-        elif path.exists():
-            files.append(TableFile(path, path.parent, format_of(path, formats)))
         else:
-            raise UsageError(f"{path} is neither a file nor a folder.")
+            files.append(TableFile(path, path.parent, format_of(path, formats)))
     for file in files:
         if file.path.suffix == ".json":
             _check_lines(file.path, what)
@@ -107,10 +102,7 @@ def table_files(
 
 def text_files(source: Source, what: str = "table") -> list[Path]:
     """The files that a source stands for, whatever their formats."""
-    files: list[Path] = []
-    for path in named_paths(source, what):
-        below = sorted(file for file in path.rglob("*") if file.is_file()) if path.is_dir() else [path]
-        files += [file for file in below if file == path or not file.name.startswith(HIDDEN)]
+    files = [file for path in named_paths(source, what) for file in (_shown(path) if path.is_dir() else [path])]
     if not files:
         raise DataError(f"{source}: the folder holds no files.")
     return files
@@ -118,8 +110,16 @@ def text_files(source: Source, what: str = "table") -> list[Path]:
 
 def named_paths(source: Source, what: str = "table") -> list[Path]:
     """The files and folders that a source names, patterns and names of the catalogue resolved; folders stay folders."""
+    named = [source] if isinstance(source, str | PathLike) else source
+    if not isinstance(named, list | tuple) or not all(isinstance(path, str | PathLike) for path in named):
+        raise UsageError(
+            f"a {what} is given by the paths of its files or as one DataFrame, not as {kind_of(source)}; write a table "
+            "of another kind to a Parquet file first."
+        )
+    if not named or not all(map(os.fspath, named)):
+        raise UsageError(f"no {what} was named.")
     paths: list[Path] = []
-    for path in _listed(source, what):
+    for path in map(os.fspath, named):
         if os.path.exists(path):  # noqa: PTH110  Path.exists raises where a name is too long
             paths.append(Path(path))
         elif glob.has_magic(path):
@@ -130,7 +130,12 @@ def named_paths(source: Source, what: str = "table") -> list[Path]:
             raise UsageError(
                 f"{path}: no such file. Name a file, a folder, a pattern, or a data set as `cldrank data list` shows."
             )
-    _check_once(paths)
+    seen: set[Path] = set()
+    for entry in paths:
+        whole = entry.resolve()
+        if whole in seen or seen.intersection(whole.parents) or any(whole in other.parents for other in seen):
+            raise UsageError(f"{entry} is named twice, and its rows would count twice.")
+        seen.add(whole)
     return paths
 
 
@@ -141,11 +146,9 @@ def format_of(path: Path, formats: Sequence[Format] = TABLES) -> Format:
     'csv'
     """
     known = known_format(path)
-    if path.suffix.lower() in (".xlsx", ".xls", ".ods"):
-        raise DataError(f"{path}: spreadsheets cannot be read; save it as CSV or Parquet.")
     if known is None or known not in formats:
         endings = ", ".join(ending for ending, form in FORMATS.items() if form in formats)
-        raise DataError(f"{path}: the name of a file ends in {endings}, perhaps followed by .gz, .zst, .bz2 or .xz.")
+        raise DataError(f"{path}: the name of a file ends in {endings}, perhaps followed by .gz or .zst.")
     return known
 
 
@@ -154,8 +157,7 @@ def csv_header(path: Path) -> tuple[tuple[str, ...], str]:
     import pyarrow as pa
 
     with reading(path, "a CSV file"):
-        open_file: Any = lzma.open if path.suffix == ".xz" else partial(pa.input_stream, compression="detect")
-        with open_file(str(path)) as stream:
+        with pa.input_stream(str(path), compression="detect") as stream:
             start = stream.read(_LONGEST_HEADER).removeprefix(_BYTE_ORDER_MARK)
         text = start.decode("utf-8", errors="replace").lstrip("\r\n")
         delimiter = max(_DELIMITERS, key=text.split("\n", 1)[0].count)
@@ -168,20 +170,8 @@ def csv_header(path: Path) -> tuple[tuple[str, ...], str]:
 def known_format(path: Path) -> Format | None:
     """The format that the name of a file says, if it does."""
     suffixes = [suffix for suffix in map(str.lower, path.suffixes) if suffix not in COMPRESSIONS]
-    return FORMATS.get(suffixes[-1]) if suffixes else None
-
-
-def _listed(source: Any, what: str) -> list[str]:
-    named = [source] if isinstance(source, str | PathLike) else source
-    if not isinstance(named, list | tuple) or not all(isinstance(path, str | PathLike) for path in named):
-        raise UsageError(
-            f"a {what} is given by the paths of its files or as one DataFrame, not as {kind_of(source)}; write a table "
-            "of another kind to a Parquet file first."
-        )
-    paths = [os.fspath(path) for path in named]
-    if not paths or not all(paths):
-        raise UsageError(f"no {what} was named.")
-    return paths
+    known = FORMATS.get(suffixes[-1]) if suffixes else None
+    return None if path.suffix == ".xz" and known != "letor" else known
 
 
 def _check_lines(path: Path, what: str) -> None:
@@ -199,35 +189,25 @@ def _below(folder: Path, formats: Sequence[Format], skip_others: bool, what: str
     """All files below a folder, sorted."""
     if (folder / "ranker.json").is_file():
         raise UsageError(f"{folder} is a saved ranker, not a {what}.")
-    below = sorted(file for file in folder.rglob("*") if file.is_file())
-    below = [file for file in below if not any(part.startswith(HIDDEN) for part in file.relative_to(folder).parts)]
-    if skip_others:
-        below = [file for file in below if known_format(file) in formats]
+    below = [file for file in _shown(folder) if not skip_others or known_format(file) in formats]
     if not below:
         endings = some([ending for ending, form in FORMATS.items() if form in formats], 20)
         raise DataError(f"{folder}: the folder holds no file whose name ends in {endings}.")
     return [TableFile(file, folder, format_of(file, formats)) for file in below]
 
 
+def _shown(folder: Path) -> list[Path]:
+    """The files below a folder that are not hidden, sorted."""
+    files = sorted(file for file in folder.rglob("*") if file.is_file())
+    return [file for file in files if not any(part.startswith(HIDDEN) for part in file.relative_to(folder).parts)]
+
+
 def _matching(pattern: Path, what: str) -> list[Path]:
     """All that match a pattern; where a folder matches, not what is in it."""
     fixed = next(place for place, part in enumerate(pattern.parts) if glob.has_magic(part))
-    explicit = [part for part in pattern.parts if part.startswith(HIDDEN)]
-
-    def is_hidden(part: str) -> bool:
-        return part.startswith(HIDDEN) and not any(fnmatch(part, name) for name in explicit)
-
     matches = sorted(Path(name) for name in glob.glob(str(pattern), recursive=True))  # noqa: PTH207  ** as well
-    matches = [path for path in matches if not any(map(is_hidden, path.parts[fixed:]))]
+    if not any(part.startswith(HIDDEN) for part in pattern.parts[fixed:]):
+        matches = [path for path in matches if not any(part.startswith(HIDDEN) for part in path.parts[fixed:])]
     if not matches:
         raise UsageError(f"{pattern}: no {what} matches this pattern.")
     return [path for path in matches if not set(path.parents).intersection(matches)]
-
-
-def _check_once(paths: Sequence[Path]) -> None:
-    seen: set[Path] = set()
-    for path in paths:
-        whole = path.resolve()
-        if whole in seen or seen.intersection(whole.parents) or any(whole in other.parents for other in seen):
-            raise UsageError(f"{path} is named twice, and its rows would count twice.")
-        seen.add(whole)

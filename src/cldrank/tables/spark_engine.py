@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import atexit
 import os
+import re
 import sys
-import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -126,11 +125,8 @@ def translated(query: str) -> str:
 # -- the session ---------------------------------------------------------------------------------------------------
 
 
-def spark_session(master: str = "local[*]", memory: int = 3 * 10**9) -> Any:
-    """A Spark session: the one that is active, or a new one, which ends with this process.
-
-    Java writes to a file, which goes with the process unless Spark does not start.
-    """
+def spark_session(master: str = "local[*]", memory_limit: str = "3GB") -> Any:
+    """A Spark session: the one that is active, or a new one, which ends with this process."""
     try:
         from pyspark.sql import SparkSession
     except ImportError:
@@ -143,7 +139,7 @@ def spark_session(master: str = "local[*]", memory: int = 3 * 10**9) -> Any:
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.log.level": "WARN",
-        "spark.driver.memory": f"{max(memory >> 20, 1)}m",
+        "spark.driver.memory": re.sub("i?b$", "", memory_limit.strip().lower()),
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": "4" if master.startswith("local") else "200",
         "spark.sql.legacy.parquet.nanosAsLong": "true",  # else Spark cannot read pandas' times
@@ -151,45 +147,11 @@ def spark_session(master: str = "local[*]", memory: int = 3 * 10**9) -> Any:
     builder = SparkSession.builder.master(master)
     for name, value in settings.items():
         builder = builder.config(name, value)
-    log: Path | None = None
     try:
-        log = _start_java({"spark.master": master, **settings})
-        session = builder.getOrCreate()
+        return builder.getOrCreate()
     except Exception as error:  # Java's, as Py4J passes them on
         why = f"it needs Java, and a place to run ({reason(error)})"
-        raise UsageError(f"Spark does not start at {master!r}; {why}.{f' Its log is {log}.' if log else ''}") from error
-    if log is not None:
-        atexit.register(_end, os.getpid(), log)
-    return session
-
-
-def _start_java(settings: Mapping[str, str]) -> Path | None:
-    """Start the Java of this process with its output in a file, unless it runs already, or runs elsewhere."""
-    from pyspark import SparkConf, SparkContext
-    from pyspark.java_gateway import launch_gateway
-
-    if SparkContext._gateway is not None or {"PYSPARK_GATEWAY_PORT", "SPARK_REMOTE"} & set(os.environ):
-        return None
-    handle, name = tempfile.mkstemp(prefix="cldrank-spark-", suffix=".log")
-    conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
-    try:
-        gateway = launch_gateway(conf, {"stdout": handle, "stderr": handle})
-    finally:
-        os.close(handle)
-    SparkContext._ensure_initialized(gateway=gateway)
-    return Path(name)
-
-
-def _end(process: int, log: Path) -> None:
-    """Stop Spark in good order, and delete what Java wrote."""
-    from pyspark import SparkContext
-
-    if os.getpid() != process:  # a fork
-        return
-    with suppress(Exception):  # Java may be gone
-        if SparkContext._active_spark_context is not None:
-            SparkContext._active_spark_context.stop()
-    log.unlink(missing_ok=True)
+        raise UsageError(f"Spark does not start at {master!r}; {why}.") from error
 
 
 def _literal(path: Path) -> str:

@@ -14,7 +14,7 @@ def common_type(kinds: Sequence[pa.DataType]) -> pa.DataType | None:
     """The narrowest type that holds all values unchanged, so that equal ids stay equal; None if there is no such type.
 
     Whole numbers and booleans become text where other parts have text. Fractions do not: 1.0 would become another
-    id than 1. Fields of nested values that some parts lack are missing there.
+    id than 1. Lists and nested values are alike or have none.
 
     >>> [str(common_type([pa.int64(), other])) for other in (pa.int32(), pa.float32(), pa.string())]
     ['int64', 'double', 'string']
@@ -23,11 +23,6 @@ def common_type(kinds: Sequence[pa.DataType]) -> pa.DataType | None:
     first, *others = kinds = list(dict.fromkeys(map(_plain, kinds)))
     if not others:
         return first
-    if all(map(is_list, kinds)):
-        inner = common_type([kind.value_type for kind in kinds])
-        return None if inner is None else pa.list_(inner)
-    if all(map(types.is_struct, kinds)):
-        return _common_struct(kinds)
     if all(is_number(kind) or types.is_boolean(kind) for kind in kinds):
         if not all(map(is_whole, kinds)):
             return pa.float64()
@@ -65,20 +60,6 @@ def _plain(kind: pa.DataType) -> pa.DataType:
     if types.is_dictionary(kind):
         kind = kind.value_type
     return pa.string() if is_text(kind) else kind
-
-
-def _common_struct(kinds: Sequence[pa.DataType]) -> pa.DataType | None:
-    fields: dict[str, list[pa.DataType]] = {}
-    for kind in kinds:
-        for entry in kind:
-            fields.setdefault(entry.name, []).append(entry.type)
-    agreed = {
-        name: common_type([kind for kind in given if kind != pa.null()] or [pa.string()])
-        for name, given in fields.items()
-    }
-    if any(kind is None for kind in agreed.values()):
-        return None
-    return pa.struct(list(agreed.items()))
 
 
 _TYPE_NAMES = {

@@ -132,7 +132,7 @@ def test_odd_columns(changes: dict[str, Any], message: str | None) -> None:
 
 
 def test_an_empty_log() -> None:
-    with pytest.raises(DataError, match="the Arrow table: the log is empty"):
+    with pytest.raises(DataError, match="the pyarrow Table: the log is empty"):
         cr.ClickTable.read(pa.table(sessions()).slice(0, 0), columns=COLUMNS)
 
 

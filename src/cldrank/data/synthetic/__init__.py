@@ -12,9 +12,9 @@ from types import MappingProxyType
 import numpy as np
 
 from cldrank import segments
-from cldrank._typing import IntArray
 from cldrank.arguments import check_whole
 from cldrank.data.dataset import RankingDataset
+from cldrank.data.new_array import NewArray
 from cldrank.data.synthetic import web10k, world, yahoo
 from cldrank.data.synthetic.world import HiddenWorld
 from cldrank.data.synthetic.world import Kind as Kind
@@ -62,55 +62,31 @@ def generate(
 
 def _block(kind: Kind, seed: int, start: int, stop: int) -> RankingDataset:
     """Queries start … stop-1."""
-    chunks = [_Chunk(kind, seed, index) for index in range(start // CHUNK, (stop - 1) // CHUNK + 1)]
-    sizes = np.concatenate([chunk.sizes[chunk.within(start, stop)] for chunk in chunks])
-    offsets = segments.from_lengths(sizes)
-    features = np.empty((offsets[-1], kind.n_features), dtype=np.float32)
-    labels = np.empty(offsets[-1], dtype=np.float32)
-    row = 0
-    for chunk in chunks:
-        row = chunk.write(chunk.within(start, stop), features, labels, row)
-    query_ids = np.arange(start, stop) + 1
+    features = NewArray("features", np.float32, width=kind.n_features)
+    labels, sizes = [], []
+    for index in range(start // CHUNK, (stop - 1) // CHUNK + 1):
+        stream = np.random.SeedSequence(seed, spawn_key=(list(KINDS).index(kind.name), index))
+        random = np.random.Generator(np.random.Philox(stream))
+        drawn = HiddenWorld.draw(kind.draw_sizes(CHUNK, random), random)
+        grades = world.grades(world.relevance(drawn, random), kind.thresholds)
+        table = np.empty((len(grades), kind.n_features), dtype=np.float32)
+        kind.write_features(drawn, random, table)
+        first = index * CHUNK
+        queries = slice(max(start - first, 0), min(stop - first, CHUNK))
+        offsets = segments.from_lengths(drawn.sizes)
+        rows = slice(offsets[queries.start], offsets[queries.stop])
+        features.append(table[rows])
+        labels.append(grades[rows])
+        sizes.append(drawn.sizes[queries])
+    offsets, query_ids = segments.from_lengths(np.concatenate(sizes)), np.arange(start, stop) + 1
     return RankingDataset(
-        features=features,
+        features=features.finish(),
         offsets=offsets,
-        labels=labels,
+        labels=np.concatenate(labels),
         query_ids=query_ids,
-        doc_ids=_doc_ids(query_ids, offsets),
+        # document 7 of query 12 is 12007: no kind has a thousand candidates per query
+        doc_ids=np.repeat(query_ids * 1000, np.diff(offsets)) + segments.places_in_segments(offsets) - 1,
         feature_names=kind.feature_names,
         name=kind.name,
         synthetic=True,
     )
-
-
-def _doc_ids(query_ids: IntArray, offsets: IntArray) -> IntArray:
-    """Document 7 of query 12 is 12007: no kind has a thousand candidates per query."""
-    ids: IntArray = np.repeat(query_ids * 1000, np.diff(offsets)) + segments.places_in_segments(offsets) - 1
-    return ids
-
-
-class _Chunk:
-    """CHUNK queries with their own random stream, always drawn whole."""
-
-    def __init__(self, kind: Kind, seed: int, index: int) -> None:
-        stream = np.random.SeedSequence(seed, spawn_key=(list(KINDS).index(kind.name), index))
-        self.random = np.random.Generator(np.random.Philox(stream))
-        self.kind = kind
-        self.first = index * CHUNK
-        self.sizes = kind.draw_sizes(CHUNK, self.random)
-
-    def within(self, start: int, stop: int) -> slice:
-        """Which of this chunk's queries lie between two queries of the set."""
-        return slice(max(start - self.first, 0), min(stop - self.first, CHUNK))
-
-    def write(self, queries: slice, features: world.Values, labels: world.Values, row: int) -> int:
-        """Write some of the chunk's queries from a row on; returns the row after the last written."""
-        drawn = HiddenWorld.draw(self.sizes, self.random)
-        grades = world.grades(world.relevance(drawn, self.random), self.kind.thresholds)
-        rendered = np.empty((len(grades), self.kind.n_features), dtype=np.float32)
-        self.kind.write_features(drawn, self.random, rendered)
-        offsets = segments.from_lengths(self.sizes)
-        rows = slice(offsets[queries.start], offsets[queries.stop])
-        end = row + rows.stop - rows.start
-        features[row:end], labels[row:end] = rendered[rows], grades[rows]
-        return int(end)

@@ -217,8 +217,6 @@ def _count(logarithm: Values, least: float = 0) -> Values:
 
 KIND = Kind(
     name="web10k-like",
-    imitates="MSLR-WEB10K",
-    description="136 statistics of query terms over body, anchor, title, url and whole document, and of the document",
     feature_names=FEATURE_NAMES,
     documents_per_query=120.0,  # 1,200,193 rows of 10,000 queries
     documents_spread=0.57,

@@ -82,8 +82,6 @@ class Kind:
     """
 
     name: str
-    imitates: str
-    description: str
     feature_names: tuple[str, ...]
     documents_per_query: float
     documents_spread: float

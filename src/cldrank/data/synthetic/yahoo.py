@@ -100,8 +100,6 @@ def _factors(traits: list[Values], random: np.random.Generator) -> Values:
 
 KIND = Kind(
     name="yahoo-like",
-    imitates="Yahoo! Learning to Rank Challenge (C14B), set 1",
-    description="519 anonymous features between 0 and 1, many of them zero, in correlated families",
     feature_names=FEATURE_NAMES,
     documents_per_query=23.7,  # 709,877 rows of 29,921 queries
     documents_spread=0.5,
