@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import date
 from typing import Any
 
-from cldrank._typing import Floats, IntArray
+from cldrank._typing import Floats
 from cldrank.auditing.facts import (
     Audit,
     AuditFacts,
@@ -81,11 +81,10 @@ def audit(
         log, counted = aggregate_any(files, dataset, opened, layout)
         with querying(opened, log.table.where):
             log = log.with_times()
-            unit = str(log.settings.get("time_unit", ""))
-            facts, pages = describe_log(log, counted.clicks, unit)
+            facts = describe_log(log, counted.clicks)
             probability = probability_in(log.table, counted.clicks) if log.has("propensity") else None
     account = replace(counted.account, found=log.found, layout=log.settings)
-    return _judged(counted.clicks, dataset, source, dataset is not None, account, facts, pages, probability)
+    return _judged(counted.clicks, dataset, source, dataset is not None, account, facts, probability)
 
 
 def audit_table(table: ClickTable, dataset: RankingDataset | None = None, *, source: str = "cells") -> Audit:
@@ -109,14 +108,13 @@ def _judged(
     knows_candidates: bool,
     account: Account | None = None,
     log: LogFacts | None = None,
-    pages: IntArray | None = None,
     probability: Floats | None = None,
 ) -> Audit:
     facts = AuditFacts(
         source=source,
         account=account,
         by_position=by_position(table),
-        queries=describe_queries(table, knows_candidates, pages),
+        queries=describe_queries(table, knows_candidates),
         overlap=overlap(table),
         order=display_order(table),
         requirements=all_requirements(table, dataset, probability) if table.n_cells else (),

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from cldrank._typing import Floats
 from cldrank.tables import Relation
@@ -31,18 +31,14 @@ _WHOLE = 0.5  # of the first and the last day, what the log must cover before it
 
 @dataclass(frozen=True)
 class Slice:
-    """A stretch of time; `top_rate` is the click-through rate at position 1, with its 95% interval."""
+    """A stretch of time; `top_impressions` and `top_clicks` are those at position 1."""
 
     start: str
     pages: int
     impressions: int
     clicks: int
-    rate: float | None
     top_impressions: int
     top_clicks: int
-    top_rate: float | None
-    top_low: float | None
-    top_high: float | None
 
 
 @dataclass(frozen=True)
@@ -51,11 +47,6 @@ class Change:
 
     spread: float
     p_value: float
-
-    @property
-    def p_text(self) -> str:
-        """The p-value in words."""
-        return "p < 0.001" if self.p_value < 1e-3 else f"p = {self.p_value:.2g}"
 
 
 @dataclass(frozen=True)
@@ -81,41 +72,33 @@ class BrokenDay:
 class Drift:
     """A log cut into slices of equal length, days where it is long enough.
 
-    unit         how timestamps were read: as timestamps, or as seconds … nanoseconds since 1970
     seconds      the length of a slice
     undated      pages without a timestamp
-    silent       slices without a page
+    slices       those that have pages
     top_rate     change of the click-through rate at position 1, None where there are too few clicks to tell
-    page_clicks  change of the clicks per page, None likewise
     broken_days  days on which clicks or impressions nearly vanished
     """
 
-    unit: str
     first: str
     last: str
     seconds: float
     undated: int
-    silent: int
     slices: tuple[Slice, ...]
     top_rate: Change | None
-    page_clicks: Change | None
     broken_days: tuple[BrokenDay, ...]
 
 
-def wilson(clicks: Floats, impressions: Floats) -> tuple[Floats, Floats]:
+def wilson(clicks: ArrayLike, impressions: ArrayLike) -> tuple[Floats, Floats]:
     """The 95% Wilson score interval of a rate, sound also near 0 and 1."""
-    n = np.maximum(impressions, 1.0)
+    n: Floats = np.maximum(impressions, 1.0)
     rate = np.minimum(clicks / n, 1.0)
     middle = (rate + _Z95**2 / (2 * n)) / (1 + _Z95**2 / n)
     half = _Z95 / (1 + _Z95**2 / n) * np.sqrt(rate * (1 - rate) / n + _Z95**2 / (4 * n**2))
     return np.clip(middle - half, 0.0, rate), np.clip(middle + half, rate, 1.0)
 
 
-def describe_drift(pages: Relation, unit: str) -> Drift | None:
-    """Cut pages into slices by their `moment`, in seconds since 1970; None if no page has one.
-
-    unit    how timestamps were read
-    """
+def describe_drift(pages: Relation) -> Drift | None:
+    """Cut pages into slices by their `moment`, in seconds since 1970; None if no page has one."""
     span = pages.engine.row(
         f"SELECT min(moment) AS first, max(moment) AS last, count(*) - count(moment) AS undated FROM {pages}"
     )
@@ -125,15 +108,15 @@ def describe_drift(pages: Relation, unit: str) -> Drift | None:
     start, width = _cut(first, last)
     number, columns = _sums(pages, start, width)
     return Drift(
-        unit=unit,
         first=_date(first),
         last=_date(last),
         seconds=float(width),
         undated=int(span["undated"]),
-        silent=int(number[-1]) + 1 - len(number),
-        slices=_slices(number, columns, start, width),
-        top_rate=_top_change(columns),
-        page_clicks=_page_change(columns),
+        slices=tuple(
+            Slice(_date(start + turn * width), **{name: int(sums[at]) for name, sums in columns.items()})
+            for at, turn in enumerate(number.tolist())
+        ),
+        top_rate=_top_change(columns["top_impressions"], columns["top_clicks"]),
         broken_days=broken_days(*_sums(pages, 0, DAY), first, last),
     )
 
@@ -150,8 +133,7 @@ def _sums(pages: Relation, start: int, width: int) -> tuple[NDArray[np.int64], C
     """The numbers of the slices that have pages, and sums over the pages of each."""
     rows = pages.engine.rows(f"""
         SELECT (moment - {start}) // {width} AS slice, count(*) AS pages, sum(size) AS impressions,
-            sum(clicked) AS clicks, sum(clicked * clicked) AS squares, sum(first) AS top_impressions,
-            sum(first_clicked) AS top_clicks
+            sum(clicked) AS clicks, sum(first) AS top_impressions, sum(first_clicked) AS top_clicks
         FROM {pages} WHERE moment IS NOT NULL GROUP BY 1 ORDER BY 1""")
     columns: dict[str, Any] = {name: np.array([row[name] for row in rows], dtype=np.float64) for name in rows[0]}
     return columns.pop("slice").astype(np.int64), columns
@@ -161,54 +143,15 @@ def _date(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 
-def _slices(number: NDArray[np.int64], columns: Columns, start: float, seconds: float) -> tuple[Slice, ...]:
-    low, high = wilson(columns["top_clicks"], columns["top_impressions"])
-    slices = []
-    for place, slice_number in enumerate(number.tolist()):
-        sums = {name: int(values[place]) for name, values in columns.items() if name != "squares"}
-        top = sums["top_impressions"] > 0
-        slices.append(
-            Slice(
-                start=_date(start + slice_number * seconds),
-                rate=sums["clicks"] / sums["impressions"] if sums["impressions"] else None,
-                top_rate=sums["top_clicks"] / sums["top_impressions"] if top else None,
-                top_low=float(low[place]) if top else None,
-                top_high=float(high[place]) if top else None,
-                **sums,
-            )
-        )
-    return tuple(slices)
-
-
-# -- changes -------------------------------------------------------------------------------------------------------
-
-
-def _top_change(columns: Columns) -> Change | None:
-    n, clicks = columns["top_impressions"], columns["top_clicks"]
-    rate = clicks.sum() / max(n.sum(), 1.0)
-    if clicks.sum() < _LEAST_CLICKS or rate >= 1:
-        return None
-    shown = n > 0
-    return _beyond_chance(clicks[shown] / n[shown], n[shown] / (rate * (1 - rate)))
-
-
-def _page_change(columns: Columns) -> Change | None:
-    """Clicks on one page are correlated, so their variance is taken over pages."""
-    n, clicks = columns["pages"], columns["clicks"]
-    within = columns["squares"].sum() - (clicks**2 / n).sum()
-    freedom = n.sum() - len(n)
-    if clicks.sum() < _LEAST_CLICKS or freedom <= 0 or within <= 0:
-        return None
-    return _beyond_chance(clicks / n, n / (within / freedom))
-
-
-def _beyond_chance(means: NDArray[np.float64], weights: NDArray[np.float64]) -> Change | None:
-    """The spread of means with variances 1 / weight, less what those variances explain (DerSimonian and Laird)."""
+def _top_change(n: Floats, clicks: Floats) -> Change | None:
+    """How click-through rates differ beyond what chance explains (DerSimonian and Laird)."""
     from scipy.stats import chi2
 
-    freedom = len(means) - 1
-    if freedom < 1:
+    rate, shown = clicks.sum() / max(n.sum(), 1.0), n > 0
+    freedom = int(shown.sum()) - 1
+    if clicks.sum() < _LEAST_CLICKS or rate >= 1 or freedom < 1:
         return None
+    means, weights = clicks[shown] / n[shown], n[shown] / (rate * (1 - rate))
     middle = float((weights * means).sum() / weights.sum())
     statistic = float((weights * (means - middle) ** 2).sum())
     room = float(weights.sum() - (weights**2).sum() / weights.sum())

@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-import math
 import shlex
 from collections.abc import Iterator
 
-from cldrank.auditing.drift import Drift
-from cldrank.auditing.facts import AuditFacts, Finding, Verdict
-from cldrank.clicks.aggregate import Account
+from cldrank.auditing.facts import MOST_SURFACES, AuditFacts, Finding, Verdict
 from cldrank.documents import Severity
 from cldrank.propensity import estimators
 from cldrank.propensity.identifiability import USABLE, Requirement
 from cldrank.wording import count, some
 
 _ONLY_CLICKS = 0.99
-_FEW_PAGES, _FEW_CLICKS, _FEW_AT_POSITION = 100, 1_000, 30
+_FEW_PAGES, _FEW_CLICKS = 100, 1_000
 _MANY_REJECTED, _MOST_REJECTED = 0.05, 0.25
 _ODD_PAGES = 0.01
 _BOTS = 0.05
 _UNCLICKED, _NEARLY_ALL = 0.5, 0.9
 _DRIFT, _SLIGHT_DRIFT, _DRIFT_P = 0.1, 0.05, 1e-3
 _PRECISE = 0.1  # an interval of ± this much, relative to the propensity, leaves nothing to be desired
-_RISE_P = 0.01  # for any one position to rise by chance
 _ESTIMATE = "`cldrank propensity estimate"
 _FROM_BAD_TO_MILD: tuple[Severity, ...] = ("blocking", "warning", "note", "ok")
 
@@ -36,7 +32,8 @@ _REJECT_ADVICE = {
     "click never shown": "Clicks and displays were joined wrongly, or clicks come from elsewhere; check the join.",
     "repeated row": "Find out why, perhaps a retried export; one of each is counted. Without a timestamp, a page shown "
     "twice looks the same.",
-    "second view": "See under views.",
+    "second view": "If pages were viewed again, count each view with `by_time=True`, or log a session_id per page. If "
+    "a click has a row of its own, nothing is lost: the impression counts once, as clicked.",
     "document twice": "A page shows a document twice, or several searches share one session_id; make it one per page.",
     "unknown query": "The features lack queries that the log has; give those of the same time and market.",
     "unknown document": "The features lack candidates that were shown; give the candidates of the logged ranker.",
@@ -109,20 +106,6 @@ def _rows(facts: AuditFacts) -> Iterator[Finding]:
     if not account.n_rejected:
         yield Finding("rows", "ok", f"{_all_of(account.rows, 'row')} of the log could be counted.")
         return
-    yield _set_aside(account)
-    views = account.rejected.get("second view", 0)
-    if views:
-        yield Finding(
-            "views",
-            "warning" if views > _ODD_PAGES * account.rows else "note",
-            f"{views:,} of {account.rows:,} rows ({views / account.rows:.2%}) show a session the same result of the "
-            "same query again, at another time or with other clicks; they were set aside.",
-            "If pages were viewed again, count each view with `by_time=True`, or log a session_id per page. If a click "
-            "has a row of its own, nothing is lost: the impression counts once, as clicked.",
-        )
-
-
-def _set_aside(account: Account) -> Finding:
     worst, share = max(account.rejected, key=lambda reason: account.rejected[reason]), account.share_rejected
     rows = f"{account.n_rejected:,} of {account.rows:,} rows ({share:.2%})"
     if account.n_rejected == account.rows:
@@ -131,18 +114,18 @@ def _set_aside(account: Account) -> Finding:
         worst = "position below 1"  # the clicked ones of the same rows
     number = account.rejected[worst]
     most = "" if number == account.n_rejected else f", most ({number:,}) because"
+    severity = "blocking" if share > _MOST_REJECTED else "warning" if share > _MANY_REJECTED else "note"
     sentence = f"{rows} had to be set aside{most}: {account.why(worst)}."
-    severity: Severity = "blocking" if share > _MOST_REJECTED else "warning" if share > _MANY_REJECTED else "note"
-    return Finding("rows", severity, sentence, _REJECT_ADVICE.get(worst, ""))
+    yield Finding("rows", severity, sentence, _REJECT_ADVICE.get(worst, ""))
 
 
 # -- pages, candidates, queries ------------------------------------------------------------------------------------
 
 
 def _layout(facts: AuditFacts) -> Iterator[Finding]:
-    if facts.log is None or not facts.log.pages.pages:
+    log = facts.log
+    if log is None or not log.pages:
         return
-    pages, surfaces = facts.log.pages, facts.log.surfaces
     gaps = "Find out what was shown there (advertisements, say); positions must count all that users see."
     shared = (
         "Number results that stand side by side in reading order; if second pages count from 1 again, continue the "
@@ -150,26 +133,31 @@ def _layout(facts: AuditFacts) -> Iterator[Finding]:
     )
     late = "Fine for second pages and scrolling; otherwise results at the top were not logged."
     for topic, number, what, advice in (
-        ("gaps", pages.gaps, "leave out positions between their first and last", gaps),
-        ("shared positions", pages.shared, "show two documents at one position", shared),
-        ("first position", pages.late, "begin below position 1", late),
+        ("gaps", log.gaps, "leave out positions between their first and last", gaps),
+        ("shared positions", log.shared, "show two documents at one position", shared),
+        ("first position", log.late, "begin below position 1", late),
     ):
         if number:
-            severe = number > _ODD_PAGES * pages.pages and topic != "first position"
-            sentence = f"{number:,} of {pages.pages:,} pages ({number / pages.pages:.2%}) {what}."
+            severe = number > _ODD_PAGES * log.pages and topic != "first position"
+            sentence = f"{number:,} of {log.pages:,} pages ({number / log.pages:.2%}) {what}."
             yield Finding(topic, "warning" if severe else "note", sentence, advice)
-    if not (pages.gaps or pages.shared or pages.late):
-        shows = f"{_all_of(pages.pages, 'page')} show{'s' * (pages.pages == 1)}"
+    if not (log.gaps or log.shared or log.late):
+        shows = f"{_all_of(log.pages, 'page')} show{'s' * (log.pages == 1)}"
         yield Finding("positions", "ok", f"{shows} positions 1, 2, 3, … without gaps, one document each.")
-    if surfaces and len(surfaces) > 1:
-        depths = some((f"{group.name}: {group.depth}" for group in surfaces), most=4)
-        sentence = (
-            f"{len(surfaces)}{' or more' if len(surfaces) == 20 else ''} surfaces with their own depth ({depths})."
-        )
-        column = shlex.quote(facts.log.columns.get("surface", "surface"))
-        command = f"`cldrank clicks aggregate --segment {column}`"
-        advice = f"Each is examined in its own way: aggregate by them ({command}), for a curve each."
-        yield Finding("surfaces", "note", sentence, advice)
+
+
+def _surfaces(facts: AuditFacts) -> Iterator[Finding]:
+    surfaces = facts.log.surfaces if facts.log is not None else None
+    if facts.log is None or surfaces is None or len(surfaces) < 2:
+        return
+    depths = some((f"{group.name}: {group.depth}" for group in surfaces), most=4)
+    number = f"{len(surfaces)}{' or more' if len(surfaces) == MOST_SURFACES else ''}"
+    column = shlex.quote(facts.log.columns.get("surface", "surface"))
+    advice = (
+        f"Each is examined in its own way: aggregate by them (`cldrank clicks aggregate --segment {column}`), for a "
+        "curve each."
+    )
+    yield Finding("surfaces", "note", f"{number} surfaces with their own depth ({depths}).", advice)
 
 
 def _candidates(facts: AuditFacts) -> Iterator[Finding]:
@@ -197,20 +185,13 @@ def _queries(facts: AuditFacts) -> Iterator[Finding]:
     if not queries.searched:
         return
     share = queries.unclicked / queries.searched
-    pages, clicks = (round(quantiles["median"]) for quantiles in (queries.sessions, queries.clicks))
-    usual = f"{count(pages, 'page')} and {count(clicks, 'click')}"
-    unclicked = f"{queries.unclicked:,} of {queries.searched:,} queries ({share:.1%}) have no click"
-    sentence = f"{unclicked}; the median query has {usual}." if queries.searched > 1 else f"The only query has {usual}."
+    sentence = f"{queries.unclicked:,} of {queries.searched:,} queries ({share:.1%}) have no click."
+    if queries.queries > queries.searched:
+        idle = queries.queries - queries.searched
+        sentence += f" {idle:,} of {queries.queries:,} queries of the features were never searched for."
     severity: Severity = "warning" if share > _NEARLY_ALL else "note" if share > _UNCLICKED else "ok"
     advice = "Most teach nothing on their own; use a model that shares features between queries, or more data."
     yield Finding("queries", severity, sentence, "" if severity == "ok" else advice)
-    idle = queries.queries - queries.searched
-    if idle:
-        sentence = f"{idle:,} of {queries.queries:,} queries of the features were never searched for."
-        advice = (
-            "Nothing can be learned from them; if there are many, check that log and features are of the same time."
-        )
-        yield Finding("unsearched queries", "note", sentence, advice)
 
 
 # -- propensities --------------------------------------------------------------------------------------------------
@@ -270,7 +251,7 @@ def _not_compared(facts: AuditFacts, moving: str) -> Finding:
         if depth > 1:
             advice = f"{_upper(depth)}, to within {USABLE:.0%}. Or: {advice}"
         sentence = f"{moving}, and {sets if len(overlap.components) > 1 else few}."
-    elif queries.searched > 1 and queries.sessions["most"] == 1:
+    elif queries.searched > 1 and queries.most_pages == 1:
         sentence = (
             f"Each of the {queries.searched:,} queries was searched once, so none of its candidates could move: "
             "comparing cannot separate position from relevance, and a random order would not show."
@@ -288,13 +269,6 @@ def _not_compared(facts: AuditFacts, moving: str) -> Finding:
 
 
 def _precision(facts: AuditFacts) -> Iterator[Finding]:
-    thin = [entry.position for entry in facts.by_position if entry.clicks < _FEW_AT_POSITION]
-    if thin and facts.clicks:
-        sentence = (
-            f"{len(thin)} of {len(facts.by_position)} positions have fewer than {_FEW_AT_POSITION} clicks, the first "
-        )
-        advice = f"Cut the pages above position {thin[0]}, or pool the positions below."
-        yield Finding("thin positions", "note", f"{sentence}of them position {thin[0]}.", advice)
     best = facts.chosen
     if best is None or best.within is None:
         return
@@ -308,24 +282,6 @@ def _precision(facts: AuditFacts) -> Iterator[Finding]:
     sentence = f"With {best.estimator}, the propensity of every position can be estimated{_to_within(best)}"
     sentence += f", at 90% confidence{upper if severity == 'warning' else ''}."
     yield Finding("precision", severity, sentence, remedies.get(severity, ""))
-
-
-def _shape(facts: AuditFacts) -> Iterator[Finding]:
-    from scipy.stats import norm
-
-    entries = facts.by_position
-    limit = float(norm.isf(_RISE_P / max(len(entries) - 1, 1)))
-    rising = [
-        lower.position
-        for upper, lower in zip(entries, entries[1:], strict=False)
-        if (noise := math.hypot(upper.error, lower.error)) and lower.rate - upper.rate > limit * noise
-    ]
-    if rising:
-        which = ", ".join(map(str, rising[:3]))
-        sentence = f"The click-through rate rises at position {which}, beyond chance"
-        sentence += ", although the order is random." if facts.order.looks == "random" else "."
-        advice = "Look at what is shown there, and do not assume a falling curve; estimate a value for each position."
-        yield Finding("shape", "note", sentence, advice)
 
 
 # -- users and time ------------------------------------------------------------------------------------------------
@@ -355,45 +311,39 @@ def _bots(facts: AuditFacts) -> Iterator[Finding]:
     )
 
 
-def _time(facts: AuditFacts) -> Iterator[Finding]:
+def _drift(facts: AuditFacts) -> Iterator[Finding]:
     if facts.log is None:
         return
     drift = facts.log.drift
-    if drift is not None:
-        if drift.broken_days:
-            advice = "Look for a broken export; read the log again when it is mended, or leave the day out."
-            yield Finding("broken days", "blocking", _sentence(some(map(str, drift.broken_days), most=3)), advice)
-        yield _changes(drift)
-        if drift.silent:
-            sentence = f"{drift.silent} of {len(drift.slices) + drift.silent} slices of time have no pages."
-            yield Finding(
-                "silence", "note", sentence, "Check whether parts of the log are missing, or timestamps wrong."
-            )
-    elif "timestamp" in facts.log.columns and facts.impressions:
+    if drift is None and "timestamp" in facts.log.columns and facts.impressions:
         sentence = "Drift over time is unknown: no value of the timestamp column can be read as a time."
         yield Finding("drift", "warning", sentence, "Write times as 2024-03-30T00:00:00+01:00, or as numbers.")
-    else:
+    elif drift is None:
         sentence = "Drift over time is unknown: the log has no timestamp."
         yield Finding("drift", "note", sentence, 'Map a timestamp column with `columns={"timestamp": NAME}`.')
-
-
-def _changes(drift: Drift) -> Finding:
-    changes = {"click-through rate at position 1": drift.top_rate, "number of clicks per page": drift.page_clicks}
-    known = {name: change for name, change in changes.items() if change is not None}
-    name = max(known, key=lambda key: known[key].spread * (known[key].p_value < _DRIFT_P), default="")
-    if not name:
+    elif drift.top_rate is None:
         sentence = f"Too few clicks between {drift.first} and {drift.last} to see whether clicking changed."
-        return Finding("drift", "note", sentence)
-    change = known[name]
-    if change.p_value >= _DRIFT_P or change.spread <= _SLIGHT_DRIFT:
-        return Finding("drift", "ok", f"Clicking did not change noticeably between {drift.first} and {drift.last}.")
-    sentence = (
-        f"From {drift.first} to {drift.last} the {name} varies by ±{change.spread:.0%} between slices, beyond chance "
-    )
-    severe = change.spread > _DRIFT
-    advice = "Find out what changed, and train on the time since, or on each part separately."
-    severity: Severity = "warning" if severe else "note"
-    return Finding("drift", severity, f"{sentence}({change.p_text}).", advice if severe else "Keep an eye on it.")
+        yield Finding("drift", "note", sentence)
+    elif drift.top_rate.p_value >= _DRIFT_P or drift.top_rate.spread <= _SLIGHT_DRIFT:
+        sentence = f"Clicking did not change noticeably between {drift.first} and {drift.last}."
+        yield Finding("drift", "ok", sentence)
+    else:
+        severe, spread = drift.top_rate.spread > _DRIFT, drift.top_rate.spread
+        advice = "Find out what changed, and train on the time since, or on each part separately."
+        yield Finding(
+            "drift",
+            "warning" if severe else "note",
+            f"From {drift.first} to {drift.last} the click-through rate at position 1 varies by ±{spread:.0%} between "
+            f"slices, beyond chance (p < {_DRIFT_P}).",
+            advice if severe else "Keep an eye on it.",
+        )
+
+
+def _broken_days(facts: AuditFacts) -> Iterator[Finding]:
+    if facts.log is not None and facts.log.drift is not None and facts.log.drift.broken_days:
+        advice = "Look for a broken export; read the log again when it is mended, or leave the day out."
+        days = some(map(str, facts.log.drift.broken_days), most=3)
+        yield Finding("broken days", "blocking", _sentence(days), advice)
 
 
 def _all_of(number: int, word: str) -> str:
@@ -405,4 +355,16 @@ def _sentence(words: str) -> str:
     return f"{words[0].upper()}{words[1:]}."
 
 
-_RULES = (_clicks, _rows, _layout, _candidates, _queries, _propensities, _precision, _shape, _bots, _time)
+_RULES = (
+    _clicks,
+    _rows,
+    _layout,
+    _surfaces,
+    _candidates,
+    _queries,
+    _propensities,
+    _precision,
+    _bots,
+    _broken_days,
+    _drift,
+)
