@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import errno
-import json
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -342,44 +341,14 @@ class TestSegments:
         assert found.account.rows == pq.read_metadata(logs.devices).num_rows
 
 
-class TestCompare:
-    def test_all_that_apply_and_why_the_others_do_not(self, propensity: Run, logs: Logs) -> None:
-        ran = propensity(
-            "estimate", logs.shuffled_log, "--method", "all", "--out", "found.json", "--plot", "curves.svg", "--json"
-        )
-        result = ran.json
-        assert list(result["estimates"]) == [
-            "randomised", "logged", "all-pairs", "pivot", "adjacent-chain", "envelope", "trust-bias", "click-through",
-        ]  # fmt: skip
-        assert set(result["refusals"]) == {"regression-em", "dual-learning"}
-        written = json.loads(Path("found.json").read_text())
-        assert written == {key: result[key] for key in written}
-        assert Path("curves.svg").read_text().count(", position ") == 8 * 4
-
-    def test_one_ranker_leaves_what_cannot_be_trusted(self, propensity: Run, logs: Logs) -> None:
-        ran = propensity("estimate", logs.one, "--method", "all")
-        assert ran.code == 0
-        assert "refused  all-pairs, pivot, adjacent-chain, trust-bias: cannot estimate any position" in ran.out
-        assert "do not train with it" in ran.err
-        assert "envelope, at least" in ran.out
-        assert "envelope is a lower bound" in ran.err
-
+class TestBound:
     def test_a_bound_by_itself(self, propensity: Run, logs: Logs) -> None:
         ran = propensity("estimate", logs.one, "--method", "envelope", "-o", "rho.json", "--plot", "rho.svg")
         assert ran.code == 0
         assert "at least" in ran.out
         assert "note  a lower bound, not the curve itself" in ran.out
-        assert "envelope (lower bound)" in Path("rho.svg").read_text()
+        assert "Envelope (lower bound)" in Path("rho.svg").read_text()
         assert cr.Propensities.load("rho.json").bound
-
-    def test_the_table_fits_a_narrow_terminal(
-        self, propensity: Run, logs: Logs, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setenv("COLUMNS", "80")
-        out = propensity("estimate", logs.shuffled, "--method", "all").out
-        assert "…" not in out
-        assert out.count("position ") > 2  # in several tables
-        assert "fit, p" in out
 
 
 class TestRefuted:
@@ -393,19 +362,11 @@ class TestRefuted:
         plain = propensity("estimate", "last.parquet", "-o", "rho.json", "--json")
         assert (plain.code, plain.err) == (0, "")
 
-    def test_the_click_through_of_one_ranker(self, propensity: Run, logs: Logs) -> None:
-        found = propensity("estimate", logs.one, "--method", "all", "--json").json["estimates"]["click-through"]
-        assert any(note.startswith("the clicks refute this curve: results at position") for note in found["notes"])
-        assert (
-            "warning  click-through: the clicks refute this curve"
-            in propensity("estimate", logs.one, "--method", "all").out
-        )
-
     @pytest.mark.filterwarnings("always")
-    def test_nothing_is_said_of_curves_that_fit(self, propensity: Run, logs: Logs) -> None:
-        estimate = propensity("estimate", logs.swaps, "-o", "rho.json")
-        for ran in (estimate, propensity("estimate", logs.shuffled, "--method", "all")):
-            assert "the clicks refute" not in ran.err + ran.out
+    def test_only_curves_that_the_clicks_refute_are_warned_of(self, propensity: Run, logs: Logs) -> None:
+        refuted = propensity("estimate", logs.one, "--method", "click-through", "-o", "rho.json")
+        assert "the clicks refute these propensities (ClickThrough" in refuted.err
+        assert "the clicks refute" not in propensity("estimate", logs.swaps, "-o", "rho.json").err
 
 
 class TestShow:
@@ -430,7 +391,7 @@ class TestComplaints:
         ("arguments", "complaint", "code"),
         [
             (["nothing.parquet"], "nothing.parquet: no such file.", 2),
-            (["{swaps}", "--method", "magic"], "--method must be 'auto', 'all', 'randomised'", 2),
+            (["{swaps}", "--method", "magic"], "--method must be 'auto', 'randomised'", 2),
             (["{swaps}", "--log-column", "doc_id=page"], "cells", 2),
             (["{swaps_log}", "--log-column", "doc_id=page"], "there is no column 'page' (for doc_id)", 1),
             (["{swaps}", "--plot", "rho.png"], "name a file that ends in .svg", 2),

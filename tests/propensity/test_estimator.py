@@ -32,7 +32,6 @@ from cldrank.propensity import (
     Propensities,
     Randomised,
     check_attraction,
-    compare_estimators,
     estimators,
     impressions_needed,
 )
@@ -174,7 +173,6 @@ class TestDescriptions:
         (tmp_path / "half_pairs.py").write_text(NEW)
         monkeypatch.setattr(cr.propensity, "__path__", [*cr.propensity.__path__, str(tmp_path)])
         assert "half-pairs" in estimators()
-        assert "half-pairs" in compare_estimators(shuffled).estimates
         result = audit_table(shuffled)
         audited = {need.estimator: need for need in result.facts.requirements}
         assert audited["half-pairs"] == replace(audited["all-pairs"], estimator="half-pairs")

@@ -25,7 +25,7 @@ from cldrank.clicks.log.layout import LogLayout, refuse_for_cells
 from cldrank.clicks.log.plain_log import querying
 from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
-from cldrank.propensity.comparing import all_requirements
+from cldrank.propensity.choosing import all_requirements
 from cldrank.propensity.identifiability import display_order, overlap
 from cldrank.propensity.randomised import probability_in
 from cldrank.tables import Engine, connect, is_frame, named_paths

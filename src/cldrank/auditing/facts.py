@@ -14,7 +14,7 @@ from cldrank.clicks.bots import REASONS, bot_rule
 from cldrank.clicks.log.plain_log import Log
 from cldrank.clicks.table import ClickTable
 from cldrank.documents import Severity
-from cldrank.propensity.comparing import best_requirement
+from cldrank.propensity.choosing import best_requirement
 from cldrank.propensity.identifiability import Order, Overlap, Requirement
 from cldrank.tables import Relation
 

@@ -6,7 +6,6 @@ AllPairs(depth=5)
 """
 
 from cldrank.propensity.affine_clicks import AffineClicks, TrustBias
-from cldrank.propensity.comparing import compare_estimators
 from cldrank.propensity.envelope import Envelope
 from cldrank.propensity.estimator import PropensityEstimator, check_attraction, estimators
 from cldrank.propensity.harvesting import AdjacentChain, AllPairs, Pivot
@@ -34,7 +33,6 @@ __all__ = [
     "SegmentPropensities",
     "TrustBias",
     "check_attraction",
-    "compare_estimators",
     "estimators",
     "impressions_needed",
     "logged_probability",

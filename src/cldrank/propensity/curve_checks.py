@@ -52,37 +52,27 @@ def held_to_clicks(propensities: Held, clicks: ClickTable, envelope: EnvelopeUse
             lambda name, rho: held_to_clicks(rho, parts[name], envelope) if name in parts else rho
         )
     bound = proven_bound(clicks, len(propensities), envelope=envelope != "off")
-    refutation = refuted(propensities, bound)
-    if not refutation:
+    below = () if propensities.bound else propensities.refuted_by(bound)
+    if not below:
         return propensities
+    raised = propensities.raised_to(bound)
     assumed = propensities.method is None
-    raised = envelope == "raise" and assumed
     if not assumed:
         advice = "Trust in high positions may be behind it, see trust-bias"
-    elif raised:
+    elif envelope == "raise":
         advice = "They were raised to it; `envelope=off` keeps them, for rankers whose results are better further down"
     else:
         advice = "`envelope=raise` raises them" if envelope == "warn" else "Assume a flatter curve"
+    pairs = ((raised.values[at - 1], propensities.values[at - 1]) for at in below)
+    higher = some((f"{bound:.3g} instead of {given:.3g}" for bound, given in pairs), most=4)
     warn(
         CldrankWarning(
-            f"the clicks refute these propensities ({propensities.origin}): {refutation}. {advice}. Or estimate them "
+            f"the clicks refute these propensities ({propensities.origin}): results at {positions(below)} are clicked "
+            f"too often for them. The clicks give a lower bound that is higher: {higher}. {advice}. Or estimate them "
             "from this log."
         )
     )
-    return propensities.raised_to(bound) if raised else propensities
-
-
-def refuted(propensities: Propensities, bound: Propensities) -> str:
-    """Where a curve lies significantly below what clicks prove, in words; empty where it does not, or is a bound."""
-    below = () if propensities.bound else propensities.refuted_by(bound)
-    if not below:
-        return ""
-    raised, values = propensities.raised_to(bound).values, propensities.values
-    higher = some((f"{raised[at - 1]:.3g} instead of {values[at - 1]:.3g}" for at in below), most=4)
-    return (
-        f"results at {positions(below)} are clicked too often for them. The clicks give a lower bound that is higher: "
-        f"{higher}"
-    )
+    return raised if assumed and envelope == "raise" else propensities
 
 
 def proven_bound(clicks: ClickTable, size: int, *, envelope: bool = True) -> Propensities:

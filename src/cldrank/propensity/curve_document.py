@@ -16,7 +16,6 @@ from cldrank.propensity.propensities import MISFIT, Propensities
 from cldrank.propensity.segment_propensities import SegmentPropensities
 from cldrank.wording import some
 
-REFUTED = "the clicks refute this curve"  # how a note begins that is a warning
 NO_TRUTH: Mapping[str, Propensities] = MappingProxyType({})
 _TITLE = "Examination by position"
 _SIZE = (640, 340)  # width and height
@@ -30,10 +29,10 @@ _BESIDE = 3  # curves in one table: as many as fit into 80 letters
 
 def curve_document(curve: Any) -> Document:
     """A curve, slopes and bases, or the curves of segments: a figure, values with intervals, and what is to know."""
-    figure = curve_figure(named_curves(curve))
+    figure = curve.plot()
     if isinstance(curve, SegmentPropensities):
-        notes = [notice for name, rho in curve.items() for notice in notices(rho, name)]
-        return Document(f"{len(curve)} segments", [figure, *side_by_side(curve), *notes])
+        notes = [Notice("note", [note], name) for name, rho in curve.items() for note in rho.notes]
+        return Document(f"{len(curve)} segments", [figure, *_side_by_side(curve), *notes])
     if isinstance(curve, AffineClicks):
         interval = f", {100 * curve.confidence:g}% interval" if curve.confidence is not None else ""
         values = {
@@ -49,38 +48,26 @@ def curve_document(curve: Any) -> Document:
             values[f"{100 * (curve.confidence or 0):g}% interval"] = [span(low, high, ".4g") for low, high in ends]
         if curve.comparisons is not None:
             values["comparisons"] = [f"{number:,.0f}" for number in curve.comparisons]
-    return Document(curve.origin, [figure, *_by_position(values), *notices(curve)])
+    blocks: list[Block] = [figure, *_by_position(values)]
+    goodness = getattr(curve, "goodness", None)
+    if goodness is not None:
+        refuted = goodness.p_value < MISFIT
+        blocks.append(Notice("warning" if refuted else "note", [str(goodness)], label="" if refuted else "fit"))
+    return Document(curve.origin, [*blocks, *(Notice("note", [note]) for note in curve.notes)])
 
 
-def side_by_side(curves: Mapping[str, Propensities]) -> Iterator[Block]:
+def _side_by_side(curves: Mapping[str, Propensities]) -> Iterator[Block]:
     """One column per curve, in as many tables as it takes."""
-    fits = any(rho.goodness for rho in curves.values())
-    depth = max(map(len, curves.values()))
-    named = list(curves.items())
+    depth, named = max(map(len, curves.values())), list(curves.items())
     for part in (named[at : at + _BESIDE] for at in range(0, len(named), _BESIDE)):
-        heads = [f"{name}, at least" if rho.bound else name for name, rho in part]
-        rows: list[tuple[object, ...]] = [
-            (at + 1, *(_entry(rho, at) for _, rho in part)) for at in range(min(depth, _MOST_POSITIONS))
-        ]
-        if fits:
-            rows.append(("fit, p", *(f"{rho.goodness.p_value:.2g}" if rho.goodness else "" for _, rho in part)))
-        yield Table(("position", *heads), rows)
-    yield from left_out(min(depth, _MOST_POSITIONS), depth, "positions")
+        columns = {name: [_entry(rho, at) for at in range(depth)] for name, rho in part}
+        yield from _by_position(columns)
 
 
-def notices(curve: Propensities | AffineClicks, name: str = "") -> Iterator[Notice]:
-    """The fit of a curve and its notes; what refutes it is a warning."""
-    if isinstance(curve, Propensities) and curve.goodness is not None and not name:
-        refuted = curve.goodness.p_value < MISFIT
-        yield Notice("warning" if refuted else "note", [str(curve.goodness)], label="" if refuted else "fit")
-    for note in curve.notes:
-        yield Notice("warning" if note.startswith(REFUTED) else "note", [note], name)
-
-
-def _by_position(values: Mapping[str, list[str]]) -> list[Block]:
-    rows = list(zip(*values.values(), strict=True))
+def _by_position(columns: Mapping[str, list[str]]) -> list[Block]:
+    rows = list(zip(*columns.values(), strict=True))
     shown = rows[:_MOST_POSITIONS]
-    table = Table(("position", *values), [(at, *row) for at, row in enumerate(shown, start=1)])
+    table = Table(("position", *columns), [(at, *row) for at, row in enumerate(shown, start=1)])
     return [table, *left_out(len(shown), len(rows), "positions")]
 
 

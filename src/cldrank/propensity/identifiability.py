@@ -8,14 +8,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
 from cldrank._typing import Bools, Floats, IntArray
 from cldrank.clicks.table import ClickTable
 from cldrank.errors import UnidentifiableError
-from cldrank.propensity.cells import DEEPEST, Cells
+from cldrank.propensity.cells import Cells
 from cldrank.wording import count, positions
 
 Looks = Literal["random", "mixed", "fixed", "unknown"]
@@ -173,69 +173,40 @@ class Overlap:
     candidates    that were shown at all
     moving        of those, shown at several positions
     impressions   of the moving ones
-    pairs         pairs of positions with a candidate in common, of `possible_pairs`
-    components    sets of positions that such pairs connect; one set means that all can be compared
-    positions     the positions of `common`, the upper 200 at most
-    common        candidates that positions have in common, as a square table
+    components    sets of positions that are connected by candidates in common; one set means that all can be compared
     """
 
     candidates: int
     moving: int
     impressions: int
-    pairs: int
-    possible_pairs: int
     components: tuple[tuple[int, ...], ...]
-    positions: tuple[int, ...]
-    common: tuple[tuple[int, ...], ...]
 
 
 def overlap(table: ClickTable) -> Overlap:
-    """Count the candidates that positions have in common.
+    """Count the candidates that were shown at several positions of one surface.
 
     >>> from cldrank.data.dataset import RankingDataset
     >>> data = RankingDataset.from_arrays([[1], [2], [3]], [7, 7, 7])
     >>> cells = {"row": [0, 0, 1, 2], "position": [1, 2, 2, 3], "impressions": [5, 1, 4, 5], "clicks": [3, 0, 1, 0]}
-    >>> shared = overlap(ClickTable.from_arrays(data, **cells))
-    >>> shared.moving, shared.components
-    (1, ((1, 2), (3,)))
+    >>> overlap(ClickTable.from_arrays(data, **cells))
+    Overlap(candidates=3, moving=1, impressions=6, components=((1, 2), (3,)))
     """
-    from scipy import sparse
+    from scipy.sparse import coo_matrix
     from scipy.sparse.csgraph import connected_components
 
     shown, place = np.unique(table.position, return_inverse=True)
-    row = table.segment_row
-    same = np.concatenate([[False], row[1:] == row[:-1], [False]]) if len(row) else np.zeros(1, dtype=bool)
-    several: Bools = same[1:] | same[:-1]  # cells are sorted by row
-    joined = (row[1:] == row[:-1]).nonzero()[0]
-    size = len(shown)
-    edges = sparse.coo_matrix((np.ones(len(joined)), (place[joined], place[joined + 1])), shape=(size, size))
-    n_sets, label = connected_components(edges, directed=False) if size else (0, np.empty(0, np.int64))
-    order = np.argsort(label, kind="stable")
-    ends = np.cumsum(np.bincount(label, minlength=n_sets))
-    common = _in_common(row, place, several & (place < DEEPEST), min(size, DEEPEST))
-    above = common[np.triu_indices(len(common), 1)]
+    row, size = table.segment_row, len(shown)
+    next_is_same = row[1:] == row[:-1]  # cells are sorted by row
+    several: Bools = np.append(next_is_same, False) | np.append(False, next_is_same) if len(row) else row > 0
+    upper = np.flatnonzero(next_is_same)
+    edges = coo_matrix((np.ones(len(upper)), (place[upper], place[upper + 1])), shape=(size, size))
+    label = connected_components(edges, directed=False)[1] if size else np.zeros(0, dtype=np.int64)
     return Overlap(
         candidates=len(np.unique(table.row)),
         moving=len(np.unique(table.row[several])),
         impressions=int(table.impressions[several].sum()),
-        pairs=int((above > 0).sum()),
-        possible_pairs=len(above),
-        components=tuple(tuple(part.tolist()) for part in np.split(shown[order], ends) if len(part)),
-        positions=tuple(shown[:DEEPEST].tolist()),
-        common=tuple(tuple(int(entry) for entry in line) for line in common),
+        components=tuple(tuple(shown[label == part].tolist()) for part in dict.fromkeys(label.tolist())),
     )
-
-
-def _in_common(row: IntArray, place: IntArray, chosen: Bools, size: int) -> Floats:
-    """(size, size) how many rows have cells at both of two places, over the chosen cells."""
-    from scipy import sparse
-
-    if not chosen.any():
-        return np.zeros((size, size))
-    _, code = np.unique(row[chosen], return_inverse=True)
-    table: Any = sparse.csr_matrix((np.ones(len(code)), (code, place[chosen])), shape=(int(code.max()) + 1, size))
-    product: Floats = (table.T @ table).toarray()
-    return product
 
 
 # -- refusals ------------------------------------------------------------------------------------------------------
