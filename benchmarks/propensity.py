@@ -341,6 +341,12 @@ def failures() -> None:
 # -- relevance modelled, and trust ----------------------------------------------------------------------------------
 
 
+def anchored(trust: AffineClicks) -> AffineClicks:
+    """The same with slope 1 and base 0 at the first position, as estimates are."""
+    slope = trust.slope / trust.slope[0]
+    return AffineClicks(slope, trust.base - slope * trust.base[0])
+
+
 def logistic_log(seed: int, follows: float, queries: int = 400, candidates: int = 12) -> tuple[Any, ClickTable]:
     """Relevance that is logistic in the features, and a ranker that follows it more or less."""
     random = np.random.default_rng(seed)
@@ -371,7 +377,7 @@ def modelled(logs: int) -> None:
     world = World()
     for name, model in {"trust bias": TrustBiased(eta=1), "position-based": PositionBased(eta=1, noise=0.1)}.items():
         irrelevant, relevant = model.attraction(DEPTH)
-        true = AffineClicks.of(model.propensities(DEPTH), relevant, irrelevant).anchored()
+        true = anchored(AffineClicks.of(model.propensities(DEPTH), relevant, irrelevant))
         for design in ("shuffled", "30% shuffled", "first swaps", "neighbour swaps", "two rankers"):
             held, refuted = [], []
             for seed in range(logs):

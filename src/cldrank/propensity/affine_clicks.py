@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from cldrank._typing import Floats, IntArray
+from cldrank._typing import Floats
 from cldrank.arguments import check_choice, check_number, check_whole
 from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
@@ -43,16 +43,10 @@ class AffineClicks(CurveBase):
     notes         what to know before they are used
 
     Relevance has no scale of its own: 2 * relevance + 1 explains the same clicks with other slopes and bases, and ranks
-    alike. `anchored` are those with slope 1 and base 0 at the first position, where relevance is the probability of a
-    click there; only these can be compared.
+    alike. Estimates have slope 1 and base 0 at the first position, where relevance is the probability of a click there.
 
-    >>> trust = AffineClicks.of(examined=[1, 0.5], relevant=[0.9, 0.9], irrelevant=[0.5, 0.2])
-    >>> trust
+    >>> AffineClicks.of(examined=[1, 0.5], relevant=[0.9, 0.9], irrelevant=[0.5, 0.2])
     AffineClicks(slope 0.4, 0.35; base 0.5, 0.1; given)
-    >>> trust.relevance([0.9, 0.1], position=[1, 2])
-    array([1., 0.])
-    >>> trust.anchored().relevance([0.9, 0.1], position=[1, 2])
-    array([0.9, 0.5])
     """
 
     slope: Floats
@@ -86,13 +80,11 @@ class AffineClicks(CurveBase):
     @classmethod
     def of(cls, examined: ArrayLike, relevant: ArrayLike, irrelevant: ArrayLike) -> AffineClicks:
         """From P(examined), and P(click | examined) of relevant and of irrelevant results, at each position."""
-        names = {"examined": examined, "relevant": relevant, "irrelevant": irrelevant}
-        parts = [as_floats(part, name) for name, part in names.items()]
+        parts = (as_floats(part, "P(click)") for part in (examined, relevant, irrelevant))
         try:
             rho, plus, minus = np.broadcast_arrays(*parts)
         except ValueError:
-            shapes = ", ".join(f"{name} {part.shape}" for name, part in zip(names, parts, strict=True))
-            raise DataError(f"there must be one entry for each position, not shapes {shapes}.") from None
+            raise DataError("examined, relevant and irrelevant need one entry for each position.") from None
         return cls(rho * (plus - minus), rho * minus)
 
     @classmethod
@@ -141,12 +133,6 @@ class AffineClicks(CurveBase):
         drawn = np.tile(both, (n, 1)) if self.covariance is None else normal_draws(both, self.covariance, n, seed)
         return np.maximum(drawn[:, : len(self)], _LEAST * self.slope), drawn[:, len(self) :]
 
-    def relevance(self, rate: ArrayLike, position: ArrayLike) -> Floats:
-        """(rate - base) / slope: the relevance that a click-through rate at a position implies."""
-        slope, base = self.at(position)
-        relevance: Floats = (np.asarray(rate, dtype=np.float64) - base) / slope
-        return relevance
-
     def at(self, position: ArrayLike) -> tuple[Floats, Floats]:
         """Slope and base of each position, counted from 1."""
         places = places_of(position, len(self), "slope")
@@ -155,16 +141,6 @@ class AffineClicks(CurveBase):
     def per_cell(self, clicks: ClickTable) -> tuple[Floats, Floats]:
         """(cells,) slope and base of each cell of a log."""
         return self.at(clicks.position)
-
-    def anchored(self) -> AffineClicks:
-        """The same with slope 1 and base 0 at the first position; an estimate is so already."""
-        first, level = self.slope[0], self.base[0]
-        if first == 1 and level == 0:
-            return self
-        slope = self.slope / first
-        return AffineClicks(
-            slope, self.base - slope * level, f"{self.origin}; anchored at position 1", notes=self.notes
-        )
 
     def clip(self, minimum: float) -> AffineClicks:
         """The same with no slope below a share of the first, for less variance; those raised are certain.
@@ -248,8 +224,9 @@ class TrustBias(PropensityEstimator[AffineClicks]):
         del dataset
         cells, lines, logs, _ = self._slopes(clicks)
         slope = np.exp(logs)
-        shift = lines.mean_lower / slope[:, lines.lower] - lines.mean_upper / slope[:, lines.upper]
-        base = self._joined(lines, shift, cells.size) * slope
+        upper, lower = np.triu_indices(cells.size, 1)
+        shift = lines.mean_lower / slope[:, lower] - lines.mean_upper / slope[:, upper]
+        base = self._joined(shift, cells.size) * slope
         covariance = np.cov(np.concatenate([slope, base], axis=1)[1:], rowvar=False)
         return AffineClicks(
             slope[0],
@@ -273,8 +250,8 @@ class TrustBias(PropensityEstimator[AffineClicks]):
         every, against = np.arange(len(pairs.upper)), "one that leads to the first"
         require_overlap(self.name, against, pairs, every, cells, self.confidence)
         weights = draw_weights(cells.n_groups, self.replicates, self.seed)
-        lines = Lines.of(cells, np.concatenate([np.ones((1, cells.n_groups)), weights]))
-        logs = self._joined(lines, lines.log_slope, cells.size)
+        lines = _lines(cells, np.concatenate([np.ones((1, cells.n_groups)), weights]))
+        logs = self._joined(lines.log_slope, cells.size)
         errors = logs[1:].std(axis=0)
         weak = np.flatnonzero(errors > self.refuse_above)
         if len(weak):
@@ -282,7 +259,7 @@ class TrustBias(PropensityEstimator[AffineClicks]):
             raise too_few(self.name, weak + 1, worst + 1, float(errors[worst]), cells, self.confidence)
         return cells, lines, logs, errors
 
-    def _joined(self, lines: Lines, differences: Floats, size: int) -> Floats:
+    def _joined(self, differences: Floats, size: int) -> Floats:
         """(logs, size) the numbers, 0 at the first position, whose differences come nearest to those of the pairs.
 
         Each pair counts by its precision over the replicates; replicates that lack a pair in use stand at the mean.
@@ -291,10 +268,8 @@ class TrustBias(PropensityEstimator[AffineClicks]):
         used = np.flatnonzero(known[0] & (known[1:].mean(axis=0) >= 1 - LOST))
         away = np.where(known[1:], differences[1:] - differences[0], 0.0)[:, used]
         precision = 1 / np.maximum((away**2).mean(axis=0), 1e-12)
-        design = np.zeros((len(used), size))
-        design[np.arange(len(used)), lines.lower[used]] = 1.0
-        design[np.arange(len(used)), lines.upper[used]] = -1.0
-        inner = design[:, 1:]
+        upper, lower = np.triu_indices(size, 1)
+        inner = (np.eye(size)[lower[used]] - np.eye(size)[upper[used]])[:, 1:]
         if not len(used) or np.linalg.matrix_rank(inner) < size - 1:
             reason = "the candidates that were shown at several positions are clicked too much alike, or too seldom"
             raise UnidentifiableError(
@@ -314,56 +289,39 @@ class TrustBias(PropensityEstimator[AffineClicks]):
 class Lines(NamedTuple):
     """For each pair of positions k < l, the line on which the click probabilities of their candidates lie.
 
-    upper, lower              (pairs,) k and l, from 0
     log_slope                 (logs, pairs) log of slope_l / slope_k; NaN where none is known
     mean_upper, mean_lower    (logs, pairs) mean click probability at k and at l
     """
 
-    upper: IntArray
-    lower: IntArray
     log_slope: Floats
     mean_upper: Floats
     mean_lower: Floats
 
-    @classmethod
-    def of(cls, cells: Cells, weights: Floats) -> Lines:
-        """The lines of several logs at once: `weights` (logs, groups) say how often each log has each group."""
-        upper, lower, sums = _moments(cells)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            total, *rest = (weights @ part for part in sums)
-            upper_mean, lower_mean, product, upper_square, lower_square = (part / total for part in rest)
-            shared = product - upper_mean * lower_mean
-            above, below = shared + upper_square - upper_mean**2, shared + lower_square - lower_mean**2
-            known = (above > 0) & (below > 0)  # else the candidates do not differ beyond the noise
-            known &= (sums[0] > 0).sum(axis=0) >= FEWEST_TESTED
-            return cls(upper, lower, np.log(np.where(known, below / above, np.nan)), upper_mean, lower_mean)
 
+def _lines(cells: Cells, weights: Floats) -> Lines:
+    """The lines of several logs at once: `weights` (logs, groups) say how often each log has each group.
 
-def _moments(cells: Cells) -> tuple[IntArray, IntArray, Floats]:
-    """(6, groups, pairs) weights, and weighted sums of p_k, p_l, p_k p_l, p_k² and p_l², each without bias.
-
-    p² is estimated by c (c - 1) / (n (n - 1));  the weight of a candidate is n m / (n + m)
+    p² is estimated without bias by c (c - 1) / (n (n - 1));  the weight of a candidate is n m / (n + m)
     """
     n, c = cells.impressions, cells.clicks
-    upper, lower = np.triu_indices(cells.size, 1)
-    sums = np.zeros((6, cells.n_groups, len(upper)))
     rate = c / n
     square = np.where(n > 1, c * (c - 1) / np.maximum(n * (n - 1), 1.0), 0.0)
+    sums = np.zeros((6, cells.n_groups, cells.size * (cells.size - 1) // 2))
     for first, second, number in cells.pairs():
         several = (n[first] > 1) & (n[second] > 1)
         first, second, pair = first[several], second[several], number[several]
         weight = n[first] * n[second] / (n[first] + n[second])
-        parts = (
-            np.ones(len(first)),
-            rate[first],
-            rate[second],
-            rate[first] * rate[second],
-            square[first],
-            square[second],
-        )
-        for at, values in enumerate(parts):
-            sums[at] += cells.by_group(pair, weight * values, len(upper), first)
-    return upper, lower, sums
+        products = rate[first], rate[second], rate[first] * rate[second], square[first], square[second]
+        for at, values in enumerate((np.ones(len(first)), *products)):
+            sums[at] += cells.by_group(pair, weight * values, sums.shape[2], first)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        total, *rest = (weights @ part for part in sums)
+        upper_mean, lower_mean, product, upper_square, lower_square = (part / total for part in rest)
+        shared = product - upper_mean * lower_mean
+        above, below = shared + upper_square - upper_mean**2, shared + lower_square - lower_mean**2
+        known = (above > 0) & (below > 0)  # else the candidates do not differ beyond the noise
+        known &= (sums[0] > 0).sum(axis=0) >= FEWEST_TESTED
+        return Lines(np.log(np.where(known, below / above, np.nan)), upper_mean, lower_mean)
 
 
 def _verdict(base: Floats, covariance: Floats) -> str:

@@ -12,10 +12,9 @@ from numpy.typing import NDArray
 
 from cldrank._typing import Floats, IntArray
 from cldrank.clicks.table import ClickTable
-from cldrank.deconvolution import RateCounts, RateDistribution
+from cldrank.deconvolution import RateCounts
 from cldrank.errors import UnidentifiableError, UsageError
 
-Resample = Literal["auto", "queries", "candidates"]
 Weighting = Literal["candidates", "impressions"]
 
 DEEPEST = 200  # positions that are compared pair by pair
@@ -31,15 +30,15 @@ _ENTRIES = 4_000_000  # sums held at a time, of groups by pairs of positions
 class Cells:
     """The cells of the first `size` positions, sorted by row and position.
 
+    Only `of` knows that a place is a position: estimators compare places, whatever these stand for.
+
     row, query            (cells,) int64: codes of the candidate and of the query, each together with the segment, since
                           only what was shown on the same surface is compared
     place                 (cells,) int64: the position, from 0
     impressions, clicks   (cells,) float64, weighted where the estimator has weights
     seen                  (cells,) float64: the impressions, not weighted
-    group                 (cells,) int64: what is drawn together when the log is resampled
-    n_groups, n_units     groups, and the queries or candidates in them
-    units                 "queries" or "candidates"
-    n_segments            how many segments codes are of
+    group                 (cells,) int64: what is drawn together when the log is resampled, one of `n_groups`
+    n_units, units        how many queries or candidates there are in the groups, and which of both
     """
 
     row: IntArray
@@ -56,7 +55,7 @@ class Cells:
     n_segments: int = 1
 
     @classmethod
-    def of(cls, clicks: ClickTable, depth: int | None, resample: Resample, seed: int) -> Cells:
+    def of(cls, clicks: ClickTable, depth: int | None, seed: int) -> Cells:
         """The cells of a table down to a depth (None: all positions), grouped at random into equal parts."""
         size = _depth(clicks, depth)
         used = (clicks.position <= size) & (clicks.impressions > 0)
@@ -64,12 +63,10 @@ class Cells:
         row = clicks.row[kept]
         query = clicks.candidates.row_queries[row]
         few = int((np.bincount(query) > 0).sum()) < _FEW_QUERIES  # cheaper than sorting them
-        units = ("candidates" if few else "queries") if resample == "auto" else resample
-        group, n_groups, n_units = deal(query if units == "queries" else row, size, seed)
+        group, n_groups, n_units = deal(row if few else query, size, seed)
         if n_units < 2:
-            only, hint = ("query", "; `resample=candidates` may") if units == "queries" else ("candidate", "")
             raise UnidentifiableError(
-                f"the log has only one {only}, which does not show how far an estimate can be trusted{hint}."
+                "the log has only one candidate, which does not show how far an estimate can be trusted."
             )
         impressions = clicks.impressions[kept].astype(np.float64)
         return cls(
@@ -83,7 +80,7 @@ class Cells:
             group=group,
             n_groups=n_groups,
             n_units=n_units,
-            units=units,
+            units="candidates" if few else "queries",
             n_segments=clicks.n_segments,
         )
 
@@ -94,12 +91,14 @@ class Cells:
 
     def unweighted(self) -> Cells:
         """The same as they were counted."""
+        if self.impressions is self.seen:
+            return self
         return replace(self, impressions=self.seen, clicks=np.rint(self.clicks * self.seen / self.impressions))
 
     def chosen(self, which: NDArray[np.bool_]) -> Cells:
         """Some of the cells, in the same groups."""
-        names = ("row", "query", "place", "impressions", "clicks", "seen", "group")
-        return replace(self, **{name: getattr(self, name)[which] for name in names})
+        names, at = ("row", "query", "place", "impressions", "clicks", "seen", "group"), np.flatnonzero(which)
+        return replace(self, **{name: getattr(self, name)[at] for name in names})
 
     def by_group(self, key: IntArray, values: Floats, width: int, cells: IntArray | None = None) -> Floats:
         """(groups, width): the sum of values by group and key; `cells` says which cells they are of."""
@@ -249,14 +248,14 @@ def pair_number(upper: IntArray, lower: IntArray, size: int) -> IntArray:
 class PooledCells:
     """The cells of a log, those of one candidate at one position added up over segments, sorted by both.
 
-        c_s ~ Binomial(n_s, slope_s r + base)       for each segment s of the pages, with one relevance r
-        Σ c_s ~ Binomial(Σ n_s, share slope r + base),   share = Σ n_s slope_s / (slope Σ n_s)
+        c_s ~ Binomial(n_s, ρ_s r)                  for each segment s of the pages, with one relevance r
+        Σ c_s ~ Binomial(Σ n_s, share ρ r),         share = Σ n_s ρ_s / (ρ Σ n_s)
 
     to a good approximation, and exactly where segments are examined alike. So labels of pages that mean nothing change
-    nothing. Only slopes depend on the segment: where there are bases, one curve is that of all segments.
+    nothing.
 
-    slope   the largest slope of any segment at the position
-    share   of that slope, what the pages of the cell have on average; 1 where all segments are alike
+    rho     the largest propensity of any segment at the position
+    share   of it, what the pages of the cell have on average; 1 where all segments are alike
     of      (cells,) which of these each cell of the log belongs to
 
     >>> from cldrank.data.dataset import RankingDataset
@@ -264,54 +263,41 @@ class PooledCells:
     >>> shown = {"row": [0, 0], "position": [2, 2], "impressions": [10, 30], "clicks": [3, 2]}
     >>> table = ClickTable.from_arrays(data, **shown, segment=["desktop", "phone"])
     >>> pooled = PooledCells.by(table, np.array([0.8, 0.4]))
-    >>> pooled.impressions, pooled.clicks, pooled.slope, pooled.share, pooled.exposure
+    >>> pooled.impressions, pooled.clicks, pooled.rho, pooled.share, pooled.exposure
     (array([40]), array([5]), array([0.8]), array([0.625]), array([20.]))
     """
 
-    row: IntArray
     position: IntArray
     impressions: IntArray
     clicks: IntArray
-    slope: Floats
-    base: Floats
+    rho: Floats
     share: Floats
     of: IntArray
 
     @classmethod
-    def by(cls, clicks: ClickTable, slope: Floats, base: Floats | None = None) -> PooledCells:
-        """The cells of a log, given slope and base of each."""
+    def by(cls, clicks: ClickTable, rho: Floats) -> PooledCells:
+        """The cells of a log, given the propensity of each."""
         of = cells_together(clicks)
-        first = np.unique(of, return_index=True)[1]
         largest = np.zeros(clicks.depth + 1)
-        np.maximum.at(largest, clicks.position, slope)
-        n, examined = clicks.impressions.astype(np.float64), slope / largest[clicks.position]
-        impressions, clicked = (_sums(of, part).astype(np.int64) for part in (clicks.impressions, clicks.clicks))
-        position = clicks.position[first]
-        return cls(
-            clicks.row[first],
-            position,
-            impressions,
-            clicked,
-            largest[position],
-            np.zeros(len(first)) if base is None else base[first],
-            _sums(of, n * examined) / _sums(of, n),
-            of,
-        )
+        np.maximum.at(largest, clicks.position, rho)
+        n = clicks.impressions.astype(np.float64)
+        parts = (clicks.impressions, clicks.clicks, n * (rho / largest[clicks.position]), n)
+        impressions, clicked, examined, shown = (np.bincount(of, part) for part in parts)
+        position = clicks.position[np.unique(of, return_index=True)[1]]
+        counts = impressions.astype(np.int64), clicked.astype(np.int64)
+        return cls(position, *counts, largest[position], examined / shown, of)
 
     @property
     def exposure(self) -> Floats:
-        """(pooled,) Σ n slope: in how many impressions the candidate was examined there."""
-        exposure: Floats = self.impressions * self.share * self.slope
+        """(pooled,) Σ n ρ: in how many impressions the candidate was examined there."""
+        exposure: Floats = self.impressions * self.share * self.rho
         return exposure
 
-    def rates(self, chosen: IntArray) -> RateDistribution:
-        """The distribution of the click-through rate of some of them, all at one position.
-
-        Rates are those of pages that are examined most, with the largest slope.
-        """
-        most = float(self.slope[chosen[0]] + self.base[chosen[0]])
+    def expected_relevance(self, chosen: IntArray) -> Floats:
+        """(chosen,) the posterior mean of relevance of some of them, all at one position."""
+        rho = float(self.rho[chosen[0]])
         counts = RateCounts.of(self.clicks[chosen], self.impressions[chosen], self.share[chosen])
-        return counts.fit(most=min(most if most > 0 else 1e-9, 1.0))
+        return counts.expected(min(rho, 1.0)) / rho
 
 
 def cells_together(clicks: ClickTable) -> IntArray:
@@ -321,7 +307,3 @@ def cells_together(clicks: ClickTable) -> IntArray:
     place = clicks.row * (clicks.depth + 1) + clicks.position
     number: IntArray = np.unique(place, return_inverse=True)[1].reshape(-1)
     return number
-
-
-def _sums(of: IntArray, values: NDArray[np.float64] | IntArray) -> Floats:
-    return np.bincount(of, values).astype(np.float64, copy=False)
