@@ -112,7 +112,6 @@ class TestEstimate:
         ran = propensity("estimate", logs.swaps, "-o", "rho.json", "--plot", "rho.svg", "--features", logs.data)
         assert ran.code == 0
         assert "90% interval" in ran.out
-        assert "comparisons" in ran.out
         assert "fit  clicks of the same candidates elsewhere agree" in ran.out
         assert "wrote rho.json and rho.svg" in ran.out
         assert "all-pairs was chosen: " in ran.err

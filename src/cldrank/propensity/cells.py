@@ -131,8 +131,6 @@ class PairSums:
     total                        (groups, pairs) the weights
     candidates                   (pairs,) how many candidates
     clicks_upper, clicks_lower   (pairs,) their clicks at k and at l
-    units                        (pairs,) how many queries (or whatever is resampled) they belong to, or groups of such
-    effective                    (pairs,) how many impressions, at each of the two, would be as informative
 
     Weights of a candidate, with n impressions at k and m at l: n m / (n + m), which brings the least variance (Mantel
     and Haenszel 1959), or 1, as in Agarwal et al. (2019).
@@ -146,33 +144,26 @@ class PairSums:
     candidates: IntArray
     clicks_upper: Floats
     clicks_lower: Floats
-    units: IntArray
-    effective: Floats
 
     @classmethod
     def of(cls, cells: Cells, weighting: Weighting = "impressions") -> PairSums:
         """Add up all pairs of cells of the same candidate."""
         upper, lower = np.triu_indices(cells.size, 1)
-        count = len(upper)
-        grouped = np.zeros((3, cells.n_groups, count))
-        plain = np.zeros((4, count))
+        grouped, plain = np.zeros((3, cells.n_groups, len(upper))), np.zeros((3, len(upper)))
         rate = cells.clicks / cells.impressions
         for first, second, pair in cells.pairs():
-            n, m = cells.impressions[first], cells.impressions[second]
-            harmonic = n * m / (n + m)
-            weight = harmonic if weighting == "impressions" else np.ones(len(first))
+            n, m, ones = cells.impressions[first], cells.impressions[second], np.ones(len(first))
+            weight = n * m / (n + m) if weighting == "impressions" else ones
             for at, values in enumerate((weight * rate[first], weight * rate[second], weight)):
-                grouped[at] += cells.by_group(pair, values, count, first)
-            for at, values in enumerate(
-                (np.ones(len(first)), cells.clicks[first], cells.clicks[second], weight**2 / harmonic)
-            ):
-                plain[at] += np.bincount(pair, values, count)
-        candidates, clicks_upper, clicks_lower, spread = plain
-        effective = 2 * grouped[2].sum(axis=0) ** 2 / np.where(spread > 0, spread, 1.0)
-        above, below, total = grouped
-        units = (total > 0).sum(axis=0)
-        counted = candidates.astype(np.int64)
-        return cls(upper, lower, above, below, total, counted, clicks_upper, clicks_lower, units, effective)
+                grouped[at] += cells.by_group(pair, values, len(upper), first)
+            for at, values in enumerate((ones, cells.clicks[first], cells.clicks[second])):
+                plain[at] += np.bincount(pair, values, len(upper))
+        return cls(upper, lower, *grouped, plain[0].astype(np.int64), *plain[1:])
+
+    @property
+    def units(self) -> IntArray:
+        """(pairs,) how many queries (or whatever is resampled) the candidates belong to, or groups of such."""
+        return (self.total > 0).sum(axis=0)
 
     def clicked_enough(self) -> NDArray[np.bool_]:
         """(pairs,) whether the log of their ratio of clicks is nearly normal, with an error that resampling shows."""

@@ -46,8 +46,6 @@ def curve_document(curve: Any) -> Document:
         if curve.low is not None and curve.high is not None:
             ends = zip(curve.low, curve.high, strict=True)
             values[f"{100 * (curve.confidence or 0):g}% interval"] = [span(low, high, ".4g") for low, high in ends]
-        if curve.comparisons is not None:
-            values["comparisons"] = [f"{number:,.0f}" for number in curve.comparisons]
     blocks: list[Block] = [figure, *_by_position(values)]
     goodness = getattr(curve, "goodness", None)
     if goodness is not None:

@@ -70,19 +70,19 @@ class Envelope(CellEstimator):
     def _sample(self, cells: Cells) -> Sample:
         orders = self._orders(cells)
         weights = np.concatenate([np.ones((1, cells.n_groups)), self._weights(cells)])
-        bounds, comparisons = np.empty((len(weights), cells.size)), np.empty(cells.size)
+        bounds = np.empty((len(weights), cells.size))
         for others in np.unique(orders):
             at = np.flatnonzero(orders == others)
             with np.errstate(divide="ignore", invalid="ignore"):  # at positions with too few impressions
-                before, again, behind = _tally(cells, int(others))
+                before, again = _tally(cells, int(others))
                 rate = (weights @ again) / (weights @ before)
-                bounds[:, at], comparisons[at] = rate[:, at] / rate[:, :1], behind[at]
+                bounds[:, at] = rate[:, at] / rate[:, :1]
         bounds[1:] = np.where(np.isfinite(bounds[1:]), bounds[1:], np.nan)
         grounds = (
             "it is a lower bound of the curve if results at low positions are no more relevant than those at the "
             "first, nearer to it where results are clicked again and again"
         )
-        return Sample(bounds, grounds, comparisons, notes=_loose(orders))
+        return Sample(bounds, grounds, notes=_loose(orders))
 
     def _orders(self, cells: Cells) -> IntArray:
         """(size,) how many others must have clicked a result, by position; a refusal where too few results were."""
@@ -129,17 +129,15 @@ def _loose(orders: IntArray) -> tuple[str, ...]:
     )
 
 
-def _tally(cells: Cells, others: int) -> tuple[Floats, Floats, Floats]:
-    """(groups, size) the clicks of the others, and with those of one more; (size,) the effective impressions."""
+def _tally(cells: Cells, others: int) -> tuple[Floats, Floats]:
+    """(groups, size) the clicks of the others, and with those of one more."""
     used = np.flatnonzero(cells.impressions > others)
     place, n, c = cells.place[used], cells.impressions[used], cells.clicks[used]
     degree = min(others + 1, 2)
     weight = _product(n, degree) / (1 + (n / _MANY) ** degree)
     before = weight * _product(c, others) / _product(n, others)
     again = before * (c - others) / (n - others)  # never negative: fewer clicks than others make a product of 0
-    effective = np.bincount(place, weight, cells.size) ** 2 / np.bincount(place, weight**2 / n, cells.size)
-    before, again = (cells.by_group(place, part, cells.size, used) for part in (before, again))
-    return before, again, effective
+    return cells.by_group(place, before, cells.size, used), cells.by_group(place, again, cells.size, used)
 
 
 def _product(count: Floats, factors: int) -> Floats:

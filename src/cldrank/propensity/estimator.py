@@ -232,14 +232,12 @@ class Sample:
 
     solved        (1 + replicates, size) the propensities of the log, then those of resampled ones; NaN where none
     grounds       why the log identifies all positions, in one sentence without a full stop
-    comparisons   (size,) the effective number of impressions behind each position
     pairs         pairs of positions, to test the fit
     notes         what to know of the result
     """
 
     solved: Floats
     grounds: str
-    comparisons: Floats
     pairs: PairSums | None = None
     notes: tuple[str, ...] = ()
 
@@ -269,7 +267,7 @@ class CellEstimator(CurveEstimator):
             attraction = compared_by_attraction(cells.unweighted(), values, self.replicates, self.seed)
             parts["goodness"] = goodness_of_fit(sample.pairs, values, draws, self._weights(cells))
         notes = (*self._notes(values, errors, cells, attraction), *sample.notes)
-        return self._curve(cells, values, draws, comparisons=sample.comparisons, notes=notes, **parts)
+        return self._curve(cells, values, draws, notes=notes, **parts)
 
     def _solved(self, solve: Callable[[Floats], Floats], sums: Floats, cells: Cells) -> Floats:
         """(1 + replicates, size) what `solve` makes of (logs, …) sums: of all groups, and of resampled ones."""

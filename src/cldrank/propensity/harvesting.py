@@ -55,13 +55,11 @@ class Harvesting(CellEstimator):
         used = pair_number(*self._links(cells.size), cells.size)
         require_overlap(self.name, self.against, pairs, used, cells, self.confidence)
         sums = np.concatenate([pairs.above[:, used], pairs.below[:, used], pairs.total[:, used]], axis=1)
-        ends = np.concatenate([pairs.upper[used], pairs.lower[used]])
-        comparisons = np.bincount(ends, np.tile(pairs.effective[used], 2), cells.size).astype(np.float64)
         shared = (
             f"{(pairs.candidates > 0).sum():,} of {len(pairs.upper):,} pairs of positions have candidates in common"
         )
         grounds = f"{shared}, and every position has clicked ones in common with {self.against}"
-        return Sample(self._solved(self._solve, sums, cells), grounds, comparisons, pairs)
+        return Sample(self._solved(self._solve, sums, cells), grounds, pairs)
 
 
 @value

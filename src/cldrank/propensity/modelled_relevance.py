@@ -135,7 +135,6 @@ class ModelledRelevance(CurveEstimator):
             values,
             np.exp(draws),
             covariance=np.cov(draws, rowvar=False),
-            comparisons=np.asarray(np.bincount(cells.place, cells.impressions, cells.size), dtype=np.float64),
             notes=(*self._notes(values, errors, cells, attraction), _explained(explained), *parts.pop("notes", ())),
             **parts,
         )

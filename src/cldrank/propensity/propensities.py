@@ -137,7 +137,6 @@ class Propensities(CurveBase):
     method        the name of the estimator
     low, high     (k,) the interval of each position, at the given `confidence`
     covariance    (k, k) of log ρ, from resampling
-    comparisons   (k,) the effective number of impressions behind each position
     goodness      whether clicks of the same candidates at other positions agree
     notes         what to know before they are used
     replicates    (replicates, k) the resampled estimates that have all positions
@@ -166,7 +165,6 @@ class Propensities(CurveBase):
     high: Floats | None = None
     confidence: float | None = None
     covariance: Floats | None = None
-    comparisons: Floats | None = None
     goodness: Goodness | None = None
     notes: tuple[str, ...] = ()
     replicates: Floats | None = field(default=None, compare=False)
@@ -187,8 +185,8 @@ class Propensities(CurveBase):
                 )
             values = np.minimum(values, 1.0)
         keep_array(self, "values", values)
-        for name in ("low", "high", "comparisons"):
-            self._check_array(name, values.shape, 1.0 if name == "comparisons" else given[0])
+        for name in ("low", "high"):
+            self._check_array(name, values.shape, given[0])
         self._check_array("covariance", (len(values), len(values)))
         if self.replicates is not None:
             draws = as_floats(self.replicates, "replicates")
