@@ -60,11 +60,10 @@ from cldrank.propensity import (
     Randomised,
     RegressionEM,
     TrustBias,
-    check_attraction,
 )
-from cldrank.propensity.cells import Weighting
+from cldrank.propensity.cells import Cells, Weighting
 from cldrank.propensity.curve_document import save_chart
-from cldrank.propensity.estimator import CurveEstimator
+from cldrank.propensity.estimator import CurveEstimator, check_attraction
 from cldrank.propensity.harvesting import Harvesting
 from cldrank.propensity.modelled_relevance import NETWORK
 
@@ -331,7 +330,7 @@ def failures() -> None:
                 rho = fitted(world, estimator, tables[design])
                 told = {"found": [round(value, 3) for value in rho.values.tolist()]}
                 told["fit_p"] = None if rho.goodness is None else round(rho.goodness.p_value, 4)
-                attraction = check_attraction(tables[design], rho)
+                attraction = check_attraction(Cells.of(tables[design], None, 0), rho.values)
                 told["attraction_p"] = None if attraction is None else round(attraction.p_value, 4)
             except UnidentifiableError as refusal:
                 told = {"refusal": str(refusal)}

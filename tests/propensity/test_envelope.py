@@ -50,9 +50,9 @@ def graded(random: Any, place: int, queries: int) -> Any:
 def test_products_are_those_of_all_who_clicked_one_after_the_other() -> None:
     """c clicks in n impressions as n people: of all ways to take m + 1 of them, in how many all clicked."""
     table = one_ranker(binary, 4, queries=8)
-    cells = Cells.of(table, None, "candidates", 0)
+    cells = Cells.of(table, None, 0)
     for others in (0, 1, 2):
-        before, again, _ = _tally(cells, others)
+        before, again = _tally(cells, others)
         for place in range(5):
             expected = np.zeros(2)
             for n, c in zip(cells.impressions[cells.place == place], cells.clicks[cells.place == place], strict=True):

@@ -31,11 +31,11 @@ from cldrank.propensity import (
     Pivot,
     Propensities,
     Randomised,
-    check_attraction,
     estimators,
     impressions_needed,
 )
-from cldrank.propensity.estimator import CurveEstimator, chance_of
+from cldrank.propensity.cells import Cells
+from cldrank.propensity.estimator import AttractionCheck, CurveEstimator, chance_of, check_attraction
 
 HARVESTING: list[CurveEstimator] = [Pivot(), AdjacentChain(), AllPairs(), AllPairs(weighting="candidates")]
 EVERY = [*HARVESTING, ClickThrough(), Randomised()]
@@ -423,6 +423,10 @@ def test_nothing_is_tested_where_nothing_is_uncertain() -> None:
 # -- attractive and other results -------------------------------------------------------------------------------------
 
 
+def checked(log: ClickTable, rho: Propensities) -> AttractionCheck | None:
+    return check_attraction(Cells.of(log, len(rho), 0), rho.values)
+
+
 MODELS: list[tuple[ClickModel, bool]] = [
     (PositionBased(1, 0.1), True),
     (PositionBased(0.3, 0.5), True),
@@ -436,7 +440,7 @@ MODELS: list[tuple[ClickModel, bool]] = [
 def test_tells_position_bias_from_what_is_more(world: Any, model: ClickModel, position_based: bool) -> None:
     log = world.log(ShuffledShare(1.0), 5e4, model=model)
     rho = Randomised(refuse_above=5).fit(log)
-    found = check_attraction(log, rho)
+    found = checked(log, rho)
     assert found is not None
     assert (found.p_value > 0.01) == position_based
     assert any("not position bias alone" in note for note in rho.notes) != position_based
@@ -444,14 +448,14 @@ def test_tells_position_bias_from_what_is_more(world: Any, model: ClickModel, po
 
 def test_trust_keeps_the_clicks_of_attractive_results(world: Any) -> None:
     log = world.two_rankers(model=TrustBiased(1))
-    found = check_attraction(log, AllPairs().fit(log))
+    found = checked(log, AllPairs().fit(log))
     assert found is not None
     assert found.difference > 0.1
     assert found.p_value < 0.01
 
 
 def test_seldom_cries_wolf(world: Any) -> None:
-    found = [check_attraction(log, Propensities.power(1, 5)) for log in map(world.two_rankers, [2e4] * 25, range(25))]
+    found = [checked(log, Propensities.power(1, 5)) for log in map(world.two_rankers, [2e4] * 25, range(25))]
     values = np.array([entry.p_value for entry in found if entry is not None])
     assert len(values) == 25
     assert (values < 0.05).mean() <= 0.2
@@ -462,15 +466,13 @@ def test_large_logs_are_looked_at_in_part(world: Any, monkeypatch: pytest.Monkey
     log = world.log(ShuffledShare(1.0), 5e4, model=TrustBiased(1))
     monkeypatch.setattr("cldrank.propensity.estimator._ENOUGH", 1)
     monkeypatch.setattr("cldrank.propensity.estimator.FEWEST_GROUPS", 60)
-    found = check_attraction(log, Propensities.power(1, 5))
+    found = checked(log, Propensities.power(1, 5))
     assert found is not None
     assert found.p_value < 0.01
 
 
 def test_says_nothing_where_nothing_can_be_compared(world: Any) -> None:
-    assert check_attraction(world.log(), Propensities.power(1, 5)) is None
+    assert checked(world.log(), Propensities.power(1, 5)) is None
     data = cr.RankingDataset.from_arrays(np.zeros((2, 1)), [0, 0])
     few = ClickTable.from_arrays(data, row=[0, 0, 1, 1], position=[1, 2, 1, 2], impressions=[9] * 4, clicks=[3] * 4)
-    assert check_attraction(few, Propensities.power(1, 2)) is None
-    with pytest.raises(CldrankError, match="at least 20"):
-        check_attraction(few, Propensities.power(1, 2), replicates=1)
+    assert checked(few, Propensities.power(1, 2)) is None

@@ -25,7 +25,7 @@ TRUTH = 1 / np.arange(1, DEPTH + 1)
 
 
 def objective_of(data: cr.RankingDataset, clicks: ClickTable, l2: float = 1e-3) -> ExaminedRegression:
-    cells = Cells.of(clicks, None, "auto", 0)
+    cells = Cells.of(clicks, None, 0)
     rows, row = np.unique(cells.row, return_inverse=True)
     return ExaminedRegression(cells, data.features[rows], row, l2)
 
@@ -94,7 +94,7 @@ def test_one_newton_step_a_replicate_is_nearly_a_refit(logistic: Any) -> None:
     estimator = RegressionEM(model=Linear(l2=1e-3))
     rho = estimator.fit(clicks, data)
     assert rho.replicates is not None
-    cells = Cells.of(clicks, None, "auto", 0)
+    cells = Cells.of(clicks, None, 0)
     weights = draw_weights(cells.n_groups, 400, 0)[:8].astype(np.int64)
     for draw, weight in zip(rho.replicates, weights, strict=False):
         times = weight[cells.group]
@@ -193,7 +193,7 @@ def test_interventions_test_the_curve(world: Any) -> None:
 
 def test_what_features_tell_of_the_order_is_a_canonical_correlation(logistic: Any) -> None:
     data, clicks = logistic(2.0)
-    cells = Cells.of(clicks, None, "auto", 0)
+    cells = Cells.of(clicks, None, 0)
     rows, row = np.unique(cells.row, return_inverse=True)
     own, place = data.features[rows][row].astype(np.float64), np.eye(DEPTH)[cells.place][:, 1:]
     one, two = CCA(1, max_iter=5000, tol=1e-10).fit(own, place).transform(own, place)

@@ -297,10 +297,7 @@ GOODNESS: dict[str, Any] = {"statistic": 1, "pairs": 1, "p_value": 1, "worst": [
         {"replicates": [[1, 1, 1], [1, 0, 1]]},
         {"replicates": [[1, 1, 1], None]},
         {"goodness": {"statistic": 1}},
-        *(
-            {"goodness": GOODNESS | part}
-            for part in ({"statistic": -1}, {"pairs": 9}, {"p_value": 2}, {"worst": [1, 9]})
-        ),
+        *({"goodness": GOODNESS | part} for part in ({"statistic": "x"}, {"worst": [1, 9]})),
     ],
 )
 def test_files_with_damaged_parts(tmp_path: Path, changed: dict[str, Any]) -> None:

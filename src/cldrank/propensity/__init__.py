@@ -7,7 +7,7 @@ AllPairs(depth=5)
 
 from cldrank.propensity.affine_clicks import AffineClicks, TrustBias
 from cldrank.propensity.envelope import Envelope
-from cldrank.propensity.estimator import PropensityEstimator, check_attraction, estimators
+from cldrank.propensity.estimator import PropensityEstimator, estimators
 from cldrank.propensity.harvesting import AdjacentChain, AllPairs, Pivot
 from cldrank.propensity.identifiability import Requirement, impressions_needed
 from cldrank.propensity.modelled_relevance import DualLearning, RegressionEM
@@ -32,7 +32,6 @@ __all__ = [
     "Requirement",
     "SegmentPropensities",
     "TrustBias",
-    "check_attraction",
     "estimators",
     "impressions_needed",
     "logged_probability",

@@ -249,8 +249,7 @@ class TrustBias(PropensityEstimator[AffineClicks]):
         pairs = PairSums.of(cells)
         every, against = np.arange(len(pairs.upper)), "one that leads to the first"
         require_overlap(self.name, against, pairs, every, cells, self.confidence)
-        weights = draw_weights(cells.n_groups, self.replicates, self.seed)
-        lines = _lines(cells, np.concatenate([np.ones((1, cells.n_groups)), weights]))
+        lines = _lines(cells, draw_weights(cells.n_groups, self.replicates, self.seed))
         logs = self._joined(lines.log_slope, cells.size)
         errors = logs[1:].std(axis=0)
         weak = np.flatnonzero(errors > self.refuse_above)

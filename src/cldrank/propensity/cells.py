@@ -217,12 +217,12 @@ def deal(unit: IntArray, positions: int, seed: int = 0) -> tuple[IntArray, int, 
 
 @lru_cache(maxsize=4)
 def draw_weights(n_groups: int, replicates: int, seed: int = 0) -> Floats:
-    """(replicates, groups): how often each replicate draws each group, with replacement.
+    """(1 + replicates, groups): how often the log has each group, once, and each replicate, drawn with replacement.
 
     The last ones are kept, since all estimators of a log, and the tests of their fit, use the same.
     """
-    random = np.random.default_rng([seed, 1])
-    weights = random.multinomial(n_groups, np.full(n_groups, 1 / n_groups), size=replicates).astype(np.float64)
+    weights = np.ones((1 + replicates, n_groups))
+    weights[1:] = np.random.default_rng([seed, 1]).multinomial(n_groups, np.full(n_groups, 1 / n_groups), replicates)
     weights.flags.writeable = False
     return weights
 

@@ -98,16 +98,12 @@ def curve_figure(
     size: tuple[int, int] = _SIZE,
 ) -> Figure:
     """Curves with their intervals, by name, in one figure; where the `truth` of a name is known, as rings."""
-    if not curves:
-        raise UsageError("there is no curve to draw.")
     strange = next((name for name in truth if name not in curves), None)
     if strange is not None:
         raise UsageError(f"there is no curve {strange!r} to compare with the truth, only {some(curves)}.")
     positions = [str(at + 1) for at in range(max(map(len, curves.values())))]
     along = Axis.of_labels(positions, name="position; examination relative to the first")
-    top = max(
-        float((rho.values if rho.high is None else rho.high).max()) for rho in (*curves.values(), *truth.values())
-    )
+    top = max((rho.values if rho.high is None else rho.high).max() for rho in (*curves.values(), *truth.values()))
     named = {name: f"{name} (lower bound)" if curve.bound else name for name, curve in curves.items()}
     chosen = looks(named.values())
     apart = min(_APART * len(positions), 0.6 / len(curves))
@@ -120,7 +116,7 @@ def curve_figure(
         for number, (name, label) in enumerate(named.items())
     )
     references = "truth" if truth else ""
-    return Figure(title, series, along, Axis.from_zero(top), "dots", *size, marked=1.0, references=references)
+    return Figure(title, series, along, Axis.from_zero(float(top)), "dots", *size, marked=1.0, references=references)
 
 
 def save_chart(

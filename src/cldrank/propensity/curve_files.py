@@ -61,13 +61,10 @@ def load_curve(path: str | PathLike[str], kind: type[Any] | None = None) -> Any:
         raise UsageError(f"{file}: {what} of propensities; a power law is written power:1.0.")
     content = _read(file)
     form = _form(content)
+    if form is None:
+        content = {"values": _listed(content, file), "origin": f"from {file.name}"}
     try:
-        if form is None:
-            curve = Propensities(_array(None, _listed(content, file)), f"from {file.name}")
-        else:
-            curve = _decoded(form, content)
-    except FormatError:
-        raise
+        curve = _decoded(form or Propensities, content)
     except (CldrankError, ValueError) as error:
         raise FormatError(f"holds damaged {_NAMES[form or Propensities]}: {_why(error)}.", path=file) from None
     if kind is not None and not isinstance(curve, kind):
@@ -128,19 +125,14 @@ def _array(kind: Any, content: Any) -> Any:
 
 
 def _check_parts(curve: Propensities | AffineClicks) -> None:
-    """Refuse positions beyond the curve, and checks of an estimate that cannot have been made."""
+    """Refuse positions beyond the curve, and a covariance that is none."""
     if curve.covariance is not None and not np.allclose(curve.covariance, curve.covariance.T, rtol=1e-6, atol=1e-9):
         raise DataError("covariance is not symmetric.")
     if isinstance(curve, AffineClicks):
         return
-    goodness = curve.goodness
-    named = [*curve.clipped, *curve.raised, *(goodness.worst if goodness else ())]
+    named = [*curve.clipped, *curve.raised, *(curve.goodness.worst if curve.goodness else ())]
     if not all(1 <= at <= len(curve) for at in named):
         raise DataError(f"there are positions 1 to {len(curve)}, and it names others.")
-    if goodness is not None:
-        possible = 1 <= goodness.pairs <= len(curve) * (len(curve) - 1) // 2
-        if not possible or goodness.statistic < 0 or not 0 <= goodness.p_value <= 1:
-            raise DataError(f"goodness cannot be {goodness!r}.")
 
 
 # -- named on the command line -------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from cldrank._typing import Floats, IntArray
 from cldrank.clicks.table import ClickTable
 from cldrank.errors import UnidentifiableError
 from cldrank.parameters import parameter, value
-from cldrank.propensity.cells import Cells
+from cldrank.propensity.cells import Cells, draw_weights
 from cldrank.propensity.estimator import CellEstimator, Sample
 from cldrank.propensity.identifiability import counts_every_click, way_out
 from cldrank.wording import count, positions
@@ -69,7 +69,7 @@ class Envelope(CellEstimator):
 
     def _sample(self, cells: Cells) -> Sample:
         orders = self._orders(cells)
-        weights = np.concatenate([np.ones((1, cells.n_groups)), self._weights(cells)])
+        weights = draw_weights(cells.n_groups, self.replicates, self.seed)
         bounds = np.empty((len(weights), cells.size))
         for others in np.unique(orders):
             at = np.flatnonzero(orders == others)

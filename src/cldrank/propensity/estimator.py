@@ -16,13 +16,12 @@ from typing import Any, ClassVar, Generic, Literal, NamedTuple, Self, TypeVar
 import numpy as np
 
 from cldrank._typing import Bools, Floats, IntArray
-from cldrank.arguments import check_whole
 from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import CldrankError, MissingDependencyError, MissingValueError, UnidentifiableError, UsageError
 from cldrank.parameters import Value, parameter, value
 from cldrank.propensity.cells import FEWEST_GROUPS, Cells, PairSums, draw_weights
-from cldrank.propensity.identifiability import Requirement, cannot_estimate, errors_of_logs, too_few, usable_positions
+from cldrank.propensity.identifiability import Requirement, cannot_estimate, errors_of_logs, too_few
 from cldrank.propensity.propensities import MISFIT, Goodness, Propensities
 
 Result_co = TypeVar("Result_co", covariant=True)
@@ -107,8 +106,7 @@ class PropensityEstimator(Value, ABC, Generic[Result_co]):
         reason = getattr(refusal, "reason", "") or str(refusal).removesuffix(".")
         errors = () if requirement is None else requirement.errors
         size = clicks.depth if self.depth is None else self.depth
-        padded = errors and (*errors, *[None] * (size - len(errors)))
-        return Requirement(self.name, False, reason, padded, usable_positions(padded))
+        return Requirement(self.name, False, reason, errors and (*errors, *[None] * (size - len(errors))))
 
     def fit_upper(self, clicks: ClickTable) -> Result_co | None:
         """What it finds of as many positions from the top as it can estimate; None where it can estimate none."""
@@ -155,7 +153,7 @@ class PropensityEstimator(Value, ABC, Generic[Result_co]):
         """The requirement that is met; a refusal where it is not."""
 
     def _met(self, reason: str, errors: Floats) -> Requirement:
-        return Requirement(self.name, True, reason, tuple(errors.tolist()), usable_positions(errors.tolist()))
+        return Requirement(self.name, True, reason, tuple(errors.tolist()))
 
     def _cells(self, clicks: ClickTable) -> Cells:
         return Cells.of(clicks, self.depth, self.seed)
@@ -169,7 +167,7 @@ class CurveEstimator(PropensityEstimator[Propensities]):
 
     def _weights(self, cells: Cells) -> Floats:
         """(replicates, groups) how often each replicate draws each group of queries."""
-        return draw_weights(cells.n_groups, self.replicates, self.seed)
+        return draw_weights(cells.n_groups, self.replicates, self.seed)[1:]
 
     def _errors(self, draws: Floats, cells: Cells) -> Floats:
         """The standard error of each log propensity; a refusal where one is too large to be of use."""
@@ -195,16 +193,8 @@ class CurveEstimator(PropensityEstimator[Propensities]):
             # replicates that lack a position say nothing of how positions err together
             parts["replicates"] = draws[(np.isfinite(draws) & (draws > 0)).all(axis=1)]
             parts["covariance"] = np.cov(np.log(parts["replicates"]), rowvar=False)
-        return Propensities(
-            values,
-            f"{name}, {cells.n_units:,} {cells.units}",
-            method=name,
-            bound=self.bound,
-            low=np.minimum(low, values),
-            high=np.maximum(high, values),
-            confidence=self.confidence,
-            **parts,
-        )
+        parts |= {"low": np.minimum(low, values), "high": np.maximum(high, values), "confidence": self.confidence}
+        return Propensities(values, f"{name}, {cells.n_units:,} {cells.units}", method=name, bound=self.bound, **parts)
 
     def _notes(
         self, values: Floats, errors: Floats, cells: Cells, attraction: AttractionCheck | None
@@ -264,7 +254,7 @@ class CellEstimator(CurveEstimator):
         errors = self._errors(draws, cells)
         attraction, parts = None, {}
         if sample.pairs is not None:
-            attraction = compared_by_attraction(cells.unweighted(), values, self.replicates, self.seed)
+            attraction = check_attraction(cells.unweighted(), values, self.replicates, self.seed)
             parts["goodness"] = goodness_of_fit(sample.pairs, values, draws, self._weights(cells))
         notes = (*self._notes(values, errors, cells, attraction), *sample.notes)
         return self._curve(cells, values, draws, notes=notes, **parts)
@@ -341,28 +331,20 @@ class AttractionCheck(NamedTuple):
         )
 
 
-def check_attraction(
-    clicks: ClickTable, propensities: Propensities, *, replicates: int = 400, seed: int = 0
-) -> AttractionCheck | None:
+def check_attraction(cells: Cells, rho: Floats, replicates: int = 400, seed: int = 0) -> AttractionCheck | None:
     """Test a curve on attractive and on unattractive candidates; None where too little can be compared.
 
     Half of the impressions, drawn at random, decide which candidates are clicked more than most at their positions;
-    the other half is compared. So the two do not depend on the same luck.
+    the other half is compared. So the two do not depend on the same luck. Of large logs, a part of the groups is used.
 
     >>> import cldrank as cr
     >>> data = cr.RankingDataset.from_arrays([[0.0]] * 60, [0] * 60)
     >>> shown = {"row": [*range(60)] * 2, "position": [1] * 60 + [2] * 60, "impressions": [1000] * 120}
     >>> trusted = [800, 400] * 30 + [600, 100] * 30      # the good ones lose a quarter, the bad ones more
-    >>> check_attraction(cr.ClickTable.from_arrays(data, **shown, clicks=trusted), Propensities.power(1, 2))
+    >>> cells = Cells.of(cr.ClickTable.from_arrays(data, **shown, clicks=trusted), depth=2, seed=0)
+    >>> check_attraction(cells, np.array([1, 0.5]))
     AttractionCheck(p_value=0.0..., difference=1.1...)
     """
-    check_whole("replicates", replicates, least=20)
-    cells = Cells.of(clicks, min(len(propensities), clicks.depth), seed)
-    return compared_by_attraction(cells, propensities.values, replicates, seed)
-
-
-def compared_by_attraction(cells: Cells, rho: Floats, replicates: int, seed: int) -> AttractionCheck | None:
-    """The same of cells; of large logs, a part of the groups."""
     several = np.bincount(cells.row)[cells.row] > 1
     if not several.any() or (cells.clicks > cells.impressions).any():
         return None
@@ -373,7 +355,7 @@ def compared_by_attraction(cells: Cells, rho: Floats, replicates: int, seed: int
     rich = np.flatnonzero(np.logical_and(*(side.clicked_enough() for side in sides)))
     if not len(rich):
         return None
-    weights = np.concatenate([np.ones((1, groups)), draw_weights(groups, replicates, seed)])
+    weights = draw_weights(groups, replicates, seed)
     with np.errstate(divide="ignore", invalid="ignore"):
         logs = [np.log((weights @ side.below[:, rich]) / (weights @ side.above[:, rich])) for side in sides]
         here, drawn = logs[0][0] - logs[1][0], logs[0][1:] - logs[1][1:]

@@ -41,7 +41,6 @@ class Requirement:
     reason        why, or why not, in one sentence without a full stop
     errors        the expected standard error of log ρ at each position, 0 at the first; None where there is no
                   estimate; empty where nothing is known before the fit
-    usable_to     the lowest position down to which 90% intervals are within ±25%
     approximate   whether what it needs holds nearly, but not quite
 
     >>> Requirement("all-pairs", True, "all positions are connected", (0.0, 0.1)).within.__round__(3)
@@ -52,7 +51,6 @@ class Requirement:
     met: bool
     reason: str
     errors: tuple[float | None, ...] = ()
-    usable_to: int | None = None
     approximate: bool = False
 
     @property
@@ -71,13 +69,12 @@ class Requirement:
         """How far the least certain propensity may be off, relatively, at 90% confidence."""
         return None if self.error is None else math.expm1(Z90 * self.error)
 
-
-def usable_positions(errors: Sequence[float | None]) -> int | None:
-    """The lowest position down to which 90% intervals are within ±25%."""
-    usable = 1
-    while usable < len(errors) and (error := errors[usable]) is not None and math.expm1(Z90 * error) <= USABLE:
-        usable += 1
-    return usable if usable > 1 else None
+    @property
+    def usable_to(self) -> int | None:
+        """The lowest position down to which 90% intervals are within ±25%; None where that is the first at most."""
+        limit = math.log1p(USABLE) / Z90
+        usable = next((at for at, error in enumerate(self.errors) if error is None or error > limit), len(self.errors))
+        return usable if usable > 1 else None
 
 
 def errors_of_logs(draws: Floats) -> tuple[Floats, Bools]:

@@ -21,7 +21,7 @@ from cldrank.models import MLP, Linear, Network, Run
 from cldrank.optimise import Derivatives, Solution, Vector
 from cldrank.parameters import parameter, value
 from cldrank.propensity.cells import Cells, PairSums, draw_weights
-from cldrank.propensity.estimator import CurveEstimator, compared_by_attraction, goodness_of_fit
+from cldrank.propensity.estimator import CurveEstimator, check_attraction, goodness_of_fit
 from cldrank.propensity.identifiability import Requirement, counts_every_click
 from cldrank.propensity.propensities import Propensities
 from cldrank.wording import positions
@@ -129,7 +129,7 @@ class ModelledRelevance(CurveEstimator):
         shown, explained = self._prepared(clicks, dataset)
         logs, draws, errors, parts = self._estimate(shown)
         cells, values = shown.cells, np.exp(logs)
-        attraction = compared_by_attraction(cells, values, self.replicates, self.seed)
+        attraction = check_attraction(cells, values, self.replicates, self.seed)
         return self._curve(
             cells,
             values,
@@ -200,7 +200,7 @@ class DualLearning(ModelledRelevance):
         from cldrank.rankers.torch_module import ranker_of
 
         logs, network = self._train(shown, self.seed, np.ones(shown.cells.n_groups))
-        weights = draw_weights(shown.cells.n_groups, self.refits, self.seed)
+        weights = draw_weights(shown.cells.n_groups, self.refits, self.seed)[1:]
         draws = np.array([self._train(shown, self.seed + 1 + turn, own)[0] for turn, own in enumerate(weights)])
         errors: Floats = draws.std(axis=0, ddof=1)
         weak = np.flatnonzero(errors > self.refuse_above)
