@@ -17,7 +17,7 @@ from cldrank.parameters import value
 from cldrank.propensity.cells import FEWEST_TESTED, Cells, PairSums, draw_weights
 from cldrank.propensity.estimator import PropensityEstimator
 from cldrank.propensity.harvesting import require_overlap
-from cldrank.propensity.identifiability import LOST, Requirement, counts_every_click, too_few
+from cldrank.propensity.identifiability import LOST, Requirement, too_few
 from cldrank.propensity.propensities import (
     LARGEST,
     CurveBase,
@@ -218,33 +218,14 @@ class TrustBias(PropensityEstimator[AffineClicks]):
     label = "Trust bias"
     sentence = "Several rankers; a slope and a base per position, where people trust high positions"
     affine = True
+    binary = True
     order = 40
 
-    def _fit(self, clicks: ClickTable, dataset: RankingDataset | None) -> AffineClicks:
+    def _prepared(
+        self, clicks: ClickTable, dataset: RankingDataset | None
+    ) -> tuple[tuple[Cells, Lines, Floats], Requirement]:
+        """Cells, their lines, (1 + replicates, size) log slopes of the log and of resampled ones."""
         del dataset
-        cells, lines, logs, _ = self._slopes(clicks)
-        slope = np.exp(logs)
-        upper, lower = np.triu_indices(cells.size, 1)
-        shift = lines.mean_lower / slope[:, lower] - lines.mean_upper / slope[:, upper]
-        base = self._joined(shift, cells.size) * slope
-        covariance = np.cov(np.concatenate([slope, base], axis=1)[1:], rowvar=False)
-        return AffineClicks(
-            slope[0],
-            base[0],
-            f"{type(self).__name__}, {cells.n_units:,} {cells.units}",
-            covariance,
-            self.confidence,
-            (_verdict(base[0, 1:], covariance[cells.size + 1 :, cells.size + 1 :]),),
-        )
-
-    def _required(self, clicks: ClickTable, dataset: RankingDataset | None) -> Requirement:
-        del dataset
-        return self._met("candidates of different relevance connect all positions", self._slopes(clicks)[3])
-
-    def _slopes(self, clicks: ClickTable) -> tuple[Cells, Lines, Floats, Floats]:
-        """Cells, lines, (1 + replicates, size) log slopes of the log and resampled, and (size,) their errors."""
-        if clicks.every_click and (clicks.clicks > clicks.impressions).any():
-            raise counts_every_click(self.name)
         cells = self._cells(clicks)
         pairs = PairSums.of(cells)
         every, against = np.arange(len(pairs.upper)), "one that leads to the first"
@@ -256,7 +237,17 @@ class TrustBias(PropensityEstimator[AffineClicks]):
         if len(weak):
             worst = int(weak[errors[weak].argmax()])
             raise too_few(self.name, weak + 1, worst + 1, float(errors[worst]), cells, self.confidence)
-        return cells, lines, logs, errors
+        return (cells, lines, logs), self._met("candidates of different relevance connect all positions", errors)
+
+    def _result(self, prepared: tuple[Cells, Lines, Floats]) -> AffineClicks:
+        cells, lines, logs = prepared
+        slope, (upper, lower) = np.exp(logs), np.triu_indices(cells.size, 1)
+        shift = lines.mean_lower / slope[:, lower] - lines.mean_upper / slope[:, upper]
+        base = self._joined(shift, cells.size) * slope
+        covariance = np.cov(np.concatenate([slope, base], axis=1)[1:], rowvar=False)
+        origin = f"{type(self).__name__}, {cells.n_units:,} {cells.units}"
+        note = _verdict(base[0, 1:], covariance[cells.size + 1 :, cells.size + 1 :])
+        return AffineClicks(slope[0], base[0], origin, covariance, self.confidence, (note,))
 
     def _joined(self, differences: Floats, size: int) -> Floats:
         """(logs, size) the numbers, 0 at the first position, whose differences come nearest to those of the pairs.

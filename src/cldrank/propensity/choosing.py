@@ -68,7 +68,7 @@ def fitted_curve(
     clip: float | None = None,
 ) -> Propensities | AffineClicks:
     """What an estimator finds in a log, clipped as asked; a curve that the log refutes is warned of."""
-    curve: Propensities | AffineClicks = estimator.fit(table, estimator.used(dataset))
+    curve: Propensities | AffineClicks = estimator.fit(table, dataset)
     curve = curve if clip is None else curve.clip(clip)
     return held_to_clicks(curve, table, "off") if isinstance(curve, Propensities) else curve
 

@@ -21,7 +21,13 @@ from cldrank.data.dataset import RankingDataset
 from cldrank.errors import CldrankError, MissingDependencyError, MissingValueError, UnidentifiableError, UsageError
 from cldrank.parameters import Value, parameter, value
 from cldrank.propensity.cells import FEWEST_GROUPS, Cells, PairSums, draw_weights
-from cldrank.propensity.identifiability import Requirement, cannot_estimate, errors_of_logs, too_few
+from cldrank.propensity.identifiability import (
+    Requirement,
+    cannot_estimate,
+    counts_every_click,
+    errors_of_logs,
+    too_few,
+)
 from cldrank.propensity.propensities import MISFIT, Goodness, Propensities
 
 Result_co = TypeVar("Result_co", covariant=True)
@@ -47,6 +53,7 @@ class PropensityEstimator(Value, ABC, Generic[Result_co]):
     affine     whether it finds a slope and a base for each position, instead of one propensity
     bound      whether it finds a lower bound of the curve, instead of the curve
     baseline   whether it is known to be biased, and only there to be compared with
+    binary     whether its model has at most one click per impression
     order      its place in lists: the better founded, the earlier
     assumes    what must hold that no log can show, for the audit
     """
@@ -68,22 +75,21 @@ class PropensityEstimator(Value, ABC, Generic[Result_co]):
     affine: ClassVar[bool] = False
     bound: ClassVar[bool] = False
     baseline: ClassVar[bool] = False
+    binary: ClassVar[bool] = False
     order: ClassVar[int] = 50
     assumes: ClassVar[str] = ""
 
     def fit(self, clicks: ClickTable, dataset: RankingDataset | None = None) -> Result_co:
         """Estimate from a log, or raise UnidentifiableError where the log cannot support it.
 
-        dataset   the candidates with their features, for estimators that need these; the others refuse it
+        dataset   the candidates with their features, for estimators that need these
         """
         if not isinstance(clicks, ClickTable):
             raise UsageError(f"{self.name} learns from a ClickTable, not from a {type(clicks).__name__}.")
         missing = self.missing(dataset)
         if missing is not None:
             raise UsageError(f"{self.name}: {missing}.")
-        if dataset is not self.used(dataset):
-            raise UsageError(f"{self.name} does not use features; leave out `features`.")
-        return self._fit(clicks, dataset)
+        return self._result(self._prepared(clicks, dataset)[0])
 
     def requirements(self, clicks: ClickTable, dataset: RankingDataset | None = None) -> Requirement:
         """Whether a log meets what it needs, and how precise it would be: what `fit` would do, without the rest of it.
@@ -100,7 +106,7 @@ class PropensityEstimator(Value, ABC, Generic[Result_co]):
         missing = self.missing(dataset)
         if missing is not None:
             return Requirement(self.name, False, missing)
-        requirement, refusal = self._deepest(clicks, lambda upper: upper._required(clicks, self.used(dataset)))
+        requirement, refusal = self._deepest(clicks, lambda upper: upper._prepared(clicks, dataset)[1])
         if refusal is None and requirement is not None:
             return requirement
         reason = getattr(refusal, "reason", "") or str(refusal).removesuffix(".")
@@ -135,27 +141,25 @@ class PropensityEstimator(Value, ABC, Generic[Result_co]):
             return None
         return "it needs the features of the candidates (`features`)"
 
-    def used(self, dataset: RankingDataset | None) -> RankingDataset | None:
-        """The dataset if it needs one, else None: what `fit` accepts."""
-        return dataset if self.needs == "features" else None
-
     def given_log(self, probability: Floats) -> Self:
         """The same with the probability of display of each cell, for estimators that need the log."""
         del probability
         return self
 
     @abstractmethod
-    def _fit(self, clicks: ClickTable, dataset: RankingDataset | None) -> Result_co:
-        """Estimate, given what it needs."""
+    def _prepared(self, clicks: ClickTable, dataset: RankingDataset | None) -> tuple[Any, Requirement]:
+        """What `_result` needs, and the requirement that is met; a refusal where it is not."""
 
     @abstractmethod
-    def _required(self, clicks: ClickTable, dataset: RankingDataset | None) -> Requirement:
-        """The requirement that is met; a refusal where it is not."""
+    def _result(self, prepared: Any) -> Result_co:
+        """The estimate."""
 
     def _met(self, reason: str, errors: Floats) -> Requirement:
         return Requirement(self.name, True, reason, tuple(errors.tolist()))
 
     def _cells(self, clicks: ClickTable) -> Cells:
+        if self.binary and (clicks.clicks > clicks.impressions).any():
+            raise counts_every_click(self.name)
         return Cells.of(clicks, self.depth, self.seed)
 
 
@@ -240,18 +244,18 @@ class CellEstimator(CurveEstimator):
     def _sample(self, cells: Cells) -> Sample:
         """What cells show; a refusal where they do not identify a position."""
 
-    def _required(self, clicks: ClickTable, dataset: RankingDataset | None) -> Requirement:
+    def _prepared(
+        self, clicks: ClickTable, dataset: RankingDataset | None
+    ) -> tuple[tuple[Cells, Sample, Floats], Requirement]:
         del dataset
         cells = self._cells(clicks)
         sample = self._sample(cells)
-        return self._met(sample.grounds, self._errors(sample.solved[1:], cells))
+        errors = self._errors(sample.solved[1:], cells)
+        return (cells, sample, errors), self._met(sample.grounds, errors)
 
-    def _fit(self, clicks: ClickTable, dataset: RankingDataset | None) -> Propensities:
-        del dataset
-        cells = self._cells(clicks)
-        sample = self._sample(cells)
+    def _result(self, prepared: tuple[Cells, Sample, Floats]) -> Propensities:
+        cells, sample, errors = prepared
         values, draws = sample.solved[0], sample.solved[1:]
-        errors = self._errors(draws, cells)
         attraction, parts = None, {}
         if sample.pairs is not None:
             attraction = check_attraction(cells.unweighted(), values, self.replicates, self.seed)

@@ -9,12 +9,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from cldrank._typing import Bools, Floats, IntArray
-from cldrank.clicks.table import ClickTable
 from cldrank.errors import UsageError
 from cldrank.parameters import parameter, value
 from cldrank.propensity.cells import Cells, PairSums, Weighting, pair_number
 from cldrank.propensity.estimator import CellEstimator, Sample
-from cldrank.propensity.identifiability import cannot_estimate, counts_every_click
+from cldrank.propensity.identifiability import cannot_estimate
 from cldrank.wording import count
 
 _FEWEST_COMPARED = 5  # queries behind a comparison; resampling fewer does not show their spread
@@ -145,12 +144,8 @@ class AllPairs(Harvesting):
     label = "All pairs"
     sentence = "Several rankers, or one that changes; all pairs of positions at once"
     order = 20
+    binary = True
     against = "one that leads to the first"
-
-    def _cells(self, clicks: ClickTable) -> Cells:
-        if clicks.every_click and (clicks.clicks > clicks.impressions).any():
-            raise counts_every_click(self.name, "pivot")
-        return super()._cells(clicks)
 
     def _links(self, size: int) -> tuple[IntArray, IntArray]:
         upper, lower = np.triu_indices(size, 1)

@@ -279,14 +279,11 @@ def _refusal(estimator: str, which: str, reason: str, needed: str, weak: tuple[i
     )
 
 
-def counts_every_click(estimator: str, instead: str = "") -> UnidentifiableError:
+def counts_every_click(estimator: str) -> UnidentifiableError:
     """The error of estimators whose model has at most one click per impression."""
-    advice = f", or use {instead}" if instead else ""
-    return UnidentifiableError(
-        f"{estimator} needs impressions that are clicked or not, but this table counts every click; aggregate the log "
-        f"with one click per impression{advice}.",
-        reason="an impression is clicked or not, but this table counts every click",
-    )
+    reason = "an impression is clicked or not, but this table counts every click"
+    advice = "aggregate the log with one click per impression, or use pivot"
+    return UnidentifiableError(f"{estimator}: {reason}; {advice}.", reason=reason)
 
 
 def way_out(depth: int) -> str:

@@ -22,7 +22,7 @@ from cldrank.optimise import Derivatives, Solution, Vector
 from cldrank.parameters import parameter, value
 from cldrank.propensity.cells import Cells, PairSums, draw_weights
 from cldrank.propensity.estimator import CurveEstimator, check_attraction, goodness_of_fit
-from cldrank.propensity.identifiability import Requirement, counts_every_click
+from cldrank.propensity.identifiability import Requirement
 from cldrank.propensity.propensities import Propensities
 from cldrank.wording import positions
 
@@ -85,6 +85,7 @@ class ModelledRelevance(CurveEstimator):
     model: Linear | Network = parameter(default=Linear(l2=1e-5), about="Of relevance", option=False)
 
     needs = "features"
+    binary = True
     caution = (
         "relevance is modelled, not held fixed: what the features do not know of it counts as position wherever the "
         "order follows relevance"
@@ -97,16 +98,9 @@ class ModelledRelevance(CurveEstimator):
         Beside parts of `Propensities`, the `interval` where it is known.
         """
 
-    def _required(self, clicks: ClickTable, dataset: RankingDataset | None) -> Requirement:
-        _, explained = self._prepared(clicks, dataset)
-        reason = f"{_explained(explained)}; what they do not know of relevance counts as position"
-        return Requirement(self.name, True, reason)
-
-    def _prepared(self, clicks: ClickTable, dataset: Any) -> tuple[ShownCandidates, float]:
+    def _prepared(self, clicks: ClickTable, dataset: Any) -> tuple[tuple[ShownCandidates, float], Requirement]:
         """The shown candidates, and how much of their order features explain; a refusal where that is all of it."""
         cells = self._cells(clicks)
-        if (cells.clicks > cells.impressions).any():
-            raise counts_every_click(self.name)
         clicks.check_same(dataset)
         dataset.check_complete(self.name)
         self._refuse_silent(np.flatnonzero(cells.rates() == 0), cells, "nothing was clicked there")
@@ -123,10 +117,11 @@ class ModelledRelevance(CurveEstimator):
                 positions=tuple(range(1, cells.size + 1)),
                 reason=reason,
             )
-        return shown, explained
+        reason = f"{_explained(explained)}; what they do not know of relevance counts as position"
+        return (shown, explained), Requirement(self.name, True, reason)
 
-    def _fit(self, clicks: ClickTable, dataset: RankingDataset | None) -> Propensities:
-        shown, explained = self._prepared(clicks, dataset)
+    def _result(self, prepared: tuple[ShownCandidates, float]) -> Propensities:
+        shown, explained = prepared
         logs, draws, errors, parts = self._estimate(shown)
         cells, values = shown.cells, np.exp(logs)
         attraction = check_attraction(cells, values, self.replicates, self.seed)

@@ -85,10 +85,11 @@ class Randomised(Stratified):
     sentence = "Pages in random order, compared by position within each query"
     order = 10
 
-    def _required(self, clicks: ClickTable, dataset: RankingDataset | None) -> Requirement:
-        requirement, order = super()._required(clicks, dataset), display_order(clicks)
+    def _prepared(self, clicks: ClickTable, dataset: RankingDataset | None) -> tuple[Any, Requirement]:
+        (prepared, requirement), order = super()._prepared(clicks, dataset), display_order(clicks)
         # an order that is unknown may be random: `fit` goes on, but nothing shows that the requirement is met
-        return replace(requirement, met=order.looks == "random", reason=str(order), approximate=order.nearly)
+        looks_random = order.looks == "random"
+        return prepared, replace(requirement, met=looks_random, reason=str(order), approximate=order.nearly)
 
     def _cells(self, clicks: ClickTable) -> Cells:
         cells = super()._cells(clicks)
