@@ -24,8 +24,8 @@ class TestDrift:
         assert drift is not None
         assert facts.account is not None
         assert facts.account.layout["time_unit"] == name
-        assert (drift.seconds, drift.first) == (DAY, "2023-11-15 01:00:00")
-        assert [part.pages for part in drift.slices] == [20] * 6
+        assert drift.first == "2023-11-15 01:00:00"
+        assert [day.pages for day in drift.days] == [20] * 6
 
     def test_a_steady_log(self, logs: MakeLogs) -> None:
         made = logs()
@@ -50,16 +50,13 @@ class TestDrift:
         result = audit(made.write())
         drift = result.facts.log.drift  # type: ignore[union-attr]
         assert drift is not None
-        assert [part.start[:10] for part in drift.slices] == [f"2023-11-{day}" for day in (15, 16, 18, 19)]
+        assert [day.day for day in drift.days] == [f"2023-11-{number}" for number in (15, 16, 18, 19)]
         assert drift.undated == 10
 
-    def test_hours_in_twelve_slices(self, logs: MakeLogs) -> None:
+    def test_one_day_is_too_short(self, logs: MakeLogs) -> None:
         made = logs()
-        path = made.add(120, made.fixed, timestamp=lambda page: START + 30 * page).write()
-        drift = audit(path).facts.log.drift  # type: ignore[union-attr]
-        assert drift is not None
-        assert len(drift.slices) == 12
-        assert sum(part.pages for part in drift.slices) == 120
+        result = audit(made.add(120, made.fixed, timestamp=lambda page: START + 30 * page).write())
+        assert found(result, "drift").found.startswith("Too few")
 
     def test_text_and_no_time_at_all(self, logs: MakeLogs) -> None:
         made = logs()

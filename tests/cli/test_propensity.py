@@ -115,7 +115,7 @@ class TestEstimate:
         assert "fit  clicks of the same candidates elsewhere agree" in ran.out
         assert "wrote rho.json and rho.svg" in ran.out
         assert "all-pairs was chosen: " in ran.err
-        assert f"cldrank train cld --features {logs.data} --clicks {logs.swaps} --propensity rho.json" in ran.err
+        assert "next: cldrank train cld --propensity rho.json" in ran.err
         assert Path("rho.svg").read_text().count(", position ") == 4
 
     def test_a_random_order_is_seen_and_used(self, propensity: Run, logs: Logs) -> None:
@@ -146,8 +146,6 @@ class TestEstimate:
         assert Propensities.load("rho.json").values.tolist() == pytest.approx(
             AllPairs().fit(cr.ClickTable.read(logs.swaps)).values.tolist()
         )
-        told = "--clicks other.parquet --log-column session_id=page --log-column position=place"
-        assert told in ran.err
 
     def test_probabilities_of_the_log(self, propensity: Run, logs: Logs) -> None:
         result = propensity("estimate", logs.shuffled_log, "-o", "rho.json", "--method", "logged", "--json").json
@@ -190,7 +188,6 @@ class TestEstimate:
 
     def test_below_a_depth_nothing_is_known_and_it_says_so(self, propensity: Run, logs: Logs) -> None:
         ran = propensity("estimate", logs.swaps, "-o", "rho.json", "--depth", "2")
-        assert "--propensity rho.json --depth 2 --hold-out 0.2 --out ranker/" in " ".join(ran.err.split())
         assert "Positions below 2 have no propensity" in ran.err
 
 
@@ -243,8 +240,7 @@ class TestTrust:
         assert ran.code == 0
         assert "slope, 90% interval" in ran.out
         assert "is refuted" in ran.out
-        assert "cldrank train affine-ips --features FEATURES" in " ".join(ran.err.split())
-        assert "--propensity trust.json --hold-out 0.2 --out ranker/" in " ".join(ran.err.split())
+        assert "next: cldrank train affine-ips --propensity trust.json" in ran.err
         found = AffineClicks.load("trust.json")
         assert len(found) == 4
         shown = run("show", "trust.json", "--json").json["curves"]["trust.json"]["positions"]
@@ -263,9 +259,6 @@ class TestSegments:
         assert desktop == pytest.approx(4**-1.5, rel=0.2)
         ran = propensity(*call)
         assert "Desktop / Web" in ran.out
-        assert "--log-column segment=device --propensity rho.json --hold-out 0.2 --out ranker/" in " ".join(
-            ran.err.split()
-        )
         assert Path("rho.svg").read_text().count(", position ") == 12
         assert [path.name for path in Path().glob("rho*.json")] == ["rho.json"]
         assert list(run("show", "rho.json", "--json").json["curves"]) == list(found)

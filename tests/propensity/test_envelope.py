@@ -172,8 +172,6 @@ def test_click_through_rates_stand_in_only_where_results_are_not_clicked_again()
         np.where(rare, 1, table.impressions),
         np.where(rare, np.minimum(table.clicks, 1), table.clicks),
     )
-    (note,) = [note for note in Envelope().fit(clicks).notes if "loose" in note]
-    assert note.startswith("at position 3 too few results were clicked twice")
     found, rates, one = (estimator.fit(clicks).values for estimator in (Envelope(), Envelope(others=0), _TOP_TWO))
     assert found[2] == rates[2]
     assert found[1] == one[1] > rates[1]
@@ -184,10 +182,8 @@ def test_tables_that_count_every_click_are_refused() -> None:
         Envelope().fit(one_ranker(binary, 10, every_click=True))
 
 
-def test_a_bound_above_1_says_whether_by_chance() -> None:
-    rho = Envelope().fit(one_ranker(binary, 20, rho=np.array([0.5, 0.5, 0.9])))
-    assert rho.values[2] > 1.5
-    assert any("position 3 is examined more often than the first" in note and "beyond" in note for note in rho.notes)
+def test_a_bound_may_be_above_1() -> None:
+    assert Envelope().fit(one_ranker(binary, 20, rho=np.array([0.5, 0.5, 0.9]))).values[2] > 1.5
 
 
 def test_the_same_seed_gives_the_same_interval() -> None:

@@ -245,7 +245,7 @@ def test_nothing_can_be_changed() -> None:
         ({"confidence": 2.0}, "above 0 and below 1"),
         ({"confidence": "high"}, "not 'high'"),
         ({"covariance": np.ones((2, 2))}, "covariance has shape"),
-        ({"covariance": -np.eye(3)}, "negative variance"),
+        ({"covariance": -np.eye(3)}, "negative number"),
         ({"high": np.array([1, 1, np.inf])}, "high holds inf"),
         ({"high": np.array([1, 1, 1e307])}, r"high holds 1e\+307"),  # a chart would have no room for it
         ({"low": np.array([1, -1, 1])}, "low holds a negative number"),

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from cldrank import documents as docs
-from cldrank.auditing.drift import DAY, Drift, wilson
+from cldrank.auditing.drift import Drift, wilson
 from cldrank.auditing.facts import Audit, AuditFacts, PageGroup
 from cldrank.documents import Block, Details, Document, Figure, Heading, Notice, Paragraph, Point, Table, left_out
 from cldrank.documents.numbers import percent, span
 from cldrank.documents.svg import LETTER
-from cldrank.wording import count, duration
+from cldrank.wording import count
 
 _MOST_POSITIONS = 100  # in charts and tables; JSON has all
 _MOST_IN_SUMMARY = 30
@@ -26,7 +26,7 @@ def audit_document(audit: Audit) -> Document:
     facts = audit.facts
     blocks: list[Block] = [
         _verdict(audit, "Verdict"),
-        docs.Facts(_totals(facts), large=True),
+        Paragraph(_size(facts)),
         Heading("Findings"),
         *_findings(audit),
         Heading("Positions"),
@@ -46,8 +46,6 @@ def audit_document(audit: Audit) -> Document:
 def audit_summary(audit: Audit) -> Document:
     """For a terminal or a notebook: clicks by position, the findings, and last, where a terminal stops, the verdict."""
     facts = audit.facts
-    queries, depth = count(facts.queries.searched, "query", "queries"), count(facts.depth, "position")
-    size = f"{count(facts.impressions, 'impression')}, {count(facts.clicks, 'click')}, {queries}, {depth} deep"
     blocks: list[Block] = [
         *([_position_figure(facts)] if facts.by_position else []),
         *_positions(facts, _MOST_IN_SUMMARY),
@@ -56,7 +54,12 @@ def audit_summary(audit: Audit) -> Document:
         *_findings(audit),
         _verdict(audit),
     ]
-    return Document(f"{facts.source}: {size}", blocks)
+    return Document(f"{facts.source}: {_size(facts)}", blocks)
+
+
+def _size(facts: AuditFacts) -> str:
+    queries, depth = count(facts.queries.searched, "query", "queries"), count(facts.depth, "position")
+    return f"{count(facts.impressions, 'impression')}, {count(facts.clicks, 'click')}, {queries}, {depth} deep"
 
 
 def _verdict(audit: Audit, title: str = "") -> Notice:
@@ -66,19 +69,6 @@ def _verdict(audit: Audit, title: str = "") -> Notice:
 def _findings(audit: Audit) -> Iterator[Notice]:
     for finding in audit.verdict.findings:
         yield Notice(finding.severity, finding.found, finding.topic, finding.advice)
-
-
-def _totals(facts: AuditFacts) -> dict[str, str]:
-    pages = {} if facts.log is None else {"pages": f"{facts.log.pages:,}"}
-    return {
-        **pages,
-        "impressions": f"{facts.impressions:,}",
-        "clicks": f"{facts.clicks:,}",
-        "click-through rate": percent(facts.rate, 2),
-        "queries": f"{facts.queries.searched:,}",
-        "candidates shown": f"{facts.queries.shown:,}",
-        "depth": f"{facts.depth}",
-    }
 
 
 # -- positions and propensities ------------------------------------------------------------------------------------
@@ -161,20 +151,18 @@ def _groups(title: str, about: str, groups: Sequence[PageGroup]) -> Table:
 
 
 def _drift(drift: Drift) -> Figure:
-    has_days = drift.seconds >= DAY
-    length = count(int(drift.seconds // DAY), "day") if has_days else duration(drift.seconds)
-    names = [part.start[5:10] if has_days else part.start[11:16] for part in drift.slices]
     points = []
-    for at, part in enumerate(drift.slices):
-        if part.top_impressions:
-            low, high = wilson(part.top_clicks, part.top_impressions)
-            note = f"{part.start}: {part.top_clicks:,} of {part.top_impressions:,}"
-            points.append(Point(at, part.top_clicks / part.top_impressions, float(low), float(high), note))
+    for at, day in enumerate(drift.days):
+        if day.top_impressions:
+            low, high = wilson(day.top_clicks, day.top_impressions)
+            note = f"{day.day}: {day.top_clicks:,} of {day.top_impressions:,}"
+            points.append(Point(at, day.top_clicks / day.top_impressions, float(low), float(high), note))
     change = drift.top_rate
     about = "Too few clicks to test for change." if change is None else f"Varies by ±{change.spread:.1%} beyond chance."
     if drift.undated:
         about += f" {count(drift.undated, 'page')} without a time."
-    return _rates("Click-through rate at position 1 over time", about, points, names, f"slices of {length}, UTC")
+    names = [day.day[5:] for day in drift.days]
+    return _rates("Click-through rate at position 1 over time", about, points, names, "days, UTC")
 
 
 def _rates(title: str, about: str, points: Sequence[Point], names: Sequence[str], across: str) -> Figure:

@@ -14,14 +14,9 @@ from cldrank._typing import Floats
 from cldrank.tables import Relation
 from cldrank.wording import count
 
-Columns = dict[str, Floats]
-
 DAY = 86_400  # seconds
 _Z95 = 1.959964  # 95% of a normal distribution lie within this many standard deviations
-_LEAST_DAYS = 3  # shorter logs are cut into slices of equal length
-_MOST_DAYS = 60  # longer ones into slices of several days
-_SLICES = 12
-_LEAST_CLICKS = 60  # at position 1, before differences between slices can be tested
+_LEAST_CLICKS = 60  # at position 1, before differences between days can be tested
 _BROKEN = 0.1  # of the usual clicks or impressions, at most, on a day on which something broke
 _CHANCE = 1e-6  # for so few clicks on a usual day
 _ALIKE = 5  # days between the first and the last that it takes to know what impressions are usual …
@@ -30,10 +25,10 @@ _WHOLE = 0.5  # of the first and the last day, what the log must cover before it
 
 
 @dataclass(frozen=True)
-class Slice:
-    """A stretch of time; `top_impressions` and `top_clicks` are those at position 1."""
+class Day:
+    """A day (in UTC); `top_impressions` and `top_clicks` are those at position 1."""
 
-    start: str
+    day: str
     pages: int
     impressions: int
     clicks: int
@@ -43,7 +38,7 @@ class Slice:
 
 @dataclass(frozen=True)
 class Change:
-    """How much a rate differs between slices: relative standard deviation beyond chance, and the p-value of none."""
+    """How much a rate differs between days: relative standard deviation beyond chance, and the p-value of none."""
 
     spread: float
     p_value: float
@@ -70,20 +65,19 @@ class BrokenDay:
 
 @dataclass(frozen=True)
 class Drift:
-    """A log cut into slices of equal length, days where it is long enough.
+    """A log day by day.
 
-    seconds      the length of a slice
+    first, last  when the first and the last page was shown
     undated      pages without a timestamp
-    slices       those that have pages
+    days         those that have pages
     top_rate     change of the click-through rate at position 1, None where there are too few clicks to tell
     broken_days  days on which clicks or impressions nearly vanished
     """
 
     first: str
     last: str
-    seconds: float
     undated: int
-    slices: tuple[Slice, ...]
+    days: tuple[Day, ...]
     top_rate: Change | None
     broken_days: tuple[BrokenDay, ...]
 
@@ -98,45 +92,26 @@ def wilson(clicks: ArrayLike, impressions: ArrayLike) -> tuple[Floats, Floats]:
 
 
 def describe_drift(pages: Relation) -> Drift | None:
-    """Cut pages into slices by their `moment`, in seconds since 1970; None if no page has one."""
+    """What happened when, by the `moment` of each page in seconds since 1970; None if no page has one."""
     span = pages.engine.row(
         f"SELECT min(moment) AS first, max(moment) AS last, count(*) - count(moment) AS undated FROM {pages}"
     )
     if span["first"] is None:
         return None
-    first, last = int(span["first"]), int(span["last"])
-    start, width = _cut(first, last)
-    number, columns = _sums(pages, start, width)
-    return Drift(
-        first=_date(first),
-        last=_date(last),
-        seconds=float(width),
-        undated=int(span["undated"]),
-        slices=tuple(
-            Slice(_date(start + turn * width), **{name: int(sums[at]) for name, sums in columns.items()})
-            for at, turn in enumerate(number.tolist())
-        ),
-        top_rate=_top_change(columns["top_impressions"], columns["top_clicks"]),
-        broken_days=broken_days(*_sums(pages, 0, DAY), first, last),
-    )
-
-
-def _cut(first: int, last: int) -> tuple[int, int]:
-    """Where the first slice begins, and how long slices are, in seconds."""
-    days = last // DAY - first // DAY + 1
-    if days > _LEAST_DAYS:
-        return first // DAY * DAY, DAY * math.ceil(days / _MOST_DAYS)
-    return first, max(1, math.ceil((last - first + 1) / _SLICES))
-
-
-def _sums(pages: Relation, start: int, width: int) -> tuple[NDArray[np.int64], Columns]:
-    """The numbers of the slices that have pages, and sums over the pages of each."""
     rows = pages.engine.rows(f"""
-        SELECT (moment - {start}) // {width} AS slice, count(*) AS pages, sum(size) AS impressions,
-            sum(clicked) AS clicks, sum(first) AS top_impressions, sum(first_clicked) AS top_clicks
+        SELECT moment // {DAY} AS day, count(*) AS pages, sum(size) AS impressions, sum(clicked) AS clicks,
+            sum(first) AS top_impressions, sum(first_clicked) AS top_clicks
         FROM {pages} WHERE moment IS NOT NULL GROUP BY 1 ORDER BY 1""")
     columns: dict[str, Any] = {name: np.array([row[name] for row in rows], dtype=np.float64) for name in rows[0]}
-    return columns.pop("slice").astype(np.int64), columns
+    counts = [{name: int(number) for name, number in row.items()} for row in rows]
+    return Drift(
+        first=_date(span["first"]),
+        last=_date(span["last"]),
+        undated=int(span["undated"]),
+        days=tuple(Day(**{**row, "day": _date(row["day"] * DAY)[:10]}) for row in counts),
+        top_rate=_top_change(columns["top_impressions"], columns["top_clicks"]),
+        broken_days=broken_days(columns, int(span["first"]), int(span["last"])),
+    )
 
 
 def _date(seconds: float) -> str:
@@ -162,12 +137,13 @@ def _top_change(n: Floats, clicks: Floats) -> Change | None:
 # -- days on which something broke ---------------------------------------------------------------------------------
 
 
-def broken_days(day: NDArray[np.int64], columns: Columns, first: int, last: int) -> tuple[BrokenDay, ...]:
+def broken_days(columns: dict[str, Floats], first: int, last: int) -> tuple[BrokenDay, ...]:
     """The days with a tenth of the usual clicks per impression, beyond chance, or of the usual impressions.
 
-    day            the days that have pages, counted from 1970
+    columns        day (counted from 1970), impressions and clicks of the days that have pages
     first, last    the times of the first and the last page; the days in between count also without any page
     """
+    day = columns["day"].astype(np.int64)
     impressions, clicks = (np.zeros(int(day[-1] - day[0]) + 1) for _ in range(2))
     impressions[day - day[0]], clicks[day - day[0]] = columns["impressions"], columns["clicks"]
     few, usual = _few_impressions(impressions, first, last)

@@ -102,15 +102,15 @@ class Bots:
     """Users (or sessions) that do not look like people, by the rules of `BotRule`.
 
     kind            "user", or "session" where the log has no users
-    suspicious      users with any of the three reasons; `impressions` and `clicks` are theirs
-    named           the busiest of them
+    many_pages      users with more than `page_limit` pages; `all_clicked`: that clicked everything; `high_rate`: with a
+                    click rate above `rate_limit`
+    suspicious      users with any of the three; `impressions` and `clicks` are theirs, `named` are the busiest
     """
 
     kind: Literal["user", "session"]
     users: int
     page_limit: int
     many_pages: int
-    all_clicked_from: int
     all_clicked: int
     rate_limit: float | None
     high_rate: int
@@ -218,12 +218,9 @@ class Audit:
 
     def worded(self, words: Callable[[str], str]) -> Audit:
         """The same audit with all advice as `words` puts it, for the command line."""
-        findings = tuple(
-            replace(finding, found=words(finding.found), advice=words(finding.advice))
-            for finding in self.verdict.findings
-        )
-        verdict = replace(self.verdict, sentence=words(self.verdict.sentence), findings=findings)
-        return replace(self, verdict=verdict)
+        sentence, findings = self.verdict.sentence, self.verdict.findings
+        told = tuple(replace(told, found=words(told.found), advice=words(told.advice)) for told in findings)
+        return replace(self, verdict=replace(self.verdict, sentence=words(sentence), findings=told))
 
     def as_dict(self) -> dict[str, Any]:
         """Everything as plain values, for JSON; None where something is unknown."""
@@ -261,17 +258,9 @@ def by_position(table: ClickTable) -> tuple[PositionClicks, ...]:
     impressions = np.bincount(table.position, table.impressions).astype(np.float64)
     clicks = np.bincount(table.position, table.clicks).astype(np.float64)
     low, high = wilson(clicks, impressions)
-    return tuple(
-        PositionClicks(
-            int(at),
-            int(impressions[at]),
-            int(clicks[at]),
-            float(clicks[at] / impressions[at]),
-            float(low[at]),
-            float(high[at]),
-        )
-        for at in np.flatnonzero(impressions)
-    )
+    shown = np.flatnonzero(impressions)
+    counts = np.stack([shown, impressions[shown], clicks[shown]], axis=1).astype(int).tolist()
+    return tuple(PositionClicks(at, n, c, c / n, float(low[at]), float(high[at])) for at, n, c in counts)
 
 
 def describe_queries(table: ClickTable, knows_candidates: bool) -> Queries:
@@ -391,7 +380,6 @@ def describe_bots(pages: Relation, rate: float) -> Bots:
     return Bots(
         kind="user" if column == "user_id" else "session",
         page_limit=rule.page_limit,
-        all_clicked_from=rule.all_clicked_from,
         rate_limit=rule.rate_limit,
         named=_page_groups(busiest),
         **{name: int(value) for name, value in counts.items()},

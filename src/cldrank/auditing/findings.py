@@ -71,9 +71,8 @@ def _unmatched_ids(facts: AuditFacts) -> Iterator[Finding]:
 
 def _clicks(facts: AuditFacts) -> Iterator[Finding]:
     if not facts.impressions:
-        if facts.account is not None and facts.account.rejected:
-            return  # the finding on rows says why
-        yield Finding("clicks", "blocking", "The log shows nothing at all.", "Check that it is the right file.")
+        if facts.account is None or not facts.account.rejected:  # else the finding on rows says why
+            yield Finding("clicks", "blocking", "The log shows nothing at all.", "Check that it is the right file.")
         return
     clicks, shown = count(facts.clicks, "click"), count(facts.impressions, "impression")
     severity: Severity = "blocking"
@@ -132,14 +131,14 @@ def _layout(facts: AuditFacts) -> Iterator[Finding]:
         "count; if sessions were mixed up, separate them."
     )
     late = "Fine for second pages and scrolling; otherwise results at the top were not logged."
-    for topic, number, what, advice in (
+    for topic, number, fault, advice in (
         ("gaps", log.gaps, "leave out positions between their first and last", gaps),
         ("shared positions", log.shared, "show two documents at one position", shared),
         ("first position", log.late, "begin below position 1", late),
     ):
         if number:
             severe = number > _ODD_PAGES * log.pages and topic != "first position"
-            sentence = f"{number:,} of {log.pages:,} pages ({number / log.pages:.2%}) {what}."
+            sentence = f"{number:,} of {log.pages:,} pages ({number / log.pages:.2%}) {fault}."
             yield Finding(topic, "warning" if severe else "note", sentence, advice)
     if not (log.gaps or log.shared or log.late):
         shows = f"{_all_of(log.pages, 'page')} show{'s' * (log.pages == 1)}"
@@ -147,16 +146,13 @@ def _layout(facts: AuditFacts) -> Iterator[Finding]:
 
 
 def _surfaces(facts: AuditFacts) -> Iterator[Finding]:
-    surfaces = facts.log.surfaces if facts.log is not None else None
-    if facts.log is None or surfaces is None or len(surfaces) < 2:
+    if facts.log is None or facts.log.surfaces is None or len(facts.log.surfaces) < 2:
         return
+    surfaces, column = facts.log.surfaces, shlex.quote(facts.log.columns.get("surface", "surface"))
     depths = some((f"{group.name}: {group.depth}" for group in surfaces), most=4)
     number = f"{len(surfaces)}{' or more' if len(surfaces) == MOST_SURFACES else ''}"
-    column = shlex.quote(facts.log.columns.get("surface", "surface"))
-    advice = (
-        f"Each is examined in its own way: aggregate by them (`cldrank clicks aggregate --segment {column}`), for a "
-        "curve each."
-    )
+    command = f"`cldrank clicks aggregate --segment {column}`"
+    advice = f"Each is examined in its own way: aggregate by them ({command}), for a curve each."
     yield Finding("surfaces", "note", f"{number} surfaces with their own depth ({depths}).", advice)
 
 
@@ -168,11 +164,9 @@ def _candidates(facts: AuditFacts) -> Iterator[Finding]:
         yield Finding("selection", "note", sentence, advice)
     elif queries.never_shown:
         share = queries.never_shown / queries.candidates
-        sentence = (
-            f"{queries.never_shown:,} of {queries.candidates:,} candidates ({share:.1%}) of the queries searched for "
-        )
+        candidates = f"{queries.never_shown:,} of {queries.candidates:,} candidates ({share:.1%})"
         advice = "This is selection bias: prefer a method that models selection, such as CLD."
-        yield Finding("selection", "note", f"{sentence}were never shown.", advice)
+        yield Finding("selection", "note", f"{candidates} of the queries searched for were never shown.", advice)
     else:
         were = f"{_all_of(queries.candidates, 'candidate')} {'was' if queries.candidates == 1 else 'were'} shown"
         sentence = f"{were} at least once. Do the features leave out candidates that were never shown?"
@@ -184,10 +178,9 @@ def _queries(facts: AuditFacts) -> Iterator[Finding]:
     queries = facts.queries
     if not queries.searched:
         return
-    share = queries.unclicked / queries.searched
+    share, idle = queries.unclicked / queries.searched, queries.queries - queries.searched
     sentence = f"{queries.unclicked:,} of {queries.searched:,} queries ({share:.1%}) have no click."
-    if queries.queries > queries.searched:
-        idle = queries.queries - queries.searched
+    if idle:
         sentence += f" {idle:,} of {queries.queries:,} queries of the features were never searched for."
     severity: Severity = "warning" if share > _NEARLY_ALL else "note" if share > _UNCLICKED else "ok"
     advice = "Most teach nothing on their own; use a model that shares features between queries, or more data."
@@ -210,18 +203,17 @@ def _upper(depth: int) -> str:
 
 
 def _propensities(facts: AuditFacts) -> Iterator[Finding]:
-    if len(facts.by_position) < 2:
-        if facts.by_position:
-            sentence = f"Everything was shown at position {facts.by_position[0].position}."
-            advice = "There is no position bias to correct, or the log lacks positions; check which column holds them."
-            yield Finding("propensities", "warning", sentence, advice)
+    if not facts.by_position:
+        return
+    if len(facts.by_position) == 1:
+        sentence = f"Everything was shown at position {facts.by_position[0].position}."
+        advice = "There is no position bias to correct, or the log lacks positions; check which column holds them."
+        yield Finding("propensities", "warning", sentence, advice)
         return
     best, overlap = facts.chosen, facts.overlap
     share = overlap.impressions / max(facts.impressions, 1)
-    moving = (
-        f"{overlap.moving:,} of {overlap.candidates:,} candidates, with {share:.1%} of the impressions, were shown "
-    )
-    moving += "at several positions"
+    candidates = f"{overlap.moving:,} of {overlap.candidates:,} candidates, with {share:.1%} of the impressions"
+    moving = f"{candidates}, were shown at several positions"
     if best is None:
         yield _not_compared(facts, moving)
     else:
@@ -232,22 +224,23 @@ def _propensities(facts: AuditFacts) -> Iterator[Finding]:
     if logged is not None and facts.log is not None and "propensity" in facts.log.columns:
         can = f"{'and logged can' if logged.met else 'but logged cannot'} use it: {logged.reason}"
         advice = f"Use it with {_named(logged)}, if it is the probability of being shown at that position."
-        yield Finding(
-            "propensities", "note", f"The log has a column of propensities, {can}.", advice if logged.met else ""
-        )
+        sentence = f"The log has a column of propensities, {can}."
+        yield Finding("propensities", "note", sentence, advice if logged.met else "")
 
 
 def _not_compared(facts: AuditFacts, moving: str) -> Finding:
     overlap, queries = facts.overlap, facts.queries
-    depth = max((need.usable_to or 0 for need in facts.requirements if not need.met), default=0)
-    bound = next((need for need in facts.requirements if need.met and estimators()[need.estimator].bound), None)
-    advice = f"Find a lower bound with {_named(bound)}. " if bound else ""
-    by_features = [need for need in facts.requirements if need.met and estimators()[need.estimator].needs == "features"]
-    advice += f"Model relevance from features as well{f', with {_named(by_features[0])}' if by_features else ''}, or "
-    advice += "assume a known curve; or randomise a few pages and log again."
+    met = [need for need in facts.requirements if need.met]
+    bounds = [f"Find a lower bound with {_named(need)}. " for need in met if estimators()[need.estimator].bound]
+    modelled = [f", with {_named(need)}" for need in met if estimators()[need.estimator].needs == "features"]
+    advice = (
+        f"{''.join(bounds)}Model relevance from features as well{''.join(modelled[:1])}, or assume a known curve; or "
+    )
+    advice += "randomise a few pages and log again."
     if overlap.moving:
         sets = f"positions fall into {len(overlap.components)} sets that cannot be compared"
         few = "too few of them were clicked to compare all positions"
+        depth = max((need.usable_to or 0 for need in facts.requirements if not need.met), default=0)
         if depth > 1:
             advice = f"{_upper(depth)}, to within {USABLE:.0%}. Or: {advice}"
         sentence = f"{moving}, and {sets if len(overlap.components) > 1 else few}."
@@ -272,29 +265,30 @@ def _precision(facts: AuditFacts) -> Iterator[Finding]:
     best = facts.chosen
     if best is None or best.within is None:
         return
-    severity: Severity = "ok" if best.within <= _PRECISE else "note" if best.within <= USABLE else "warning"
-    upper = f"; down to position {best.usable_to}, to within {USABLE:.0%}" if best.usable_to else ""
-    cut = _upper(best.usable_to) if best.usable_to else "Collect more pages"
-    remedies = {
-        "note": "Enough to train with; more pages would help.",
-        "warning": f"{cut}: inverse propensity weights would be mostly noise.",
-    }
-    sentence = f"With {best.estimator}, the propensity of every position can be estimated{_to_within(best)}"
-    sentence += f", at 90% confidence{upper if severity == 'warning' else ''}."
-    yield Finding("precision", severity, sentence, remedies.get(severity, ""))
+    every = (
+        f"With {best.estimator}, the propensity of every position can be estimated{_to_within(best)}, at 90% confidence"
+    )
+    if best.within <= _PRECISE:
+        yield Finding("precision", "ok", f"{every}.")
+    elif best.within <= USABLE:
+        yield Finding("precision", "note", f"{every}.", "Enough to train with; more pages would help.")
+    else:
+        upper = f"; down to position {best.usable_to}, to within {USABLE:.0%}" if best.usable_to else ""
+        cut = _upper(best.usable_to) if best.usable_to else "Collect more pages"
+        advice = f"{cut}: inverse propensity weights would be mostly noise."
+        yield Finding("precision", "warning", f"{every}{upper}.", advice)
 
 
 # -- users and time ------------------------------------------------------------------------------------------------
 
 
 def _bots(facts: AuditFacts) -> Iterator[Finding]:
-    if facts.log is None:
+    bots = None if facts.log is None else facts.log.bots
+    if bots is None or not bots.users:
         return
-    bots, kind = facts.log.bots, f"{facts.log.bots.kind}s"
-    if not bots.users:
-        return
+    users = f"{bots.users:,} {bots.kind}s"
     if not bots.suspicious:
-        yield Finding("bots", "ok", f"None of {bots.users:,} {kind} behaves very differently from the rest.")
+        yield Finding("bots", "ok", f"None of {users} behaves very differently from the rest.")
         return
     shown, clicked = bots.impressions / max(facts.impressions, 1), bots.clicks / max(facts.clicks, 1)
     reasons = [
@@ -305,10 +299,17 @@ def _bots(facts: AuditFacts) -> Iterator[Finding]:
     yield Finding(
         "bots",
         "warning" if max(shown, clicked) > _BOTS else "note",
-        f"{bots.suspicious:,} of {bots.users:,} {kind} behaved unlike people ({', '.join(filter(None, reasons))}); "
+        f"{bots.suspicious:,} of {users} behaved unlike people ({', '.join(filter(None, reasons))}); "
         f"they made {shown:.1%} of the impressions and {clicked:.1%} of the clicks.",
-        f"Look at those {kind}; leave them out with `exclude_bots=True`, or with `exclude_users` if you have a list.",
+        f"Look at those {bots.kind}s; leave them out with `exclude_bots=True`, or name them in `exclude_users`.",
     )
+
+
+def _broken_days(facts: AuditFacts) -> Iterator[Finding]:
+    if facts.log is not None and facts.log.drift is not None and facts.log.drift.broken_days:
+        advice = "Look for a broken export; read the log again when it is mended, or leave the day out."
+        days = some(map(str, facts.log.drift.broken_days), most=3)
+        yield Finding("broken days", "blocking", _sentence(days), advice)
 
 
 def _drift(facts: AuditFacts) -> Iterator[Finding]:
@@ -318,32 +319,21 @@ def _drift(facts: AuditFacts) -> Iterator[Finding]:
     if drift is None and "timestamp" in facts.log.columns and facts.impressions:
         sentence = "Drift over time is unknown: no value of the timestamp column can be read as a time."
         yield Finding("drift", "warning", sentence, "Write times as 2024-03-30T00:00:00+01:00, or as numbers.")
-    elif drift is None:
+        return
+    if drift is None:
         sentence = "Drift over time is unknown: the log has no timestamp."
         yield Finding("drift", "note", sentence, 'Map a timestamp column with `columns={"timestamp": NAME}`.')
-    elif drift.top_rate is None:
-        sentence = f"Too few clicks between {drift.first} and {drift.last} to see whether clicking changed."
-        yield Finding("drift", "note", sentence)
-    elif drift.top_rate.p_value >= _DRIFT_P or drift.top_rate.spread <= _SLIGHT_DRIFT:
-        sentence = f"Clicking did not change noticeably between {drift.first} and {drift.last}."
-        yield Finding("drift", "ok", sentence)
+        return
+    change, time = drift.top_rate, f"between {drift.first} and {drift.last}"
+    if change is None:
+        yield Finding("drift", "note", f"Too few clicks or days {time} to see whether clicking changed.")
+    elif change.p_value >= _DRIFT_P or change.spread <= _SLIGHT_DRIFT:
+        yield Finding("drift", "ok", f"Clicking did not change noticeably {time}.")
     else:
-        severe, spread = drift.top_rate.spread > _DRIFT, drift.top_rate.spread
+        severe, spread = change.spread > _DRIFT, f"±{change.spread:.0%} from day to day, beyond chance (p < {_DRIFT_P})"
         advice = "Find out what changed, and train on the time since, or on each part separately."
-        yield Finding(
-            "drift",
-            "warning" if severe else "note",
-            f"From {drift.first} to {drift.last} the click-through rate at position 1 varies by ±{spread:.0%} between "
-            f"slices, beyond chance (p < {_DRIFT_P}).",
-            advice if severe else "Keep an eye on it.",
-        )
-
-
-def _broken_days(facts: AuditFacts) -> Iterator[Finding]:
-    if facts.log is not None and facts.log.drift is not None and facts.log.drift.broken_days:
-        advice = "Look for a broken export; read the log again when it is mended, or leave the day out."
-        days = some(map(str, facts.log.drift.broken_days), most=3)
-        yield Finding("broken days", "blocking", _sentence(days), advice)
+        sentence = f"The click-through rate at position 1 varies {time} by {spread}."
+        yield Finding("drift", "warning" if severe else "note", sentence, advice if severe else "Keep an eye on it.")
 
 
 def _all_of(number: int, word: str) -> str:

@@ -22,7 +22,7 @@ from cldrank.cli.commands import (
     owned,
     parsed,
 )
-from cldrank.cli.option_names import columns_by, dashed
+from cldrank.cli.option_names import columns_by
 from cldrank.cli.output import console, print_json, print_line, say, working
 from cldrank.cli.show import curve_facts
 from cldrank.errors import UnidentifiableError, UsageError
@@ -162,12 +162,7 @@ class EstimateCommand(options.CandidateReading, options.LogReading, options.Json
             say("next: assume a curve (`cldrank train … --propensity power:1.0`), which is raised to this bound.")
             return
         use = "affine-ips" if estimators()[method].affine else "cld"
-        named: dict[str, Any] = {"features": self.features or ["FEATURES"], "clicks": self.log}
-        named["log_column"] = self.log_column or ()
-        named |= {name: [value] for name, value in self.window().items()}
-        named |= {"propensity": [self.out], "depth": [] if depth is None else [depth]}
-        words = [f"{dashed(name)} {shlex.quote(str(value))}" for name, values in named.items() for value in values]
-        say(f"next: cldrank train {use} {' '.join(words)} --hold-out 0.2 --out ranker/")
+        say(f"next: cldrank train {use} --propensity {shlex.quote(str(self.out))} …, with this log as `--clicks`.")
         if depth is not None:
             say(f"Positions below {depth} have no propensity; --depth {depth} treats pages as if they ended there.")
 

@@ -215,7 +215,6 @@ class TrustBias(PropensityEstimator[AffineClicks]):
     """
 
     name = "trust-bias"
-    label = "Trust bias"
     sentence = "Several rankers; a slope and a base per position, where people trust high positions"
     affine = True
     binary = True

@@ -7,7 +7,20 @@ from os import PathLike
 from types import MappingProxyType
 from typing import Any
 
-from cldrank.documents import Axis, Block, Document, Figure, Notice, Point, Series, Table, left_out, looks, picture
+from cldrank.documents import (
+    Axis,
+    Block,
+    Document,
+    Figure,
+    Heading,
+    Notice,
+    Point,
+    Series,
+    Table,
+    left_out,
+    looks,
+    picture,
+)
 from cldrank.documents.numbers import span
 from cldrank.errors import UsageError
 from cldrank.files import save_text
@@ -21,7 +34,6 @@ _TITLE = "Examination by position"
 _SIZE = (640, 340)  # width and height
 _APART = 0.012  # between the curves at a position, where the whole axis is 1
 _MOST_POSITIONS = 50  # in a table; files and JSON have all
-_BESIDE = 3  # curves in one table: as many as fit into 80 letters
 
 
 # -- documents -----------------------------------------------------------------------------------------------------
@@ -29,52 +41,39 @@ _BESIDE = 3  # curves in one table: as many as fit into 80 letters
 
 def curve_document(curve: Any) -> Document:
     """A curve, slopes and bases, or the curves of segments: a figure, values with intervals, and what is to know."""
-    figure = curve.plot()
     if isinstance(curve, SegmentPropensities):
-        notes = [Notice("note", [note], name) for name, rho in curve.items() for note in rho.notes]
-        return Document(f"{len(curve)} segments", [figure, *_side_by_side(curve), *notes])
-    if isinstance(curve, AffineClicks):
-        interval = f", {100 * curve.confidence:g}% interval" if curve.confidence is not None else ""
-        values = {
-            f"{name}{interval}": [
-                f"{value:.4g}{_ends(value, *ends)}" for value, *ends in zip(part, *curve.interval(name), strict=True)
-            ]
-            for name, part in (("slope", curve.slope), ("base", curve.base))
-        }
-    else:
-        values = {"at least" if curve.bound else "examined": [f"{value:.4g}" for value in curve.values]}
-        if curve.low is not None and curve.high is not None:
-            ends = zip(curve.low, curve.high, strict=True)
-            values[f"{100 * (curve.confidence or 0):g}% interval"] = [span(low, high, ".4g") for low, high in ends]
-    blocks: list[Block] = [figure, *_by_position(values)]
-    goodness = getattr(curve, "goodness", None)
+        blocks = [block for name, rho in curve.items() for block in (Heading(name), *_blocks(rho))]
+        return Document(f"{len(curve)} segments", [curve.plot(), *blocks])
+    return Document(curve.origin, [curve.plot(), *_blocks(curve)])
+
+
+def _blocks(curve: Propensities | AffineClicks) -> Iterator[Block]:
+    """The values of a curve, whether it fits the clicks, and its notes."""
+    columns = dict(_affine_columns(curve) if isinstance(curve, AffineClicks) else _columns(curve))
+    rows = list(zip(*columns.values(), strict=True))
+    shown = [(at, *row) for at, row in enumerate(rows[:_MOST_POSITIONS], start=1)]
+    yield Table(("position", *columns), shown)
+    yield from left_out(len(shown), len(rows), "positions")
+    goodness = curve.goodness if isinstance(curve, Propensities) else None
     if goodness is not None:
         refuted = goodness.p_value < MISFIT
-        blocks.append(Notice("warning" if refuted else "note", [str(goodness)], label="" if refuted else "fit"))
-    return Document(curve.origin, [*blocks, *(Notice("note", [note]) for note in curve.notes)])
+        yield Notice("warning" if refuted else "note", [str(goodness)], label="" if refuted else "fit")
+    for note in curve.notes:
+        yield Notice("note", [note])
 
 
-def _side_by_side(curves: Mapping[str, Propensities]) -> Iterator[Block]:
-    """One column per curve, in as many tables as it takes."""
-    depth, named = max(map(len, curves.values())), list(curves.items())
-    for part in (named[at : at + _BESIDE] for at in range(0, len(named), _BESIDE)):
-        columns = {name: [_entry(rho, at) for at in range(depth)] for name, rho in part}
-        yield from _by_position(columns)
+def _columns(curve: Propensities) -> Iterator[tuple[str, list[str]]]:
+    yield "at least" if curve.bound else "examined", [f"{value:.4g}" for value in curve.values]
+    if curve.low is not None and curve.high is not None:
+        ends = zip(curve.low, curve.high, strict=True)
+        yield f"{100 * (curve.confidence or 0):g}% interval", [span(low, high, ".4g") for low, high in ends]
 
 
-def _by_position(columns: Mapping[str, list[str]]) -> list[Block]:
-    rows = list(zip(*columns.values(), strict=True))
-    shown = rows[:_MOST_POSITIONS]
-    table = Table(("position", *columns), [(at, *row) for at, row in enumerate(shown, start=1)])
-    return [table, *left_out(len(shown), len(rows), "positions")]
-
-
-def _entry(rho: Propensities, at: int) -> str:
-    if at >= len(rho):
-        return ""
-    # a dash, since with "to" three curves would not fit
-    ends = "" if rho.low is None or rho.high is None or not at else f" ({rho.low[at]:.3g}–{rho.high[at]:.3g})"
-    return f"{rho.values[at]:.3g}{ends}"
+def _affine_columns(curve: AffineClicks) -> Iterator[tuple[str, list[str]]]:
+    interval = f", {100 * curve.confidence:g}% interval" if curve.confidence is not None else ""
+    for name, part in (("slope", curve.slope), ("base", curve.base)):
+        ends = zip(part, *curve.interval(name), strict=True)
+        yield f"{name}{interval}", [f"{value:.4g}{_ends(value, low, high)}" for value, low, high in ends]
 
 
 def _ends(value: float, low: float, high: float) -> str:

@@ -29,7 +29,7 @@ _NAMES = {
     SegmentPropensities: "propensities of segments",
     AffineClicks: "slopes and bases",
 }
-_LEFT_OUT = ("ranker", "is_trusted")
+_LEFT_OUT = ("is_trusted",)
 
 
 def curve_content(curve: Any) -> dict[str, Any]:

@@ -53,7 +53,6 @@ class Envelope(CellEstimator):
     )
 
     name = "envelope"
-    label = "Envelope"
     sentence = "A lower bound, from one ranker that never changes: how often clicked results are clicked again"
     order = 25
     bound = True
@@ -82,7 +81,7 @@ class Envelope(CellEstimator):
             "it is a lower bound of the curve if results at low positions are no more relevant than those at the "
             "first, nearer to it where results are clicked again and again"
         )
-        return Sample(bounds, grounds, notes=_loose(orders))
+        return Sample(bounds, grounds)
 
     def _orders(self, cells: Cells) -> IntArray:
         """(size,) how many others must have clicked a result, by position; a refusal where too few results were."""
@@ -115,17 +114,6 @@ def _clicked_too_rarely(counts: IntArray, clicks: int) -> UnidentifiableError:
         positions=tuple(weak.tolist()),
         depth=depth,
         reason=f"fewer than {FEWEST_CLICKED} candidates were clicked {often} at {positions(weak.tolist())}",
-    )
-
-
-def _loose(orders: IntArray) -> tuple[str, ...]:
-    """What to know of positions that only click-through rates bound."""
-    at = np.flatnonzero(orders == 0) + 1
-    if not len(at):
-        return ()
-    return (
-        f"at {positions(at.tolist())} too few results were clicked twice, so that plain click-through rates bound the "
-        "curve: a loose bound, which holds if results shown there are, on average, no more relevant than at the first",
     )
 
 

@@ -47,7 +47,6 @@ class PropensityEstimator(Value, ABC, Generic[Result_co]):
     Each class says
 
     name       what the command line calls it
-    label      what a table calls it
     sentence   what it does, without a full stop
     needs      "cells" alone; the raw "log", for the probabilities of display; or "features" of the candidates
     affine     whether it finds a slope and a base for each position, instead of one propensity
@@ -69,7 +68,6 @@ class PropensityEstimator(Value, ABC, Generic[Result_co]):
     )
 
     name: ClassVar[str]
-    label: ClassVar[str]
     sentence: ClassVar[str]
     needs: ClassVar[Literal["cells", "log", "features"]] = "cells"
     affine: ClassVar[bool] = False
@@ -200,16 +198,10 @@ class CurveEstimator(PropensityEstimator[Propensities]):
         parts |= {"low": np.minimum(low, values), "high": np.maximum(high, values), "confidence": self.confidence}
         return Propensities(values, f"{name}, {cells.n_units:,} {cells.units}", method=name, bound=self.bound, **parts)
 
-    def _notes(
-        self, values: Floats, errors: Floats, cells: Cells, attraction: AttractionCheck | None
-    ) -> tuple[str, ...]:
+    def _notes(self, cells: Cells, attraction: AttractionCheck | None) -> tuple[str, ...]:
         notes = [self.caution] if self.caution else []
         if attraction is not None and attraction.p_value < MISFIT:
             notes.append(str(attraction))
-        for at in np.flatnonzero(values > 1 + 1e-9)[:3]:
-            far = (np.log(values[at]) / errors[at]) if errors[at] > 0 else np.inf
-            verdict = "within chance" if far < 2 else "beyond chance"
-            notes.append(f"position {at + 1} is examined more often than the first ({values[at]:.3g} times), {verdict}")
         if cells.units == "candidates":
             notes.append(
                 "candidates were resampled, not queries: the log has too few queries, and cells do not know pages; "
@@ -227,13 +219,11 @@ class Sample:
     solved        (1 + replicates, size) the propensities of the log, then those of resampled ones; NaN where none
     grounds       why the log identifies all positions, in one sentence without a full stop
     pairs         pairs of positions, to test the fit
-    notes         what to know of the result
     """
 
     solved: Floats
     grounds: str
     pairs: PairSums | None = None
-    notes: tuple[str, ...] = ()
 
 
 @value
@@ -244,24 +234,20 @@ class CellEstimator(CurveEstimator):
     def _sample(self, cells: Cells) -> Sample:
         """What cells show; a refusal where they do not identify a position."""
 
-    def _prepared(
-        self, clicks: ClickTable, dataset: RankingDataset | None
-    ) -> tuple[tuple[Cells, Sample, Floats], Requirement]:
+    def _prepared(self, clicks: ClickTable, dataset: RankingDataset | None) -> tuple[tuple[Cells, Sample], Requirement]:
         del dataset
         cells = self._cells(clicks)
         sample = self._sample(cells)
-        errors = self._errors(sample.solved[1:], cells)
-        return (cells, sample, errors), self._met(sample.grounds, errors)
+        return (cells, sample), self._met(sample.grounds, self._errors(sample.solved[1:], cells))
 
-    def _result(self, prepared: tuple[Cells, Sample, Floats]) -> Propensities:
-        cells, sample, errors = prepared
+    def _result(self, prepared: tuple[Cells, Sample]) -> Propensities:
+        cells, sample = prepared
         values, draws = sample.solved[0], sample.solved[1:]
         attraction, parts = None, {}
         if sample.pairs is not None:
             attraction = check_attraction(cells.unweighted(), values, self.replicates, self.seed)
             parts["goodness"] = goodness_of_fit(sample.pairs, values, draws, self._weights(cells))
-        notes = (*self._notes(values, errors, cells, attraction), *sample.notes)
-        return self._curve(cells, values, draws, notes=notes, **parts)
+        return self._curve(cells, values, draws, notes=self._notes(cells, attraction), **parts)
 
     def _solved(self, solve: Callable[[Floats], Floats], sums: Floats, cells: Cells) -> Floats:
         """(1 + replicates, size) what `solve` makes of (logs, …) sums: of all groups, and of resampled ones."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 
 from cldrank._typing import Bools, Floats, IntArray
-from cldrank.errors import UsageError
 from cldrank.parameters import parameter, value
 from cldrank.propensity.cells import Cells, PairSums, Weighting, pair_number
 from cldrank.propensity.estimator import CellEstimator, Sample
@@ -36,17 +36,14 @@ class Harvesting(CellEstimator):
 
     assumes = "a candidate's position did not depend on its relevance"
 
-    @property
-    @abstractmethod
-    def against(self) -> str:
-        """What a position must be compared with, in words."""
+    against: ClassVar[str]  # what a position must be compared with, in words
 
     @abstractmethod
     def _links(self, size: int) -> tuple[IntArray, IntArray]:
         """The pairs of places (upper, lower) that are used."""
 
     @abstractmethod
-    def _solve(self, sums: Floats) -> Floats:
+    def _solve(self, sums: Floats, size: int) -> Floats:
         """(logs, size) the propensities of several logs at once, given (logs, …) sums; NaN where there is none."""
 
     def _sample(self, cells: Cells) -> Sample:
@@ -58,46 +55,27 @@ class Harvesting(CellEstimator):
             f"{(pairs.candidates > 0).sum():,} of {len(pairs.upper):,} pairs of positions have candidates in common"
         )
         grounds = f"{shared}, and every position has clicked ones in common with {self.against}"
-        return Sample(self._solved(self._solve, sums, cells), grounds, pairs)
+        return Sample(self._solved(lambda sums: self._solve(sums, cells.size), sums, cells), grounds, pairs)
 
 
 @value
 class Pivot(Harvesting):
-    """Each position against a pivot, on the candidates shown at both (Agarwal et al. 2019).
+    """Each position against the first, on the candidates shown at both (Agarwal et al. 2019).
 
-    rho_k / rho_p = sum_i w_i c_ik / n_ik / sum_i w_i c_ip / n_ip,   i in S_kp
+    rho_k = sum_i w_i c_ik / n_ik / sum_i w_i c_i1 / n_i1,   i in S_k1
     """
 
-    pivot: int = parameter(default=1, least=1, about="The position that all others are compared with", kw_only=False)
-
     name = "pivot"
-    label = "Pivot"
-    sentence = "Several rankers; each position against the same one"
+    sentence = "Several rankers; each position against the first"
     order = 21
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.depth is not None and self.pivot > self.depth:
-            raise UsageError(f"`pivot={self.pivot}` must be one of the first {self.depth} positions.")
-
-    @property
-    def against(self) -> str:
-        """The pivot."""
-        return f"position {self.pivot}, the pivot"
+    against = "the first"
 
     def _links(self, size: int) -> tuple[IntArray, IntArray]:
-        if self.pivot > size:
-            raise UsageError(f"`pivot={self.pivot}` is too deep: pages end at position {size}.")
-        others = np.delete(np.arange(size), self.pivot - 1)
-        return np.minimum(others, self.pivot - 1), np.maximum(others, self.pivot - 1)
+        return np.zeros(size - 1, dtype=np.int64), np.arange(1, size)
 
-    def _solve(self, sums: Floats) -> Floats:
-        pivot, ratio = self.pivot - 1, _ratios(sums)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            ratio[:, :pivot] = 1 / ratio[:, :pivot]  # there the pivot is the lower one
-            against = np.insert(ratio, pivot, 1.0, axis=1)
-            curves: Floats = against / against[:, :1]
-        return np.where(np.isfinite(curves), curves, np.nan)
+    def _solve(self, sums: Floats, size: int) -> Floats:
+        del size
+        return np.concatenate([np.ones((len(sums), 1)), _ratios(sums)], axis=1)
 
 
 @value
@@ -110,7 +88,6 @@ class AdjacentChain(Harvesting):
     """
 
     name = "adjacent-chain"
-    label = "Adjacent chain"
     sentence = "Several rankers; each position against the one above, so errors add up"
     order = 22
     against = "the position above"
@@ -118,7 +95,8 @@ class AdjacentChain(Harvesting):
     def _links(self, size: int) -> tuple[IntArray, IntArray]:
         return np.arange(size - 1), np.arange(1, size)
 
-    def _solve(self, sums: Floats) -> Floats:
+    def _solve(self, sums: Floats, size: int) -> Floats:
+        del size
         chained: Floats = np.cumprod(np.concatenate([np.ones((len(sums), 1)), _ratios(sums)], axis=1), axis=1)
         return chained
 
@@ -141,7 +119,6 @@ class AllPairs(Harvesting):
     """
 
     name = "all-pairs"
-    label = "All pairs"
     sentence = "Several rankers, or one that changes; all pairs of positions at once"
     order = 20
     binary = True
@@ -151,9 +128,8 @@ class AllPairs(Harvesting):
         upper, lower = np.triu_indices(size, 1)
         return upper, lower
 
-    def _solve(self, sums: Floats) -> Floats:
+    def _solve(self, sums: Floats, size: int) -> Floats:
         above, below, total = np.split(sums, 3, axis=1)
-        size = (1 + math.isqrt(1 + 8 * above.shape[1])) // 2  # the number of positions that have this many pairs
         used = np.flatnonzero((above + below).sum(axis=0) > 0)  # a pair without clicks adds nothing
         upper, lower = (place[used] for place in self._links(size))
         above, below, total = (part[:, used] for part in (above, below, total))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,6 @@ from cldrank import scaling as scalings
 from cldrank._typing import Floats, IntArray
 from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
-from cldrank.data.query_hash import hashes_of
 from cldrank.errors import ConvergenceWarning, UnidentifiableError, UsageError, warn
 from cldrank.models import MLP, Linear, Network, Run
 from cldrank.optimise import Derivatives, Solution, Vector
@@ -25,9 +24,6 @@ from cldrank.propensity.estimator import CurveEstimator, check_attraction, goodn
 from cldrank.propensity.identifiability import Requirement
 from cldrank.propensity.propensities import Propensities
 from cldrank.wording import positions
-
-if TYPE_CHECKING:
-    import torch
 
 # a network of relevance beside a curve of positions; all queries teach, as none is held out to choose the epoch
 NETWORK = MLP(epochs=40, learning_rate=5e-3, l2=1e-5, batch_queries=32, warmup=0.0, validation=0.0)
@@ -77,10 +73,7 @@ class ShownCandidates:
 
 @value
 class ModelledRelevance(CurveEstimator):
-    """Estimators that need the features of the candidates: `fit(clicks, dataset)`.
-
-    The result has `ranker`, which scores by the model of relevance.
-    """
+    """Estimators that need the features of the candidates: `fit(clicks, dataset)`."""
 
     model: Linear | Network = parameter(default=Linear(l2=1e-5), about="Of relevance", option=False)
 
@@ -92,8 +85,8 @@ class ModelledRelevance(CurveEstimator):
     )
 
     @abstractmethod
-    def _estimate(self, shown: ShownCandidates) -> tuple[Floats, Floats, Floats, dict[str, Any]]:
-        """Log ρ, (replicates, k) the same resampled, its standard errors or a refusal, and parts of the result.
+    def _estimate(self, shown: ShownCandidates) -> tuple[Floats, Floats, dict[str, Any]]:
+        """Log ρ, (replicates, k) the same resampled, and parts of the result; a refusal where errors are too large.
 
         Beside parts of `Propensities`, the `interval` where it is known.
         """
@@ -122,7 +115,7 @@ class ModelledRelevance(CurveEstimator):
 
     def _result(self, prepared: tuple[ShownCandidates, float]) -> Propensities:
         shown, explained = prepared
-        logs, draws, errors, parts = self._estimate(shown)
+        logs, draws, parts = self._estimate(shown)
         cells, values = shown.cells, np.exp(logs)
         attraction = check_attraction(cells, values, self.replicates, self.seed)
         return self._curve(
@@ -130,22 +123,9 @@ class ModelledRelevance(CurveEstimator):
             values,
             np.exp(draws),
             covariance=np.cov(draws, rowvar=False),
-            notes=(*self._notes(values, errors, cells, attraction), _explained(explained), *parts.pop("notes", ())),
+            notes=(*self._notes(cells, attraction), _explained(explained)),
             **parts,
         )
-
-    def _ranker_parts(self, shown: ShownCandidates) -> dict[str, Any]:
-        """What every ranker is made of, whatever scores."""
-        from cldrank.rankers import Provenance
-
-        dataset = shown.dataset
-        queries = dataset.query_ids[np.unique(dataset.row_queries[shown.cells.candidate])]
-        return {
-            "feature_names": dataset.feature_names,
-            "scaling": shown.scaling,
-            "provenance": Provenance.of(type(self).__name__, self.get_params(), dataset),
-            "trained_on": np.unique(hashes_of(queries)),
-        }
 
 
 def _explained(share: float) -> str:
@@ -176,7 +156,6 @@ class DualLearning(ModelledRelevance):
     )
 
     name = "dual-learning"
-    label = "Dual learning"
     sentence = "One ranker; a network of relevance trained beside the curve, so trust it less"
     order = 31
 
@@ -188,15 +167,13 @@ class DualLearning(ModelledRelevance):
                 "one. Leave it out of `run`."
             )
 
-    def _estimate(self, shown: ShownCandidates) -> tuple[Floats, Floats, Floats, dict[str, Any]]:
+    def _estimate(self, shown: ShownCandidates) -> tuple[Floats, Floats, dict[str, Any]]:
         """Train on the log, and on `refits` logs of resampled queries, each from its own seed."""
         from scipy.stats import t
 
-        from cldrank.rankers.torch_module import ranker_of
-
-        logs, network = self._train(shown, self.seed, np.ones(shown.cells.n_groups))
+        logs = self._train(shown, self.seed, np.ones(shown.cells.n_groups))
         weights = draw_weights(shown.cells.n_groups, self.refits, self.seed)[1:]
-        draws = np.array([self._train(shown, self.seed + 1 + turn, own)[0] for turn, own in enumerate(weights)])
+        draws = np.array([self._train(shown, self.seed + 1 + turn, own) for turn, own in enumerate(weights)])
         errors: Floats = draws.std(axis=0, ddof=1)
         weak = np.flatnonzero(errors > self.refuse_above)
         if len(weak):
@@ -211,13 +188,11 @@ class DualLearning(ModelledRelevance):
         half = t.ppf(1 - (1 - self.confidence) / 2, self.refits - 1) * errors
         parts = {
             "interval": (np.exp(logs - half), np.exp(logs + half)),
-            "notes": (f"the intervals rest on {self.refits} networks, each with its own queries and its own seed",),
-            "ranker": ranker_of(network, **self._ranker_parts(shown)),
         }
-        return logs, draws, errors, parts
+        return logs, draws, parts
 
-    def _train(self, shown: ShownCandidates, seed: int, weight: Floats) -> tuple[Floats, torch.nn.Module]:
-        """The log ρ and the network of relevance, with each group of queries counted `weight` times."""
+    def _train(self, shown: ShownCandidates, seed: int, weight: Floats) -> Floats:
+        """The log ρ, with each group of queries counted `weight` times."""
         model = self.model.as_network() if isinstance(self.model, Linear) else self.model
         model.check_installed()
         from torch.random import fork_rng
@@ -240,8 +215,8 @@ class DualLearning(ModelledRelevance):
             raise KeyboardInterrupt
         if trained.status == "non_finite":
             raise UnidentifiableError(f"{self.name} met numbers that are not finite; lower `learning_rate`.")
-        logs = task.networks["examination"].logs.detach().double().cpu().numpy()  # type: ignore[operator]
-        return logs - logs[0], task.networks["relevance"]
+        logs: Floats = task.networks["examination"].logs.detach().double().cpu().numpy()  # type: ignore[operator]
+        return logs - logs[0]
 
 
 def _lists(cells: Cells, weight: Floats) -> Any:
@@ -289,13 +264,10 @@ class RegressionEM(ModelledRelevance):
     model: Linear = parameter(default=Linear(l2=1e-5), about="Of relevance", option=False)
 
     name = "regression-em"
-    label = "Regression EM"
     sentence = "One ranker; relevance by regression on features, so trust it less"
     order = 30
 
-    def _estimate(self, shown: ShownCandidates) -> tuple[Floats, Floats, Floats, dict[str, Any]]:
-        from cldrank.rankers import LinearRanker
-
+    def _estimate(self, shown: ShownCandidates) -> tuple[Floats, Floats, dict[str, Any]]:
         cells = shown.cells
         objective = ExaminedRegression(cells, shown.features, shown.row, self.model.l2)
         start = objective.start
@@ -313,14 +285,12 @@ class RegressionEM(ModelledRelevance):
         logs = objective.logs(optimum)
         draws = self._resampled(objective, solution)
         curves = np.exp(draws)
-        errors = self._errors(curves, cells)
-        coefficients, intercept = optimum[cells.size - 1 : -1], float(optimum[-1])
+        self._errors(curves, cells)
         parts = {
             "goodness": goodness_of_fit(PairSums.of(cells), np.exp(logs), curves, self._weights(cells)),
             "replicates": curves,
-            "ranker": LinearRanker(coefficients=coefficients, intercept=intercept, **self._ranker_parts(shown)),
         }
-        return logs, draws, errors, parts
+        return logs, draws, parts
 
     def _resampled(self, objective: ExaminedRegression, solution: Solution) -> Floats:
         """(replicates, k) log ρ, each one Newton step from the optimum of the whole log towards its own."""

@@ -39,21 +39,20 @@ class CurveBase:
 
         return render_notebook(curve_document(self))
 
-    def plot(self, path: str | PathLike[str] | None = None) -> Figure | None:
-        """Draw the curve with its intervals into an SVG file; without a path, for a notebook to show.
+    def plot(self, path: str | PathLike[str] | None = None) -> Figure:
+        """Draw the curve with its intervals, for a notebook to show or, with a path, into an SVG file as well.
 
         >>> [series.name for series in Propensities.power(1, 3).plot().series]
         ['power law, eta 1']
         """
         from cldrank.propensity.curve_document import curve_figure, named_curves, save_chart
 
-        if path is None:
-            return curve_figure(named_curves(self))
-        save_chart(named_curves(self), path)
-        return None
+        if path is not None:
+            save_chart(named_curves(self), path)
+        return curve_figure(named_curves(self))
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write it to a JSON file, all but a ranker; replicates are rounded to six digits."""
+        """Write it to a JSON file; replicates are rounded to six digits."""
         from cldrank.files import save_json
         from cldrank.propensity.curve_files import curve_content
 
@@ -92,7 +91,7 @@ class CurveBase:
         if beyond.any():
             raise DataError(f"{name} holds {array[beyond][0]}; all entries must be finite, and below {LARGEST:g}.")
         if (np.diag(array) if array.ndim > 1 else array).min() < 0:
-            raise DataError(f"{name} holds a negative {'variance' if array.ndim > 1 else 'number'}.")
+            raise DataError(f"{name} holds a negative number.")
         keep_array(self, name, array)
 
 
@@ -140,11 +139,9 @@ class Propensities(CurveBase):
     goodness      whether clicks of the same candidates at other positions agree
     notes         what to know before they are used
     replicates    (replicates, k) the resampled estimates that have all positions
-    ranker        of estimators that model relevance: what scores by that model; left out of files
-
     is_trusted    whether they are used whatever a log's own pages show, see `trusted`; left out of files
 
-    An estimate may exceed 1, by chance or because people do look at the last position more often; it then says so.
+    An estimate may exceed 1, by chance or because people do look at the last position more often.
 
     >>> rho = Propensities.power(eta=1.0, k=4)
     >>> rho
@@ -168,7 +165,6 @@ class Propensities(CurveBase):
     goodness: Goodness | None = None
     notes: tuple[str, ...] = ()
     replicates: Floats | None = field(default=None, compare=False)
-    ranker: Any = field(default=None, compare=False)
     is_trusted: bool = field(default=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -176,14 +172,13 @@ class Propensities(CurveBase):
         if given.ndim != 1 or not len(given):
             raise DataError(f"propensities are a flat array, one for each position, not one of shape {given.shape}.")
         values = _relative(given[None], "the propensity")[0]
-        if self.method is None:
-            if values.max() > 1 + 1e-9:
-                at = int(values.argmax())
-                raise DataError(
-                    f"position {at + 1} would be examined more often than the first ({values[at]:.4g} times); "
-                    "only estimated propensities, those with a method, may be above 1."
-                )
-            values = np.minimum(values, 1.0)
+        if self.method is None and values.max() > 1 + 1e-9:
+            at = int(values.argmax())
+            raise DataError(
+                f"position {at + 1} would be examined more often than the first ({values[at]:.4g} times); "
+                "only estimated propensities, those with a method, may be above 1."
+            )
+        values = values if self.method is not None else np.minimum(values, 1.0)
         keep_array(self, "values", values)
         for name in ("low", "high"):
             self._check_array(name, values.shape, given[0])
@@ -196,9 +191,6 @@ class Propensities(CurveBase):
                     "and a column for each position."
                 )
             keep_array(self, "replicates", _relative(draws, "a replicate"))
-        self._check_interval()
-
-    def _check_interval(self) -> None:
         if (self.low is None) != (self.high is None) or (self.low is not None and self.confidence is None):
             raise DataError("an interval needs low, high and confidence, all three.")
         if self.confidence is not None:
@@ -225,17 +217,13 @@ class Propensities(CurveBase):
         >>> Propensities.parse("power:2", k=2).values
         array([1.  , 0.25])
         """
-        kind, _, argument = text.partition(":")
-        if kind == "power":
-            try:
-                return cls.power(float(argument), k)
-            except ValueError as error:
-                raise UsageError(
-                    f"{text!r} is not a power law ({str(error).rstrip('.')}); write power:1.0, say."
-                ) from None
-        if text == "none":
-            return cls.power(0.0, k)
-        return cls.load(text)
+        kind, _, eta = ("power", ":", "0") if text == "none" else text.partition(":")
+        if kind != "power":
+            return cls.load(text)
+        try:
+            return cls.power(float(eta), k)
+        except ValueError as error:
+            raise UsageError(f"{text!r} is not a power law ({str(error).rstrip('.')}); write power:1.0.") from None
 
     def at(self, position: ArrayLike) -> Floats:
         """The propensity of each position, counted from 1."""
@@ -293,8 +281,8 @@ class Propensities(CurveBase):
         """
         check_number("clip", minimum, above=0, most=1)
         parts: dict[str, Any] = {name: getattr(self, name) for name in ("values", "low", "high", "replicates")}
-        parts = {name: part for name, part in parts.items() if part is not None}
-        if not any((part < minimum).any() for part in parts.values()):
+        parts = {name: np.maximum(part, minimum) for name, part in parts.items() if part is not None}
+        if all((part == getattr(self, name)).all() for name, part in parts.items()):
             return self
         below = self.values < minimum
         raised = tuple((np.flatnonzero(below) + 1).tolist())
@@ -304,7 +292,7 @@ class Propensities(CurveBase):
             origin=f"{self.origin}{where}",
             clipped=raised or self.clipped,
             covariance=None if self.covariance is None else np.where(below | below[:, None], 0.0, self.covariance),
-            **{name: np.maximum(part, minimum) for name, part in parts.items()},
+            **parts,
         )
 
     def raised_to(self, envelope: Propensities) -> Propensities:
@@ -387,8 +375,7 @@ def normal_draws(mean: Floats, covariance: Floats, n: int, seed: int) -> Floats:
     """(n, k) normal draws."""
     scale, turn = np.linalg.eigh(covariance)
     root = turn * np.sqrt(np.maximum(scale, 0.0))  # rounding makes a zero negative
-    drawn: Floats = mean + np.random.default_rng(seed).standard_normal((n, len(mean))) @ root.T
-    return drawn
+    return np.asarray(mean + np.random.default_rng(seed).standard_normal((n, len(mean))) @ root.T)
 
 
 def keep_array(owner: object, name: str, array: Floats) -> None:

@@ -81,15 +81,15 @@ class Randomised(Stratified):
     check_order: bool = parameter(default=True, about="Refuse a log whose order is not random")
 
     name = "randomised"
-    label = "Randomised"
     sentence = "Pages in random order, compared by position within each query"
     order = 10
 
-    def _prepared(self, clicks: ClickTable, dataset: RankingDataset | None) -> tuple[Any, Requirement]:
-        (prepared, requirement), order = super()._prepared(clicks, dataset), display_order(clicks)
-        # an order that is unknown may be random: `fit` goes on, but nothing shows that the requirement is met
-        looks_random = order.looks == "random"
-        return prepared, replace(requirement, met=looks_random, reason=str(order), approximate=order.nearly)
+    def requirements(self, clicks: ClickTable, dataset: RankingDataset | None = None) -> Requirement:
+        """Whether the order looks random; one that is unknown may be, so that `fit` goes on, but is not shown to be."""
+        requirement, order = super().requirements(clicks, dataset), display_order(clicks)
+        if not requirement.met:
+            return requirement
+        return replace(requirement, met=order.looks == "random", reason=str(order), approximate=order.nearly)
 
     def _cells(self, clicks: ClickTable) -> Cells:
         cells = super()._cells(clicks)
@@ -123,7 +123,6 @@ class Logged(Stratified):
     )
 
     name = "logged"
-    label = "Logged"
     sentence = "Pages drawn with logged probabilities; clicks count by their inverse"
     needs = "log"
     order = 11
@@ -250,7 +249,6 @@ class ClickThrough(CellEstimator):
     """
 
     name = "click-through"
-    label = "Click-through"
     sentence = "Plain click-through rates, biased; a baseline"
     order = 90
     baseline = True
