@@ -131,4 +131,5 @@ def _distinct(clicks: IntArray, impressions: IntArray, share: Floats) -> RateCou
     pairs, pair, number = np.unique(
         np.stack([clicks, impressions, share], axis=1), axis=0, return_inverse=True, return_counts=True
     )
-    return RateCounts(*pairs.T.copy(), number.astype(np.float64), pair.reshape(-1))
+    clicked, shown, parts = pairs.T.copy()
+    return RateCounts(clicked, shown, parts, number.astype(np.float64), pair.reshape(-1))

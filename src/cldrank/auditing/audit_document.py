@@ -71,9 +71,6 @@ def _findings(audit: Audit) -> Iterator[Notice]:
         yield Notice(finding.severity, finding.found, finding.topic, finding.advice)
 
 
-# -- positions and propensities ------------------------------------------------------------------------------------
-
-
 def _position_figure(facts: AuditFacts) -> Figure:
     entries = facts.by_position[:_MOST_POSITIONS]
     points = [
@@ -115,9 +112,6 @@ def _requirements(facts: AuditFacts) -> Table:
     about = "Error: the largest standard error of a log propensity; 0.1 means about ±18% at 90% confidence."
     head = ("estimator", "here", "error", "why")
     return Table(head, rows, "Estimators of propensities", about, text=("here", "why"), wide=True)
-
-
-# -- traffic -------------------------------------------------------------------------------------------------------
 
 
 def _traffic(facts: AuditFacts) -> Iterator[Block]:

@@ -85,7 +85,7 @@ class Drift:
 def wilson(clicks: ArrayLike, impressions: ArrayLike) -> tuple[Floats, Floats]:
     """The 95% Wilson score interval of a rate, sound also near 0 and 1."""
     n: Floats = np.maximum(impressions, 1.0)
-    rate = np.minimum(clicks / n, 1.0)
+    rate: Floats = np.minimum(np.asarray(clicks) / n, 1.0)
     middle = (rate + _Z95**2 / (2 * n)) / (1 + _Z95**2 / n)
     half = _Z95 / (1 + _Z95**2 / n) * np.sqrt(rate * (1 - rate) / n + _Z95**2 / (4 * n**2))
     return np.clip(middle - half, 0.0, rate), np.clip(middle + half, rate, 1.0)
@@ -103,12 +103,12 @@ def describe_drift(pages: Relation) -> Drift | None:
             sum(first) AS top_impressions, sum(first_clicked) AS top_clicks
         FROM {pages} WHERE moment IS NOT NULL GROUP BY 1 ORDER BY 1""")
     columns: dict[str, Any] = {name: np.array([row[name] for row in rows], dtype=np.float64) for name in rows[0]}
-    counts = [{name: int(number) for name, number in row.items()} for row in rows]
+    names = ("pages", "impressions", "clicks", "top_impressions", "top_clicks")
     return Drift(
         first=_date(span["first"]),
         last=_date(span["last"]),
         undated=int(span["undated"]),
-        days=tuple(Day(**{**row, "day": _date(row["day"] * DAY)[:10]}) for row in counts),
+        days=tuple(Day(_date(row["day"] * DAY)[:10], *(int(row[name]) for name in names)) for row in rows),
         top_rate=_top_change(columns["top_impressions"], columns["top_clicks"]),
         broken_days=broken_days(columns, int(span["first"]), int(span["last"])),
     )
@@ -132,9 +132,6 @@ def _top_change(n: Floats, clicks: Floats) -> Change | None:
     room = float(weights.sum() - (weights**2).sum() / weights.sum())
     between = max(0.0, (statistic - freedom) / room)
     return Change(math.sqrt(between) / middle if middle else 0.0, float(chi2.sf(statistic, freedom)))
-
-
-# -- days on which something broke ---------------------------------------------------------------------------------
 
 
 def broken_days(columns: dict[str, Floats], first: int, last: int) -> tuple[BrokenDay, ...]:

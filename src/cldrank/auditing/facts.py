@@ -250,9 +250,6 @@ class Audit:
         return terminal_text(audit_summary(self))
 
 
-# -- from cells ----------------------------------------------------------------------------------------------------
-
-
 def by_position(table: ClickTable) -> tuple[PositionClicks, ...]:
     """Impressions and clicks at every position where anything was shown."""
     impressions = np.bincount(table.position, table.impressions).astype(np.float64)
@@ -277,9 +274,6 @@ def describe_queries(table: ClickTable, knows_candidates: bool) -> Queries:
         candidates=candidates if knows_candidates else None,
         never_shown=candidates - shown if knows_candidates else None,
     )
-
-
-# -- from the log ---------------------------------------------------------------------------------------------------
 
 
 def describe_log(log: Log, clicks: ClickTable) -> LogFacts:

@@ -60,9 +60,6 @@ def judge(facts: AuditFacts) -> Verdict:
     return Verdict(worst, sentence, tuple(findings))
 
 
-# -- rows and clicks -----------------------------------------------------------------------------------------------
-
-
 def _unmatched_ids(facts: AuditFacts) -> Iterator[Finding]:
     if facts.account is not None:
         advice = "Write ids alike in both (case, spaces, prefixes), or give the features of what was logged."
@@ -116,9 +113,6 @@ def _rows(facts: AuditFacts) -> Iterator[Finding]:
     severity = "blocking" if share > _MOST_REJECTED else "warning" if share > _MANY_REJECTED else "note"
     sentence = f"{rows} had to be set aside{most}: {account.why(worst)}."
     yield Finding("rows", severity, sentence, _REJECT_ADVICE.get(worst, ""))
-
-
-# -- pages, candidates, queries ------------------------------------------------------------------------------------
 
 
 def _layout(facts: AuditFacts) -> Iterator[Finding]:
@@ -185,9 +179,6 @@ def _queries(facts: AuditFacts) -> Iterator[Finding]:
     severity: Severity = "warning" if share > _NEARLY_ALL else "note" if share > _UNCLICKED else "ok"
     advice = "Most teach nothing on their own; use a model that shares features between queries, or more data."
     yield Finding("queries", severity, sentence, "" if severity == "ok" else advice)
-
-
-# -- propensities --------------------------------------------------------------------------------------------------
 
 
 def _to_within(need: Requirement) -> str:
@@ -277,9 +268,6 @@ def _precision(facts: AuditFacts) -> Iterator[Finding]:
         cut = _upper(best.usable_to) if best.usable_to else "Collect more pages"
         advice = f"{cut}: inverse propensity weights would be mostly noise."
         yield Finding("precision", "warning", f"{every}{upper}.", advice)
-
-
-# -- users and time ------------------------------------------------------------------------------------------------
 
 
 def _bots(facts: AuditFacts) -> Iterator[Finding]:

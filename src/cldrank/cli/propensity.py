@@ -82,8 +82,6 @@ class EstimateCommand(options.CandidateReading, options.LogReading, options.Json
         self._write(curve)
         self._tell(curve, name, table.depth, "" if best is None else best.reason)
 
-    # -- the log ---------------------------------------------------------------------------------------------------
-
     def _table(self, dataset: RankingDataset | None) -> ClickTable:
         """The cells of all files."""
         from cldrank.clicks.cells_file import load_cells
@@ -116,8 +114,6 @@ class EstimateCommand(options.CandidateReading, options.LogReading, options.Json
         columns = options.log_columns(self.log_column)
         arguments: dict[str, Any] = {"columns": columns} if columns else {}
         return estimator.given_log(logged_probability(self.log, table, **arguments))
-
-    # -- the curve -------------------------------------------------------------------------------------------------
 
     def _write(self, curve: Any) -> None:
         """Write the file and the picture: both, or none of them."""

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from cldrank._typing import Floats
-from cldrank.arguments import check_choice, check_number, check_whole
+from cldrank.arguments import check_number, check_whole
 from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import DataError, UnidentifiableError
@@ -17,7 +17,7 @@ from cldrank.parameters import value
 from cldrank.propensity.cells import FEWEST_TESTED, Cells, PairSums, draw_weights
 from cldrank.propensity.estimator import PropensityEstimator
 from cldrank.propensity.harvesting import require_overlap
-from cldrank.propensity.identifiability import LOST, Requirement, too_few
+from cldrank.propensity.identifiability import LOST, Requirement
 from cldrank.propensity.propensities import (
     LARGEST,
     CurveBase,
@@ -100,11 +100,10 @@ class AffineClicks(CurveBase):
         more = ", …" if len(self) > 8 else ""
         return f"AffineClicks(slope {slope}{more}; base {base}{more}; {self.origin})"
 
-    def interval(self, name: str) -> tuple[Floats, Floats]:
-        """Low and high of "slope" or "base" at each position."""
+    def interval(self, name: Literal["slope", "base"]) -> tuple[Floats, Floats]:
+        """Low and high of slope or base at each position."""
         from scipy.special import ndtri
 
-        check_choice("name", name, ("slope", "base"))
         values = self.slope if name == "slope" else self.base
         if self.covariance is None:
             return values, values
@@ -143,44 +142,37 @@ class AffineClicks(CurveBase):
         return self.at(clicks.position)
 
     def clip(self, minimum: float) -> AffineClicks:
-        """The same with no slope below a share of the first, for less variance; those raised are certain.
-
-        `origin` names them.
-        """
+        """The same with no slope below a share of the first, for less variance; `origin` names those raised."""
         check_number("clip", minimum, above=0, most=1)
         least = minimum * self.slope[0]
-        raised = np.flatnonzero(self.slope < least) + 1
-        if not len(raised):
+        low = self.slope < least
+        if not low.any():
             return self
-        origin = f"{self.origin}; slopes clipped to {least:g} at {positions(raised.tolist(), most=len(raised))}"
-        covariance = None if self.covariance is None else self.covariance.copy()
-        if covariance is not None:
-            covariance[raised - 1] = covariance[:, raised - 1] = 0.0
-        return replace(self, slope=np.maximum(self.slope, least), origin=origin, covariance=covariance)
+        which = positions((np.flatnonzero(low) + 1).tolist(), most=len(low))
+        certain = np.append(low, np.zeros(len(low), dtype=bool))
+        return replace(
+            self,
+            slope=np.maximum(self.slope, least),
+            origin=f"{self.origin}; slopes clipped to {least:g} at {which}",
+            covariance=self.covariance
+            if self.covariance is None
+            else np.where(certain | certain[:, None], 0.0, self.covariance),
+        )
 
     def propensities(self) -> Propensities:
         """How much of a difference in relevance shows at each position, relative to the first: slope_k / slope_1."""
         from scipy.special import ndtri
 
-        values, size = self.slope / self.slope[0], len(self)
+        values, origin = self.slope / self.slope[0], f"slopes of {self.origin}"
         if self.covariance is None or self.confidence is None:
-            return Propensities(values, f"slopes of {self.origin}", method="AffineClicks" if values.max() > 1 else None)
+            return Propensities(values, origin, method="AffineClicks" if values.max() > 1 else None)
         turn = np.diag(1 / self.slope)
         turn[:, 0] -= 1 / self.slope[0]
         with np.errstate(all="ignore"):  # what is not finite is refused below
-            covariance = turn @ self.covariance[:size, :size] @ turn.T
+            covariance = turn @ self.covariance[: len(self), : len(self)] @ turn.T
             half = float(ndtri((1 + self.confidence) / 2)) * np.sqrt(np.maximum(np.diag(covariance), 0.0))
-            low, high = values * np.exp(-half), values * np.exp(half)
-        return Propensities(
-            values,
-            f"slopes of {self.origin}",
-            method="TrustBias",
-            low=low,
-            high=high,
-            confidence=self.confidence,
-            covariance=covariance,
-            notes=("slopes alone: clicks that owe nothing to relevance are left out", *self.notes),
-        )
+            ends = {"low": values * np.exp(-half), "high": values * np.exp(half), "confidence": self.confidence}
+        return Propensities(values, origin, method="TrustBias", covariance=covariance, notes=self.notes, **ends)
 
 
 def curve_of(curve: Propensities | AffineClicks) -> Propensities:
@@ -202,9 +194,8 @@ class TrustBias(PropensityEstimator[AffineClicks]):
 
         slope_l / slope_k = (C_kl + V_l) / (V_k + C_kl),    V, C: variance and covariance of their click probabilities
 
-    both freed of the noise of the clicks, so that any number of impressions will do: where each candidate has a γ of
-    its own, plain maximum likelihood is biased unless all cells are large. All pairs of positions are joined, each by
-    its precision. It needs what harvesting needs, and candidates that differ in relevance: otherwise no slope is known.
+    both freed of the noise of the clicks; plain maximum likelihood is biased unless all cells are large. All pairs of
+    positions are joined, each by its precision. Candidates must differ in relevance: otherwise no slope is known.
 
     >>> import cldrank as cr
     >>> data = cr.RankingDataset.from_arrays([[0.0]] * 60, [0] * 60)
@@ -232,10 +223,7 @@ class TrustBias(PropensityEstimator[AffineClicks]):
         lines = _lines(cells, draw_weights(cells.n_groups, self.replicates, self.seed))
         logs = self._joined(lines.log_slope, cells.size)
         errors = logs[1:].std(axis=0)
-        weak = np.flatnonzero(errors > self.refuse_above)
-        if len(weak):
-            worst = int(weak[errors[weak].argmax()])
-            raise too_few(self.name, weak + 1, worst + 1, float(errors[worst]), cells, self.confidence)
+        self._refuse_weak(errors, cells)
         return (cells, lines, logs), self._met("candidates of different relevance connect all positions", errors)
 
     def _result(self, prepared: tuple[Cells, Lines, Floats]) -> AffineClicks:

@@ -158,12 +158,13 @@ class PairSums:
                 grouped[at] += cells.by_group(pair, values, len(upper), first)
             for at, values in enumerate((ones, cells.clicks[first], cells.clicks[second])):
                 plain[at] += np.bincount(pair, values, len(upper))
-        return cls(upper, lower, *grouped, plain[0].astype(np.int64), *plain[1:])
+        (above, below, total), (candidates, clicks_upper, clicks_lower) = grouped, plain
+        return cls(upper, lower, above, below, total, candidates.astype(np.int64), clicks_upper, clicks_lower)
 
     @property
     def units(self) -> IntArray:
         """(pairs,) how many queries (or whatever is resampled) the candidates belong to, or groups of such."""
-        return (self.total > 0).sum(axis=0)
+        return np.asarray((self.total > 0).sum(axis=0))
 
     def clicked_enough(self) -> NDArray[np.bool_]:
         """(pairs,) whether the log of their ratio of clicks is nearly normal, with an error that resampling shows."""
@@ -230,9 +231,6 @@ def draw_weights(n_groups: int, replicates: int, seed: int = 0) -> Floats:
 def pair_number(upper: IntArray, lower: IntArray, size: int) -> IntArray:
     """The number of each pair of places (from 0) in the order of `np.triu_indices`."""
     return upper * size - upper * (upper + 1) // 2 + lower - upper - 1
-
-
-# -- over all segments ---------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)

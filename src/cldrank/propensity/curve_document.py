@@ -36,9 +36,6 @@ _APART = 0.012  # between the curves at a position, where the whole axis is 1
 _MOST_POSITIONS = 50  # in a table; files and JSON have all
 
 
-# -- documents -----------------------------------------------------------------------------------------------------
-
-
 def curve_document(curve: Any) -> Document:
     """A curve, slopes and bases, or the curves of segments: a figure, values with intervals, and what is to know."""
     if isinstance(curve, SegmentPropensities):
@@ -78,9 +75,6 @@ def _affine_columns(curve: AffineClicks) -> Iterator[tuple[str, list[str]]]:
 
 def _ends(value: float, low: float, high: float) -> str:
     return "" if low == high == value else f" ({span(low, high, '.4g')})"
-
-
-# -- figures -------------------------------------------------------------------------------------------------------
 
 
 def named_curves(curve: Any) -> dict[str, Propensities]:

@@ -135,9 +135,6 @@ def _check_parts(curve: Propensities | AffineClicks) -> None:
         raise DataError(f"there are positions 1 to {len(curve)}, and it names others.")
 
 
-# -- named on the command line -------------------------------------------------------------------------------------
-
-
 def parse_curve(text: str, clicks: ClickTable) -> Curve:
     """The curve that a text names, for the clicks of a table: `power:1.0`, `none`, or a file.
 

@@ -155,6 +155,12 @@ class PropensityEstimator(Value, ABC, Generic[Result_co]):
     def _met(self, reason: str, errors: Floats) -> Requirement:
         return Requirement(self.name, True, reason, tuple(errors.tolist()))
 
+    def _refuse_weak(self, errors: Floats, cells: Cells) -> None:
+        """Refuse places (from 0) whose log propensity has too large a standard error, or none, if there are any."""
+        weak = np.flatnonzero(errors > self.refuse_above)
+        if len(weak):
+            raise too_few(self.name, weak + 1, int(weak[errors[weak].argmax()]) + 1, errors, cells, self.confidence)
+
     def _cells(self, clicks: ClickTable) -> Cells:
         if self.binary and (clicks.clicks > clicks.impressions).any():
             raise counts_every_click(self.name)
@@ -174,11 +180,7 @@ class CurveEstimator(PropensityEstimator[Propensities]):
     def _errors(self, draws: Floats, cells: Cells) -> Floats:
         """The standard error of each log propensity; a refusal where one is too large to be of use."""
         errors, lost = errors_of_logs(draws)
-        weak = np.flatnonzero((errors > self.refuse_above) | lost)
-        if len(weak):
-            worst = int(weak[np.argmax(np.where(lost, np.inf, errors)[weak])])
-            error = None if lost[worst] else float(errors[worst])
-            raise too_few(self.name, weak + 1, worst + 1, error, cells, self.confidence)
+        self._refuse_weak(np.where(lost, np.inf, errors), cells)
         return errors
 
     def _refuse_silent(self, silent: IntArray, cells: Cells, why: str, remedy: str = "more pages") -> None:

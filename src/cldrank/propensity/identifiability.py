@@ -29,9 +29,6 @@ _RANDOM, _FIXED = 0.02, 0.98  # strengths of the display order
 _CHANCE = 1e-3  # an order that chance brings about less often is not random, even if nearly so
 
 
-# -- what estimators need ------------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class Requirement:
     """Whether a log meets what an estimator needs.
@@ -87,9 +84,6 @@ def errors_of_logs(draws: Floats) -> tuple[Floats, Bools]:
     return errors, usable.mean(axis=0) < 1 - LOST
 
 
-# -- the display order ---------------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class Order:
     """How far the candidate determines its position: 0 in a random order, 1 where each has one position.
@@ -105,7 +99,6 @@ class Order:
     strength: float | None
     error: float | None  # the standard error of the strength in a random order
     p_value: float | None  # how often a random order looks this ordered, or more
-    impressions: int  # that could be tested
     looks: Looks
 
     @property
@@ -129,7 +122,7 @@ def display_order(table: ClickTable) -> Order:
     tested = total[segment_row] > 1
     row, position, n = segment_row[tested], table.position[tested], table.impressions[tested].astype(np.float64)
     if not len(row):
-        return Order(None, None, None, 0, "unknown")
+        return Order(None, None, None, "unknown")
     query = segment_query[tested]
     column, column_of = np.unique(query * (table.depth + 1) + position, return_inverse=True)
     column_total = np.bincount(column_of, n)[column_of]
@@ -144,12 +137,12 @@ def display_order(table: ClickTable) -> Order:
     statistic, expected = all_n * (fit - 1), candidates * (places - 1.0)
     room = float(((all_n - candidates) * (places - 1))[fair].sum())
     if room <= 0:
-        return Order(None, None, None, 0, "unknown")
+        return Order(None, None, None, "unknown")
     strength = float((statistic - expected)[fair].sum()) / room
     lost = (candidates[fair] - 1) / candidates[fair]
     error = float(np.sqrt(2 * (expected[fair] / lost).sum())) / room
     p_value = float(chi2.sf((statistic[fair] * lost).sum(), (expected[fair] * lost).sum()))
-    return Order(strength, error, p_value, int(all_n[fair].sum()), _looks(strength, error, p_value))
+    return Order(strength, error, p_value, _looks(strength, error, p_value))
 
 
 def _looks(strength: float, error: float, p_value: float) -> Looks:
@@ -158,9 +151,6 @@ def _looks(strength: float, error: float, p_value: float) -> Looks:
     if strength > _RANDOM and p_value < _CHANCE:
         return "mixed"
     return "random" if error < 0.05 else "unknown"
-
-
-# -- candidates in common ------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -206,9 +196,6 @@ def overlap(table: ClickTable) -> Overlap:
     )
 
 
-# -- refusals ------------------------------------------------------------------------------------------------------
-
-
 def impressions_needed(rate: float, first_rate: float, *, precision: float = PRECISION, confidence: float = 0.9) -> int:
     """How many impressions, at each of two positions, estimate the ratio of their click-through rates to ± precision.
 
@@ -247,20 +234,19 @@ def cannot_estimate(
 
 
 def too_few(
-    estimator: str, weak: IntArray, worst: int, error: float | None, cells: Cells, confidence: float
+    estimator: str, weak: IntArray, worst: int, errors: Floats, cells: Cells, confidence: float
 ) -> UnidentifiableError:
     """The error that says that the clicks at the weak positions do not suffice, and how many more would.
 
-    worst   the weakest of them
-    error   the standard error of its log propensity; None if resampling leaves it without any
+    worst    the weakest of them
+    errors   the standard errors of log propensities; infinite where resampling leaves too often none
     """
     from scipy.special import ndtri
 
-    why, needed = (
-        "resampling often leaves none that can be compared",
-        "What is needed: many more pages, of more queries.",
-    )
-    if error is not None and error <= _HOPELESS:
+    error = float(errors[worst - 1])
+    why = "resampling often leaves none that can be compared"
+    needed = "What is needed: many more pages, of more queries."
+    if error <= _HOPELESS:
         times = (float(ndtri((1 + confidence) / 2)) * error / PRECISION) ** 2
         why = f"the standard error of its log propensity is {error:.2f}"
         needed = f"It needs about {times:,.0f} times as many pages for ±{PRECISION:.0%} at {confidence:.0%} confidence."

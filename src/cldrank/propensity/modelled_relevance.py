@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,8 +14,7 @@ from cldrank import optimise
 from cldrank import scaling as scalings
 from cldrank._typing import Floats, IntArray
 from cldrank.clicks.table import ClickTable
-from cldrank.data.dataset import RankingDataset
-from cldrank.errors import ConvergenceWarning, UnidentifiableError, UsageError, warn
+from cldrank.errors import ConvergenceWarning, UnidentifiableError, warn
 from cldrank.models import MLP, Linear, Network, Run
 from cldrank.optimise import Derivatives, Solution, Vector
 from cldrank.parameters import parameter, value
@@ -23,7 +22,6 @@ from cldrank.propensity.cells import Cells, PairSums, draw_weights
 from cldrank.propensity.estimator import CurveEstimator, check_attraction, goodness_of_fit
 from cldrank.propensity.identifiability import Requirement
 from cldrank.propensity.propensities import Propensities
-from cldrank.wording import positions
 
 # a network of relevance beside a curve of positions; all queries teach, as none is held out to choose the epoch
 NETWORK = MLP(epochs=40, learning_rate=5e-3, l2=1e-5, batch_queries=32, warmup=0.0, validation=0.0)
@@ -32,43 +30,43 @@ _BLOCK_VALUES = 1 << 22
 _DETERMINED = 0.98  # features that explain more of the order than this leave nothing to estimate from
 
 
-@dataclass(frozen=True, eq=False)
-class ShownCandidates:
+class ShownCandidates(NamedTuple):
     """The cells of the first positions, and the candidates in them.
 
     row        (cells,) the candidate of each cell, from 0
     features   (candidates, columns) float32, scaled
     """
 
-    dataset: RankingDataset
     cells: Cells
     row: IntArray
-    scaling: scalings.Scaling
     features: NDArray[np.float32]
 
-    def explained_order(self) -> float:
-        """The largest squared canonical correlation of features and positions over cells, adjusted as R² is."""
-        features, cells, row = self.features, self.cells, self.row
-        rows, size = len(features), cells.size
-        weight = cells.impressions / cells.impressions.sum()
-        shown = np.bincount(row, weight, rows)
-        share = np.bincount(cells.place, weight, size)
-        by_row = np.bincount(row * size + cells.place, weight, rows * size).reshape(rows, size) - np.outer(shown, share)
-        means = shown @ features
-        gram, cross = np.zeros((features.shape[1],) * 2), np.zeros((features.shape[1], size))
-        step = max(1, _BLOCK_VALUES // max(features.shape[1], 1))
-        for own in (slice(start, start + step) for start in range(0, rows, step)):
-            centred = features[own] - means
-            gram += (centred * shown[own][:, None]).T @ centred
-            cross += centred.T @ by_row[own]
-        contrasts = np.diag(share) - np.outer(share, share)
-        values, vectors = np.linalg.eigh(gram)
-        kept = values > 1e-10 * max(float(values.max(initial=0.0)), 1e-300)
-        whitened = (vectors[:, kept] / np.sqrt(values[kept])).T @ cross
-        squares = np.linalg.eigvals(np.linalg.pinv(contrasts, rcond=1e-10, hermitian=True) @ (whitened.T @ whitened))
-        largest = float(np.clip(squares.real.max(initial=0.0), 0.0, 1.0))
-        freedom = len(row) - int(kept.sum()) - 1
-        return max(0.0, 1 - (1 - largest) * (len(row) - 1) / freedom) if freedom > 0 else 1.0
+
+def explained_order(shown: ShownCandidates) -> float:
+    """The largest squared canonical correlation of features and positions over cells, adjusted as R² is."""
+    cells, row, features = shown
+    rows, size = len(features), cells.size
+    weight = cells.impressions / cells.impressions.sum()
+    by_candidate = np.bincount(row, weight, rows)
+    share = np.bincount(cells.place, weight, size)
+    by_row = np.bincount(row * size + cells.place, weight, rows * size).reshape(rows, size) - np.outer(
+        by_candidate, share
+    )
+    means = by_candidate @ features
+    gram, cross = np.zeros((features.shape[1],) * 2), np.zeros((features.shape[1], size))
+    step = max(1, _BLOCK_VALUES // max(features.shape[1], 1))
+    for own in (slice(start, start + step) for start in range(0, rows, step)):
+        centred = features[own] - means
+        gram += (centred * by_candidate[own][:, None]).T @ centred
+        cross += centred.T @ by_row[own]
+    contrasts = np.diag(share) - np.outer(share, share)
+    values, vectors = np.linalg.eigh(gram)
+    kept = values > 1e-10 * max(float(values.max(initial=0.0)), 1e-300)
+    whitened = (vectors[:, kept] / np.sqrt(values[kept])).T @ cross
+    squares = np.linalg.eigvals(np.linalg.pinv(contrasts, rcond=1e-10, hermitian=True) @ (whitened.T @ whitened))
+    largest = float(np.clip(squares.real.max(initial=0.0), 0.0, 1.0))
+    freedom = len(row) - int(kept.sum()) - 1
+    return max(0.0, 1 - (1 - largest) * (len(row) - 1) / freedom) if freedom > 0 else 1.0
 
 
 @value
@@ -99,8 +97,8 @@ class ModelledRelevance(CurveEstimator):
         self._refuse_silent(np.flatnonzero(cells.rates() == 0), cells, "nothing was clicked there")
         scaling = scalings.fit(self.model.scaling, dataset.features)
         rows, row = np.unique(cells.candidate, return_inverse=True)
-        shown = ShownCandidates(dataset, cells, row, scaling, scaling.transform(dataset.features[rows]))
-        explained = shown.explained_order()
+        shown = ShownCandidates(cells, row, scaling.transform(dataset.features[rows]))
+        explained = explained_order(shown)
         if explained > _DETERMINED:
             reason = f"the features explain {explained:.1%} of a contrast of positions, so that any curve fits as well"
             raise UnidentifiableError(
@@ -159,14 +157,6 @@ class DualLearning(ModelledRelevance):
     sentence = "One ranker; a network of relevance trained beside the curve, so trust it less"
     order = 31
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.run.checkpoint is not None:
-            raise UsageError(
-                f"{self.name} trains {self.refits + 1} networks, one after the other; a checkpoint is for "
-                "one. Leave it out of `run`."
-            )
-
     def _estimate(self, shown: ShownCandidates) -> tuple[Floats, Floats, dict[str, Any]]:
         """Train on the log, and on `refits` logs of resampled queries, each from its own seed."""
         from scipy.stats import t
@@ -175,21 +165,9 @@ class DualLearning(ModelledRelevance):
         weights = draw_weights(shown.cells.n_groups, self.refits, self.seed)[1:]
         draws = np.array([self._train(shown, self.seed + 1 + turn, own) for turn, own in enumerate(weights)])
         errors: Floats = draws.std(axis=0, ddof=1)
-        weak = np.flatnonzero(errors > self.refuse_above)
-        if len(weak):
-            worst = int(weak[errors[weak].argmax()])
-            raise UnidentifiableError(
-                f"{self.name} cannot estimate {positions((weak + 1).tolist())}: networks trained on resampled queries "
-                f"differ by {errors[worst]:.2f} in the log propensity of position {worst + 1} (standard deviation). "
-                "More pages, a simpler model or more epochs may help; else use regression-em, which is exact.",
-                positions=tuple((weak + 1).tolist()),
-                depth=int(weak[0]),
-            )
+        self._refuse_weak(errors, shown.cells)
         half = t.ppf(1 - (1 - self.confidence) / 2, self.refits - 1) * errors
-        parts = {
-            "interval": (np.exp(logs - half), np.exp(logs + half)),
-        }
-        return logs, draws, parts
+        return logs, draws, {"interval": (np.exp(logs - half), np.exp(logs + half))}
 
     def _train(self, shown: ShownCandidates, seed: int, weight: Floats) -> Floats:
         """The log ρ, with each group of queries counted `weight` times."""
@@ -216,7 +194,7 @@ class DualLearning(ModelledRelevance):
         if trained.status == "non_finite":
             raise UnidentifiableError(f"{self.name} met numbers that are not finite; lower `learning_rate`.")
         logs: Floats = task.networks["examination"].logs.detach().double().cpu().numpy()  # type: ignore[operator]
-        return logs - logs[0]
+        return np.asarray(logs - logs[0])
 
 
 def _lists(cells: Cells, weight: Floats) -> Any:
@@ -273,14 +251,10 @@ class RegressionEM(ModelledRelevance):
         start = objective.start
         for _ in range(_EM_STEPS):
             start = objective.em_step(start)
-        solution = objective.climb(start)
+        solution = optimise.newton(objective, start, max_steps=200, tolerance=1e-8)
         if not solution.converged:
-            warn(
-                ConvergenceWarning(
-                    f"{self.name} did not find the optimum ({solution.status} after {solution.n_steps} steps); a "
-                    "larger `l2` may help."
-                )
-            )
+            ended = f"{solution.status} after {solution.n_steps} steps"
+            warn(ConvergenceWarning(f"{self.name} did not find the optimum ({ended}); a larger `l2` may help."))
         optimum = solution.parameters
         logs = objective.logs(optimum)
         draws = self._resampled(objective, solution)
@@ -316,10 +290,6 @@ class ExaminedRegression:
         self.total = float(cells.impressions.sum())
         self.n_positions, self.width = cells.size - 1, features.shape[1]
         self.missed = cells.impressions - cells.clicks
-
-    def climb(self, start: Vector) -> Solution:
-        """The optimum, by Newton's method."""
-        return optimise.newton(self, start, max_steps=200, tolerance=1e-8)
 
     @property
     def start(self) -> Vector:
