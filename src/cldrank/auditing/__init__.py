@@ -51,8 +51,7 @@ def audit(
     r"""Find out what a log of impressions (files or a frame), cells, or a folder of days can and cannot support.
 
     With a dataset, also how many of its candidates were never shown. The other arguments are those of
-    `cldrank.clicks.aggregate.aggregate`; a log is not refused for too many bad rows. `last` and `until` are the window
-    of a folder of days, as for `ClickTable.read`.
+    `cldrank.clicks.aggregate.aggregate` and, for a folder of days, of `ClickTable.read`.
 
     >>> import tempfile, pathlib
     >>> with tempfile.TemporaryDirectory() as folder:

@@ -101,10 +101,10 @@ class PageGroup:
 class Bots:
     """Users (or sessions) that do not look like people, by the rules of `BotRule`.
 
-    kind            "user", or "session" where the log has no users
-    many_pages      users with more than `page_limit` pages; `all_clicked`: that clicked everything; `high_rate`: with a
-                    click rate above `rate_limit`
-    suspicious      users with any of the three; `impressions` and `clicks` are theirs, `named` are the busiest
+    many_pages    users with more than `page_limit` pages
+    high_rate     users with a click rate above `rate_limit`
+    suspicious    users with either, or that clicked everything; `impressions` and `clicks` are theirs
+    named         the busiest of them
     """
 
     kind: Literal["user", "session"]

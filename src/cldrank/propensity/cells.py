@@ -65,9 +65,7 @@ class Cells:
         few = int((np.bincount(query) > 0).sum()) < _FEW_QUERIES  # cheaper than sorting them
         group, n_groups, n_units = deal(row if few else query, size, seed)
         if n_units < 2:
-            raise UnidentifiableError(
-                "the log has only one candidate, which does not show how far an estimate can be trusted."
-            )
+            raise UnidentifiableError("the log has only one candidate: nothing shows how far off an estimate may be.")
         impressions = clicks.impressions[kept].astype(np.float64)
         return cls(
             row=clicks.segment_row[kept],
@@ -118,8 +116,7 @@ class Cells:
     def rates(self) -> Floats:
         """(size,) the click-through rate of each position."""
         shown = np.bincount(self.place, self.impressions, self.size)
-        rates: Floats = np.bincount(self.place, self.clicks, self.size) / np.where(shown > 0, shown, 1.0)
-        return rates
+        return np.asarray(np.bincount(self.place, self.clicks, self.size) / np.where(shown > 0, shown, 1.0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -193,9 +190,7 @@ def _depth(clicks: ClickTable, depth: int | None) -> int:
         reason = f"the log shows {size:,} positions, and at most {DEEPEST} are compared pair by pair"
         raise UnidentifiableError(f"{reason}; set `depth`.", depth=DEEPEST, reason=reason)
     if size < 2:
-        raise UnidentifiableError(
-            "only one position was shown, or asked for; there is nothing to compare it with.", depth=size
-        )
+        raise UnidentifiableError("only one position was shown; there is nothing to compare it with.", depth=size)
     return size
 
 
@@ -240,8 +235,7 @@ class PooledCells:
         c_s ~ Binomial(n_s, ρ_s r)                  for each segment s of the pages, with one relevance r
         Σ c_s ~ Binomial(Σ n_s, share ρ r),         share = Σ n_s ρ_s / (ρ Σ n_s)
 
-    to a good approximation, and exactly where segments are examined alike. So labels of pages that mean nothing change
-    nothing.
+    to a good approximation, and exactly where segments are examined alike: labels that mean nothing change nothing.
 
     rho     the largest propensity of any segment at the position
     share   of it, what the pages of the cell have on average; 1 where all segments are alike
@@ -269,18 +263,16 @@ class PooledCells:
         of = cells_together(clicks)
         largest = np.zeros(clicks.depth + 1)
         np.maximum.at(largest, clicks.position, rho)
-        n = clicks.impressions.astype(np.float64)
-        parts = (clicks.impressions, clicks.clicks, n * (rho / largest[clicks.position]), n)
-        impressions, clicked, examined, shown = (np.bincount(of, part) for part in parts)
+        n, relative = clicks.impressions.astype(np.float64), rho / largest[clicks.position]
+        shown, clicked, examined = (np.bincount(of, part) for part in (n, clicks.clicks, n * relative))
         position = clicks.position[np.unique(of, return_index=True)[1]]
-        counts = impressions.astype(np.int64), clicked.astype(np.int64)
+        counts = shown.astype(np.int64), clicked.astype(np.int64)
         return cls(position, *counts, largest[position], examined / shown, of)
 
     @property
     def exposure(self) -> Floats:
         """(pooled,) Σ n ρ: in how many impressions the candidate was examined there."""
-        exposure: Floats = self.impressions * self.share * self.rho
-        return exposure
+        return np.asarray(self.impressions * self.share * self.rho)
 
     def expected_relevance(self, chosen: IntArray) -> Floats:
         """(chosen,) the posterior mean of relevance of some of them, all at one position."""
@@ -294,5 +286,4 @@ def cells_together(clicks: ClickTable) -> IntArray:
     if clicks.n_segments == 1:
         return np.arange(clicks.n_cells)
     place = clicks.row * (clicks.depth + 1) + clicks.position
-    number: IntArray = np.unique(place, return_inverse=True)[1].reshape(-1)
-    return number
+    return np.asarray(np.unique(place, return_inverse=True)[1].reshape(-1))

@@ -41,9 +41,9 @@ def choose_method(table: ClickTable, depth: int | None) -> Requirement:
     """The requirement of the best founded estimator that a log supports; UnidentifiableError where none does."""
     asked: list[Requirement] = []
     for kind in comparing_estimators():
-        asked.append(kind(depth=depth).requirements(table))
-        if asked[-1].met and not asked[-1].approximate:
+        if any(requirement.met and not requirement.approximate for requirement in asked):
             break
+        asked.append(kind(depth=depth).requirements(table))
     best = best_requirement(asked)
     if best is not None:
         return best

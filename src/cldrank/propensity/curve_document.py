@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from os import PathLike
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Literal
 
 from cldrank.documents import (
     Axis,
@@ -68,7 +68,8 @@ def _columns(curve: Propensities) -> Iterator[tuple[str, list[str]]]:
 
 def _affine_columns(curve: AffineClicks) -> Iterator[tuple[str, list[str]]]:
     interval = f", {100 * curve.confidence:g}% interval" if curve.confidence is not None else ""
-    for name, part in (("slope", curve.slope), ("base", curve.base)):
+    names: tuple[Literal["slope"], Literal["base"]] = ("slope", "base")
+    for name, part in zip(names, (curve.slope, curve.base), strict=True):
         ends = zip(part, *curve.interval(name), strict=True)
         yield f"{name}{interval}", [f"{value:.4g}{_ends(value, low, high)}" for value, low, high in ends]
 

@@ -29,7 +29,6 @@ _NAMES = {
     SegmentPropensities: "propensities of segments",
     AffineClicks: "slopes and bases",
 }
-_LEFT_OUT = ("is_trusted",)
 
 
 def curve_content(curve: Any) -> dict[str, Any]:
@@ -40,7 +39,7 @@ def curve_content(curve: Any) -> dict[str, Any]:
     content: dict[str, Any] = {"format": next(form for form, kind in _FORMATS.items() if isinstance(curve, kind))}
     for field in fields(curve):
         part = getattr(curve, field.name)
-        if part is None or part is False or field.name in _LEFT_OUT:
+        if part is None or part is False or field.name == "is_trusted":
             continue
         if field.name == "replicates":
             part = [[float(f"{value:.6g}") for value in row] for row in part.tolist()]
@@ -95,7 +94,7 @@ def _listed(content: Any, file: Path) -> list[Any]:
 def _decoded(form: type[Any], content: dict[str, Any]) -> Any:
     """A curve from the content of a file."""
     if form is not SegmentPropensities:
-        known = {key: part for key, part in content.items() if key not in _LEFT_OUT}
+        known = {key: part for key, part in content.items() if key != "is_trusted"}
         curve = msgspec.convert(known, form, dec_hook=_array)
         _check_parts(curve)
         return curve

@@ -1,7 +1,6 @@
 """What estimators share: their description, one `fit`, resampling, requirements, the result and tests of its fit.
 
-An estimator is described once, on its class. The command line, the audit, choosing and comparing iterate over
-`estimators`, which finds all of them, so a new one is one new file in this package.
+An estimator is described once, on its class, and `estimators` finds it: a new one is one new file in this package.
 """
 
 from __future__ import annotations

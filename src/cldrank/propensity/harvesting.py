@@ -51,10 +51,8 @@ class Harvesting(CellEstimator):
         used = pair_number(*self._links(cells.size), cells.size)
         require_overlap(self.name, self.against, pairs, used, cells, self.confidence)
         sums = np.concatenate([pairs.above[:, used], pairs.below[:, used], pairs.total[:, used]], axis=1)
-        shared = (
-            f"{(pairs.candidates > 0).sum():,} of {len(pairs.upper):,} pairs of positions have candidates in common"
-        )
-        grounds = f"{shared}, and every position has clicked ones in common with {self.against}"
+        shared = f"{(pairs.candidates > 0).sum():,} of {len(pairs.upper):,} pairs of positions"
+        grounds = f"{shared} have candidates in common, and every position has clicked ones with {self.against}"
         return Sample(self._solved(lambda sums: self._solve(sums, cells.size), sums, cells), grounds, pairs)
 
 
@@ -97,8 +95,7 @@ class AdjacentChain(Harvesting):
 
     def _solve(self, sums: Floats, size: int) -> Floats:
         del size
-        chained: Floats = np.cumprod(np.concatenate([np.ones((len(sums), 1)), _ratios(sums)], axis=1), axis=1)
-        return chained
+        return np.cumprod(np.concatenate([np.ones((len(sums), 1)), _ratios(sums)], axis=1), axis=1)
 
 
 @value
@@ -125,8 +122,7 @@ class AllPairs(Harvesting):
     against = "one that leads to the first"
 
     def _links(self, size: int) -> tuple[IntArray, IntArray]:
-        upper, lower = np.triu_indices(size, 1)
-        return upper, lower
+        return np.triu_indices(size, 1)
 
     def _solve(self, sums: Floats, size: int) -> Floats:
         above, below, total = np.split(sums, 3, axis=1)
@@ -136,16 +132,14 @@ class AllPairs(Harvesting):
         blocks = np.array_split(np.arange(len(sums)), math.ceil(above.size / _ENTRIES))
         likelihoods = (PairLikelihood(above[at], below[at], total[at], upper, lower, size) for at in blocks)
         with np.errstate(over="ignore", invalid="ignore"):  # of replicates that leave a position without clicks
-            solved: Floats = np.exp(np.concatenate([maximise(likelihood) for likelihood in likelihoods]))
-        return solved
+            return np.asarray(np.exp(np.concatenate([maximise(likelihood) for likelihood in likelihoods])))
 
 
 def _ratios(sums: Floats) -> Floats:
     """(logs, pairs) the clicks at the lower position over those at the upper one, of the same candidates."""
     above, below, _ = np.split(sums, 3, axis=1)
     with np.errstate(divide="ignore", invalid="ignore"):
-        ratios: Floats = np.where(above > 0, below / above, np.nan)
-    return ratios
+        return np.where(above > 0, below / above, np.nan)
 
 
 # -- the likelihood of all pairs -----------------------------------------------------------------------------------
@@ -167,12 +161,8 @@ class PairLikelihood:
 
     def scatter(self, flow: Floats) -> Floats:
         """(logs, size) what flows into each place, if a pair takes it from its upper place to its lower one."""
-        incidence = np.zeros((len(self.upper), self.size))
-        pairs = np.arange(len(self.upper))
-        incidence[pairs, self.lower] = 1.0
-        incidence[pairs, self.upper] = -1.0
-        scattered: Floats = flow @ incidence
-        return scattered
+        places = np.eye(self.size)
+        return np.asarray(flow @ (places[self.lower] - places[self.upper]))
 
     def laplacian(self, weight: Floats) -> Floats:
         """(logs, size, size) the Laplacian of the graph, with these weights."""
@@ -297,8 +287,7 @@ def _reached(pairs: PairSums, used: IntArray, size: int) -> Bools:
     tails, heads = np.concatenate([upper[down], lower[up]]), np.concatenate([lower[down], upper[up]])
     graph = csr_matrix((np.ones(len(tails)), (tails, heads)), shape=(size, size))
     _, label = connected_components(graph, directed=True, connection="strong")
-    reached: Bools = label == label[0]
-    return reached
+    return np.asarray(label == label[0])
 
 
 def _broken(against: str, pairs: PairSums, used: IntArray, reached: Bools, units: str) -> str:

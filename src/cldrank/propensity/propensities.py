@@ -258,8 +258,7 @@ class Propensities(CurveBase):
         check_whole("n", n, least=1)
         check_whole("seed", seed, least=0)
         if self.replicates is not None:
-            drawn: Floats = self.replicates[np.random.default_rng(seed).integers(len(self.replicates), size=n)]
-            return drawn
+            return np.asarray(self.replicates[np.random.default_rng(seed).integers(len(self.replicates), size=n)])
         if self.covariance is not None:
             logs = normal_draws(np.log(self.values), self.covariance, n, seed)
             return np.exp(logs - logs[:, :1])
@@ -343,7 +342,7 @@ class Propensities(CurveBase):
         most = self.values if self.high is None else self.high
         least = envelope.values if envelope.low is None else envelope.low
         size = min(len(most), len(least))
-        return tuple(int(at) + 1 for at in np.flatnonzero(most[:size] < np.minimum(least[:size], 1.0)))
+        return tuple((np.flatnonzero(most[:size] < np.minimum(least[:size], 1.0)) + 1).tolist())
 
 
 def _relative(rows: Floats, what: str) -> Floats:
