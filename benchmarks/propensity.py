@@ -331,7 +331,7 @@ def failures() -> None:
                 told = {"found": [round(value, 3) for value in rho.values.tolist()]}
                 told["fit_p"] = None if rho.goodness is None else round(rho.goodness.p_value, 4)
                 attraction = check_attraction(Cells.of(tables[design], None, 0), rho.values)
-                told["attraction_p"] = None if attraction is None else round(attraction.p_value, 4)
+                told["attraction_p"] = None if attraction is None else round(attraction, 4)
             except UnidentifiableError as refusal:
                 told = {"refusal": str(refusal)}
             say(study="failures", model=name, log=design, method=method, examined=np.round(true, 3).tolist(), **told)

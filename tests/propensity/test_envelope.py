@@ -132,10 +132,10 @@ def test_more_others_only_where_enough_clicked() -> None:
 def test_too_few_clicks_are_refused_with_what_would_do() -> None:
     log = one_ranker(binary, 0.15, queries=1000)
     with pytest.raises(
-        UnidentifiableError, match=r"envelope cannot bound .*: \d+ candidates were clicked at"
+        UnidentifiableError, match=r"envelope cannot estimate .*: \d+ candidates were clicked at"
     ) as caught:
         Envelope().fit(log)
-    assert "at all, and it needs 20" in str(caught.value)
+    assert "at least 1 time, and it needs 20" in str(caught.value)
     assert caught.value.positions
     assert not Envelope().requirements(log).met
 
@@ -155,7 +155,9 @@ def test_one_impression_each_gives_click_through_rates() -> None:
     assert rho.low is not None
     assert rho.high is not None
     assert 0 < rho.low[1] < 0.25 < rho.high[1] < 0.5
-    with pytest.raises(UnidentifiableError, match="bound position 2: 19 candidates were clicked at position 2 at all"):
+    with pytest.raises(
+        UnidentifiableError, match="estimate position 2: 19 candidates were clicked at position 2 at least 1 time"
+    ):
         Envelope().fit(shown_once(19))
     with pytest.raises(UnidentifiableError, match="0 candidates were clicked at position 1 at least 2 times"):
         Envelope(others=1).fit(shown_once(20))

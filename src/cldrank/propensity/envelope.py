@@ -6,11 +6,10 @@ import numpy as np
 
 from cldrank._typing import Floats, IntArray
 from cldrank.clicks.table import ClickTable
-from cldrank.errors import UnidentifiableError
 from cldrank.parameters import parameter, value
 from cldrank.propensity.cells import Cells, draw_weights
 from cldrank.propensity.estimator import CellEstimator, Sample
-from cldrank.propensity.identifiability import counts_every_click, way_out
+from cldrank.propensity.identifiability import counts_every_click, refusal
 from cldrank.wording import count, positions
 
 FEWEST_CLICKED = 20  # candidates at each position that a bound of the curve needs
@@ -87,8 +86,13 @@ class Envelope(CellEstimator):
         """(size,) how many others must have clicked a result, by position; a refusal where too few results were."""
         least = self.others or 0
         counts = clicked_more_than(cells.place, cells.clicks, cells.size, least)
-        if counts.min() < FEWEST_CLICKED:
-            raise _clicked_too_rarely(counts, least + 1)
+        weak = np.flatnonzero(counts < FEWEST_CLICKED) + 1
+        if len(weak):
+            few = count(int(counts[weak[0] - 1]), "candidate was", "candidates were")
+            often = f"at least {count(least + 1, 'time')}"
+            reason = f"{few} clicked at position {weak[0]} {often}, and it needs {FEWEST_CLICKED}"
+            needed = "What is needed: more pages of the same queries."
+            raise refusal(self.name, positions(weak.tolist()), reason, needed, tuple(weak.tolist()))
         orders = np.full(cells.size, least)
         for more in range(1, _MOST_OTHERS + 1) if self.others is None else ():
             counts = clicked_more_than(cells.place, cells.clicks, cells.size, more)
@@ -100,21 +104,6 @@ class Envelope(CellEstimator):
 def clicked_more_than(place: IntArray, clicks: Floats | IntArray, size: int, times: int) -> IntArray:
     """(size,) how many candidates were clicked more than `times` times at each place, counted from 0."""
     return np.bincount(place[clicks > times], minlength=size)
-
-
-def _clicked_too_rarely(counts: IntArray, clicks: int) -> UnidentifiableError:
-    """The error where too few candidates were clicked often enough; `counts` were, at each position."""
-    weak = np.flatnonzero(counts < FEWEST_CLICKED) + 1
-    depth = int(weak[0]) - 1
-    often = "at all" if clicks == 1 else f"at least {clicks} times"
-    few = f"{count(int(counts[depth]), 'candidate was', 'candidates were')} clicked at position {depth + 1} {often}"
-    return UnidentifiableError(
-        f"envelope cannot bound {positions(weak.tolist())}: {few}, and it needs {FEWEST_CLICKED}. What is needed: more "
-        f"pages of the same queries. {way_out(depth)}",
-        positions=tuple(weak.tolist()),
-        depth=depth,
-        reason=f"fewer than {FEWEST_CLICKED} candidates were clicked {often} at {positions(weak.tolist())}",
-    )
 
 
 def _tally(cells: Cells, others: int) -> tuple[Floats, Floats]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from importlib import import_module
 from pkgutil import walk_packages
 from typing import Any, ClassVar, Generic, Literal, NamedTuple, Self, TypeVar
@@ -199,10 +199,13 @@ class CurveEstimator(PropensityEstimator[Propensities]):
         parts |= {"low": np.minimum(low, values), "high": np.maximum(high, values), "confidence": self.confidence}
         return Propensities(values, f"{name}, {cells.n_units:,} {cells.units}", method=name, bound=self.bound, **parts)
 
-    def _notes(self, cells: Cells, attraction: AttractionCheck | None) -> tuple[str, ...]:
+    def _notes(self, cells: Cells, attraction: float | None) -> tuple[str, ...]:
         notes = [self.caution] if self.caution else []
-        if attraction is not None and attraction.p_value < MISFIT:
-            notes.append(str(attraction))
+        if attraction is not None and attraction < MISFIT:
+            notes.append(
+                "moved down, attractive results do not lose clicks as unattractive ones do, p = "
+                f"{attraction:.2g}: this is not position bias alone, but trust bias or a cascade, say"
+            )
         if cells.units == "candidates":
             notes.append(
                 "candidates were resampled, not queries: the log has too few queries, and cells do not know pages; "
@@ -213,13 +216,12 @@ class CurveEstimator(PropensityEstimator[Propensities]):
         return tuple(notes)
 
 
-@dataclass(frozen=True, eq=False)
-class Sample:
+class Sample(NamedTuple):
     """What an estimator of a curve makes of a log, and of the same log resampled.
 
-    solved        (1 + replicates, size) the propensities of the log, then those of resampled ones; NaN where none
-    grounds       why the log identifies all positions, in one sentence without a full stop
-    pairs         pairs of positions, to test the fit
+    solved     (1 + replicates, size) the propensities of the log, then those of resampled ones; NaN where none
+    grounds    why the log identifies all positions, in one sentence without a full stop
+    pairs      pairs of positions, to test the fit
     """
 
     solved: Floats
@@ -303,38 +305,20 @@ def chance_of(here: Floats, spread: Floats) -> tuple[float, float, int, int] | N
 # -- attractive and unattractive results ---------------------------------------------------------------------------
 
 
-class AttractionCheck(NamedTuple):
-    """Whether clicks fall alike for attractive and unattractive candidates, as they are moved down.
+def check_attraction(cells: Cells, rho: Floats, replicates: int = 400, seed: int = 0) -> float | None:
+    """The p-value of losing clicks alike, attractive or not, when moved down; None where too little can be compared.
 
-    p_value      how often resampling alone brings differences as large as those of the two log click ratios
-    difference   their mean: above 0, attractive results keep more of their clicks, as where people trust high
-                 positions, or stop at the first result that they like
-    """
-
-    p_value: float
-    difference: float
-
-    def __str__(self) -> str:
-        return (
-            f"moved down, attractive results keep {np.exp(self.difference):.1f} times the share of their clicks that "
-            f"unattractive ones keep, p = {self.p_value:.2g}: this is not position bias alone, but trust bias or a "
-            "cascade, say"
-        )
-
-
-def check_attraction(cells: Cells, rho: Floats, replicates: int = 400, seed: int = 0) -> AttractionCheck | None:
-    """Test a curve on attractive and on unattractive candidates; None where too little can be compared.
-
-    Half of the impressions, drawn at random, decide which candidates are clicked more than most at their positions;
-    the other half is compared. So the two do not depend on the same luck. Of large logs, a part of the groups is used.
+    Where people trust high positions, or stop at the first result that they like, attractive candidates lose less. Half
+    of the impressions, drawn at random, decide which candidates are attractive: clicked more than most at their
+    positions; the other half is compared. Of large logs, a part of the groups is used.
 
     >>> import cldrank as cr
     >>> data = cr.RankingDataset.from_arrays([[0.0]] * 60, [0] * 60)
     >>> shown = {"row": [*range(60)] * 2, "position": [1] * 60 + [2] * 60, "impressions": [1000] * 120}
     >>> trusted = [800, 400] * 30 + [600, 100] * 30      # the good ones lose a quarter, the bad ones more
     >>> cells = Cells.of(cr.ClickTable.from_arrays(data, **shown, clicks=trusted), depth=2, seed=0)
-    >>> check_attraction(cells, np.array([1, 0.5]))
-    AttractionCheck(p_value=0.0..., difference=1.1...)
+    >>> check_attraction(cells, np.array([1, 0.5])) < 0.01
+    True
     """
     several = np.bincount(cells.row)[cells.row] > 1
     if not several.any() or (cells.clicks > cells.impressions).any():
@@ -351,11 +335,7 @@ def check_attraction(cells: Cells, rho: Floats, replicates: int = 400, seed: int
         logs = [np.log((weights @ side.below[:, rich]) / (weights @ side.above[:, rich])) for side in sides]
         here, drawn = logs[0][0] - logs[1][0], logs[0][1:] - logs[1][1:]
         tested = chance_of(here, drawn - here)
-    if tested is None:
-        return None
-    usable = drawn[np.isfinite(drawn).all(axis=1)]
-    precision = 1 / np.maximum(usable.var(axis=0), 1e-12)
-    return AttractionCheck(tested[1], float(here @ precision / precision.sum()))
+    return None if tested is None else tested[1]
 
 
 def _halved(cells: Cells, rho: Floats, random: np.random.Generator) -> tuple[Bools, Cells]:

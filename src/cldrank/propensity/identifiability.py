@@ -230,7 +230,7 @@ def cannot_estimate(
             f"What is needed: {remedy}. About {impressions:,} impressions of the same candidates at position {worst} "
             f"and at another would give ±{PRECISION:.0%} at {confidence:.0%} confidence."
         )
-    return _refusal(estimator, "any position" if len(weak) == len(rates) else positions(weak), reason, needed, weak)
+    return refusal(estimator, "any position" if len(weak) == len(rates) else positions(weak), reason, needed, weak)
 
 
 def too_few(
@@ -252,10 +252,11 @@ def too_few(
         needed = f"It needs about {times:,.0f} times as many pages for ±{PRECISION:.0%} at {confidence:.0%} confidence."
     clicks = int(cells.clicks[cells.place == worst - 1].sum())
     reason = f"position {worst} has {count(clicks, 'click')} in all, and {why}"
-    return _refusal(estimator, positions(weak.tolist()), reason, needed, tuple(weak.tolist()))
+    return refusal(estimator, positions(weak.tolist()), reason, needed, tuple(weak.tolist()))
 
 
-def _refusal(estimator: str, which: str, reason: str, needed: str, weak: tuple[int, ...]) -> UnidentifiableError:
+def refusal(estimator: str, which: str, reason: str, needed: str, weak: tuple[int, ...]) -> UnidentifiableError:
+    """The error of an estimator that cannot estimate the weak positions (from 1)."""
     depth = min(weak, default=1) - 1
     return UnidentifiableError(
         f"{estimator} cannot estimate {which}: {reason}. {needed} {way_out(depth)}",
