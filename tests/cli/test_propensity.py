@@ -115,7 +115,7 @@ class TestEstimate:
         assert "fit  clicks of the same candidates elsewhere agree" in ran.out
         assert "wrote rho.json and rho.svg" in ran.out
         assert "all-pairs was chosen: " in ran.err
-        assert "next: cldrank train cld --propensity rho.json" in ran.err
+        assert f"cldrank train cld --features {logs.data} --clicks {logs.swaps} --propensity rho.json" in ran.err
         assert Path("rho.svg").read_text().count(", position ") == 4
 
     def test_a_random_order_is_seen_and_used(self, propensity: Run, logs: Logs) -> None:
@@ -240,7 +240,8 @@ class TestTrust:
         assert ran.code == 0
         assert "slope, 90% interval" in ran.out
         assert "is refuted" in ran.out
-        assert "next: cldrank train affine-ips --propensity trust.json" in ran.err
+        assert "cldrank train affine-ips --features FEATURES" in " ".join(ran.err.split())
+        assert "--propensity trust.json --hold-out 0.2 --out ranker/" in " ".join(ran.err.split())
         found = AffineClicks.load("trust.json")
         assert len(found) == 4
         shown = run("show", "trust.json", "--json").json["curves"]["trust.json"]["positions"]

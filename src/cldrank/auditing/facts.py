@@ -142,13 +142,9 @@ class LogFacts:
 
 @dataclass(frozen=True)
 class AuditFacts:
-    """What was found about a log.
+    """What was found about a log; `account` and `log` are None where only cells were given.
 
-    source         what was audited, in words
-    account        of the rows of the log; None where only cells were given
-    by_position    impressions and clicks
     requirements   whether the log meets what each estimator of propensities needs, the best founded first
-    log            pages, surfaces, users, drift; None where only cells were given
 
     >>> import cldrank as cr
     >>> data = cr.RankingDataset.from_arrays([[3], [2], [1]], [7, 7, 7])

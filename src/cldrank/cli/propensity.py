@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-from contextlib import ExitStack
 from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,11 +21,10 @@ from cldrank.cli.commands import (
     owned,
     parsed,
 )
-from cldrank.cli.option_names import columns_by
+from cldrank.cli.option_names import columns_by, dashed
 from cldrank.cli.output import console, print_json, print_line, say, working
 from cldrank.cli.show import curve_facts
 from cldrank.errors import UnidentifiableError, UsageError
-from cldrank.files import replacing
 from cldrank.wording import some
 
 if TYPE_CHECKING:
@@ -79,7 +77,9 @@ class EstimateCommand(options.CandidateReading, options.LogReading, options.Json
                 curve = fitted_segments(estimator, table, clip=self.clip)
             else:
                 curve = fitted_curve(self._given_log(estimator, table), table, dataset, clip=self.clip)
-        self._write(curve)
+        if self.plot is not None:
+            curve.plot(self.plot)
+        curve.save(self.out)  # last, so that it is there only if all went well
         self._tell(curve, name, table.depth, "" if best is None else best.reason)
 
     def _table(self, dataset: RankingDataset | None) -> ClickTable:
@@ -115,21 +115,6 @@ class EstimateCommand(options.CandidateReading, options.LogReading, options.Json
         arguments: dict[str, Any] = {"columns": columns} if columns else {}
         return estimator.given_log(logged_probability(self.log, table, **arguments))
 
-    def _write(self, curve: Any) -> None:
-        """Write the file and the picture: both, or none of them."""
-        import json
-
-        from cldrank.documents import picture
-        from cldrank.propensity.curve_files import curve_content
-
-        texts = {self.out: json.dumps(curve_content(curve), indent=1, allow_nan=False) + "\n"}
-        if self.plot is not None:
-            texts[self.plot] = picture([curve.plot()])
-        with ExitStack() as both:  # all temporaries are whole before the first of them takes its name
-            temporaries = {both.enter_context(replacing(path)): text for path, text in texts.items()}
-            for temporary, text in temporaries.items():
-                temporary.write_text(text, encoding="utf-8")
-
     def _tell(self, curve: Any, method: str, depth: int, reason: str) -> None:
         """Print the curve, and the command that uses it; `depth` is that of the log."""
         from cldrank.documents import render_terminal
@@ -158,7 +143,12 @@ class EstimateCommand(options.CandidateReading, options.LogReading, options.Json
             say("next: assume a curve (`cldrank train … --propensity power:1.0`), which is raised to this bound.")
             return
         use = "affine-ips" if estimators()[method].affine else "cld"
-        say(f"next: cldrank train {use} --propensity {shlex.quote(str(self.out))} …, with this log as `--clicks`.")
+        named: dict[str, Any] = {"features": self.features or ["FEATURES"], "clicks": self.log}
+        named["log_column"] = self.log_column or ()
+        named |= {name: [value] for name, value in self.window().items()}
+        named |= {"propensity": [self.out], "depth": [] if depth is None else [depth]}
+        words = [f"{dashed(name)} {shlex.quote(str(value))}" for name, values in named.items() for value in values]
+        say(f"next: cldrank train {use} {' '.join(words)} --hold-out 0.2 --out ranker/")
         if depth is not None:
             say(f"Positions below {depth} have no propensity; --depth {depth} treats pages as if they ended there.")
 

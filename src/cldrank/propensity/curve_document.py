@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from os import PathLike
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Any
 
 from cldrank.documents import (
     Axis,
@@ -46,7 +46,7 @@ def curve_document(curve: Any) -> Document:
 
 def _blocks(curve: Propensities | AffineClicks) -> Iterator[Block]:
     """The values of a curve, whether it fits the clicks, and its notes."""
-    columns = dict(_affine_columns(curve) if isinstance(curve, AffineClicks) else _columns(curve))
+    columns = dict(_columns(curve))
     rows = list(zip(*columns.values(), strict=True))
     shown = [(at, *row) for at, row in enumerate(rows[:_MOST_POSITIONS], start=1)]
     yield Table(("position", *columns), shown)
@@ -59,23 +59,20 @@ def _blocks(curve: Propensities | AffineClicks) -> Iterator[Block]:
         yield Notice("note", [note])
 
 
-def _columns(curve: Propensities) -> Iterator[tuple[str, list[str]]]:
+def _columns(curve: Propensities | AffineClicks) -> Iterator[tuple[str, list[str]]]:
+    interval = f"{100 * (curve.confidence or 0):g}% interval"
+    if isinstance(curve, AffineClicks):
+        for name, values, ends in (
+            ("slope", curve.slope, curve.interval("slope")),
+            ("base", curve.base, curve.interval("base")),
+        ):
+            yield name, [f"{value:.4g}" for value in values]
+            if curve.confidence is not None:
+                yield f"{name}, {interval}", [span(low, high, ".4g") for low, high in zip(*ends, strict=True)]
+        return
     yield "at least" if curve.bound else "examined", [f"{value:.4g}" for value in curve.values]
     if curve.low is not None and curve.high is not None:
-        ends = zip(curve.low, curve.high, strict=True)
-        yield f"{100 * (curve.confidence or 0):g}% interval", [span(low, high, ".4g") for low, high in ends]
-
-
-def _affine_columns(curve: AffineClicks) -> Iterator[tuple[str, list[str]]]:
-    interval = f", {100 * curve.confidence:g}% interval" if curve.confidence is not None else ""
-    names: tuple[Literal["slope"], Literal["base"]] = ("slope", "base")
-    for name, part in zip(names, (curve.slope, curve.base), strict=True):
-        ends = zip(part, *curve.interval(name), strict=True)
-        yield f"{name}{interval}", [f"{value:.4g}{_ends(value, low, high)}" for value, low, high in ends]
-
-
-def _ends(value: float, low: float, high: float) -> str:
-    return "" if low == high == value else f" ({span(low, high, '.4g')})"
+        yield interval, [span(low, high, ".4g") for low, high in zip(curve.low, curve.high, strict=True)]
 
 
 def named_curves(curve: Any) -> dict[str, Propensities]:

@@ -27,11 +27,9 @@ class Envelope(CellEstimator):
         rho_k / rho_1 >= U_k / U_1    if E[r^(m+1)] / E[r^m] is no larger at k than at 1
 
     with [c]_m = c (c - 1) … (c - m + 1). E[r^(m+1)] / E[r^m] is the mean relevance of results that m people clicked. So
-    this assumes that what is clicked lower down is, on average, no more relevant than what is clicked at the top. No
-    candidate need change places, and relevance needs no model. With m = 0 these are click-through rates, which count
-    all of relevance as position, a bound all the same; the larger m, the nearer the bound, and the more impressions it
-    needs. The products have no bias, however few impressions; weights w = n (n - 1) / (1 + (n / 20)²), or
-    n / (1 + n / 20) for m = 0, keep their variance small.
+    this assumes that what is clicked lower down is, on average, no more relevant than what is clicked at the top. With
+    m = 0 these are click-through rates; the larger m, the nearer the bound, and the more impressions it needs. Weights
+    w = n (n - 1) / (1 + (n / 20)²), or n / (1 + n / 20) for m = 0, keep the variance small.
 
     >>> import cldrank as cr
     >>> data = cr.RankingDataset.from_arrays([[0.0]] * 240, [0] * 240)

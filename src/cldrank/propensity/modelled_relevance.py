@@ -225,9 +225,8 @@ class RegressionEM(ModelledRelevance):
 
         P(click at k) = ρ_k γ(x),    γ(x) = σ(β·x + intercept)
 
-    Some steps of expectation and maximisation on cells, then Newton's method on the same likelihood to its end, which
-    EM alone would need thousands of steps for. Intervals come from resampled queries, each replicate one Newton step
-    from the optimum.
+    Some steps of expectation and maximisation on cells, then Newton's method on the same likelihood to its end. Each
+    replicate of the intervals is one Newton step from the optimum.
 
     >>> import cldrank as cr
     >>> x = np.tile([0.0, 1.0, 2.0, 3.0], 30)

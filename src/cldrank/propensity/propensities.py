@@ -141,8 +141,6 @@ class Propensities(CurveBase):
     replicates    (replicates, k) the resampled estimates that have all positions
     is_trusted    whether they are used whatever a log's own pages show, see `trusted`; left out of files
 
-    An estimate may exceed 1, by chance or because people do look at the last position more often.
-
     >>> rho = Propensities.power(eta=1.0, k=4)
     >>> rho
     Propensities(1, 0.5, 0.3333, 0.25; power law, eta 1)
