@@ -166,7 +166,8 @@ def check_own_pages(propensities: Propensities | SegmentPropensities, clicks: Cl
         f"this log refutes the propensities ({propensities.origin}). {differences} ({name}). Estimate propensities "
         "from this log, or insist on these with `trust_propensity` (in Python, `propensities.trusted()`)."
     )
-    p_values = own.goodness and own.goodness.p_value, check_attraction(Cells.of(clicks, len(own), 0), own.values)
+    fit = None if own.goodness is None else own.goodness.p_value
+    p_values = fit, check_attraction(Cells.of(clicks, len(own), 0), own.values)
     if all(p_value is None or p_value >= MISFIT for p_value in p_values):
         raise DataError(message)
     warn(CldrankWarning(message))

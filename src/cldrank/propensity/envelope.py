@@ -89,8 +89,8 @@ class Envelope(CellEstimator):
             few = count(int(counts[weak[0] - 1]), "candidate was", "candidates were")
             often = f"at least {count(least + 1, 'time')}"
             reason = f"{few} clicked at position {weak[0]} {often}, and it needs {FEWEST_CLICKED}"
-            needed = "What is needed: more pages of the same queries."
-            raise refusal(self.name, positions(weak.tolist()), reason, needed, tuple(weak.tolist()))
+            remedy = "What is needed: more pages of the same queries."
+            raise refusal(self.name, positions(weak.tolist()), reason, remedy, tuple(weak.tolist()))
         orders = np.full(cells.size, least)
         for more in range(1, _MOST_OTHERS + 1) if self.others is None else ():
             counts = clicked_more_than(cells.place, cells.clicks, cells.size, more)
