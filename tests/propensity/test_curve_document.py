@@ -26,11 +26,13 @@ def estimated(method: str = "AllPairs") -> Propensities:
 
 
 def test_a_curve_is_drawn_into_a_file_or_for_a_notebook(tmp_path: Path) -> None:
-    shown = estimated().plot(tmp_path / "rho.svg")
+    assert estimated().plot(tmp_path / "rho.svg") is None
     text = (tmp_path / "rho.svg").read_text(encoding="utf-8")
     ElementTree.fromstring(text)  # noqa: S314
     assert "AllPairs, position 3: 1.1 (0.2 to 1.3)" in text
     assert "http" not in text.replace("http://www.w3.org/2000/svg", "")
+    shown = estimated().plot()
+    assert shown is not None
     assert shown._repr_svg_() == text
 
 

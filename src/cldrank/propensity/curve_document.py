@@ -38,10 +38,11 @@ _MOST_POSITIONS = 50  # in a table; files and JSON have all
 
 def curve_document(curve: Any) -> Document:
     """A curve, slopes and bases, or the curves of segments: a figure, values with intervals, and what is to know."""
+    figure = curve_figure(named_curves(curve))
     if isinstance(curve, SegmentPropensities):
         blocks = [block for name, rho in curve.items() for block in (Heading(name), *_blocks(rho))]
-        return Document(f"{len(curve)} segments", [curve.plot(), *blocks])
-    return Document(curve.origin, [curve.plot(), *_blocks(curve)])
+        return Document(f"{len(curve)} segments", [figure, *blocks])
+    return Document(curve.origin, [figure, *_blocks(curve)])
 
 
 def _blocks(curve: Propensities | AffineClicks) -> Iterator[Block]:

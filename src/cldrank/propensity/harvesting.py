@@ -51,8 +51,10 @@ class Harvesting(CellEstimator):
         used = pair_number(*self._links(cells.size), cells.size)
         require_overlap(self.name, self.against, pairs, used, cells, self.confidence)
         sums = np.concatenate([pairs.above[:, used], pairs.below[:, used], pairs.total[:, used]], axis=1)
-        shared = f"{(pairs.candidates > 0).sum():,} of {len(pairs.upper):,} pairs of positions"
-        grounds = f"{shared} have candidates in common, and every position has clicked ones with {self.against}"
+        shared = (
+            f"{(pairs.candidates > 0).sum():,} of {len(pairs.upper):,} pairs of positions have candidates in common"
+        )
+        grounds = f"{shared}, and every position has clicked ones in common with {self.against}"
         return Sample(self._solved(lambda sums: self._solve(sums, cells.size), sums, cells), grounds, pairs)
 
 

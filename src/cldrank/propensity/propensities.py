@@ -39,17 +39,18 @@ class CurveBase:
 
         return render_notebook(curve_document(self))
 
-    def plot(self, path: str | PathLike[str] | None = None) -> Figure:
-        """Draw the curve with its intervals, for a notebook to show or, with a path, into an SVG file as well.
+    def plot(self, path: str | PathLike[str] | None = None) -> Figure | None:
+        """Draw the curve with its intervals into an SVG file; without a path, for a notebook to show.
 
         >>> [series.name for series in Propensities.power(1, 3).plot().series]
         ['power law, eta 1']
         """
         from cldrank.propensity.curve_document import curve_figure, named_curves, save_chart
 
-        if path is not None:
-            save_chart(named_curves(self), path)
-        return curve_figure(named_curves(self))
+        if path is None:
+            return curve_figure(named_curves(self))
+        save_chart(named_curves(self), path)
+        return None
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write it to a JSON file; replicates are rounded to six digits."""
