@@ -188,8 +188,8 @@ def quantiles(log: ClickTable, share: float = 0.9) -> Floats:
     best = []
     for position in range(1, log.depth + 1):
         at = log.position == position
-        found = RateCounts.of(log.clicks[at], log.impressions[at]).fit()
-        best.append(float(np.interp(share, np.cumsum(found.mass) - found.mass / 2, found.rates)))
+        rates, mass = RateCounts.of(log.clicks[at], log.impressions[at]).fit()
+        best.append(float(np.interp(share, np.cumsum(mass) - mass / 2, rates)))
     return np.array(best) / best[0]
 
 

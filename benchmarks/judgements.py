@@ -203,7 +203,9 @@ def trusted(world: World, sizes: Sizes) -> Iterator[tuple[dict[str, Any], dict[s
     for sessions in sizes:
         log = world.log(affine, POLICIES["swaps"], sessions)
         plain = Propensities.power(1, depth)
-        curves: dict[str, Any] = {"judgements, slopes alone": plain, "judgements": affine.anchored()}
+        slope = affine.slope / affine.slope[0]  # slope 1 and base 0 at the first position, as estimates have
+        at_first = AffineClicks(slope, affine.base - slope * affine.base[0])
+        curves: dict[str, Any] = {"judgements, slopes alone": plain, "judgements": at_first}
         found = estimated(TrustBias(), log)
         if found is not None:
             curves["judgements, estimated trust"] = found

@@ -60,11 +60,10 @@ from cldrank.propensity import (
     Randomised,
     RegressionEM,
     TrustBias,
-    check_attraction,
 )
-from cldrank.propensity.cells import Weighting
+from cldrank.propensity.cells import Cells, Weighting
 from cldrank.propensity.curve_document import save_chart
-from cldrank.propensity.estimator import CurveEstimator
+from cldrank.propensity.estimator import CurveEstimator, check_attraction
 from cldrank.propensity.harvesting import Harvesting
 from cldrank.propensity.modelled_relevance import NETWORK
 
@@ -331,14 +330,20 @@ def failures() -> None:
                 rho = fitted(world, estimator, tables[design])
                 told = {"found": [round(value, 3) for value in rho.values.tolist()]}
                 told["fit_p"] = None if rho.goodness is None else round(rho.goodness.p_value, 4)
-                attraction = check_attraction(tables[design], rho)
-                told["attraction_p"] = None if attraction is None else round(attraction.p_value, 4)
+                attraction = check_attraction(Cells.of(tables[design], None, 0), rho.values)
+                told["attraction_p"] = None if attraction is None else round(attraction, 4)
             except UnidentifiableError as refusal:
                 told = {"refusal": str(refusal)}
             say(study="failures", model=name, log=design, method=method, examined=np.round(true, 3).tolist(), **told)
 
 
 # -- relevance modelled, and trust ----------------------------------------------------------------------------------
+
+
+def anchored(trust: AffineClicks) -> AffineClicks:
+    """The same with slope 1 and base 0 at the first position, as estimates are."""
+    slope = trust.slope / trust.slope[0]
+    return AffineClicks(slope, trust.base - slope * trust.base[0])
 
 
 def logistic_log(seed: int, follows: float, queries: int = 400, candidates: int = 12) -> tuple[Any, ClickTable]:
@@ -371,7 +376,7 @@ def modelled(logs: int) -> None:
     world = World()
     for name, model in {"trust bias": TrustBiased(eta=1), "position-based": PositionBased(eta=1, noise=0.1)}.items():
         irrelevant, relevant = model.attraction(DEPTH)
-        true = AffineClicks.of(model.propensities(DEPTH), relevant, irrelevant).anchored()
+        true = anchored(AffineClicks.of(model.propensities(DEPTH), relevant, irrelevant))
         for design in ("shuffled", "30% shuffled", "first swaps", "neighbour swaps", "two rankers"):
             held, refuted = [], []
             for seed in range(logs):

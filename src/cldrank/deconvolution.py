@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-Floats = NDArray[np.float64]
+from cldrank._typing import Floats, IntArray
 
 GRID = 100
 _MOST_PAIRS = 20_000  # distinct counts told apart; beyond, impressions are rounded
@@ -37,7 +37,7 @@ class RateCounts:
     impressions: Floats
     share: Floats
     number: Floats
-    pair: NDArray[np.int64]
+    pair: IntArray
 
     @classmethod
     def of(cls, clicks: ArrayLike, impressions: ArrayLike, share: ArrayLike = 1.0) -> RateCounts:
@@ -56,15 +56,22 @@ class RateCounts:
             distinct = _distinct(scaled.astype(np.int64), rounded.astype(np.int64), near)
         return distinct
 
-    def fit(self, most: float = 1.0) -> RateDistribution:
-        """The distribution of the probability of a click, between 0 and `most`.
+    def fit(self, most: float = 1.0) -> tuple[Floats, Floats]:
+        """The distribution of the probability of a click: (grid,) rates from 0 to `most`, and the mass at each.
 
-        >>> fit = RateCounts.of([0] * 50 + [100] * 50, [200] * 100).fit()
-        >>> fit.mass[fit.rates < 0.1].sum().round(2), fit.mass[fit.rates > 0.4].sum().round(2)
+        >>> rates, mass = RateCounts.of([0] * 50 + [100] * 50, [200] * 100).fit()
+        >>> mass[rates < 0.1].sum().round(2), mass[rates > 0.4].sum().round(2)
         (np.float64(0.5), np.float64(0.5))
         """
         rates = most * unit_grid(GRID)
-        return RateDistribution(self, rates, most_likely_mass(self._likelihood(rates), self.number))
+        return rates, most_likely_mass(self._likelihood(rates), self.number)
+
+    def expected(self, most: float = 1.0) -> Floats:
+        """(candidates,) the posterior mean of the click probability of each, with the fitted distribution as prior."""
+        rates, mass = self.fit(most)
+        posterior = posterior_mass(self._likelihood(rates), mass)
+        expected: Floats = (posterior @ rates)[self.pair]
+        return expected
 
     def _likelihood(self, rates: Floats) -> Floats:
         """(pairs, grid) of each pair of counts at each rate, over the largest in its row."""
@@ -75,21 +82,6 @@ class RateCounts:
             logs += np.where(missed[:, None] > 0, missed[:, None] * np.log1p(-examined), 0.0)
         likelihood: Floats = np.exp(logs - logs.max(axis=1, keepdims=True))
         return likelihood
-
-
-@dataclass(frozen=True, eq=False)
-class RateDistribution:
-    """A distribution of click probabilities, fitted to counts: (grid,) masses of 1 in all at (grid,) rising rates."""
-
-    counts: RateCounts
-    rates: Floats
-    mass: Floats
-
-    def expected(self) -> Floats:
-        """(candidates,) the posterior mean of the click probability of each, under this distribution as the prior."""
-        posterior = posterior_mass(self.counts._likelihood(self.rates), self.mass)
-        expected: Floats = (posterior @ self.rates)[self.counts.pair]
-        return expected
 
 
 def unit_grid(size: int) -> Floats:
@@ -132,11 +124,10 @@ def posterior_mass(likelihood: Floats, mass: Floats) -> Floats:
 
 def _stepped(values: NDArray[Any]) -> Floats:
     """The nearest of 1, 1.05, 1.05², …"""
-    rounded: Floats = _RATIO ** np.rint(np.log(values) / np.log(_RATIO))
-    return rounded
+    return np.asarray(_RATIO ** np.rint(np.log(values) / np.log(_RATIO)), dtype=np.float64)
 
 
-def _distinct(clicks: NDArray[np.int64], impressions: NDArray[np.int64], share: Floats) -> RateCounts:
+def _distinct(clicks: IntArray, impressions: IntArray, share: Floats) -> RateCounts:
     pairs, pair, number = np.unique(
         np.stack([clicks, impressions, share], axis=1), axis=0, return_inverse=True, return_counts=True
     )

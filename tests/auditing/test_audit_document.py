@@ -20,9 +20,9 @@ EVIL = "<script>alert('x')</script>&\"'"
 
 @pytest.fixture(scope="module")
 def full(tmp_path_factory: pytest.TempPathFactory) -> Audit:
-    """An audit with every section: users, surfaces, rankers, drift, rejects, overlap."""
+    """An audit with every section: users, surfaces, drift, rejects, overlap."""
     made = Logs(tmp_path_factory.mktemp("log"))
-    columns: dict[str, Any] = {"surface": EVIL, "ranker_id": EVIL}
+    columns: dict[str, Any] = {"surface": EVIL}
     start = 1_700_006_400
     made.add(600, made.shuffled, user_id=lambda p: f"u{p % 99}", timestamp=lambda p: start + 700 * p, **columns)
     made.add(30, made.shuffled, boost=1e9, user_id=EVIL, timestamp=lambda p: start + 700 * p, **columns)
@@ -37,8 +37,8 @@ class TestPage:
         assert checked.addresses == []
         assert "url(" not in page
         assert "@import" not in page
-        assert checked.seen.count("svg") == 4
-        for title in ("Verdict", "Findings", "Positions", "Propensities", "Traffic", "Surfaces", "Rankers"):
+        assert checked.seen.count("svg") == 2
+        for title in ("Verdict", "Findings", "Positions", "Propensities", "Traffic", "Surfaces"):
             assert f">{title}<" in page
         assert "prefers-color-scheme: dark" in page
         assert "@media print" in page
@@ -47,9 +47,9 @@ class TestPage:
         page = full.to_html()
         assert "script" not in Checked(page).seen
         assert "<script" not in page
-        assert page.count("&lt;script&gt;") >= 4  # title, user, surface, ranker
+        assert page.count("&lt;script&gt;") >= 3  # title, user, surface
         names = [row[0] for row in Checked(page).rows]
-        assert names.count(EVIL) == 3  # and they are there to be read
+        assert names.count(EVIL) == 2  # and they are there to be read
 
     def test_cells_alone(self, tmp_path: Path) -> None:
         made = Logs(tmp_path)
@@ -86,7 +86,7 @@ class TestInABrowser:
     @pytest.mark.parametrize(("scheme", "ground"), [(0, "rgb(21, 24, 28)"), (1, "rgb(247, 247, 245)")])
     def test_nothing_is_lost_or_complained_of(self, written: Path, scheme: int, ground: str) -> None:
         shown = look(written, "--dump-dom", f"--blink-settings=preferredColorScheme={scheme}")
-        assert shown.count("<svg") == 4
+        assert shown.count("<svg") == 2
         assert shown.count("<rect") == written.read_text(encoding="utf-8").count("<rect")
         assert f'data-ground="{ground}"' in shown
 

@@ -177,9 +177,6 @@ class TestNext:
         ran = run("propensity", "estimate", *said, "--method", "regression-em", "--out", "rho.json")
         way = "with --missing 0."
         assert (ran.code, way in ran.err) == (1, True), ran
-        ran = run("propensity", "estimate", *said, "--method", "all", "--out", "rho.json", "--json")
-        assert ran.code == 0, ran.err
-        assert way in ran.json["refusals"]["regression-em"]
 
     def test_production_is_spelled_out(self, run: Run) -> None:
         said = ("--features", "train.parquet", "--clicks", "cells.parquet", "--propensity", "power:1.0")

@@ -49,7 +49,6 @@ def test_the_terminal(made: Logs, run: Run) -> None:
     path = made.add(300, made.shuffled).write()
     out = run("clicks", "audit", path).out
     assert "1,500 impressions" in out
-    assert "in common" in out
     assert audit(path).verdict.sentence in out
     assert str(audit(path)).count("\n") > 20
 

@@ -62,7 +62,7 @@ def _read_propensities(path: Path) -> None:
     same(rho.values, told / told[0], "propensities, relative to the first")
     if not np.isfinite(rho.values).all() or (rho.values <= 0).any():
         raise WrongError(f"propensities {rho.values}")
-    for array in (rho.low, rho.high, rho.comparisons):
+    for array in (rho.low, rho.high):
         if array is not None and array.shape != rho.values.shape:
             raise WrongError("arrays of other lengths")
     draws = rho.draws(5, seed=0)

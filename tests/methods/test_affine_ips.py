@@ -48,10 +48,9 @@ def test_it_regresses_the_relevance_that_clicks_tell() -> None:
 
 def test_the_scale_of_relevance_changes_no_ranking() -> None:
     given = scene(2)
-    one = AffineClicks(np.array([0.8, 0.5, 0.3]), np.array([0.1, 0.05, 0.02]))
-    first, second = (
-        AffineIPS(model=Linear(l2=0)).fit(given.data, given.clicks, curve) for curve in (one, one.anchored())
-    )
+    slope, base = np.array([0.8, 0.5, 0.3]), np.array([0.1, 0.05, 0.02])
+    one, other = AffineClicks(slope, base), AffineClicks(slope / 0.8, base - slope / 0.8 * 0.1)
+    first, second = (AffineIPS(model=Linear(l2=0)).fit(given.data, given.clicks, curve) for curve in (one, other))
     np.testing.assert_allclose(second.coef_, 0.8 * first.coef_, rtol=1e-9)
 
 

@@ -27,5 +27,6 @@ def test_deep_logs_have_fewer_groups() -> None:
 
 def test_every_replicate_draws_as_many_groups_as_there_are() -> None:
     weights = draw_weights(50, 20, seed=3)
-    assert weights.shape == (20, 50)
+    assert weights.shape == (21, 50)
+    assert (weights[0] == 1).all()  # the log itself
     assert (weights.sum(axis=1) == 50).all()

@@ -9,7 +9,7 @@ import pytest
 
 from cldrank.errors import CldrankError, UsageError
 from cldrank.propensity import Propensities
-from cldrank.propensity.curve_document import curve_figure, save_chart
+from cldrank.propensity.curve_document import curve_figure
 
 EVIL = "</title><script>alert('x')</script>&\"'"
 
@@ -39,8 +39,6 @@ def test_a_curve_is_drawn_into_a_file_or_for_a_notebook(tmp_path: Path) -> None:
 def test_only_svg_is_drawn(tmp_path: Path) -> None:
     with pytest.raises(CldrankError, match=r"ends in .svg"):
         estimated().plot(tmp_path / "rho.png")
-    with pytest.raises(UsageError, match="no curve"):
-        save_chart({}, tmp_path / "rho.svg")
 
 
 def test_curves_stand_beside_each_other_and_keep_their_names() -> None:

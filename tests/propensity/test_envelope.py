@@ -50,9 +50,9 @@ def graded(random: Any, place: int, queries: int) -> Any:
 def test_products_are_those_of_all_who_clicked_one_after_the_other() -> None:
     """c clicks in n impressions as n people: of all ways to take m + 1 of them, in how many all clicked."""
     table = one_ranker(binary, 4, queries=8)
-    cells = Cells.of(table, None, "candidates", 0)
+    cells = Cells.of(table, None, 0)
     for others in (0, 1, 2):
-        before, again, _ = _tally(cells, others)
+        before, again = _tally(cells, others)
         for place in range(5):
             expected = np.zeros(2)
             for n, c in zip(cells.impressions[cells.place == place], cells.clicks[cells.place == place], strict=True):
@@ -132,10 +132,10 @@ def test_more_others_only_where_enough_clicked() -> None:
 def test_too_few_clicks_are_refused_with_what_would_do() -> None:
     log = one_ranker(binary, 0.15, queries=1000)
     with pytest.raises(
-        UnidentifiableError, match=r"envelope cannot bound .*: \d+ candidates were clicked at"
+        UnidentifiableError, match=r"envelope cannot estimate .*: \d+ candidates were clicked at"
     ) as caught:
         Envelope().fit(log)
-    assert "at all, and it needs 20" in str(caught.value)
+    assert "at least 1 time, and it needs 20" in str(caught.value)
     assert caught.value.positions
     assert not Envelope().requirements(log).met
 
@@ -155,7 +155,9 @@ def test_one_impression_each_gives_click_through_rates() -> None:
     assert rho.low is not None
     assert rho.high is not None
     assert 0 < rho.low[1] < 0.25 < rho.high[1] < 0.5
-    with pytest.raises(UnidentifiableError, match="bound position 2: 19 candidates were clicked at position 2 at all"):
+    with pytest.raises(
+        UnidentifiableError, match="estimate position 2: 19 candidates were clicked at position 2 at least 1 time"
+    ):
         Envelope().fit(shown_once(19))
     with pytest.raises(UnidentifiableError, match="0 candidates were clicked at position 1 at least 2 times"):
         Envelope(others=1).fit(shown_once(20))
@@ -172,8 +174,6 @@ def test_click_through_rates_stand_in_only_where_results_are_not_clicked_again()
         np.where(rare, 1, table.impressions),
         np.where(rare, np.minimum(table.clicks, 1), table.clicks),
     )
-    (note,) = [note for note in Envelope().fit(clicks).notes if "loose" in note]
-    assert note.startswith("at position 3 too few results were clicked twice")
     found, rates, one = (estimator.fit(clicks).values for estimator in (Envelope(), Envelope(others=0), _TOP_TWO))
     assert found[2] == rates[2]
     assert found[1] == one[1] > rates[1]
@@ -184,10 +184,8 @@ def test_tables_that_count_every_click_are_refused() -> None:
         Envelope().fit(one_ranker(binary, 10, every_click=True))
 
 
-def test_a_bound_above_1_says_whether_by_chance() -> None:
-    rho = Envelope().fit(one_ranker(binary, 20, rho=np.array([0.5, 0.5, 0.9])))
-    assert rho.values[2] > 1.5
-    assert any("position 3 is examined more often than the first" in note and "beyond" in note for note in rho.notes)
+def test_a_bound_may_be_above_1() -> None:
+    assert Envelope().fit(one_ranker(binary, 20, rho=np.array([0.5, 0.5, 0.9]))).values[2] > 1.5
 
 
 def test_the_same_seed_gives_the_same_interval() -> None:

@@ -31,12 +31,11 @@ from cldrank.propensity import (
     Pivot,
     Propensities,
     Randomised,
-    check_attraction,
-    compare_estimators,
     estimators,
     impressions_needed,
 )
-from cldrank.propensity.estimator import CurveEstimator, chance_of
+from cldrank.propensity.cells import Cells
+from cldrank.propensity.estimator import CurveEstimator, chance_of, check_attraction
 
 HARVESTING: list[CurveEstimator] = [Pivot(), AdjacentChain(), AllPairs(), AllPairs(weighting="candidates")]
 EVERY = [*HARVESTING, ClickThrough(), Randomised()]
@@ -65,8 +64,6 @@ def test_a_random_order_tells_all_of_them_the_truth(estimator: CurveEstimator, s
     assert (rho.values <= rho.high).all()
     assert (rho.values[0], rho.low[0], rho.high[0], rho.errors[0]) == (1, 1, 1, 0)
     assert rho.method == type(estimator).__name__
-    assert rho.comparisons is not None
-    assert (rho.comparisons > 0).all()
 
 
 @pytest.mark.parametrize("estimator", EVERY, ids=repr)
@@ -139,7 +136,6 @@ from cldrank.propensity import AllPairs
 class HalfPairs(AllPairs):
     share: float = parameter(default=0.5, above=0, most=1, about="Of the pairs")
     name = "half-pairs"
-    label = "Half of the pairs"
     sentence = "Some of the pairs"
     order = 1
     assumes = "half of them suffice"
@@ -150,7 +146,6 @@ class TestDescriptions:
     @pytest.mark.parametrize("kind", estimators().values(), ids=lambda kind: kind.name)
     def test_each_describes_itself(self, kind: Any) -> None:
         assert kind.name == kind.name.lower()
-        assert kind.label
         assert kind.sentence[0].isupper()
         assert not kind.sentence.endswith(".")
         assert kind.needs in ("cells", "log", "features")
@@ -158,11 +153,10 @@ class TestDescriptions:
         assert repr(kind()) == f"{kind.__name__}()"
 
     @pytest.mark.parametrize("kind", estimators().values(), ids=lambda kind: kind.name)
-    def test_what_it_needs_is_asked_for_and_what_it_does_not_is_refused(self, kind: Any, world: Any) -> None:
+    def test_what_it_needs_is_asked_for(self, kind: Any, world: Any) -> None:
         log = world.shuffled(1e3)
         if kind.needs == "cells":
-            with pytest.raises(UsageError, match=f"{kind.name} does not use features"):
-                kind().fit(log, world.data)
+            assert kind().missing(None) is None
             return
         with pytest.raises(UsageError, match=f"{kind.name}: it needs the (features|probability)"):
             kind().fit(log)
@@ -174,7 +168,6 @@ class TestDescriptions:
         (tmp_path / "half_pairs.py").write_text(NEW)
         monkeypatch.setattr(cr.propensity, "__path__", [*cr.propensity.__path__, str(tmp_path)])
         assert "half-pairs" in estimators()
-        assert "half-pairs" in compare_estimators(shuffled).estimates
         result = audit_table(shuffled)
         audited = {need.estimator: need for need in result.facts.requirements}
         assert audited["half-pairs"] == replace(audited["all-pairs"], estimator="half-pairs")
@@ -200,11 +193,6 @@ class TestSwaps:
         assert (refusal.value.positions, refusal.value.depth) == ((4,), 3)
         assert "impressions of the same candidates at position 4 and at another" in str(refusal.value)
         assert len(Pivot(depth=refusal.value.depth).fit(log)) == 3
-
-    def test_any_pivot_will_do(self, shuffled: ClickTable) -> None:
-        one, three = Pivot(1).fit(shuffled), Pivot(3).fit(shuffled)
-        np.testing.assert_allclose(one.values[2], three.values[2], rtol=1e-9)
-        np.testing.assert_allclose(three.values, 1 / np.arange(1, 6), rtol=0.2)
 
 
 class TestRefusals:
@@ -292,11 +280,8 @@ class TestRefusals:
             (lambda: AllPairs(seed=-1), "`seed` must be a whole number of at least 0"),
             (lambda: AllPairs(confidence=1), "`confidence` must be a number above 0 and below 1"),
             (lambda: AllPairs(replicates=2), "at least 20"),
-            (lambda: AllPairs(resample="pages"), "`resample` must be"),  # type: ignore[arg-type]
             (lambda: AllPairs(weighting="none"), "`weighting` must be"),  # type: ignore[arg-type]
             (lambda: AllPairs(refuse_above=0), "refuse_above"),
-            (lambda: Pivot(0), "`pivot` must be"),
-            (lambda: Pivot(4, depth=3), "pivot=4` must be one of the first 3 positions"),
         ],
     )
     def test_wrong_parameters(self, make: Any, message: str) -> None:
@@ -312,8 +297,6 @@ class TestRefusals:
     def test_too_deep(self, shuffled: ClickTable) -> None:
         with pytest.raises(CldrankError, match="nothing was shown below position 5"):
             AllPairs(depth=9).fit(shuffled)
-        with pytest.raises(CldrankError, match="pages end at position 5"):
-            Pivot(7).fit(shuffled)
 
 
 class TestNotes:
@@ -322,14 +305,10 @@ class TestNotes:
         shown = [(row, position, 500, int(random.binomial(500, 0.3))) for row in range(80) for position in (1, 2)]
         rho = Randomised().fit(cells(shown))
         assert "candidates were resampled" in " ".join(rho.notes)
-        with pytest.raises(UnidentifiableError, match="only one query"):
-            Randomised(resample="queries").fit(cells(shown))
 
-    def test_estimates_above_one_are_said(self) -> None:
+    def test_estimates_above_one_are_kept(self) -> None:
         shown = [(row, position, 500, 100 + 100 * (position == 3)) for row in range(80) for position in (1, 2, 3)]
-        rho = Pivot().fit(cells(shown))
-        np.testing.assert_allclose(rho.values, [1, 1, 2])
-        assert any("position 3 is examined more often than the first (2 times)" in note for note in rho.notes)
+        np.testing.assert_allclose(Pivot().fit(cells(shown)).values, [1, 1, 2])
 
     def test_few_candidates_are_said(self) -> None:
         shown = [(row, position, 500, 100 + row) for row in range(10) for position in (1, 2)]
@@ -346,7 +325,7 @@ def test_the_data_that_a_refusal_asks_for_suffice() -> None:
 
 def test_repr_tells_what_was_chosen() -> None:
     assert repr(AllPairs()) == "AllPairs()"
-    assert repr(Pivot(2, depth=4, seed=3)) == "Pivot(depth=4, seed=3, pivot=2)"
+    assert repr(Pivot(depth=4, seed=3)) == "Pivot(depth=4, seed=3)"
 
 
 def cells(shown: list[tuple[int, int, int, int]], every_click: bool = False) -> ClickTable:
@@ -430,6 +409,10 @@ def test_nothing_is_tested_where_nothing_is_uncertain() -> None:
 # -- attractive and other results -------------------------------------------------------------------------------------
 
 
+def checked(log: ClickTable, rho: Propensities) -> float | None:
+    return check_attraction(Cells.of(log, len(rho), 0), rho.values)
+
+
 MODELS: list[tuple[ClickModel, bool]] = [
     (PositionBased(1, 0.1), True),
     (PositionBased(0.3, 0.5), True),
@@ -443,24 +426,22 @@ MODELS: list[tuple[ClickModel, bool]] = [
 def test_tells_position_bias_from_what_is_more(world: Any, model: ClickModel, position_based: bool) -> None:
     log = world.log(ShuffledShare(1.0), 5e4, model=model)
     rho = Randomised(refuse_above=5).fit(log)
-    found = check_attraction(log, rho)
+    found = checked(log, rho)
     assert found is not None
-    assert (found.p_value > 0.01) == position_based
-    assert ("alike" in str(found)) == position_based
+    assert (found > 0.01) == position_based
     assert any("not position bias alone" in note for note in rho.notes) != position_based
 
 
 def test_trust_keeps_the_clicks_of_attractive_results(world: Any) -> None:
     log = world.two_rankers(model=TrustBiased(1))
-    found = check_attraction(log, AllPairs().fit(log))
+    found = checked(log, AllPairs().fit(log))
     assert found is not None
-    assert found.difference > 0.1
-    assert found.p_value < 0.01
+    assert found < 0.01
 
 
 def test_seldom_cries_wolf(world: Any) -> None:
-    found = [check_attraction(log, Propensities.power(1, 5)) for log in map(world.two_rankers, [2e4] * 25, range(25))]
-    values = np.array([entry.p_value for entry in found if entry is not None])
+    found = [checked(log, Propensities.power(1, 5)) for log in map(world.two_rankers, [2e4] * 25, range(25))]
+    values = np.array([entry for entry in found if entry is not None])
     assert len(values) == 25
     assert (values < 0.05).mean() <= 0.2
     assert values.mean() > 0.3
@@ -470,15 +451,13 @@ def test_large_logs_are_looked_at_in_part(world: Any, monkeypatch: pytest.Monkey
     log = world.log(ShuffledShare(1.0), 5e4, model=TrustBiased(1))
     monkeypatch.setattr("cldrank.propensity.estimator._ENOUGH", 1)
     monkeypatch.setattr("cldrank.propensity.estimator.FEWEST_GROUPS", 60)
-    found = check_attraction(log, Propensities.power(1, 5))
+    found = checked(log, Propensities.power(1, 5))
     assert found is not None
-    assert found.p_value < 0.01
+    assert found < 0.01
 
 
 def test_says_nothing_where_nothing_can_be_compared(world: Any) -> None:
-    assert check_attraction(world.log(), Propensities.power(1, 5)) is None
+    assert checked(world.log(), Propensities.power(1, 5)) is None
     data = cr.RankingDataset.from_arrays(np.zeros((2, 1)), [0, 0])
     few = ClickTable.from_arrays(data, row=[0, 0, 1, 1], position=[1, 2, 1, 2], impressions=[9] * 4, clicks=[3] * 4)
-    assert check_attraction(few, Propensities.power(1, 2)) is None
-    with pytest.raises(CldrankError, match="at least 20"):
-        check_attraction(few, Propensities.power(1, 2), replicates=1)
+    assert checked(few, Propensities.power(1, 2)) is None

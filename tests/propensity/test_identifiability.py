@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import combinations
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +16,7 @@ from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import UnidentifiableError
 from cldrank.propensity import AdjacentChain, AllPairs, Envelope, Pivot, Randomised
-from cldrank.propensity.comparing import all_requirements, choose_method
+from cldrank.propensity.choosing import all_requirements, choose_method
 from cldrank.propensity.identifiability import display_order, overlap
 
 
@@ -40,13 +39,7 @@ class TestOverlap:
         assert found.candidates == len(shown)
         assert found.moving == sum(len(places) > 1 for places in shown.values())
         assert found.impressions == sum(cells[key][0] for key in cells if len(shown[key[0]]) > 1)
-        common = {
-            pair: sum(set(pair) <= places for places in shown.values()) for pair in combinations(found.positions, 2)
-        }
-        assert found.pairs == sum(count > 0 for count in common.values())
-        for (one, two), count in common.items():
-            assert found.common[found.positions.index(one)][found.positions.index(two)] == count
-        sets = [{position} for position in found.positions]
+        sets = [{position} for position in {position for _, position in cells}]
         for places in shown.values():
             touched = [group for group in sets if group & places]
             sets = [group for group in sets if not group & places] + [set().union(*touched)]
@@ -60,13 +53,6 @@ class TestOverlap:
             assert all(error is None or 0 <= error < 100 for error in need.errors)
         order = display_order(cut)
         assert order.strength is None or np.isfinite(order.strength)
-
-    def test_more_positions_than_are_compared(self) -> None:
-        n = np.zeros((2, 300), dtype=np.int64)
-        n[0] = 5
-        found = overlap(counts(n, n // 2))
-        assert len(found.positions) == len(found.common) == 200
-        assert found.components == (tuple(range(1, 301)),)
 
 
 def permuted(pages: int, candidates: int, depth: int, seed: int) -> NDArray[np.int64]:

@@ -44,11 +44,10 @@ def test_click_through_rates(table: ClickTable, frame: Any) -> None:
     )
 
 
-@pytest.mark.parametrize("pivot", [1, 3])
 @pytest.mark.filterwarnings("ignore")  # it writes to slices of frames
-def test_pivot(table: ClickTable, frame: Any, pivot: int) -> None:
-    theirs = harvesting.PivotEstimator(pivot_rank=pivot)(frame).examination
-    np.testing.assert_allclose(Pivot(pivot, weighting="candidates").fit(table).values, theirs, rtol=1e-10)
+def test_pivot(table: ClickTable, frame: Any) -> None:
+    theirs = harvesting.PivotEstimator(pivot_rank=1)(frame).examination
+    np.testing.assert_allclose(Pivot(weighting="candidates").fit(table).values, theirs, rtol=1e-10)
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import date
 from typing import Any
 
-from cldrank._typing import Floats, IntArray
+from cldrank._typing import Floats
 from cldrank.auditing.facts import (
     Audit,
     AuditFacts,
@@ -25,7 +25,7 @@ from cldrank.clicks.log.layout import LogLayout, refuse_for_cells
 from cldrank.clicks.log.plain_log import querying
 from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
-from cldrank.propensity.comparing import all_requirements
+from cldrank.propensity.choosing import all_requirements
 from cldrank.propensity.identifiability import display_order, overlap
 from cldrank.propensity.randomised import probability_in
 from cldrank.tables import Engine, connect, is_frame, named_paths
@@ -51,8 +51,7 @@ def audit(
     r"""Find out what a log of impressions (files or a frame), cells, or a folder of days can and cannot support.
 
     With a dataset, also how many of its candidates were never shown. The other arguments are those of
-    `cldrank.clicks.aggregate.aggregate`; a log is not refused for too many bad rows. `last` and `until` are the window
-    of a folder of days, as for `ClickTable.read`.
+    `cldrank.clicks.aggregate.aggregate` and, for a folder of days, of `ClickTable.read`.
 
     >>> import tempfile, pathlib
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -81,11 +80,10 @@ def audit(
         log, counted = aggregate_any(files, dataset, opened, layout)
         with querying(opened, log.table.where):
             log = log.with_times()
-            unit = str(log.settings.get("time_unit", ""))
-            facts, pages = describe_log(log, counted.clicks, unit)
+            facts = describe_log(log, counted.clicks)
             probability = probability_in(log.table, counted.clicks) if log.has("propensity") else None
     account = replace(counted.account, found=log.found, layout=log.settings)
-    return _judged(counted.clicks, dataset, source, dataset is not None, account, facts, pages, probability)
+    return _judged(counted.clicks, dataset, source, dataset is not None, account, facts, probability)
 
 
 def audit_table(table: ClickTable, dataset: RankingDataset | None = None, *, source: str = "cells") -> Audit:
@@ -109,14 +107,13 @@ def _judged(
     knows_candidates: bool,
     account: Account | None = None,
     log: LogFacts | None = None,
-    pages: IntArray | None = None,
     probability: Floats | None = None,
 ) -> Audit:
     facts = AuditFacts(
         source=source,
         account=account,
         by_position=by_position(table),
-        queries=describe_queries(table, knows_candidates, pages),
+        queries=describe_queries(table, knows_candidates),
         overlap=overlap(table),
         order=display_order(table),
         requirements=all_requirements(table, dataset, probability) if table.n_cells else (),

@@ -8,20 +8,15 @@ from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from cldrank._typing import Floats
 from cldrank.tables import Relation
 from cldrank.wording import count
 
-Columns = dict[str, Floats]
-
 DAY = 86_400  # seconds
 _Z95 = 1.959964  # 95% of a normal distribution lie within this many standard deviations
-_LEAST_DAYS = 3  # shorter logs are cut into slices of equal length
-_MOST_DAYS = 60  # longer ones into slices of several days
-_SLICES = 12
-_LEAST_CLICKS = 60  # at position 1, before differences between slices can be tested
+_LEAST_CLICKS = 60  # at position 1, before differences between days can be tested
 _BROKEN = 0.1  # of the usual clicks or impressions, at most, on a day on which something broke
 _CHANCE = 1e-6  # for so few clicks on a usual day
 _ALIKE = 5  # days between the first and the last that it takes to know what impressions are usual …
@@ -30,32 +25,23 @@ _WHOLE = 0.5  # of the first and the last day, what the log must cover before it
 
 
 @dataclass(frozen=True)
-class Slice:
-    """A stretch of time; `top_rate` is the click-through rate at position 1, with its 95% interval."""
+class Day:
+    """A day (in UTC); `top_impressions` and `top_clicks` are those at position 1."""
 
-    start: str
+    day: str
     pages: int
     impressions: int
     clicks: int
-    rate: float | None
     top_impressions: int
     top_clicks: int
-    top_rate: float | None
-    top_low: float | None
-    top_high: float | None
 
 
 @dataclass(frozen=True)
 class Change:
-    """How much a rate differs between slices: relative standard deviation beyond chance, and the p-value of none."""
+    """How much a rate differs between days: relative standard deviation beyond chance, and the p-value of none."""
 
     spread: float
     p_value: float
-
-    @property
-    def p_text(self) -> str:
-        """The p-value in words."""
-        return "p < 0.001" if self.p_value < 1e-3 else f"p = {self.p_value:.2g}"
 
 
 @dataclass(frozen=True)
@@ -79,136 +65,68 @@ class BrokenDay:
 
 @dataclass(frozen=True)
 class Drift:
-    """A log cut into slices of equal length, days where it is long enough.
+    """A log day by day.
 
-    unit         how timestamps were read: as timestamps, or as seconds … nanoseconds since 1970
-    seconds      the length of a slice
+    first, last  when the first and the last page was shown
     undated      pages without a timestamp
-    silent       slices without a page
+    days         those that have pages
     top_rate     change of the click-through rate at position 1, None where there are too few clicks to tell
-    page_clicks  change of the clicks per page, None likewise
     broken_days  days on which clicks or impressions nearly vanished
     """
 
-    unit: str
     first: str
     last: str
-    seconds: float
     undated: int
-    silent: int
-    slices: tuple[Slice, ...]
+    days: tuple[Day, ...]
     top_rate: Change | None
-    page_clicks: Change | None
     broken_days: tuple[BrokenDay, ...]
 
 
-def wilson(clicks: Floats, impressions: Floats) -> tuple[Floats, Floats]:
+def wilson(clicks: ArrayLike, impressions: ArrayLike) -> tuple[Floats, Floats]:
     """The 95% Wilson score interval of a rate, sound also near 0 and 1."""
-    n = np.maximum(impressions, 1.0)
-    rate = np.minimum(clicks / n, 1.0)
+    n: Floats = np.maximum(impressions, 1.0)
+    rate: Floats = np.minimum(np.asarray(clicks) / n, 1.0)
     middle = (rate + _Z95**2 / (2 * n)) / (1 + _Z95**2 / n)
     half = _Z95 / (1 + _Z95**2 / n) * np.sqrt(rate * (1 - rate) / n + _Z95**2 / (4 * n**2))
     return np.clip(middle - half, 0.0, rate), np.clip(middle + half, rate, 1.0)
 
 
-def describe_drift(pages: Relation, unit: str) -> Drift | None:
-    """Cut pages into slices by their `moment`, in seconds since 1970; None if no page has one.
-
-    unit    how timestamps were read
-    """
+def describe_drift(pages: Relation) -> Drift | None:
+    """What happened when, by the `moment` of each page in seconds since 1970; None if no page has one."""
     span = pages.engine.row(
         f"SELECT min(moment) AS first, max(moment) AS last, count(*) - count(moment) AS undated FROM {pages}"
     )
     if span["first"] is None:
         return None
-    first, last = int(span["first"]), int(span["last"])
-    start, width = _cut(first, last)
-    number, columns = _sums(pages, start, width)
-    return Drift(
-        unit=unit,
-        first=_date(first),
-        last=_date(last),
-        seconds=float(width),
-        undated=int(span["undated"]),
-        silent=int(number[-1]) + 1 - len(number),
-        slices=_slices(number, columns, start, width),
-        top_rate=_top_change(columns),
-        page_clicks=_page_change(columns),
-        broken_days=broken_days(*_sums(pages, 0, DAY), first, last),
-    )
-
-
-def _cut(first: int, last: int) -> tuple[int, int]:
-    """Where the first slice begins, and how long slices are, in seconds."""
-    days = last // DAY - first // DAY + 1
-    if days > _LEAST_DAYS:
-        return first // DAY * DAY, DAY * math.ceil(days / _MOST_DAYS)
-    return first, max(1, math.ceil((last - first + 1) / _SLICES))
-
-
-def _sums(pages: Relation, start: int, width: int) -> tuple[NDArray[np.int64], Columns]:
-    """The numbers of the slices that have pages, and sums over the pages of each."""
     rows = pages.engine.rows(f"""
-        SELECT (moment - {start}) // {width} AS slice, count(*) AS pages, sum(size) AS impressions,
-            sum(clicked) AS clicks, sum(clicked * clicked) AS squares, sum(first) AS top_impressions,
-            sum(first_clicked) AS top_clicks
+        SELECT moment // {DAY} AS day, count(*) AS pages, sum(size) AS impressions, sum(clicked) AS clicks,
+            sum(first) AS top_impressions, sum(first_clicked) AS top_clicks
         FROM {pages} WHERE moment IS NOT NULL GROUP BY 1 ORDER BY 1""")
     columns: dict[str, Any] = {name: np.array([row[name] for row in rows], dtype=np.float64) for name in rows[0]}
-    return columns.pop("slice").astype(np.int64), columns
+    names = ("pages", "impressions", "clicks", "top_impressions", "top_clicks")
+    return Drift(
+        first=_date(span["first"]),
+        last=_date(span["last"]),
+        undated=int(span["undated"]),
+        days=tuple(Day(_date(row["day"] * DAY)[:10], *(int(row[name]) for name in names)) for row in rows),
+        top_rate=_top_change(columns["top_impressions"], columns["top_clicks"]),
+        broken_days=broken_days(columns, int(span["first"]), int(span["last"])),
+    )
 
 
 def _date(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 
-def _slices(number: NDArray[np.int64], columns: Columns, start: float, seconds: float) -> tuple[Slice, ...]:
-    low, high = wilson(columns["top_clicks"], columns["top_impressions"])
-    slices = []
-    for place, slice_number in enumerate(number.tolist()):
-        sums = {name: int(values[place]) for name, values in columns.items() if name != "squares"}
-        top = sums["top_impressions"] > 0
-        slices.append(
-            Slice(
-                start=_date(start + slice_number * seconds),
-                rate=sums["clicks"] / sums["impressions"] if sums["impressions"] else None,
-                top_rate=sums["top_clicks"] / sums["top_impressions"] if top else None,
-                top_low=float(low[place]) if top else None,
-                top_high=float(high[place]) if top else None,
-                **sums,
-            )
-        )
-    return tuple(slices)
-
-
-# -- changes -------------------------------------------------------------------------------------------------------
-
-
-def _top_change(columns: Columns) -> Change | None:
-    n, clicks = columns["top_impressions"], columns["top_clicks"]
-    rate = clicks.sum() / max(n.sum(), 1.0)
-    if clicks.sum() < _LEAST_CLICKS or rate >= 1:
-        return None
-    shown = n > 0
-    return _beyond_chance(clicks[shown] / n[shown], n[shown] / (rate * (1 - rate)))
-
-
-def _page_change(columns: Columns) -> Change | None:
-    """Clicks on one page are correlated, so their variance is taken over pages."""
-    n, clicks = columns["pages"], columns["clicks"]
-    within = columns["squares"].sum() - (clicks**2 / n).sum()
-    freedom = n.sum() - len(n)
-    if clicks.sum() < _LEAST_CLICKS or freedom <= 0 or within <= 0:
-        return None
-    return _beyond_chance(clicks / n, n / (within / freedom))
-
-
-def _beyond_chance(means: NDArray[np.float64], weights: NDArray[np.float64]) -> Change | None:
-    """The spread of means with variances 1 / weight, less what those variances explain (DerSimonian and Laird)."""
+def _top_change(n: Floats, clicks: Floats) -> Change | None:
+    """How click-through rates differ beyond what chance explains (DerSimonian and Laird)."""
     from scipy.stats import chi2
 
-    freedom = len(means) - 1
-    if freedom < 1:
+    rate, shown = clicks.sum() / max(n.sum(), 1.0), n > 0
+    freedom = int(shown.sum()) - 1
+    if clicks.sum() < _LEAST_CLICKS or rate >= 1 or freedom < 1:
         return None
+    means, weights = clicks[shown] / n[shown], n[shown] / (rate * (1 - rate))
     middle = float((weights * means).sum() / weights.sum())
     statistic = float((weights * (means - middle) ** 2).sum())
     room = float(weights.sum() - (weights**2).sum() / weights.sum())
@@ -216,15 +134,13 @@ def _beyond_chance(means: NDArray[np.float64], weights: NDArray[np.float64]) -> 
     return Change(math.sqrt(between) / middle if middle else 0.0, float(chi2.sf(statistic, freedom)))
 
 
-# -- days on which something broke ---------------------------------------------------------------------------------
-
-
-def broken_days(day: NDArray[np.int64], columns: Columns, first: int, last: int) -> tuple[BrokenDay, ...]:
+def broken_days(columns: dict[str, Floats], first: int, last: int) -> tuple[BrokenDay, ...]:
     """The days with a tenth of the usual clicks per impression, beyond chance, or of the usual impressions.
 
-    day            the days that have pages, counted from 1970
+    columns        day (counted from 1970), impressions and clicks of the days that have pages
     first, last    the times of the first and the last page; the days in between count also without any page
     """
+    day = columns["day"].astype(np.int64)
     impressions, clicks = (np.zeros(int(day[-1] - day[0]) + 1) for _ in range(2))
     impressions[day - day[0]], clicks[day - day[0]] = columns["impressions"], columns["clicks"]
     few, usual = _few_impressions(impressions, first, last)

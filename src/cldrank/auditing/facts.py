@@ -8,21 +8,18 @@ from typing import Any, Literal
 
 import numpy as np
 
-from cldrank._typing import Floats, IntArray
 from cldrank.auditing.drift import Drift, describe_drift, wilson
 from cldrank.clicks.aggregate import Account
 from cldrank.clicks.bots import REASONS, bot_rule
-from cldrank.clicks.candidates import ids_of
 from cldrank.clicks.log.plain_log import Log
 from cldrank.clicks.table import ClickTable
 from cldrank.documents import Severity
-from cldrank.propensity.comparing import best_requirement
+from cldrank.propensity.choosing import best_requirement
 from cldrank.propensity.identifiability import Order, Overlap, Requirement
 from cldrank.tables import Relation
 
-_QUANTILES = {"least": 0.0, "10%": 0.1, "25%": 0.25, "median": 0.5, "75%": 0.75, "90%": 0.9, "most": 1.0}
+MOST_SURFACES = 20  # to name
 _MASK_BITS = 62  # positions of a page up to this depth have one bit each
-_MOST_GROUPS = 20  # surfaces and rankers to name
 _MOST_NAMED = 10  # suspicious users
 _SHOWN = "(reason IS NULL OR reason = 'document twice')"  # rows that take up a position of their page
 
@@ -67,16 +64,14 @@ class PositionClicks:
     rate: float
     low: float
     high: float
-    error: float  # the standard error of the rate
 
 
 @dataclass(frozen=True)
 class Queries:
-    """How the traffic spreads over queries and their candidates.
+    """Queries and their candidates.
 
     searched      queries with at least one impression
-    sessions      quantiles of the pages shown for a searched query
-    clicks        quantiles of the clicks of a searched query
+    most_pages    the most pages shown for any query; at least so many, where a page has two results at one position
     unclicked     searched queries without a click
     candidates    of searched queries, None where only displayed ones are known
     never_shown   of those, how many were at no position ever, or None
@@ -84,8 +79,7 @@ class Queries:
 
     queries: int
     searched: int
-    sessions: dict[str, float]
-    clicks: dict[str, float]
+    most_pages: int
     unclicked: int
     shown: int
     candidates: int | None
@@ -93,26 +87,8 @@ class Queries:
 
 
 @dataclass(frozen=True)
-class Pages:
-    """Pages of a log, and how many of them are odd.
-
-    gaps            a position is left out between the first and the last
-    late            the first position is below 1, as on second pages
-    shared          two documents stand at one position
-    unclicked       nothing was clicked
-    """
-
-    pages: int
-    impressions: int
-    gaps: int
-    late: int
-    shared: int
-    unclicked: int
-
-
-@dataclass(frozen=True)
 class PageGroup:
-    """The pages of one surface, ranker or user; `depth` is the lowest position on any of them."""
+    """The pages of one surface or user; `depth` is the lowest position on any of them."""
 
     name: str
     pages: int
@@ -123,26 +99,18 @@ class PageGroup:
 
 @dataclass(frozen=True)
 class Bots:
-    """Users (or sessions), and those among them whose behaviour lies far outside of the rest.
+    """Users (or sessions) that do not look like people, by the rules of `BotRule`.
 
-    kind            "user", or "session" where the log has no users
-    unnamed         impressions without a user
-    many_pages      users with more than `page_limit` pages: three quartile ranges, on a log scale and at least a
-                    factor of two each, above the upper quartile
-    all_clicked     users that clicked everything they saw, at least `all_clicked_from` impressions, which chance alone
-                    would do less than once in a million
-    high_rate       users with a click rate above `rate_limit`, three quartile ranges above the upper quartile, over
-                    enough impressions that one at the upper quartile would reach it less than once in a million
-    suspicious      users with any of the three; `impressions` and `clicks` are theirs
-    named           the busiest of them
+    many_pages    users with more than `page_limit` pages
+    high_rate     users with a click rate above `rate_limit`
+    suspicious    users with either, or that clicked everything; `impressions` and `clicks` are theirs
+    named         the busiest of them
     """
 
     kind: Literal["user", "session"]
     users: int
-    unnamed: int
     page_limit: int
     many_pages: int
-    all_clicked_from: int
     all_clicked: int
     rate_limit: float | None
     high_rate: int
@@ -156,12 +124,17 @@ class Bots:
 class LogFacts:
     """What only the log can say; None where it lacks the column.
 
-    columns   the name of the column of each role that the log has
+    gaps       pages that leave out a position between the first and the last
+    late       pages whose first position is below 1, such as second pages
+    shared     pages with two documents at one position
+    columns    the name of the column of each role that the log has
     """
 
-    pages: Pages
+    pages: int
+    gaps: int
+    late: int
+    shared: int
     surfaces: tuple[PageGroup, ...] | None
-    rankers: tuple[PageGroup, ...] | None
     bots: Bots
     drift: Drift | None
     columns: Mapping[str, str]
@@ -169,13 +142,9 @@ class LogFacts:
 
 @dataclass(frozen=True)
 class AuditFacts:
-    """What was found about a log.
+    """What was found about a log; `account` and `log` are None where only cells were given.
 
-    source         what was audited, in words
-    account        of the rows of the log; None where only cells were given
-    by_position    impressions and clicks
     requirements   whether the log meets what each estimator of propensities needs, the best founded first
-    log            pages, surfaces, users, drift; None where only cells were given
 
     >>> import cldrank as cr
     >>> data = cr.RankingDataset.from_arrays([[3], [2], [1]], [7, 7, 7])
@@ -218,7 +187,7 @@ class AuditFacts:
     def pages(self) -> int:
         """How many pages there are; from cells alone, at least how many."""
         if self.log is not None:
-            return self.log.pages.pages
+            return self.log.pages
         return max((entry.impressions for entry in self.by_position), default=0)
 
     @property
@@ -245,12 +214,9 @@ class Audit:
 
     def worded(self, words: Callable[[str], str]) -> Audit:
         """The same audit with all advice as `words` puts it, for the command line."""
-        findings = tuple(
-            replace(finding, found=words(finding.found), advice=words(finding.advice))
-            for finding in self.verdict.findings
-        )
-        verdict = replace(self.verdict, sentence=words(self.verdict.sentence), findings=findings)
-        return replace(self, verdict=verdict)
+        sentence, findings = self.verdict.sentence, self.verdict.findings
+        told = tuple(replace(told, found=words(told.found), advice=words(told.advice)) for told in findings)
+        return replace(self, verdict=replace(self.verdict, sentence=words(sentence), findings=told))
 
     def as_dict(self) -> dict[str, Any]:
         """Everything as plain values, for JSON; None where something is unknown."""
@@ -280,41 +246,25 @@ class Audit:
         return terminal_text(audit_summary(self))
 
 
-# -- from cells ----------------------------------------------------------------------------------------------------
-
-
 def by_position(table: ClickTable) -> tuple[PositionClicks, ...]:
     """Impressions and clicks at every position where anything was shown."""
     impressions = np.bincount(table.position, table.impressions).astype(np.float64)
     clicks = np.bincount(table.position, table.clicks).astype(np.float64)
-    places = np.flatnonzero(impressions)
-    n, c = impressions[places], clicks[places]
-    low, high = wilson(c, n)
-    rate = c / n
-    error = np.sqrt(np.maximum(rate * (1 - rate), 0.0) / n)
-    return tuple(
-        PositionClicks(int(place), int(shown), int(clicked), float(r), float(lo), float(hi), float(e))
-        for place, shown, clicked, r, lo, hi, e in zip(places, n, c, rate, low, high, error, strict=True)
-    )
+    low, high = wilson(clicks, impressions)
+    shown = np.flatnonzero(impressions)
+    counts = np.stack([shown, impressions[shown], clicks[shown]], axis=1).astype(int).tolist()
+    return tuple(PositionClicks(at, n, c, c / n, float(low[at]), float(high[at])) for at, n, c in counts)
 
 
-def describe_queries(table: ClickTable, knows_candidates: bool, pages: IntArray | None = None) -> Queries:
-    """How the traffic spreads over queries.
-
-    knows_candidates   whether the table is aligned to a dataset
-    pages              of each query; cells alone imply them only if no position of a page has two results
-    """
-    most = table.query_impressions
-    searched = most > 0
-    pages = most if pages is None else np.where(pages > 0, pages, most)
+def describe_queries(table: ClickTable, knows_candidates: bool) -> Queries:
+    """Queries and candidates; `knows_candidates` says whether the table is aligned to a dataset."""
+    searched = table.query_impressions > 0
     clicks = np.bincount(table.candidates.row_queries, table.row_clicks, table.n_queries)[searched]
-    shown = int(table.shown.sum())
-    candidates = int(table.candidates.sizes[searched].sum())
+    shown, candidates = int(table.shown.sum()), int(table.candidates.sizes[searched].sum())
     return Queries(
         queries=table.n_queries,
         searched=int(searched.sum()),
-        sessions=_quantiles(pages[searched]),
-        clicks=_quantiles(clicks),
+        most_pages=int(table.query_impressions.max(initial=0)),
         unclicked=int((clicks == 0).sum()),
         shown=shown,
         candidates=candidates if knows_candidates else None,
@@ -322,99 +272,76 @@ def describe_queries(table: ClickTable, knows_candidates: bool, pages: IntArray 
     )
 
 
-def _quantiles(values: Floats | IntArray) -> dict[str, float]:
-    if not len(values):
-        return {}
-    quantiles = np.quantile(values, list(_QUANTILES.values()), method="inverted_cdf")
-    return dict(zip(_QUANTILES, quantiles.astype(float).tolist(), strict=True))
-
-
-# -- from the log ---------------------------------------------------------------------------------------------------
-
-
-def describe_log(log: Log, clicks: ClickTable, unit: str) -> tuple[LogFacts, IntArray]:
-    """What only the log can say, and how many pages each query has; `unit` is how timestamps were read."""
+def describe_log(log: Log, clicks: ClickTable) -> LogFacts:
+    """What only the log can say."""
     pages = page_table(log.table)
     shown = int(clicks.impressions.sum())
-    rate = int(clicks.clicks.sum()) / shown if shown else 0.0
-    facts = LogFacts(
-        pages=describe_pages(pages, log.table),
-        surfaces=describe_groups(pages, "surface"),
-        rankers=describe_groups(pages, "ranker_id"),
-        bots=describe_bots(pages, rate),
-        drift=describe_drift(pages, unit) if "moment" in pages.columns else None,
+    counts = pages.engine.row(f"""
+        SELECT count(*) AS pages, count(*) FILTER (WHERE top > 1) AS late,
+            count(*) FILTER (WHERE bottom - top + 1 > greatest(positions, deep)) AS gaps,
+            count(*) FILTER (WHERE positions < results) AS doubtful
+        FROM {pages}""")
+    return LogFacts(
+        pages=int(counts["pages"]),
+        gaps=int(counts["gaps"]),
+        late=int(counts["late"]),
+        shared=_sharing(pages, log.table) if counts["doubtful"] else 0,
+        surfaces=describe_surfaces(pages),
+        bots=describe_bots(pages, int(clicks.clicks.sum()) / shown if shown else 0.0),
+        drift=describe_drift(pages) if "moment" in pages.columns else None,
         columns=log.columns,
     )
-    by_query = pages.engine.arrow(f"SELECT query_id, count(*) AS pages FROM {pages} GROUP BY query_id")
-    candidates = clicks.candidates
-    query = candidates.find_queries(ids_of(by_query["query_id"], "the query_id of the log"))
-    per_query: IntArray = np.zeros(candidates.n_queries, dtype=np.int64)
-    per_query[query[query >= 0]] = by_query["pages"].to_numpy()[query >= 0]
-    return facts, per_query
+
+
+def _sharing(pages: Relation, log: Relation) -> int:
+    """How many pages have two documents at one position; a row that is repeated is none."""
+    again = pages.engine.row(f"""
+        SELECT count(*) AS shared FROM (
+            SELECT DISTINCT log.session_id, log.query_id
+            FROM {log} AS log JOIN {pages} AS page
+                ON log.session_id = page.session_id AND log.query_id = page.query_id
+            WHERE page.positions < page.results AND {_SHOWN}
+            GROUP BY log.session_id, log.query_id, log.position HAVING count(DISTINCT log.doc_id) > 1
+        )""")
+    return int(again["shared"])
 
 
 def page_table(log: Relation) -> Relation:
-    """One row per page. Where a page has several users, surfaces or rankers, the last by name stands for it.
+    """One row per page. Where a page has several users or surfaces, the last by name stands for it.
 
     size, clicked             rows that count, and those with a click
     first, first_clicked      the same at position 1
     top, bottom               the first and the last position
-    doubtful                  whether a position comes twice, or positions are too deep to tell
+    results, positions        rows that take up a position, and the positions that they take up, modulo 62
+    deep                      the same rows where the page spans more than 62 positions, else 0
     moment                    when it was first shown, in seconds since 1970
     """
-    named = [f"max({name}) AS {name}" for name in ("user_id", "surface", "ranker_id") if name in log.columns]
+    named = [f"max({name}) AS {name}" for name in ("user_id", "surface") if name in log.columns]
     if "timestamp" in log.columns:
         named.append("CAST(floor(epoch(min(timestamp))) AS BIGINT) AS moment")
     kept = "WHERE reason IS NULL"
-    bit = f"CAST(1 AS BIGINT) << CAST((position - 1) % {_MASK_BITS} AS INTEGER)"
     columns = (
         "session_id, query_id",
         f"count(*) FILTER ({kept}) AS size",
         f"count(*) FILTER ({kept} AND clicks > 0) AS clicked",
         f"count(*) FILTER ({kept} AND position = 1) AS first",
         f"count(*) FILTER ({kept} AND position = 1 AND clicks > 0) AS first_clicked",
-        "min(position) AS top, max(position) AS bottom, count(*) AS positions",
-        f"bit_count(bit_or({bit})) < count(*) AS doubtful",
+        "min(position) AS top, max(position) AS bottom, count(*) AS results",
+        f"bit_count(bit_or(CAST(1 AS BIGINT) << CAST((position - 1) % {_MASK_BITS} AS INTEGER))) AS positions",
+        f"CASE WHEN max(position) - min(position) < {_MASK_BITS} THEN 0 ELSE count(*) END AS deep",
         *named,
     )
     return log.engine.hold(f"SELECT {', '.join(columns)} FROM {log} WHERE {_SHOWN} GROUP BY session_id, query_id")
 
 
-def describe_pages(pages: Relation, log: Relation) -> Pages:
-    """Count the odd pages; positions of the doubtful ones are compared one by one."""
-    counts = pages.engine.row(f"""
-        SELECT count(*) AS pages, coalesce(sum(size), 0) AS impressions,
-            count(*) FILTER (WHERE NOT doubtful AND bottom - top + 1 > positions) AS gaps,
-            count(*) FILTER (WHERE top > 1) AS late, count(*) FILTER (WHERE doubtful) AS doubtful,
-            count(*) FILTER (WHERE clicked = 0) AS unclicked
-        FROM {pages}""")
-    shared = 0
-    if counts.pop("doubtful"):
-        again = pages.engine.row(f"""
-            WITH places AS (
-                SELECT log.session_id, log.query_id, log.position, count(DISTINCT log.doc_id) AS documents
-                FROM {log} AS log JOIN {pages} AS page
-                    ON log.session_id = page.session_id AND log.query_id = page.query_id
-                WHERE page.doubtful AND {_SHOWN} GROUP BY log.session_id, log.query_id, log.position
-            ), per_page AS (
-                SELECT max(position) - min(position) + 1 AS span, count(*) AS positions, max(documents) AS documents
-                FROM places GROUP BY session_id, query_id
-            )
-            SELECT count(*) FILTER (WHERE span > positions) AS gaps, count(*) FILTER (WHERE documents > 1) AS shared
-            FROM per_page""")
-        counts["gaps"] += again["gaps"]
-        shared = int(again["shared"])
-    return Pages(shared=shared, **{name: int(value) for name, value in counts.items()})
-
-
-def describe_groups(pages: Relation, column: str) -> tuple[PageGroup, ...] | None:
-    """The largest surfaces or rankers; None where the log does not name them."""
-    if column not in pages.columns:
+def describe_surfaces(pages: Relation) -> tuple[PageGroup, ...] | None:
+    """The largest surfaces; None where the log does not name them."""
+    if "surface" not in pages.columns:
         return None
     groups = pages.engine.rows(f"""
-        SELECT coalesce(CAST({column} AS VARCHAR), '(none)') AS name, count(*) AS pages, sum(size) AS impressions,
+        SELECT coalesce(CAST(surface AS VARCHAR), '(none)') AS name, count(*) AS pages, sum(size) AS impressions,
             sum(clicked) AS clicks, max(bottom) AS depth
-        FROM {pages} GROUP BY 1 ORDER BY impressions DESC, name LIMIT {_MOST_GROUPS}""")
+        FROM {pages} GROUP BY 1 ORDER BY impressions DESC, name LIMIT {MOST_SURFACES}""")
     return _page_groups(groups)
 
 
@@ -425,7 +352,6 @@ def _page_groups(rows: list[dict[str, Any]]) -> tuple[PageGroup, ...]:
 def describe_bots(pages: Relation, rate: float) -> Bots:
     """Find the users of a table of pages that do not look like people; `rate` is the click-through rate of the log."""
     engine, column = pages.engine, "user_id" if "user_id" in pages.columns else "session_id"
-    unnamed = engine.row(f"SELECT coalesce(sum(size) FILTER (WHERE {column} IS NULL), 0) AS rows FROM {pages}")
     users = engine.hold(f"""
         SELECT {column} AS name, count(*) AS pages, CAST(sum(size) AS BIGINT) AS impressions,
             CAST(sum(clicked) AS BIGINT) AS clicks, max(bottom) AS depth
@@ -443,9 +369,7 @@ def describe_bots(pages: Relation, rate: float) -> Bots:
         ORDER BY impressions DESC, name LIMIT {_MOST_NAMED}""")
     return Bots(
         kind="user" if column == "user_id" else "session",
-        unnamed=int(unnamed["rows"]),
         page_limit=rule.page_limit,
-        all_clicked_from=rule.all_clicked_from,
         rate_limit=rule.rate_limit,
         named=_page_groups(busiest),
         **{name: int(value) for name, value in counts.items()},

@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-import math
 import shlex
 from collections.abc import Iterator
 
-from cldrank.auditing.drift import Drift
-from cldrank.auditing.facts import AuditFacts, Finding, Verdict
-from cldrank.clicks.aggregate import Account
+from cldrank.auditing.facts import MOST_SURFACES, AuditFacts, Finding, Verdict
 from cldrank.documents import Severity
 from cldrank.propensity import estimators
 from cldrank.propensity.identifiability import USABLE, Requirement
 from cldrank.wording import count, some
 
 _ONLY_CLICKS = 0.99
-_FEW_PAGES, _FEW_CLICKS, _FEW_AT_POSITION = 100, 1_000, 30
+_FEW_PAGES, _FEW_CLICKS = 100, 1_000
 _MANY_REJECTED, _MOST_REJECTED = 0.05, 0.25
 _ODD_PAGES = 0.01
 _BOTS = 0.05
 _UNCLICKED, _NEARLY_ALL = 0.5, 0.9
 _DRIFT, _SLIGHT_DRIFT, _DRIFT_P = 0.1, 0.05, 1e-3
 _PRECISE = 0.1  # an interval of ± this much, relative to the propensity, leaves nothing to be desired
-_RISE_P = 0.01  # for any one position to rise by chance
 _ESTIMATE = "`cldrank propensity estimate"
 _FROM_BAD_TO_MILD: tuple[Severity, ...] = ("blocking", "warning", "note", "ok")
 
@@ -36,7 +32,8 @@ _REJECT_ADVICE = {
     "click never shown": "Clicks and displays were joined wrongly, or clicks come from elsewhere; check the join.",
     "repeated row": "Find out why, perhaps a retried export; one of each is counted. Without a timestamp, a page shown "
     "twice looks the same.",
-    "second view": "See under views.",
+    "second view": "If pages were viewed again, count each view with `by_time=True`, or log a session_id per page. If "
+    "a click has a row of its own, nothing is lost: the impression counts once, as clicked.",
     "document twice": "A page shows a document twice, or several searches share one session_id; make it one per page.",
     "unknown query": "The features lack queries that the log has; give those of the same time and market.",
     "unknown document": "The features lack candidates that were shown; give the candidates of the logged ranker.",
@@ -63,9 +60,6 @@ def judge(facts: AuditFacts) -> Verdict:
     return Verdict(worst, sentence, tuple(findings))
 
 
-# -- rows and clicks -----------------------------------------------------------------------------------------------
-
-
 def _unmatched_ids(facts: AuditFacts) -> Iterator[Finding]:
     if facts.account is not None:
         advice = "Write ids alike in both (case, spaces, prefixes), or give the features of what was logged."
@@ -74,9 +68,8 @@ def _unmatched_ids(facts: AuditFacts) -> Iterator[Finding]:
 
 def _clicks(facts: AuditFacts) -> Iterator[Finding]:
     if not facts.impressions:
-        if facts.account is not None and facts.account.rejected:
-            return  # the finding on rows says why
-        yield Finding("clicks", "blocking", "The log shows nothing at all.", "Check that it is the right file.")
+        if facts.account is None or not facts.account.rejected:  # else the finding on rows says why
+            yield Finding("clicks", "blocking", "The log shows nothing at all.", "Check that it is the right file.")
         return
     clicks, shown = count(facts.clicks, "click"), count(facts.impressions, "impression")
     severity: Severity = "blocking"
@@ -109,20 +102,6 @@ def _rows(facts: AuditFacts) -> Iterator[Finding]:
     if not account.n_rejected:
         yield Finding("rows", "ok", f"{_all_of(account.rows, 'row')} of the log could be counted.")
         return
-    yield _set_aside(account)
-    views = account.rejected.get("second view", 0)
-    if views:
-        yield Finding(
-            "views",
-            "warning" if views > _ODD_PAGES * account.rows else "note",
-            f"{views:,} of {account.rows:,} rows ({views / account.rows:.2%}) show a session the same result of the "
-            "same query again, at another time or with other clicks; they were set aside.",
-            "If pages were viewed again, count each view with `by_time=True`, or log a session_id per page. If a click "
-            "has a row of its own, nothing is lost: the impression counts once, as clicked.",
-        )
-
-
-def _set_aside(account: Account) -> Finding:
     worst, share = max(account.rejected, key=lambda reason: account.rejected[reason]), account.share_rejected
     rows = f"{account.n_rejected:,} of {account.rows:,} rows ({share:.2%})"
     if account.n_rejected == account.rows:
@@ -131,45 +110,44 @@ def _set_aside(account: Account) -> Finding:
         worst = "position below 1"  # the clicked ones of the same rows
     number = account.rejected[worst]
     most = "" if number == account.n_rejected else f", most ({number:,}) because"
+    severity = "blocking" if share > _MOST_REJECTED else "warning" if share > _MANY_REJECTED else "note"
     sentence = f"{rows} had to be set aside{most}: {account.why(worst)}."
-    severity: Severity = "blocking" if share > _MOST_REJECTED else "warning" if share > _MANY_REJECTED else "note"
-    return Finding("rows", severity, sentence, _REJECT_ADVICE.get(worst, ""))
-
-
-# -- pages, candidates, queries ------------------------------------------------------------------------------------
+    yield Finding("rows", severity, sentence, _REJECT_ADVICE.get(worst, ""))
 
 
 def _layout(facts: AuditFacts) -> Iterator[Finding]:
-    if facts.log is None or not facts.log.pages.pages:
+    log = facts.log
+    if log is None or not log.pages:
         return
-    pages, surfaces = facts.log.pages, facts.log.surfaces
     gaps = "Find out what was shown there (advertisements, say); positions must count all that users see."
     shared = (
         "Number results that stand side by side in reading order; if second pages count from 1 again, continue the "
         "count; if sessions were mixed up, separate them."
     )
     late = "Fine for second pages and scrolling; otherwise results at the top were not logged."
-    for topic, number, what, advice in (
-        ("gaps", pages.gaps, "leave out positions between their first and last", gaps),
-        ("shared positions", pages.shared, "show two documents at one position", shared),
-        ("first position", pages.late, "begin below position 1", late),
+    for topic, number, fault, advice in (
+        ("gaps", log.gaps, "leave out positions between their first and last", gaps),
+        ("shared positions", log.shared, "show two documents at one position", shared),
+        ("first position", log.late, "begin below position 1", late),
     ):
         if number:
-            severe = number > _ODD_PAGES * pages.pages and topic != "first position"
-            sentence = f"{number:,} of {pages.pages:,} pages ({number / pages.pages:.2%}) {what}."
+            severe = number > _ODD_PAGES * log.pages and topic != "first position"
+            sentence = f"{number:,} of {log.pages:,} pages ({number / log.pages:.2%}) {fault}."
             yield Finding(topic, "warning" if severe else "note", sentence, advice)
-    if not (pages.gaps or pages.shared or pages.late):
-        shows = f"{_all_of(pages.pages, 'page')} show{'s' * (pages.pages == 1)}"
+    if not (log.gaps or log.shared or log.late):
+        shows = f"{_all_of(log.pages, 'page')} show{'s' * (log.pages == 1)}"
         yield Finding("positions", "ok", f"{shows} positions 1, 2, 3, … without gaps, one document each.")
-    if surfaces and len(surfaces) > 1:
-        depths = some((f"{group.name}: {group.depth}" for group in surfaces), most=4)
-        sentence = (
-            f"{len(surfaces)}{' or more' if len(surfaces) == 20 else ''} surfaces with their own depth ({depths})."
-        )
-        column = shlex.quote(facts.log.columns.get("surface", "surface"))
-        command = f"`cldrank clicks aggregate --segment {column}`"
-        advice = f"Each is examined in its own way: aggregate by them ({command}), for a curve each."
-        yield Finding("surfaces", "note", sentence, advice)
+
+
+def _surfaces(facts: AuditFacts) -> Iterator[Finding]:
+    if facts.log is None or facts.log.surfaces is None or len(facts.log.surfaces) < 2:
+        return
+    surfaces, column = facts.log.surfaces, shlex.quote(facts.log.columns.get("surface", "surface"))
+    depths = some((f"{group.name}: {group.depth}" for group in surfaces), most=4)
+    number = f"{len(surfaces)}{' or more' if len(surfaces) == MOST_SURFACES else ''}"
+    command = f"`cldrank clicks aggregate --segment {column}`"
+    advice = f"Each is examined in its own way: aggregate by them ({command}), for a curve each."
+    yield Finding("surfaces", "note", f"{number} surfaces with their own depth ({depths}).", advice)
 
 
 def _candidates(facts: AuditFacts) -> Iterator[Finding]:
@@ -180,11 +158,9 @@ def _candidates(facts: AuditFacts) -> Iterator[Finding]:
         yield Finding("selection", "note", sentence, advice)
     elif queries.never_shown:
         share = queries.never_shown / queries.candidates
-        sentence = (
-            f"{queries.never_shown:,} of {queries.candidates:,} candidates ({share:.1%}) of the queries searched for "
-        )
+        candidates = f"{queries.never_shown:,} of {queries.candidates:,} candidates ({share:.1%})"
         advice = "This is selection bias: prefer a method that models selection, such as CLD."
-        yield Finding("selection", "note", f"{sentence}were never shown.", advice)
+        yield Finding("selection", "note", f"{candidates} of the queries searched for were never shown.", advice)
     else:
         were = f"{_all_of(queries.candidates, 'candidate')} {'was' if queries.candidates == 1 else 'were'} shown"
         sentence = f"{were} at least once. Do the features leave out candidates that were never shown?"
@@ -196,24 +172,13 @@ def _queries(facts: AuditFacts) -> Iterator[Finding]:
     queries = facts.queries
     if not queries.searched:
         return
-    share = queries.unclicked / queries.searched
-    pages, clicks = (round(quantiles["median"]) for quantiles in (queries.sessions, queries.clicks))
-    usual = f"{count(pages, 'page')} and {count(clicks, 'click')}"
-    unclicked = f"{queries.unclicked:,} of {queries.searched:,} queries ({share:.1%}) have no click"
-    sentence = f"{unclicked}; the median query has {usual}." if queries.searched > 1 else f"The only query has {usual}."
+    share, idle = queries.unclicked / queries.searched, queries.queries - queries.searched
+    sentence = f"{queries.unclicked:,} of {queries.searched:,} queries ({share:.1%}) have no click."
+    if idle:
+        sentence += f" {idle:,} of {queries.queries:,} queries of the features were never searched for."
     severity: Severity = "warning" if share > _NEARLY_ALL else "note" if share > _UNCLICKED else "ok"
     advice = "Most teach nothing on their own; use a model that shares features between queries, or more data."
     yield Finding("queries", severity, sentence, "" if severity == "ok" else advice)
-    idle = queries.queries - queries.searched
-    if idle:
-        sentence = f"{idle:,} of {queries.queries:,} queries of the features were never searched for."
-        advice = (
-            "Nothing can be learned from them; if there are many, check that log and features are of the same time."
-        )
-        yield Finding("unsearched queries", "note", sentence, advice)
-
-
-# -- propensities --------------------------------------------------------------------------------------------------
 
 
 def _to_within(need: Requirement) -> str:
@@ -229,18 +194,17 @@ def _upper(depth: int) -> str:
 
 
 def _propensities(facts: AuditFacts) -> Iterator[Finding]:
-    if len(facts.by_position) < 2:
-        if facts.by_position:
-            sentence = f"Everything was shown at position {facts.by_position[0].position}."
-            advice = "There is no position bias to correct, or the log lacks positions; check which column holds them."
-            yield Finding("propensities", "warning", sentence, advice)
+    if not facts.by_position:
+        return
+    if len(facts.by_position) == 1:
+        sentence = f"Everything was shown at position {facts.by_position[0].position}."
+        advice = "There is no position bias to correct, or the log lacks positions; check which column holds them."
+        yield Finding("propensities", "warning", sentence, advice)
         return
     best, overlap = facts.chosen, facts.overlap
     share = overlap.impressions / max(facts.impressions, 1)
-    moving = (
-        f"{overlap.moving:,} of {overlap.candidates:,} candidates, with {share:.1%} of the impressions, were shown "
-    )
-    moving += "at several positions"
+    candidates = f"{overlap.moving:,} of {overlap.candidates:,} candidates, with {share:.1%} of the impressions"
+    moving = f"{candidates}, were shown at several positions"
     if best is None:
         yield _not_compared(facts, moving)
     else:
@@ -251,26 +215,27 @@ def _propensities(facts: AuditFacts) -> Iterator[Finding]:
     if logged is not None and facts.log is not None and "propensity" in facts.log.columns:
         can = f"{'and logged can' if logged.met else 'but logged cannot'} use it: {logged.reason}"
         advice = f"Use it with {_named(logged)}, if it is the probability of being shown at that position."
-        yield Finding(
-            "propensities", "note", f"The log has a column of propensities, {can}.", advice if logged.met else ""
-        )
+        sentence = f"The log has a column of propensities, {can}."
+        yield Finding("propensities", "note", sentence, advice if logged.met else "")
 
 
 def _not_compared(facts: AuditFacts, moving: str) -> Finding:
     overlap, queries = facts.overlap, facts.queries
-    depth = max((need.usable_to or 0 for need in facts.requirements if not need.met), default=0)
-    bound = next((need for need in facts.requirements if need.met and estimators()[need.estimator].bound), None)
-    advice = f"Find a lower bound with {_named(bound)}. " if bound else ""
-    by_features = [need for need in facts.requirements if need.met and estimators()[need.estimator].needs == "features"]
-    advice += f"Model relevance from features as well{f', with {_named(by_features[0])}' if by_features else ''}, or "
-    advice += "assume a known curve; or randomise a few pages and log again."
+    met = [need for need in facts.requirements if need.met]
+    bounds = [f"Find a lower bound with {_named(need)}. " for need in met if estimators()[need.estimator].bound]
+    modelled = [f", with {_named(need)}" for need in met if estimators()[need.estimator].needs == "features"]
+    advice = (
+        f"{''.join(bounds)}Model relevance from features as well{''.join(modelled[:1])}, or assume a known curve; or "
+    )
+    advice += "randomise a few pages and log again."
     if overlap.moving:
         sets = f"positions fall into {len(overlap.components)} sets that cannot be compared"
         few = "too few of them were clicked to compare all positions"
+        depth = max((need.usable_to or 0 for need in facts.requirements if not need.met), default=0)
         if depth > 1:
             advice = f"{_upper(depth)}, to within {USABLE:.0%}. Or: {advice}"
         sentence = f"{moving}, and {sets if len(overlap.components) > 1 else few}."
-    elif queries.searched > 1 and queries.sessions["most"] == 1:
+    elif queries.searched > 1 and queries.most_pages == 1:
         sentence = (
             f"Each of the {queries.searched:,} queries was searched once, so none of its candidates could move: "
             "comparing cannot separate position from relevance, and a random order would not show."
@@ -288,57 +253,30 @@ def _not_compared(facts: AuditFacts, moving: str) -> Finding:
 
 
 def _precision(facts: AuditFacts) -> Iterator[Finding]:
-    thin = [entry.position for entry in facts.by_position if entry.clicks < _FEW_AT_POSITION]
-    if thin and facts.clicks:
-        sentence = (
-            f"{len(thin)} of {len(facts.by_position)} positions have fewer than {_FEW_AT_POSITION} clicks, the first "
-        )
-        advice = f"Cut the pages above position {thin[0]}, or pool the positions below."
-        yield Finding("thin positions", "note", f"{sentence}of them position {thin[0]}.", advice)
     best = facts.chosen
     if best is None or best.within is None:
         return
-    severity: Severity = "ok" if best.within <= _PRECISE else "note" if best.within <= USABLE else "warning"
-    upper = f"; down to position {best.usable_to}, to within {USABLE:.0%}" if best.usable_to else ""
-    cut = _upper(best.usable_to) if best.usable_to else "Collect more pages"
-    remedies = {
-        "note": "Enough to train with; more pages would help.",
-        "warning": f"{cut}: inverse propensity weights would be mostly noise.",
-    }
-    sentence = f"With {best.estimator}, the propensity of every position can be estimated{_to_within(best)}"
-    sentence += f", at 90% confidence{upper if severity == 'warning' else ''}."
-    yield Finding("precision", severity, sentence, remedies.get(severity, ""))
-
-
-def _shape(facts: AuditFacts) -> Iterator[Finding]:
-    from scipy.stats import norm
-
-    entries = facts.by_position
-    limit = float(norm.isf(_RISE_P / max(len(entries) - 1, 1)))
-    rising = [
-        lower.position
-        for upper, lower in zip(entries, entries[1:], strict=False)
-        if (noise := math.hypot(upper.error, lower.error)) and lower.rate - upper.rate > limit * noise
-    ]
-    if rising:
-        which = ", ".join(map(str, rising[:3]))
-        sentence = f"The click-through rate rises at position {which}, beyond chance"
-        sentence += ", although the order is random." if facts.order.looks == "random" else "."
-        advice = "Look at what is shown there, and do not assume a falling curve; estimate a value for each position."
-        yield Finding("shape", "note", sentence, advice)
-
-
-# -- users and time ------------------------------------------------------------------------------------------------
+    every = (
+        f"With {best.estimator}, the propensity of every position can be estimated{_to_within(best)}, at 90% confidence"
+    )
+    if best.within <= _PRECISE:
+        yield Finding("precision", "ok", f"{every}.")
+    elif best.within <= USABLE:
+        yield Finding("precision", "note", f"{every}.", "Enough to train with; more pages would help.")
+    else:
+        upper = f"; down to position {best.usable_to}, to within {USABLE:.0%}" if best.usable_to else ""
+        cut = _upper(best.usable_to) if best.usable_to else "Collect more pages"
+        advice = f"{cut}: inverse propensity weights would be mostly noise."
+        yield Finding("precision", "warning", f"{every}{upper}.", advice)
 
 
 def _bots(facts: AuditFacts) -> Iterator[Finding]:
-    if facts.log is None:
+    bots = None if facts.log is None else facts.log.bots
+    if bots is None or not bots.users:
         return
-    bots, kind = facts.log.bots, f"{facts.log.bots.kind}s"
-    if not bots.users:
-        return
+    users = f"{bots.users:,} {bots.kind}s"
     if not bots.suspicious:
-        yield Finding("bots", "ok", f"None of {bots.users:,} {kind} behaves very differently from the rest.")
+        yield Finding("bots", "ok", f"None of {users} behaves very differently from the rest.")
         return
     shown, clicked = bots.impressions / max(facts.impressions, 1), bots.clicks / max(facts.clicks, 1)
     reasons = [
@@ -349,51 +287,41 @@ def _bots(facts: AuditFacts) -> Iterator[Finding]:
     yield Finding(
         "bots",
         "warning" if max(shown, clicked) > _BOTS else "note",
-        f"{bots.suspicious:,} of {bots.users:,} {kind} behaved unlike people ({', '.join(filter(None, reasons))}); "
+        f"{bots.suspicious:,} of {users} behaved unlike people ({', '.join(filter(None, reasons))}); "
         f"they made {shown:.1%} of the impressions and {clicked:.1%} of the clicks.",
-        f"Look at those {kind}; leave them out with `exclude_bots=True`, or with `exclude_users` if you have a list.",
+        f"Look at those {bots.kind}s; leave them out with `exclude_bots=True`, or name them in `exclude_users`.",
     )
 
 
-def _time(facts: AuditFacts) -> Iterator[Finding]:
+def _broken_days(facts: AuditFacts) -> Iterator[Finding]:
+    if facts.log is not None and facts.log.drift is not None and facts.log.drift.broken_days:
+        advice = "Look for a broken export; read the log again when it is mended, or leave the day out."
+        days = some(map(str, facts.log.drift.broken_days), most=3)
+        yield Finding("broken days", "blocking", _sentence(days), advice)
+
+
+def _drift(facts: AuditFacts) -> Iterator[Finding]:
     if facts.log is None:
         return
     drift = facts.log.drift
-    if drift is not None:
-        if drift.broken_days:
-            advice = "Look for a broken export; read the log again when it is mended, or leave the day out."
-            yield Finding("broken days", "blocking", _sentence(some(map(str, drift.broken_days), most=3)), advice)
-        yield _changes(drift)
-        if drift.silent:
-            sentence = f"{drift.silent} of {len(drift.slices) + drift.silent} slices of time have no pages."
-            yield Finding(
-                "silence", "note", sentence, "Check whether parts of the log are missing, or timestamps wrong."
-            )
-    elif "timestamp" in facts.log.columns and facts.impressions:
+    if drift is None and "timestamp" in facts.log.columns and facts.impressions:
         sentence = "Drift over time is unknown: no value of the timestamp column can be read as a time."
         yield Finding("drift", "warning", sentence, "Write times as 2024-03-30T00:00:00+01:00, or as numbers.")
-    else:
+        return
+    if drift is None:
         sentence = "Drift over time is unknown: the log has no timestamp."
         yield Finding("drift", "note", sentence, 'Map a timestamp column with `columns={"timestamp": NAME}`.')
-
-
-def _changes(drift: Drift) -> Finding:
-    changes = {"click-through rate at position 1": drift.top_rate, "number of clicks per page": drift.page_clicks}
-    known = {name: change for name, change in changes.items() if change is not None}
-    name = max(known, key=lambda key: known[key].spread * (known[key].p_value < _DRIFT_P), default="")
-    if not name:
-        sentence = f"Too few clicks between {drift.first} and {drift.last} to see whether clicking changed."
-        return Finding("drift", "note", sentence)
-    change = known[name]
-    if change.p_value >= _DRIFT_P or change.spread <= _SLIGHT_DRIFT:
-        return Finding("drift", "ok", f"Clicking did not change noticeably between {drift.first} and {drift.last}.")
-    sentence = (
-        f"From {drift.first} to {drift.last} the {name} varies by ±{change.spread:.0%} between slices, beyond chance "
-    )
-    severe = change.spread > _DRIFT
-    advice = "Find out what changed, and train on the time since, or on each part separately."
-    severity: Severity = "warning" if severe else "note"
-    return Finding("drift", severity, f"{sentence}({change.p_text}).", advice if severe else "Keep an eye on it.")
+        return
+    change, time = drift.top_rate, f"between {drift.first} and {drift.last}"
+    if change is None:
+        yield Finding("drift", "note", f"Too few clicks or days {time} to see whether clicking changed.")
+    elif change.p_value >= _DRIFT_P or change.spread <= _SLIGHT_DRIFT:
+        yield Finding("drift", "ok", f"Clicking did not change noticeably {time}.")
+    else:
+        severe, spread = change.spread > _DRIFT, f"±{change.spread:.0%} from day to day, beyond chance (p < {_DRIFT_P})"
+        advice = "Find out what changed, and train on the time since, or on each part separately."
+        sentence = f"The click-through rate at position 1 varies {time} by {spread}."
+        yield Finding("drift", "warning" if severe else "note", sentence, advice if severe else "Keep an eye on it.")
 
 
 def _all_of(number: int, word: str) -> str:
@@ -405,4 +333,16 @@ def _sentence(words: str) -> str:
     return f"{words[0].upper()}{words[1:]}."
 
 
-_RULES = (_clicks, _rows, _layout, _candidates, _queries, _propensities, _precision, _shape, _bots, _time)
+_RULES = (
+    _clicks,
+    _rows,
+    _layout,
+    _surfaces,
+    _candidates,
+    _queries,
+    _propensities,
+    _precision,
+    _bots,
+    _broken_days,
+    _drift,
+)

@@ -315,7 +315,7 @@ def curve_facts(curve: Propensities | AffineClicks) -> dict[str, Any]:
         for name in ("slope", "base") if curve.confidence is not None else ():
             columns[f"{name}_low"], columns[f"{name}_high"] = curve.interval(name)
     else:
-        columns = {"examined": curve.values, **{name: getattr(curve, name) for name in ("low", "high", "comparisons")}}
+        columns = {"examined": curve.values, **{name: getattr(curve, name) for name in ("low", "high")}}
         checks = {"goodness": curve.goodness and asdict(curve.goodness)}
     known = {name: column for name, column in columns.items() if column is not None}
     positions = [

@@ -77,8 +77,8 @@ def _estimated(pooled: PooledCells, estimate: Estimate) -> Floats:
 
 
 def _posterior(pooled: PooledCells) -> Floats:
-    expected = np.empty(len(pooled.row))
+    expected = np.empty(len(pooled.position))
     for position in np.unique(pooled.position):
         at = np.flatnonzero(pooled.position == position)
-        expected[at] = pooled.rates(at).expected() / pooled.slope[at[0]]
+        expected[at] = pooled.expected_relevance(at)
     return expected

@@ -40,7 +40,7 @@ from cldrank.pipeline.definition import PipelineDefinition, deciding
 from cldrank.pipeline.shipped import RANKER, shipped_place
 from cldrank.propensity import SegmentPropensities, estimators, logged_probability
 from cldrank.propensity.affine_clicks import curve_of
-from cldrank.propensity.comparing import choose_method, fitted_curve, fitted_segments
+from cldrank.propensity.choosing import choose_method, fitted_curve, fitted_segments
 from cldrank.propensity.curve_document import save_chart
 from cldrank.propensity.curve_files import load_curve, parse_curve
 from cldrank.propensity.segment_propensities import Curve

@@ -6,9 +6,8 @@ AllPairs(depth=5)
 """
 
 from cldrank.propensity.affine_clicks import AffineClicks, TrustBias
-from cldrank.propensity.comparing import compare_estimators
 from cldrank.propensity.envelope import Envelope
-from cldrank.propensity.estimator import PropensityEstimator, check_attraction, estimators
+from cldrank.propensity.estimator import PropensityEstimator, estimators
 from cldrank.propensity.harvesting import AdjacentChain, AllPairs, Pivot
 from cldrank.propensity.identifiability import Requirement, impressions_needed
 from cldrank.propensity.modelled_relevance import DualLearning, RegressionEM
@@ -33,8 +32,6 @@ __all__ = [
     "Requirement",
     "SegmentPropensities",
     "TrustBias",
-    "check_attraction",
-    "compare_estimators",
     "estimators",
     "impressions_needed",
     "logged_probability",

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from cldrank._typing import Floats, IntArray
-from cldrank.arguments import check_choice, check_number, check_whole
+from cldrank._typing import Floats
+from cldrank.arguments import check_number, check_whole
 from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import DataError, UnidentifiableError
@@ -17,7 +17,7 @@ from cldrank.parameters import value
 from cldrank.propensity.cells import FEWEST_TESTED, Cells, PairSums, draw_weights
 from cldrank.propensity.estimator import PropensityEstimator
 from cldrank.propensity.harvesting import require_overlap
-from cldrank.propensity.identifiability import LOST, Requirement, counts_every_click, too_few
+from cldrank.propensity.identifiability import LOST, Requirement
 from cldrank.propensity.propensities import (
     LARGEST,
     CurveBase,
@@ -43,16 +43,10 @@ class AffineClicks(CurveBase):
     notes         what to know before they are used
 
     Relevance has no scale of its own: 2 * relevance + 1 explains the same clicks with other slopes and bases, and ranks
-    alike. `anchored` are those with slope 1 and base 0 at the first position, where relevance is the probability of a
-    click there; only these can be compared.
+    alike. Estimates have slope 1 and base 0 at the first position, where relevance is the probability of a click there.
 
-    >>> trust = AffineClicks.of(examined=[1, 0.5], relevant=[0.9, 0.9], irrelevant=[0.5, 0.2])
-    >>> trust
+    >>> AffineClicks.of(examined=[1, 0.5], relevant=[0.9, 0.9], irrelevant=[0.5, 0.2])
     AffineClicks(slope 0.4, 0.35; base 0.5, 0.1; given)
-    >>> trust.relevance([0.9, 0.1], position=[1, 2])
-    array([1., 0.])
-    >>> trust.anchored().relevance([0.9, 0.1], position=[1, 2])
-    array([0.9, 0.5])
     """
 
     slope: Floats
@@ -86,13 +80,11 @@ class AffineClicks(CurveBase):
     @classmethod
     def of(cls, examined: ArrayLike, relevant: ArrayLike, irrelevant: ArrayLike) -> AffineClicks:
         """From P(examined), and P(click | examined) of relevant and of irrelevant results, at each position."""
-        names = {"examined": examined, "relevant": relevant, "irrelevant": irrelevant}
-        parts = [as_floats(part, name) for name, part in names.items()]
+        parts = (as_floats(part, "P(click)") for part in (examined, relevant, irrelevant))
         try:
             rho, plus, minus = np.broadcast_arrays(*parts)
         except ValueError:
-            shapes = ", ".join(f"{name} {part.shape}" for name, part in zip(names, parts, strict=True))
-            raise DataError(f"there must be one entry for each position, not shapes {shapes}.") from None
+            raise DataError("examined, relevant and irrelevant need one entry for each position.") from None
         return cls(rho * (plus - minus), rho * minus)
 
     @classmethod
@@ -108,11 +100,10 @@ class AffineClicks(CurveBase):
         more = ", …" if len(self) > 8 else ""
         return f"AffineClicks(slope {slope}{more}; base {base}{more}; {self.origin})"
 
-    def interval(self, name: str) -> tuple[Floats, Floats]:
-        """Low and high of "slope" or "base" at each position."""
+    def interval(self, name: Literal["slope", "base"]) -> tuple[Floats, Floats]:
+        """Low and high of slope or base at each position."""
         from scipy.special import ndtri
 
-        check_choice("name", name, ("slope", "base"))
         values = self.slope if name == "slope" else self.base
         if self.covariance is None:
             return values, values
@@ -141,12 +132,6 @@ class AffineClicks(CurveBase):
         drawn = np.tile(both, (n, 1)) if self.covariance is None else normal_draws(both, self.covariance, n, seed)
         return np.maximum(drawn[:, : len(self)], _LEAST * self.slope), drawn[:, len(self) :]
 
-    def relevance(self, rate: ArrayLike, position: ArrayLike) -> Floats:
-        """(rate - base) / slope: the relevance that a click-through rate at a position implies."""
-        slope, base = self.at(position)
-        relevance: Floats = (np.asarray(rate, dtype=np.float64) - base) / slope
-        return relevance
-
     def at(self, position: ArrayLike) -> tuple[Floats, Floats]:
         """Slope and base of each position, counted from 1."""
         places = places_of(position, len(self), "slope")
@@ -156,55 +141,38 @@ class AffineClicks(CurveBase):
         """(cells,) slope and base of each cell of a log."""
         return self.at(clicks.position)
 
-    def anchored(self) -> AffineClicks:
-        """The same with slope 1 and base 0 at the first position; an estimate is so already."""
-        first, level = self.slope[0], self.base[0]
-        if first == 1 and level == 0:
-            return self
-        slope = self.slope / first
-        return AffineClicks(
-            slope, self.base - slope * level, f"{self.origin}; anchored at position 1", notes=self.notes
-        )
-
     def clip(self, minimum: float) -> AffineClicks:
-        """The same with no slope below a share of the first, for less variance; those raised are certain.
-
-        `origin` names them.
-        """
+        """The same with no slope below a share of the first, for less variance; `origin` names those raised."""
         check_number("clip", minimum, above=0, most=1)
         least = minimum * self.slope[0]
-        raised = np.flatnonzero(self.slope < least) + 1
-        if not len(raised):
+        low = self.slope < least
+        if not low.any():
             return self
-        origin = f"{self.origin}; slopes clipped to {least:g} at {positions(raised.tolist(), most=len(raised))}"
-        covariance = None if self.covariance is None else self.covariance.copy()
-        if covariance is not None:
-            covariance[raised - 1] = covariance[:, raised - 1] = 0.0
-        return replace(self, slope=np.maximum(self.slope, least), origin=origin, covariance=covariance)
+        which = positions((np.flatnonzero(low) + 1).tolist(), most=len(low))
+        certain = np.append(low, np.zeros(len(low), dtype=bool))
+        return replace(
+            self,
+            slope=np.maximum(self.slope, least),
+            origin=f"{self.origin}; slopes clipped to {least:g} at {which}",
+            covariance=self.covariance
+            if self.covariance is None
+            else np.where(certain | certain[:, None], 0.0, self.covariance),
+        )
 
     def propensities(self) -> Propensities:
         """How much of a difference in relevance shows at each position, relative to the first: slope_k / slope_1."""
         from scipy.special import ndtri
 
-        values, size = self.slope / self.slope[0], len(self)
+        values, origin = self.slope / self.slope[0], f"slopes of {self.origin}"
         if self.covariance is None or self.confidence is None:
-            return Propensities(values, f"slopes of {self.origin}", method="AffineClicks" if values.max() > 1 else None)
+            return Propensities(values, origin, method="AffineClicks" if values.max() > 1 else None)
         turn = np.diag(1 / self.slope)
         turn[:, 0] -= 1 / self.slope[0]
         with np.errstate(all="ignore"):  # what is not finite is refused below
-            covariance = turn @ self.covariance[:size, :size] @ turn.T
+            covariance = turn @ self.covariance[: len(self), : len(self)] @ turn.T
             half = float(ndtri((1 + self.confidence) / 2)) * np.sqrt(np.maximum(np.diag(covariance), 0.0))
-            low, high = values * np.exp(-half), values * np.exp(half)
-        return Propensities(
-            values,
-            f"slopes of {self.origin}",
-            method="TrustBias",
-            low=low,
-            high=high,
-            confidence=self.confidence,
-            covariance=covariance,
-            notes=("slopes alone: clicks that owe nothing to relevance are left out", *self.notes),
-        )
+            ends = {"low": values * np.exp(-half), "high": values * np.exp(half), "confidence": self.confidence}
+        return Propensities(values, origin, method="TrustBias", covariance=covariance, notes=self.notes, **ends)
 
 
 def curve_of(curve: Propensities | AffineClicks) -> Propensities:
@@ -226,9 +194,8 @@ class TrustBias(PropensityEstimator[AffineClicks]):
 
         slope_l / slope_k = (C_kl + V_l) / (V_k + C_kl),    V, C: variance and covariance of their click probabilities
 
-    both freed of the noise of the clicks, so that any number of impressions will do: where each candidate has a γ of
-    its own, plain maximum likelihood is biased unless all cells are large. All pairs of positions are joined, each by
-    its precision. It needs what harvesting needs, and candidates that differ in relevance: otherwise no slope is known.
+    both freed of the noise of the clicks; plain maximum likelihood is biased unless all cells are large. All pairs of
+    positions are joined, each by its precision. Candidates must differ in relevance: otherwise no slope is known.
 
     >>> import cldrank as cr
     >>> data = cr.RankingDataset.from_arrays([[0.0]] * 60, [0] * 60)
@@ -239,50 +206,37 @@ class TrustBias(PropensityEstimator[AffineClicks]):
     """
 
     name = "trust-bias"
-    label = "Trust bias"
     sentence = "Several rankers; a slope and a base per position, where people trust high positions"
     affine = True
+    binary = True
     order = 40
 
-    def _fit(self, clicks: ClickTable, dataset: RankingDataset | None) -> AffineClicks:
+    def _prepared(
+        self, clicks: ClickTable, dataset: RankingDataset | None
+    ) -> tuple[tuple[Cells, Lines, Floats], Requirement]:
+        """Cells, their lines, (1 + replicates, size) log slopes of the log and of resampled ones."""
         del dataset
-        cells, lines, logs, _ = self._slopes(clicks)
-        slope = np.exp(logs)
-        shift = lines.mean_lower / slope[:, lines.lower] - lines.mean_upper / slope[:, lines.upper]
-        base = self._joined(lines, shift, cells.size) * slope
-        covariance = np.cov(np.concatenate([slope, base], axis=1)[1:], rowvar=False)
-        return AffineClicks(
-            slope[0],
-            base[0],
-            f"{type(self).__name__}, {cells.n_units:,} {cells.units}",
-            covariance,
-            self.confidence,
-            (_verdict(base[0, 1:], covariance[cells.size + 1 :, cells.size + 1 :]),),
-        )
-
-    def _required(self, clicks: ClickTable, dataset: RankingDataset | None) -> Requirement:
-        del dataset
-        return self._met("candidates of different relevance connect all positions", self._slopes(clicks)[3])
-
-    def _slopes(self, clicks: ClickTable) -> tuple[Cells, Lines, Floats, Floats]:
-        """Cells, lines, (1 + replicates, size) log slopes of the log and resampled, and (size,) their errors."""
-        if clicks.every_click and (clicks.clicks > clicks.impressions).any():
-            raise counts_every_click(self.name)
         cells = self._cells(clicks)
         pairs = PairSums.of(cells)
         every, against = np.arange(len(pairs.upper)), "one that leads to the first"
         require_overlap(self.name, against, pairs, every, cells, self.confidence)
-        weights = draw_weights(cells.n_groups, self.replicates, self.seed)
-        lines = Lines.of(cells, np.concatenate([np.ones((1, cells.n_groups)), weights]))
-        logs = self._joined(lines, lines.log_slope, cells.size)
+        lines = _lines(cells, draw_weights(cells.n_groups, self.replicates, self.seed))
+        logs = self._joined(lines.log_slope, cells.size)
         errors = logs[1:].std(axis=0)
-        weak = np.flatnonzero(errors > self.refuse_above)
-        if len(weak):
-            worst = int(weak[errors[weak].argmax()])
-            raise too_few(self.name, weak + 1, worst + 1, float(errors[worst]), cells, self.confidence)
-        return cells, lines, logs, errors
+        self._refuse_weak(errors, cells)
+        return (cells, lines, logs), self._met("candidates of different relevance connect all positions", errors)
 
-    def _joined(self, lines: Lines, differences: Floats, size: int) -> Floats:
+    def _result(self, prepared: tuple[Cells, Lines, Floats]) -> AffineClicks:
+        cells, lines, logs = prepared
+        slope, (upper, lower) = np.exp(logs), np.triu_indices(cells.size, 1)
+        shift = lines.mean_lower / slope[:, lower] - lines.mean_upper / slope[:, upper]
+        base = self._joined(shift, cells.size) * slope
+        covariance = np.cov(np.concatenate([slope, base], axis=1)[1:], rowvar=False)
+        origin = f"{type(self).__name__}, {cells.n_units:,} {cells.units}"
+        note = _verdict(base[0, 1:], covariance[cells.size + 1 :, cells.size + 1 :])
+        return AffineClicks(slope[0], base[0], origin, covariance, self.confidence, (note,))
+
+    def _joined(self, differences: Floats, size: int) -> Floats:
         """(logs, size) the numbers, 0 at the first position, whose differences come nearest to those of the pairs.
 
         Each pair counts by its precision over the replicates; replicates that lack a pair in use stand at the mean.
@@ -291,10 +245,8 @@ class TrustBias(PropensityEstimator[AffineClicks]):
         used = np.flatnonzero(known[0] & (known[1:].mean(axis=0) >= 1 - LOST))
         away = np.where(known[1:], differences[1:] - differences[0], 0.0)[:, used]
         precision = 1 / np.maximum((away**2).mean(axis=0), 1e-12)
-        design = np.zeros((len(used), size))
-        design[np.arange(len(used)), lines.lower[used]] = 1.0
-        design[np.arange(len(used)), lines.upper[used]] = -1.0
-        inner = design[:, 1:]
+        upper, lower = np.triu_indices(size, 1)
+        inner = (np.eye(size)[lower[used]] - np.eye(size)[upper[used]])[:, 1:]
         if not len(used) or np.linalg.matrix_rank(inner) < size - 1:
             reason = "the candidates that were shown at several positions are clicked too much alike, or too seldom"
             raise UnidentifiableError(
@@ -314,56 +266,39 @@ class TrustBias(PropensityEstimator[AffineClicks]):
 class Lines(NamedTuple):
     """For each pair of positions k < l, the line on which the click probabilities of their candidates lie.
 
-    upper, lower              (pairs,) k and l, from 0
     log_slope                 (logs, pairs) log of slope_l / slope_k; NaN where none is known
     mean_upper, mean_lower    (logs, pairs) mean click probability at k and at l
     """
 
-    upper: IntArray
-    lower: IntArray
     log_slope: Floats
     mean_upper: Floats
     mean_lower: Floats
 
-    @classmethod
-    def of(cls, cells: Cells, weights: Floats) -> Lines:
-        """The lines of several logs at once: `weights` (logs, groups) say how often each log has each group."""
-        upper, lower, sums = _moments(cells)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            total, *rest = (weights @ part for part in sums)
-            upper_mean, lower_mean, product, upper_square, lower_square = (part / total for part in rest)
-            shared = product - upper_mean * lower_mean
-            above, below = shared + upper_square - upper_mean**2, shared + lower_square - lower_mean**2
-            known = (above > 0) & (below > 0)  # else the candidates do not differ beyond the noise
-            known &= (sums[0] > 0).sum(axis=0) >= FEWEST_TESTED
-            return cls(upper, lower, np.log(np.where(known, below / above, np.nan)), upper_mean, lower_mean)
 
+def _lines(cells: Cells, weights: Floats) -> Lines:
+    """The lines of several logs at once: `weights` (logs, groups) say how often each log has each group.
 
-def _moments(cells: Cells) -> tuple[IntArray, IntArray, Floats]:
-    """(6, groups, pairs) weights, and weighted sums of p_k, p_l, p_k p_l, p_k² and p_l², each without bias.
-
-    p² is estimated by c (c - 1) / (n (n - 1));  the weight of a candidate is n m / (n + m)
+    p² is estimated without bias by c (c - 1) / (n (n - 1));  the weight of a candidate is n m / (n + m)
     """
     n, c = cells.impressions, cells.clicks
-    upper, lower = np.triu_indices(cells.size, 1)
-    sums = np.zeros((6, cells.n_groups, len(upper)))
     rate = c / n
     square = np.where(n > 1, c * (c - 1) / np.maximum(n * (n - 1), 1.0), 0.0)
+    sums = np.zeros((6, cells.n_groups, cells.size * (cells.size - 1) // 2))
     for first, second, number in cells.pairs():
         several = (n[first] > 1) & (n[second] > 1)
         first, second, pair = first[several], second[several], number[several]
         weight = n[first] * n[second] / (n[first] + n[second])
-        parts = (
-            np.ones(len(first)),
-            rate[first],
-            rate[second],
-            rate[first] * rate[second],
-            square[first],
-            square[second],
-        )
-        for at, values in enumerate(parts):
-            sums[at] += cells.by_group(pair, weight * values, len(upper), first)
-    return upper, lower, sums
+        products = rate[first], rate[second], rate[first] * rate[second], square[first], square[second]
+        for at, values in enumerate((np.ones(len(first)), *products)):
+            sums[at] += cells.by_group(pair, weight * values, sums.shape[2], first)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        total, *rest = (weights @ part for part in sums)
+        upper_mean, lower_mean, product, upper_square, lower_square = (part / total for part in rest)
+        shared = product - upper_mean * lower_mean
+        above, below = shared + upper_square - upper_mean**2, shared + lower_square - lower_mean**2
+        known = (above > 0) & (below > 0)  # else the candidates do not differ beyond the noise
+        known &= (sums[0] > 0).sum(axis=0) >= FEWEST_TESTED
+        return Lines(np.log(np.where(known, below / above, np.nan)), upper_mean, lower_mean)
 
 
 def _verdict(base: Floats, covariance: Floats) -> str:

@@ -12,10 +12,9 @@ from numpy.typing import NDArray
 
 from cldrank._typing import Floats, IntArray
 from cldrank.clicks.table import ClickTable
-from cldrank.deconvolution import RateCounts, RateDistribution
+from cldrank.deconvolution import RateCounts
 from cldrank.errors import UnidentifiableError, UsageError
 
-Resample = Literal["auto", "queries", "candidates"]
 Weighting = Literal["candidates", "impressions"]
 
 DEEPEST = 200  # positions that are compared pair by pair
@@ -31,15 +30,15 @@ _ENTRIES = 4_000_000  # sums held at a time, of groups by pairs of positions
 class Cells:
     """The cells of the first `size` positions, sorted by row and position.
 
+    Only `of` knows that a place is a position: estimators compare places, whatever these stand for.
+
     row, query            (cells,) int64: codes of the candidate and of the query, each together with the segment, since
                           only what was shown on the same surface is compared
     place                 (cells,) int64: the position, from 0
     impressions, clicks   (cells,) float64, weighted where the estimator has weights
     seen                  (cells,) float64: the impressions, not weighted
-    group                 (cells,) int64: what is drawn together when the log is resampled
-    n_groups, n_units     groups, and the queries or candidates in them
-    units                 "queries" or "candidates"
-    n_segments            how many segments codes are of
+    group                 (cells,) int64: what is drawn together when the log is resampled, one of `n_groups`
+    n_units, units        how many queries or candidates there are in the groups, and which of both
     """
 
     row: IntArray
@@ -56,7 +55,7 @@ class Cells:
     n_segments: int = 1
 
     @classmethod
-    def of(cls, clicks: ClickTable, depth: int | None, resample: Resample, seed: int) -> Cells:
+    def of(cls, clicks: ClickTable, depth: int | None, seed: int) -> Cells:
         """The cells of a table down to a depth (None: all positions), grouped at random into equal parts."""
         size = _depth(clicks, depth)
         used = (clicks.position <= size) & (clicks.impressions > 0)
@@ -64,13 +63,9 @@ class Cells:
         row = clicks.row[kept]
         query = clicks.candidates.row_queries[row]
         few = int((np.bincount(query) > 0).sum()) < _FEW_QUERIES  # cheaper than sorting them
-        units = ("candidates" if few else "queries") if resample == "auto" else resample
-        group, n_groups, n_units = deal(query if units == "queries" else row, size, seed)
+        group, n_groups, n_units = deal(row if few else query, size, seed)
         if n_units < 2:
-            only, hint = ("query", "; `resample=candidates` may") if units == "queries" else ("candidate", "")
-            raise UnidentifiableError(
-                f"the log has only one {only}, which does not show how far an estimate can be trusted{hint}."
-            )
+            raise UnidentifiableError("the log has only one candidate: nothing shows how far off an estimate may be.")
         impressions = clicks.impressions[kept].astype(np.float64)
         return cls(
             row=clicks.segment_row[kept],
@@ -83,7 +78,7 @@ class Cells:
             group=group,
             n_groups=n_groups,
             n_units=n_units,
-            units=units,
+            units="candidates" if few else "queries",
             n_segments=clicks.n_segments,
         )
 
@@ -94,12 +89,14 @@ class Cells:
 
     def unweighted(self) -> Cells:
         """The same as they were counted."""
+        if self.impressions is self.seen:
+            return self
         return replace(self, impressions=self.seen, clicks=np.rint(self.clicks * self.seen / self.impressions))
 
     def chosen(self, which: NDArray[np.bool_]) -> Cells:
         """Some of the cells, in the same groups."""
-        names = ("row", "query", "place", "impressions", "clicks", "seen", "group")
-        return replace(self, **{name: getattr(self, name)[which] for name in names})
+        names, at = ("row", "query", "place", "impressions", "clicks", "seen", "group"), np.flatnonzero(which)
+        return replace(self, **{name: getattr(self, name)[at] for name in names})
 
     def by_group(self, key: IntArray, values: Floats, width: int, cells: IntArray | None = None) -> Floats:
         """(groups, width): the sum of values by group and key; `cells` says which cells they are of."""
@@ -119,8 +116,7 @@ class Cells:
     def rates(self) -> Floats:
         """(size,) the click-through rate of each position."""
         shown = np.bincount(self.place, self.impressions, self.size)
-        rates: Floats = np.bincount(self.place, self.clicks, self.size) / np.where(shown > 0, shown, 1.0)
-        return rates
+        return np.asarray(np.bincount(self.place, self.clicks, self.size) / np.where(shown > 0, shown, 1.0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,8 +128,6 @@ class PairSums:
     total                        (groups, pairs) the weights
     candidates                   (pairs,) how many candidates
     clicks_upper, clicks_lower   (pairs,) their clicks at k and at l
-    units                        (pairs,) how many queries (or whatever is resampled) they belong to, or groups of such
-    effective                    (pairs,) how many impressions, at each of the two, would be as informative
 
     Weights of a candidate, with n impressions at k and m at l: n m / (n + m), which brings the least variance (Mantel
     and Haenszel 1959), or 1, as in Agarwal et al. (2019).
@@ -147,33 +141,27 @@ class PairSums:
     candidates: IntArray
     clicks_upper: Floats
     clicks_lower: Floats
-    units: IntArray
-    effective: Floats
 
     @classmethod
     def of(cls, cells: Cells, weighting: Weighting = "impressions") -> PairSums:
         """Add up all pairs of cells of the same candidate."""
         upper, lower = np.triu_indices(cells.size, 1)
-        count = len(upper)
-        grouped = np.zeros((3, cells.n_groups, count))
-        plain = np.zeros((4, count))
+        grouped, plain = np.zeros((3, cells.n_groups, len(upper))), np.zeros((3, len(upper)))
         rate = cells.clicks / cells.impressions
         for first, second, pair in cells.pairs():
-            n, m = cells.impressions[first], cells.impressions[second]
-            harmonic = n * m / (n + m)
-            weight = harmonic if weighting == "impressions" else np.ones(len(first))
+            n, m, ones = cells.impressions[first], cells.impressions[second], np.ones(len(first))
+            weight = n * m / (n + m) if weighting == "impressions" else ones
             for at, values in enumerate((weight * rate[first], weight * rate[second], weight)):
-                grouped[at] += cells.by_group(pair, values, count, first)
-            for at, values in enumerate(
-                (np.ones(len(first)), cells.clicks[first], cells.clicks[second], weight**2 / harmonic)
-            ):
-                plain[at] += np.bincount(pair, values, count)
-        candidates, clicks_upper, clicks_lower, spread = plain
-        effective = 2 * grouped[2].sum(axis=0) ** 2 / np.where(spread > 0, spread, 1.0)
-        above, below, total = grouped
-        units = (total > 0).sum(axis=0)
-        counted = candidates.astype(np.int64)
-        return cls(upper, lower, above, below, total, counted, clicks_upper, clicks_lower, units, effective)
+                grouped[at] += cells.by_group(pair, values, len(upper), first)
+            for at, values in enumerate((ones, cells.clicks[first], cells.clicks[second])):
+                plain[at] += np.bincount(pair, values, len(upper))
+        (above, below, total), (candidates, clicks_upper, clicks_lower) = grouped, plain
+        return cls(upper, lower, above, below, total, candidates.astype(np.int64), clicks_upper, clicks_lower)
+
+    @property
+    def units(self) -> IntArray:
+        """(pairs,) how many queries (or whatever is resampled) the candidates belong to, or groups of such."""
+        return np.asarray((self.total > 0).sum(axis=0))
 
     def clicked_enough(self) -> NDArray[np.bool_]:
         """(pairs,) whether the log of their ratio of clicks is nearly normal, with an error that resampling shows."""
@@ -202,9 +190,7 @@ def _depth(clicks: ClickTable, depth: int | None) -> int:
         reason = f"the log shows {size:,} positions, and at most {DEEPEST} are compared pair by pair"
         raise UnidentifiableError(f"{reason}; set `depth`.", depth=DEEPEST, reason=reason)
     if size < 2:
-        raise UnidentifiableError(
-            "only one position was shown, or asked for; there is nothing to compare it with.", depth=size
-        )
+        raise UnidentifiableError("only one position was shown; there is nothing to compare it with.", depth=size)
     return size
 
 
@@ -227,12 +213,12 @@ def deal(unit: IntArray, positions: int, seed: int = 0) -> tuple[IntArray, int, 
 
 @lru_cache(maxsize=4)
 def draw_weights(n_groups: int, replicates: int, seed: int = 0) -> Floats:
-    """(replicates, groups): how often each replicate draws each group, with replacement.
+    """(1 + replicates, groups): how often the log has each group, once, and each replicate, drawn with replacement.
 
     The last ones are kept, since all estimators of a log, and the tests of their fit, use the same.
     """
-    random = np.random.default_rng([seed, 1])
-    weights = random.multinomial(n_groups, np.full(n_groups, 1 / n_groups), size=replicates).astype(np.float64)
+    weights = np.ones((1 + replicates, n_groups))
+    weights[1:] = np.random.default_rng([seed, 1]).multinomial(n_groups, np.full(n_groups, 1 / n_groups), replicates)
     weights.flags.writeable = False
     return weights
 
@@ -242,21 +228,17 @@ def pair_number(upper: IntArray, lower: IntArray, size: int) -> IntArray:
     return upper * size - upper * (upper + 1) // 2 + lower - upper - 1
 
 
-# -- over all segments ---------------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True, eq=False)
 class PooledCells:
     """The cells of a log, those of one candidate at one position added up over segments, sorted by both.
 
-        c_s ~ Binomial(n_s, slope_s r + base)       for each segment s of the pages, with one relevance r
-        Σ c_s ~ Binomial(Σ n_s, share slope r + base),   share = Σ n_s slope_s / (slope Σ n_s)
+        c_s ~ Binomial(n_s, ρ_s r)                  for each segment s of the pages, with one relevance r
+        Σ c_s ~ Binomial(Σ n_s, share ρ r),         share = Σ n_s ρ_s / (ρ Σ n_s)
 
-    to a good approximation, and exactly where segments are examined alike. So labels of pages that mean nothing change
-    nothing. Only slopes depend on the segment: where there are bases, one curve is that of all segments.
+    to a good approximation, and exactly where segments are examined alike: labels that mean nothing change nothing.
 
-    slope   the largest slope of any segment at the position
-    share   of that slope, what the pages of the cell have on average; 1 where all segments are alike
+    rho     the largest propensity of any segment at the position
+    share   of it, what the pages of the cell have on average; 1 where all segments are alike
     of      (cells,) which of these each cell of the log belongs to
 
     >>> from cldrank.data.dataset import RankingDataset
@@ -264,54 +246,39 @@ class PooledCells:
     >>> shown = {"row": [0, 0], "position": [2, 2], "impressions": [10, 30], "clicks": [3, 2]}
     >>> table = ClickTable.from_arrays(data, **shown, segment=["desktop", "phone"])
     >>> pooled = PooledCells.by(table, np.array([0.8, 0.4]))
-    >>> pooled.impressions, pooled.clicks, pooled.slope, pooled.share, pooled.exposure
+    >>> pooled.impressions, pooled.clicks, pooled.rho, pooled.share, pooled.exposure
     (array([40]), array([5]), array([0.8]), array([0.625]), array([20.]))
     """
 
-    row: IntArray
     position: IntArray
     impressions: IntArray
     clicks: IntArray
-    slope: Floats
-    base: Floats
+    rho: Floats
     share: Floats
     of: IntArray
 
     @classmethod
-    def by(cls, clicks: ClickTable, slope: Floats, base: Floats | None = None) -> PooledCells:
-        """The cells of a log, given slope and base of each."""
+    def by(cls, clicks: ClickTable, rho: Floats) -> PooledCells:
+        """The cells of a log, given the propensity of each."""
         of = cells_together(clicks)
-        first = np.unique(of, return_index=True)[1]
         largest = np.zeros(clicks.depth + 1)
-        np.maximum.at(largest, clicks.position, slope)
-        n, examined = clicks.impressions.astype(np.float64), slope / largest[clicks.position]
-        impressions, clicked = (_sums(of, part).astype(np.int64) for part in (clicks.impressions, clicks.clicks))
-        position = clicks.position[first]
-        return cls(
-            clicks.row[first],
-            position,
-            impressions,
-            clicked,
-            largest[position],
-            np.zeros(len(first)) if base is None else base[first],
-            _sums(of, n * examined) / _sums(of, n),
-            of,
-        )
+        np.maximum.at(largest, clicks.position, rho)
+        n, relative = clicks.impressions.astype(np.float64), rho / largest[clicks.position]
+        shown, clicked, examined = (np.bincount(of, part) for part in (n, clicks.clicks, n * relative))
+        position = clicks.position[np.unique(of, return_index=True)[1]]
+        counts = shown.astype(np.int64), clicked.astype(np.int64)
+        return cls(position, *counts, largest[position], examined / shown, of)
 
     @property
     def exposure(self) -> Floats:
-        """(pooled,) Σ n slope: in how many impressions the candidate was examined there."""
-        exposure: Floats = self.impressions * self.share * self.slope
-        return exposure
+        """(pooled,) Σ n ρ: in how many impressions the candidate was examined there."""
+        return np.asarray(self.impressions * self.share * self.rho)
 
-    def rates(self, chosen: IntArray) -> RateDistribution:
-        """The distribution of the click-through rate of some of them, all at one position.
-
-        Rates are those of pages that are examined most, with the largest slope.
-        """
-        most = float(self.slope[chosen[0]] + self.base[chosen[0]])
+    def expected_relevance(self, chosen: IntArray) -> Floats:
+        """(chosen,) the posterior mean of relevance of some of them, all at one position."""
+        rho = float(self.rho[chosen[0]])
         counts = RateCounts.of(self.clicks[chosen], self.impressions[chosen], self.share[chosen])
-        return counts.fit(most=min(most if most > 0 else 1e-9, 1.0))
+        return counts.expected(min(rho, 1.0)) / rho
 
 
 def cells_together(clicks: ClickTable) -> IntArray:
@@ -319,9 +286,4 @@ def cells_together(clicks: ClickTable) -> IntArray:
     if clicks.n_segments == 1:
         return np.arange(clicks.n_cells)
     place = clicks.row * (clicks.depth + 1) + clicks.position
-    number: IntArray = np.unique(place, return_inverse=True)[1].reshape(-1)
-    return number
-
-
-def _sums(of: IntArray, values: NDArray[np.float64] | IntArray) -> Floats:
-    return np.bincount(of, values).astype(np.float64, copy=False)
+    return np.asarray(np.unique(place, return_inverse=True)[1].reshape(-1))

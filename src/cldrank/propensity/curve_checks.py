@@ -14,7 +14,7 @@ import numpy as np
 from cldrank._typing import Floats, IntArray
 from cldrank.clicks.table import ClickTable
 from cldrank.errors import CldrankWarning, DataError, warn
-from cldrank.propensity.cells import DEEPEST
+from cldrank.propensity.cells import DEEPEST, Cells
 from cldrank.propensity.envelope import Envelope
 from cldrank.propensity.estimator import check_attraction, comparing_estimators
 from cldrank.propensity.identifiability import USABLE
@@ -52,37 +52,27 @@ def held_to_clicks(propensities: Held, clicks: ClickTable, envelope: EnvelopeUse
             lambda name, rho: held_to_clicks(rho, parts[name], envelope) if name in parts else rho
         )
     bound = proven_bound(clicks, len(propensities), envelope=envelope != "off")
-    refutation = refuted(propensities, bound)
-    if not refutation:
+    below = () if propensities.bound else propensities.refuted_by(bound)
+    if not below:
         return propensities
+    raised = propensities.raised_to(bound)
     assumed = propensities.method is None
-    raised = envelope == "raise" and assumed
     if not assumed:
         advice = "Trust in high positions may be behind it, see trust-bias"
-    elif raised:
+    elif envelope == "raise":
         advice = "They were raised to it; `envelope=off` keeps them, for rankers whose results are better further down"
     else:
         advice = "`envelope=raise` raises them" if envelope == "warn" else "Assume a flatter curve"
+    pairs = ((raised.values[at - 1], propensities.values[at - 1]) for at in below)
+    higher = some((f"{bound:.3g} instead of {given:.3g}" for bound, given in pairs), most=4)
     warn(
         CldrankWarning(
-            f"the clicks refute these propensities ({propensities.origin}): {refutation}. {advice}. Or estimate them "
+            f"the clicks refute these propensities ({propensities.origin}): results at {positions(below)} are clicked "
+            f"too often for them. The clicks give a lower bound that is higher: {higher}. {advice}. Or estimate them "
             "from this log."
         )
     )
-    return propensities.raised_to(bound) if raised else propensities
-
-
-def refuted(propensities: Propensities, bound: Propensities) -> str:
-    """Where a curve lies significantly below what clicks prove, in words; empty where it does not, or is a bound."""
-    below = () if propensities.bound else propensities.refuted_by(bound)
-    if not below:
-        return ""
-    raised, values = propensities.raised_to(bound).values, propensities.values
-    higher = some((f"{raised[at - 1]:.3g} instead of {values[at - 1]:.3g}" for at in below), most=4)
-    return (
-        f"results at {positions(below)} are clicked too often for them. The clicks give a lower bound that is higher: "
-        f"{higher}"
-    )
+    return raised if assumed and envelope == "raise" else propensities
 
 
 def proven_bound(clicks: ClickTable, size: int, *, envelope: bool = True) -> Propensities:
@@ -92,12 +82,14 @@ def proven_bound(clicks: ClickTable, size: int, *, envelope: bool = True) -> Pro
     """
     single = np.maximum(least_unrefuted(clicks, size), _NOTHING)
     single[0] = 1.0
-    ends: dict[str, Any] = {"values": single, "low": single, "high": single}
+    ends: dict[str, Any] = dict.fromkeys(("values", "low", "high"), single)
     depth = min(clicks.depth, size, DEEPEST) if envelope else 0
     bound = Envelope(confidence=_SURE, depth=depth).fit_upper(clicks) if depth > 1 else None
-    for name in ends if bound is not None else ():
-        own = np.pad(getattr(bound, name), (0, size - len(bound)), constant_values=_NOTHING)  # type: ignore[arg-type]
-        ends[name] = np.maximum(own, single)
+    if bound is not None:
+        lengths = (0, size - len(bound))
+        ends = {
+            name: np.maximum(np.pad(getattr(bound, name), lengths, constant_values=_NOTHING), single) for name in ends
+        }
     return Propensities(**ends, origin="what the clicks prove", method="Envelope", bound=True, confidence=_SURE)
 
 
@@ -119,9 +111,9 @@ def least_unrefuted(clicks: ClickTable, size: int) -> Floats:
     used = (clicks.impressions > 0) & (clicks.position <= size)
     place, n, c = clicks.position[used] - 1, clicks.impressions[used].astype(float), clicks.clicks[used].astype(float)
     limit = np.log((len(n) + min(clicks.depth, size)) / _CHANCE)
-    shown, clicked = (np.bincount(place, part, size).astype(np.float64) for part in (n, c))
-    tests = [np.concatenate(parts) for parts in ((place, np.arange(size)), (n, shown), (c, clicked))]
-    place, n, c = (part[tests[2] > 0] for part in tests)
+    n, c = (np.append(part, np.bincount(place, part, size)) for part in (n, c))
+    place = np.append(place, np.arange(size))
+    place, n, c = place[c > 0], n[c > 0], c[c > 0]
     np.maximum.at(high, place, c / n)
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
@@ -138,8 +130,7 @@ def _evidence(n: Floats, c: Floats, rho: Floats) -> Floats:
     rate = c / np.maximum(n, 1.0)
     with np.errstate(divide="ignore", invalid="ignore"):
         missed = np.where(rate < 1, (1 - rate) * np.log((1 - rate) / (1 - rho)), 0.0)
-        evidence = n * (rate * np.log(rate / rho) + missed)
-    return np.where(rate > rho, evidence, 0.0)
+        return np.where(rate > rho, n * (rate * np.log(rate / rho) + missed), 0.0)
 
 
 # -- the log's own pages -------------------------------------------------------------------------------------------
@@ -175,7 +166,9 @@ def check_own_pages(propensities: Propensities | SegmentPropensities, clicks: Cl
         f"this log refutes the propensities ({propensities.origin}). {differences} ({name}). Estimate propensities "
         "from this log, or insist on these with `trust_propensity` (in Python, `propensities.trusted()`)."
     )
-    if all(check is None or check.p_value >= MISFIT for check in (own.goodness, check_attraction(clicks, own))):
+    fit = None if own.goodness is None else own.goodness.p_value
+    p_values = fit, check_attraction(Cells.of(clicks, len(own), 0), own.values)
+    if all(p_value is None or p_value >= MISFIT for p_value in p_values):
         raise DataError(message)
     warn(CldrankWarning(message))
 

@@ -7,7 +7,20 @@ from os import PathLike
 from types import MappingProxyType
 from typing import Any
 
-from cldrank.documents import Axis, Block, Document, Figure, Notice, Point, Series, Table, left_out, looks, picture
+from cldrank.documents import (
+    Axis,
+    Block,
+    Document,
+    Figure,
+    Heading,
+    Notice,
+    Point,
+    Series,
+    Table,
+    left_out,
+    looks,
+    picture,
+)
 from cldrank.documents.numbers import span
 from cldrank.errors import UsageError
 from cldrank.files import save_text
@@ -16,87 +29,51 @@ from cldrank.propensity.propensities import MISFIT, Propensities
 from cldrank.propensity.segment_propensities import SegmentPropensities
 from cldrank.wording import some
 
-REFUTED = "the clicks refute this curve"  # how a note begins that is a warning
 NO_TRUTH: Mapping[str, Propensities] = MappingProxyType({})
 _TITLE = "Examination by position"
 _SIZE = (640, 340)  # width and height
 _APART = 0.012  # between the curves at a position, where the whole axis is 1
 _MOST_POSITIONS = 50  # in a table; files and JSON have all
-_BESIDE = 3  # curves in one table: as many as fit into 80 letters
-
-
-# -- documents -----------------------------------------------------------------------------------------------------
 
 
 def curve_document(curve: Any) -> Document:
     """A curve, slopes and bases, or the curves of segments: a figure, values with intervals, and what is to know."""
     figure = curve_figure(named_curves(curve))
     if isinstance(curve, SegmentPropensities):
-        notes = [notice for name, rho in curve.items() for notice in notices(rho, name)]
-        return Document(f"{len(curve)} segments", [figure, *side_by_side(curve), *notes])
-    if isinstance(curve, AffineClicks):
-        interval = f", {100 * curve.confidence:g}% interval" if curve.confidence is not None else ""
-        values = {
-            f"{name}{interval}": [
-                f"{value:.4g}{_ends(value, *ends)}" for value, *ends in zip(part, *curve.interval(name), strict=True)
-            ]
-            for name, part in (("slope", curve.slope), ("base", curve.base))
-        }
-    else:
-        values = {"at least" if curve.bound else "examined": [f"{value:.4g}" for value in curve.values]}
-        if curve.low is not None and curve.high is not None:
-            ends = zip(curve.low, curve.high, strict=True)
-            values[f"{100 * (curve.confidence or 0):g}% interval"] = [span(low, high, ".4g") for low, high in ends]
-        if curve.comparisons is not None:
-            values["comparisons"] = [f"{number:,.0f}" for number in curve.comparisons]
-    return Document(curve.origin, [figure, *_by_position(values), *notices(curve)])
+        blocks = [block for name, rho in curve.items() for block in (Heading(name), *_blocks(rho))]
+        return Document(f"{len(curve)} segments", [figure, *blocks])
+    return Document(curve.origin, [figure, *_blocks(curve)])
 
 
-def side_by_side(curves: Mapping[str, Propensities]) -> Iterator[Block]:
-    """One column per curve, in as many tables as it takes."""
-    fits = any(rho.goodness for rho in curves.values())
-    depth = max(map(len, curves.values()))
-    named = list(curves.items())
-    for part in (named[at : at + _BESIDE] for at in range(0, len(named), _BESIDE)):
-        heads = [f"{name}, at least" if rho.bound else name for name, rho in part]
-        rows: list[tuple[object, ...]] = [
-            (at + 1, *(_entry(rho, at) for _, rho in part)) for at in range(min(depth, _MOST_POSITIONS))
-        ]
-        if fits:
-            rows.append(("fit, p", *(f"{rho.goodness.p_value:.2g}" if rho.goodness else "" for _, rho in part)))
-        yield Table(("position", *heads), rows)
-    yield from left_out(min(depth, _MOST_POSITIONS), depth, "positions")
-
-
-def notices(curve: Propensities | AffineClicks, name: str = "") -> Iterator[Notice]:
-    """The fit of a curve and its notes; what refutes it is a warning."""
-    if isinstance(curve, Propensities) and curve.goodness is not None and not name:
-        refuted = curve.goodness.p_value < MISFIT
-        yield Notice("warning" if refuted else "note", [str(curve.goodness)], label="" if refuted else "fit")
+def _blocks(curve: Propensities | AffineClicks) -> Iterator[Block]:
+    """The values of a curve, whether it fits the clicks, and its notes."""
+    columns = dict(_columns(curve))
+    rows = list(zip(*columns.values(), strict=True))
+    shown = [(at, *row) for at, row in enumerate(rows[:_MOST_POSITIONS], start=1)]
+    yield Table(("position", *columns), shown)
+    yield from left_out(len(shown), len(rows), "positions")
+    goodness = curve.goodness if isinstance(curve, Propensities) else None
+    if goodness is not None:
+        refuted = goodness.p_value < MISFIT
+        yield Notice("warning" if refuted else "note", [str(goodness)], label="" if refuted else "fit")
     for note in curve.notes:
-        yield Notice("warning" if note.startswith(REFUTED) else "note", [note], name)
+        yield Notice("note", [note])
 
 
-def _by_position(values: Mapping[str, list[str]]) -> list[Block]:
-    rows = list(zip(*values.values(), strict=True))
-    shown = rows[:_MOST_POSITIONS]
-    table = Table(("position", *values), [(at, *row) for at, row in enumerate(shown, start=1)])
-    return [table, *left_out(len(shown), len(rows), "positions")]
-
-
-def _entry(rho: Propensities, at: int) -> str:
-    if at >= len(rho):
-        return ""
-    # a dash, since with "to" three curves would not fit
-    ends = "" if rho.low is None or rho.high is None or not at else f" ({rho.low[at]:.3g}–{rho.high[at]:.3g})"
-    return f"{rho.values[at]:.3g}{ends}"
-
-
-def _ends(value: float, low: float, high: float) -> str:
-    return "" if low == high == value else f" ({span(low, high, '.4g')})"
-
-
-# -- figures -------------------------------------------------------------------------------------------------------
+def _columns(curve: Propensities | AffineClicks) -> Iterator[tuple[str, list[str]]]:
+    interval = f"{100 * (curve.confidence or 0):g}% interval"
+    if isinstance(curve, AffineClicks):
+        for name, values, ends in (
+            ("slope", curve.slope, curve.interval("slope")),
+            ("base", curve.base, curve.interval("base")),
+        ):
+            yield name, [f"{value:.4g}" for value in values]
+            if curve.confidence is not None:
+                yield f"{name}, {interval}", [span(low, high, ".4g") for low, high in zip(*ends, strict=True)]
+        return
+    yield "at least" if curve.bound else "examined", [f"{value:.4g}" for value in curve.values]
+    if curve.low is not None and curve.high is not None:
+        yield interval, [span(low, high, ".4g") for low, high in zip(curve.low, curve.high, strict=True)]
 
 
 def named_curves(curve: Any) -> dict[str, Propensities]:
@@ -113,16 +90,12 @@ def curve_figure(
     size: tuple[int, int] = _SIZE,
 ) -> Figure:
     """Curves with their intervals, by name, in one figure; where the `truth` of a name is known, as rings."""
-    if not curves:
-        raise UsageError("there is no curve to draw.")
     strange = next((name for name in truth if name not in curves), None)
     if strange is not None:
         raise UsageError(f"there is no curve {strange!r} to compare with the truth, only {some(curves)}.")
     positions = [str(at + 1) for at in range(max(map(len, curves.values())))]
     along = Axis.of_labels(positions, name="position; examination relative to the first")
-    top = max(
-        float((rho.values if rho.high is None else rho.high).max()) for rho in (*curves.values(), *truth.values())
-    )
+    top = max((rho.values if rho.high is None else rho.high).max() for rho in (*curves.values(), *truth.values()))
     named = {name: f"{name} (lower bound)" if curve.bound else name for name, curve in curves.items()}
     chosen = looks(named.values())
     apart = min(_APART * len(positions), 0.6 / len(curves))
@@ -135,7 +108,7 @@ def curve_figure(
         for number, (name, label) in enumerate(named.items())
     )
     references = "truth" if truth else ""
-    return Figure(title, series, along, Axis.from_zero(top), "dots", *size, marked=1.0, references=references)
+    return Figure(title, series, along, Axis.from_zero(float(top)), "dots", *size, marked=1.0, references=references)
 
 
 def save_chart(

@@ -29,7 +29,6 @@ _NAMES = {
     SegmentPropensities: "propensities of segments",
     AffineClicks: "slopes and bases",
 }
-_LEFT_OUT = ("ranker", "is_trusted")
 
 
 def curve_content(curve: Any) -> dict[str, Any]:
@@ -40,7 +39,7 @@ def curve_content(curve: Any) -> dict[str, Any]:
     content: dict[str, Any] = {"format": next(form for form, kind in _FORMATS.items() if isinstance(curve, kind))}
     for field in fields(curve):
         part = getattr(curve, field.name)
-        if part is None or part is False or field.name in _LEFT_OUT:
+        if part is None or part is False or field.name == "is_trusted":
             continue
         if field.name == "replicates":
             part = [[float(f"{value:.6g}") for value in row] for row in part.tolist()]
@@ -61,13 +60,10 @@ def load_curve(path: str | PathLike[str], kind: type[Any] | None = None) -> Any:
         raise UsageError(f"{file}: {what} of propensities; a power law is written power:1.0.")
     content = _read(file)
     form = _form(content)
+    if form is None:
+        content = {"values": _listed(content, file), "origin": f"from {file.name}"}
     try:
-        if form is None:
-            curve = Propensities(_array(None, _listed(content, file)), f"from {file.name}")
-        else:
-            curve = _decoded(form, content)
-    except FormatError:
-        raise
+        curve = _decoded(form or Propensities, content)
     except (CldrankError, ValueError) as error:
         raise FormatError(f"holds damaged {_NAMES[form or Propensities]}: {_why(error)}.", path=file) from None
     if kind is not None and not isinstance(curve, kind):
@@ -98,7 +94,7 @@ def _listed(content: Any, file: Path) -> list[Any]:
 def _decoded(form: type[Any], content: dict[str, Any]) -> Any:
     """A curve from the content of a file."""
     if form is not SegmentPropensities:
-        known = {key: part for key, part in content.items() if key not in _LEFT_OUT}
+        known = {key: part for key, part in content.items() if key != "is_trusted"}
         curve = msgspec.convert(known, form, dec_hook=_array)
         _check_parts(curve)
         return curve
@@ -128,22 +124,14 @@ def _array(kind: Any, content: Any) -> Any:
 
 
 def _check_parts(curve: Propensities | AffineClicks) -> None:
-    """Refuse positions beyond the curve, and checks of an estimate that cannot have been made."""
+    """Refuse positions beyond the curve, and a covariance that is none."""
     if curve.covariance is not None and not np.allclose(curve.covariance, curve.covariance.T, rtol=1e-6, atol=1e-9):
         raise DataError("covariance is not symmetric.")
     if isinstance(curve, AffineClicks):
         return
-    goodness = curve.goodness
-    named = [*curve.clipped, *curve.raised, *(goodness.worst if goodness else ())]
+    named = [*curve.clipped, *curve.raised, *(curve.goodness.worst if curve.goodness else ())]
     if not all(1 <= at <= len(curve) for at in named):
         raise DataError(f"there are positions 1 to {len(curve)}, and it names others.")
-    if goodness is not None:
-        possible = 1 <= goodness.pairs <= len(curve) * (len(curve) - 1) // 2
-        if not possible or goodness.statistic < 0 or not 0 <= goodness.p_value <= 1:
-            raise DataError(f"goodness cannot be {goodness!r}.")
-
-
-# -- named on the command line -------------------------------------------------------------------------------------
 
 
 def parse_curve(text: str, clicks: ClickTable) -> Curve:

@@ -6,11 +6,10 @@ import numpy as np
 
 from cldrank._typing import Floats, IntArray
 from cldrank.clicks.table import ClickTable
-from cldrank.errors import UnidentifiableError
 from cldrank.parameters import parameter, value
-from cldrank.propensity.cells import Cells
+from cldrank.propensity.cells import Cells, draw_weights
 from cldrank.propensity.estimator import CellEstimator, Sample
-from cldrank.propensity.identifiability import counts_every_click, way_out
+from cldrank.propensity.identifiability import counts_every_click, refusal
 from cldrank.wording import count, positions
 
 FEWEST_CLICKED = 20  # candidates at each position that a bound of the curve needs
@@ -28,11 +27,9 @@ class Envelope(CellEstimator):
         rho_k / rho_1 >= U_k / U_1    if E[r^(m+1)] / E[r^m] is no larger at k than at 1
 
     with [c]_m = c (c - 1) … (c - m + 1). E[r^(m+1)] / E[r^m] is the mean relevance of results that m people clicked. So
-    this assumes that what is clicked lower down is, on average, no more relevant than what is clicked at the top. No
-    candidate need change places, and relevance needs no model. With m = 0 these are click-through rates, which count
-    all of relevance as position, a bound all the same; the larger m, the nearer the bound, and the more impressions it
-    needs. The products have no bias, however few impressions; weights w = n (n - 1) / (1 + (n / 20)²), or
-    n / (1 + n / 20) for m = 0, keep their variance small.
+    this assumes that what is clicked lower down is, on average, no more relevant than what is clicked at the top. With
+    m = 0 these are click-through rates; the larger m, the nearer the bound, and the more impressions it needs. Weights
+    w = n (n - 1) / (1 + (n / 20)²), or n / (1 + n / 20) for m = 0, keep the variance small.
 
     >>> import cldrank as cr
     >>> data = cr.RankingDataset.from_arrays([[0.0]] * 240, [0] * 240)
@@ -53,7 +50,6 @@ class Envelope(CellEstimator):
     )
 
     name = "envelope"
-    label = "Envelope"
     sentence = "A lower bound, from one ranker that never changes: how often clicked results are clicked again"
     order = 25
     bound = True
@@ -69,27 +65,32 @@ class Envelope(CellEstimator):
 
     def _sample(self, cells: Cells) -> Sample:
         orders = self._orders(cells)
-        weights = np.concatenate([np.ones((1, cells.n_groups)), self._weights(cells)])
-        bounds, comparisons = np.empty((len(weights), cells.size)), np.empty(cells.size)
+        weights = draw_weights(cells.n_groups, self.replicates, self.seed)
+        bounds = np.empty((len(weights), cells.size))
         for others in np.unique(orders):
             at = np.flatnonzero(orders == others)
             with np.errstate(divide="ignore", invalid="ignore"):  # at positions with too few impressions
-                before, again, behind = _tally(cells, int(others))
+                before, again = _tally(cells, int(others))
                 rate = (weights @ again) / (weights @ before)
-                bounds[:, at], comparisons[at] = rate[:, at] / rate[:, :1], behind[at]
+                bounds[:, at] = rate[:, at] / rate[:, :1]
         bounds[1:] = np.where(np.isfinite(bounds[1:]), bounds[1:], np.nan)
         grounds = (
             "it is a lower bound of the curve if results at low positions are no more relevant than those at the "
             "first, nearer to it where results are clicked again and again"
         )
-        return Sample(bounds, grounds, comparisons, notes=_loose(orders))
+        return Sample(bounds, grounds)
 
     def _orders(self, cells: Cells) -> IntArray:
         """(size,) how many others must have clicked a result, by position; a refusal where too few results were."""
         least = self.others or 0
         counts = clicked_more_than(cells.place, cells.clicks, cells.size, least)
-        if counts.min() < FEWEST_CLICKED:
-            raise _clicked_too_rarely(counts, least + 1)
+        weak = np.flatnonzero(counts < FEWEST_CLICKED) + 1
+        if len(weak):
+            few = count(int(counts[weak[0] - 1]), "candidate was", "candidates were")
+            often = f"at least {count(least + 1, 'time')}"
+            reason = f"{few} clicked at position {weak[0]} {often}, and it needs {FEWEST_CLICKED}"
+            remedy = "What is needed: more pages of the same queries."
+            raise refusal(self.name, positions(weak.tolist()), reason, remedy, tuple(weak.tolist()))
         orders = np.full(cells.size, least)
         for more in range(1, _MOST_OTHERS + 1) if self.others is None else ():
             counts = clicked_more_than(cells.place, cells.clicks, cells.size, more)
@@ -103,43 +104,15 @@ def clicked_more_than(place: IntArray, clicks: Floats | IntArray, size: int, tim
     return np.bincount(place[clicks > times], minlength=size)
 
 
-def _clicked_too_rarely(counts: IntArray, clicks: int) -> UnidentifiableError:
-    """The error where too few candidates were clicked often enough; `counts` were, at each position."""
-    weak = np.flatnonzero(counts < FEWEST_CLICKED) + 1
-    depth = int(weak[0]) - 1
-    often = "at all" if clicks == 1 else f"at least {clicks} times"
-    few = f"{count(int(counts[depth]), 'candidate was', 'candidates were')} clicked at position {depth + 1} {often}"
-    return UnidentifiableError(
-        f"envelope cannot bound {positions(weak.tolist())}: {few}, and it needs {FEWEST_CLICKED}. What is needed: more "
-        f"pages of the same queries. {way_out(depth)}",
-        positions=tuple(weak.tolist()),
-        depth=depth,
-        reason=f"fewer than {FEWEST_CLICKED} candidates were clicked {often} at {positions(weak.tolist())}",
-    )
-
-
-def _loose(orders: IntArray) -> tuple[str, ...]:
-    """What to know of positions that only click-through rates bound."""
-    at = np.flatnonzero(orders == 0) + 1
-    if not len(at):
-        return ()
-    return (
-        f"at {positions(at.tolist())} too few results were clicked twice, so that plain click-through rates bound the "
-        "curve: a loose bound, which holds if results shown there are, on average, no more relevant than at the first",
-    )
-
-
-def _tally(cells: Cells, others: int) -> tuple[Floats, Floats, Floats]:
-    """(groups, size) the clicks of the others, and with those of one more; (size,) the effective impressions."""
+def _tally(cells: Cells, others: int) -> tuple[Floats, Floats]:
+    """(groups, size) the clicks of the others, and with those of one more."""
     used = np.flatnonzero(cells.impressions > others)
     place, n, c = cells.place[used], cells.impressions[used], cells.clicks[used]
     degree = min(others + 1, 2)
     weight = _product(n, degree) / (1 + (n / _MANY) ** degree)
     before = weight * _product(c, others) / _product(n, others)
     again = before * (c - others) / (n - others)  # never negative: fewer clicks than others make a product of 0
-    effective = np.bincount(place, weight, cells.size) ** 2 / np.bincount(place, weight**2 / n, cells.size)
-    before, again = (cells.by_group(place, part, cells.size, used) for part in (before, again))
-    return before, again, effective
+    return cells.by_group(place, before, cells.size, used), cells.by_group(place, again, cells.size, used)
 
 
 def _product(count: Floats, factors: int) -> Floats:

@@ -1,28 +1,32 @@
 """What estimators share: their description, one `fit`, resampling, requirements, the result and tests of its fit.
 
-An estimator is described once, on its class. The command line, the audit, choosing and comparing iterate over
-`estimators`, which finds all of them, so a new one is one new file in this package.
+An estimator is described once, on its class, and `estimators` finds it: a new one is one new file in this package.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from importlib import import_module
 from pkgutil import walk_packages
-from typing import Any, ClassVar, Generic, Literal, Self, TypeVar
+from typing import Any, ClassVar, Generic, Literal, NamedTuple, Self, TypeVar
 
 import numpy as np
 
 from cldrank._typing import Bools, Floats, IntArray
-from cldrank.arguments import check_whole
 from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import CldrankError, MissingDependencyError, MissingValueError, UnidentifiableError, UsageError
 from cldrank.parameters import Value, parameter, value
-from cldrank.propensity.cells import FEWEST_GROUPS, Cells, PairSums, Resample, draw_weights
-from cldrank.propensity.identifiability import Requirement, cannot_estimate, errors_of_logs, too_few, usable_positions
+from cldrank.propensity.cells import FEWEST_GROUPS, Cells, PairSums, draw_weights
+from cldrank.propensity.identifiability import (
+    Requirement,
+    cannot_estimate,
+    counts_every_click,
+    errors_of_logs,
+    too_few,
+)
 from cldrank.propensity.propensities import MISFIT, Goodness, Propensities
 
 Result_co = TypeVar("Result_co", covariant=True)
@@ -42,12 +46,12 @@ class PropensityEstimator(Value, ABC, Generic[Result_co]):
     Each class says
 
     name       what the command line calls it
-    label      what a table calls it
     sentence   what it does, without a full stop
     needs      "cells" alone; the raw "log", for the probabilities of display; or "features" of the candidates
     affine     whether it finds a slope and a base for each position, instead of one propensity
     bound      whether it finds a lower bound of the curve, instead of the curve
     baseline   whether it is known to be biased, and only there to be compared with
+    binary     whether its model has at most one click per impression
     order      its place in lists: the better founded, the earlier
     assumes    what must hold that no log can show, for the audit
     """
@@ -58,36 +62,31 @@ class PropensityEstimator(Value, ABC, Generic[Result_co]):
     confidence: float = parameter(default=0.9, above=0, below=1, about="Confidence of the intervals")
     replicates: int = parameter(default=400, least=20, about="How often the log is resampled")
     seed: int = parameter(default=0, least=0, about="Seed of the resampling; the same seed gives the same intervals")
-    resample: Resample = parameter(
-        default="auto", about="What is drawn when the log is resampled; `auto`: queries where there are at least 50"
-    )
     refuse_above: float = parameter(
         default=0.5, above=0, about="Refuse a position whose log propensity has a larger standard error"
     )
 
     name: ClassVar[str]
-    label: ClassVar[str]
     sentence: ClassVar[str]
     needs: ClassVar[Literal["cells", "log", "features"]] = "cells"
     affine: ClassVar[bool] = False
     bound: ClassVar[bool] = False
     baseline: ClassVar[bool] = False
+    binary: ClassVar[bool] = False
     order: ClassVar[int] = 50
     assumes: ClassVar[str] = ""
 
     def fit(self, clicks: ClickTable, dataset: RankingDataset | None = None) -> Result_co:
         """Estimate from a log, or raise UnidentifiableError where the log cannot support it.
 
-        dataset   the candidates with their features, for estimators that need these; the others refuse it
+        dataset   the candidates with their features, for estimators that need these
         """
         if not isinstance(clicks, ClickTable):
             raise UsageError(f"{self.name} learns from a ClickTable, not from a {type(clicks).__name__}.")
         missing = self.missing(dataset)
         if missing is not None:
             raise UsageError(f"{self.name}: {missing}.")
-        if dataset is not self.used(dataset):
-            raise UsageError(f"{self.name} does not use features; leave out `features`.")
-        return self._fit(clicks, dataset)
+        return self._result(self._prepared(clicks, dataset)[0])
 
     def requirements(self, clicks: ClickTable, dataset: RankingDataset | None = None) -> Requirement:
         """Whether a log meets what it needs, and how precise it would be: what `fit` would do, without the rest of it.
@@ -104,14 +103,13 @@ class PropensityEstimator(Value, ABC, Generic[Result_co]):
         missing = self.missing(dataset)
         if missing is not None:
             return Requirement(self.name, False, missing)
-        requirement, refusal = self._deepest(clicks, lambda upper: upper._required(clicks, self.used(dataset)))
+        requirement, refusal = self._deepest(clicks, lambda upper: upper._prepared(clicks, dataset)[1])
         if refusal is None and requirement is not None:
             return requirement
         reason = getattr(refusal, "reason", "") or str(refusal).removesuffix(".")
         errors = () if requirement is None else requirement.errors
         size = clicks.depth if self.depth is None else self.depth
-        padded = errors and (*errors, *[None] * (size - len(errors)))
-        return Requirement(self.name, False, reason, padded, usable_positions(padded))
+        return Requirement(self.name, False, reason, errors and (*errors, *[None] * (size - len(errors))))
 
     def fit_upper(self, clicks: ClickTable) -> Result_co | None:
         """What it finds of as many positions from the top as it can estimate; None where it can estimate none."""
@@ -140,28 +138,32 @@ class PropensityEstimator(Value, ABC, Generic[Result_co]):
             return None
         return "it needs the features of the candidates (`features`)"
 
-    def used(self, dataset: RankingDataset | None) -> RankingDataset | None:
-        """The dataset if it needs one, else None: what `fit` accepts."""
-        return dataset if self.needs == "features" else None
-
     def given_log(self, probability: Floats) -> Self:
         """The same with the probability of display of each cell, for estimators that need the log."""
         del probability
         return self
 
     @abstractmethod
-    def _fit(self, clicks: ClickTable, dataset: RankingDataset | None) -> Result_co:
-        """Estimate, given what it needs."""
+    def _prepared(self, clicks: ClickTable, dataset: RankingDataset | None) -> tuple[Any, Requirement]:
+        """What `_result` needs, and the requirement that is met; a refusal where it is not."""
 
     @abstractmethod
-    def _required(self, clicks: ClickTable, dataset: RankingDataset | None) -> Requirement:
-        """The requirement that is met; a refusal where it is not."""
+    def _result(self, prepared: Any) -> Result_co:
+        """The estimate."""
 
     def _met(self, reason: str, errors: Floats) -> Requirement:
-        return Requirement(self.name, True, reason, tuple(errors.tolist()), usable_positions(errors.tolist()))
+        return Requirement(self.name, True, reason, tuple(errors.tolist()))
+
+    def _refuse_weak(self, errors: Floats, cells: Cells) -> None:
+        """Refuse places (from 0) whose log propensity has too large a standard error, or none, if there are any."""
+        weak = np.flatnonzero(errors > self.refuse_above)
+        if len(weak):
+            raise too_few(self.name, weak + 1, int(weak[errors[weak].argmax()]) + 1, errors, cells, self.confidence)
 
     def _cells(self, clicks: ClickTable) -> Cells:
-        return Cells.of(clicks, self.depth, self.resample, self.seed)
+        if self.binary and (clicks.clicks > clicks.impressions).any():
+            raise counts_every_click(self.name)
+        return Cells.of(clicks, self.depth, self.seed)
 
 
 @value
@@ -172,16 +174,12 @@ class CurveEstimator(PropensityEstimator[Propensities]):
 
     def _weights(self, cells: Cells) -> Floats:
         """(replicates, groups) how often each replicate draws each group of queries."""
-        return draw_weights(cells.n_groups, self.replicates, self.seed)
+        return draw_weights(cells.n_groups, self.replicates, self.seed)[1:]
 
     def _errors(self, draws: Floats, cells: Cells) -> Floats:
         """The standard error of each log propensity; a refusal where one is too large to be of use."""
         errors, lost = errors_of_logs(draws)
-        weak = np.flatnonzero((errors > self.refuse_above) | lost)
-        if len(weak):
-            worst = int(weak[np.argmax(np.where(lost, np.inf, errors)[weak])])
-            error = None if lost[worst] else float(errors[worst])
-            raise too_few(self.name, weak + 1, worst + 1, error, cells, self.confidence)
+        self._refuse_weak(np.where(lost, np.inf, errors), cells)
         return errors
 
     def _refuse_silent(self, silent: IntArray, cells: Cells, why: str, remedy: str = "more pages") -> None:
@@ -198,27 +196,16 @@ class CurveEstimator(PropensityEstimator[Propensities]):
             # replicates that lack a position say nothing of how positions err together
             parts["replicates"] = draws[(np.isfinite(draws) & (draws > 0)).all(axis=1)]
             parts["covariance"] = np.cov(np.log(parts["replicates"]), rowvar=False)
-        return Propensities(
-            values,
-            f"{name}, {cells.n_units:,} {cells.units}",
-            method=name,
-            bound=self.bound,
-            low=np.minimum(low, values),
-            high=np.maximum(high, values),
-            confidence=self.confidence,
-            **parts,
-        )
+        parts |= {"low": np.minimum(low, values), "high": np.maximum(high, values), "confidence": self.confidence}
+        return Propensities(values, f"{name}, {cells.n_units:,} {cells.units}", method=name, bound=self.bound, **parts)
 
-    def _notes(
-        self, values: Floats, errors: Floats, cells: Cells, attraction: AttractionCheck | None
-    ) -> tuple[str, ...]:
+    def _notes(self, cells: Cells, attraction: float | None) -> tuple[str, ...]:
         notes = [self.caution] if self.caution else []
-        if attraction is not None and attraction.p_value < MISFIT:
-            notes.append(str(attraction))
-        for at in np.flatnonzero(values > 1 + 1e-9)[:3]:
-            far = (np.log(values[at]) / errors[at]) if errors[at] > 0 else np.inf
-            verdict = "within chance" if far < 2 else "beyond chance"
-            notes.append(f"position {at + 1} is examined more often than the first ({values[at]:.3g} times), {verdict}")
+        if attraction is not None and attraction < MISFIT:
+            notes.append(
+                "moved down, attractive results do not lose clicks as unattractive ones do, p = "
+                f"{attraction:.2g}: this is not position bias alone, but trust bias or a cascade, say"
+            )
         if cells.units == "candidates":
             notes.append(
                 "candidates were resampled, not queries: the log has too few queries, and cells do not know pages; "
@@ -229,22 +216,17 @@ class CurveEstimator(PropensityEstimator[Propensities]):
         return tuple(notes)
 
 
-@dataclass(frozen=True, eq=False)
-class Sample:
+class Sample(NamedTuple):
     """What an estimator of a curve makes of a log, and of the same log resampled.
 
-    solved        (1 + replicates, size) the propensities of the log, then those of resampled ones; NaN where none
-    grounds       why the log identifies all positions, in one sentence without a full stop
-    comparisons   (size,) the effective number of impressions behind each position
-    pairs         pairs of positions, to test the fit
-    notes         what to know of the result
+    solved     (1 + replicates, size) the propensities of the log, then those of resampled ones; NaN where none
+    grounds    why the log identifies all positions, in one sentence without a full stop
+    pairs      pairs of positions, to test the fit
     """
 
     solved: Floats
     grounds: str
-    comparisons: Floats
     pairs: PairSums | None = None
-    notes: tuple[str, ...] = ()
 
 
 @value
@@ -255,24 +237,20 @@ class CellEstimator(CurveEstimator):
     def _sample(self, cells: Cells) -> Sample:
         """What cells show; a refusal where they do not identify a position."""
 
-    def _required(self, clicks: ClickTable, dataset: RankingDataset | None) -> Requirement:
+    def _prepared(self, clicks: ClickTable, dataset: RankingDataset | None) -> tuple[tuple[Cells, Sample], Requirement]:
         del dataset
         cells = self._cells(clicks)
         sample = self._sample(cells)
-        return self._met(sample.grounds, self._errors(sample.solved[1:], cells))
+        return (cells, sample), self._met(sample.grounds, self._errors(sample.solved[1:], cells))
 
-    def _fit(self, clicks: ClickTable, dataset: RankingDataset | None) -> Propensities:
-        del dataset
-        cells = self._cells(clicks)
-        sample = self._sample(cells)
+    def _result(self, prepared: tuple[Cells, Sample]) -> Propensities:
+        cells, sample = prepared
         values, draws = sample.solved[0], sample.solved[1:]
-        errors = self._errors(draws, cells)
         attraction, parts = None, {}
         if sample.pairs is not None:
-            attraction = compared_by_attraction(cells.unweighted(), values, self.replicates, self.seed)
+            attraction = check_attraction(cells.unweighted(), values, self.replicates, self.seed)
             parts["goodness"] = goodness_of_fit(sample.pairs, values, draws, self._weights(cells))
-        notes = (*self._notes(values, errors, cells, attraction), *sample.notes)
-        return self._curve(cells, values, draws, comparisons=sample.comparisons, notes=notes, **parts)
+        return self._curve(cells, values, draws, notes=self._notes(cells, attraction), **parts)
 
     def _solved(self, solve: Callable[[Floats], Floats], sums: Floats, cells: Cells) -> Floats:
         """(1 + replicates, size) what `solve` makes of (logs, …) sums: of all groups, and of resampled ones."""
@@ -327,59 +305,21 @@ def chance_of(here: Floats, spread: Floats) -> tuple[float, float, int, int] | N
 # -- attractive and unattractive results ---------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class AttractionCheck:
-    """Whether clicks fall alike for attractive and unattractive candidates, as they are moved down.
+def check_attraction(cells: Cells, rho: Floats, replicates: int = 400, seed: int = 0) -> float | None:
+    """The p-value of losing clicks alike, attractive or not, when moved down; None where too little can be compared.
 
-    statistic    mean squared difference of the two log click ratios, in standard errors, over pairs of positions
-    pairs        pairs of positions that could be compared
-    p_value      how often resampling alone brings a larger statistic
-    difference   the mean difference of the log ratios: above 0, attractive results keep more of their clicks, as
-                 where people trust high positions, or stop at the first result that they like
-    """
-
-    statistic: float
-    pairs: int
-    p_value: float
-    difference: float
-
-    def __str__(self) -> str:
-        if self.p_value >= MISFIT:
-            return f"attractive and unattractive results lose clicks alike when moved down, p = {self.p_value:.2g}"
-        return (
-            f"moved down, attractive results keep {np.exp(self.difference):.1f} times the share of their clicks that "
-            f"unattractive ones keep, p = {self.p_value:.2g}: this is not position bias alone, but trust bias or a "
-            "cascade, say"
-        )
-
-
-def check_attraction(
-    clicks: ClickTable,
-    propensities: Propensities,
-    *,
-    replicates: int = 400,
-    seed: int = 0,
-    resample: Resample = "auto",
-) -> AttractionCheck | None:
-    """Test a curve on attractive and on unattractive candidates; None where too little can be compared.
-
-    Half of the impressions, drawn at random, decide which candidates are clicked more than most at their positions;
-    the other half is compared. So the two do not depend on the same luck.
+    Where people trust high positions, or stop at the first result that they like, attractive candidates lose less. Half
+    of the impressions, drawn at random, decide which candidates are attractive: clicked more than most at their
+    positions; the other half is compared. Of large logs, a part of the groups is used.
 
     >>> import cldrank as cr
     >>> data = cr.RankingDataset.from_arrays([[0.0]] * 60, [0] * 60)
     >>> shown = {"row": [*range(60)] * 2, "position": [1] * 60 + [2] * 60, "impressions": [1000] * 120}
     >>> trusted = [800, 400] * 30 + [600, 100] * 30      # the good ones lose a quarter, the bad ones more
-    >>> print(check_attraction(cr.ClickTable.from_arrays(data, **shown, clicks=trusted), Propensities.power(1, 2)))
-    moved down, attractive results keep 3... times the share of their clicks that unattractive ones keep, p = 0.0...
+    >>> cells = Cells.of(cr.ClickTable.from_arrays(data, **shown, clicks=trusted), depth=2, seed=0)
+    >>> check_attraction(cells, np.array([1, 0.5])) < 0.01
+    True
     """
-    check_whole("replicates", replicates, least=20)
-    cells = Cells.of(clicks, min(len(propensities), clicks.depth), resample, seed)
-    return compared_by_attraction(cells, propensities.values, replicates, seed)
-
-
-def compared_by_attraction(cells: Cells, rho: Floats, replicates: int, seed: int) -> AttractionCheck | None:
-    """The same of cells; of large logs, a part of the groups."""
     several = np.bincount(cells.row)[cells.row] > 1
     if not several.any() or (cells.clicks > cells.impressions).any():
         return None
@@ -390,17 +330,12 @@ def compared_by_attraction(cells: Cells, rho: Floats, replicates: int, seed: int
     rich = np.flatnonzero(np.logical_and(*(side.clicked_enough() for side in sides)))
     if not len(rich):
         return None
-    weights = np.concatenate([np.ones((1, groups)), draw_weights(groups, replicates, seed)])
+    weights = draw_weights(groups, replicates, seed)
     with np.errstate(divide="ignore", invalid="ignore"):
         logs = [np.log((weights @ side.below[:, rich]) / (weights @ side.above[:, rich])) for side in sides]
         here, drawn = logs[0][0] - logs[1][0], logs[0][1:] - logs[1][1:]
         tested = chance_of(here, drawn - here)
-    if tested is None:
-        return None
-    statistic, p_value, pairs, _ = tested
-    usable = drawn[np.isfinite(drawn).all(axis=1)]
-    precision = 1 / np.maximum(usable.var(axis=0), 1e-12)
-    return AttractionCheck(statistic, pairs, p_value, float(here @ precision / precision.sum()))
+    return None if tested is None else tested[1]
 
 
 def _halved(cells: Cells, rho: Floats, random: np.random.Generator) -> tuple[Bools, Cells]:

@@ -5,16 +5,15 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 
 from cldrank._typing import Bools, Floats, IntArray
-from cldrank.clicks.table import ClickTable
-from cldrank.errors import UsageError
 from cldrank.parameters import parameter, value
 from cldrank.propensity.cells import Cells, PairSums, Weighting, pair_number
 from cldrank.propensity.estimator import CellEstimator, Sample
-from cldrank.propensity.identifiability import cannot_estimate, counts_every_click
+from cldrank.propensity.identifiability import cannot_estimate
 from cldrank.wording import count
 
 _FEWEST_COMPARED = 5  # queries behind a comparison; resampling fewer does not show their spread
@@ -37,17 +36,14 @@ class Harvesting(CellEstimator):
 
     assumes = "a candidate's position did not depend on its relevance"
 
-    @property
-    @abstractmethod
-    def against(self) -> str:
-        """What a position must be compared with, in words."""
+    against: ClassVar[str]  # what a position must be compared with, in words
 
     @abstractmethod
     def _links(self, size: int) -> tuple[IntArray, IntArray]:
         """The pairs of places (upper, lower) that are used."""
 
     @abstractmethod
-    def _solve(self, sums: Floats) -> Floats:
+    def _solve(self, sums: Floats, size: int) -> Floats:
         """(logs, size) the propensities of several logs at once, given (logs, …) sums; NaN where there is none."""
 
     def _sample(self, cells: Cells) -> Sample:
@@ -55,52 +51,31 @@ class Harvesting(CellEstimator):
         used = pair_number(*self._links(cells.size), cells.size)
         require_overlap(self.name, self.against, pairs, used, cells, self.confidence)
         sums = np.concatenate([pairs.above[:, used], pairs.below[:, used], pairs.total[:, used]], axis=1)
-        ends = np.concatenate([pairs.upper[used], pairs.lower[used]])
-        comparisons = np.bincount(ends, np.tile(pairs.effective[used], 2), cells.size).astype(np.float64)
         shared = (
             f"{(pairs.candidates > 0).sum():,} of {len(pairs.upper):,} pairs of positions have candidates in common"
         )
         grounds = f"{shared}, and every position has clicked ones in common with {self.against}"
-        return Sample(self._solved(self._solve, sums, cells), grounds, comparisons, pairs)
+        return Sample(self._solved(lambda sums: self._solve(sums, cells.size), sums, cells), grounds, pairs)
 
 
 @value
 class Pivot(Harvesting):
-    """Each position against a pivot, on the candidates shown at both (Agarwal et al. 2019).
+    """Each position against the first, on the candidates shown at both (Agarwal et al. 2019).
 
-    rho_k / rho_p = sum_i w_i c_ik / n_ik / sum_i w_i c_ip / n_ip,   i in S_kp
+    rho_k = sum_i w_i c_ik / n_ik / sum_i w_i c_i1 / n_i1,   i in S_k1
     """
 
-    pivot: int = parameter(default=1, least=1, about="The position that all others are compared with", kw_only=False)
-
     name = "pivot"
-    label = "Pivot"
-    sentence = "Several rankers; each position against the same one"
+    sentence = "Several rankers; each position against the first"
     order = 21
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.depth is not None and self.pivot > self.depth:
-            raise UsageError(f"`pivot={self.pivot}` must be one of the first {self.depth} positions.")
-
-    @property
-    def against(self) -> str:
-        """The pivot."""
-        return f"position {self.pivot}, the pivot"
+    against = "the first"
 
     def _links(self, size: int) -> tuple[IntArray, IntArray]:
-        if self.pivot > size:
-            raise UsageError(f"`pivot={self.pivot}` is too deep: pages end at position {size}.")
-        others = np.delete(np.arange(size), self.pivot - 1)
-        return np.minimum(others, self.pivot - 1), np.maximum(others, self.pivot - 1)
+        return np.zeros(size - 1, dtype=np.int64), np.arange(1, size)
 
-    def _solve(self, sums: Floats) -> Floats:
-        pivot, ratio = self.pivot - 1, _ratios(sums)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            ratio[:, :pivot] = 1 / ratio[:, :pivot]  # there the pivot is the lower one
-            against = np.insert(ratio, pivot, 1.0, axis=1)
-            curves: Floats = against / against[:, :1]
-        return np.where(np.isfinite(curves), curves, np.nan)
+    def _solve(self, sums: Floats, size: int) -> Floats:
+        del size
+        return np.concatenate([np.ones((len(sums), 1)), _ratios(sums)], axis=1)
 
 
 @value
@@ -113,7 +88,6 @@ class AdjacentChain(Harvesting):
     """
 
     name = "adjacent-chain"
-    label = "Adjacent chain"
     sentence = "Several rankers; each position against the one above, so errors add up"
     order = 22
     against = "the position above"
@@ -121,9 +95,9 @@ class AdjacentChain(Harvesting):
     def _links(self, size: int) -> tuple[IntArray, IntArray]:
         return np.arange(size - 1), np.arange(1, size)
 
-    def _solve(self, sums: Floats) -> Floats:
-        chained: Floats = np.cumprod(np.concatenate([np.ones((len(sums), 1)), _ratios(sums)], axis=1), axis=1)
-        return chained
+    def _solve(self, sums: Floats, size: int) -> Floats:
+        del size
+        return np.cumprod(np.concatenate([np.ones((len(sums), 1)), _ratios(sums)], axis=1), axis=1)
 
 
 @value
@@ -144,39 +118,30 @@ class AllPairs(Harvesting):
     """
 
     name = "all-pairs"
-    label = "All pairs"
     sentence = "Several rankers, or one that changes; all pairs of positions at once"
     order = 20
+    binary = True
     against = "one that leads to the first"
 
-    def _cells(self, clicks: ClickTable) -> Cells:
-        if clicks.every_click and (clicks.clicks > clicks.impressions).any():
-            raise counts_every_click(self.name, "pivot")
-        return super()._cells(clicks)
-
     def _links(self, size: int) -> tuple[IntArray, IntArray]:
-        upper, lower = np.triu_indices(size, 1)
-        return upper, lower
+        return np.triu_indices(size, 1)
 
-    def _solve(self, sums: Floats) -> Floats:
+    def _solve(self, sums: Floats, size: int) -> Floats:
         above, below, total = np.split(sums, 3, axis=1)
-        size = (1 + math.isqrt(1 + 8 * above.shape[1])) // 2  # the number of positions that have this many pairs
         used = np.flatnonzero((above + below).sum(axis=0) > 0)  # a pair without clicks adds nothing
         upper, lower = (place[used] for place in self._links(size))
         above, below, total = (part[:, used] for part in (above, below, total))
         blocks = np.array_split(np.arange(len(sums)), math.ceil(above.size / _ENTRIES))
         likelihoods = (PairLikelihood(above[at], below[at], total[at], upper, lower, size) for at in blocks)
         with np.errstate(over="ignore", invalid="ignore"):  # of replicates that leave a position without clicks
-            solved: Floats = np.exp(np.concatenate([maximise(likelihood) for likelihood in likelihoods]))
-        return solved
+            return np.asarray(np.exp(np.concatenate([maximise(likelihood) for likelihood in likelihoods])))
 
 
 def _ratios(sums: Floats) -> Floats:
     """(logs, pairs) the clicks at the lower position over those at the upper one, of the same candidates."""
     above, below, _ = np.split(sums, 3, axis=1)
     with np.errstate(divide="ignore", invalid="ignore"):
-        ratios: Floats = np.where(above > 0, below / above, np.nan)
-    return ratios
+        return np.where(above > 0, below / above, np.nan)
 
 
 # -- the likelihood of all pairs -----------------------------------------------------------------------------------
@@ -198,12 +163,8 @@ class PairLikelihood:
 
     def scatter(self, flow: Floats) -> Floats:
         """(logs, size) what flows into each place, if a pair takes it from its upper place to its lower one."""
-        incidence = np.zeros((len(self.upper), self.size))
-        pairs = np.arange(len(self.upper))
-        incidence[pairs, self.lower] = 1.0
-        incidence[pairs, self.upper] = -1.0
-        scattered: Floats = flow @ incidence
-        return scattered
+        places = np.eye(self.size)
+        return np.asarray(flow @ (places[self.lower] - places[self.upper]))
 
     def laplacian(self, weight: Floats) -> Floats:
         """(logs, size, size) the Laplacian of the graph, with these weights."""
@@ -328,8 +289,7 @@ def _reached(pairs: PairSums, used: IntArray, size: int) -> Bools:
     tails, heads = np.concatenate([upper[down], lower[up]]), np.concatenate([lower[down], upper[up]])
     graph = csr_matrix((np.ones(len(tails)), (tails, heads)), shape=(size, size))
     _, label = connected_components(graph, directed=True, connection="strong")
-    reached: Bools = label == label[0]
-    return reached
+    return np.asarray(label == label[0])
 
 
 def _broken(against: str, pairs: PairSums, used: IntArray, reached: Bools, units: str) -> str:

@@ -8,14 +8,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
 from cldrank._typing import Bools, Floats, IntArray
 from cldrank.clicks.table import ClickTable
 from cldrank.errors import UnidentifiableError
-from cldrank.propensity.cells import DEEPEST, Cells
+from cldrank.propensity.cells import Cells
 from cldrank.wording import count, positions
 
 Looks = Literal["random", "mixed", "fixed", "unknown"]
@@ -29,9 +29,6 @@ _RANDOM, _FIXED = 0.02, 0.98  # strengths of the display order
 _CHANCE = 1e-3  # an order that chance brings about less often is not random, even if nearly so
 
 
-# -- what estimators need ------------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class Requirement:
     """Whether a log meets what an estimator needs.
@@ -41,7 +38,6 @@ class Requirement:
     reason        why, or why not, in one sentence without a full stop
     errors        the expected standard error of log ρ at each position, 0 at the first; None where there is no
                   estimate; empty where nothing is known before the fit
-    usable_to     the lowest position down to which 90% intervals are within ±25%
     approximate   whether what it needs holds nearly, but not quite
 
     >>> Requirement("all-pairs", True, "all positions are connected", (0.0, 0.1)).within.__round__(3)
@@ -52,7 +48,6 @@ class Requirement:
     met: bool
     reason: str
     errors: tuple[float | None, ...] = ()
-    usable_to: int | None = None
     approximate: bool = False
 
     @property
@@ -71,13 +66,12 @@ class Requirement:
         """How far the least certain propensity may be off, relatively, at 90% confidence."""
         return None if self.error is None else math.expm1(Z90 * self.error)
 
-
-def usable_positions(errors: Sequence[float | None]) -> int | None:
-    """The lowest position down to which 90% intervals are within ±25%."""
-    usable = 1
-    while usable < len(errors) and (error := errors[usable]) is not None and math.expm1(Z90 * error) <= USABLE:
-        usable += 1
-    return usable if usable > 1 else None
+    @property
+    def usable_to(self) -> int | None:
+        """The lowest position down to which 90% intervals are within ±25%; None where that is the first at most."""
+        limit = math.log1p(USABLE) / Z90
+        usable = next((at for at, error in enumerate(self.errors) if error is None or error > limit), len(self.errors))
+        return usable if usable > 1 else None
 
 
 def errors_of_logs(draws: Floats) -> tuple[Floats, Bools]:
@@ -88,9 +82,6 @@ def errors_of_logs(draws: Floats) -> tuple[Floats, Bools]:
     mean = np.where(usable, logs, 0.0).sum(axis=0) / number
     errors: Floats = np.sqrt(np.where(usable, (logs - mean) ** 2, 0.0).sum(axis=0) / number)
     return errors, usable.mean(axis=0) < 1 - LOST
-
-
-# -- the display order ---------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -108,7 +99,6 @@ class Order:
     strength: float | None
     error: float | None  # the standard error of the strength in a random order
     p_value: float | None  # how often a random order looks this ordered, or more
-    impressions: int  # that could be tested
     looks: Looks
 
     @property
@@ -132,7 +122,7 @@ def display_order(table: ClickTable) -> Order:
     tested = total[segment_row] > 1
     row, position, n = segment_row[tested], table.position[tested], table.impressions[tested].astype(np.float64)
     if not len(row):
-        return Order(None, None, None, 0, "unknown")
+        return Order(None, None, None, "unknown")
     query = segment_query[tested]
     column, column_of = np.unique(query * (table.depth + 1) + position, return_inverse=True)
     column_total = np.bincount(column_of, n)[column_of]
@@ -147,12 +137,12 @@ def display_order(table: ClickTable) -> Order:
     statistic, expected = all_n * (fit - 1), candidates * (places - 1.0)
     room = float(((all_n - candidates) * (places - 1))[fair].sum())
     if room <= 0:
-        return Order(None, None, None, 0, "unknown")
+        return Order(None, None, None, "unknown")
     strength = float((statistic - expected)[fair].sum()) / room
     lost = (candidates[fair] - 1) / candidates[fair]
     error = float(np.sqrt(2 * (expected[fair] / lost).sum())) / room
     p_value = float(chi2.sf((statistic[fair] * lost).sum(), (expected[fair] * lost).sum()))
-    return Order(strength, error, p_value, int(all_n[fair].sum()), _looks(strength, error, p_value))
+    return Order(strength, error, p_value, _looks(strength, error, p_value))
 
 
 def _looks(strength: float, error: float, p_value: float) -> Looks:
@@ -163,9 +153,6 @@ def _looks(strength: float, error: float, p_value: float) -> Looks:
     return "random" if error < 0.05 else "unknown"
 
 
-# -- candidates in common ------------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class Overlap:
     """Candidates that were shown at several positions, the raw material of intervention harvesting.
@@ -173,72 +160,40 @@ class Overlap:
     candidates    that were shown at all
     moving        of those, shown at several positions
     impressions   of the moving ones
-    pairs         pairs of positions with a candidate in common, of `possible_pairs`
-    components    sets of positions that such pairs connect; one set means that all can be compared
-    positions     the positions of `common`, the upper 200 at most
-    common        candidates that positions have in common, as a square table
+    components    sets of positions that are connected by candidates in common; one set means that all can be compared
     """
 
     candidates: int
     moving: int
     impressions: int
-    pairs: int
-    possible_pairs: int
     components: tuple[tuple[int, ...], ...]
-    positions: tuple[int, ...]
-    common: tuple[tuple[int, ...], ...]
 
 
 def overlap(table: ClickTable) -> Overlap:
-    """Count the candidates that positions have in common.
+    """Count the candidates that were shown at several positions of one surface.
 
     >>> from cldrank.data.dataset import RankingDataset
     >>> data = RankingDataset.from_arrays([[1], [2], [3]], [7, 7, 7])
     >>> cells = {"row": [0, 0, 1, 2], "position": [1, 2, 2, 3], "impressions": [5, 1, 4, 5], "clicks": [3, 0, 1, 0]}
-    >>> shared = overlap(ClickTable.from_arrays(data, **cells))
-    >>> shared.moving, shared.components
-    (1, ((1, 2), (3,)))
+    >>> overlap(ClickTable.from_arrays(data, **cells))
+    Overlap(candidates=3, moving=1, impressions=6, components=((1, 2), (3,)))
     """
-    from scipy import sparse
+    from scipy.sparse import coo_matrix
     from scipy.sparse.csgraph import connected_components
 
     shown, place = np.unique(table.position, return_inverse=True)
-    row = table.segment_row
-    same = np.concatenate([[False], row[1:] == row[:-1], [False]]) if len(row) else np.zeros(1, dtype=bool)
-    several: Bools = same[1:] | same[:-1]  # cells are sorted by row
-    joined = (row[1:] == row[:-1]).nonzero()[0]
-    size = len(shown)
-    edges = sparse.coo_matrix((np.ones(len(joined)), (place[joined], place[joined + 1])), shape=(size, size))
-    n_sets, label = connected_components(edges, directed=False) if size else (0, np.empty(0, np.int64))
-    order = np.argsort(label, kind="stable")
-    ends = np.cumsum(np.bincount(label, minlength=n_sets))
-    common = _in_common(row, place, several & (place < DEEPEST), min(size, DEEPEST))
-    above = common[np.triu_indices(len(common), 1)]
+    row, size = table.segment_row, len(shown)
+    next_is_same = row[1:] == row[:-1]  # cells are sorted by row
+    several: Bools = np.append(next_is_same, False) | np.append(False, next_is_same) if len(row) else row > 0
+    upper = np.flatnonzero(next_is_same)
+    edges = coo_matrix((np.ones(len(upper)), (place[upper], place[upper + 1])), shape=(size, size))
+    label = connected_components(edges, directed=False)[1] if size else np.zeros(0, dtype=np.int64)
     return Overlap(
         candidates=len(np.unique(table.row)),
         moving=len(np.unique(table.row[several])),
         impressions=int(table.impressions[several].sum()),
-        pairs=int((above > 0).sum()),
-        possible_pairs=len(above),
-        components=tuple(tuple(part.tolist()) for part in np.split(shown[order], ends) if len(part)),
-        positions=tuple(shown[:DEEPEST].tolist()),
-        common=tuple(tuple(int(entry) for entry in line) for line in common),
+        components=tuple(tuple(shown[label == part].tolist()) for part in dict.fromkeys(label.tolist())),
     )
-
-
-def _in_common(row: IntArray, place: IntArray, chosen: Bools, size: int) -> Floats:
-    """(size, size) how many rows have cells at both of two places, over the chosen cells."""
-    from scipy import sparse
-
-    if not chosen.any():
-        return np.zeros((size, size))
-    _, code = np.unique(row[chosen], return_inverse=True)
-    table: Any = sparse.csr_matrix((np.ones(len(code)), (code, place[chosen])), shape=(int(code.max()) + 1, size))
-    product: Floats = (table.T @ table).toarray()
-    return product
-
-
-# -- refusals ------------------------------------------------------------------------------------------------------
 
 
 def impressions_needed(rate: float, first_rate: float, *, precision: float = PRECISION, confidence: float = 0.9) -> int:
@@ -275,33 +230,33 @@ def cannot_estimate(
             f"What is needed: {remedy}. About {impressions:,} impressions of the same candidates at position {worst} "
             f"and at another would give ±{PRECISION:.0%} at {confidence:.0%} confidence."
         )
-    return _refusal(estimator, "any position" if len(weak) == len(rates) else positions(weak), reason, needed, weak)
+    return refusal(estimator, "any position" if len(weak) == len(rates) else positions(weak), reason, needed, weak)
 
 
 def too_few(
-    estimator: str, weak: IntArray, worst: int, error: float | None, cells: Cells, confidence: float
+    estimator: str, weak: IntArray, worst: int, errors: Floats, cells: Cells, confidence: float
 ) -> UnidentifiableError:
     """The error that says that the clicks at the weak positions do not suffice, and how many more would.
 
-    worst   the weakest of them
-    error   the standard error of its log propensity; None if resampling leaves it without any
+    worst    the weakest of them
+    errors   the standard errors of log propensities; infinite where resampling leaves too often none
     """
     from scipy.special import ndtri
 
-    why, needed = (
-        "resampling often leaves none that can be compared",
-        "What is needed: many more pages, of more queries.",
-    )
-    if error is not None and error <= _HOPELESS:
+    error = float(errors[worst - 1])
+    why = "resampling often leaves none that can be compared"
+    needed = "What is needed: many more pages, of more queries."
+    if error <= _HOPELESS:
         times = (float(ndtri((1 + confidence) / 2)) * error / PRECISION) ** 2
         why = f"the standard error of its log propensity is {error:.2f}"
         needed = f"It needs about {times:,.0f} times as many pages for ±{PRECISION:.0%} at {confidence:.0%} confidence."
     clicks = int(cells.clicks[cells.place == worst - 1].sum())
     reason = f"position {worst} has {count(clicks, 'click')} in all, and {why}"
-    return _refusal(estimator, positions(weak.tolist()), reason, needed, tuple(weak.tolist()))
+    return refusal(estimator, positions(weak.tolist()), reason, needed, tuple(weak.tolist()))
 
 
-def _refusal(estimator: str, which: str, reason: str, needed: str, weak: tuple[int, ...]) -> UnidentifiableError:
+def refusal(estimator: str, which: str, reason: str, needed: str, weak: tuple[int, ...]) -> UnidentifiableError:
+    """The error of an estimator that cannot estimate the weak positions (from 1)."""
     depth = min(weak, default=1) - 1
     return UnidentifiableError(
         f"{estimator} cannot estimate {which}: {reason}. {needed} {way_out(depth)}",
@@ -311,14 +266,11 @@ def _refusal(estimator: str, which: str, reason: str, needed: str, weak: tuple[i
     )
 
 
-def counts_every_click(estimator: str, instead: str = "") -> UnidentifiableError:
+def counts_every_click(estimator: str) -> UnidentifiableError:
     """The error of estimators whose model has at most one click per impression."""
-    advice = f", or use {instead}" if instead else ""
-    return UnidentifiableError(
-        f"{estimator} needs impressions that are clicked or not, but this table counts every click; aggregate the log "
-        f"with one click per impression{advice}.",
-        reason="an impression is clicked or not, but this table counts every click",
-    )
+    reason = "an impression is clicked or not, but this table counts every click"
+    advice = "aggregate the log with one click per impression, or use pivot"
+    return UnidentifiableError(f"{estimator}: {reason}; {advice}.", reason=reason)
 
 
 def way_out(depth: int) -> str:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,20 +14,14 @@ from cldrank import optimise
 from cldrank import scaling as scalings
 from cldrank._typing import Floats, IntArray
 from cldrank.clicks.table import ClickTable
-from cldrank.data.dataset import RankingDataset
-from cldrank.data.query_hash import hashes_of
-from cldrank.errors import ConvergenceWarning, UnidentifiableError, UsageError, warn
+from cldrank.errors import ConvergenceWarning, UnidentifiableError, warn
 from cldrank.models import MLP, Linear, Network, Run
 from cldrank.optimise import Derivatives, Solution, Vector
 from cldrank.parameters import parameter, value
 from cldrank.propensity.cells import Cells, PairSums, draw_weights
-from cldrank.propensity.estimator import CurveEstimator, compared_by_attraction, goodness_of_fit
-from cldrank.propensity.identifiability import Requirement, counts_every_click
+from cldrank.propensity.estimator import CurveEstimator, check_attraction, goodness_of_fit
+from cldrank.propensity.identifiability import Requirement
 from cldrank.propensity.propensities import Propensities
-from cldrank.wording import positions
-
-if TYPE_CHECKING:
-    import torch
 
 # a network of relevance beside a curve of positions; all queries teach, as none is held out to choose the epoch
 NETWORK = MLP(epochs=40, learning_rate=5e-3, l2=1e-5, batch_queries=32, warmup=0.0, validation=0.0)
@@ -36,84 +30,75 @@ _BLOCK_VALUES = 1 << 22
 _DETERMINED = 0.98  # features that explain more of the order than this leave nothing to estimate from
 
 
-@dataclass(frozen=True, eq=False)
-class ShownCandidates:
+class ShownCandidates(NamedTuple):
     """The cells of the first positions, and the candidates in them.
 
     row        (cells,) the candidate of each cell, from 0
     features   (candidates, columns) float32, scaled
     """
 
-    dataset: RankingDataset
     cells: Cells
     row: IntArray
-    scaling: scalings.Scaling
     features: NDArray[np.float32]
 
-    def explained_order(self) -> float:
-        """The largest squared canonical correlation of features and positions over cells, adjusted as R² is."""
-        features, cells, row = self.features, self.cells, self.row
-        rows, size = len(features), cells.size
-        weight = cells.impressions / cells.impressions.sum()
-        shown = np.bincount(row, weight, rows)
-        share = np.bincount(cells.place, weight, size)
-        by_row = np.bincount(row * size + cells.place, weight, rows * size).reshape(rows, size) - np.outer(shown, share)
-        means = shown @ features
-        gram, cross = np.zeros((features.shape[1],) * 2), np.zeros((features.shape[1], size))
-        step = max(1, _BLOCK_VALUES // max(features.shape[1], 1))
-        for own in (slice(start, start + step) for start in range(0, rows, step)):
-            centred = features[own] - means
-            gram += (centred * shown[own][:, None]).T @ centred
-            cross += centred.T @ by_row[own]
-        contrasts = np.diag(share) - np.outer(share, share)
-        values, vectors = np.linalg.eigh(gram)
-        kept = values > 1e-10 * max(float(values.max(initial=0.0)), 1e-300)
-        whitened = (vectors[:, kept] / np.sqrt(values[kept])).T @ cross
-        squares = np.linalg.eigvals(np.linalg.pinv(contrasts, rcond=1e-10, hermitian=True) @ (whitened.T @ whitened))
-        largest = float(np.clip(squares.real.max(initial=0.0), 0.0, 1.0))
-        freedom = len(row) - int(kept.sum()) - 1
-        return max(0.0, 1 - (1 - largest) * (len(row) - 1) / freedom) if freedom > 0 else 1.0
+
+def explained_order(shown: ShownCandidates) -> float:
+    """The largest squared canonical correlation of features and positions over cells, adjusted as R² is."""
+    cells, row, features = shown
+    rows, size = len(features), cells.size
+    weight = cells.impressions / cells.impressions.sum()
+    by_candidate = np.bincount(row, weight, rows)
+    share = np.bincount(cells.place, weight, size)
+    by_row = np.bincount(row * size + cells.place, weight, rows * size).reshape(rows, size) - np.outer(
+        by_candidate, share
+    )
+    means = by_candidate @ features
+    gram, cross = np.zeros((features.shape[1],) * 2), np.zeros((features.shape[1], size))
+    step = max(1, _BLOCK_VALUES // max(features.shape[1], 1))
+    for own in (slice(start, start + step) for start in range(0, rows, step)):
+        centred = features[own] - means
+        gram += (centred * by_candidate[own][:, None]).T @ centred
+        cross += centred.T @ by_row[own]
+    contrasts = np.diag(share) - np.outer(share, share)
+    values, vectors = np.linalg.eigh(gram)
+    kept = values > 1e-10 * max(float(values.max(initial=0.0)), 1e-300)
+    whitened = (vectors[:, kept] / np.sqrt(values[kept])).T @ cross
+    squares = np.linalg.eigvals(np.linalg.pinv(contrasts, rcond=1e-10, hermitian=True) @ (whitened.T @ whitened))
+    largest = float(np.clip(squares.real.max(initial=0.0), 0.0, 1.0))
+    freedom = len(row) - int(kept.sum()) - 1
+    return max(0.0, 1 - (1 - largest) * (len(row) - 1) / freedom) if freedom > 0 else 1.0
 
 
 @value
 class ModelledRelevance(CurveEstimator):
-    """Estimators that need the features of the candidates: `fit(clicks, dataset)`.
-
-    The result has `ranker`, which scores by the model of relevance.
-    """
+    """Estimators that need the features of the candidates: `fit(clicks, dataset)`."""
 
     model: Linear | Network = parameter(default=Linear(l2=1e-5), about="Of relevance", option=False)
 
     needs = "features"
+    binary = True
     caution = (
         "relevance is modelled, not held fixed: what the features do not know of it counts as position wherever the "
         "order follows relevance"
     )
 
     @abstractmethod
-    def _estimate(self, shown: ShownCandidates) -> tuple[Floats, Floats, Floats, dict[str, Any]]:
-        """Log ρ, (replicates, k) the same resampled, its standard errors or a refusal, and parts of the result.
+    def _estimate(self, shown: ShownCandidates) -> tuple[Floats, Floats, dict[str, Any]]:
+        """Log ρ, (replicates, k) the same resampled, and parts of the result; a refusal where errors are too large.
 
         Beside parts of `Propensities`, the `interval` where it is known.
         """
 
-    def _required(self, clicks: ClickTable, dataset: RankingDataset | None) -> Requirement:
-        _, explained = self._prepared(clicks, dataset)
-        reason = f"{_explained(explained)}; what they do not know of relevance counts as position"
-        return Requirement(self.name, True, reason)
-
-    def _prepared(self, clicks: ClickTable, dataset: Any) -> tuple[ShownCandidates, float]:
+    def _prepared(self, clicks: ClickTable, dataset: Any) -> tuple[tuple[ShownCandidates, float], Requirement]:
         """The shown candidates, and how much of their order features explain; a refusal where that is all of it."""
         cells = self._cells(clicks)
-        if (cells.clicks > cells.impressions).any():
-            raise counts_every_click(self.name)
         clicks.check_same(dataset)
         dataset.check_complete(self.name)
         self._refuse_silent(np.flatnonzero(cells.rates() == 0), cells, "nothing was clicked there")
         scaling = scalings.fit(self.model.scaling, dataset.features)
         rows, row = np.unique(cells.candidate, return_inverse=True)
-        shown = ShownCandidates(dataset, cells, row, scaling, scaling.transform(dataset.features[rows]))
-        explained = shown.explained_order()
+        shown = ShownCandidates(cells, row, scaling.transform(dataset.features[rows]))
+        explained = explained_order(shown)
         if explained > _DETERMINED:
             reason = f"the features explain {explained:.1%} of a contrast of positions, so that any curve fits as well"
             raise UnidentifiableError(
@@ -123,35 +108,22 @@ class ModelledRelevance(CurveEstimator):
                 positions=tuple(range(1, cells.size + 1)),
                 reason=reason,
             )
-        return shown, explained
+        reason = f"{_explained(explained)}; what they do not know of relevance counts as position"
+        return (shown, explained), Requirement(self.name, True, reason)
 
-    def _fit(self, clicks: ClickTable, dataset: RankingDataset | None) -> Propensities:
-        shown, explained = self._prepared(clicks, dataset)
-        logs, draws, errors, parts = self._estimate(shown)
+    def _result(self, prepared: tuple[ShownCandidates, float]) -> Propensities:
+        shown, explained = prepared
+        logs, draws, parts = self._estimate(shown)
         cells, values = shown.cells, np.exp(logs)
-        attraction = compared_by_attraction(cells, values, self.replicates, self.seed)
+        attraction = check_attraction(cells, values, self.replicates, self.seed)
         return self._curve(
             cells,
             values,
             np.exp(draws),
             covariance=np.cov(draws, rowvar=False),
-            comparisons=np.asarray(np.bincount(cells.place, cells.impressions, cells.size), dtype=np.float64),
-            notes=(*self._notes(values, errors, cells, attraction), _explained(explained), *parts.pop("notes", ())),
+            notes=(*self._notes(cells, attraction), _explained(explained)),
             **parts,
         )
-
-    def _ranker_parts(self, shown: ShownCandidates) -> dict[str, Any]:
-        """What every ranker is made of, whatever scores."""
-        from cldrank.rankers import Provenance
-
-        dataset = shown.dataset
-        queries = dataset.query_ids[np.unique(dataset.row_queries[shown.cells.candidate])]
-        return {
-            "feature_names": dataset.feature_names,
-            "scaling": shown.scaling,
-            "provenance": Provenance.of(type(self).__name__, self.get_params(), dataset),
-            "trained_on": np.unique(hashes_of(queries)),
-        }
 
 
 def _explained(share: float) -> str:
@@ -182,48 +154,23 @@ class DualLearning(ModelledRelevance):
     )
 
     name = "dual-learning"
-    label = "Dual learning"
     sentence = "One ranker; a network of relevance trained beside the curve, so trust it less"
     order = 31
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.run.checkpoint is not None:
-            raise UsageError(
-                f"{self.name} trains {self.refits + 1} networks, one after the other; a checkpoint is for "
-                "one. Leave it out of `run`."
-            )
-
-    def _estimate(self, shown: ShownCandidates) -> tuple[Floats, Floats, Floats, dict[str, Any]]:
+    def _estimate(self, shown: ShownCandidates) -> tuple[Floats, Floats, dict[str, Any]]:
         """Train on the log, and on `refits` logs of resampled queries, each from its own seed."""
         from scipy.stats import t
 
-        from cldrank.rankers.torch_module import ranker_of
-
-        logs, network = self._train(shown, self.seed, np.ones(shown.cells.n_groups))
-        weights = draw_weights(shown.cells.n_groups, self.refits, self.seed)
-        draws = np.array([self._train(shown, self.seed + 1 + turn, own)[0] for turn, own in enumerate(weights)])
+        logs = self._train(shown, self.seed, np.ones(shown.cells.n_groups))
+        weights = draw_weights(shown.cells.n_groups, self.refits, self.seed)[1:]
+        draws = np.array([self._train(shown, self.seed + 1 + turn, own) for turn, own in enumerate(weights)])
         errors: Floats = draws.std(axis=0, ddof=1)
-        weak = np.flatnonzero(errors > self.refuse_above)
-        if len(weak):
-            worst = int(weak[errors[weak].argmax()])
-            raise UnidentifiableError(
-                f"{self.name} cannot estimate {positions((weak + 1).tolist())}: networks trained on resampled queries "
-                f"differ by {errors[worst]:.2f} in the log propensity of position {worst + 1} (standard deviation). "
-                "More pages, a simpler model or more epochs may help; else use regression-em, which is exact.",
-                positions=tuple((weak + 1).tolist()),
-                depth=int(weak[0]),
-            )
+        self._refuse_weak(errors, shown.cells)
         half = t.ppf(1 - (1 - self.confidence) / 2, self.refits - 1) * errors
-        parts = {
-            "interval": (np.exp(logs - half), np.exp(logs + half)),
-            "notes": (f"the intervals rest on {self.refits} networks, each with its own queries and its own seed",),
-            "ranker": ranker_of(network, **self._ranker_parts(shown)),
-        }
-        return logs, draws, errors, parts
+        return logs, draws, {"interval": (np.exp(logs - half), np.exp(logs + half))}
 
-    def _train(self, shown: ShownCandidates, seed: int, weight: Floats) -> tuple[Floats, torch.nn.Module]:
-        """The log ρ and the network of relevance, with each group of queries counted `weight` times."""
+    def _train(self, shown: ShownCandidates, seed: int, weight: Floats) -> Floats:
+        """The log ρ, with each group of queries counted `weight` times."""
         model = self.model.as_network() if isinstance(self.model, Linear) else self.model
         model.check_installed()
         from torch.random import fork_rng
@@ -246,8 +193,8 @@ class DualLearning(ModelledRelevance):
             raise KeyboardInterrupt
         if trained.status == "non_finite":
             raise UnidentifiableError(f"{self.name} met numbers that are not finite; lower `learning_rate`.")
-        logs = task.networks["examination"].logs.detach().double().cpu().numpy()  # type: ignore[operator]
-        return logs - logs[0], task.networks["relevance"]
+        logs: Floats = task.networks["examination"].logs.detach().double().cpu().numpy()  # type: ignore[operator]
+        return np.asarray(logs - logs[0])
 
 
 def _lists(cells: Cells, weight: Floats) -> Any:
@@ -278,9 +225,8 @@ class RegressionEM(ModelledRelevance):
 
         P(click at k) = ρ_k γ(x),    γ(x) = σ(β·x + intercept)
 
-    Some steps of expectation and maximisation on cells, then Newton's method on the same likelihood to its end, which
-    EM alone would need thousands of steps for. Intervals come from resampled queries, each replicate one Newton step
-    from the optimum.
+    Some steps of expectation and maximisation on cells, then Newton's method on the same likelihood to its end. Each
+    replicate of the intervals is one Newton step from the optimum.
 
     >>> import cldrank as cr
     >>> x = np.tile([0.0, 1.0, 2.0, 3.0], 30)
@@ -295,38 +241,29 @@ class RegressionEM(ModelledRelevance):
     model: Linear = parameter(default=Linear(l2=1e-5), about="Of relevance", option=False)
 
     name = "regression-em"
-    label = "Regression EM"
     sentence = "One ranker; relevance by regression on features, so trust it less"
     order = 30
 
-    def _estimate(self, shown: ShownCandidates) -> tuple[Floats, Floats, Floats, dict[str, Any]]:
-        from cldrank.rankers import LinearRanker
-
+    def _estimate(self, shown: ShownCandidates) -> tuple[Floats, Floats, dict[str, Any]]:
         cells = shown.cells
         objective = ExaminedRegression(cells, shown.features, shown.row, self.model.l2)
         start = objective.start
         for _ in range(_EM_STEPS):
             start = objective.em_step(start)
-        solution = objective.climb(start)
+        solution = optimise.newton(objective, start, max_steps=200, tolerance=1e-8)
         if not solution.converged:
-            warn(
-                ConvergenceWarning(
-                    f"{self.name} did not find the optimum ({solution.status} after {solution.n_steps} steps); a "
-                    "larger `l2` may help."
-                )
-            )
+            ended = f"{solution.status} after {solution.n_steps} steps"
+            warn(ConvergenceWarning(f"{self.name} did not find the optimum ({ended}); a larger `l2` may help."))
         optimum = solution.parameters
         logs = objective.logs(optimum)
         draws = self._resampled(objective, solution)
         curves = np.exp(draws)
-        errors = self._errors(curves, cells)
-        coefficients, intercept = optimum[cells.size - 1 : -1], float(optimum[-1])
+        self._errors(curves, cells)
         parts = {
             "goodness": goodness_of_fit(PairSums.of(cells), np.exp(logs), curves, self._weights(cells)),
             "replicates": curves,
-            "ranker": LinearRanker(coefficients=coefficients, intercept=intercept, **self._ranker_parts(shown)),
         }
-        return logs, draws, errors, parts
+        return logs, draws, parts
 
     def _resampled(self, objective: ExaminedRegression, solution: Solution) -> Floats:
         """(replicates, k) log ρ, each one Newton step from the optimum of the whole log towards its own."""
@@ -350,10 +287,6 @@ class ExaminedRegression:
         self.total = float(cells.impressions.sum())
         self.n_positions, self.width = cells.size - 1, features.shape[1]
         self.missed = cells.impressions - cells.clicks
-
-    def climb(self, start: Vector) -> Solution:
-        """The optimum, by Newton's method."""
-        return optimise.newton(self, start, max_steps=200, tolerance=1e-8)
 
     @property
     def start(self) -> Vector:

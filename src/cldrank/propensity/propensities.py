@@ -53,7 +53,7 @@ class CurveBase:
         return None
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write it to a JSON file, all but a ranker; replicates are rounded to six digits."""
+        """Write it to a JSON file; replicates are rounded to six digits."""
         from cldrank.files import save_json
         from cldrank.propensity.curve_files import curve_content
 
@@ -92,7 +92,7 @@ class CurveBase:
         if beyond.any():
             raise DataError(f"{name} holds {array[beyond][0]}; all entries must be finite, and below {LARGEST:g}.")
         if (np.diag(array) if array.ndim > 1 else array).min() < 0:
-            raise DataError(f"{name} holds a negative {'variance' if array.ndim > 1 else 'number'}.")
+            raise DataError(f"{name} holds a negative number.")
         keep_array(self, name, array)
 
 
@@ -137,15 +137,10 @@ class Propensities(CurveBase):
     method        the name of the estimator
     low, high     (k,) the interval of each position, at the given `confidence`
     covariance    (k, k) of log ρ, from resampling
-    comparisons   (k,) the effective number of impressions behind each position
     goodness      whether clicks of the same candidates at other positions agree
     notes         what to know before they are used
     replicates    (replicates, k) the resampled estimates that have all positions
-    ranker        of estimators that model relevance: what scores by that model; left out of files
-
     is_trusted    whether they are used whatever a log's own pages show, see `trusted`; left out of files
-
-    An estimate may exceed 1, by chance or because people do look at the last position more often; it then says so.
 
     >>> rho = Propensities.power(eta=1.0, k=4)
     >>> rho
@@ -166,11 +161,9 @@ class Propensities(CurveBase):
     high: Floats | None = None
     confidence: float | None = None
     covariance: Floats | None = None
-    comparisons: Floats | None = None
     goodness: Goodness | None = None
     notes: tuple[str, ...] = ()
     replicates: Floats | None = field(default=None, compare=False)
-    ranker: Any = field(default=None, compare=False)
     is_trusted: bool = field(default=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -178,17 +171,16 @@ class Propensities(CurveBase):
         if given.ndim != 1 or not len(given):
             raise DataError(f"propensities are a flat array, one for each position, not one of shape {given.shape}.")
         values = _relative(given[None], "the propensity")[0]
-        if self.method is None:
-            if values.max() > 1 + 1e-9:
-                at = int(values.argmax())
-                raise DataError(
-                    f"position {at + 1} would be examined more often than the first ({values[at]:.4g} times); "
-                    "only estimated propensities, those with a method, may be above 1."
-                )
-            values = np.minimum(values, 1.0)
+        if self.method is None and values.max() > 1 + 1e-9:
+            at = int(values.argmax())
+            raise DataError(
+                f"position {at + 1} would be examined more often than the first ({values[at]:.4g} times); "
+                "only estimated propensities, those with a method, may be above 1."
+            )
+        values = values if self.method is not None else np.minimum(values, 1.0)
         keep_array(self, "values", values)
-        for name in ("low", "high", "comparisons"):
-            self._check_array(name, values.shape, 1.0 if name == "comparisons" else given[0])
+        for name in ("low", "high"):
+            self._check_array(name, values.shape, given[0])
         self._check_array("covariance", (len(values), len(values)))
         if self.replicates is not None:
             draws = as_floats(self.replicates, "replicates")
@@ -198,9 +190,6 @@ class Propensities(CurveBase):
                     "and a column for each position."
                 )
             keep_array(self, "replicates", _relative(draws, "a replicate"))
-        self._check_interval()
-
-    def _check_interval(self) -> None:
         if (self.low is None) != (self.high is None) or (self.low is not None and self.confidence is None):
             raise DataError("an interval needs low, high and confidence, all three.")
         if self.confidence is not None:
@@ -227,17 +216,13 @@ class Propensities(CurveBase):
         >>> Propensities.parse("power:2", k=2).values
         array([1.  , 0.25])
         """
-        kind, _, argument = text.partition(":")
-        if kind == "power":
-            try:
-                return cls.power(float(argument), k)
-            except ValueError as error:
-                raise UsageError(
-                    f"{text!r} is not a power law ({str(error).rstrip('.')}); write power:1.0, say."
-                ) from None
-        if text == "none":
-            return cls.power(0.0, k)
-        return cls.load(text)
+        kind, _, eta = ("power", ":", "0") if text == "none" else text.partition(":")
+        if kind != "power":
+            return cls.load(text)
+        try:
+            return cls.power(float(eta), k)
+        except ValueError as error:
+            raise UsageError(f"{text!r} is not a power law ({str(error).rstrip('.')}); write power:1.0.") from None
 
     def at(self, position: ArrayLike) -> Floats:
         """The propensity of each position, counted from 1."""
@@ -272,8 +257,7 @@ class Propensities(CurveBase):
         check_whole("n", n, least=1)
         check_whole("seed", seed, least=0)
         if self.replicates is not None:
-            drawn: Floats = self.replicates[np.random.default_rng(seed).integers(len(self.replicates), size=n)]
-            return drawn
+            return np.asarray(self.replicates[np.random.default_rng(seed).integers(len(self.replicates), size=n)])
         if self.covariance is not None:
             logs = normal_draws(np.log(self.values), self.covariance, n, seed)
             return np.exp(logs - logs[:, :1])
@@ -295,8 +279,8 @@ class Propensities(CurveBase):
         """
         check_number("clip", minimum, above=0, most=1)
         parts: dict[str, Any] = {name: getattr(self, name) for name in ("values", "low", "high", "replicates")}
-        parts = {name: part for name, part in parts.items() if part is not None}
-        if not any((part < minimum).any() for part in parts.values()):
+        parts = {name: np.maximum(part, minimum) for name, part in parts.items() if part is not None}
+        if all((part == getattr(self, name)).all() for name, part in parts.items()):
             return self
         below = self.values < minimum
         raised = tuple((np.flatnonzero(below) + 1).tolist())
@@ -306,7 +290,7 @@ class Propensities(CurveBase):
             origin=f"{self.origin}{where}",
             clipped=raised or self.clipped,
             covariance=None if self.covariance is None else np.where(below | below[:, None], 0.0, self.covariance),
-            **{name: np.maximum(part, minimum) for name, part in parts.items()},
+            **parts,
         )
 
     def raised_to(self, envelope: Propensities) -> Propensities:
@@ -357,7 +341,7 @@ class Propensities(CurveBase):
         most = self.values if self.high is None else self.high
         least = envelope.values if envelope.low is None else envelope.low
         size = min(len(most), len(least))
-        return tuple(int(at) + 1 for at in np.flatnonzero(most[:size] < np.minimum(least[:size], 1.0)))
+        return tuple((np.flatnonzero(most[:size] < np.minimum(least[:size], 1.0)) + 1).tolist())
 
 
 def _relative(rows: Floats, what: str) -> Floats:
@@ -389,8 +373,7 @@ def normal_draws(mean: Floats, covariance: Floats, n: int, seed: int) -> Floats:
     """(n, k) normal draws."""
     scale, turn = np.linalg.eigh(covariance)
     root = turn * np.sqrt(np.maximum(scale, 0.0))  # rounding makes a zero negative
-    drawn: Floats = mean + np.random.default_rng(seed).standard_normal((n, len(mean))) @ root.T
-    return drawn
+    return np.asarray(mean + np.random.default_rng(seed).standard_normal((n, len(mean))) @ root.T)
 
 
 def keep_array(owner: object, name: str, array: Floats) -> None:

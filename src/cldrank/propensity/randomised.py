@@ -55,14 +55,11 @@ class Stratified(CellEstimator):
             zero = np.zeros(len(top), dtype=np.int64)
             sums[:, 1, k] = cells.by_group(zero, clicks[top] * against, 1, top)[:, 0]
             sums[:, 3, k] = cells.by_group(zero, impressions[top] * against, 1, top)[:, 0]
-        weight = impressions * share
-        spread = np.bincount(place, weight**2 / cells.seen, size)
-        comparisons = np.bincount(place, weight, size) ** 2 / np.where(spread > 0, spread, 1.0)
         silent = np.flatnonzero(~(sums[:, :2].sum(axis=0) > 0).all(axis=0))
         why = "no query with clicks at the first position has clicks there, too"
         self._refuse_silent(silent, cells, why, "more pages in random order")
         solved = self._solved(self._solve, sums.reshape(cells.n_groups, -1), cells)
-        return Sample(solved, self.grounds, comparisons, PairSums.of(cells))
+        return Sample(solved, self.grounds, PairSums.of(cells))
 
     def _solve(self, sums: Floats) -> Floats:
         clicks, clicks_first, shown, shown_first = sums.reshape(len(sums), 4, -1).swapaxes(0, 1)
@@ -84,13 +81,14 @@ class Randomised(Stratified):
     check_order: bool = parameter(default=True, about="Refuse a log whose order is not random")
 
     name = "randomised"
-    label = "Randomised"
     sentence = "Pages in random order, compared by position within each query"
     order = 10
 
-    def _required(self, clicks: ClickTable, dataset: RankingDataset | None) -> Requirement:
-        requirement, order = super()._required(clicks, dataset), display_order(clicks)
-        # an order that is unknown may be random: `fit` goes on, but nothing shows that the requirement is met
+    def requirements(self, clicks: ClickTable, dataset: RankingDataset | None = None) -> Requirement:
+        """Whether the order looks random; one that is unknown may be, so that `fit` goes on, but is not shown to be."""
+        requirement, order = super().requirements(clicks, dataset), display_order(clicks)
+        if not requirement.met:
+            return requirement
         return replace(requirement, met=order.looks == "random", reason=str(order), approximate=order.nearly)
 
     def _cells(self, clicks: ClickTable) -> Cells:
@@ -125,7 +123,6 @@ class Logged(Stratified):
     )
 
     name = "logged"
-    label = "Logged"
     sentence = "Pages drawn with logged probabilities; clicks count by their inverse"
     needs = "log"
     order = 11
@@ -252,7 +249,6 @@ class ClickThrough(CellEstimator):
     """
 
     name = "click-through"
-    label = "Click-through"
     sentence = "Plain click-through rates, biased; a baseline"
     order = 90
     baseline = True
@@ -265,7 +261,7 @@ class ClickThrough(CellEstimator):
         self._refuse_silent(np.flatnonzero(clicks.sum(axis=0) == 0), cells, "nothing was clicked there")
         grounds = "there are clicks at every position; but relevance counts as examination"
         solved = self._solved(self._solve, np.concatenate([clicks, shown], axis=1), cells)
-        return Sample(solved, grounds, shown.sum(axis=0), PairSums.of(cells))
+        return Sample(solved, grounds, PairSums.of(cells))
 
     def _solve(self, sums: Floats) -> Floats:
         with np.errstate(divide="ignore", invalid="ignore"):

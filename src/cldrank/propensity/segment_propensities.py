@@ -18,11 +18,10 @@ from cldrank.wording import kind_of, some
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SegmentPropensities(CurveBase, Mapping[str, Propensities]):
-    """The propensities of each segment, by name. Methods take them in place of one curve.
+    """The propensities of each segment, by name, each relative to the first position of its own segment.
 
-    Each curve is relative to the first position of its own segment, so that relevance is the probability of a click
-    there: where people examine the top of one surface much less than that of another, its clicks count less than they
-    should, alike for all candidates.
+    Where people examine the top of one surface much less than that of another, its clicks count less than they should,
+    alike for all candidates.
 
     >>> curves = SegmentPropensities.of({"phone": Propensities.power(1, 2), "desktop": Propensities.power(0.5, 4)})
     >>> curves["phone"]
@@ -48,12 +47,8 @@ class SegmentPropensities(CurveBase, Mapping[str, Propensities]):
     @classmethod
     def of(cls, curves: Mapping[str, Propensities]) -> SegmentPropensities:
         """From curves that are known, each under the name of its segment."""
-        return SegmentPropensities(
-            {
-                name: replace(rho, origin=f"segment {name}, {rho.origin}") if isinstance(rho, Propensities) else rho
-                for name, rho in curves.items()
-            }
-        )
+        known = SegmentPropensities(curves)
+        return known.mapped(lambda name, rho: replace(rho, origin=f"segment {name}, {rho.origin}"))
 
     def __getitem__(self, segment: str) -> Propensities:
         return self.segments[segment]
@@ -92,11 +87,10 @@ class SegmentPropensities(CurveBase, Mapping[str, Propensities]):
         propensity = np.empty(clicks.n_cells)
         for code in np.unique(clicks.segment):
             name, own = clicks.segment_names[code], clicks.segment == code
-            if name not in self.segments:
-                raise DataError(
-                    f"the clicks have a segment {name!r}, and there is no curve for it, only for {some(self)}."
-                )
-            rho = self.segments[name]
+            if name not in self:
+                lacking = f"there is no curve for it, only for {some(self)}"
+                raise DataError(f"the clicks have a segment {name!r}, and {lacking}.")
+            rho = self[name]
             propensity[own] = rho.values[places_of(clicks.position[own], len(rho), f"propensity of segment {name!r}")]
         return propensity
 
@@ -125,12 +119,8 @@ class SegmentPropensities(CurveBase, Mapping[str, Propensities]):
         """Curves that might have been estimated instead; those of one segment do not depend on those of another."""
         seeds = np.random.SeedSequence(seed).generate_state(len(self))
         draws = [rho.draws(n, int(own)) for rho, own in zip(self.values(), seeds, strict=True)]
-        return [
-            SegmentPropensities(
-                {name: Propensities(draw, method="drawn") for name, draw in zip(self, each, strict=True)}
-            )
-            for each in zip(*draws, strict=True)
-        ]
+        curves = ([Propensities(draw, method="drawn") for draw in each] for each in zip(*draws, strict=True))
+        return [SegmentPropensities(dict(zip(self, each, strict=True))) for each in curves]
 
 
 Curve = Propensities | SegmentPropensities | AffineClicks

@@ -1,4 +1,4 @@
-"""All estimators on one log: what each finds, and which one is chosen."""
+"""All estimators on one log: which one is chosen, and what it finds."""
 
 from __future__ import annotations
 
@@ -10,33 +10,9 @@ import pytest
 
 import cldrank as cr
 from cldrank.clicks.table import ClickTable
-from cldrank.errors import CldrankError
-from cldrank.propensity import (
-    AllPairs,
-    ClickThrough,
-    RegressionEM,
-    compare_estimators,
-    estimators,
-)
-from cldrank.propensity.comparing import all_requirements, fitted_segments
-
-
-def test_all_that_apply_and_why_the_others_do_not(world: Any) -> None:
-    found = compare_estimators(world.two_rankers())
-    assert {"all-pairs", "adjacent-chain", "click-through"} <= set(found.estimates)
-    assert "random order" in found.refusals["randomised"]
-    text = str(found)
-    assert all(name in text for name in found.estimates)
-    assert "envelope, at least" in text
-    assert "refused  randomised: needs pages in random order" in text
-
-
-def test_requirements_say_what_compare_would_find(world: Any) -> None:
-    for log in (world.two_rankers(), world.log(), world.shuffled()):
-        compared = compare_estimators(log)
-        for kind in estimators().values():
-            if kind.needs == "cells":
-                assert kind().requirements(log).met == (kind.name in compared.estimates)
+from cldrank.errors import UsageError
+from cldrank.propensity import AllPairs, RegressionEM
+from cldrank.propensity.choosing import all_requirements, fitted_segments
 
 
 def test_with_a_dataset_relevance_is_modelled_too(logistic: Any) -> None:
@@ -44,13 +20,6 @@ def test_with_a_dataset_relevance_is_modelled_too(logistic: Any) -> None:
     assert not RegressionEM().requirements(clicks).met
     met = [need.estimator for need in all_requirements(clicks, data) if need.met]
     assert met == ["envelope", "regression-em", "dual-learning", "click-through"]
-    few = {"regression-em": RegressionEM(), "all-pairs": AllPairs(), "click-through": ClickThrough()}
-    found = compare_estimators(clicks, few, data)
-    assert list(found.estimates) == ["regression-em", "click-through"]
-    assert "regression-em: relevance is modelled, not held fixed" in str(found)
-    assert "needs the features" in compare_estimators(clicks, few).refusals["regression-em"]
-    with pytest.raises(CldrankError, match="no estimators to compare\\."):
-        compare_estimators(clicks, {})
 
 
 # -- choosing ---------------------------------------------------------------------------------------------------------
@@ -79,3 +48,10 @@ def test_segments_are_clipped_and_one_position_is_certain() -> None:
         found = fitted_segments(AllPairs(), table, clip=0.4)
     assert found["watch"].values.tolist() == [1]
     assert found["desktop"].values[2] == pytest.approx(0.4)
+
+
+def test_segments_go_down_to_the_depth_of_the_estimator() -> None:
+    table = on_every_position([1, 0.5, 0.33], "desktop").merge(on_every_position([1], "watch", 1))
+    assert [len(rho) for rho in fitted_segments(AllPairs(depth=2), table).values()] == [2, 1]
+    with pytest.raises(UsageError, match="nothing was shown below position 3"):
+        fitted_segments(AllPairs(depth=4), table)

@@ -1,0 +1,85 @@
+"""All estimators on one log: which one suits it, and what that one finds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from cldrank._typing import Floats
+from cldrank.clicks.table import ClickTable
+from cldrank.data.dataset import RankingDataset
+from cldrank.errors import UnidentifiableError, UsageError
+from cldrank.propensity.affine_clicks import AffineClicks
+from cldrank.propensity.curve_checks import held_to_clicks
+from cldrank.propensity.estimator import PropensityEstimator, comparing_estimators, estimators
+from cldrank.propensity.identifiability import Requirement, way_out
+from cldrank.propensity.propensities import Propensities
+from cldrank.propensity.segment_propensities import BySegment, SegmentPropensities
+
+
+def all_requirements(
+    clicks: ClickTable, dataset: RankingDataset | None = None, probability: Floats | None = None
+) -> tuple[Requirement, ...]:
+    """The requirement of every estimator, the best founded first; `probability` is that of display, of each cell."""
+    every = [kind() for kind in estimators().values()]
+    known = every if probability is None else [estimator.given_log(probability) for estimator in every]
+    return tuple(estimator.requirements(clicks, dataset) for estimator in known)
+
+
+def best_requirement(requirements: Sequence[Requirement]) -> Requirement | None:
+    """Of the requirements of all estimators, that of the one to choose; None where the log supports none.
+
+    It is the first that is met by comparing positions, one that holds exactly before one that holds nearly.
+    """
+    comparing = {kind.name for kind in comparing_estimators()}
+    met = [requirement for requirement in requirements if requirement.met and requirement.estimator in comparing]
+    return min(met, key=lambda requirement: requirement.approximate, default=None)
+
+
+def choose_method(table: ClickTable, depth: int | None) -> Requirement:
+    """The requirement of the best founded estimator that a log supports; UnidentifiableError where none does."""
+    asked: list[Requirement] = []
+    for kind in comparing_estimators():
+        if any(requirement.met and not requirement.approximate for requirement in asked):
+            break
+        asked.append(kind(depth=depth).requirements(table))
+    best = best_requirement(asked)
+    if best is not None:
+        return best
+    reasons: dict[str, list[str]] = {}
+    for requirement in asked:
+        reasons.setdefault(requirement.reason, []).append(requirement.estimator)
+    why = "; ".join(f"{', '.join(names)}: {reason}" for reason, names in reasons.items())
+    reached = max(requirement.depth for requirement in asked)
+    raise UnidentifiableError(
+        f"propensities cannot be estimated from this log by comparing positions. {why}. {way_out(reached)}",
+        positions=tuple(range(max(reached, 0) + 1, table.depth + 1)),
+        depth=reached,
+        reason=why,
+    )
+
+
+def fitted_curve(
+    estimator: PropensityEstimator[Any],
+    table: ClickTable,
+    dataset: RankingDataset | None = None,
+    *,
+    clip: float | None = None,
+) -> Propensities | AffineClicks:
+    """What an estimator finds in a log, clipped as asked; a curve that the log refutes is warned of."""
+    curve: Propensities | AffineClicks = estimator.fit(table, dataset)
+    curve = curve if clip is None else curve.clip(clip)
+    return held_to_clicks(curve, table, "off") if isinstance(curve, Propensities) else curve
+
+
+def fitted_segments(estimator: Any, clicks: ClickTable, *, clip: float | None = None) -> SegmentPropensities:
+    """The same for each segment of a log, down to the `depth` of the estimator or the end of the segment's pages."""
+    if estimator.depth is not None:
+        if estimator.depth > clicks.depth:
+            raise UsageError(f"`depth={estimator.depth}` is too deep: nothing was shown below position {clicks.depth}.")
+        clicks = clicks.first(estimator.depth)
+    curves = BySegment(replace(estimator, depth=None)).fit(clicks)
+    curves = curves if clip is None else curves.clip(clip)
+    held_to_clicks(curves, clicks, "off")
+    return curves
