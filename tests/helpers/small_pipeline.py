@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import cldrank as cr
-from cldrank.clicks.simulate import PlackettLuce, PositionBased, Simulation
+from cldrank.clicks.simulate import PositionBased, ShuffledShare, Simulation
 
 DEFINITION = """\
 log.files = "log.parquet"
@@ -39,7 +39,7 @@ def write_world(folder: Path, *, quality: float = 0.3, sessions: int = 8000, see
     data = cr.RankingDataset.from_arrays(features, ids, labels, feature_names=["title", "body", "age"], synthetic=True)
     production = quality * features[:, 0] + features[:, 1]
     simulation = Simulation(
-        data, scores=production, model=PositionBased(1.0, 0.1), depth=5, policy=PlackettLuce(temperature=0.5)
+        data, scores=production, model=PositionBased(1.0, 0.1), depth=5, policy=ShuffledShare(0.5, shuffle="candidates")
     )
     data.save(folder / "train.parquet")
     simulation.save_log(folder / "log.parquet", sessions, seed=seed)
