@@ -65,7 +65,6 @@ class TestClicks:
         log.write_text(log.read_text() + "\n500,q0,d1,1,1")
         refused = run("clicks", "aggregate", log, "--add-to", "sum.parquet")
         assert (refused.code, "log.csv was counted before, with other content" in refused.err) == (1, True)
-        assert "--replace" in refused.err
 
     def test_a_folder_of_days(self, run: Run, log: Path, tmp_path: Path) -> None:
         lines = log.read_text().splitlines()
@@ -79,8 +78,6 @@ class TestClicks:
         assert run("clicks", "audit", "cells/", "--last", "2d", "--until", "2026-11-14", "--json").code in (0, 3)
         found = run("propensity", "estimate", "cells/", "--last", "2d", "-o", "rho.json", "--method", "envelope")
         assert (found.code, "2 candidates were clicked at position 1" in found.err) == (1, True), found  # too few
-        gone = run("clicks", "forget", "cells", "--keep", "2d")
-        assert gone.out == "deleted 2026-11-13\ncells holds 2 days\n"
         (tmp_path / "cells" / "2026-11-14.parquet").unlink()
         assert "1 is missing" in run("show", "cells/", "--last", "2d").err
         named = run("clicks", "aggregate", log, "--add-to", "named", "--day", "2026-12-24")
@@ -88,7 +85,6 @@ class TestClicks:
         for message, arguments in (
             ("leave --out out", ["--add-to", "cells", "-o", "x.parquet"]),
             ("--day is for a folder of days", ["-o", "x.parquet", "--day", "2026-11-15"]),
-            ("--replace is for a folder of days", ["--add-to", "x.parquet", "--replace"]),
             ("name the file of cells to write with --out", []),
         ):
             ran = run("clicks", "aggregate", log, *arguments)

@@ -47,7 +47,7 @@ def test_options_come_from_what_they_are_for(tmp_path: Path) -> None:
         ),
         ("features.", "log.columns = 3\nfeatures.", r"log\.columns must be a table of names"),
         ("features.", "log.again = true\nfeatures.", r"log\.again is unknown"),
-        ("features.", 'log.from = "ubu"\nfeatures.', r"must be 'plain', 'ubi', 'metarank' or 'yandex', not 'ubu'"),
+        ("features.", 'log.from = "ubu"\nfeatures.', r"must be 'plain', 'ubi' or 'metarank', not 'ubu'"),
         ("features.", 'log.queries = "q.jsonl"\nfeatures.', r"queries and events are for from = \"ubi\""),
         ('log.files = "log.parquet"', "", r"log\.files names the files"),
         ('features.files = "train.parquet"', "", r"features\.files is missing"),

@@ -102,7 +102,7 @@ def _rows(facts: AuditFacts) -> Iterator[Finding]:
     if account.wrong_start:
         yield Finding("first position", "blocking", _sentence(account.wrong_start.found), account.wrong_start.advice)
     if account.found:
-        unread = int(account.layout.get("unread_times", 0))
+        unread = account.unread_times
         severity: Severity = "warning" if unread > _MANY_REJECTED * account.rows else "note" if unread else "ok"
         advice = "Check which column holds the timestamp, and how it is written." if unread else ""
         yield Finding("reading", severity, f"Found in the log: {'; '.join(account.found)}.", advice)
@@ -117,7 +117,7 @@ def _rows(facts: AuditFacts) -> Iterator[Finding]:
             "warning" if views > _ODD_PAGES * account.rows else "note",
             f"{views:,} of {account.rows:,} rows ({views / account.rows:.2%}) show a session the same result of the "
             "same query again, at another time or with other clicks; they were set aside.",
-            "If pages were viewed again, count each view with `by_time=True`, or log a session_id per page. If a click "
+            "If pages were viewed again, log a session_id per page, such as the session and the time. If a click "
             "has a row of its own, nothing is lost: the impression counts once, as clicked.",
         )
 

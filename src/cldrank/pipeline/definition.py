@@ -52,7 +52,7 @@ class LogSettings(Value):
     """The click log, and what wrote it. Options of `cldrank clicks aggregate` or `import` go beside these keys."""
 
     files: tuple[str, ...] = parameter(default=(), about="files, folders or patterns of the log")
-    from_: Literal["plain", "ubi", "metarank", "yandex"] = parameter(
+    from_: Literal["plain", "ubi", "metarank"] = parameter(
         default="plain", about="what wrote it; any other than plain is imported first"
     )
     queries: tuple[str, ...] = parameter(default=(), about="UBI: the files of queries, in place of `files`")
@@ -265,7 +265,7 @@ def _other_keys(place: str, given: Mapping[str, Any]) -> Iterable[str]:
     """The keys of a section that functions and classes declare."""
     if place == "log":
         counting = (name for name in _keywords(aggregate) if name not in _NOT_READING)
-        is_imported = given.get("from", "plain") in ("ubi", "metarank", "yandex")
+        is_imported = given.get("from", "plain") in ("ubi", "metarank")
         return [*vars(LogLayout()), *counting, *(_import_options() if is_imported else ())]
     if place == "features":
         return [name for name in _keywords(load) if name not in _NOT_LOADING]

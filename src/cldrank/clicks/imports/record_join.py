@@ -11,9 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from cldrank.clicks.bots import find_bots
 from cldrank.clicks.log.layout import DEEPEST
-from cldrank.clicks.log.plain_log import check_zones, is_listed, with_reason
+from cldrank.clicks.log.plain_log import check_zones
 from cldrank.errors import DataError, FormatError
 from cldrank.tables import Relation
 from cldrank.wording import count, listed, some
@@ -22,8 +21,6 @@ REASONS = {
     "no id": "it does not name its page",
     "not a query": "an event among the queries",
     "no text": "the query is missing or blank",
-    "excluded user": "of a user who is excluded on request",
-    "bot": "of a user who does not look like a person, excluded on request",
     "no results": "no result of this page was shown",
     "repeated": "a copy of another record",
     "second place": "the same document at another position of the same page; the uppermost counts",
@@ -34,8 +31,6 @@ REASONS = {
     "position out of range": "its position lies before the first, or beyond 10,000",
     "never shown": "a click on something that its page did not show",
     "other action": "neither a click nor an impression",
-    "broken line": "it lacks fields, or an id in it is not a whole number",
-    "unknown type": "the type of the record is neither Q nor C",
 }
 RECORDS = {  # how they are counted: one, several
     "query": ("query", "queries"),
@@ -52,14 +47,13 @@ _MOST_EXAMPLES = 3
 
 @dataclass(frozen=True)
 class Records:
-    """What came in, in the terms of all formats; optional columns are NULL where a format does not have them.
+    """What came in, in the terms of both formats; columns are NULL where a format does not have them.
 
-    pages        page, query, documents; optional: timestamp, time_form, user_id, surface, and stray: whether it is not
-                 a page
-    events       record ("impression", "click" or "other"), page, doc_id, action; optional: ordinal, mark, reason (why
-                 it is set aside). Clicks on one result with the same action and mark are copies
+    pages        page, query, documents, timestamp, time_form, user_id, surface, and stray: whether it is not a page
+    events       record ("impression", "click" or "other"), page, doc_id, action, ordinal, mark. Clicks on one result
+                 with the same action and mark are copies
     where        the source of the events, for messages
-    page_name, id_name, action_name   what the format calls a page, its id, and what events do
+    page_name, id_name   what the format calls a page, and its id
     impressions  whether the format has events for impressions; if not, all that was returned counts as shown
     notes        what to know before the log is used
     """
@@ -69,7 +63,6 @@ class Records:
     where: str
     page_name: str = "query"
     id_name: str = "query_id"
-    action_name: str = "action"
     impressions: bool = False
     notes: tuple[str, ...] = ()
 
@@ -86,9 +79,6 @@ class ImportOptions:
     first_position: int | None = None
     query_field: str | None = None
     normalise: bool = True
-    time_zone: str | None = None
-    exclude_users: Sequence[str] | None = None
-    exclude_bots: bool = False
     min_joined: float = 0.8
 
 
@@ -114,7 +104,7 @@ class SetAside:
 class ImportReport:
     """What became of the records of an import.
 
-    source        the format: ubi, metarank or yandex
+    source        the format: ubi or metarank
     out           the log that was written
     came_in       how many records of each kind were read
     pages         pages in the log: one query of one person each
@@ -169,41 +159,18 @@ class ImportReport:
         return "\n".join(lines)
 
 
-Joined = tuple[Relation, Relation, ImportReport]  # the rows of a log, the records set aside, and the report
-
-
-def join_records(records: Records, options: ImportOptions) -> Joined:
-    """Join clicks to what was shown, and that to its page, without the users who are excluded."""
-    raw = _complete(records.pages, {"timestamp": "TIMESTAMP", "stray": "BOOLEAN"}, ("time_form", "user_id", "surface"))
-    check_zones(raw, records.where)  # where a zone was given, no form is known
-    pages = _with_reasons(raw)
-    engine = pages.engine
-    if options.exclude_users is not None:
-        listed_users = is_listed("user_id", options.exclude_users, engine)
-        pages = engine.hold(with_reason(pages, listed_users, "excluded user"))
-    rows, rejects, report = _joined(records, pages, options)
-    if options.exclude_bots:
-        bots = find_bots(engine.sql(f"SELECT *, clicked AS clicks, CAST(NULL AS VARCHAR) AS reason FROM {rows}"))
-        by = "user_id" if "user_id" in rows.columns else "page"
-        pages = engine.hold(with_reason(pages, f"{by} IN (SELECT name FROM {bots})", "bot"))
-        rows, rejects, report = _joined(records, pages, options)
-    if not report.rows:
-        why = "; ".join(str(aside).strip() for aside in report.set_aside)
-        raise DataError(f"nothing was shown on any page, and there is no log to write ({why}).")
-    return rows, rejects, report
-
-
-def _joined(records: Records, pages: Relation, options: ImportOptions) -> Joined:
-    """One join of events to pages."""
+def join_records(records: Records, options: ImportOptions) -> tuple[Relation, Relation, ImportReport]:
+    """The rows of a log, in which clicks are joined to what was shown; the records set aside, and the report."""
+    check_zones(records.pages, records.where)
+    pages = _with_reasons(records.pages)
     engine = pages.engine
     own = {"page": "<> 'other'", "doc_id": "<> 'other'", "ordinal": "= 'impression'", "action": "<> 'impression'"}
     own |= {"mark": "= 'click'"}
     columns = [f"CASE WHEN record {which} THEN {name} END AS {name}" for name, which in own.items()]
-    raw = _complete(records.events, {"ordinal": "BIGINT"}, ("mark", "reason"))
     events = engine.hold(
-        "SELECT record, e.page AS page, doc_id, ordinal, action, mark, e.reason AS reason, p.page IS NOT NULL AS "
-        "is_known, p.reason AS page_reason, nullif(list_position(documents, doc_id), 0) AS place "
-        f"FROM (SELECT record, reason, {', '.join(columns)} FROM {raw}) AS e "
+        "SELECT record, e.page AS page, doc_id, ordinal, action, mark, p.page IS NOT NULL AS is_known, "
+        "p.reason AS page_reason, nullif(list_position(documents, doc_id), 0) AS place "
+        f"FROM (SELECT record, {', '.join(columns)} FROM {records.events}) AS e "
         f"LEFT JOIN (SELECT * FROM {pages} WHERE is_page) AS p ON e.page = p.page"
     )
     counts = _event_counts(events)
@@ -231,15 +198,10 @@ def _joined(records: Records, pages: Relation, options: ImportOptions) -> Joined
     rows = _rows(results, judged, pages)
     clicked = engine.row(f"SELECT count(*) AS n FROM {rows} WHERE clicked > 0")["n"]
     made = kept[records.page_name], kept[shown], clicked, kept["click"]
-    report = ImportReport("", "", came_in, *made, set_aside=set_aside, joined=shares, notes=tuple(notes))
-    return rows, rejects, report
-
-
-def _complete(table: Relation, columns: Mapping[str, str], texts: Sequence[str]) -> Relation:
-    """The table with NULL in columns of these types, and of text, that it does not have."""
-    kinds = {**columns, **dict.fromkeys(texts, "VARCHAR")}
-    missing = [f"CAST(NULL AS {kind}) AS {name}" for name, kind in kinds.items() if name not in table.columns]
-    return table.engine.sql(f"SELECT {', '.join(['*', *missing])} FROM {table}") if missing else table
+    if not kept[shown]:
+        why = "; ".join(str(aside).strip() for aside in set_aside)
+        raise DataError(f"nothing was shown on any page, and there is no log to write ({why}).")
+    return rows, rejects, ImportReport("", "", came_in, *made, set_aside=set_aside, joined=shares, notes=tuple(notes))
 
 
 # -- pages -------------------------------------------------------------------------------------------------------------
@@ -336,7 +298,7 @@ def _positioned(events: Relation, pages: Relation, start: int, shown: str) -> Re
     """Events with positions from 1 (their ordinals or else their places among the hits), and what was returned."""
     position = f"CASE WHEN record = 'impression' THEN coalesce(ordinal + {1 - start}, place) END"
     reason = (
-        "CASE WHEN reason IS NOT NULL THEN reason WHEN record = 'other' THEN 'other action' "
+        "CASE WHEN record = 'other' THEN 'other action' "
         "WHEN page IS NULL THEN 'no id' WHEN doc_id IS NULL THEN 'no document' "
         "WHEN NOT is_known THEN 'unknown page' WHEN page_reason = 'no text' THEN 'page without text' "
         "WHEN page_reason IS NOT NULL THEN page_reason WHEN record <> 'impression' THEN NULL "
@@ -422,7 +384,7 @@ def _by_reason(rejects: Relation, records: Records) -> tuple[SetAside, ...]:
         records.id_name: "session_id",
         "query": "query_id",
         "document": "doc_id",
-        records.action_name: "action",
+        "action": "action",
         "position": "CAST(position AS VARCHAR)",
     }
     example = " || ".join(f"coalesce(', {name} ' || {value}, '')" for name, value in named.items())

@@ -138,8 +138,8 @@ def counted_before(
     if changed:
         raise DataError(
             f"{changed[0]} was counted before, with other content, and cells cannot be taken away again. If it was "
-            "corrected, rebuild the cells from all logs, or, in a folder of days, its days with `replace`; if it is "
-            "another file that has the same name, rename it, or add it with `again`."
+            "corrected, rebuild the cells from all logs (in a folder of days, delete the files of its days, and add "
+            "their logs again); if it is another file that has the same name, rename it, or add it with `again`."
         )
     return {file: named for file, named in sources.items() if named in before}
 
