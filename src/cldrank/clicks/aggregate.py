@@ -370,7 +370,7 @@ def _count_cells(log: Log, every_click: bool = False, by_day: bool = False) -> _
         never_shown = sum(pc.sum(pc.equal(part["position"], 0)).as_py() or 0 for part in rejects)
         top = never_shown, _at(grouped, 1, "clicks"), _at(grouped, 2, "clicks")
     cells = grouped.drop_columns("logged").filter(pc.greater(grouped["impressions"], 0))
-    kept_rows = f"(SELECT * FROM {rows} WHERE reason IS NULL)"
+    kept_rows = f"(SELECT * FROM {rows} WHERE reason IS NULL)" if kept < total else rows  # all: fewer columns are read
     repeated = _repeated_documents(log, kept_rows, cells, apart)
     if repeated is not None:
         judged = _judged_pages(log, kept_rows, repeated, apart, every_click)
@@ -452,11 +452,8 @@ def _rises(log: Log, rows: str, cells: pa.Table, apart: list[str]) -> bool:
     if log.engine.name != "duckdb" or len(cells.group_by(["query_id", "doc_id", *apart]).aggregate([])) < len(cells):
         return False
     steps = "SELECT session_id, position, lag(session_id) OVER () AS s, lag(position) OVER () AS p FROM"
-    grows = "bool_and(coalesce(s IS NULL OR session_id > s OR (session_id = s AND position > p), FALSE)) AS grows"
-    for part in (f"(SELECT * FROM {rows} LIMIT {_BATCH})", rows):  # most logs that are not sorted show it at once
-        if not log.engine.row(f"SELECT {grows} FROM ({steps} {part})")["grows"]:
-            return False
-    return True
+    grows = "coalesce(s IS NULL OR session_id > s OR (session_id = s AND position > p), FALSE)"
+    return not log.engine.rows(f"SELECT 1 AS found FROM ({steps} {rows}) WHERE NOT ({grows}) LIMIT 1")
 
 
 def _repeated_hashes(log: Log, rows: str, keys: list[str], n: int) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:

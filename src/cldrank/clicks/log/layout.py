@@ -41,7 +41,7 @@ class LogLayout:
     0
     >>> LogLayout(first_position=2)
     Traceback (most recent call last):
-    cldrank.errors.UsageError: `first_position` must be 0 or 1, not 2; ...
+    cldrank.errors.UsageError: `first_position` must be 0 or 1, not 2.
     """
 
     columns: Mapping[str, str] = field(default_factory=dict)
