@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -139,13 +139,11 @@ class AggregateCommand(RawLog):
     Example: `cldrank clicks aggregate logs/2026-11-15/ --add-to cells/`
     """
 
-    out: Path | None = option(
-        "-o FILE", "The Parquet file of cells to write; with --add-to FILE, by default that file."
-    )
-    add_to: str | None = option(  # a path would lose the slash at its end
-        "FILE|FOLDER/",
-        "Add the counts to these cells, or to a folder with a file of cells per day, which is made if need be. Log "
-        "files that are in already are left out.",
+    out: Path | None = option("-o FILE", "The Parquet file of cells to write.")
+    add_to: Path | None = option(
+        "FOLDER",
+        "Add the counts to a folder with a file of cells per day, which is made if need be. Log files that are in "
+        "already are left out.",
     )
     day: str | None = option("DAY", "With a folder of days: all rows are of this day. [default: by timestamp, in UTC]")
     again: bool = option("", "Count files even if they are named twice, or went into --add-to already.", False)
@@ -158,14 +156,11 @@ class AggregateCommand(RawLog):
         """Count, write cells, and account for every row."""
         from cldrank.clicks.aggregate import TooManyRejectsError
 
-        to = self._target()
-        if self.rejects is not None:
-            check_parquet_name(self.rejects)
-        options.check_outputs([None if self._is_days else to, self.rejects], [*self.log, *(self.features or [])])
+        self._check_outputs()
         dataset = self.candidates()
         try:
             with working(f"aggregating {some(self.log)} …"), columns_by("--log-column"):
-                added = self._add_days(to, dataset) if self._is_days else self._add(to, dataset)
+                counted, written = self._counted(dataset)
         except TooManyRejectsError as error:
             if self.rejects:
                 save_table(error.rejects, self.rejects)
@@ -173,83 +168,43 @@ class AggregateCommand(RawLog):
             say(str(error.account))
             raise
         if self.rejects:
-            save_table(added.counted.rejects, self.rejects)
+            save_table(counted.rejects, self.rejects)
         if self.as_json:
-            print_json(added.as_dict())
+            print_json(self._as_dict(counted, written))
         else:
-            added.print(self.rejects)
+            self._print(counted, written)
 
-    @property
-    def _is_days(self) -> bool:
-        """Whether cells are added to a folder of days."""
-        return self.add_to is not None and (self._names_folder or not Path(self.add_to).suffix)
+    def _check_outputs(self) -> None:
+        """Refuse outputs that cannot be written, and what does not fit together."""
+        if (self.out is None) == (self.add_to is None):
+            raise UsageError("name the file of cells to write with --out, or a folder of days with --add-to.")
+        if self.add_to is not None and self.add_to.suffix in (".parquet", ".pq"):
+            raise UsageError(f"--add-to {self.add_to}: cells are added to a folder of days; name a folder.")
+        if self.add_to is None and self.day:
+            raise UsageError("--day is for a folder of days; name one with --add-to FOLDER.")
+        for path in (self.out, self.rejects):
+            if path is not None:
+                check_parquet_name(path)
+        options.check_outputs([self.out, self.rejects], [*self.log, *(self.features or [])])
 
-    @property
-    def _names_folder(self) -> bool:
-        return self.add_to is not None and (self.add_to.endswith("/") or Path(self.add_to).is_dir())
-
-    def _target(self) -> Path:
-        """The file or folder to write; what does not fit together is refused."""
-        if (
-            self.add_to is not None
-            and not self._names_folder
-            and Path(self.add_to).suffix not in ("", ".parquet", ".pq")
-        ):
-            raise UsageError(
-                f"--add-to {self.add_to}: cells are kept in a .parquet file, or in a folder of days, named as "
-                f"{self.add_to}/."
-            )
-        if self._is_days and self.out is not None:
-            raise UsageError(f"--add-to {self.add_to} writes into that folder of days; leave --out out.")
-        if not self._is_days and self.day:
-            raise UsageError("--day is for a folder of days; name one with --add-to FOLDER/.")
-        target = self.out or (self.add_to and Path(self.add_to))
-        if not target:
-            raise UsageError("name the file of cells to write with --out, or the cells to add to with --add-to.")
-        if not self._is_days:
-            check_parquet_name(target)
-        return target
-
-    def _counting(self) -> dict[str, Any]:
-        """The arguments that decide how the log is counted."""
-        names = ("every_click", "segment", "max_rejected", "again")
-        return {**self.log_arguments(), **{name: getattr(self, name) for name in names}}
-
-    def _add(self, out: Path, dataset: Any) -> Added:
-        """Count a log, and write a file of cells, perhaps with earlier cells."""
+    def _counted(self, dataset: Any) -> tuple[Aggregation, dict[Path, ClickTable]]:
+        """How the log was counted, and the cells of each file that was written."""
         from cldrank.clicks.aggregate import aggregate
-        from cldrank.clicks.table import ClickTable
-
-        first = self.add_to is None or (not Path(self.add_to).exists() and self.out is None)  # makes the file
-        earlier = None if first else ClickTable.read(self.add_to, dataset)
-        counted = aggregate(self.log, dataset, **self._counting(), counted=() if earlier is None else earlier.sources)
-        if self.add_to is not None and not counted.account.rows and self.out is None:
-            return Added(out, counted, {})
-        cells = counted.clicks if earlier is None else earlier.merge(counted.clicks, again=self.again)
-        cells.save(out)
-        return Added(out, counted, {out: cells})
-
-    def _add_days(self, to: Path, dataset: Any) -> Added:
-        """Count a log by day, and add it to a folder of days."""
         from cldrank.clicks.days import DayFolder
 
-        folder = DayFolder(to)
-        added = folder.add(self.log, dataset, day=self.day, **self._counting())
-        written = {folder.file(day): cells for day, cells in sorted(added.written.items())}
-        return Added(to, added.counted, written)
+        names = ("every_click", "segment", "max_rejected", "again")
+        arguments = {**self.log_arguments(), **{name: getattr(self, name) for name in names}}
+        if self.out is not None:
+            counted = aggregate(self.log, dataset, **arguments)
+            counted.clicks.save(self.out)
+            return counted, {self.out: counted.clicks}
+        folder = DayFolder(self.add_to or "")
+        added = folder.add(self.log, dataset, day=self.day, **arguments)
+        return added.counted, {folder.file(day): cells for day, cells in sorted(added.written.items())}
 
-
-@dataclass(frozen=True)
-class Added:
-    """What came of a log: how it was counted, and the files of cells that were written."""
-
-    to: Path
-    counted: Aggregation
-    written: Mapping[Path, ClickTable]
-
-    def as_dict(self) -> dict[str, Any]:
+    def _as_dict(self, counted: Aggregation, written: Mapping[Path, ClickTable]) -> dict[str, Any]:
         """For programs; a single file of cells is described as `cldrank show` does."""
-        account = self.counted.account
+        account = counted.account
         log = {
             "rows": account.rows,
             "set_aside": account.n_rejected,
@@ -258,27 +213,26 @@ class Added:
             "found": list(account.found),
             "seconds": round(account.seconds, 3),
         }
-        known = {"out": str(self.to), "log": log, "left_out": [file.place for file in self.counted.left_out]}
-        if len(self.written) == 1 and self.to in self.written:
-            return {**known, **cells_summary(self.written[self.to])}
-        days = {str(file): cells_totals(cells) for file, cells in self.written.items()}
-        return {**known, "written": days}
+        known = {"out": str(self.out or self.add_to), "log": log}
+        if self.out is not None:
+            return {**known, **cells_summary(written[self.out])}
+        days = {str(file): cells_totals(cells) for file, cells in written.items()}
+        return {**known, "left_out": [file.place for file in counted.left_out], "written": days}
 
-    def print(self, rejects: Path | None) -> None:
+    def _print(self, counted: Aggregation, written: Mapping[Path, ClickTable]) -> None:
         """In words."""
-        left_out, account = self.counted.left_out, self.counted.account
-        if left_out:
-            print_line(f"already in {self.to}, left out: {some(file.place for file in left_out)}")
-        if account.rows:
-            print_line(str(account))
-        if account.rejected and rejects:
-            print_line(f"the rows set aside: {rejects}")
-        elif account.rejected:
+        if counted.left_out:
+            print_line(f"already in {self.add_to}, left out: {some(file.place for file in counted.left_out)}")
+        if counted.account.rows:
+            print_line(str(counted.account))
+        if counted.account.rejected and self.rejects:
+            print_line(f"the rows set aside: {self.rejects}")
+        elif counted.account.rejected:
             say("Write them to a file with --rejects FILE.")
-        for file, cells in self.written.items():
+        for file, cells in written.items():
             print_line(f"wrote {file}: {cells!r}")
-        if not self.written:
-            print_line(f"{self.to} is as it was")
+        if not written:
+            print_line(f"{self.add_to} is as it was")
 
 
 # -- logs of other programs ----------------------------------------------------------------------------------------

@@ -259,7 +259,7 @@ def log_source(paths: Any, layout: LogLayout, *, again: bool = False) -> tuple[A
         if is_cells(part):
             raise UsageError(
                 f"{frame_name(part) if is_frame(part) else part} holds cells already, not a log; add cells to others "
-                "with `add_to`, or ClickTable.merge."
+                "with ClickTable.merge."
             )
     if not is_frame(paths):
         return files, log_files(files, again=again)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from typing import Any
-from zoneinfo import ZoneInfo
 
 import duckdb
 import pyarrow as pa
 import pytest
 
 from cldrank.clicks.log import casts
-from cldrank.errors import FormatError, UsageError
+from cldrank.errors import FormatError
 from cldrank.tables.types import is_text
 
 NOON = datetime(2024, 11, 14, 12)
