@@ -45,7 +45,7 @@ class RawRecords(options.ComputePlace):
 
     memory_limit: str = of_reading("SIZE", "Spill to disk beyond this; Spark: driver memory.", "3GB")
     first_position: int | None = of_reading(
-        "0|1", "The number of the top position. [default: 1; of UBI, as the log shows]", min=0, max=1
+        "0|1", "The number of the top position. [default: 1, unless there are some at 0]", min=0, max=1
     )
 
     def given(self, *names: str) -> dict[str, Any]:

@@ -41,7 +41,6 @@ RECORDS = {  # how they are counted: one, several
     "other": ("other record", "other records"),
 }
 _OPTIONAL = ("timestamp", "user_id", "surface")  # what a page may tell beside its query
-_STRAY = 0.1  # the share of ordinals that may speak for the other start
 _MOST_EXAMPLES = 3
 
 
@@ -175,15 +174,12 @@ def join_records(records: Records, options: ImportOptions) -> tuple[Relation, Re
     )
     counts = _event_counts(events)
     _check_events(events, counts, records, options)
-    shown, start, notes = "result", 1, list(records.notes)
-    if records.impressions:
-        if options.impressions == "events" or (options.impressions == "auto" and counts["impression"]):
-            shown = "impression"
-            start, note = _first_ordinal(counts, options.first_position)
-        else:
-            note = _returned_note(events, options)
-        notes += [note] if note else []
-    items = _positioned(events, pages, start, shown)
+    shown, notes = "result", list(records.notes)
+    if options.impressions == "events" or (options.impressions == "auto" and counts["impression"]):
+        shown = "impression"
+    elif records.impressions:
+        notes.append(_returned_note(events, options))
+    items = _positioned(events, pages, 1 if options.first_position is None else options.first_position, shown)
     results, judged = _matched(items)
     rejects = _set_aside(records.page_name, pages, items, results, judged)
     set_aside = _by_reason(rejects, records)
@@ -229,14 +225,10 @@ def _with_reasons(raw: Relation) -> Relation:
 
 
 def _event_counts(events: Relation) -> dict[str, int]:
-    """How many events there are of each kind, and what the ordinals of impressions say."""
+    """How many events there are of each kind, how many name their page, and how many impressions are at ordinal 0."""
     kinds = [f"count(*) FILTER (WHERE record = '{kind}') AS {kind}" for kind in ("impression", "click", "other")]
-    ordinals = [
-        f"count(*) FILTER (WHERE record = 'impression' AND ordinal = {start}{also}) AS {name}_{start}"
-        for start in (0, 1)
-        for name, also in (("at", ""), ("first_at", " AND place = 1"))
-    ]
-    return events.engine.row(f"SELECT {', '.join([*kinds, *ordinals])}, count(page) AS named FROM {events}")
+    at_0 = "count(*) FILTER (WHERE record = 'impression' AND ordinal = 0) AS at_0"
+    return events.engine.row(f"SELECT {', '.join(kinds)}, count(page) AS named, {at_0} FROM {events}")
 
 
 def _check_events(events: Relation, counts: Mapping[str, int], records: Records, options: ImportOptions) -> None:
@@ -254,25 +246,11 @@ def _check_events(events: Relation, counts: Mapping[str, int], records: Records,
             )
     if counts["click"] + counts["impression"] and not counts["named"]:
         raise FormatError(f"no click or impression has a {records.id_name}.", path=records.where)
-
-
-def _first_ordinal(counts: Mapping[str, int], first_position: int | None) -> tuple[int, str]:
-    """Whether ordinals count from 0 or 1: what the first hits say or, if there are none, the smallest ordinals."""
-    if first_position is not None:
-        return first_position, ""
-    at_0, at_1 = counts["first_at_0"], counts["first_at_1"]
-    if not at_0 + at_1:
-        at_0, at_1 = counts["at_0"], counts["at_1"]
-        start = 0 if at_0 > _STRAY * at_1 else 1
-        seen = f"{at_0:,} impressions at 0 and {at_1:,} at 1"
-        return start, f"ordinals count from {start}, judged by {seen}: no page lists what it returned"
-    if min(at_0, at_1) > _STRAY * max(at_0, at_1):
+    if counts["at_0"] and options.first_position is None:
         raise DataError(
-            f"some ordinals count from 0 and some from 1: of the results returned first, {at_0:,} are at 0 and "
-            f"{at_1:,} at 1. Import the clients one by one, or set `first_position=0` or `first_position=1`."
+            f"{records.where}: {counts['at_0']:,} of {counts['impression']:,} impressions are at ordinal 0. Set "
+            "`first_position=0` if ordinals count from 0, or `first_position=1` to set those at 0 aside."
         )
-    start, number = int(at_1 > at_0), max(at_0, at_1)
-    return start, f"ordinals count from {start}, as {number:,} of {at_0 + at_1:,} results returned first show"
 
 
 def _returned_note(events: Relation, options: ImportOptions) -> str:
