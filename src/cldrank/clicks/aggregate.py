@@ -228,8 +228,7 @@ def aggregate(
     check_number("max_rejected", max_rejected, least=0, most=1)
     layout = _with_segment(LogLayout.of(layout, reading), segment)
     source, sources = log_source(paths, layout, again=again)
-    empty = [file.path for file in source if file.path not in sources] if isinstance(source, list) else []
-    known = {} if again else counted_before(sources, tuple(counted), empty)
+    known = {} if again else counted_before(sources, tuple(counted))
     if known and len(known) == len(sources):
         none = np.zeros(0, dtype=np.int64)
         candidates = Candidates.seen(none, none) if dataset is None else Candidates.of(dataset)

@@ -18,7 +18,6 @@ from cldrank.clicks.candidates import UNKNOWN_QUERY, Candidates, ids_of
 from cldrank.clicks.log.layout import SEGMENT
 from cldrank.clicks.log.log_files import LogFile, in_both
 from cldrank.clicks.table import ClickTable, joined_settings
-from cldrank.data.checks import LARGEST
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import CldrankWarning, DataError, FormatError, warn
 from cldrank.files import replacing
@@ -76,7 +75,7 @@ def load_cells(paths: Any, dataset: RankingDataset | None = None, *, known_only:
         for _, own in described:
             shared |= bool(in_both(counted, own))
             counted += own
-        if shared or not _can_be_added(contents, every_click):  # then one by one, with all checks
+        if shared or not _are_alike(contents):  # then one by one, with all checks
             return ClickTable.merged([load_cells(file, dataset, known_only=known_only) for file in given])
         contents = [added_cells(contents)]
     (cells,) = contents
@@ -114,19 +113,11 @@ def describe_cells(path: Path) -> tuple[dict[str, bool], tuple[LogFile, ...]]:
 # -- several files together --------------------------------------------------------------------------------------------
 
 
-def _can_be_added(contents: list[pa.Table], every_click: bool) -> bool:
+def _are_alike(contents: list[pa.Table]) -> bool:
     """Whether files hold cells as `save_cells` writes them, all with ids of one kind, so that Arrow can add them up."""
     first = contents[0].schema
     plain = all(first.field(name).type in (pa.int64(), pa.string()) for name in COLUMNS)
-    if not plain or not all(content.schema.equals(first) for content in contents):
-        return False
-    counts = [[content[name].to_numpy() for name in COLUMNS[3:]] for content in contents]
-    return all(
-        (clicks >= 0).all()
-        and (impressions <= LARGEST // len(contents)).all()
-        and (every_click or (clicks <= impressions).all())
-        for impressions, clicks in counts
-    )
+    return plain and all(content.schema.equals(first) for content in contents)
 
 
 def added_cells(parts: list[pa.Table]) -> pa.Table:
