@@ -55,7 +55,7 @@ def test_ubi_leads_to_the_same_cells_as_the_plain_log(ubi: Path) -> None:
     assert not run_pipeline(read_pipeline(ubi / "pipeline.toml")).changed
 
 
-def test_a_file_of_users_is_an_input_of_the_import(ubi: Path) -> None:
+def test_a_file_of_users_is_an_input_of_what_counts_the_imported_log(ubi: Path) -> None:
     text = DEFINITION.replace('log.files = "log.parquet"', 'log.exclude_users = "bots.txt"')
     (ubi / "ubi.toml").write_text(
         f'log.from = "ubi"\nlog.queries = "queries.jsonl"\nlog.events = "events.jsonl"\n{text}'
@@ -65,7 +65,8 @@ def test_a_file_of_users_is_an_input_of_the_import(ubi: Path) -> None:
     assert first.inputs["excluded users"].keys() == {"bots.txt"}
     (ubi / "bots.txt").write_text("crawler\nscraper\n")
     second = run_pipeline(read_pipeline(ubi / "ubi.toml"))
-    assert second.step("import").state == "done"  # type: ignore[union-attr]
+    assert second.step("import").state == "reused"  # type: ignore[union-attr]
+    assert second.step("aggregate").state == "done"  # type: ignore[union-attr]
 
 
 def test_a_window_over_imports_counts_each_page_once(ubi: Path) -> None:

@@ -31,7 +31,6 @@ _REJECT_ADVICE = {
     "null key": "Repair the logging of keys, or accept the loss; `cldrank clicks aggregate` lists the rows.",
     "not a number": "Find out where they come from.",
     "unequal lists": "Lists of results and of their clicks must match; find out which of them is cut.",
-    "off the page": "Check the page size, or the columns of the grid, that the log is read with.",
     "position below 1": "Positions count from 1, at the top; read what counts from 0 with `first_position=0`.",
     "click never shown": "Clicks and displays were joined wrongly, or clicks come from elsewhere; check the join.",
     "repeated row": "Find out why, perhaps a retried export; one of each is counted. Without a timestamp, a page shown "

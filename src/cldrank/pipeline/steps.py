@@ -97,8 +97,7 @@ class Workbench:
 
         With a log goes the file of users whose rows are set aside, if there is one.
         """
-        is_log = not {"log", "queries"}.isdisjoint(names)
-        users = ("excluded users",) if is_log and self.pipeline.options["log"].get(USERS) else ()
+        users = ("excluded users",) if "log" in names and self.pipeline.options["log"].get(USERS) else ()
         return {name: self._hash(name) for name in (*names, *users)}
 
     def _hash(self, name: str) -> str:
