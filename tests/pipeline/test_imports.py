@@ -20,6 +20,7 @@ def write_ubi(place: Path, days: int = 1) -> None:
             day = f"2026-11-{15 + int(page) % days}"
             hits = [str(row["doc_id"]) for row in rows]
             query = {"query_id": page, "user_query": rows[0]["query_id"], "query_response_hit_ids": hits}
+            query["client_id"] = f"user {page}"
             queries.write(json.dumps({**query, "timestamp": f"{day}T08:00:00Z"}) + "\n")
             for row in rows:
                 for action in ("impression", "click") if row["clicked"] else ("impression",):
