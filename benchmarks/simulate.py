@@ -1,6 +1,6 @@
 """Simulating clicks: session by session against writing the same arrays with pyarrow; 10^9 sessions against 10^5.
 
-Logs of production's pages (`top`) and of pages that are drawn result by result (`plackett-luce`). Beside the time, the
+Logs of production's pages (`top`) and of pages of random candidates (`shuffled`). Beside the time, the
 processor time of all threads: other work on the machine does not lengthen it, and on a quiet machine a log takes at
 least this divided by the cores.
 
@@ -23,12 +23,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from cldrank.clicks.simulate import PlackettLuce, Policy, PositionBased, Simulation, TopK
+from cldrank.clicks.simulate import Policy, PositionBased, ShuffledShare, Simulation, TopK
 from cldrank.clicks.simulate.session_log import Columns
 from cldrank.data.dataset import RankingDataset
 from cldrank.workers import available_cores
 
-GOALS = {"top": 3e6, "plackett-luce": 5e6}  # impressions a second, written
+GOALS = {"top": 3e6, "shuffled": 5e6}  # impressions a second, written
 EXTRA_GOAL = 1.0  # seconds that 10^9 sessions may take more than 10^5
 GRADE_SHARES = [0.52, 0.32, 0.13, 0.02, 0.01]  # about those of WEB10K
 
@@ -39,11 +39,10 @@ def main() -> None:
     parser.add_argument("--candidates", type=int, default=120, help="of each query")
     parser.add_argument("--depth", type=int, default=5)
     parser.add_argument("--sessions", type=float, default=2e6, help="of the log that is written")
-    parser.add_argument("--temperature", type=float, default=1.0, help="of Plackett-Luce; scores spread by about 2")
     parser.add_argument("--repeats", type=int, default=3)
     options = parser.parse_args()
     logs = {}
-    for policy in (TopK(), PlackettLuce(options.temperature)):
+    for policy in (TopK(), ShuffledShare(1, shuffle="candidates")):
         simulation = world(options.queries, options.candidates, options.depth, policy)
         logs[policy.name] = measured(simulation, options.sessions, options.repeats)
     simulation = world(options.queries, options.candidates, options.depth, TopK())

@@ -31,41 +31,10 @@ class TestClicks:
         shown = run("show", "cells.parquet", "--json").json
         assert [entry["impressions"] for entry in shown["positions"]] == [60] * 4
         assert shown["sources"] == ["log.csv"]
-        more: list[str | Path] = [
-            "clicks",
-            "aggregate",
-            log,
-            "-o",
-            "sum.parquet",
-            "--add-to",
-            "cells.parquet",
-            "--json",
-        ]
-        assert run(*more).json["impressions"] == 240
-        assert run(*more).json["left_out"] == [f"{tmp_path.name}/log.csv"]
-        assert run(*more, "--again").json["impressions"] == 480
         twice = run("clicks", "aggregate", log, log, "-o", "sum.parquet")
         assert (twice.code, "log.csv is named twice" in twice.err) == (2, True)
         assert "2 set aside" in run("clicks", "aggregate", log, "-o", "cells.parquet").out
         assert "click rate" in run("show", "cells.parquet").out
-
-    def test_adding_in_place_can_be_repeated(self, run: Run, log: Path, tmp_path: Path) -> None:
-        first = run("clicks", "aggregate", log, "--add-to", "sum.parquet")
-        assert (first.code, "wrote sum.parquet" in first.out) == (0, True)
-        before = (tmp_path / "sum.parquet").read_bytes()
-        again = run("clicks", "aggregate", log, "--add-to", "sum.parquet")
-        assert again.code == 0
-        assert again.out == f"already in sum.parquet, left out: {tmp_path.name}/log.csv\nsum.parquet is as it was\n"
-        assert (tmp_path / "sum.parquet").read_bytes() == before
-        more = tmp_path / "more.csv"
-        more.write_text(log.read_text().replace("d1", "e1"))
-        both = run("clicks", "aggregate", log, more, "--add-to", "sum.parquet")
-        assert "left out" in both.out
-        assert run("show", "sum.parquet", "--json").json["impressions"] == 480
-        log.write_text(log.read_text() + "\n500,q0,d1,1,1")
-        refused = run("clicks", "aggregate", log, "--add-to", "sum.parquet")
-        assert (refused.code, "log.csv was counted before, with other content" in refused.err) == (1, True)
-        assert "--replace" in refused.err
 
     def test_a_folder_of_days(self, run: Run, log: Path, tmp_path: Path) -> None:
         lines = log.read_text().splitlines()
@@ -79,35 +48,20 @@ class TestClicks:
         assert run("clicks", "audit", "cells/", "--last", "2d", "--until", "2026-11-14", "--json").code in (0, 3)
         found = run("propensity", "estimate", "cells/", "--last", "2d", "-o", "rho.json", "--method", "envelope")
         assert (found.code, "2 candidates were clicked at position 1" in found.err) == (1, True), found  # too few
-        gone = run("clicks", "forget", "cells", "--keep", "2d")
-        assert gone.out == "deleted 2026-11-13\ncells holds 2 days\n"
         (tmp_path / "cells" / "2026-11-14.parquet").unlink()
         assert "1 is missing" in run("show", "cells/", "--last", "2d").err
         named = run("clicks", "aggregate", log, "--add-to", "named", "--day", "2026-12-24")
         assert "wrote named/2026-12-24.parquet" in named.out
         for message, arguments in (
-            ("leave --out out", ["--add-to", "cells", "-o", "x.parquet"]),
+            ("or a folder of days with --add-to", ["--add-to", "cells", "-o", "x.parquet"]),
+            ("added to a folder of days", ["--add-to", "cells.parquet"]),
             ("--day is for a folder of days", ["-o", "x.parquet", "--day", "2026-11-15"]),
-            ("--replace is for a folder of days", ["--add-to", "x.parquet", "--replace"]),
             ("name the file of cells to write with --out", []),
         ):
             ran = run("clicks", "aggregate", log, *arguments)
             assert (ran.code, message in ran.err) == (2, True), ran
         windowed = run("show", "cells/2026-11-15.parquet", "--last", "2d")
         assert (windowed.code, "--last and --until choose from a folder of days" in windowed.err) == (2, True)
-
-    def test_what_looks_like_another_file_is_a_folder_only_with_a_slash(
-        self, run: Run, log: Path, tmp_path: Path
-    ) -> None:
-        for name in ("cells.csv", "cells.v2"):
-            refused = run("clicks", "aggregate", log, "--add-to", name, "--day", "2026-11-15")
-            message = f"--add-to {name}: cells are kept in a .parquet file, or in a folder of days, named as {name}/."
-            assert (refused.code, message in refused.err) == (2, True), refused
-            assert not (tmp_path / name).exists()
-        made = run("clicks", "aggregate", log, "--add-to", "cells.v2/", "--day", "2026-11-15")
-        assert "wrote cells.v2/2026-11-15.parquet" in made.out
-        again = run("clicks", "aggregate", log, "--add-to", "cells.v2", "--day", "2026-11-15")  # it is there now
-        assert "cells.v2 is as it was" in again.out
 
     def test_logs_that_count_from_zero(self, run: Run, tmp_path: Path) -> None:
         rows = [f"{s},q,d{k},{k},{int(k == s % 24)}" for s in range(120) for k in range(24)]

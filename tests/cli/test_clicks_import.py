@@ -71,7 +71,7 @@ def test_errors(run: Run, ubi: list[str], folder: Path) -> None:
         (2, "would be written twice", [*ubi, "-o", "l.parquet", "--rejects", "l.parquet"]),
         (
             2,
-            "--from must be 'ubi', 'metarank' or 'yandex', not 'solr'",
+            "--from must be 'ubi' or 'metarank', not 'solr'",
             ["clicks", "import", "--from", "solr", "m.jsonl", "-o", "l.parquet"],
         ),
         (
@@ -79,8 +79,7 @@ def test_errors(run: Run, ubi: list[str], folder: Path) -> None:
             "name both, with --queries and --events",
             ["clicks", "import", "--from", "ubi", "m.jsonl", "-o", "l.parquet"],
         ),
-        (1, "looks like events of Metarank", ["clicks", "import", "--from", "yandex", "m.jsonl", "-o", "l.parquet"]),
-        (2, "no such file", ["clicks", "import", "--from", "yandex", "absent", "-o", "l.parquet"]),
+        (2, "no such file", ["clicks", "import", "--from", "metarank", "absent", "-o", "l.parquet"]),
         (1, "the actions are click (40)", [*ubi, "-o", "l.parquet", "--click-action", "tap"]),
     ]
     for code, words, arguments in cases:

@@ -12,7 +12,7 @@ from cldrank.errors import CldrankWarning, UsageError, warn
 
 Run = Callable[..., Any]
 VALUE, FLAG = SimpleNamespace(is_flag=False), SimpleNamespace(is_flag=True)
-OPTIONS = {"--max-rejected": VALUE, "--by-time": FLAG, "--envelope": VALUE, "--hidden": VALUE, "--for": VALUE}
+OPTIONS = {"--max-rejected": VALUE, "--one-query": FLAG, "--envelope": VALUE, "--hidden": VALUE, "--for": VALUE}
 
 
 @pytest.mark.parametrize(
@@ -20,13 +20,13 @@ OPTIONS = {"--max-rejected": VALUE, "--by-time": FLAG, "--envelope": VALUE, "--h
     [
         ("`max_rejected` is small", "--max-rejected is small"),
         ("`max_rejected=0.2`", "--max-rejected 0.2"),
-        ("`by_time=True` or `by_time`", "--by-time or --by-time"),
-        ("`by_time=False`", "`by_time=False`"),  # there is no --no-by-time
+        ("`one_query=True` or `one_query`", "--one-query or --one-query"),
+        ("`one_query=False`", "`one_query=False`"),  # there is no --no-one-query
         ("`envelope='off'`, `envelope=\"off\"`", "--envelope off, --envelope off"),
         ("`hidden=(64, 32)`", "--hidden 64,32"),
         ("`hidden=…`", "--hidden …"),
         ("`missing=0`", "`missing=0`"),
-        ("`first_position=0` or `page_size`", "`first_position=0` or `page_size`"),  # no log is read here
+        ("`first_position=0` or `exclude_bots`", "`first_position=0` or `exclude_bots`"),  # no log is read here
         ("`version='8.11'`", "--for 8.11"),
         ("`eta=1` of `Propensities.power`", "`eta=1` of `Propensities.power`"),
         ("see `cldrank show`", "see `cldrank show`"),

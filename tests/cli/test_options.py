@@ -11,8 +11,7 @@ import typer
 
 from cldrank import cli
 
-RAW_LOG = {"--first-position", "--one-query", "--by-time", "--page-size", "--first-page", "--grid-columns"}
-RAW_LOG |= {"--time-zone", "--exclude-users", "--exclude-bots", "--memory-limit", "--segment"}
+RAW_LOG = {"--first-position", "--one-query", "--exclude-users", "--exclude-bots", "--memory-limit", "--segment"}
 SAME = [  # what stands for the value, in words that mean the same
     {"FILE", "FOLDER", "PATH"},  # of --out: what the command writes
     {"INTEGER", "COUNT", "POSITION"},

@@ -26,7 +26,7 @@ CALLS: dict[str, tuple[list[str], list[str]]] = {
     "data convert": (["train.parquet"], ["train.parquet"]),
     "data make": (["web10k-like", "-n", "2"], []),
     "clicks aggregate": (["log.csv", "-f", "train.parquet"], ["log.csv", "train.parquet"]),
-    "clicks import": (["--from", "yandex", "log.csv"], ["log.csv"]),
+    "clicks import": (["--from", "metarank", "log.csv"], ["log.csv"]),
     "judgements": (
         ["cells.parquet", "-f", "train.parquet", "-p", "power:1", "--to", "parquet"],
         ["train.parquet", "cells.parquet"],

@@ -119,7 +119,6 @@ def test_production_rankers(simulate: Simulate, tmp_path: Path) -> None:
         ["--click-model", "trust", "--epsilon-minus", "0.4,0.2,0.1,0.1,0.1", "--epsilon-plus", "0.9"],
         ["--click-model", "cascade", "--noise", "0"],
         ["--click-model", "dcm", "--continuation", "0.9", "--policy", "neighbour-swaps"],
-        ["--policy", "plackett-luce", "--temperature", "0.2"],
         ["--policy", "shuffled", "--share", "0.5", "--shuffle", "candidates"],
     ],
 )

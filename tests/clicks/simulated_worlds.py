@@ -14,7 +14,6 @@ from cldrank.clicks.simulate import (
     DependentClicks,
     FirstSwaps,
     NeighbourSwaps,
-    PlackettLuce,
     PositionBased,
     ShuffledShare,
     Simulation,
@@ -38,7 +37,7 @@ WORLDS: list[dict[str, Any]] = [
     {"model": DependentClicks(noise=0.3, continuation=0.6), "policy": NeighbourSwaps(0.6)},
     {"model": PositionBased(eta=1, noise=0.2), "policy": ShuffledShare(0.5)},
     {"model": DependentClicks(noise=0.3, continuation=0.6), "policy": ShuffledShare(0.3, shuffle="candidates")},
-    {"model": Cascade(noise=0.3), "policy": PlackettLuce(0.5)},
+    {"model": Cascade(noise=0.3), "policy": ShuffledShare(1)},
 ]
 
 

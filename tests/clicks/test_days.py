@@ -56,16 +56,12 @@ def three_days(tmp_path: Path) -> list[Path]:
     return paths
 
 
-def test_forgetting_clears_away_what_a_killed_process_left(three_days: list[Path], tmp_path: Path) -> None:
+def test_adding_clears_away_what_a_killed_process_left(three_days: list[Path], tmp_path: Path) -> None:
     folder = DayFolder(tmp_path / "cells")
-    folder.add(three_days, max_rejected=1)
     left = tmp_path / ".cells.abcd1234.part"
     left.mkdir()
-    assert folder.forget("3d") == []
+    folder.add(three_days, max_rejected=1)
     assert not left.exists()
-    assert folder.forget("1d") == [START.date(), (START + timedelta(days=1)).date()]
-    with pytest.raises(UsageError, match="no such folder of days"):
-        DayFolder(tmp_path / "nowhere").forget("1d")
 
 
 def test_a_date_far_away_is_warned_of_at_once(three_days: list[Path], tmp_path: Path) -> None:
@@ -82,13 +78,12 @@ def test_a_date_far_away_is_warned_of_at_once(three_days: list[Path], tmp_path: 
 
 class TestAdding:
     def test_on_every_engine(self, three_days: list[Path], tmp_path: Path, engine: Any) -> None:
-        """Several days of one call, a day that is added to, and one that is made anew."""
+        """Several days of one call, and a day that is added to."""
         folder, reference = DayFolder(tmp_path / "cells"), DayFolder(tmp_path / "reference")
         more = write(tmp_path / "more" / "log.parquet", page(99, START))
         for one, options in ((folder, {"engine": engine}), (reference, {})):
             one.add(three_days, max_rejected=1, **options)
             one.add(more, **options)
-            one.add([*three_days, more], replace=True, max_rejected=1, **options)
         assert list(folder.files()) == [(START + timedelta(days=at)).date() for at in range(3)]
         assert content(folder.path) == content(reference.path)
         assert folder.sources() == reference.sources()
@@ -197,7 +192,7 @@ class TestAdding:
             tmp_path / "raw" / "2026-11-12.parquet"
         )  # the first is cells
         before = log.read_bytes()
-        for change in (lambda: raw.add(log), lambda: raw.add(log, replace=True), lambda: raw.forget("1d")):
+        for change in (lambda: raw.add(log), lambda: raw.add(log, again=True)):
             with pytest.raises(UsageError, match=r"raw holds '2026-11-13\.parquet'; a folder of days"):
                 change()
         assert (log.read_bytes(), len(raw.files())) == (before, 2)
@@ -239,46 +234,15 @@ class TestDaysOfOneKind:
         folder = DayFolder(tmp_path / "cells")
         monday, tuesday = (by_device(tmp_path / f"{day}.csv", day, ("phone", "tv")) for day in (14, 15))
         folder.add(monday, segment="device")
-        message = r"the log .*`segment=False`, .*2026-11-14.parquet .*`segment=True`.* use `replace`"
+        message = r"the log .*`segment=False`, .*2026-11-14.parquet .*`segment=True`.*"
         for logs, again in (([tuesday], False), ([monday, tuesday], True)):
             with pytest.raises(DataError, match=message):
                 folder.add(logs, again=again)
         assert list(folder.files()) == [date(2026, 11, 14)]
-        folder.add([monday, tuesday], replace=True)  # no day stays that has segments
+        folder.file(date(2026, 11, 14)).unlink()
+        folder.add([monday, tuesday])  # no day stays that has segments
         assert not folder.read().has_segments
         assert len(folder.files()) == 2
-
-    def test_grids_are_as_wide_on_all_days(self, tmp_path: Path) -> None:
-        folder = DayFolder(tmp_path / "cells")
-        options: dict[str, Any] = {"columns": {"row": "r", "column": "c"}}
-        logs = []
-        for day, width in ((14, 4), (15, 3)):
-            rows = [f"1,q,d{r}{c},{r},{c},0,2026-11-{day}T10:00:00Z" for r in (1, 2, 3) for c in range(1, width + 1)]
-            logs.append(tmp_path / f"{day}.csv")
-            logs[-1].write_text("\n".join(["session_id,query_id,doc_id,r,c,clicked,timestamp", *rows]))
-        folder.add(logs[0], **options, grid_columns=4)
-        with pytest.raises(DataError, match=r"`grid_columns=3`, .*14\.parquet with `grid_columns=4`"):
-            folder.add(logs[1], **options, grid_columns=3)
-        assert list(folder.files()) == [date(2026, 11, 14)]
-        folder.add(logs[1], **options, grid_columns=4)
-        table = folder.read()
-        place = list(table.candidates.doc_ids).index("d21")
-        assert table.position[table.row == place].tolist() == [5]
-        assert table.layout == {"grid_columns": 4}
-
-    @pytest.mark.parametrize(("first", "second"), [({"page_size": 3}, {"page_size": 2}), ({}, {"first_page": 0})])
-    def test_pages_are_alike_on_all_days(self, first: dict[str, int], second: dict[str, int], tmp_path: Path) -> None:
-        folder = DayFolder(tmp_path / "cells")
-        logs = []
-        for day in (14, 15):
-            rows = [f"1,q,d{at}{k},{at},{k},0,2026-11-{day}" for at in (1, 2) for k in (1, 2)]
-            logs.append(tmp_path / f"{day}.csv")
-            logs[-1].write_text("\n".join(["session_id,query_id,doc_id,page,position,clicked,timestamp", *rows]))
-        options: dict[str, Any] = {"columns": {"page": "page"}, "page_size": 3}
-        folder.add(logs[0], **{**options, **first})
-        (name, value), *_ = second.items()
-        with pytest.raises(DataError, match=f"`{name}={value}`"):
-            folder.add(logs[1], **{**options, **second})
 
 
 class TestFrames:
@@ -315,34 +279,19 @@ class TestFrames:
         assert folder.add(lazy, again=True).written[START.date()].impressions.sum() == 3
 
 
-class TestReplacing:
-    def test_a_changed_file_is_refused_or_replaces_its_days(self, tmp_path: Path) -> None:
+class TestCorrecting:
+    def test_a_changed_file_is_refused_until_its_days_are_deleted(self, tmp_path: Path) -> None:
         folder, path, day = DayFolder(tmp_path / "cells"), tmp_path / "log" / "a.parquet", timedelta(days=1)
         folder.add(write(path, page(1, START) + page(1, START + day)))
         write(path, page(1, START) + page(2, START))
-        with pytest.raises(DataError, match="counted before, with other content.*`replace`"):
+        with pytest.raises(DataError, match="counted before, with other content.*delete the files of its days"):
             folder.add(path)
-        done = folder.add(path, replace=True)
-        assert {str(one): table.impressions.sum() for one, table in done.written.items()} == {"2026-11-13": 6}
-        assert done.removed == (date(2026, 11, 14),)
+        for file in folder.files().values():
+            file.unlink()
+        added = folder.add(path)
+        assert {str(one): table.impressions.sum() for one, table in added.written.items()} == {"2026-11-13": 6}
         assert list(content(folder.path)) == ["2026-11-13.parquet"]
         assert folder.add(path).written == {}
-
-    def test_no_other_file_of_the_day_is_lost(self, tmp_path: Path) -> None:
-        folder = DayFolder(tmp_path / "cells")
-        a, b = write(tmp_path / "a.parquet", page(1, START)), write(tmp_path / "b.parquet", page(2, START))
-        folder.add([a, b])
-        write(a, page(3, START) + page(4, START))
-        before = content(folder.path)
-        with pytest.raises(
-            DataError,
-            match=r"also holds b\.parquet \(day=2026-11-13\), which would be lost; name all files of that day",
-        ):
-            folder.add(a, replace=True)
-        assert content(folder.path) == before
-        assert folder.add([a, b], replace=True).written[START.date()].impressions.sum() == 9
-        with pytest.raises(UsageError, match="exclude each other"):
-            folder.add(a, replace=True, again=True)
 
     def test_files_of_one_name_in_other_folders_are_others(self, tmp_path: Path) -> None:
         folder = DayFolder(tmp_path / "cells")

@@ -356,12 +356,6 @@ def test_with_and_without_segments() -> None:
 def test_tables_that_were_counted_in_another_way_are_refused() -> None:
     with pytest.raises(DataError, match="table 2 .*`every_click=True`, table 1 .*`every_click=False`"):
         one_cell(1).merge(replace(one_cell(1), every_click=True))
-    wide, narrow, unknown = (
-        replace(one_cell(1), layout=layout) for layout in ({"grid_columns": 4}, {"grid_columns": 3}, {})
-    )
-    with pytest.raises(DataError, match="table 3 .*`grid_columns=3`, table 2 .*`grid_columns=4`"):
-        ClickTable.merged([unknown, wide, narrow])
-    assert ClickTable.merged([unknown, wide]).layout == {"grid_columns": 4}
 
 
 def test_nothing_with_and_without_segments() -> None:

@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -145,10 +146,8 @@ SCENARIOS = {
         "clicks aggregate log-{v}.parquet --features train.parquet --out out.parquet", {"out.parquet": parquet}
     ),
     "days added": Scenario("clicks aggregate v{v}/day-{v}.csv --add-to cells", {"cells": days}),
-    "days replaced": Scenario("clicks aggregate v{v}/days/log.csv --add-to cells --replace", {"cells": days}),
-    "days forgotten": Scenario("clicks forget kept-{v} --keep 1d", {"kept-1": days}),
     "clicks import": Scenario(
-        "clicks import --from yandex yandex-{v}.tsv --out out.parquet --rejects rejects.parquet",
+        "clicks import --from metarank metarank-{v}.jsonl --out out.parquet --rejects rejects.parquet",
         {"out.parquet": rows, "rejects.parquet": rows},
     ),
     "judgements": Scenario(
@@ -197,14 +196,11 @@ def prepare(folder: Path, commands: Commands) -> None:
     for version in (0, 1):
         letor = "".join(f"{row % 3} qid:{row // 4} 1:{row + version} 2:0.5\n" for row in range(40))
         (folder / f"letor-{version}.txt").write_text(letor)
-        (folder / f"yandex-{version}.tsv").write_text(_yandex(version))
-        (folder / f"v{version}" / "days").mkdir(parents=True)  # the name of its folder is noted with a log
+        (folder / f"metarank-{version}.jsonl").write_text(_metarank(version))
+        (folder / f"v{version}").mkdir()  # the name of its folder is noted with a log
         (folder / f"v{version}" / f"day-{version}.csv").write_text(
             _of_days(range(10 + version, 13 + 2 * version), version)
         )
-        (folder / f"v{version}" / "days" / "log.csv").write_text(_of_days(range(10 + version, 13), version))
-        ended = commands.run(folder, f"clicks aggregate v0/days/log.csv --add-to kept-{version}".split())
-        assert ended.code == 0, ended.output
     (folder / "small.toml").write_text(EXPERIMENT)
 
 
@@ -219,10 +215,16 @@ def _of_days(numbers: range, version: int) -> str:
     return "\n".join(["session_id,query_id,doc_id,position,clicked,timestamp", *lines]) + "\n"
 
 
-def _yandex(version: int) -> str:
-    pages = [(page, [str(100 + (page + place) % 7) for place in range(5)]) for page in range(20 + version)]
-    lines = [f"{page}\t0\tQ\t{page % 3}\t1\t" + "\t".join(urls) + f"\n{page}\t4\tC\t{urls[1]}" for page, urls in pages]
-    return "\n".join([*lines, "7\t9\tX\t1"]) + "\n"
+def _metarank(version: int) -> str:
+    records: list[dict[str, Any]] = [{"event": "item", "id": "x"}]
+    for page in range(20 + version):
+        documents = [str(100 + (page + place) % 7) for place in range(5)]
+        fields = [{"name": "query", "value": str(page % 3)}]
+        items = [{"id": document} for document in documents]
+        records.append({"event": "ranking", "id": str(page), "fields": fields, "items": items})
+        click = {"event": "interaction", "id": f"c{page}", "ranking": str(page), "item": documents[1], "type": "click"}
+        records.append(click)
+    return "".join(json.dumps(record) + "\n" for record in records)
 
 
 def copied(scene: Path, place: Path) -> Path:

@@ -97,7 +97,7 @@ def test_files_survive_kills(name: str, bench: Benches) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    [*(pytest.param(name, marks=SLOW) for name in ("days added", "days replaced")), "days forgotten"],
+    ["days added"],
 )
 def test_several_days_change_together_or_not_at_all(name: str, bench: Benches) -> None:
     disturbed = bench(name)
@@ -108,7 +108,7 @@ def test_several_days_change_together_or_not_at_all(name: str, bench: Benches) -
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["days added", "days replaced", "days forgotten", "clicks import"])
+@pytest.mark.parametrize("name", ["days added", "clicks import"])
 def test_a_kill_at_any_call(name: str, bench: Benches) -> None:
     disturbed = bench(name)
     assert failures(disturbed, [*disturbed.points(), *random_kills(1, 20, longest=1.0), *full_disks()]) == []

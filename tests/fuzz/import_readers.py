@@ -1,4 +1,4 @@
-"""Imports of logs of other programs: UBI, Metarank, Yandex."""
+"""Imports of logs of other programs: UBI and Metarank."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mutation import Random
 from reader import Reader, WrongError, emptied, lines_of, parquet_of, same
 
 _PAGES = [(f"p{page}", f"Query {page % 3}", [f"d{(page + place) % 5}" for place in range(3)]) for page in range(6)]
-_SOURCE = {"ubi": "ubi", "ubi-parquet": "ubi", "metarank": "metarank", "yandex": "yandex"}
+_SOURCE = {"ubi": "ubi", "ubi-parquet": "ubi", "metarank": "metarank"}
 
 
 def _queries() -> list[dict[str, Any]]:
@@ -47,15 +47,6 @@ def _of_metarank() -> list[dict[str, Any]]:
     return found
 
 
-def _of_yandex() -> list[str]:
-    found = []
-    for at, (_, _, documents) in enumerate(_PAGES):
-        urls = [str(100 + int(one[1:])) for one in documents]
-        found += ["\t".join([str(at // 2), str(9 * at), "Q", str(at % 3), "1", *urls])]
-        found += [f"{at // 2}\t{9 * at + 4}\tC\t{urls[at % 3]}"]
-    return found
-
-
 def _seed_imports(folder: Path) -> None:
     for name in _SOURCE:
         (folder / name).mkdir()
@@ -63,7 +54,6 @@ def _seed_imports(folder: Path) -> None:
         (folder / "ubi" / f"{name}.jsonl").write_text("".join(json.dumps(one) + "\n" for one in records))
         pq.write_table(pa.Table.from_pylist(records), folder / "ubi-parquet" / f"{name}.parquet")
     (folder / "metarank" / "events.jsonl").write_text("".join(json.dumps(one) + "\n" for one in _of_metarank()))
-    (folder / "yandex" / "log.tsv").write_text("\n".join(_of_yandex()) + "\n")
 
 
 def _case_imports(seeds: Path, place: Path, random: Random) -> Path:
@@ -103,9 +93,6 @@ def _check_records(path: Path, source: str, report: Any) -> None:
     found = sum(number for record, number in report.came_in.items() if record != "result")
     if path.name == "ubi-parquet":
         expected = sum(pq.read_metadata(file).num_rows for file in path.iterdir())
-    elif source == "yandex":
-        content = b"\n".join(file.read_bytes() for file in path.iterdir())
-        expected = sum(bool(line.strip()) for line in content.decode(errors="replace").split("\n"))
     else:
         expected = sum(len(_records(file)) for file in path.iterdir())
     same(found, expected, "records")

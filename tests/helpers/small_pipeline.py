@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 import cldrank as cr
-from cldrank.clicks.simulate import PlackettLuce, PositionBased, Simulation
+from cldrank.clicks.simulate import Policy, PositionBased, Simulation
+from cldrank.clicks.simulate.policies import Layouts, Production
+from cldrank.parameters import value
 
 DEFINITION = """\
 log.files = "log.parquet"
@@ -27,6 +30,25 @@ to = ["onnx", "opensearch"]
 """
 
 
+@value
+class NoisyScores(Policy):
+    """Pages drawn result by result, in proportion to exp(2 score), of queries with eight candidates each."""
+
+    name = "noisy"
+    about = "all pages drawn, better scores more often on top"
+
+    def layouts(self, depth: int) -> Layouts:
+        """None: all pages are drawn."""
+        layouts = super().layouts(depth)
+        return layouts._replace(shares=0 * layouts.shares, drawn=1.0)
+
+    def draw(self, production: Production, queries: Any, random: np.random.Generator) -> Any:
+        """The best of the scores with Gumbel noise."""
+        rows = production.offsets[queries][:, None] + np.arange(8)
+        noisy = 2 * production.scores[rows] + random.gumbel(size=rows.shape)
+        return np.take_along_axis(rows, np.argsort(-noisy, axis=1), axis=1)[:, : production.depth]
+
+
 def write_world(folder: Path, *, quality: float = 0.3, sessions: int = 8000, seed: int = 0) -> None:
     """Features and a log of production.
 
@@ -38,11 +60,11 @@ def write_world(folder: Path, *, quality: float = 0.3, sessions: int = 8000, see
     ids = [f"q{row // 8}" for row in range(320)]
     data = cr.RankingDataset.from_arrays(features, ids, labels, feature_names=["title", "body", "age"], synthetic=True)
     production = quality * features[:, 0] + features[:, 1]
-    simulation = Simulation(
-        data, scores=production, model=PositionBased(1.0, 0.1), depth=5, policy=PlackettLuce(temperature=0.5)
-    )
+    simulation = Simulation(data, scores=production, model=PositionBased(1.0, 0.1), depth=5, policy=NoisyScores())
     data.save(folder / "train.parquet")
     simulation.save_log(folder / "log.parquet", sessions, seed=seed)
+    log = pq.read_table(folder / "log.parquet")
+    pq.write_table(log.drop_columns(["propensity"]), folder / "log.parquet")  # which noise does not tell
 
 
 def write_without_clicks(folder: Path) -> None:

@@ -4,7 +4,7 @@ from scenes import scene
 
 import cldrank as cr
 from cldrank import scaling
-from cldrank.clicks.simulate import PlackettLuce, PositionBased, ShuffledShare, Simulation
+from cldrank.clicks.simulate import PositionBased, ShuffledShare, Simulation
 from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import CldrankWarning, DataError, UsageError
@@ -15,8 +15,8 @@ from cldrank.propensity import Propensities
 RHO = Propensities.power(1, 5)
 
 
-def selected(seed: int) -> tuple[RankingDataset, RankingDataset, Simulation]:
-    """Pages drawn by a ranker that knows of relevance what the features do not."""
+def selected(seed: int, sessions: float) -> tuple[RankingDataset, RankingDataset, ClickTable]:
+    """Clicks on pages of a ranker that knows of relevance what the features do not, with noise in its scores."""
     random = np.random.default_rng(seed)
     parts = []
     for _ in range(2):
@@ -26,7 +26,13 @@ def selected(seed: int) -> tuple[RankingDataset, RankingDataset, Simulation]:
     train, test = parts
     assert train.labels is not None
     production = 3 * train.labels + train.features @ np.array([-0.5, -0.4, 0.3, 0, 1])
-    return train, test, Simulation(train, production, PositionBased(1, 0.1), PlackettLuce(0.5), 5, relevant_from=1)
+    pages = 300
+    noisy_scores = (production + random.gumbel(scale=0.5, size=train.n_rows) for _ in range(pages))
+    logs = [
+        Simulation(train, scores, PositionBased(1, 0.1), depth=5, relevant_from=1).draw(sessions // pages, seed=number)
+        for number, scores in enumerate(noisy_scores)
+    ]
+    return train, test, ClickTable.merged(logs)
 
 
 @pytest.mark.parametrize("clip", [None, 0.6])
@@ -55,8 +61,7 @@ def test_it_regresses_clicks_over_the_chance_of_being_seen(clip: float | None) -
 def test_it_beats_ips_where_pages_are_drawn(model: Model) -> None:
     gains = []
     for seed in range(3):
-        train, test, simulation = selected(seed)
-        clicks = simulation.draw(1e5, seed=seed)
+        train, test, clicks = selected(seed, 1e5)
         aware, plain = (kind(model=model).fit(train, clicks, RHO) for kind in (PolicyAwareIPS, IPS))
         gains.append(_ap(aware, test) - _ap(plain, test))
     assert min(gains) > 0.02
@@ -79,8 +84,7 @@ def test_known_display_counts_what_was_never_shown() -> None:
 
 
 def test_its_targets_have_no_bias() -> None:
-    train, _, simulation = selected(0)
-    clicks = simulation.draw(2e6, seed=0)
+    train, _, clicks = selected(0, 2e6)
     model = PolicyAwareIPS(clip=0.05).fit(train, clicks, RHO)
     assert model.n_clipped_ > 0
     labels = train.labels

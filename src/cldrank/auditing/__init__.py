@@ -79,10 +79,10 @@ def audit(
     with connect(engine, source=files, **limits) as opened:
         log, counted = aggregate_any(files, dataset, opened, layout)
         with querying(opened, log.table.where):
-            log = log.with_times()
+            times = log.times()
             facts = describe_log(log, counted.clicks)
             probability = probability_in(log.table, counted.clicks) if log.has("propensity") else None
-    account = replace(counted.account, found=log.found, layout=log.settings)
+    account = replace(counted.account, found=times.found, unread_times=times.unread)
     return _judged(counted.clicks, dataset, source, dataset is not None, account, facts, probability)
 
 

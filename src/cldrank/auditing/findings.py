@@ -27,12 +27,11 @@ _REJECT_ADVICE = {
     "null key": "Repair the logging of keys, or accept the loss; `cldrank clicks aggregate` lists the rows.",
     "not a number": "Find out where they come from.",
     "unequal lists": "Lists of results and of their clicks must match; find out which of them is cut.",
-    "off the page": "Check the page size, or the columns of the grid, that the log is read with.",
     "position below 1": "Positions count from 1, at the top; read what counts from 0 with `first_position=0`.",
     "click never shown": "Clicks and displays were joined wrongly, or clicks come from elsewhere; check the join.",
     "repeated row": "Find out why, perhaps a retried export; one of each is counted. Without a timestamp, a page shown "
     "twice looks the same.",
-    "second view": "If pages were viewed again, count each view with `by_time=True`, or log a session_id per page. If "
+    "second view": "If pages were viewed again, log a session_id per page, such as the session and the time. If "
     "a click has a row of its own, nothing is lost: the impression counts once, as clicked.",
     "document twice": "A page shows a document twice, or several searches share one session_id; make it one per page.",
     "unknown query": "The features lack queries that the log has; give those of the same time and market.",
@@ -95,7 +94,7 @@ def _rows(facts: AuditFacts) -> Iterator[Finding]:
     if account.wrong_start:
         yield Finding("first position", "blocking", _sentence(account.wrong_start.found), account.wrong_start.advice)
     if account.found:
-        unread = int(account.layout.get("unread_times", 0))
+        unread = account.unread_times
         severity: Severity = "warning" if unread > _MANY_REJECTED * account.rows else "note" if unread else "ok"
         advice = "Check which column holds the timestamp, and how it is written." if unread else ""
         yield Finding("reading", severity, f"Found in the log: {'; '.join(account.found)}.", advice)

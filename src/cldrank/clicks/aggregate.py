@@ -1,6 +1,11 @@
 """From an impression log to cells: every row is counted once, or set aside with the reason.
 
-source ─► log.open_log ─► counting.count_cells ─► aligned to the candidates of a dataset ─► ClickTable
+source ─► log.open_log ─► grouped into cells, corrected on pages that repeat a document ─► aligned to the candidates of
+a dataset ─► ClickTable
+
+All rows are grouped into cells once. Rows are wrong if their document repeats on its page (the rows of one session and
+query), which few pages do: only the rows of those pages are judged one by one, and the cells corrected by what is set
+aside. Of a log with segments or days, cells and pages are those of each segment and day.
 """
 
 from __future__ import annotations
@@ -15,19 +20,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from cldrank._typing import IntArray
 from cldrank.arguments import check_number
 from cldrank.clicks.candidates import UNKNOWN_QUERY, Candidates, ids_of
-from cldrank.clicks.cells_file import is_cells
-from cldrank.clicks.counting import Counted, count_cells
-from cldrank.clicks.log.layout import SEGMENT, LogLayout
+from cldrank.clicks.cells_file import added_cells, is_cells
+from cldrank.clicks.log.layout import KEYS, OPTIONAL, SEGMENT, LogLayout
 from cldrank.clicks.log.log_files import LogFile, counted_before, frame_source, log_files
-from cldrank.clicks.log.plain_log import Log, only_query, open_log, querying, set_aside
+from cldrank.clicks.log.plain_log import Log, Times, only_query, open_log, querying
 from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import CldrankError, DataError, UsageError
-from cldrank.tables import Engine, connect, is_frame, table_files
+from cldrank.tables import Engine, Relation, connect, is_frame, table_files
 from cldrank.tables.frames import frame_name
 
 __all__ = ["Account", "Aggregation", "TooManyRejectsError", "aggregate"]
@@ -38,7 +43,6 @@ REASONS = {
     "long id": "an id has more than 4,096 letters",
     "not a number": "position or clicks is not a whole number or out of range",
     "unequal lists": "the lists of the page differ in length",
-    "off the page": "shown beyond the last place of its page or row",
     "position below 1": "shown at a position before the first",
     "click never shown": "clicked, but shown at no position",
     "excluded user": "of a user that is left out on request",
@@ -62,6 +66,15 @@ _REJECTS = pa.schema(
     ]
 )
 
+MOST_SEGMENTS = 100
+_REJECT = (  # ids as text: logs have them in any type
+    f"SELECT reason, {', '.join(f'CAST({name} AS VARCHAR) AS {name}' for name in KEYS)}, "
+    "CAST(position AS BIGINT) AS position, CAST(clicks AS BIGINT) AS clicks, CAST(1 AS BIGINT) AS rows"
+)
+_MANY_ROWS = 1_000_000  # fewer are grouped at once
+_HASHES_AT_A_TIME = 100_000_000  # 800 MB
+_BATCH = 1 << 17
+
 
 class WrongStart(NamedTuple):
     """What speaks against the number of the top position that the caller gave, and what to do about it."""
@@ -74,10 +87,10 @@ class WrongStart(NamedTuple):
 class Account:
     """What became of the rows of a log: rows read, and rows set aside by reason.
 
-    found      how the log turned out to be laid out, in words
-    layout     how it was read, as data
-    mismatch   why no row is of a candidate of the dataset, if none is
-    details    by reason, which columns made rows be set aside, with an example
+    found         how the timestamps turned out to be written, in words
+    unread_times  timestamps that could not be read
+    mismatch      why no row is of a candidate of the dataset, if none is
+    details       by reason, which columns made rows be set aside, with an example
 
     >>> print(Account(rows=1000, rejected={"null key": 2}))
     1,000 rows read, 2 set aside (0.200%)
@@ -89,7 +102,7 @@ class Account:
     seconds: float = 0.0
     wrong_start: WrongStart | None = None
     found: tuple[str, ...] = ()
-    layout: Mapping[str, int | str] = field(default_factory=dict)
+    unread_times: int = 0
     mismatch: str = ""
     details: Mapping[str, str] = field(default_factory=dict)
 
@@ -215,8 +228,7 @@ def aggregate(
     check_number("max_rejected", max_rejected, least=0, most=1)
     layout = _with_segment(LogLayout.of(layout, reading), segment)
     source, sources = log_source(paths, layout, again=again)
-    empty = [file.path for file in source if file.path not in sources] if isinstance(source, list) else []
-    known = {} if again else counted_before(sources, tuple(counted), empty)
+    known = {} if again else counted_before(sources, tuple(counted))
     if known and len(known) == len(sources):
         none = np.zeros(0, dtype=np.int64)
         candidates = Candidates.seen(none, none) if dataset is None else Candidates.of(dataset)
@@ -246,7 +258,7 @@ def log_source(paths: Any, layout: LogLayout, *, again: bool = False) -> tuple[A
         if is_cells(part):
             raise UsageError(
                 f"{frame_name(part) if is_frame(part) else part} holds cells already, not a log; add cells to others "
-                "with `add_to`, or ClickTable.merge."
+                "with ClickTable.merge."
             )
     if not is_frame(paths):
         return files, log_files(files, again=again)
@@ -280,21 +292,20 @@ def aggregate_any(
     if layout.one_query and dataset is not None:
         layout = replace(layout, one_query=only_query(dataset.query_ids))
     log = open_log(source, engine, layout)
+    times = Times("", 0, ())
     with querying(engine, log.table.where):
         if days is True:
             log = _with_days(log)
-        if days is True or layout.by_time:
-            log = log.with_times()
-        counted = count_cells(log, every_click, by_day=days is True)
+            times = log.times()
+        counted = _count_cells(log, every_click, by_day=days is True)
     if not counted.rows:
         raise DataError(f"{log.table.where}: the log is empty, it has no rows.")
     cells = counted.cells
     queries, documents = (ids_of(cells[name], f"the {name} of the log") for name in ("query_id", "doc_id"))
     candidates = Candidates.seen(queries, documents) if dataset is None else Candidates.of(dataset)
     row = candidates.find(queries, documents)
-    facts = {"every_click": every_click, "layout": layout.page_settings()}
-    clicks = ClickTable.from_cells(cells, candidates, row, sources=sources, **facts)
-    by_day = {days: clicks} if isinstance(days, date) else _cells_by_day(cells, clicks, row, facts) if days else {}
+    clicks = ClickTable.from_cells(cells, candidates, row, sources=sources, every_click=every_click)
+    by_day = {days: clicks} if isinstance(days, date) else _cells_by_day(cells, clicks, row) if days else {}
     rejects = _reject_table(counted.rejects, cells, row)
     rejected = _by_reason(rejects)
     account = Account(
@@ -302,12 +313,165 @@ def aggregate_any(
         rejected=rejected,
         seconds=time.perf_counter() - start,
         wrong_start=_wrong_start(counted, log, layout.first_position),
-        found=log.found,
-        layout=log.settings,
+        found=times.found,
+        unread_times=times.unread,
         mismatch=candidates.mismatch(queries, documents, row),
         details=log.faults([why for why, n in rejected.items() if n > _FEW_REJECTED * counted.rows]),
     )
     return log, Aggregation(clicks, account, rejects, by_day)
+
+
+# -- counting ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Counted:
+    """Cells of the rows that are kept, the number of all rows, and the rows set aside.
+
+    top       rows at positions 0, 1 and 2, right or wrong; in a log where only clicks have positions, clicks at those
+    from_0    pages with a result at position 0 and another at 1
+    """
+
+    cells: pa.Table
+    rows: int
+    rejects: list[pa.Table]
+    top: tuple[int, int, int]
+    from_0: int
+
+
+def _count_cells(log: Log, every_click: bool = False, by_day: bool = False) -> _Counted:
+    """Count the rows of a log.
+
+    every_click   count each of several clicks on one result, instead of one
+    by_day        count the days of the timestamp apart
+    """
+    table = log.table
+    clicks = "clicks" if every_click else "least(clicks, 1)"
+    apart = [*([SEGMENT] if log.has(SEGMENT) else []), *(["day"] if by_day else [])]
+    day = ", CAST(timestamp AS DATE) AS day" if by_day else ""
+    rows = f"(SELECT * EXCLUDE (clicks), {clicks} AS clicks{day} FROM {table})"
+    cell = ", ".join(["query_id", "doc_id", "position", *apart])
+    grouped = log.engine.arrow(
+        f"SELECT {cell}, count(*) AS logged, count(*) FILTER (WHERE reason IS NULL) AS impressions, "
+        f"CAST(coalesce(sum(clicks) FILTER (WHERE reason IS NULL), 0) AS BIGINT) AS clicks FROM {rows} GROUP BY {cell}"
+    )
+    if SEGMENT in apart and len(pc.unique(grouped[SEGMENT])) > MOST_SEGMENTS:
+        raise DataError(
+            f"`segment` names a column that has more than {MOST_SEGMENTS} values; segments are few, such as devices or "
+            "surfaces."
+        )
+    total, kept = (int(pc.sum(grouped[name]).as_py() or 0) for name in ("logged", "impressions"))
+    rejects = []
+    if kept < total:
+        rejects.append(log.engine.arrow(f"{_REJECT} FROM {rows} WHERE reason IS NOT NULL"))
+    top = tuple(_at(grouped, place, "logged") for place in range(3))
+    if log.by_clicks:
+        never_shown = sum(pc.sum(pc.equal(part["position"], 0)).as_py() or 0 for part in rejects)
+        top = never_shown, _at(grouped, 1, "clicks"), _at(grouped, 2, "clicks")
+    cells = grouped.drop_columns("logged").filter(pc.greater(grouped["impressions"], 0))
+    kept_rows = f"(SELECT * FROM {rows} WHERE reason IS NULL)" if kept < total else rows  # all: fewer columns are read
+    repeated = _repeated_documents(log, kept_rows, cells, apart)
+    if repeated is not None:
+        judged = _judged_pages(log, kept_rows, repeated, apart, every_click)
+        rejects.append(log.engine.arrow(f"{_REJECT} FROM {judged} WHERE reason IS NOT NULL"))
+        corrections = log.engine.arrow(
+            f"SELECT {cell}, -count(*) FILTER (WHERE reason IS NOT NULL) AS impressions, CAST(sum(CASE WHEN reason IS "
+            f"NULL THEN counted ELSE 0 END - clicks) AS BIGINT) AS clicks FROM {judged} GROUP BY {cell}"
+        )
+        cells = added_cells([cells, corrections.cast(cells.schema)])
+        cells = cells.filter(pc.greater(cells["impressions"], 0))
+    from_0 = 0
+    if _at(grouped, 0, "logged"):
+        both = f"SELECT 1 FROM {table} WHERE position IN (0, 1) GROUP BY session_id, query_id"
+        from_0 = log.engine.row(f"SELECT count(*) AS n FROM ({both} HAVING count(DISTINCT position) = 2)")["n"]
+    return _Counted(cells, total, rejects, (top[0], top[1], top[2]), int(from_0))
+
+
+# -- rows that repeat others -------------------------------------------------------------------------------------------
+
+
+def _judged_pages(log: Log, rows: str, repeated: Relation, apart: list[str], every_click: bool) -> Relation:
+    """The rows of pages that repeat a document, with the reason to set one aside; `counted` is what its clicks count.
+
+    Of rows with the same document at the same position, the first clicked one is kept: `repeated row` (a copy in every
+    column) and `second view` (at another time, or with other clicks) are the others. Of a document at two positions,
+    the upper one is kept: `document twice`. Without times, a page with any such row counts as viewed twice.
+    """
+    page, document = ["session_id", "query_id", *apart], [*KEYS, *apart]
+    optional = [name for name in OPTIONAL if log.has(name)]
+    here = f"PARTITION BY {', '.join([*document, 'position'])}"
+    ordered = f"({here} ORDER BY {', '.join(['clicks DESC', *optional])})"
+    timed = log.has("timestamp")
+    uppermost = f"min(position) OVER (PARTITION BY {', '.join([*document, 'timestamp'])})" if timed else "position - 1"
+    other_view = "is_other" if timed else f"max(is_other) OVER (PARTITION BY {', '.join(page)})"
+    counted = "CASE WHEN is_copy = 1 THEN 0 ELSE clicks END" if timed else "clicks"
+    return log.engine.hold(f"""
+        WITH numbered AS (
+            SELECT *, row_number() OVER {ordered} AS number,
+                rank() OVER {ordered} AS place,
+                min(position) OVER (PARTITION BY {", ".join(document)}) AS top, {uppermost} AS uppermost
+            FROM {rows} SEMI JOIN {repeated} USING ({", ".join(page)})
+        ),
+        compared AS (
+            SELECT *, CASE WHEN number > place THEN 1 ELSE 0 END AS is_copy,
+                CASE WHEN number > 1 AND number = place THEN 1 ELSE 0 END AS is_other
+            FROM numbered
+        ),
+        viewed AS (SELECT *, {other_view} AS other_view, {counted} AS own FROM compared)
+        SELECT {", ".join([*document, "position", "clicks"])}, CASE
+                WHEN position > top AND position > uppermost THEN 'document twice'
+                WHEN position > top THEN 'second view'
+                WHEN number > 1 AND other_view = 1 THEN 'second view'
+                WHEN number > 1 THEN 'repeated row' END AS reason,
+            {f"sum(own) OVER ({here})" if every_click else "own"} AS counted
+        FROM viewed""")
+
+
+def _repeated_documents(log: Log, rows: str, cells: pa.Table, apart: list[str]) -> Relation | None:
+    """The documents that a page has more than once; None if there are none."""
+    keys, n = [*KEYS, *apart], int(pc.sum(cells["impressions"]).as_py() or 0)
+    if n == len(cells) == 0 or _rises(log, rows, cells, apart):
+        return None
+    among = rows
+    if log.engine.name == "duckdb" and n >= _MANY_ROWS:
+        doubtful = _repeated_hashes(log, rows, keys, n)
+        if not len(doubtful):
+            return None
+        held = log.engine.open(pa.table({"hashed": doubtful}))
+        among = f"(SELECT * FROM {rows} WHERE hash({', '.join(keys)}) IN (SELECT hashed FROM {held}))"
+    repeated = log.engine.hold(f"SELECT {', '.join(keys)} FROM {among} GROUP BY {', '.join(keys)} HAVING count(*) > 1")
+    return repeated if log.engine.row(f"SELECT count(*) AS n FROM {repeated}")["n"] else None
+
+
+def _rises(log: Log, rows: str, cells: pa.Table, apart: list[str]) -> bool:
+    """Whether the log is sorted by session and position, and no document has two: then no page repeats any.
+
+    Whatever the order in which the engine reads rows, no session and position occurs twice if each step grows.
+    """
+    if log.engine.name != "duckdb" or len(cells.group_by(["query_id", "doc_id", *apart]).aggregate([])) < len(cells):
+        return False
+    steps = "SELECT session_id, position, lag(session_id) OVER () AS s, lag(position) OVER () AS p FROM"
+    grows = "coalesce(s IS NULL OR session_id > s OR (session_id = s AND position > p), FALSE)"
+    return not log.engine.rows(f"SELECT 1 AS found FROM ({steps} {rows}) WHERE NOT ({grows}) LIMIT 1")
+
+
+def _repeated_hashes(log: Log, rows: str, keys: list[str], n: int) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:
+    """Hashes of keys that occur more than once: to sort numbers takes a fraction of grouping 10^8 keys."""
+    parts = -(-n // _HASHES_AT_A_TIME)
+    repeated = []
+    for part in range(parts):
+        query = f"SELECT hash({', '.join(keys)}) AS hashed FROM {rows}"
+        if parts > 1:
+            query = f"SELECT hashed FROM ({query}) WHERE hashed % {parts} = {part}"
+        batches = [batch.column(0).to_numpy() for batch in log.engine.batches(query, _BATCH)]
+        hashes = np.concatenate([np.empty(0, np.uint64), *batches])
+        hashes.sort()
+        repeated.append(np.unique(hashes[1:][hashes[1:] == hashes[:-1]]))
+    return np.concatenate(repeated)
+
+
+def _at(cells: pa.Table, position: int, what: str) -> int:
+    return int(pc.sum(cells.filter(pc.equal(cells["position"], position))[what]).as_py() or 0)
 
 
 # -- days --------------------------------------------------------------------------------------------------------------
@@ -320,12 +484,10 @@ def _with_days(log: Log) -> Log:
             'the days of a log are those of its timestamp, which it lacks; name one with `columns={"timestamp": ...}`, '
             "or name the day with `day`."
         )
-    return set_aside(log, "timestamp IS NULL", "no day", first=True)
+    return log.set_aside("timestamp IS NULL", "no day", first=True)
 
 
-def _cells_by_day(
-    cells: pa.Table, whole: ClickTable, row: IntArray, facts: Mapping[str, Any]
-) -> dict[date, ClickTable]:
+def _cells_by_day(cells: pa.Table, whole: ClickTable, row: IntArray) -> dict[date, ClickTable]:
     """The cells of each day, each with the part of its sources that it holds; `row` is below 0 for unknown ones.
 
     A session that sees a page on two days has two pages: so days give the same cells together and one by one.
@@ -336,14 +498,15 @@ def _cells_by_day(
         day = date.fromordinal(date(1970, 1, 1).toordinal() + at)
         parts = (replace(file, part=", ".join(filter(None, (file.part, f"day={day}")))) for file in whole.sources)
         mine = np.where(number == at, row, -1)
-        tables[day] = ClickTable.from_cells(cells, whole.candidates, mine, sources=tuple(parts), **facts)
+        options = {"sources": tuple(parts), "every_click": whole.every_click}
+        tables[day] = ClickTable.from_cells(cells, whole.candidates, mine, **options)
     return tables
 
 
 # -- positions that count from somewhere else --------------------------------------------------------------------------
 
 
-def _wrong_start(counted: Counted, log: Log, first_position: int | None) -> WrongStart | None:
+def _wrong_start(counted: _Counted, log: Log, first_position: int | None) -> WrongStart | None:
     """Whether the top position does not seem to be what the caller says."""
     at_0, at_1, at_2 = counted.top
     what = "clicks" if log.by_clicks else "rows"
@@ -361,7 +524,7 @@ def _wrong_start(counted: Counted, log: Log, first_position: int | None) -> Wron
     return None
 
 
-def _counts_from_0(counted: Counted, log: Log) -> bool:
+def _counts_from_0(counted: _Counted, log: Log) -> bool:
     """Whether some pages begin at 0: more than mistakes in single rows explain, however small a part of the log."""
     at_0, at_1, _ = counted.top
     if log.by_clicks:

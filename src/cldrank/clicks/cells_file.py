@@ -18,7 +18,6 @@ from cldrank.clicks.candidates import UNKNOWN_QUERY, Candidates, ids_of
 from cldrank.clicks.log.layout import SEGMENT
 from cldrank.clicks.log.log_files import LogFile, in_both
 from cldrank.clicks.table import ClickTable, joined_settings
-from cldrank.data.checks import LARGEST
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import CldrankWarning, DataError, FormatError, warn
 from cldrank.files import replacing
@@ -53,11 +52,7 @@ def save_cells(table: ClickTable, path: Path) -> None:
     if table.has_segments:
         names = pa.DictionaryArray.from_arrays(pa.array(table.segment), pa.array(table.segment_names))
         content = content.append_column(SEGMENT, names)
-    described = {
-        "every_click": table.every_click,
-        "layout": dict(table.layout),
-        "sources": [asdict(source) for source in table.sources],
-    }
+    described = {"every_click": table.every_click, "sources": [asdict(source) for source in table.sources]}
     content = content.replace_schema_metadata({_METADATA: json.dumps(described).encode()})
     with replacing(path) as temporary:
         pq.write_table(content, temporary, compression="zstd", write_page_checksum=True)
@@ -74,14 +69,13 @@ def load_cells(paths: Any, dataset: RankingDataset | None = None, *, known_only:
     described = [_described(content.schema, len(content), name) for content, name in zip(contents, names, strict=True)]
     settings = joined_settings((name, own) for name, (own, _) in zip(names, described, strict=True))
     sources = tuple(source for _, own in described for source in own)
-    every_click = bool(settings.pop("every_click"))
-    settings.pop("segment", None)
+    every_click = settings["every_click"]
     if len(contents) > 1:
         shared, counted = False, list[LogFile]()
         for _, own in described:
             shared |= bool(in_both(counted, own))
             counted += own
-        if shared or not _can_be_added(contents, every_click):  # then one by one, with all checks
+        if shared or not _are_alike(contents):  # then one by one, with all checks
             return ClickTable.merged([load_cells(file, dataset, known_only=known_only) for file in given])
         contents = [added_cells(contents)]
     (cells,) = contents
@@ -103,12 +97,12 @@ def load_cells(paths: Any, dataset: RankingDataset | None = None, *, known_only:
         share = impressions[unknown].sum() / max(impressions.sum(), 1)
         warn(CldrankWarning(f"{text}; they are left out, with {share:.1%} of the impressions."))
     try:
-        return ClickTable.from_cells(cells, candidates, row, every_click=every_click, sources=sources, layout=settings)
+        return ClickTable.from_cells(cells, candidates, row, every_click=every_click, sources=sources)
     except (DataError, pa.ArrowException) as error:
         raise FormatError(str(error), path=some(names, 1)) from None
 
 
-def describe_cells(path: Path) -> tuple[dict[str, int], tuple[LogFile, ...]]:
+def describe_cells(path: Path) -> tuple[dict[str, bool], tuple[LogFile, ...]]:
     """How the cells of a file were counted, and from which log files, without reading the cells."""
     with reading(path, "a readable Parquet file"):
         metadata = pq.read_metadata(path)
@@ -119,19 +113,11 @@ def describe_cells(path: Path) -> tuple[dict[str, int], tuple[LogFile, ...]]:
 # -- several files together --------------------------------------------------------------------------------------------
 
 
-def _can_be_added(contents: list[pa.Table], every_click: bool) -> bool:
+def _are_alike(contents: list[pa.Table]) -> bool:
     """Whether files hold cells as `save_cells` writes them, all with ids of one kind, so that Arrow can add them up."""
     first = contents[0].schema
     plain = all(first.field(name).type in (pa.int64(), pa.string()) for name in COLUMNS)
-    if not plain or not all(content.schema.equals(first) for content in contents):
-        return False
-    counts = [[content[name].to_numpy() for name in COLUMNS[3:]] for content in contents]
-    return all(
-        (clicks >= 0).all()
-        and (impressions <= LARGEST // len(contents)).all()
-        and (every_click or (clicks <= impressions).all())
-        for impressions, clicks in counts
-    )
+    return plain and all(content.schema.equals(first) for content in contents)
 
 
 def added_cells(parts: list[pa.Table]) -> pa.Table:
@@ -184,16 +170,15 @@ def _ids(content: pa.Table, name: str, path: str) -> NDArray[Any]:
     return ids
 
 
-def _described(schema: pa.Schema, n_cells: int, path: str) -> tuple[dict[str, int], tuple[LogFile, ...]]:
+def _described(schema: pa.Schema, n_cells: int, path: str) -> tuple[dict[str, bool], tuple[LogFile, ...]]:
     """How cells were counted, and their sources; cells that others made record neither."""
     segment = {"segment": SEGMENT in schema.names} if n_cells else {}
     described: Mapping[str, Any] = {}
     with reading(path, "a file of cells with metadata that can be read"):
         if _METADATA in (schema.metadata or {}):
             described = json.loads(schema.metadata[_METADATA])
-        every_click, layout = described.get("every_click", False), dict(described.get("layout", {}))
+        every_click = described.get("every_click", False)
         sources = tuple(LogFile(**entry) for entry in described.get("sources", ()))
-        right = isinstance(every_click, bool) and all(type(value) is int for value in layout.values())
-        if not right or not all(source.is_valid for source in sources):
+        if not isinstance(every_click, bool) or not all(source.is_valid for source in sources):
             raise ValueError("the metadata of the cells is damaged; aggregate the log again")
-    return {"every_click": every_click, **segment, **layout}, sources
+    return {"every_click": every_click, **segment}, sources

@@ -1,7 +1,8 @@
 """A folder of days: the cells of each day in a file of its own, such as 2026-11-14.parquet, and a window over them.
 
-A log file counts once, by its content. A file that was counted and has other content now is refused, unless its days
-are to be rebuilt. Whatever is changed is changed as a whole: a killed process leaves the folder as it was.
+A log file counts once, by its content. A file that was counted and has other content now is refused. To forget a day,
+or to count it anew, delete its file. Several days are written together or not at all: a killed process leaves the
+folder as it was.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from itertools import islice
@@ -18,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 from cldrank.clicks.cells_file import describe_cells, is_cells, load_cells
-from cldrank.clicks.log.log_files import LogFile, in_both, names_of
+from cldrank.clicks.log.log_files import LogFile
 from cldrank.clicks.table import ClickTable, joined_settings
 from cldrank.errors import CldrankWarning, DataError, UsageError, warn
 from cldrank.files import holding, make_folder, recover_folder, replacing_folder
@@ -41,12 +42,10 @@ class DaysAdded:
 
     counted     the log as it was counted: its account, its rejects, and the files that were left out
     written     the days that were written, with their cells
-    removed     days of which a corrected log has no rows any more
     """
 
     counted: Aggregation
     written: Mapping[date, ClickTable] = field(default_factory=dict)
-    removed: tuple[date, ...] = ()
 
 
 class DayFolder:
@@ -132,20 +131,16 @@ class DayFolder:
         *,
         day: date | str | None = None,
         again: bool = False,
-        replace: bool = False,
         **options: Any,
     ) -> DaysAdded:
         """Count the log files that are new, and add them to their days.
 
         day       the day of all rows; by default that of each row's timestamp, in UTC
         again     count files that were counted before once more
-        replace   rebuild the days of these files, from these files alone: all files of such a day must be named
         options   those of `cldrank.clicks.aggregate.aggregate`
         """
         from cldrank.clicks.aggregate import aggregate
 
-        if again and replace:
-            raise UsageError("`again` and `replace` exclude each other.")
         if is_frame(paths) and not again and is_lazy(paths):
             raise UsageError(
                 f"{frame_name(paths)} is yet to be computed, so whether it was counted before cannot be known; compute "
@@ -153,74 +148,40 @@ class DayFolder:
             )
         self._check()
         described = self._described()
-        known = [] if replace else [source for _, sources in described.values() for source in sources]
+        known = [source for _, sources in described.values() for source in sources]
         days = True if day is None else as_day(day)
         counted = aggregate(paths, dataset, **options, again=again, counted=known, days=days)
-        rebuilt = self._rebuilt(counted.clicks.sources, counted.days) if replace else set()
-        removed = tuple(sorted(rebuilt - counted.days.keys()))
         if counted.days:
-            kept = [(str(self.file(day)), settings) for day, (settings, _) in described.items() if day not in rebuilt]
-            try:
-                joined_settings([*kept, ("the log", counted.clicks.settings)])
-            except DataError as error:
-                raise DataError(f"{error} To count a day again, use `replace`.") from None
+            kept = [(str(self.file(day)), settings) for day, (settings, _) in described.items()]
+            joined_settings([*kept, ("the log", counted.clicks.settings)])
         make_folder(self.path)
         with holding(self.path.resolve().parent):
             if self._described() != described:
                 raise DataError(f"{self.path} was changed by another process while the log was counted; run it again.")
             cells = dict(counted.days)
-            for day in () if replace else cells.keys() & described.keys():
+            for day in cells.keys() & described.keys():
                 cells[day] = ClickTable.merged([load_cells(self.file(day)), cells[day]], again=again)
-            self._save(cells, removed)
-        return DaysAdded(counted, cells, removed)
-
-    def forget(self, keep: str) -> list[date]:
-        """Delete the days before the last ones, such as "90d", counted back from the newest day; gives those."""
-        self._check()
-        there = self._days()
-        old = [day for day in there if day < _first_day(there[-1], keep)]
-        with holding(self.path.resolve().parent):
-            self._save({}, old)
-        return old
+            self._save(cells)
+        return DaysAdded(counted, cells)
 
     def sources(self) -> dict[date, tuple[LogFile, ...]]:
         """The log files that went into each day."""
         return {day: sources for day, (_, sources) in self._described().items()}
 
-    def _described(self) -> dict[date, tuple[dict[str, int], tuple[LogFile, ...]]]:
+    def _described(self) -> dict[date, tuple[dict[str, bool], tuple[LogFile, ...]]]:
         """How each day was counted, and from which log files."""
         return {day: describe_cells(file) for day, file in self.files().items()}
 
-    def _rebuilt(self, named: Sequence[LogFile], days: Mapping[date, ClickTable]) -> set[date]:
-        """The days that hold any of the named files, or will; refused if such a day holds another file as well."""
-        rebuilt = set()
-        for day, sources in self.sources().items():
-            again = {
-                source for source in sources if in_both(named, [source]) or any(n.is_changed(source) for n in named)
-            }
-            if not again and day not in days:
-                continue
-            rebuilt.add(day)
-            others = [source for source in sources if source not in again]
-            if others:
-                raise DataError(
-                    f"{self.file(day)} also holds {names_of(others)}, which would be lost; name all files of that day, "
-                    f"or delete {self.file(day)} first."
-                )
-        return rebuilt
-
-    def _save(self, cells: Mapping[date, ClickTable], removed: Sequence[date] = ()) -> None:
-        """Write some days: all of them, or none; and clear away what a killed process left."""
+    def _save(self, cells: Mapping[date, ClickTable]) -> None:
+        """Write some days, all of them or none, and clear away what a killed process left."""
         recover_folder(os.path.realpath(self.path))
-        if len(cells) + len(removed) < 2:
+        if len(cells) < 2:
             for day, table in cells.items():
                 table.save(self.file(day))
-            for day in removed:
-                self.file(day).unlink(missing_ok=True)
             return
         with replacing_folder(self.path) as temporary:
             for day, file in self.files().items():
-                if day not in cells and day not in removed:
+                if day not in cells:
                     try:
                         os.link(file, temporary / file.name)
                     except OSError:  # the file system has no links

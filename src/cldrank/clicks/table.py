@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import date
 from os import PathLike
 from pathlib import Path
@@ -48,7 +48,6 @@ class ClickTable:
                   `with_display`; None where it is not known
     segment       (cells,) int64: the device, layout or other surface that each cell was shown on, as a code
     segment_names   what the codes stand for, in order; a log without segments has one, which has no name
-    layout        what was said about the log and decides its positions, such as {"grid_columns": 4}
 
     A candidate may have cells at several positions; one without any was never shown. Cells are sorted by row, segment
     and position, no two alike; nothing can be changed.
@@ -71,7 +70,6 @@ class ClickTable:
     display: NDArray[np.float64] | None = None
     segment: IntArray = None  # type: ignore[assignment]  # given None: all cells are of one segment
     segment_names: tuple[str, ...] = ("",)
-    layout: Mapping[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         row, position = whole_numbers(self.row, "row", 0), whole_numbers(self.position, "position", 1, DEEPEST)
@@ -270,10 +268,10 @@ class ClickTable:
         return _sums(places[starts] // span // self.n_segments, most, self.n_queries)
 
     @property
-    def settings(self) -> dict[str, int]:
+    def settings(self) -> dict[str, bool]:
         """How it was counted, which tables to be merged must have in common; without cells, segments fit any."""
         segment = {"segment": self.has_segments} if self.n_cells else {}
-        return {"every_click": self.every_click, **segment, **self.layout}
+        return {"every_click": self.every_click, **segment}
 
     # -- segments ------------------------------------------------------------------------------------------------
 
@@ -412,8 +410,7 @@ class ClickTable:
         """Any number of logs together, as `merge` adds two; one pass over all cells, however many tables there are."""
         if not tables:
             raise UsageError("there are no tables to merge.")
-        settings = joined_settings((f"table {number}", table.settings) for number, table in enumerate(tables, 1))
-        layout = {name: value for name, value in settings.items() if name not in ("every_click", "segment")}
+        joined_settings((f"table {number}", table.settings) for number, table in enumerate(tables, 1))
         first, *others = tables
         candidates = first.candidates
         if not all(candidates.equals(other.candidates) for other in others):
@@ -433,20 +430,20 @@ class ClickTable:
             name: np.concatenate([getattr(table, name) for table in tables]) for name in _CELLS[2:]
         }
         cells |= {"row": np.concatenate(rows), "segment": np.concatenate(codes), "segment_names": names}
-        return replace(first, candidates=candidates, sources=sources, layout=layout, **cells)
+        return replace(first, candidates=candidates, sources=sources, **cells)
 
 
 # -- sums of tables ----------------------------------------------------------------------------------------------------
 
 
-def joined_settings(named: Iterable[tuple[str, Mapping[str, int]]]) -> dict[str, int]:
+def joined_settings(named: Iterable[tuple[str, Mapping[str, bool]]]) -> dict[str, bool]:
     """How cells were counted that are to be added up, each called by a name; those that differ are refused.
 
-    >>> joined_settings([("the log", {"grid_columns": 3}), ("2026-11-14.parquet", {"grid_columns": 4})])
+    >>> joined_settings([("the log", {"every_click": True}), ("2026-11-14.parquet", {"every_click": False})])
     Traceback (most recent call last):
-    cldrank.errors.DataError: 2026-11-14.parquet was counted with `grid_columns=4`, the log with `grid_columns=3`; ...
+    cldrank.errors.DataError: 2026-11-14.parquet was counted with `every_click=False`, the log with ...
     """
-    known: dict[str, tuple[str, int]] = {}
+    known: dict[str, tuple[str, bool]] = {}
     for name, settings in named:
         for setting, value in settings.items():
             there, other = known.setdefault(setting, (name, value))

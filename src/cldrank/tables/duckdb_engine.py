@@ -86,14 +86,6 @@ class DuckDB(Engine):
         self.connection.register(name, table)
         return Relation(self, name, table.schema)
 
-    def lines(self, paths: Sequence[Path]) -> Relation:
-        """The lines of text files, numbered in the order of the files and of the lines in them."""
-        files = ", ".join(text_literal(_literal(path)) for path in paths)
-        options = "columns = {'line': 'VARCHAR'}, header = false, delim = '\x01', quote = '', escape = '', "
-        options += "auto_detect = false, max_line_size = 16777216"
-        rows = self.hold(f"SELECT line FROM read_csv([{files}], {options})")
-        return self.sql(f"SELECT line, rowid AS number FROM {rows}")
-
     def _json_reader(self, paths: Sequence[str], schema: pa.Schema | None) -> str:
         """Types from all values of all files: from a sample, DuckDB would round the fractions that come later."""
         options = "format = 'newline_delimited', hive_partitioning = false"

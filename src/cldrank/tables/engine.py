@@ -90,10 +90,6 @@ class Engine(ABC):
         """The rows of a frame."""
 
     @abstractmethod
-    def lines(self, paths: Sequence[Path]) -> Relation:
-        """The lines of text files, and a number that grows from line to line of a file: line, number."""
-
-    @abstractmethod
     def sql(self, query: str) -> Relation:
         """The result of a query, which is computed whenever it is read."""
 

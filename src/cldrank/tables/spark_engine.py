@@ -61,13 +61,6 @@ class Spark(Engine):
             return self._view(self.session.createDataFrame(arrow_table(frame, columns).to_pandas()))
         return self._view(frame if columns is None else frame.select(*(f"`{column}`" for column in columns)))
 
-    def lines(self, paths: Sequence[Path]) -> Relation:
-        """The lines of text files; numbers grow within a file, but files are not numbered in their order."""
-        from pyspark.sql.functions import col, monotonically_increasing_id
-
-        frame = self.session.read.text([_literal(path) for path in paths])
-        return self._view(frame.select(col("value").alias("line"), monotonically_increasing_id().alias("number")))
-
     def sql(self, query: str) -> Relation:
         """The result of a query, as a view."""
         return self._view(self.frame(query))

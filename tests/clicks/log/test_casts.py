@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from typing import Any
-from zoneinfo import ZoneInfo
 
 import duckdb
 import pyarrow as pa
 import pytest
 
 from cldrank.clicks.log import casts
-from cldrank.errors import FormatError, UsageError
+from cldrank.errors import FormatError
 from cldrank.tables.types import is_text
 
 NOON = datetime(2024, 11, 14, 12)
@@ -103,15 +102,3 @@ class TestInstants:
     def test_extreme_numbers_do_not_overflow(self) -> None:
         extremes = [-(1 << 63), (1 << 63) - 1]
         assert read(casts.instant("value", pa.int64()), extremes, pa.int64()) == [None, None]
-
-    @pytest.mark.parametrize("wall", ["2024-07-01 08:00:00", "2024-10-27 02:30:00", "2024-03-31 02:30:00"])
-    @pytest.mark.parametrize("zone", ["Europe/Berlin", "America/New_York", "Asia/Kolkata"])
-    def test_walls_as_python_reads_them(self, wall: str, zone: str) -> None:
-        expected = datetime.fromisoformat(wall).replace(tzinfo=ZoneInfo(zone)).astimezone(UTC).replace(tzinfo=None)
-        assert read(casts.instant("value", pa.string(), zone), [wall], pa.string()) == [expected]
-        naive = [datetime.fromisoformat(wall)]
-        assert read(casts.instant("value", pa.timestamp("us"), zone), naive, pa.timestamp("us")) == [expected]
-
-    def test_an_unknown_zone(self) -> None:
-        with pytest.raises(UsageError, match="Mars"):
-            casts.instant("value", pa.timestamp("us"), "Mars")

@@ -56,7 +56,7 @@ def test_an_option_that_does_not_exist(tmp_path: Path) -> None:
 
 def test_cells_have_no_layout(tmp_path: Path) -> None:
     aggregate(renamed(tmp_path)).clicks.save(tmp_path / "cells.parquet")
-    for options in ({"time_zone": "Europe/Berlin"}, {"layout": LogLayout(first_position=1)}):
+    for options in ({"first_position": 0}, {"layout": LogLayout(first_position=1)}):
         with pytest.raises(UsageError, match="holds cells already"):
             audit(tmp_path / "cells.parquet", **options)
     assert audit(tmp_path / "cells.parquet", layout=LogLayout()).facts.impressions == len(plain_rows())

@@ -91,19 +91,6 @@ class TestShapes:
 
 
 class TestClicksAreAccountedFor:
-    def test_a_document_of_another_page(self, tmp_path: Path, engine: Any) -> None:
-        """A click belongs to the page that reports it, also where the session saw the document on another."""
-        results = [[{"id": doc} for doc in docs] for docs in ("ab", "cd")]
-        rows = [
-            {"session_id": 1, "query_id": "q", "page": 1, "results": results[0], "clicked_documents": ["a", "c"]},
-            {"session_id": 1, "query_id": "q", "page": 2, "results": results[1], "clicked_documents": ["d"]},
-        ]
-        path = write_parquet(tmp_path / "log.parquet", rows)
-        found, result = read(path, engine, columns={"doc_id": "results.id", "page": "page"}, page_size=2)
-        assert found == {("q", "a", 1): (1, 1), ("q", "b", 2): (1, 0), ("q", "c", 3): (1, 0), ("q", "d", 4): (1, 1)}
-        assert result.account.rejected == {"click never shown": 1}
-        assert result.rejects.to_pylist()[0]["doc_id"] == "c"
-
     @pytest.mark.parametrize(
         "clicked", [{"clicked_positions": [1, 1, 2]}, {"clicked_documents": ["a", "b", "a"]}], ids=["places", "ids"]
     )

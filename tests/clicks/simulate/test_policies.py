@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import chisquare
 
 from cldrank import segments
-from cldrank.clicks.simulate import FirstSwaps, NeighbourSwaps, PlackettLuce, ShuffledShare, TopK
+from cldrank.clicks.simulate import FirstSwaps, NeighbourSwaps, ShuffledShare, TopK
 from cldrank.clicks.simulate.policies import Production
 from cldrank.errors import UsageError
 
@@ -61,83 +60,6 @@ class TestSwaps:
             NeighbourSwaps(1.2)
 
 
-class TestPlackettLuce:
-    @pytest.mark.parametrize("depth", [1, 2, 3, 4])
-    @pytest.mark.parametrize("temperature", [0.3, 2.0, 1e6])
-    @pytest.mark.parametrize("scores", [[0.3, 1.0, -0.4, 0.9], [0.0, 0.5, 0.5, 0.0]])
-    def test_pages_have_their_probabilities(self, scores: list[float], depth: int, temperature: float) -> None:
-        """A chi-square test against the probabilities of all lists of this length; rare ones count together."""
-        drawn = 60_000
-        ranked = production(scores, depth)
-        pages = PlackettLuce(temperature).draw(ranked, np.zeros(drawn, dtype=np.int64), np.random.default_rng(depth))
-        expected, seen = [], []
-        for page in itertools.permutations(range(4), depth):
-            weights = np.exp(np.array(scores) / temperature)
-            probability = 1.0
-            for row in page:
-                probability *= weights[row] / weights.sum()
-                weights[row] = 0
-            expected.append(drawn * probability)
-            seen.append((pages == page).all(axis=1).sum())
-        rare = np.array(expected) < 10
-        wanted, found = (np.append(np.array(part)[~rare], np.array(part)[rare].sum()) for part in (expected, seen))
-        assert found.sum() == drawn
-        keep = wanted > 1
-        assert chisquare(found[keep], wanted[keep] * found[keep].sum() / wanted[keep].sum()).pvalue > 1e-4
-
-    def test_first_places_among_many_candidates(self) -> None:
-        """Of 300 candidates, some far ahead: whoever is first, and whoever is second, has its share."""
-        random = np.random.default_rng(0)
-        scores, drawn = random.normal(0, 2, 300), 200_000
-        pages = PlackettLuce().draw(production(scores.tolist(), 2), np.zeros(drawn, dtype=np.int64), random)
-        weights = np.exp(scores) / np.exp(scores).sum()
-        odds = weights / (1 - weights)
-        for place, shares in enumerate([weights, weights * (odds.sum() - odds)]):
-            found, wanted = np.bincount(pages[:, place], minlength=300), drawn * shares
-            often = wanted > 10
-            pooled = [np.append(part[often], part[~often].sum()) for part in (found, wanted)]
-            assert chisquare(*pooled).pvalue > 1e-4
-
-    @pytest.mark.parametrize("temperature", [1e-13, 1e-300, 5e-324])
-    def test_in_the_cold_only_ties_are_left_to_chance(self, temperature: float) -> None:
-        ranked, drawn = production([1, 7, 7, 1e300, 7, -1e300, 1], 7), 12_000
-        pages = PlackettLuce(temperature).draw(ranked, np.zeros(drawn, dtype=np.int64), np.random.default_rng(0))
-        assert (pages[:, 0] == 3).all()
-        assert (pages[:, 6] == 5).all()
-        for tied, places in (([1, 2, 4], slice(1, 4)), ([0, 6], slice(4, 6))):
-            orders = [(pages[:, places] == order).all(axis=1).sum() for order in itertools.permutations(tied)]
-            assert sum(orders) == drawn
-            assert chisquare(orders).pvalue > 1e-4
-
-    @given(st.lists(st.integers(1, 9), min_size=1, max_size=5), st.integers(1, 6), st.integers(0, 99))
-    def test_pages_hold_different_rows_of_their_query(self, sizes: list[int], depth: int, seed: int) -> None:
-        offsets = segments.from_lengths(np.array(sizes))
-        random = np.random.default_rng(seed)
-        ranked = Production(random.normal(size=offsets[-1]), offsets, depth)
-        queries = random.integers(0, len(sizes), 20)
-        for query, page in zip(queries, PlackettLuce(0.7).draw(ranked, queries, random), strict=True):
-            length = min(depth, sizes[query])
-            assert (page[length:] == -1).all()
-            assert len(set(page[:length])) == length
-            assert ((page[:length] >= offsets[query]) & (page[:length] < offsets[query + 1])).all()
-
-    def test_queries_of_very_different_size(self) -> None:
-        offsets = np.array([0, 1, 30, 30, 33])
-        ranked = Production(np.arange(33.0), offsets, 3)
-        pages = PlackettLuce(1e-3).draw(ranked, np.array([0, 1, 3, 1, 0, 3, 1, 2]), np.random.default_rng(0))
-        assert pages[:, 0].tolist() == [0, 29, 32, 29, 0, 32, 29, -1]
-        assert pages[1].tolist() == [29, 28, 27]
-
-    def test_temperature(self) -> None:
-        ranked = production([1, 2, 3], 3)
-        cold = PlackettLuce(1e-9).draw(ranked, np.zeros(50, dtype=np.int64), np.random.default_rng(0))
-        assert (cold == [2, 1, 0]).all()
-        hot = PlackettLuce(1e9).draw(ranked, np.zeros(6_000, dtype=np.int64), np.random.default_rng(0))
-        assert np.bincount(hot[:, 0]) == pytest.approx(np.full(3, 2_000), abs=200)
-        with pytest.raises(UsageError, match="`temperature` must be a number above 0"):
-            PlackettLuce(0)
-
-
 class TestShuffledShare:
     @pytest.mark.parametrize("shuffle", ["page", "candidates"])
     def test_every_order_is_as_likely(self, shuffle: str) -> None:
@@ -155,6 +77,19 @@ class TestShuffledShare:
         pages = ShuffledShare(1).draw(ranked, np.array([0, 1, 0, 0]), np.random.default_rng(0))
         assert ((pages >= 0).sum(axis=1) == [2, 3, 2, 2]).all()
         assert sorted(pages[1, :3]) == [2, 3, 4]
+
+    @given(st.lists(st.integers(1, 9), min_size=1, max_size=5), st.integers(1, 6), st.integers(0, 99))
+    def test_pages_hold_different_candidates_of_their_query(self, sizes: list[int], depth: int, seed: int) -> None:
+        offsets = segments.from_lengths(np.array(sizes))
+        random = np.random.default_rng(seed)
+        ranked = Production(random.normal(size=offsets[-1]), offsets, depth)
+        queries = random.integers(0, len(sizes), 20)
+        pages = ShuffledShare(1, shuffle="candidates").draw(ranked, queries, random)
+        for query, page in zip(queries, pages, strict=True):
+            length = min(depth, sizes[query])
+            assert (page[length:] == -1).all()
+            assert len(set(page[:length])) == length
+            assert ((page[:length] >= offsets[query]) & (page[:length] < offsets[query + 1])).all()
 
     def test_parameters(self) -> None:
         with pytest.raises(UsageError, match="`share` must be a number of at least 0 and up to 1"):

@@ -12,7 +12,6 @@ from cldrank import ClickTable
 from cldrank.clicks.simulate import (
     FirstSwaps,
     NeighbourSwaps,
-    PlackettLuce,
     ShuffledShare,
     Simulation,
 )
@@ -50,7 +49,7 @@ class TestLog:
         assert aggregated.query_impressions.sum() == 100
 
     def test_many_text_ids(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        simulation = Simulation(TINY, TINY_SCORES, policy=PlackettLuce())
+        simulation = Simulation(TINY, TINY_SCORES, policy=ShuffledShare(0.5, shuffle="candidates"))
         simulation.save_log(tmp_path / "coded.parquet", 500)
         monkeypatch.setattr("cldrank.clicks.simulate.session_log._GROUP_ROWS", 16)
         simulation.save_log(tmp_path / "plain.parquet", 500)
@@ -85,10 +84,6 @@ class TestLog:
         log = pq.read_table(tmp_path / "log.parquet").to_pandas()
         assert (log[log.position == 1].ranker_id == "shuffled").mean() == pytest.approx(0.25, abs=0.04)
 
-    def test_plackett_luce_cannot_tell_its_propensity(self, tmp_path: Path) -> None:
-        Simulation(TINY, TINY_SCORES, policy=PlackettLuce()).save_log(tmp_path / "log.parquet", 10)
-        assert "propensity" not in pq.read_schema(tmp_path / "log.parquet").names
-
     def test_a_failure_leaves_nothing_behind(self, tmp_path: Path) -> None:
         def fail(done: int) -> None:
             raise RuntimeError
@@ -109,7 +104,7 @@ class TestLog:
         assert pq.read_table(tmp_path / "small.parquet").equals(pq.read_table(tmp_path / "large.parquet"))
 
     def test_threads_do_not_change_a_log(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        simulation = Simulation(TINY, TINY_SCORES, policy=PlackettLuce())
+        simulation = Simulation(TINY, TINY_SCORES, policy=ShuffledShare(0.5, shuffle="candidates"))
         for threads in (1, 3):
             monkeypatch.setattr("cldrank.clicks.simulate.simulation._DRAWERS", threads)
             simulation.save_log(tmp_path / f"{threads}.parquet", 5 * BLOCK + 5, seed=3)

@@ -12,8 +12,8 @@ from cldrank.clicks import simulate
 from cldrank.clicks.simulate import (
     Cascade,
     NeighbourSwaps,
-    PlackettLuce,
     PositionBased,
+    ShuffledShare,
     Simulation,
     TopK,
 )
@@ -59,7 +59,7 @@ class TestTruth:
         np.testing.assert_allclose(told["examination"], examined / impressions, rtol=2e-3)
 
     def test_examination_is_unknown_where_pages_are_drawn(self) -> None:
-        simulation = small_world(model=Cascade(), policy=PlackettLuce())
+        simulation = small_world(model=Cascade(), policy=ShuffledShare(1))
         assert simulate.truth_of(simulation, 10, 0)["examination"] is None
 
     def test_what_is_no_truth(self, tmp_path: Path) -> None:

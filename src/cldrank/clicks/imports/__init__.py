@@ -1,13 +1,13 @@
 """`import_log`: logs of other programs, turned into the plain log that everything else takes, with a report.
 
-formats       from files to pages and events: where UBI, Metarank and Yandex keep what these say
+formats       from files to pages and events: where UBI and Metarank keep what these say
 record_join   from pages and events to rows, and a report with a reason for every record that is not in the log
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from os import PathLike
@@ -15,10 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from cldrank.arguments import check_choice, check_flag, check_number
-from cldrank.clicks.imports.formats import FORMATS, check_format, metarank_records, ubi_records, yandex_records
+from cldrank.clicks.imports.formats import metarank_records, ubi_records
 from cldrank.clicks.imports.record_join import ImportOptions, ImportReport, SetAside, join_records
-from cldrank.clicks.log.layout import time_zone as check_time_zone
-from cldrank.clicks.log.layout import user_ids
 from cldrank.clicks.log.plain_log import querying
 from cldrank.errors import UsageError
 from cldrank.files import replacing, replacing_folder
@@ -53,9 +51,6 @@ def import_log(
     first_position: int | None = None,
     query_field: str | None = None,
     normalise: bool = True,
-    time_zone: str | None = None,
-    exclude_users: str | PathLike[str] | Collection[str] | None = None,
-    exclude_bots: bool = False,
     min_joined: float = 0.8,
     rejects: str | PathLike[str] | None = None,
     engine: str | Any = "duckdb",
@@ -66,49 +61,45 @@ def import_log(
 ) -> ImportReport:
     r"""Turn the log of another program into a plain log in Parquet: a file or, written by Spark, a folder.
 
-    source              "ubi", with `queries` and `events`; "metarank" or "yandex", with `paths`: files, folders,
-                        patterns or (not of Yandex) DataFrames
+    source              "ubi", with `queries` and `events`, or "metarank", with `paths`: files, folders, patterns or
+                        DataFrames
     click_action        the actions (UBI) or types of interactions (Metarank) that count as clicks
     impression_action   UBI: the actions that are impressions
     impressions         UBI: what counts as shown: "events", what was "returned", or "auto": events, if there are any
     object_id           UBI: which id of an object is the document, "object_id" or "internal_id"
     surface             UBI: the field of a query that names its surface, such as "query_attributes.device"
-    first_position      UBI: whether ordinals count from 0 or 1; None: as the log shows
+    first_position      UBI: whether ordinals count from 0 or 1; None: from 1, and a log with some at 0 is refused
     query_field         Metarank: the field of a ranking that holds its query; None: one of the usual names
     normalise           write queries in lower case, with single blanks, so that they count as one
-    time_zone           of times that name none; None: UTC, and a log with both kinds of times is refused
-    exclude_users       users whose records are set aside: their ids, or a file with an id per line
-    exclude_bots        set aside the records of users (or pages, if no users are named) that do not look like people
     min_joined          the share of events that must find their page, and of clicks that must find their result
     rejects             a Parquet file for the records set aside, with reasons
     engine, memory_limit, threads, master   see `cldrank.tables.connect`
     progress            is told what happens next
 
-    >>> import tempfile
+    >>> import json, tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     log = Path(folder) / "log.tsv"
-    ...     _ = log.write_text("7\t0\tQ\t100\t2\t11\t12\t13\n7\t5\tC\t12\n7\t9\tC\t99\n")
-    ...     print(import_log("yandex", log, out=Path(folder) / "log.parquet", min_joined=0.5))
-    1 query, 3 results returned, 2 clicks and 0 other records read, 1 set aside
-               1  click, never shown: a click on something that its page did not show; such as session 7, document 99
+    ...     log = Path(folder) / "log.jsonl"
+    ...     ranking = {"event": "ranking", "id": "r1", "items": [{"id": "11"}, {"id": "12"}, {"id": "13"}]}
+    ...     ranking["fields"] = [{"name": "query", "value": "shoes"}]
+    ...     click = {"event": "interaction", "id": "i1", "ranking": "r1", "item": "12", "type": "click"}
+    ...     _ = log.write_text("\n".join(map(json.dumps, [ranking, click])))
+    ...     print(import_log("metarank", log, out=Path(folder) / "log.parquet"))
+    1 ranking, 3 results returned, 1 click and 0 other records read, 0 set aside
     100.0% of clicks joined to a page
-    50.0% of those clicks joined to a result
+    100.0% of those clicks joined to a result
     3 rows of 1 page written, 1 of them clicked (1 click)
     """
     start = time.perf_counter()
-    check_choice("source", source, FORMATS)
+    check_choice("source", source, ("ubi", "metarank"))
     for name, (owner, default) in _OF_ONE.items():
         if source != owner and locals()[name] != default:
             raise UsageError(f"`{name}` is for logs of {owner}, not of {source}; leave it out.")
     check_number("min_joined", min_joined, least=0, most=1)
     check_flag("normalise", normalise)
-    check_flag("exclude_bots", exclude_bots)
     check_choice("impressions", impressions, ("auto", "events", "returned"))
     check_choice("object_id", object_id, ("object_id", "internal_id"))
     if first_position is not None:
         check_choice("first_position", first_position, (0, 1))
-    if time_zone is not None:
-        check_time_zone(time_zone)
     options = ImportOptions(
         _words("click_action", click_action),
         _words("impression_action", impression_action),
@@ -118,9 +109,6 @@ def import_log(
         first_position,
         query_field,
         normalise,
-        time_zone,
-        user_ids(exclude_users),
-        exclude_bots,
         min_joined,
     )
     sources = _sources(source, paths, queries, events)
@@ -131,13 +119,10 @@ def import_log(
     with connect(engine, source=sources[0], **limits) as opened, querying(opened, some(files, 3) or "the DataFrame"):
         _check_target(Path(out), opened)
         tell("reading records …")
-        match source:
-            case "ubi":
-                records = ubi_records(queries, events, opened, options)
-            case "metarank":
-                records = metarank_records(paths, opened, options)
-            case _:
-                records = yandex_records(paths, opened)
+        if source == "ubi":
+            records = ubi_records(queries, events, opened, options)
+        else:
+            records = metarank_records(paths, opened, options)
         tell("joining clicks to results …")
         rows, set_aside, report = join_records(records, options)
         tell("writing the log …")
@@ -148,23 +133,16 @@ def import_log(
 
 
 def _sources(source: str, paths: Any, queries: Any, events: Any) -> list[Any]:
-    """What is read; files look like what they should be."""
+    """What is read: queries and events, or the records of one set of files."""
     if source == "ubi":
         if queries is None or events is None or paths is not None:
             raise UsageError(
                 "UBI keeps queries and events apart; name both, with `queries` and `events`, and no other."
             )
-        sources = [queries, events]
-    else:
-        if paths is None or queries is not None or events is not None:
-            raise UsageError(f"a log of {source} is one set of files; name them alone, without `queries` and `events`.")
-        sources = [paths]
-    for given in sources:
-        if not is_frame(given):
-            check_format(source, given)
-        elif source == "yandex":
-            raise UsageError("a log of yandex is imported from files, not from a DataFrame.")
-    return sources
+        return [queries, events]
+    if paths is None or queries is not None or events is not None:
+        raise UsageError(f"a log of {source} is one set of files; name them alone, without `queries` and `events`.")
+    return [paths]
 
 
 def _words(name: str, given: str | Sequence[str]) -> tuple[str, ...]:

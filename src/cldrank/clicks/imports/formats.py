@@ -1,20 +1,12 @@
-r"""UBI, Metarank and Yandex: where each format keeps what a page and an event say.
+"""UBI and Metarank: where each format keeps what a page and an event say.
 
 UBI (User Behavior Insights 1.3, of OpenSearch, Solr and others) has queries and events, joined by query_id. Metarank
-has rankings, whose items lie in the order of their positions, and interactions with them. The log of the Yandex
-relevance prediction challenge has tab-separated lines of queries with their URLs, and of clicks:
-
-    SessionID TimePassed Q QueryID RegionID URL…
-    SessionID TimePassed C URL
-
-A click there belongs to the last query of its session that showed the URL, by time and, at equal times, by line.
+has rankings, whose items lie in the order of their positions, and interactions with them.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -22,15 +14,11 @@ import pyarrow as pa
 from cldrank.clicks.imports.record_join import ImportOptions, Records, other_actions
 from cldrank.clicks.log import casts
 from cldrank.errors import DataError, FormatError
-from cldrank.reading import reading
 from cldrank.tables import Engine
-from cldrank.tables.sources import text_files
+from cldrank.tables.columns import text_literal
 from cldrank.tables.types import is_list, is_text
 from cldrank.wording import some
 
-FORMATS = {"ubi": "UBI", "metarank": "events of Metarank", "yandex": "a log of Yandex"}
-_START = 1 << 20
-_PARQUET = (".parquet", ".pq")
 _ENVELOPE = "_source"  # where exports of an index keep the document
 _BLANKS = "[\\s\u00a0\u3000]+"
 _MOST_NAMED = 12
@@ -38,8 +26,6 @@ _HITS = ("query_response_hit_ids", "query_response_objects_ids")  # the second i
 _ORDINALS = ("event_attributes.position.ordinal", "event_attributes.rank", "ordinal", "rank")
 _QUERY_FIELDS = ("query", "search", "search_query", "search_term", "q")  # of a ranking of Metarank
 _ONE_QUERY = "all"  # the query of all pages in a log that names none
-_ID = "[0-9]{1,18}"  # of Yandex
-_LONGEST_EXAMPLE = 60
 
 
 class RecordFields:
@@ -89,13 +75,12 @@ class RecordFields:
             raise FormatError(f"{paths[0]} holds {kind}, not lists.", path=self.table.where)
         return f"list_transform(CAST({sql} AS VARCHAR[]), lambda hit: nullif(hit, ''))"
 
-    def times(self, path: str, zone: str | None) -> str:
-        """SQL for timestamp, in UTC, and for time_form, how it is written, which a given zone makes irrelevant."""
+    def times(self, path: str) -> str:
+        """SQL for timestamp, in UTC, and for time_form, how it is written."""
         sql, kind = self.value(path)
         sql = casts.trimmed(sql) if is_text(kind) else sql
-        moment = casts.instant(sql, kind, zone or "UTC")
-        form = casts.time_form(sql, kind, moment) if zone is None else "CAST(NULL AS VARCHAR)"
-        return f"{moment} AS timestamp, {form} AS time_form"
+        moment = casts.instant(sql, kind)
+        return f"{moment} AS timestamp, {casts.time_form(sql, kind, moment)} AS time_form"
 
 
 def ubi_records(queries: Any, events: Any, engine: Engine, options: ImportOptions) -> Records:
@@ -106,7 +91,7 @@ def ubi_records(queries: Any, events: Any, engine: Engine, options: ImportOption
     pages = engine.hold(
         f"SELECT {fields.text('query_id', required=True)} AS page, "
         f"{_query_text(fields.text('user_query', required=True), options)} AS query, "
-        f"{fields.times('timestamp', options.time_zone)}, {fields.text('client_id')} AS user_id, "
+        f"{fields.times('timestamp')}, {fields.text('client_id')} AS user_id, "
         f"{fields.text(options.surface)} AS surface, {fields.texts(*_HITS)} AS documents, "
         f"{fields.text('action_name')} IS NOT NULL AS stray FROM {fields.table}"
     )
@@ -141,20 +126,22 @@ def metarank_records(source: Any, engine: Engine, options: ImportOptions) -> Rec
     query, items = fields.value("fields")[0], fields.value("items", required=True)[0]
     if "CAST(NULL" not in query:
         names = _QUERY_FIELDS if query_field is None else (query_field,)
-        wanted = [f"list_extract(list_filter({query}, lambda f: f.name = {_literal(name)}), 1).value" for name in names]
+        named = (f"list_filter({query}, lambda f: f.name = {text_literal(name)})" for name in names)
+        wanted = [f"list_extract({fields_of_name}, 1).value" for fields_of_name in named]
         query = f"CAST(coalesce({', '.join(wanted)}) AS VARCHAR)"
     needed = {"event": "event_", "id": "id_", "ranking": "page", "item": "doc_id", "type": "type_"}
     read = engine.hold(
         f"SELECT {', '.join(f'{fields.text(name, required=True)} AS {column}' for name, column in needed.items())}, "
-        f"{_query_text(query, options)} AS query, {fields.times('timestamp', options.time_zone)}, "
+        f"{_query_text(query, options)} AS query, {fields.times('timestamp')}, "
         f"CAST({fields.value('timestamp')[0]} AS VARCHAR) AS mark, {fields.text('user')} AS user_id, "
         f"{fields.text('tenant')} AS surface, "
         f"list_transform({items}, lambda i: nullif(CAST(i.id AS VARCHAR), '')) AS documents FROM {table}"
     )
     click = f"event_ = 'interaction' AND {_among('type_', options.click_action)}"
     events = engine.sql(
-        f"SELECT CASE WHEN {click} THEN 'click' ELSE 'other' END AS record, page, doc_id, mark, CASE WHEN event_ = "
-        f"'interaction' THEN type_ ELSE event_ END AS action FROM {read} WHERE event_ IS DISTINCT FROM 'ranking'"
+        f"SELECT CASE WHEN {click} THEN 'click' ELSE 'other' END AS record, page, doc_id, mark, "
+        "CAST(NULL AS BIGINT) AS ordinal, CASE WHEN event_ = 'interaction' THEN type_ ELSE event_ END AS action "
+        f"FROM {read} WHERE event_ IS DISTINCT FROM 'ranking'"
     )
     counts = engine.row(f"SELECT count(*) AS n, count(query) AS asked FROM {read} WHERE event_ = 'ranking'")
     notes: tuple[str, ...] = ()
@@ -169,64 +156,12 @@ def metarank_records(source: Any, engine: Engine, options: ImportOptions) -> Rec
             f"no ranking names a query: all pages belong to one, {_ONE_QUERY!r}; if a field holds it, name it with "
             "`query_field`",
         )
-    query = "query" if counts["asked"] else _literal(_ONE_QUERY)
+    query = "query" if counts["asked"] else text_literal(_ONE_QUERY)
     pages = engine.sql(
-        f"SELECT id_ AS page, {query} AS query, timestamp, time_form, user_id, surface, documents FROM {read} "
-        "WHERE event_ = 'ranking'"
+        f"SELECT id_ AS page, {query} AS query, timestamp, time_form, user_id, surface, documents, FALSE AS stray "
+        f"FROM {read} WHERE event_ = 'ranking'"
     )
     return Records(pages, events, table.where, page_name="ranking", id_name="ranking", notes=notes)
-
-
-def yandex_records(source: Any, engine: Engine) -> Records:
-    """The queries and clicks of some files; the region of a query is its surface."""
-    files = text_files(source, "log")
-    for file in files:
-        parts = first_line(file).split("\t")
-        if parts[1:2] == ["M"] or any("," in part for part in parts[3:]):
-            raise FormatError(
-                "this is not a log of Yandex relevance prediction, whose lines are SessionID TimePassed Q QueryID "
-                "RegionID URL… and SessionID TimePassed C URL; records M, terms and domains belong to another layout.",
-                path=file,
-            )
-    kinds = {
-        "query": f"^{_ID}\t{_ID}\tQ\t{_ID}\t{_ID}(\t{_ID})+$",
-        "click": f"^{_ID}\t{_ID}\tC\t{_ID}$",
-        "unknown type": f"^{_ID}\t{_ID}\t[^QC\t]+(\t|$)",
-    }
-    kind = " ".join(f"WHEN regexp_matches(line, '{pattern}') THEN '{name}'" for name, pattern in kinds.items())
-    lines = f"SELECT number, regexp_replace(line, '\r$', '') AS line FROM {engine.lines(files)}"
-    read = engine.hold(
-        f"SELECT *, string_split(line, '\t') AS parts, CASE {kind} ELSE 'broken line' END AS kind FROM ({lines}) "
-        "WHERE trim(line) <> ''"
-    )
-    if not engine.rows(f"SELECT 1 AS n FROM {read} WHERE kind = 'query' LIMIT 1"):
-        where = some(files, 3)
-        raise DataError(f"{where}: there are no lines of queries (SessionID TimePassed Q QueryID RegionID URL…).")
-    part = "CAST(list_extract(parts, {}) AS BIGINT)".format
-    timed = f"number, list_extract(parts, 1) AS session, {part(2)} AS time"
-    documents = f"list_transform(range(6, array_length(parts) + 1), lambda place: {part('place')})"
-    turn = "row_number() OVER (PARTITION BY session ORDER BY time, number)"
-    serps = engine.hold(
-        f"SELECT *, {turn} AS turn FROM (SELECT {timed}, {part(4)} AS query, list_extract(parts, 5) AS region, "
-        f"{documents} AS documents FROM {read} WHERE kind = 'query')"
-    )
-    pages = engine.sql(
-        f"SELECT session || '-' || CAST(turn AS VARCHAR) AS page, query, region AS surface, documents FROM {serps}"
-    )
-    clicks = f"SELECT {timed}, {part(4)} AS doc_id FROM {read} WHERE kind = 'click'"
-    shown = f"SELECT session, turn, time, number, unnest(documents) AS doc_id FROM {serps}"
-    attributed = (
-        f"SELECT c.session, c.doc_id, c.time, max(s.turn) AS turn FROM ({clicks}) AS c LEFT JOIN ({shown}) AS s "
-        "ON c.session = s.session AND c.doc_id = s.doc_id AND (s.time < c.time OR (s.time = c.time AND s.number < "
-        "c.number)) GROUP BY c.number, c.session, c.doc_id, c.time"
-    )
-    events = engine.sql(
-        "SELECT 'click' AS record, session || coalesce('-' || CAST(turn AS VARCHAR), '') AS page, doc_id, "
-        "CAST(NULL AS VARCHAR) AS action, CAST(time AS VARCHAR) AS mark, CASE WHEN turn IS NULL THEN 'never shown' END "
-        f"AS reason FROM ({attributed}) UNION ALL SELECT 'other', NULL, NULL, left(line, {_LONGEST_EXAMPLE}), NULL, "
-        f"kind FROM {read} WHERE kind NOT IN ('query', 'click')"
-    )
-    return Records(pages, events, some(files, 3), id_name="session", action_name="line")
 
 
 def _columns(kinds: Mapping[str, pa.DataType]) -> list[pa.Field]:
@@ -245,53 +180,5 @@ def _query_text(sql: str, options: ImportOptions) -> str:
     return f"CASE WHEN regexp_replace({sql}, '{_BLANKS}', '', 'g') <> '' THEN {sql} END"
 
 
-def _literal(value: str) -> str:
-    return "'" + value.replace("'", "''") + "'"
-
-
 def _among(sql: str, words: Sequence[str]) -> str:
-    return f"coalesce({sql} IN ({', '.join(map(_literal, words))}), FALSE)"
-
-
-# -- is it the format that was named? ----------------------------------------------------------------------------------
-
-
-def check_format(source: str, paths: Any) -> None:
-    """Refuse files that are empty, that hold one JSON array, or that look like another format than the one named."""
-    files = text_files(paths, "log")
-    lines = {file: first_line(file) for file in files if file.suffix not in _PARQUET}
-    if lines and len(lines) == len(files) and not any(lines.values()):
-        raise DataError(f"{some(files, 3)}: the log is empty, it has no records.")
-    for file, line in lines.items():
-        if line.startswith("["):
-            raise FormatError("a JSON array; write one record per line, as `jq -c '.[]'` does.", path=file)
-        seems = format_of_line(line)
-        if seems is not None and seems != source:
-            raise FormatError(f"this looks like {FORMATS[seems]}, not {FORMATS[source]}; import it as such.", path=file)
-
-
-def format_of_line(line: str) -> str | None:
-    """The format that the first line of a file seems to be in; None where nothing tells."""
-    fields = line.split("\t")
-    if len(fields) >= 4 and fields[2] in ("Q", "C") and fields[0].isdigit():
-        return "yandex"
-    try:
-        record = json.loads(line)
-    except ValueError:
-        return None
-    record = record if isinstance(record, dict) else {}
-    record = record["_source"] if isinstance(record.get("_source"), dict) else record
-    if isinstance(record.get("event"), str) and {"items", "item", "ranking", "id"} & set(record):
-        return "metarank"
-    if {"action_name", "user_query", "query_response_id", "query_response_hit_ids"} & set(record):
-        return "ubi"
-    return None
-
-
-def first_line(path: Path) -> str:
-    """The first line of a text file that is not blank, of its first MiB."""
-    import pyarrow as pa
-
-    with reading(path, "a log"), pa.input_stream(str(path), compression="detect") as stream:
-        start: str = stream.read(_START).decode("utf-8-sig", errors="replace")
-    return next((line for line in start.splitlines() if line.strip()), "").strip("\r\n ")
+    return f"coalesce({sql} IN ({', '.join(map(text_literal, words))}), FALSE)"

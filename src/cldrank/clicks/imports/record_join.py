@@ -11,9 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from cldrank.clicks.bots import find_bots
 from cldrank.clicks.log.layout import DEEPEST
-from cldrank.clicks.log.plain_log import check_zones, is_listed, with_reason
+from cldrank.clicks.log.plain_log import check_zones
 from cldrank.errors import DataError, FormatError
 from cldrank.tables import Relation
 from cldrank.wording import count, listed, some
@@ -22,8 +21,6 @@ REASONS = {
     "no id": "it does not name its page",
     "not a query": "an event among the queries",
     "no text": "the query is missing or blank",
-    "excluded user": "of a user who is excluded on request",
-    "bot": "of a user who does not look like a person, excluded on request",
     "no results": "no result of this page was shown",
     "repeated": "a copy of another record",
     "second place": "the same document at another position of the same page; the uppermost counts",
@@ -34,8 +31,6 @@ REASONS = {
     "position out of range": "its position lies before the first, or beyond 10,000",
     "never shown": "a click on something that its page did not show",
     "other action": "neither a click nor an impression",
-    "broken line": "it lacks fields, or an id in it is not a whole number",
-    "unknown type": "the type of the record is neither Q nor C",
 }
 RECORDS = {  # how they are counted: one, several
     "query": ("query", "queries"),
@@ -46,20 +41,18 @@ RECORDS = {  # how they are counted: one, several
     "other": ("other record", "other records"),
 }
 _OPTIONAL = ("timestamp", "user_id", "surface")  # what a page may tell beside its query
-_STRAY = 0.1  # the share of ordinals that may speak for the other start
 _MOST_EXAMPLES = 3
 
 
 @dataclass(frozen=True)
 class Records:
-    """What came in, in the terms of all formats; optional columns are NULL where a format does not have them.
+    """What came in, in the terms of both formats; columns are NULL where a format does not have them.
 
-    pages        page, query, documents; optional: timestamp, time_form, user_id, surface, and stray: whether it is not
-                 a page
-    events       record ("impression", "click" or "other"), page, doc_id, action; optional: ordinal, mark, reason (why
-                 it is set aside). Clicks on one result with the same action and mark are copies
+    pages        page, query, documents, timestamp, time_form, user_id, surface, and stray: whether it is not a page
+    events       record ("impression", "click" or "other"), page, doc_id, action, ordinal, mark. Clicks on one result
+                 with the same action and mark are copies
     where        the source of the events, for messages
-    page_name, id_name, action_name   what the format calls a page, its id, and what events do
+    page_name, id_name   what the format calls a page, and its id
     impressions  whether the format has events for impressions; if not, all that was returned counts as shown
     notes        what to know before the log is used
     """
@@ -69,7 +62,6 @@ class Records:
     where: str
     page_name: str = "query"
     id_name: str = "query_id"
-    action_name: str = "action"
     impressions: bool = False
     notes: tuple[str, ...] = ()
 
@@ -86,9 +78,6 @@ class ImportOptions:
     first_position: int | None = None
     query_field: str | None = None
     normalise: bool = True
-    time_zone: str | None = None
-    exclude_users: Sequence[str] | None = None
-    exclude_bots: bool = False
     min_joined: float = 0.8
 
 
@@ -114,7 +103,7 @@ class SetAside:
 class ImportReport:
     """What became of the records of an import.
 
-    source        the format: ubi, metarank or yandex
+    source        the format: ubi or metarank
     out           the log that was written
     came_in       how many records of each kind were read
     pages         pages in the log: one query of one person each
@@ -169,54 +158,28 @@ class ImportReport:
         return "\n".join(lines)
 
 
-Joined = tuple[Relation, Relation, ImportReport]  # the rows of a log, the records set aside, and the report
-
-
-def join_records(records: Records, options: ImportOptions) -> Joined:
-    """Join clicks to what was shown, and that to its page, without the users who are excluded."""
-    raw = _complete(records.pages, {"timestamp": "TIMESTAMP", "stray": "BOOLEAN"}, ("time_form", "user_id", "surface"))
-    check_zones(raw, records.where)  # where a zone was given, no form is known
-    pages = _with_reasons(raw)
-    engine = pages.engine
-    if options.exclude_users is not None:
-        listed_users = is_listed("user_id", options.exclude_users, engine)
-        pages = engine.hold(with_reason(pages, listed_users, "excluded user"))
-    rows, rejects, report = _joined(records, pages, options)
-    if options.exclude_bots:
-        bots = find_bots(engine.sql(f"SELECT *, clicked AS clicks, CAST(NULL AS VARCHAR) AS reason FROM {rows}"))
-        by = "user_id" if "user_id" in rows.columns else "page"
-        pages = engine.hold(with_reason(pages, f"{by} IN (SELECT name FROM {bots})", "bot"))
-        rows, rejects, report = _joined(records, pages, options)
-    if not report.rows:
-        why = "; ".join(str(aside).strip() for aside in report.set_aside)
-        raise DataError(f"nothing was shown on any page, and there is no log to write ({why}).")
-    return rows, rejects, report
-
-
-def _joined(records: Records, pages: Relation, options: ImportOptions) -> Joined:
-    """One join of events to pages."""
+def join_records(records: Records, options: ImportOptions) -> tuple[Relation, Relation, ImportReport]:
+    """The rows of a log, in which clicks are joined to what was shown; the records set aside, and the report."""
+    check_zones(records.pages, records.where)
+    pages = _with_reasons(records.pages)
     engine = pages.engine
     own = {"page": "<> 'other'", "doc_id": "<> 'other'", "ordinal": "= 'impression'", "action": "<> 'impression'"}
     own |= {"mark": "= 'click'"}
     columns = [f"CASE WHEN record {which} THEN {name} END AS {name}" for name, which in own.items()]
-    raw = _complete(records.events, {"ordinal": "BIGINT"}, ("mark", "reason"))
     events = engine.hold(
-        "SELECT record, e.page AS page, doc_id, ordinal, action, mark, e.reason AS reason, p.page IS NOT NULL AS "
-        "is_known, p.reason AS page_reason, nullif(list_position(documents, doc_id), 0) AS place "
-        f"FROM (SELECT record, reason, {', '.join(columns)} FROM {raw}) AS e "
+        "SELECT record, e.page AS page, doc_id, ordinal, action, mark, p.page IS NOT NULL AS is_known, "
+        "p.reason AS page_reason, nullif(list_position(documents, doc_id), 0) AS place "
+        f"FROM (SELECT record, {', '.join(columns)} FROM {records.events}) AS e "
         f"LEFT JOIN (SELECT * FROM {pages} WHERE is_page) AS p ON e.page = p.page"
     )
     counts = _event_counts(events)
     _check_events(events, counts, records, options)
-    shown, start, notes = "result", 1, list(records.notes)
-    if records.impressions:
-        if options.impressions == "events" or (options.impressions == "auto" and counts["impression"]):
-            shown = "impression"
-            start, note = _first_ordinal(counts, options.first_position)
-        else:
-            note = _returned_note(events, options)
-        notes += [note] if note else []
-    items = _positioned(events, pages, start, shown)
+    shown, notes = "result", list(records.notes)
+    if options.impressions == "events" or (options.impressions == "auto" and counts["impression"]):
+        shown = "impression"
+    elif records.impressions:
+        notes.append(_returned_note(events, options))
+    items = _positioned(events, pages, 1 if options.first_position is None else options.first_position, shown)
     results, judged = _matched(items)
     rejects = _set_aside(records.page_name, pages, items, results, judged)
     set_aside = _by_reason(rejects, records)
@@ -231,15 +194,10 @@ def _joined(records: Records, pages: Relation, options: ImportOptions) -> Joined
     rows = _rows(results, judged, pages)
     clicked = engine.row(f"SELECT count(*) AS n FROM {rows} WHERE clicked > 0")["n"]
     made = kept[records.page_name], kept[shown], clicked, kept["click"]
-    report = ImportReport("", "", came_in, *made, set_aside=set_aside, joined=shares, notes=tuple(notes))
-    return rows, rejects, report
-
-
-def _complete(table: Relation, columns: Mapping[str, str], texts: Sequence[str]) -> Relation:
-    """The table with NULL in columns of these types, and of text, that it does not have."""
-    kinds = {**columns, **dict.fromkeys(texts, "VARCHAR")}
-    missing = [f"CAST(NULL AS {kind}) AS {name}" for name, kind in kinds.items() if name not in table.columns]
-    return table.engine.sql(f"SELECT {', '.join(['*', *missing])} FROM {table}") if missing else table
+    if not kept[shown]:
+        why = "; ".join(str(aside).strip() for aside in set_aside)
+        raise DataError(f"nothing was shown on any page, and there is no log to write ({why}).")
+    return rows, rejects, ImportReport("", "", came_in, *made, set_aside=set_aside, joined=shares, notes=tuple(notes))
 
 
 # -- pages -------------------------------------------------------------------------------------------------------------
@@ -267,14 +225,10 @@ def _with_reasons(raw: Relation) -> Relation:
 
 
 def _event_counts(events: Relation) -> dict[str, int]:
-    """How many events there are of each kind, and what the ordinals of impressions say."""
+    """How many events there are of each kind, how many name their page, and how many impressions are at ordinal 0."""
     kinds = [f"count(*) FILTER (WHERE record = '{kind}') AS {kind}" for kind in ("impression", "click", "other")]
-    ordinals = [
-        f"count(*) FILTER (WHERE record = 'impression' AND ordinal = {start}{also}) AS {name}_{start}"
-        for start in (0, 1)
-        for name, also in (("at", ""), ("first_at", " AND place = 1"))
-    ]
-    return events.engine.row(f"SELECT {', '.join([*kinds, *ordinals])}, count(page) AS named FROM {events}")
+    at_0 = "count(*) FILTER (WHERE record = 'impression' AND ordinal = 0) AS at_0"
+    return events.engine.row(f"SELECT {', '.join(kinds)}, count(page) AS named, {at_0} FROM {events}")
 
 
 def _check_events(events: Relation, counts: Mapping[str, int], records: Records, options: ImportOptions) -> None:
@@ -292,25 +246,11 @@ def _check_events(events: Relation, counts: Mapping[str, int], records: Records,
             )
     if counts["click"] + counts["impression"] and not counts["named"]:
         raise FormatError(f"no click or impression has a {records.id_name}.", path=records.where)
-
-
-def _first_ordinal(counts: Mapping[str, int], first_position: int | None) -> tuple[int, str]:
-    """Whether ordinals count from 0 or 1: what the first hits say or, if there are none, the smallest ordinals."""
-    if first_position is not None:
-        return first_position, ""
-    at_0, at_1 = counts["first_at_0"], counts["first_at_1"]
-    if not at_0 + at_1:
-        at_0, at_1 = counts["at_0"], counts["at_1"]
-        start = 0 if at_0 > _STRAY * at_1 else 1
-        seen = f"{at_0:,} impressions at 0 and {at_1:,} at 1"
-        return start, f"ordinals count from {start}, judged by {seen}: no page lists what it returned"
-    if min(at_0, at_1) > _STRAY * max(at_0, at_1):
+    if counts["at_0"] and options.first_position is None:
         raise DataError(
-            f"some ordinals count from 0 and some from 1: of the results returned first, {at_0:,} are at 0 and "
-            f"{at_1:,} at 1. Import the clients one by one, or set `first_position=0` or `first_position=1`."
+            f"{records.where}: {counts['at_0']:,} of {counts['impression']:,} impressions are at ordinal 0. Set "
+            "`first_position=0` if ordinals count from 0, or `first_position=1` to set those at 0 aside."
         )
-    start, number = int(at_1 > at_0), max(at_0, at_1)
-    return start, f"ordinals count from {start}, as {number:,} of {at_0 + at_1:,} results returned first show"
 
 
 def _returned_note(events: Relation, options: ImportOptions) -> str:
@@ -336,7 +276,7 @@ def _positioned(events: Relation, pages: Relation, start: int, shown: str) -> Re
     """Events with positions from 1 (their ordinals or else their places among the hits), and what was returned."""
     position = f"CASE WHEN record = 'impression' THEN coalesce(ordinal + {1 - start}, place) END"
     reason = (
-        "CASE WHEN reason IS NOT NULL THEN reason WHEN record = 'other' THEN 'other action' "
+        "CASE WHEN record = 'other' THEN 'other action' "
         "WHEN page IS NULL THEN 'no id' WHEN doc_id IS NULL THEN 'no document' "
         "WHEN NOT is_known THEN 'unknown page' WHEN page_reason = 'no text' THEN 'page without text' "
         "WHEN page_reason IS NOT NULL THEN page_reason WHEN record <> 'impression' THEN NULL "
@@ -422,7 +362,7 @@ def _by_reason(rejects: Relation, records: Records) -> tuple[SetAside, ...]:
         records.id_name: "session_id",
         "query": "query_id",
         "document": "doc_id",
-        records.action_name: "action",
+        "action": "action",
         "position": "CAST(position AS VARCHAR)",
     }
     example = " || ".join(f"coalesce(', {name} ' || {value}, '')" for name, value in named.items())

@@ -12,15 +12,13 @@ CAST(rank AS BIGINT)
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
-from functools import lru_cache
+from datetime import UTC, datetime
 
 import pyarrow as pa
 from pyarrow import types
 
-from cldrank.clicks.log.layout import time_zone
 from cldrank.errors import FormatError
 from cldrank.tables import Relation, quoted
 from cldrank.tables.columns import root_column
@@ -105,16 +103,15 @@ def whole(
 # -- instants ----------------------------------------------------------------------------------------------------------
 
 
-def instant(sql: str, kind: pa.DataType, zone: str = "UTC") -> str:
+def instant(sql: str, kind: pa.DataType) -> str:
     """Times as timestamps in UTC: typed, text, or numbers since 1970, whose size tells their unit.
 
-    NULL for what cannot be read, and for times in which no logs were written (before 1990, from 2100 on).
-
-    zone   of times that name none
+    A time that names no zone is taken as UTC. NULL for what cannot be read, and for times in which no logs were written
+    (before 1990, from 2100 on).
     """
     first, end = (int(datetime(year, 1, 1, tzinfo=UTC).timestamp()) * _SECOND for year in _YEARS)
     likely = f"CASE WHEN moment >= {first} AND moment < {end} THEN moment END"
-    return f"make_timestamp({_let('moment', _micros(sql, kind, zone), likely)})"
+    return f"make_timestamp({_let('moment', _micros(sql, kind), likely)})"
 
 
 def time_form(sql: str, kind: pa.DataType, instant: str) -> str:
@@ -134,19 +131,16 @@ def time_form(sql: str, kind: pa.DataType, instant: str) -> str:
     return f"CASE WHEN {instant} IS NOT NULL THEN {form} WHEN {given} THEN '?' || CAST({sql} AS VARCHAR) END"
 
 
-def _micros(sql: str, kind: pa.DataType, zone: str) -> str:
+def _micros(sql: str, kind: pa.DataType) -> str:
     """Microseconds since 1970."""
     if is_text(kind):
         counted = _let("counted", f"TRY_CAST({sql} AS DOUBLE)", _since_1970("counted", False))
         usual = f"WHEN regexp_matches({sql}, '{_USUAL}') THEN epoch_us(TRY_CAST({sql} AS TIMESTAMP))"  # much faster
-        return f"CASE {usual} ELSE coalesce({counted}, {_in_text(f'upper({sql})', zone)}) END"
+        return f"CASE {usual} ELSE coalesce({counted}, {_in_text(f'upper({sql})')}) END"
     if is_number(kind):
         return _since_1970(sql, types.is_integer(kind) and not types.is_uint64(kind))
     if types.is_timestamp(kind) or types.is_date(kind):
-        if getattr(kind, "tz", None):
-            return f"epoch_us(CAST({sql} AS TIMESTAMPTZ))"
-        wall = f"epoch_us(CAST({sql} AS TIMESTAMP))"
-        return wall if zone == "UTC" else _let("wall", wall, _from_wall("wall", zone))
+        return f"epoch_us(CAST({sql} AS {'TIMESTAMPTZ' if getattr(kind, 'tz', None) else 'TIMESTAMP'}))"
     return "CAST(NULL AS BIGINT)"
 
 
@@ -161,7 +155,7 @@ def _since_1970(sql: str, is_whole: bool) -> str:
     return f"CASE {' '.join(cases)} END"
 
 
-def _in_text(text: str, zone: str) -> str:
+def _in_text(text: str) -> str:
     """A date and a time. The zone is removed first: engines ignore it, or each reads it in its own way."""
     zoned = f"regexp_matches({text}, '{_ZONE}')"
     bare = f"CASE WHEN {zoned} THEN regexp_replace({text}, '{_ZONE_ALONE}', '') ELSE {text} END"
@@ -171,48 +165,7 @@ def _in_text(text: str, zone: str) -> str:
     hours, minutes = (f"coalesce(TRY_CAST(substr(ahead, {start}, 2) AS BIGINT), 0)" for start in (2, 4))
     seconds = f"CASE WHEN ahead LIKE '-%' THEN -60 ELSE 60 END * (60 * {hours} + {minutes})"
     offset = _let("ahead", f"replace(regexp_extract({text}, '{_OFFSET}', 1), ':', '')", seconds)  # +0130, or nothing
-    if zone == "UTC":
-        return f"{micros} - {_SECOND} * {offset}"
-    moment = f"CASE WHEN {zoned} THEN wall - {_SECOND} * {offset} ELSE {_from_wall('wall', zone)} END"
-    return _let("wall", micros, moment)
-
-
-def _from_wall(micros: str, zone: str) -> str:
-    """What clocks on the wall of a zone showed, in UTC."""
-    return f"{micros} - {_stepwise(micros, wall_offsets(zone))}"
-
-
-def _stepwise(sql: str, steps: Sequence[tuple[int, int]]) -> str:
-    """A function with steps, each given by where it begins and its value; the first has no beginning."""
-    if len(steps) == 1:
-        return str(steps[0][1])
-    middle = len(steps) // 2
-    lower, upper = _stepwise(sql, steps[:middle]), _stepwise(sql, steps[middle:])
-    return f"CASE WHEN {sql} < {steps[middle][0]} THEN {lower} ELSE {upper} END"
-
-
-@lru_cache(maxsize=8)
-def wall_offsets(name: str) -> tuple[tuple[int, int], ...]:
-    """From when on, by the clock on the wall, which offset from UTC holds in a zone; all in microseconds.
-
-    Where clocks are put back, an hour occurs twice: the first of them is meant. Where they are put forward, times in
-    the hour that is left out are read as if the clock had not been touched. Python's datetime does the same.
-    """
-    place, micro, quarter = time_zone(name), timedelta(microseconds=1), timedelta(minutes=15)  # clocks change on these
-
-    def offset(moment: datetime) -> timedelta:
-        return moment.astimezone(place).utcoffset() or timedelta()
-
-    day, last = (datetime(year, 1, 1, tzinfo=UTC) for year in _YEARS)
-    steps = [(0, offset(day) // micro)]
-    while day < last:
-        before, following = offset(day), day + timedelta(days=1)
-        if offset(following) != before:
-            change = next(day + at * quarter for at in range(1, 97) if offset(day + at * quarter) != before)
-            wall = change + max(before, offset(following))
-            steps.append(((wall - datetime(1970, 1, 1, tzinfo=UTC)) // micro, offset(following) // micro))
-        day = following
-    return tuple(steps)
+    return f"{micros} - {_SECOND} * {offset}"
 
 
 def _let(name: str, value: str, body: str) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import io
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -91,29 +90,16 @@ def frame_source(frame: Any, layout: LogLayout) -> LogFile | None:
         return None
     names = frame_columns(frame)
     wanted = {root_column(names, path) or path for path in columns_of(names, frame_name(frame), layout).values()}
-    table, digest = arrow_table(frame, sorted(wanted)), _Digest()
+    table, digest, size = arrow_table(frame, sorted(wanted)), hashlib.sha256(), 0
     for name in sorted(wanted):
         column = table.select([name]).combine_chunks()  # a frame may be in other pieces the next time
-        with pa.ipc.new_stream(pa.PythonFile(digest, "w"), column.schema) as stream:
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, column.schema) as stream:
             stream.write_table(column)
-    content = digest.sha256.hexdigest()
-    return LogFile(f"{frame_name(frame)} {content[:_SHORT]}", digest.size, content)
-
-
-class _Digest(io.RawIOBase):
-    """A file of which only the size and the hash are kept."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.sha256, self.size = hashlib.sha256(), 0
-
-    def writable(self) -> bool:
-        return True
-
-    def write(self, content: Any) -> int:
-        self.sha256.update(content)
-        self.size += len(content)
-        return len(content)
+        content = sink.getvalue()
+        digest.update(content)
+        size += content.size
+    return LogFile(f"{frame_name(frame)} {digest.hexdigest()[:_SHORT]}", size, digest.hexdigest())
 
 
 def in_both(first: Iterable[LogFile], second: Iterable[LogFile]) -> list[LogFile]:
@@ -124,22 +110,15 @@ def in_both(first: Iterable[LogFile], second: Iterable[LogFile]) -> list[LogFile
     return [file for file in second if any(map(file.shares_rows, known.get(file.sha256, ())))]
 
 
-def counted_before(
-    sources: Mapping[Path, LogFile], counted: Sequence[LogFile], empty: Iterable[Path] = ()
-) -> dict[Path, LogFile]:
-    """The files that were counted; one that has changed since is refused, as what it held cannot be taken away.
-
-    empty   files of the same log without rows, which had some when they were counted
-    """
+def counted_before(sources: Mapping[Path, LogFile], counted: Sequence[LogFile]) -> dict[Path, LogFile]:
+    """The files that were counted; one that has changed since is refused, as what it held cannot be taken away."""
     before = set(in_both(counted, sources.values()))
-    places = {source.place for source in counted}
-    changed = [file for file in empty if f"{file.resolve().parent.name}/{file.name}" in places]
-    changed += [file for file, own in sources.items() if own not in before and any(map(own.is_changed, counted))]
+    changed = [file for file, own in sources.items() if own not in before and any(map(own.is_changed, counted))]
     if changed:
         raise DataError(
             f"{changed[0]} was counted before, with other content, and cells cannot be taken away again. If it was "
-            "corrected, rebuild the cells from all logs, or, in a folder of days, its days with `replace`; if it is "
-            "another file that has the same name, rename it, or add it with `again`."
+            "corrected, rebuild the cells from all logs (in a folder of days, delete the files of its days, and add "
+            "their logs again); if it is another file that has the same name, rename it, or add it with `again`."
         )
     return {file: named for file, named in sources.items() if named in before}
 

@@ -2,11 +2,12 @@
 
 One query makes the table, in steps that are each a SELECT over the one before:
 
-    raw      the columns by their roles, text trimmed; of a log with one row per page, one row per displayed result
-    read     ids, whole numbers and instants (see `casts`)
+    raw      the columns by their roles; of a log with one row per page, one row per displayed result, and one per click
+             on what its page does not show
+    read     ids, whole numbers and instants (see `casts`), and whether a given value cannot be read
     plain    session_id, query_id, doc_id, position (from 1), clicks (0 for none), reason, and what else the log has
 
-Everything else (counting, account, audit) reads that table. Rows that repeat others are found by `counting`.
+Everything else (counting, account, audit) reads that table. Rows that repeat others are found by `aggregate`.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 from numpy.typing import NDArray
@@ -28,16 +29,24 @@ from cldrank.clicks.log.layout import user_ids as listed_users
 from cldrank.errors import CldrankError, DataError, FormatError, UsageError
 from cldrank.reading import reason
 from cldrank.tables import Engine, Relation, is_frame, table_files
-from cldrank.tables.columns import missing_columns
+from cldrank.tables.columns import missing_columns, text_literal
 from cldrank.tables.frames import frame_name
 from cldrank.tables.types import is_number, is_text
 from cldrank.wording import count
 
-_AS_THEY_ARE = (*KEYS, "documents", "user_id", "ranker_id", "surface", SEGMENT)  # roles whose text stays as it is
+_AS_THEY_ARE = (*KEYS, "user_id", "ranker_id", "surface", SEGMENT)  # roles whose text stays as it is
 _CLICKED_LISTS = ("clicked_positions", "clicked_documents")  # lists of what was clicked, not of results
-_OF_RESULTS = ("clicked", "position", "row", "column")  # a page has a list of them
+_OF_RESULTS = ("doc_id", "clicked", "position")  # a page has a list of them
 _FEW_ROWS = 10
 _LONGEST_EXAMPLE = 40  # letters
+
+
+class Times(NamedTuple):
+    """What the timestamps of a log turned out to be: their unit, how many cannot be read, and both in words."""
+
+    unit: str
+    unread: int
+    found: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -48,18 +57,12 @@ class Log:
                 be counted), and those of timestamp (UTC), user_id, ranker_id, surface, propensity, segment that the log
                 has; with timestamp also time_form, how it is written
     by_clicks   whether only clicks have positions in the log, as in lists of clicked positions
-    found       what was found out, in words
-    settings    how positions were read, by the names of options
-    time_zone   of times that name none
     columns     the name of the column of each role
     faults      says, of reasons to set rows aside, which columns gave them
     """
 
     table: Relation
     by_clicks: bool = False
-    found: tuple[str, ...] = ()
-    settings: Mapping[str, int | str] = field(default_factory=dict)
-    time_zone: str = "UTC"
     columns: Mapping[str, str] = field(default_factory=dict)
     faults: Callable[[Collection[str]], Mapping[str, str]] = lambda _: {}
 
@@ -72,31 +75,33 @@ class Log:
         """Whether the log has an optional column."""
         return column in self.table.columns
 
-    def of(self, table: Relation) -> Log:
-        """The log with another table, made of its own."""
+    def set_aside(self, condition: str, why: str, *, first: bool = False) -> Log:
+        """The log with a reason for the rows that a condition of SQL names; `first`: also in place of other reasons."""
+        free = "TRUE" if first else "reason IS NULL"
+        judged = f"CASE WHEN {free} AND {condition} THEN '{why}' ELSE reason END AS reason"
+        table = self.engine.sql(f"SELECT * EXCLUDE (reason), {judged} FROM {self.table}")
         return replace(self, table=replace(table, files=self.table.files, where=self.table.where))
 
-    def with_times(self) -> Log:
-        """The log with what its timestamps turned out to be."""
+    def times(self) -> Times:
+        """What the timestamps turned out to be, which takes a pass over them."""
         if not self.has("timestamp"):
-            return self
+            return Times("", 0, ())
         forms = "CASE WHEN time_form LIKE '?%' THEN '?' ELSE time_form END AS form, max(time_form) AS example"
         query = f"SELECT {forms}, count(*) AS n FROM {self.table} WHERE time_form IS NOT NULL GROUP BY 1"
         rows = {row["form"]: row for row in self.engine.rows(query)}
         counts = {form: int(row["n"]) for form, row in rows.items()}
         every, unread = sum(counts.values()), counts.pop("?", 0)
         units = {unit: counts[unit] for unit in casts.UNITS if unit in counts}
-        sentences = [f"{count(n, 'timestamp')} in {unit} since 1970" for unit, n in units.items()]
+        found = [f"{count(n, 'timestamp')} in {unit} since 1970" for unit, n in units.items()]
         if units and list(units.values()) == [every - unread]:
-            sentences = [f"timestamps are {next(iter(units))} since 1970"]
+            found = [f"timestamps are {next(iter(units))} since 1970"]
         if "wall" in counts:
-            sentences.append(f"times that name no zone are in {self.time_zone}")
+            found.append("times that name no zone are in UTC")
         if unread:
             example = rows["?"]["example"][1:]
-            sentences.append(f"{unread:,} of {every:,} timestamps cannot be read, such as {example!r}")
+            found.append(f"{unread:,} of {every:,} timestamps cannot be read, such as {example!r}")
         unit = f"epoch {max(units, key=lambda unit: units[unit])}" if units else "timestamps"
-        settings = {**self.settings, "time_unit": unit, **({"unread_times": unread} if unread else {})}
-        return replace(self, found=(*self.found, *sentences), settings=settings)
+        return Times(unit, unread, tuple(found))
 
 
 def open_log(source: Any, engine: Engine, layout: LogLayout) -> Log:
@@ -123,11 +128,11 @@ def open_log(source: Any, engine: Engine, layout: LogLayout) -> Log:
     fields = {role: locate(table, path) for role, path in columns.items()}
     query = _PlainQuery(table, columns, fields, layout)
     with querying(engine, table.where):
-        log = query.log(query.of_pages() if query.has_lists else query.of_results(names))
+        log = query.log(names)
         log = _without(log, layout)
-        _check_clicks(log, query)
-        written = query.fields.get("timestamp")
-        if written is not None and is_text(written.kind) and layout.time_zone is None:
+        _check_clicks(log, fields.get("clicked"))
+        written = fields.get("timestamp")
+        if written is not None and is_text(written.kind):
             check_zones(log.table, f"column {columns['timestamp']!r} (timestamp)")
     return log
 
@@ -144,24 +149,22 @@ def querying(engine: Engine, where: str) -> Iterator[None]:
         raise DataError(f"{where}: the log cannot be read ({reason(error)}).") from error
 
 
-@dataclass(frozen=True)
-class _Raw:
-    """A query for displayed results with the values of their roles, raw_ and the role, as they were logged.
+_Kinds = Mapping[str, pa.DataType]  # the type of the value of each role
+_Raw = tuple[str, _Kinds]  # a query for values as they were logged
 
-    kinds       the types of these values
-    documents   the role of the documents
-    phantoms    queries for clicks on what their page does not show
-    """
 
-    query: str
-    kinds: Mapping[str, pa.DataType]
-    documents: str = "doc_id"
-    phantoms: Sequence[str] = ()
+class _Fault(NamedTuple):
+    """A reason to set rows aside: the role whose value is wrong, a condition on the values as read, and the words."""
+
+    reason: str
+    role: str
+    condition: str
+    wrong: str
 
 
 @dataclass(frozen=True)
 class _PlainQuery:
-    """The query that makes a log plain; in it, the value of a role is called raw_ and the role.
+    """The query that makes a log plain.
 
     table     the log as it is
     columns   the name of the column of each role, for messages
@@ -173,217 +176,180 @@ class _PlainQuery:
     fields: Mapping[str, Field]
     layout: LogLayout
 
-    @property
-    def has_lists(self) -> bool:
-        """Whether a row is a page with a list of results."""
-        return "documents" in self.fields or self.fields["doc_id"].is_list
-
-    def of_results(self, names: Sequence[str]) -> _Raw:
-        """The results of a table with one row for each; `names` are its columns."""
-        for role in ("position", "clicked"):
-            if role not in self.fields and not (role == "position" and "row" in self.fields):
-                raise missing_columns([role], names, self.table.where)
-        columns = [f"{_selected(role, value)}, {value.sql} AS written_{role}" for role, value in self.fields.items()]
-        kinds = {role: value.kind for role, value in self.fields.items()}
-        return _Raw(f"SELECT {', '.join(columns)} FROM {self.table}", kinds)
-
-    # -- one row per page ----------------------------------------------------------------------------------------------
-
-    def of_pages(self) -> _Raw:
-        """The results of a table with one row per page. Lists are matched by place; a missing list has no values."""
+    def log(self, names: Sequence[str]) -> Log:
+        """The plain log; `names` are the columns of the table."""
         fields = dict(self.fields)
+        if "documents" in fields:
+            fields["doc_id"] = fields.pop("documents")
+        has_lists = fields["doc_id"].is_list
+        raw, kinds = self._of_pages(fields) if has_lists or "documents" in self.fields else self._of_results(names)
+        read, faults = self._read(raw, kinds)
+        self._check_ids(read, kinds)
+        reasons = [("fault IS NOT NULL", "fault")] if has_lists else []
+        reasons += [(fault.condition, f"'{fault.reason}'") for fault in faults]
+        cases = " ".join(f"WHEN {condition} THEN {why}" for condition, why in reasons)
+        extra = [role for role in (*OPTIONAL, SEGMENT) if role in kinds]
+        form = ""
+        if "timestamp" in kinds:
+            form = f", {casts.time_form('raw_timestamp', kinds['timestamp'], 'timestamp')} AS time_form"
+            extra.append("time_form")
+        judged = f"SELECT *, CASE {cases} END AS reason{form} FROM ({read})"
+        query = f"SELECT {', '.join([*KEYS, 'position', 'clicks', 'reason', *extra])} FROM ({judged})"
+        engine = self.table.engine
+        table = engine.hold(query) if has_lists or self._is_costly(kinds) else engine.sql(query)
+        table = replace(table, files=self.table.files, where=self.table.where)
+        return Log(table, "clicked_positions" in kinds, self.columns, partial(self._described, judged, faults))
+
+    # -- the values as they were logged --------------------------------------------------------------------------------
+
+    def _of_results(self, names: Sequence[str]) -> _Raw:
+        """The values of a table with one row per displayed result."""
+        for role in ("position", "clicked"):
+            if role not in self.fields:
+                raise missing_columns([role], names, self.table.where)
+        return self._raw(self.fields, str(self.table))
+
+    def _of_pages(self, fields: dict[str, Field]) -> _Raw:
+        """The values of a table with one row per page: its lists, matched by place, and clicks on what they lack.
+
+        A missing list has no values. `place` is the position that the list gives, or that was clicked; `entry` the
+        place in the list, NULL for what is not there; `fault` what is wrong with the page or the click.
+        """
         if "position" in fields and not fields["position"].is_list and "position" not in self.layout.columns:
             del fields["position"]  # of the page, say: results have their places in the list
-        documents = "documents" if "documents" in fields else "doc_id"
-        for role in (role for role in (documents, *_CLICKED_LISTS, *_OF_RESULTS) if role in fields):
+        for role in (role for role in (*_CLICKED_LISTS, *_OF_RESULTS) if role in fields):
             if not fields[role].is_list or (role in _CLICKED_LISTS and fields[role].inner):
                 raise FormatError(f"{self._called(role)} holds {fields[role].kind}, not lists.", path=self.table.where)
-        once = {role: value for role, value in fields.items() if not value.is_list or role in _CLICKED_LISTS}
-        lists = {value.path: value.sql for role, value in fields.items() if role not in once}
+        of_page = {role: value for role, value in fields.items() if not value.is_list or role in _CLICKED_LISTS}
+        lists = {value.path: value.sql for role, value in fields.items() if role not in of_page}
         names = {path: f"list_{number}" for number, path in enumerate(lists)}
-        shown = names[fields[documents].path]
-        differ = [f"array_length({name}) <> n" for name in names.values() if name != shown]
-        columns = [*map(_selected, once, once.values()), *(f"{lists[path]} AS {name}" for path, name in names.items())]
+        shown = names[fields["doc_id"].path]
+        differ = " OR ".join(f"array_length({name}) <> n" for name in names.values() if name != shown) or "FALSE"
+        values = [f"{value.sql} AS page_{role}" for role, value in of_page.items()]
+        values += [f"{lists[path]} AS {name}" for path, name in names.items()]
         pages = self.table.engine.hold(
-            f"SELECT *, coalesce({' OR '.join(differ) or 'FALSE'}, FALSE) AS unequal FROM (SELECT *, "
-            f"coalesce(array_length({shown}), 0) AS n FROM (SELECT {', '.join(columns)} FROM {self.table}))"
+            f"SELECT *, coalesce({differ}, FALSE) AS unequal FROM (SELECT *, coalesce(array_length({shown}), 0) AS n "
+            f"FROM (SELECT {', '.join(values)} FROM {self.table}))"
         )
         elements = {
-            role: value.element(f"list_extract({names[value.path]}, place)")
+            role: value.element(f"list_extract({names[value.path]}, entry)")
             for role, value in fields.items()
-            if role not in once
+            if role not in of_page
         }
-        kinds = {role: value.kind for role, value in {**once, **elements}.items()}
-        columns = [*(f"raw_{role}" for role in once), "place", "unequal", *map(_selected, elements, elements.values())]
-        spread = f"SELECT *, unnest(generate_series(1, n)) AS place FROM {pages} WHERE n > 0"
-        texts = f"list_transform({shown}, lambda shown: CAST({fields[documents].element('shown').sql} AS VARCHAR))"
-        phantoms = self._phantoms(pages, kinds, texts, documents)
-        return _Raw(f"SELECT {', '.join(columns)} FROM ({spread})", kinds, documents, phantoms)
+        documents = f"list_transform({shown}, lambda shown: CAST({fields['doc_id'].element('shown').sql} AS VARCHAR))"
+        rows = self._entries(pages, of_page, documents, is_number(elements["doc_id"].kind))
+        if "clicked_documents" in of_page:
+            document = elements["doc_id"]
+            elements["doc_id"] = replace(document, sql=f"coalesce({document.sql}, stray)")
+        once = {role: replace(value, sql=f"page_{role}") for role, value in of_page.items()}
+        return self._raw({**once, **elements}, f"({rows})", ("place", "entry", "fault"))
 
-    def _phantoms(self, pages: Relation, kinds: Mapping[str, pa.DataType], texts: str, documents: str) -> list[str]:
-        """Queries for clicks on what their page does not show; `texts` is the list of documents that it does show."""
-        phantoms = [self._phantom(f"{pages} WHERE unequal AND n = 0", kinds, "unequal lists")]
-        if "clicked_positions" in kinds:
-            kind = kinds["clicked_positions"].value_type
-            whole = casts.whole("written", kind, self._called("clicked_positions"), self.table.where).value
+    def _entries(self, pages: Relation, of_page: Mapping[str, Field], documents: str, are_numbers: bool) -> str:
+        """A row per entry of the lists of a page, and per click on what they lack; `documents` lists them as text."""
+        columns, where = ", ".join(pages.columns), f"FROM {pages}"
+        unequal = "CASE WHEN unequal THEN 'unequal lists' END AS fault"
+        stray_kind = "BIGINT" if are_numbers else "VARCHAR"
+        entries = [
+            f"SELECT {columns}, place, place AS entry, CAST(NULL AS {stray_kind}) AS stray, {unequal} "
+            f"FROM (SELECT *, unnest(generate_series(1, n)) AS place {where} WHERE n > 0)",
+            f"SELECT {columns}, NULL, NULL, NULL, 'unequal lists' {where} WHERE unequal AND n = 0",
+        ]
+        if "clicked_positions" in of_page:
+            kind = of_page["clicked_positions"].kind.value_type
             written = casts.trimmed("clicked") if is_text(kind) else "clicked"
-            clicks = f"SELECT *, unnest(raw_clicked_positions) AS clicked FROM {pages}"
-            clicks = f"SELECT *, {written} AS written FROM ({clicks})"
-            clicks = f"SELECT *, {_bounded(whole)} + {1 - self.layout.top} AS position FROM ({clicks})"
-            beyond = f"({clicks}) WHERE NOT coalesce(position BETWEEN 1 AND n, FALSE)"
-            phantoms.append(self._phantom(beyond, kinds, "click never shown", position="position"))
-        if "clicked_documents" in kinds:
-            clicks = f"SELECT *, unnest(raw_clicked_documents) AS clicked, {texts} AS texts FROM {pages}"
-            absent = f"({clicks}) WHERE NOT coalesce(list_contains(texts, CAST(clicked AS VARCHAR)), FALSE)"
-            document = f"TRY_CAST(clicked AS {'BIGINT' if is_number(kinds[documents]) else 'VARCHAR'})"
-            phantoms.append(self._phantom(absent, kinds, "click never shown", document=document))
-        return phantoms
+            whole = casts.whole("written", kind, self._called("clicked_positions"), self.table.where).value
+            clicks = f"SELECT *, unnest(page_clicked_positions) AS clicked {where}"
+            clicks = f"SELECT *, {self._from_1(whole)} AS place FROM (SELECT *, {written} AS written FROM ({clicks}))"
+            missing = f"({clicks}) WHERE NOT coalesce(place BETWEEN 1 AND n, FALSE)"
+            entries.append(f"SELECT {columns}, place, NULL, NULL, 'click never shown' FROM {missing}")
+        if "clicked_documents" in of_page:
+            clicks = f"SELECT *, unnest(page_clicked_documents) AS clicked, {documents} AS texts {where}"
+            missing = f"({clicks}) WHERE NOT coalesce(list_contains(texts, CAST(clicked AS VARCHAR)), FALSE)"
+            stray = f"TRY_CAST(clicked AS {stray_kind})"
+            entries.append(f"SELECT {columns}, NULL, NULL, {stray}, 'click never shown' FROM {missing}")
+        return " UNION ALL ".join(entries)
 
-    def _phantom(
-        self, source: str, kinds: Mapping[str, pa.DataType], why: str, document: str = "NULL", position: str = "NULL"
-    ) -> str:
-        ids = self._ids({role: kinds[role] for role in KEYS[:2] if role in kinds})
-        named = f"{ids['session_id'].value} AS session_id, {ids['query_id'].value} AS query_id, {document} AS doc_id"
-        return f"SELECT {named}, CAST({position} AS BIGINT) AS position, 0 AS clicks, '{why}' AS reason FROM {source}"
+    def _raw(self, values: Mapping[str, Field], rows: str, others: Sequence[str] = ()) -> _Raw:
+        """The values of each role: raw_ and its name, with numbers and times in text trimmed, and written_."""
+        columns = list(others)
+        for role, value in values.items():
+            sql = value.sql
+            if is_text(value.kind) and role not in _AS_THEY_ARE:
+                sql = f"trim({sql})" if role == "timestamp" else casts.trimmed(sql)
+            columns += [f"{sql} AS raw_{role}", f"{value.sql} AS written_{role}"]
+        return f"SELECT {', '.join(columns)} FROM {rows}", {role: value.kind for role, value in values.items()}
 
-    # -- the plain rows ------------------------------------------------------------------------------------------------
+    # -- the values as they are read -----------------------------------------------------------------------------------
 
-    def log(self, raw: _Raw) -> Log:
-        """The plain log of displayed results."""
-        kinds = {**raw.kinds, "doc_id": raw.kinds[raw.documents]}
-        ids = self._ids({role: kinds[role] for role in KEYS if role in kinds}, raw.documents)
-        self._check_ids(raw, ids)
-        position, odd_position, off = self._position(kinds)
-        clicks, odd_clicks = self._clicks(kinds, raw.documents)
-        optional = self._optional(kinds)
-        read = {
-            **{role: cast.value for role, cast in ids.items()},
-            "position": position,
-            "clicks": clicks,
-            "is_long": " OR ".join(f"coalesce({cast.odd}, FALSE)" for cast in ids.values()),
-            "is_odd": f"({odd_position}) OR ({odd_clicks})",
-            "is_off": f"coalesce({off}, FALSE)",
-            "is_unequal": "unequal" if raw.phantoms else "FALSE",
-            **optional,
-        }
-        query = f"SELECT {', '.join(f'{sql} AS {name}' for name, sql in read.items())} FROM ({raw.query})"
-        extra = [name for name in (*OPTIONAL, SEGMENT) if name in optional]
-        if "timestamp" in kinds:
-            form = casts.time_form("written", kinds["timestamp"], "timestamp")
-            query, extra = f"SELECT *, {form} AS time_form FROM ({query})", [*extra, "time_form"]
-        query = f"SELECT {', '.join([*KEYS, 'position', 'clicks', f'{_REASON} AS reason', *extra])} FROM ({query})"
-        same = ", ".join([*KEYS, "position", "clicks", "reason", *(f"NULL AS {name}" for name in extra)])
-        query = " UNION ALL ".join([query, *(f"SELECT {same} FROM ({entry})" for entry in raw.phantoms)])
-        if self.layout.by_time:
-            query = self._by_time(query, kinds)
-        engine = self.table.engine
-        table = engine.hold(query) if self._is_costly(kinds) else engine.sql(query)
-        settings = {"first_position": self.layout.top, **self.layout.page_settings()}
-        zone, faults = self.layout.time_zone or "UTC", partial(self._faults, raw, ids)
-        return Log(self.table, "clicked_positions" in kinds, (), settings, zone, self.columns, faults).of(table)
+    def _read(self, raw: str, kinds: _Kinds) -> tuple[str, list[_Fault]]:
+        """The query for the values as they are read, and what may be wrong with them, the first reason first."""
+        ids = {role: self._id(role, kinds) for role in KEYS}
+        position, clicks = self._position(kinds), self._clicks(kinds)
+        values = {role: cast.value for role, cast in ids.items()}
+        values |= {"position": position.value, "clicks": clicks.value}
+        odd = {**ids, "position": position, "clicked": clicks}
+        values |= {f"odd_{role}": f"coalesce({cast.odd}, FALSE)" for role, cast in odd.items()}
+        columns = [f"{sql} AS {name}" for name, sql in {**values, **self._optional(kinds)}.items()]
+        top, number = self.layout.top, f"not a whole number up to {DEEPEST:,}"
+        faults = [_Fault("long id", role, f"odd_{role}", "") for role in KEYS]
+        faults += [_Fault("null key", role, f"{role} IS NULL", "empty") for role in KEYS]
+        faults += [
+            _Fault("not a number", "position", f"odd_position OR position > {DEEPEST}", number),
+            _Fault("not a number", "clicked", "odd_clicked", "not true, false or a number of clicks"),
+            _Fault("click never shown", "position", "coalesce(position, 0) < 1 AND clicks > 0", ""),
+            _Fault("null key", "position", "position IS NULL AND NOT odd_position", "empty"),
+            _Fault("position below 1", "position", "position < 1", f"below {top}"),
+        ]
+        return f"SELECT *, {', '.join(columns)} FROM ({raw})", faults
 
-    def _faults(self, raw: _Raw, ids: Mapping[str, Cast], reasons: Collection[str]) -> dict[str, str]:
-        """Which columns made rows be set aside, in how many rows, with an example; by reason, where columns tell it."""
-        top, tests = self.layout.top, list[tuple[str, str, str, str]]()  # reason, role, condition, what is wrong
-        numbers = [role for role in ("position", "row", "column", "page") if role in raw.kinds]
-        whole = {role: self._whole(role, raw.kinds) for role in numbers}
-        for role, cast in {**ids, **whole}.items():
-            tests.append(("null key", role, f"{cast.value} IS NULL AND NOT coalesce({cast.odd}, FALSE)", "empty"))
-        for role, cast in whole.items():
-            wrong = f"{cast.odd} OR {cast.value} > {DEEPEST}"
-            tests.append(("not a number", role, wrong, f"not a whole number up to {DEEPEST:,}"))
-        if "clicked" in raw.kinds:
-            wrong = self._clicks(raw.kinds, raw.documents)[1]
-            tests.append(("not a number", "clicked", wrong, "not true, false or a number of clicks"))
-        if "position" in whole:
-            tests.append(("position below 1", "position", f"{whole['position'].value} < {top}", f"below {top}"))
-        tests = [test for test in tests if test[0] in reasons]
-        written = "raw" if self.has_lists else "written"
-        counts = ["count(*) AS every"]
-        for at, (why, role, condition, _) in enumerate(tests):
-            value = "NULL" if why == "null key" else f"CAST({written}_{role} AS VARCHAR)"
-            counts.append(f"count(*) FILTER (WHERE {condition}) AS n{at}")
-            counts.append(f"max(CASE WHEN {condition} THEN {value} END) AS value{at}")
-        row = self.table.engine.row(f"SELECT {', '.join(counts)} FROM ({raw.query})") if tests else {}
-        words: dict[str, list[str]] = {}
-        for at, (why, role, _, wrong) in enumerate(tests):
-            if row[f"n{at}"]:
-                rows = f"{'all ' * (row[f'n{at}'] == row['every'] > 1)}{count(row[f'n{at}'], 'row')}"
-                such = "" if row[f"value{at}"] is None else f", such as {row[f'value{at}'][:_LONGEST_EXAMPLE]!r}"
-                column = self.columns.get(raw.documents if role == "doc_id" else role, role)
-                words.setdefault(why, []).append(f"column {column!r} is {wrong} in {rows}{such}")
-        return {why: "; ".join(parts) for why, parts in words.items()}
+    def _id(self, role: str, kinds: _Kinds) -> Cast:
+        if role == "query_id" and self.layout.one_query:
+            return Cast(text_literal(ONE_QUERY if self.layout.one_query is True else self.layout.one_query))
+        return casts.identifier(f"raw_{role}", kinds[role], self._called(role), self.table.where)
 
-    def _is_costly(self, kinds: Mapping[str, pa.DataType]) -> bool:
-        """Whether to read the rows again takes longer than to hold them: unless a Parquet file has them as needed."""
-        formats = {file.format for file in self.table.files}
-        texts = any(is_text(kind) for role, kind in kinds.items() if role not in _AS_THEY_ARE)
-        return bool(formats - {"parquet"}) or texts or self.has_lists
-
-    def _ids(self, kinds: Mapping[str, pa.DataType], documents: str = "doc_id") -> dict[str, Cast]:
-        """The ids of a row."""
-        ids = {}
-        for role, kind in kinds.items():
-            name = documents if role == "doc_id" else role
-            ids[role] = casts.identifier(f"raw_{name}", kind, self._called(name), self.table.where)
-        if self.layout.one_query:
-            query = ONE_QUERY if self.layout.one_query is True else self.layout.one_query
-            ids["query_id"] = Cast("'" + query.replace("'", "''") + "'")
-        return ids
-
-    def _check_ids(self, raw: _Raw, ids: Mapping[str, Cast]) -> None:
+    def _check_ids(self, read: str, kinds: _Kinds) -> None:
         """Refuse ids in floating point that are not whole numbers: a cast would make others of them."""
-        for role, cast in ids.items():
-            name = raw.documents if role == "doc_id" else role
-            kind = raw.kinds.get(name)
-            if kind is None or not (types.is_floating(kind) or (types.is_decimal(kind) and kind.scale)):
+        for role in (role for role in KEYS if role in kinds):
+            kind = kinds[role]
+            if not (types.is_floating(kind) or (types.is_decimal(kind) and kind.scale)):
                 continue
-            odd = self.table.engine.rows(f"SELECT raw_{name} AS id FROM ({raw.query}) WHERE {cast.odd} LIMIT 1")
+            odd = self.table.engine.rows(f"SELECT raw_{role} AS id FROM ({read}) WHERE odd_{role} LIMIT 1")
             if odd:
                 raise FormatError(
-                    f"{self._called(name)} holds {odd[0]['id']}, as {kind}; ids are text or whole numbers, and "
+                    f"{self._called(role)} holds {odd[0]['id']}, as {kind}; ids are text or whole numbers, and "
                     "floating point holds every whole number only below 2^53.",
                     path=self.table.where,
                 )
 
-    def _position(self, kinds: Mapping[str, pa.DataType]) -> tuple[str, str, str]:
-        """SQL for the position from 1, for whether it cannot be read, and for whether it is beyond its page."""
-        layout, shift = self.layout, 1 - self.layout.top
-        position, odd, off = "place", "FALSE", "FALSE"
-        if "row" in kinds:
-            row, column = self._whole("row", kinds), self._whole("column", kinds)
-            down, across = f"({_bounded(row.value)} + {shift})", f"({_bounded(column.value)} + {shift})"
-            position = f"(({down} - 1) * {layout.grid_columns} + {across})"
-            position = f"CASE WHEN {down} < 1 OR {across} < 1 THEN 0 ELSE {position} END"
-            off, odd = f"{down} > {DEEPEST} OR {across} > {layout.grid_columns}", f"{row.odd} OR {column.odd}"
-        elif "position" in kinds:
-            cast = self._whole("position", kinds)
-            position, odd = (f"({_bounded(cast.value)} + {shift})" if shift else cast.value), cast.odd
-        if "page" not in kinds:
-            return position, odd, off
-        page, size = self._whole("page", kinds), layout.page_size
-        before = f"({_bounded(page.value)} - {layout.page_settings()['first_page']})"
-        beyond = f"{position} >= 1 AND ({before} < 0 OR {before} > {DEEPEST} OR {position} > {size})"
-        whole = f"CASE WHEN {position} < 1 THEN {position} ELSE {before} * {size} + {position} END"
-        return whole, f"{odd} OR {page.odd}", f"{off} OR {beyond}"
+    def _position(self, kinds: _Kinds) -> Cast:
+        """The position from 1."""
+        if "position" not in kinds:
+            return Cast("place")
+        cast = self._whole("position", kinds)
+        return Cast(self._from_1(cast.value), cast.odd)
 
-    def _clicks(self, kinds: Mapping[str, pa.DataType], documents: str) -> tuple[str, str]:
-        """SQL for how often each result was clicked, and for whether that is not a number."""
+    def _from_1(self, position: str) -> str:
+        """A position as the log counts, counted from 1; numbers that are too large stay so."""
+        shifted = f"CASE WHEN {position} > {DEEPEST} THEN {position} ELSE {position} + 1 END"
+        return position if self.layout.top == 1 else shifted
+
+    def _clicks(self, kinds: _Kinds) -> Cast:
+        """How often each result was clicked."""
         if "clicked" in kinds:
             cast = self._whole("clicked", kinds, truth=True)
             clicks = f"coalesce({cast.value}, 0)"
             if types.is_boolean(kinds["clicked"]):
-                return clicks, "FALSE"
+                return Cast(clicks)
             senseless = f"{clicks} NOT BETWEEN 0 AND {DEEPEST}"
-            return f"CASE WHEN {senseless} THEN 0 ELSE {clicks} END", f"{cast.odd} OR {senseless}"
-        own = f"TRY_CAST(value AS DOUBLE) = place + {self.layout.top - 1}"
-        clicked = "raw_clicked_positions"
+            return Cast(f"CASE WHEN {senseless} THEN 0 ELSE {clicks} END", f"{cast.odd} OR {senseless}")
+        own, clicked = f"TRY_CAST(value AS DOUBLE) = entry + {self.layout.top - 1}", "raw_clicked_positions"
         if "clicked_documents" in kinds:  # as text, since either may be written as numbers
-            own, clicked = f"CAST(value AS VARCHAR) = CAST(raw_{documents} AS VARCHAR)", "raw_clicked_documents"
-        return f"CAST(coalesce(array_length(list_filter({clicked}, lambda value: {own})), 0) AS BIGINT)", "FALSE"
+            own, clicked = "CAST(value AS VARCHAR) = CAST(raw_doc_id AS VARCHAR)", "raw_clicked_documents"
+        number = f"CAST(coalesce(array_length(list_filter({clicked}, lambda value: {own})), 0) AS BIGINT)"
+        return Cast(f"CASE WHEN entry IS NULL THEN 0 ELSE {number} END")
 
-    def _optional(self, kinds: Mapping[str, pa.DataType]) -> dict[str, str]:
-        """What else the log says of a row; `written` is the timestamp before it is read."""
+    def _optional(self, kinds: _Kinds) -> dict[str, str]:
+        """What else the log says of a row."""
         values = {}
         for role in (role for role in ("user_id", "ranker_id", "surface") if role in kinds):
             values[role] = f"CAST(raw_{role} AS VARCHAR)" if types.is_nested(kinds[role]) else f"raw_{role}"
@@ -391,76 +357,49 @@ class _PlainQuery:
             chance = casts.number("raw_propensity", kinds["propensity"], self._called("propensity"), self.table.where)
             values["propensity"] = chance
         if "timestamp" in kinds:
-            instant = casts.instant("raw_timestamp", kinds["timestamp"], self.layout.time_zone or "UTC")
-            values |= {"timestamp": instant, "written": "raw_timestamp"}
+            values["timestamp"] = casts.instant("raw_timestamp", kinds["timestamp"])
         if SEGMENT in kinds:
             text = f"CAST(raw_{SEGMENT} AS VARCHAR)"
             values[SEGMENT] = f"CASE WHEN coalesce(trim({text}), '') = '' THEN '{NO_SEGMENT}' ELSE {text} END"
         return values
 
-    def _by_time(self, query: str, kinds: Mapping[str, pa.DataType]) -> str:
-        """A session per view, for logs that keep one session_id while a page is shown again."""
-        if "timestamp" not in kinds:
-            raise UsageError(
-                "`by_time` separates views by time, but the log has no timestamp; name one with "
-                '`columns={"timestamp": ...}`.'
-            )
-        session = "CAST(session_id AS VARCHAR) || '@' || coalesce(CAST(timestamp AS VARCHAR), '')"
-        return f"SELECT * EXCLUDE (session_id), {session} AS session_id FROM ({query})"
-
-    def _whole(self, role: str, kinds: Mapping[str, pa.DataType], *, truth: bool = False) -> Cast:
+    def _whole(self, role: str, kinds: _Kinds, *, truth: bool = False) -> Cast:
         return casts.whole(f"raw_{role}", kinds[role], self._called(role), self.table.where, truth=truth)
 
     def _called(self, role: str) -> str:
+        role = "documents" if role == "doc_id" and "documents" in self.columns else role
         return f"column {self.columns.get(role, role)!r} ({role})"
 
+    def _is_costly(self, kinds: _Kinds) -> bool:
+        """Whether to read the rows again takes longer than to hold them: unless a Parquet file has them as needed."""
+        formats = {file.format for file in self.table.files}
+        texts = any(is_text(kind) for role, kind in kinds.items() if role not in _AS_THEY_ARE)
+        return bool(formats - {"parquet"}) or texts
 
-def _selected(role: str, value: Field) -> str:
-    """A value under the name of its role; text that is to be read as a number or a time is trimmed."""
-    sql = value.sql
-    if is_text(value.kind) and role not in _AS_THEY_ARE:
-        sql = f"trim({sql})" if role == "timestamp" else casts.trimmed(sql)
-    return f"{sql} AS raw_{role}"
-
-
-def _bounded(whole: str) -> str:
-    """A whole number that can be added to and multiplied."""
-    return f"CASE WHEN {whole} > {1 << 40} THEN {1 << 40} ELSE {whole} END"
-
-
-_REASON = f"""CASE
-    WHEN session_id IS NOT NULL AND query_id IS NOT NULL AND doc_id IS NOT NULL AND position BETWEEN 1 AND {DEEPEST}
-        AND NOT (is_long OR is_unequal OR is_odd OR is_off) THEN NULL
-    WHEN is_long THEN 'long id'
-    WHEN session_id IS NULL OR query_id IS NULL OR doc_id IS NULL THEN 'null key'
-    WHEN is_unequal THEN 'unequal lists'
-    WHEN is_odd THEN 'not a number'
-    WHEN is_off THEN 'off the page'
-    WHEN position > {DEEPEST} THEN 'not a number'
-    WHEN coalesce(position, 0) < 1 AND clicks > 0 THEN 'click never shown'
-    WHEN position IS NULL THEN 'null key'
-    ELSE 'position below 1' END"""
+    def _described(self, judged: str, faults: Sequence[_Fault], reasons: Collection[str]) -> dict[str, str]:
+        """Which columns made rows be set aside, in how many rows, with an example; by reason, where columns tell it."""
+        known = {*self.columns, "doc_id"}
+        faults = [fault for fault in faults if fault.wrong and fault.reason in reasons and fault.role in known]
+        if not faults:
+            return {}
+        counts = ["count(*) AS every"]
+        for at, (why, role, condition, _) in enumerate(faults):
+            wrong = f"reason = '{why}' AND ({condition})"
+            counts.append(f"count(*) FILTER (WHERE {wrong}) AS n{at}")
+            counts.append(f"max(CASE WHEN {wrong} THEN nullif(CAST(written_{role} AS VARCHAR), '') END) AS value{at}")
+        row = self.table.engine.row(f"SELECT {', '.join(counts)} FROM ({judged})")
+        words: dict[str, list[str]] = {}
+        for at, (why, role, _, wrong) in enumerate(faults):
+            if row[f"n{at}"]:
+                rows = f"{'all ' * (row[f'n{at}'] == row['every'] > 1)}{count(row[f'n{at}'], 'row')}"
+                example = row[f"value{at}"]
+                such = "" if example is None else f", such as {example[:_LONGEST_EXAMPLE]!r}"
+                column = self.columns.get(role) or self.columns.get("documents", role)
+                words.setdefault(why, []).append(f"column {column!r} is {wrong} in {rows}{such}")
+        return {why: "; ".join(parts) for why, parts in words.items()}
 
 
 # -- what users say to leave out ---------------------------------------------------------------------------------------
-
-
-def set_aside(log: Log, condition: str, why: str, *, first: bool = False) -> Log:
-    """The log with a reason for the rows that a condition of SQL names; `first`: also in place of other reasons."""
-    return log.of(log.engine.sql(with_reason(log.table, condition, why, first=first)))
-
-
-def with_reason(table: Relation, condition: str, why: str, *, first: bool = False) -> str:
-    """SQL for a table with a reason for the rows that a condition names, unless they have one."""
-    free = "TRUE" if first else "reason IS NULL"
-    reason = f"CASE WHEN {free} AND {condition} THEN '{why}' ELSE reason END AS reason"
-    return f"SELECT * EXCLUDE (reason), {reason} FROM {table}"
-
-
-def is_listed(column: str, users: Sequence[str], engine: Engine) -> str:
-    """A condition of SQL: whether a user is one of those that are listed."""
-    listed = engine.open(pa.table({"excluded": pa.array(users, pa.string())}))
-    return f"CAST({column} AS VARCHAR) IN (SELECT excluded FROM {listed})"
 
 
 def _without(log: Log, layout: LogLayout) -> Log:
@@ -469,21 +408,21 @@ def _without(log: Log, layout: LogLayout) -> Log:
     if users is not None:
         if not log.has("user_id"):
             raise UsageError('`exclude_users` needs a column of users; name it with `columns={"user_id": ...}`.')
-        log = set_aside(log, is_listed("user_id", users, log.engine), "excluded user")
+        listed = log.engine.open(pa.table({"excluded": pa.array(users, pa.string())}))
+        log = log.set_aside(f"CAST(user_id AS VARCHAR) IN (SELECT excluded FROM {listed})", "excluded user")
     if layout.exclude_bots:
         from cldrank.clicks.bots import find_bots
 
         column = "user_id" if log.has("user_id") else "session_id"
-        log = set_aside(log, f"{column} IN (SELECT name FROM {find_bots(log.table)})", "bot")
+        log = log.set_aside(f"{column} IN (SELECT name FROM {find_bots(log.table)})", "bot")
     return log
 
 
 # -- refusals ----------------------------------------------------------------------------------------------------------
 
 
-def _check_clicks(log: Log, query: _PlainQuery) -> None:
+def _check_clicks(log: Log, clicked: Field | None) -> None:
     """Refuse a column that cannot hold clicks: one that counts, but never counts 0."""
-    clicked = query.fields.get("clicked")
     if clicked is None or types.is_boolean(clicked.kind):
         return
     readable = f"FROM {log.table} WHERE reason IS DISTINCT FROM 'not a number'"
@@ -492,7 +431,7 @@ def _check_clicks(log: Log, query: _PlainQuery) -> None:
     counts = log.engine.row(f"SELECT count(*) AS n, max(clicks) AS most {readable}")
     if counts["n"] >= _FEW_ROWS and counts["most"] > 1:
         raise DataError(
-            f"{log.table.where}: column {query.columns['clicked']!r} (clicked) is never 0 and goes up to "
+            f"{log.table.where}: column {log.columns['clicked']!r} (clicked) is never 0 and goes up to "
             f"{counts['most']}: these are not clicks. Name the column that says which displayed results were clicked."
         )
 
@@ -505,8 +444,8 @@ def check_zones(table: Relation, what: str) -> None:
     counts = {row["form"]: row["n"] for row in forms}
     if len(counts) == 2:
         raise DataError(
-            f"{what} has {counts['zone']:,} times that name their zone and {counts['wall']:,} that do not; say the "
-            "zone of the latter with `time_zone`."
+            f"{what} has {counts['zone']:,} times that name their zone and {counts['wall']:,} that do not; write all "
+            "of them in UTC."
         )
 
 

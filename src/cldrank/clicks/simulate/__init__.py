@@ -8,11 +8,11 @@ ClickTable(1 query, 3 candidates, 2 shown at positions 1…2; 2 cells, 2,000,000
 """
 
 from cldrank.clicks.simulate.click_models import Cascade, ClickModel, DependentClicks, PositionBased, TrustBiased
-from cldrank.clicks.simulate.policies import FirstSwaps, NeighbourSwaps, PlackettLuce, Policy, ShuffledShare, TopK
+from cldrank.clicks.simulate.policies import FirstSwaps, NeighbourSwaps, Policy, ShuffledShare, TopK
 from cldrank.clicks.simulate.simulation import Simulation
 from cldrank.clicks.simulate.truth import load_truth, truth_of
 
 __all__ = [
-    "Cascade", "ClickModel", "DependentClicks", "FirstSwaps", "NeighbourSwaps", "PlackettLuce", "Policy",
-    "PositionBased", "ShuffledShare", "Simulation", "TopK", "TrustBiased", "load_truth", "truth_of",
+    "Cascade", "ClickModel", "DependentClicks", "FirstSwaps", "NeighbourSwaps", "Policy", "PositionBased",
+    "ShuffledShare", "Simulation", "TopK", "TrustBiased", "load_truth", "truth_of",
 ]  # fmt: skip

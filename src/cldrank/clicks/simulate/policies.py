@@ -26,7 +26,6 @@ class Production:
     scores    (rows,) float64: a higher score ranks higher
     offsets   (queries + 1,): rows offsets[i] … offsets[i+1]-1 belong to query i
     depth     the most results on a page
-    order     (rows,) int64: the rows in production's order, query by query
     top       (queries, depth) int64: the row at each place from the top, -1 where the query has no more candidates
     sizes     (queries,) the number of candidates of each query
     lengths   (queries,) the number of results on its page
@@ -38,28 +37,18 @@ class Production:
 
     def __init__(self, scores: NDArray[np.float64], offsets: IntArray, depth: int) -> None:
         self.scores, self.offsets, self.depth = scores, offsets, depth
-        self.order: IntArray = segments.descending_order(scores, offsets)
+        order = segments.descending_order(scores, offsets)
         places, shown = segments.first_rows_of_segments(offsets, depth)
         self.top: IntArray = np.full((len(offsets) - 1, depth), -1, dtype=np.int64)
-        self.top[segments.segment_of_rows(shown), segments.places_in_segments(shown) - 1] = self.order[places]
+        self.top[segments.segment_of_rows(shown), segments.places_in_segments(shown) - 1] = order[places]
         self.n_queries = len(offsets) - 1
         self.sizes: IntArray = np.diff(offsets)
         self.lengths: IntArray = np.diff(shown)
-        self._tails: dict[float, NDArray[np.float64]] = {}
 
     def pages(self, queries: IntArray, places: IntArray) -> IntArray:
         """The rows at the given places (queries, depth) of production's order, from 0; -1 where it has ended."""
         rows: IntArray = self.top.ravel()[queries[:, None] * self.depth + places]
         return rows
-
-    def draw(self, queries: IntArray, temperature: float, random: np.random.Generator) -> IntArray:
-        """Pages (queries, depth) drawn from the top, each next row with probability ∝ exp(score / temperature)."""
-        from cldrank.clicks.simulate.page_sampling import draw_pages, log_tails
-
-        if temperature not in self._tails:
-            self._tails[temperature] = log_tails(self.scores, temperature, self.order, self.offsets)
-        pages: IntArray = draw_pages(self._tails[temperature], self.order, self.offsets, queries, self.depth, random)
-        return pages
 
 
 class Layouts(NamedTuple):
@@ -76,19 +65,9 @@ class Layouts(NamedTuple):
     shares: NDArray[np.float64]
     drawn: float = 0.0
 
-    def with_drawn(self, share: float) -> Layouts:
-        """The same, but a share of all sessions sees drawn pages."""
-        return self._replace(shares=self.shares * (1 - share), drawn=share)
-
 
 class Policy(SimulationPart, ABC):
-    """How pages are made.
-
-    >>> TopK().reaches_all, PlackettLuce(temperature=0.5).reaches_all
-    (False, True)
-    """
-
-    reaches_all = False  # whether drawn pages may show any candidate, not only production's top results
+    """How pages are made."""
 
     def layouts(self, depth: int) -> Layouts:
         """The layouts that the policy shows."""
@@ -99,10 +78,9 @@ class Policy(SimulationPart, ABC):
         del production, queries, random
         raise AssertionError("this policy shows layouts only")
 
-    def drawn_probability(self, production: Production, queries: IntArray) -> NDArray[np.float64] | None:
-        """P(a row is at a position) on a drawn page, for rows that can be there; None where it is not known."""
-        del production
-        return np.zeros(len(queries))
+    def drawn_probability(self, production: Production) -> NDArray[np.float64]:
+        """For each query, P(a row is at a position) on a drawn page, of rows that can be there."""
+        return np.zeros(production.n_queries)
 
 
 @value
@@ -197,59 +175,38 @@ class ShuffledShare(Policy):
         default="page", about="production's top results, or all candidates of the query", kw_only=False
     )
 
-    @property
-    def reaches_all(self) -> bool:  # type: ignore[override]
-        """If all candidates are shuffled."""
-        return self.shuffle == "candidates"
-
     def layouts(self, depth: int) -> Layouts:
         """Production's order, for all but the share."""
-        return _swapped([], 0.0, depth).with_drawn(self.share)
+        layouts = _swapped([], 0.0, depth)
+        return layouts._replace(shares=layouts.shares * (1 - self.share), drawn=self.share)
 
     def draw(self, production: Production, queries: IntArray, random: np.random.Generator) -> IntArray:
         """Pages in random order."""
         if self.shuffle == "candidates":
-            return production.draw(queries, np.inf, random)
+            return _drawn_candidates(production, queries, random)
         keys = random.random((len(queries), production.depth))
         keys[np.arange(production.depth) >= production.lengths[queries][:, None]] = 2.0  # empty places stay last
         return production.pages(queries, np.argsort(keys, axis=1))
 
-    def drawn_probability(self, production: Production, queries: IntArray) -> NDArray[np.float64]:
+    def drawn_probability(self, production: Production) -> NDArray[np.float64]:
         """Each result of the page, or each candidate, is as likely as any other."""
-        return 1 / (production.lengths if self.shuffle == "page" else production.sizes)[queries]
+        return 1 / np.maximum(production.lengths if self.shuffle == "page" else production.sizes, 1)
 
 
-@value
-class PlackettLuce(Policy):
-    """Position by position, the next result is drawn with probability proportional to exp(score / temperature).
-
-    A low temperature keeps production's order, a high one shuffles all candidates.
-
-    >>> PlackettLuce(temperature=0.5).layouts(3).drawn
-    1.0
-    """
-
-    reaches_all = True
-    name = "plackett-luce"
-    about = "all pages drawn, better scores more often on top"
-    temperature: float = parameter(
-        default=1.0, about="exp(score / temperature); a low one keeps production's order", above=0, kw_only=False
-    )
-
-    def layouts(self, depth: int) -> Layouts:
-        """None are seen: all pages are drawn."""
-        return _swapped([], 0.0, depth).with_drawn(1.0)
-
-    def draw(self, production: Production, queries: IntArray, random: np.random.Generator) -> IntArray:
-        """Position by position, without replacement."""
-        return production.draw(queries, self.temperature, random)
-
-    def drawn_probability(self, production: Production, queries: IntArray) -> None:
-        """Not known in closed form: it would be a sum over all orders."""
-        del production, queries
+POLICIES: tuple[type[Policy], ...] = (TopK, NeighbourSwaps, FirstSwaps, ShuffledShare)
 
 
-POLICIES: tuple[type[Policy], ...] = (TopK, NeighbourSwaps, FirstSwaps, ShuffledShare, PlackettLuce)
+def _drawn_candidates(production: Production, queries: IntArray, random: np.random.Generator) -> IntArray:
+    """Pages of candidates drawn evenly, without replacement: one that is on the page already is drawn again."""
+    rows = np.full((len(queries), production.depth), -1, dtype=np.int64)
+    for position in range(production.depth):
+        pages = np.flatnonzero(production.lengths[queries] > position)
+        while len(pages):
+            own = queries[pages]
+            rows[pages, position] = production.offsets[own] + random.integers(production.sizes[own])
+            is_repeated = (rows[pages, :position] == rows[pages, position, None]).any(axis=1)
+            pages = pages[is_repeated]
+    return rows
 
 
 def _swapped(pairs: list[tuple[int, int]], probability: float, depth: int) -> Layouts:

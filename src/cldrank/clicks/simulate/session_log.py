@@ -94,25 +94,20 @@ class Columns:
                 f"`segment` cannot be named {segment[0]}, which is a column of the log; choose another name, such "
                 "as device."
             )
-        self.segment, self.varies = segment, simulation.varies
-        candidates, policy = Candidates.of(simulation.dataset), simulation.policy
+        self.segment, candidates = segment, Candidates.of(simulation.dataset)
         self.query_ids, self.doc_ids = _ids(candidates.query_ids), _ids(candidates.doc_ids)
-        self.names = pa.array([*simulation.layouts.names, policy.name])
-        self.display = display_probability(simulation) if self.varies else None
+        self.names = pa.array([*simulation.layouts.names, simulation.policy.name])
+        self.display = display_probability(simulation) if simulation.varies else None
         session = pa.int64() if segment is None else pa.string()
         fields = [("session_id", session), ("query_id", self.query_ids.type), ("doc_id", self.doc_ids.type)]
         fields += [("position", pa.int32()), ("clicked", pa.bool_())]
-        fields += [("ranker_id", _NAME)] if self.varies else []
-        fields += [("propensity", pa.float64())] if self.display else []
+        fields += [("ranker_id", _NAME), ("propensity", pa.float64())] if self.display else []
         fields += [(segment[0], _NAME)] if segment else []
         self.schema = pa.schema(fields)
         # Session ids only ever grow: their differences take less than a bit each. Numbers of queries and positions come
-        # in runs and cycles, which the compression finds more quickly than a dictionary. Numbers of documents on drawn
-        # pages hardly repeat, but lie near each other within a query.
+        # in runs and cycles, which the compression finds more quickly than a dictionary.
         encoding = {"session_id": "DELTA_BINARY_PACKED" if segment is None else "DELTA_BYTE_ARRAY"}
         plain = {"position", "clicked", *(["query_id"] if pa.types.is_integer(self.query_ids.type) else [])}
-        if policy.reaches_all and pa.types.is_integer(self.doc_ids.type):
-            encoding["doc_id"] = "DELTA_BINARY_PACKED"
         self.options: dict[str, Any] = {
             "compression": "zstd",
             "compression_level": 1,
@@ -135,9 +130,8 @@ class Columns:
         if self.segment is not None:
             ids = pc.binary_join_element_wise(self.segment[1], ids.cast(pa.string()), "-")
         columns = [ids, self.query_ids.take(query), self.doc_ids.take(row), pa.array(position), pa.array(clicked)]
-        if self.varies:
-            columns.append(pa.DictionaryArray.from_arrays(pa.array(layout), self.names))
         if self.display:
+            columns.append(pa.DictionaryArray.from_arrays(pa.array(layout), self.names))
             columns.append(pa.array(self.display(query, row, position)))
         if self.segment:
             columns.append(pa.repeat(self.segment[1], len(row)).dictionary_encode())
@@ -152,21 +146,15 @@ def _ids(ids: NDArray[Any]) -> pa.Array:
     return coded if len(coded.dictionary) <= _GROUP_ROWS // 8 else coded.dictionary_decode()
 
 
-def display_probability(simulation: Simulation) -> Display | None:
-    """A function for P(the policy shows a row at a position | query), given queries, rows and positions.
-
-    None where the policy does not know the probability of a drawn page.
-    """
+def display_probability(simulation: Simulation) -> Display:
+    """A function for P(the policy shows a row at a position | query), given queries, rows and positions."""
     ranking, layouts, depth = simulation.ranking, simulation.layouts, simulation.longest_page
-    drawn = simulation.policy.drawn_probability(ranking, np.arange(ranking.n_queries))
-    if drawn is None:
-        return None
     lengths, length_code = np.unique(ranking.lengths, return_inverse=True)
     by_layout = np.zeros((len(lengths), depth + 1, depth))  # by length of page, place in production's order, position
     for layout, places in enumerate(layouts.places):
         by_layout[:, places, np.arange(depth)] += layouts.shares[lengths, layout][:, None]
     place = np.minimum(segments.descending_ranks(ranking.scores, ranking.offsets) - 1, depth)  # the last: no layout
-    by_drawing = layouts.drawn * drawn
+    by_drawing = layouts.drawn * simulation.policy.drawn_probability(ranking)
 
     def probability(queries: IntArray, rows: IntArray, positions: NDArray[np.int32]) -> NDArray[np.float64]:
         laid_out: NDArray[np.float64] = by_layout[length_code[queries], place[rows], positions - 1]

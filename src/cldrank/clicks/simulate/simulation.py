@@ -195,8 +195,8 @@ class Simulation:
         """Save a raw log, one row per impression, to a Parquet file, which is complete or not there at all.
 
         Columns are session_id, query_id, doc_id, position and clicked; if the policy varies pages, also ranker_id
-        (which layout was shown) and, where it is known, propensity (the probability with which the policy shows this
-        document at this position). Memory does not grow with sessions. Options:
+        (which layout was shown) and propensity (the probability with which the policy shows this document at this
+        position). Memory does not grow with sessions. Options:
 
         seed       the same seed gives the same log
         count      also count the cells
