@@ -105,5 +105,6 @@ def test_torch_gives_the_same() -> None:
     for mine, theirs in zip(log_cdf(z), log_cdf(torch.from_numpy(z)), strict=True):
         np.testing.assert_allclose(theirs.numpy(), mine, rtol=1e-11, atol=1e-300)
     rows: Any = [np.linspace(-3, 3, 7), np.linspace(2, -2, 7), np.linspace(0, 1, 7)]
-    for mine, theirs in zip(shown(*rows, -0.4), shown(*map(torch.from_numpy, rows), -0.4), strict=True):
+    tensors: Any = [torch.from_numpy(row) for row in rows]
+    for mine, theirs in zip(shown(*rows, -0.4), shown(*tensors, -0.4), strict=True):
         np.testing.assert_allclose(theirs.numpy(), mine, rtol=1e-11, atol=1e-13)

@@ -30,7 +30,7 @@ def propensity_methods_page() -> str:
     everyone = parameters(PropensityEstimator)
     tables = {"All of them": everyone}
     for kind in estimators().values():
-        tables[kind.label] = {key: one for key, one in parameters(kind).items() if key not in everyone}
+        tables[kind.__name__] = {key: one for key, one in parameters(kind).items() if key not in everyone}
     for title, entries in tables.items():
         if entries:
             lines += ["", f"## {title}", "", "| parameter | default | |", "|---|---|---|"]

@@ -255,4 +255,4 @@ def test_ranklens(real_data: Path) -> None:
     assert facts.log is not None
     assert (facts.log.pages, facts.log.bots.users) == (9800, 2145)
     assert facts.account is not None
-    assert facts.account.layout["time_unit"] == "epoch milliseconds"
+    assert "timestamps are milliseconds since 1970" in facts.account.found

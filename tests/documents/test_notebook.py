@@ -127,12 +127,6 @@ def test_the_findings_of_an_audit() -> None:
     assert "`" not in html
 
 
-def test_methods_show_themselves() -> None:
-    html = cr.IPS(clip=0.25, model=cr.Linear(l2=0.5))._repr_html_()
-    assert "IPS(clip=0.25, model=Linear(l2=0.5))" in html
-    assert ["model__l2", "0.5"] in [[cell.strip() for cell in row] for row in Checked(html).rows]
-
-
 def test_it_is_readable_in_light_and_dark(tmp_path: Path) -> None:
     """No colour of its own for text or ground, so that it takes those of the page."""
     sheet = re.search(r"<style>(.*?)</style>", shown()["audit"]._repr_html_(), re.DOTALL)

@@ -148,8 +148,8 @@ class TestParity:
         data = cr.load(split)
         data = data[: int(np.searchsorted(data.offsets, 5000))]
         for model in (
-            cr.Linear(scaling="standard:clip=none"),
-            cr.Linear(scaling="minmax:clip=false"),
+            cr.Linear(scaling=scaling.Standard(clip=None)),
+            cr.Linear(scaling=scaling.MinMax(clip=False)),
             cr.Trees(rounds=30),
         ):
             ranker = Oracle(model=model).fit(data).ranker_

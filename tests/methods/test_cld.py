@@ -82,7 +82,7 @@ def test_an_independent_optimiser_finds_the_same_optimum(parameters: Any) -> Non
         return (found + found.T) / 2
 
     found = minimize(loss, np.zeros(count), jac=slopes, hess=curvatures, method="trust-exact", options={"gtol": 1e-9})
-    ours = [model.coef_, [model.intercept_], model.selection_coef_, [model.selection_intercept_]]
+    ours: list[Any] = [model.coef_, [model.intercept_], model.selection_coef_, [model.selection_intercept_]]
     own = np.concatenate(ours)
     np.testing.assert_allclose(own, found.x, rtol=1e-6, atol=1e-6)
     assert loss(own) <= found.fun + 1e-12

@@ -43,7 +43,7 @@ def one_place(clicks: ClickTable, data: RankingDataset) -> ClickTable:
 def test_what_the_data_were_drawn_from_is_found() -> None:
     data, clicks = drawn(20_000)
     observed = observe(data, clicks)
-    observed = replace(observed, level=clicks.position, absent=1000.0 * (observed.absent > 0))
+    observed = replace(observed, level=clicks.position, absent=np.where(observed.absent > 0, 1000.0, 0.0))
     context = Context(data, Run(), "PIJD", "clicks", Provenance())
     fit = PLAIN.fit_two_stages(observed, context)
     assert fit.diagnostics.status == "converged"
