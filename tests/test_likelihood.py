@@ -104,7 +104,8 @@ def test_torch_gives_the_same() -> None:
     z = np.concatenate([-np.logspace(6, -3, 50), np.logspace(-3, 6, 50)])
     for mine, theirs in zip(log_cdf(z), log_cdf(torch.from_numpy(z)), strict=True):
         np.testing.assert_allclose(theirs.numpy(), mine, rtol=1e-11, atol=1e-300)
-    rows: Any = [np.linspace(-3, 3, 7), np.linspace(2, -2, 7), np.linspace(0, 1, 7)]
-    tensors: Any = [torch.from_numpy(row) for row in rows]
-    for mine, theirs in zip(shown(*rows, -0.4), shown(*tensors, -0.4), strict=True):
+    score, selection, target = np.linspace(-3, 3, 7), np.linspace(2, -2, 7), np.linspace(0, 1, 7)
+    tensors: Any = [torch.from_numpy(values) for values in (score, selection, target)]
+    theirs_shown = shown(tensors[0], tensors[1], tensors[2], -0.4)
+    for mine, theirs in zip(shown(score, selection, target, -0.4), theirs_shown, strict=True):
         np.testing.assert_allclose(theirs.numpy(), mine, rtol=1e-11, atol=1e-13)
