@@ -73,7 +73,9 @@ class Parameter:
         """Refuse a value that it does not accept; `typed` is how it was written on a command line."""
         if not self.accepts(value):
             given = shortened(value) if typed is None else shortened_text(typed)
-            raise UsageError(f"`{self.name}` must be {self.requirement}, not {given}.")
+            share = given.removesuffix("%")
+            advice = f"; write {float(share) / 100:g}" if share != given and share.isdecimal() else ""
+            raise UsageError(f"`{self.name}` must be {self.requirement}, not {given}{advice}.")
 
     def parse(self, text: str) -> Any:
         """The value that a text stands for, as on a command line; commas separate the parts of a list.

@@ -12,9 +12,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import click
 import pytest
 import small_experiment
-import typer
 from browser import Checked, cut_on_a_phone
 
 import cldrank as cr
@@ -205,7 +205,7 @@ def test_called_again_it_continues(told: Told, left: Path, capsys: pytest.Captur
 
 def test_a_command_that_is_stopped_stops_the_demo(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cli, "app", lambda **_: 130)
-    with pytest.raises(typer.Exit) as stop:
+    with pytest.raises(click.exceptions.Exit) as stop:
         typed("data list")
     assert stop.value.exit_code == 130
 

@@ -249,9 +249,9 @@ class TestCalls:
     def test_an_option_that_nothing_has(self, run: Run) -> None:
         ran = run("train", "cld", *FROM, "--gama", "0.1", "-o", "x")
         assert ran.code == 2
-        assert ran.err == (
-            "error: No such option: --gama (Possible options: --gamma)\nTry `cldrank train cld --help`.\n"
-        )
+        assert "No such option" in ran.err
+        assert "--gamma" in ran.err.splitlines()[0]
+        assert ran.err.splitlines()[1] == "Try `cldrank train cld --help`."
 
     def test_an_option_without_its_value_points_to_its_own_help(self, run: Run) -> None:
         ran = run("train", "cld", *FROM, "--gamma")

@@ -14,7 +14,6 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-import typer
 
 from cldrank import cli
 from cldrank.methods import methods
@@ -61,7 +60,7 @@ def commands(group: Any, before: tuple[str, ...] = ()) -> Iterator[tuple[str, An
 
 
 def with_out() -> set[str]:
-    found = commands(typer.main.get_command(cli.app))
+    found = commands(cli.app)
     return {name for name, command in found if any("--out" in option.opts for option in command.params)}
 
 

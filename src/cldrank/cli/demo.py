@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import typer
+import click
 
 from cldrank._version import __version__
 from cldrank.cli import options
@@ -223,7 +223,7 @@ def typed(command: str, *, doing: str = "") -> Any:
             say(line)
     if code == _STOPPED:
         say("stopped; the same call continues from there")
-        raise typer.Exit(code)
+        raise click.exceptions.Exit(code)
     return json.loads(answer.getvalue())
 
 

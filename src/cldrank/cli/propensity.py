@@ -79,7 +79,7 @@ class EstimateCommand(options.CandidateReading, options.LogReading, options.Json
         wanted = AUTO if method is None else _method().parse(method)
         if self.out is None and wanted != ALL:
             raise UsageError("name the file to write with `out`; `method=all` needs none.")
-        given = parsed({name: known.parameter for name, known in owned(estimators()).items()}, self.settings)
+        given = parsed({name: known for name, (known, _) in owned(estimators()).items()}, self.settings)
         dataset = self.candidates()
         self._check_early(wanted, given, dataset)
         table = self._table(dataset)

@@ -2,60 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cldrank.cli import options
 from cldrank.cli.commands import argument, declared, option
-from cldrank.cli.output import (
-    check_parquet_name,
-    console,
-    print_json,
-    print_line,
-    print_table,
-    print_title,
-    save_table,
-    say,
-    working,
-)
-from cldrank.errors import CldrankError, UsageError
+from cldrank.cli.output import console, print_json, print_line, print_table, print_title, say
+from cldrank.errors import UsageError
 from cldrank.files import recover_folder
-from cldrank.wording import count, listed, some
+from cldrank.wording import listed, some
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from cldrank.clicks.table import ClickTable
     from cldrank.data.dataset import RankingDataset
     from cldrank.propensity import AffineClicks, Propensities
-    from cldrank.rankers import Contributions
 
-_SHOWN = 20  # features of a table of contributions
-_SAID = {"cells": "holds cells", "curves": "holds propensities", "data": "holds candidates", "ranker": "is a ranker"}
-_OPTIONS = {  # what each option does, and with which kinds
-    "features": ("names the candidates of cells or of a ranker", ("cells", "ranker")),
-    "out": ("writes what features contribute to the scores of a ranker", ("ranker",)),
-    "plot": ("draws propensities", ("curves",)),
-    "truth": ("is drawn beside propensities", ("curves",)),
-    "last": ("chooses days of cells", ("cells",)),
-    "until": ("chooses days of cells", ("cells",)),
-}
-_EXPORTED = "is a ranker as `cldrank export` wrote it for an engine; show the ranker that it was made of"
+_KINDS = {"cells": "holds cells", "curves": "holds propensities", "data": "holds candidates", "ranker": "is a ranker"}
 _OTHERS = {  # what folders with such an entry, and files with such an ending, are
     "record.json": "is the run of a pipeline; see `cldrank pipeline show {}`",
     "steps": "holds the runs of a pipeline; see `cldrank pipeline show`",
     "shipped.json": "is what a pipeline shipped; see `cldrank show {}/ranker`",
-    "export.json": _EXPORTED,
+    "export.json": "is a ranker as `cldrank export` wrote it for an engine; show the ranker that it was made of",
     ".toml": "is the file of a pipeline or of an experiment; see `cldrank pipeline show {}`",
     ".html": "is a page; open it in a browser",
     ".jsonl": "looks like a click log; see `cldrank clicks audit {}`",
 }
-_CLICKED = {"clicked", "click", "clicks", "is_click"}  # columns of raw logs
 
 
 @declared
-class ShowCommand(options.CandidateReading, options.Window, options.JsonOutput):
+class ShowCommand(options.Reading, options.JsonOutput):
     """Show what a file holds: candidates with features, cells of clicks, propensities, or a ranker.
 
     Example: `cldrank show train.txt`, `cldrank show cells.parquet`, `cldrank show ranker/`
@@ -63,18 +40,9 @@ class ShowCommand(options.CandidateReading, options.Window, options.JsonOutput):
     Several files of propensities, and all segments, go into one chart.
 
     Example: `cldrank show rho.json cells.parquet.json --plot both.svg`
-
-    With `--features`, how much each feature contributes to the scores of a ranker: linear, or boosted trees (SHAP
-    values).
-
-    Example: `cldrank show ranker/ --features test.parquet --out contributions.parquet`
     """
 
     paths: list[str] = argument("PATH", "Files, folders or patterns, or a known data set such as `mq2008:train`.")
-    features: list[str] | None = option(
-        "-f FILE", "Cells: the candidates to align them to. Rankers: those whose scores are explained."
-    )
-    out: Path | None = option("-o FILE", "Rankers: write the contributions to every score to this Parquet file.")
     plot: Path | None = option("FILE", "Propensities: draw the curves into this SVG file.")
     truth: list[str] | None = option(
         "[SEGMENT=]FILE", "With --plot: the truth beside a simulated log, drawn as rings. Repeat it for segments."
@@ -83,17 +51,16 @@ class ShowCommand(options.CandidateReading, options.Window, options.JsonOutput):
     def run(self) -> None:
         """Recognise what is named by its content, and show it."""
         kind = self._kind()
-        if kind == "ranker":
-            options.check_outside(self.out, Path(self.paths[0]))
-        options.check_outputs([self.out, self.plot], [*self.paths, *(self.features or [])])
-        unused = [
-            f"{name} {does}" for name, (does, kinds) in _OPTIONS.items() if getattr(self, name) and kind not in kinds
-        ]
-        if unused and Path(self.paths[0]).exists():
-            raise UsageError(f"{some(self.paths)} {_SAID[kind]}; --{unused[0]}.")
+        options.check_outputs([self.plot], self.paths)
+        if self.plot and kind != "curves" and Path(self.paths[0]).exists():
+            raise UsageError(f"{some(self.paths)} {_KINDS[kind]}; --plot draws propensities.")
+        if self.truth and self.plot is None:
+            raise UsageError("--truth is drawn into the chart; name one with --plot.")
         if kind in ("cells", "ranker") and len(self.paths) > 1:
             raise UsageError(f"{listed(self.paths[:2])} are shown one at a time.")
-        getattr(self, f"_show_{kind}")()
+        facts = getattr(self, f"_show_{kind}")()
+        if self.as_json:
+            print_json({"kind": kind, **facts})
 
     def _kind(self) -> str:
         from cldrank.clicks.cells_file import is_cells
@@ -105,68 +72,68 @@ class ShowCommand(options.CandidateReading, options.Window, options.JsonOutput):
             return "ranker"
         if is_cells(path) or DayFolder.is_one(path):
             return "cells"
-        other = _other_kind(path)
+        entries = {entry.name for entry in path.iterdir()} if path.is_dir() else {path.suffix}
+        other = next((about for mark, about in _OTHERS.items() if mark in entries), None)
         if other:
-            raise UsageError(f"{path} {other}.")
+            raise UsageError(f"{path} {other.format(path)}.")
         return "curves" if path.suffix == ".json" else "data"
 
-    def _show_data(self) -> None:
+    def _show_data(self) -> dict[str, Any]:
         dataset = self.load(self.paths)
         summary = data_summary(dataset)
         if self.as_json:
-            print_json({"kind": "data", **summary})
-            return
+            return summary
         print_line(repr(dataset))
         print_line(
             "candidates per query: least {least}, median {median:g}, most {most}".format(**summary["candidates"])
         )
-        if summary["labels"]:
-            shares = ", ".join(f"{label}: {share:.1%}" for label, share in summary["labels"].items())
-            print_line(f"labels: {shares}; queries without a label above 0: {summary['queries_without_relevant']:,}")
         print_line(f"features: {some(dataset.feature_names)}")
-        if summary["constant_features"]:
-            print_line(f"constant features: {some(summary['constant_features'])}")
-        if summary["missing"]:
-            print_line(f"missing values: {some(f'{name} ({share:.1%})' for name, share in summary['missing'].items())}")
-        if dataset.source_rows is not None:
+        shares = {
+            "labels": summary["labels"],
+            "constant features": dict.fromkeys(summary["constant_features"]),
+            "missing values": summary["missing"],
+        }
+        for title, entries in shares.items():
+            words = (name if share is None else f"{name} ({share:.1%})" for name, share in entries.items())
+            if entries:
+                print_line(f"{title}: {some(words)}")
+        if summary["regrouped"]:
             say("The rows of some queries were scattered in the file; they have been brought together.")
+        return summary
 
-    def _show_cells(self) -> None:
+    def _show_cells(self) -> dict[str, Any]:
         from cldrank.clicks.table import ClickTable
 
-        table = ClickTable.read(self.paths[0], self.candidates(), **self.window())
+        table = ClickTable.read(self.paths[0])
         summary = cells_summary(table)
         if self.as_json:
-            print_json({"kind": "cells", "path": self.paths[0], **summary})
-            return
+            return {"path": self.paths[0], **summary}
         print_line(repr(table))
-        parts = {name: part["positions"] for name, part in summary.get("segments", {}).items()}
-        for name, positions in (parts or {"": summary["positions"]}).items():
+        for name, part in summary.get("segments", {"": summary}).items():
             rows = [
                 (at["position"], f"{at['impressions']:,}", f"{at['clicks']:,}", f"{at['click_rate']:.4f}")
-                for at in positions
+                for at in part["positions"]
             ]
             print_table(name, ("position", "impressions", "clicks", "click rate"), rows)
+        return summary
 
-    def _show_curves(self) -> None:
+    def _show_curves(self) -> dict[str, Any]:
         from cldrank.documents import render_terminal
         from cldrank.propensity.affine_clicks import curve_of
         from cldrank.propensity.curve_document import curve_document, save_chart
 
-        if self.truth and self.plot is None:
-            raise UsageError("--truth is drawn into the chart; name one with --plot.")
-        named = {name: curve for file in self.paths for name, curve in self._named_curves(file).items()}
+        curves = {name: curve for file in self.paths for name, curve in self._named_curves(file).items()}
         if self.plot:
-            curves = {name: curve_of(curve) for name, curve in named.items()}
-            save_chart(curves, self.plot, truth=self._true_curves(list(curves)))
+            drawn = {name: curve_of(curve) for name, curve in curves.items()}
+            save_chart(drawn, self.plot, truth=self._true_curves(list(curves)))
         if self.as_json:
-            print_json({"kind": "curves", "curves": {name: curve_facts(curve) for name, curve in named.items()}})
-            return
-        for name, curve in named.items():
+            return {"curves": {name: curve_facts(curve) for name, curve in curves.items()}}
+        for name, curve in curves.items():
             print_title(name)
             render_terminal(curve_document(curve), console)
         if self.plot:
             print_line(f"wrote {self.plot}")
+        return {}
 
     def _named_curves(self, file: str) -> dict[str, Propensities | AffineClicks]:
         """The curve of a file, or those of its segments, which have names of their own if it is the only file."""
@@ -190,76 +157,21 @@ class ShowCommand(options.CandidateReading, options.Window, options.JsonOutput):
             curves[segment or names[0]] = Propensities.load(file)
         return curves
 
-    def _show_ranker(self) -> None:
+    def _show_ranker(self) -> dict[str, Any]:
         from cldrank.rankers import load_ranker
 
-        folder = Path(self.paths[0])
-        if self.features:
-            self._explain(folder, self.features)
-            return
-        if self.out is not None:
-            raise UsageError("--out is for contributions to scores; name candidates with --features.")
-        ranker = load_ranker(folder)
+        ranker = load_ranker(self.paths[0])
         origin = ranker.provenance
         if self.as_json:
-            names = list(ranker.feature_names)
-            print_json({"kind": "ranker", "path": self.paths[0], "features": names, "provenance": asdict(origin)})
-            return
+            return {"path": self.paths[0], "features": list(ranker.feature_names), "provenance": asdict(origin)}
         print_line(f"{ranker!r}")
         if origin.safety is not None:
             print_line(str(origin.safety))
         print_line(f"features: {some(ranker.feature_names)}")
         if origin.command:
             print_line(f"trained by: {origin.command}")
-        say(f"{folder / 'README.md'} says more; --features FILE shows what each feature contributes.")
-
-    def _explain(self, folder: Path, features: list[str]) -> None:
-        from cldrank.rankers import TreeRanker, load_ranker
-
-        if self.out is not None:
-            check_parquet_name(self.out)
-        ranker = load_ranker(folder)
-        dataset = self.load_for_ranker(ranker, folder, features)
-        with working("explaining …"):
-            contributions = ranker.explain(dataset)
-        gains = ranker.importance().ordered() if isinstance(ranker, TreeRanker) else []
-        if self.out is not None:
-            _save_contributions(contributions, dataset, self.out)
-        if self.as_json:
-            shares = {gain["feature"]: {"share_of_gain": gain["share"], "splits": gain["splits"]} for gain in gains}
-            rows = [{**row, **shares.get(row["feature"], {})} for row in contributions.ordered()]
-            facts = {"path": str(folder), "data": dataset.name, "rows": len(contributions), "features": rows}
-            print_json({"kind": "ranker", **facts})
-            return
-        title = f"{folder} on {dataset.name}, {len(contributions):,} rows"
-        _print_contributions(title, contributions, {gain["feature"]: gain["share"] for gain in gains})
-        if self.out is not None:
-            say(f"contributions to every score: {self.out}")
-
-
-def _other_kind(path: Path) -> str:
-    """What a path is that other commands show, and which; nothing where it may be candidates or propensities."""
-    entries = {entry.name for entry in path.iterdir()} if path.is_dir() else {path.suffix}
-    is_json = path.is_file() and path.suffix == ".json"
-    if is_json and ((path.parent / "export.json").is_file() or b'"cldrank-export"' in path.read_bytes()[:200]):
-        return _EXPORTED
-    named = next((mark for mark in _OTHERS if mark in entries), ".jsonl" if _is_log(path) else None)
-    return _OTHERS[named].format(path) if named else ""
-
-
-def _is_log(path: Path) -> bool:
-    """Whether a table has columns for clicks, and for positions or sessions."""
-    import pyarrow.parquet as pq
-
-    from cldrank.tables.sources import csv_header, known_format
-
-    form = known_format(path) if path.is_file() else None
-    try:
-        columns = pq.read_schema(path).names if form == "parquet" else csv_header(path)[0] if form == "csv" else ()
-    except (CldrankError, OSError, ValueError):
-        return False  # what is wrong with it, reading will explain
-    is_shown = "label" not in columns and ("position" in columns or "session_id" in columns)
-    return is_shown and not _CLICKED.isdisjoint(columns)
+        say(f"{Path(self.paths[0]) / 'README.md'} says more.")
+        return {}
 
 
 # -- facts of each kind --------------------------------------------------------------------------------------------
@@ -270,12 +182,9 @@ def data_summary(dataset: RankingDataset) -> dict[str, Any]:
     import numpy as np
 
     labels: dict[str, float] = {}
-    without = 0
     if dataset.labels is not None:
         values, counts = np.unique(dataset.labels, return_counts=True)
         labels = {f"{value:g}": count / dataset.n_rows for value, count in zip(values, counts, strict=True)}
-        best = np.maximum.reduceat(dataset.labels, dataset.offsets[:-1])
-        without = int(np.count_nonzero(best <= 0))
     low, high = (np.full(dataset.n_features, np.nan) for _ in range(2))  # missing values aside
     missing = np.zeros(dataset.n_features, dtype=np.int64)
     for part in dataset.blocks():
@@ -294,7 +203,6 @@ def data_summary(dataset: RankingDataset) -> dict[str, Any]:
             "most": int(dataset.sizes.max()),
         },
         "labels": labels,
-        "queries_without_relevant": without,
         "constant_features": [name for name, flat in zip(dataset.feature_names, low == high, strict=True) if flat],
         "missing": {name: float(share) for name, share in zip(dataset.feature_names, shares, strict=True) if share},
         "document_ids": dataset.doc_ids is not None,
@@ -315,11 +223,7 @@ def cells_summary(table: ClickTable) -> dict[str, Any]:
     }
     if table.has_segments:
         summary["segments"] = {
-            name: {
-                "pages": int(part.query_impressions.sum()),
-                **cells_totals(part),
-                "positions": _positions(part),
-            }
+            name: {"pages": int(part.query_impressions.sum()), **cells_totals(part), "positions": _positions(part)}
             for name, part in table.by_segment().items()
         }
     return summary
@@ -367,29 +271,3 @@ def curve_facts(curve: Propensities | AffineClicks) -> dict[str, Any]:
     ]
     described = {"origin": curve.origin, "confidence": curve.confidence, "positions": positions}
     return {**described, **checks, "notes": list(curve.notes)}
-
-
-def _print_contributions(title: str, contributions: Contributions, shares: dict[str, float]) -> None:
-    rows, shown = contributions.ordered(), []
-    for row in rows[:_SHOWN]:
-        numbers = [f"{row[name]:.4g}" for name in ("mean", "lowest", "highest")]
-        shown.append((row["feature"], *numbers, *([f"{shares[row['feature']]:.1%}"] if shares else [])))
-    columns = ("feature", "mean |contribution|", "lowest", "highest", *(["share of gain"] if shares else []))
-    print_table(title, columns, shown)
-    rest = [row["mean"] for row in rows[_SHOWN:]]
-    if rest:
-        verb, nothing = "contributes" if len(rest) == 1 else "contribute", rest.count(0.0)
-        say(f"{count(len(rest), 'more feature')} {verb} less, {nothing:,} of them nothing; --json lists them.")
-
-
-def _save_contributions(contributions: Contributions, dataset: RankingDataset, path: Path) -> None:
-    """A row per candidate: its query, its document where there is one, base, score, and a column per feature."""
-    import pyarrow as pa
-
-    columns = {"query_id": pa.array(dataset.query_ids).take(pa.array(dataset.row_queries))}
-    if dataset.doc_ids is not None:
-        columns["doc_id"] = pa.array(dataset.doc_ids)
-    columns |= {"base": pa.array(contributions.base), "score": pa.array(contributions.scores)}
-    named = zip(contributions.feature_names, contributions.values.T, strict=True)
-    columns |= {f"feature {name}": pa.array(values) for name, values in named}
-    save_table(pa.table(columns), path)

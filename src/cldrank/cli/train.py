@@ -10,11 +10,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import typer
+import click
 
 from cldrank.cli import options
 from cldrank.cli.commands import declared, option
-from cldrank.cli.methods import method_commands
+from cldrank.cli.methods import MethodCommands
 from cldrank.cli.option_names import as_options, dashed
 from cldrank.cli.output import console, counting, print_error, print_json, print_line, print_warning, say, working
 from cldrank.errors import CldrankError, CldrankWarning, UsageError, hearing_warnings
@@ -42,7 +42,6 @@ _NO_COMPARISON = (
 class LearningTask(options.Sources, options.JsonOutput):
     """A method, and where to find what it learns from."""
 
-    context: typer.Context
     hold_out: float | None = option(
         "SHARE", "Keep this share of the queries, by hashes of their ids, out of training, to judge the ranker on them."
     )
@@ -99,7 +98,7 @@ class LearningTask(options.Sources, options.JsonOutput):
 
     def save(self, ranker: Ranker, folder: Path, said: Iterable[str]) -> None:
         """Save a ranker with the command that trains it again, and the warnings of its fit."""
-        command = command_words(self.context)
+        command = command_words(click.get_current_context())
         origin = ranker.provenance.documented(said, command=command, held_out=self.hold_out)
         ranker.with_provenance(origin).save(folder)
 
@@ -158,7 +157,7 @@ class TrainCommand(LearningTask, options.ComputePlace):
                 print_line(f"{held}; {self.judged(self.out)}")
         if facts["status"] == "interrupted":
             _say_how_to_continue(facts, _step(method), self.out, method.run.checkpoint)
-            raise typer.Exit(_INTERRUPTED)
+            raise click.exceptions.Exit(_INTERRUPTED)
 
     def _kept_near(self) -> Safe | None:
         """The method as `--safe` trains it; None without."""
@@ -210,7 +209,7 @@ def _fit(method: Method | Safe, dataset: RankingDataset, table: Any, rho: Any) -
             method.fit(dataset, table, rho)
         except KeyboardInterrupt:
             print_error("stopped before there was a ranker; nothing is saved.")
-            raise typer.Exit(_INTERRUPTED) from None
+            raise click.exceptions.Exit(_INTERRUPTED) from None
         except CldrankError:
             for text in _said(caught):
                 print_warning(text)
@@ -244,7 +243,7 @@ def _showing(method: Method, bar: bool) -> Iterator[None]:
 # -- what the ranker remembers -------------------------------------------------------------------------------------
 
 
-def command_words(context: typer.Context) -> str:
+def command_words(context: click.Context) -> str:
     """The command that trains the same ranker, in long options; those that do not decide what it is are left out."""
     from cldrank.models import Run
     from cldrank.parameters import with_role
@@ -341,4 +340,4 @@ def _facts(method: Method, dataset: RankingDataset) -> dict[str, Any]:
     }
 
 
-app = method_commands(TrainCommand)
+app = MethodCommands(TrainCommand)

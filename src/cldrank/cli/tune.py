@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import typer
+import click
 
 from cldrank.cli import options
 from cldrank.cli.commands import argument, declared, option
@@ -149,7 +149,7 @@ def _interruptible(out: Path) -> Iterator[None]:
         yield
     except KeyboardInterrupt:
         print_error(f"stopped; the finished trials are in {out}, and the same command goes on with them.")
-        raise typer.Exit(130) from None
+        raise click.exceptions.Exit(130) from None
 
 
 def _print(tuned: Tuned, folder: Path) -> None:
