@@ -9,11 +9,11 @@ import time
 import warnings
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import optuna
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from cldrank.models import Epoch
     from cldrank.propensity.segment_propensities import Curve
 
-_NAME = "tune"
+_NAME, _LOG = "tune", "trials.log"
 _STARTUP = 5  # trials that run to their end before any is pruned
 _STATES = {TrialState.COMPLETE: "completed", TrialState.PRUNED: "pruned", TrialState.FAIL: "failed"}
 Report = Callable[[int, float | None], None]
@@ -66,34 +66,41 @@ def run_trials(search: Search, identity: dict[str, str], trials: int, jobs: int,
     with holding(make_folder(search.folder), wait=False) as is_alone, scratch(search.folder, "search") as room:
         if not is_alone:
             raise UsageError(f"another process is tuning in {search.folder}; wait for it, or name another folder.")
-        with _quiet():
+        try:
+            _mend(search.folder / _LOG)
             _begin(search, identity)
-        study = Study(search)
-        missing = [number for number in range(trials) if number not in study.finished()]
-        for was_done in map(study.run, missing) if jobs == 1 else _together(search, missing, jobs, room):
-            if was_done and report is not None:
-                finished = study.finished().values()
-                values = [trial.value for trial in finished if trial.state == TrialState.COMPLETE]
-                report(len(finished), max(values, default=None))
+            study = Study(search)
+            missing = [number for number in range(trials) if number not in study.finished()]
+            for was_done in map(study.run, missing) if jobs == 1 else _together(search, missing, jobs, room):
+                if was_done and report is not None:
+                    finished = study.finished().values()
+                    values = [trial.value for trial in finished if trial.state == TrialState.COMPLETE]
+                    report(len(finished), max(values, default=None))
+        except OSError as error:
+            raise CldrankError(
+                f"{search.folder / _LOG} cannot be written: {error.strerror or error}. The trials in it are kept; make "
+                "room there, and the same call continues with them."
+            ) from error
         return study.results()
 
 
 def _begin(search: Search, identity: dict[str, str]) -> None:
     """Begin a study, or make sure that the one in the folder is of the same search."""
-    storage = _journal(search.folder)
-    study = optuna.create_study(study_name=_NAME, storage=storage, direction="maximize", load_if_exists=True)
-    known: dict[str, str] = study.user_attrs.get("identity", {})
-    others = [name for name, value in identity.items() if known.get(name) != value]
-    if others and any(map(_is_finished, study.get_trials(deepcopy=False))):
-        was = f" ({known[others[0]]})" if others[0] in ("method", "space", "seed") else ""
-        raise UsageError(
-            f"{search.folder} holds trials that differ in the {others[0]}{was}; use the same to continue, or name "
-            "another folder."
+    with _quiet():
+        study = optuna.create_study(
+            study_name=_NAME, storage=_journal(search.folder), direction="maximize", load_if_exists=True
         )
-    if others:  # no trial was finished, so that what was begun may go
-        optuna.delete_study(study_name=_NAME, storage=storage)
-        study = optuna.create_study(study_name=_NAME, storage=storage, direction="maximize")
+    known = study.user_attrs.get("identity")
+    if known is None:
         study.set_user_attr("identity", identity)
+        return
+    for name, value in identity.items():
+        if known.get(name) != value:
+            was = f" ({known[name]})" if name in ("method", "space", "seed") else ""
+            raise UsageError(
+                f"{search.folder} holds trials that differ in the {name}{was}; use the same to continue, or name "
+                "another folder."
+            )
 
 
 def _together(search: Search, numbers: list[int], jobs: int, room: Path) -> Iterator[bool]:
@@ -101,19 +108,14 @@ def _together(search: Search, numbers: list[int], jobs: int, room: Path) -> Iter
     shared, death = share(search, room), ""
     with Processes(_run_shared, jobs, fair_threads(max(1, available_cores() // jobs))) as processes:
         for done in processes.run([(shared, number) for number in numbers]):
-            if isinstance(done.result, CldrankError):
-                raise done.result
             death = death or done.death
             yield bool(done.result)
     if death:
         raise CldrankError(f"{death}. The finished trials are in {search.folder}, and the same call continues.")
 
 
-def _run_shared(item: tuple[bytes, int]) -> bool | CldrankError:
-    try:
-        return _shared_study(item[0]).run(item[1])
-    except CldrankError as error:
-        return error
+def _run_shared(item: tuple[bytes, int]) -> bool:
+    return _shared_study(item[0]).run(item[1])
 
 
 @lru_cache(maxsize=1)
@@ -242,52 +244,23 @@ def _quiet() -> Iterator[None]:
 
 
 def _journal(folder: Path) -> JournalStorage:
-    file = folder / "trials.log"
-    with reading(file, "a log of trials"):
+    with reading(folder / _LOG, "a log of trials"):
         try:
-            journal = _Journal(str(file), _JournalLock(file))
-            for line in file.read_bytes().splitlines(keepends=True):
-                if line.endswith(b"\n"):  # else it is being written, or was cut short
-                    json.loads(line)
-            return JournalStorage(journal)
+            return JournalStorage(JournalFileBackend(str(folder / _LOG)))
         except AssertionError as error:  # what Optuna raises for a record that it does not know
             raise ValueError(str(error)) from None
 
 
-class _Journal(JournalFileBackend):
-    def append_logs(self, logs: list[dict[str, Any]]) -> None:
-        try:
-            super().append_logs(logs)
-        except OSError as error:
-            raise CldrankError(
-                f"{self._file_path} cannot be written: {error.strerror}. The trials in it are kept; make room there, "
-                "and the same call continues with them."
-            ) from error
-
-
-class _JournalLock:
-    """A lock that ends with its process; whoever gets it removes what a crash or a full disk left of a line."""
-
-    def __init__(self, path: Path) -> None:
-        self._path, self._held = path, ExitStack()
-
-    def acquire(self) -> bool:
-        with ExitStack() as stack:
-            stack.enter_context(holding(self._path))
-            with self._path.open("rb+") as file:
-                file.seek(max(0, file.seek(0, os.SEEK_END) - 1))
-                if file.read() not in (b"", b"\n"):
-                    file.seek(0)
-                    file.truncate(self._end_of_records(file.read()))
-            self._held = stack.pop_all()
-        return True
-
-    def release(self) -> None:
-        self._held.close()
-
-    def _end_of_records(self, content: bytes) -> int:
-        end, record = content.rfind(b"\n") + 1, b'{"op_code":'
-        rest = content[end:].rstrip(b"\0")[: len(record)]  # a power failure may leave zeros
-        if not record.startswith(rest):
-            raise FormatError("not a log of trials; name another folder.", path=self._path)
-        return end
+def _mend(log: Path) -> None:
+    """Remove what a killed process or a full disk left, a lock or a part of a line; refuse what is no log of trials."""
+    log.with_name(f"{log.name}.lock").unlink(missing_ok=True)
+    content = log.read_bytes() if log.exists() else b""
+    end, record = content.rfind(b"\n") + 1, b'{"op_code":'
+    rest = content[end:].rstrip(b"\0")[: len(record)]  # a power failure may leave zeros
+    with reading(log, "a log of trials"):
+        for line in content[:end].splitlines():
+            json.loads(line)
+    if not record.startswith(rest):
+        raise FormatError("not a log of trials; name another folder.", path=log)
+    if end < len(content):
+        os.truncate(log, end)
