@@ -237,10 +237,10 @@ def test_a_second_interrupt_does_not_wait(start: Callable[..., Service], workers
     service = start("--workers", str(workers), "--stop-timeout", "60", "--body-timeout", "60")
     with closing(begun(service, b"x" * 100)):
         assert service.ranked_by() == OLD_NAME  # by now the other request has come, too
-        service.process.send_signal(signal.SIGINT)
+        os.killpg(service.process.pid, signal.SIGINT)
         with pytest.raises(subprocess.TimeoutExpired):
             service.process.wait(0.5)
-        service.process.send_signal(signal.SIGINT)
+        os.killpg(service.process.pid, signal.SIGINT)
         assert service.process.wait(10) == 130
     assert not any("Traceback" in line for line in service.lines)
 

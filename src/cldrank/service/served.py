@@ -171,7 +171,7 @@ class RankerInUse:
             if kept is None:
                 raise
             self.served = load_served(kept, max_candidates)
-        self.metrics.serves(self.served.identity, yes=True)
+        self.metrics.ranker_workers.labels(**self.served.identity).set(1)
 
     async def reload(self) -> dict[str, str]:
         """Swap in the ranker that now lies in the folder; `RequestError` if the old one stays."""
@@ -182,14 +182,14 @@ class RankerInUse:
             except RequestError as error:
                 fingerprint = self.served.identity["fingerprint"]
                 logger.error("reload of %s refused, %s stays: %s", self._folder, fingerprint, error)
-                self.metrics.reloaded("refused")
+                self.metrics.reloads.labels("refused").inc()
                 raise
             if served.identity != self.served.identity:
                 logger.info("swapping in %s from %s", served.identity, self._folder)
-                self.metrics.serves(self.served.identity, yes=False)
+                self.metrics.ranker_workers.labels(**self.served.identity).set(0)
                 self.served = served
-                self.metrics.serves(served.identity, yes=True)
-            self.metrics.reloaded("swapped")
+                self.metrics.ranker_workers.labels(**served.identity).set(1)
+            self.metrics.reloads.labels("swapped").inc()
             return served.identity
 
     def judge_features(self) -> None:
@@ -200,7 +200,7 @@ class RankerInUse:
         differences = watch.differences(narrow=False)
         watch.forget()
         for name in differences:
-            self.metrics.unlike_training(name)
+            self.metrics.unlike_training.labels(name).inc()
         if differences and time.monotonic() >= self._quiet_until:
             self._quiet_until = time.monotonic() + _QUIET
             logger.warning("%s", "; ".join(differences.values()))
