@@ -87,7 +87,7 @@ class Parameter:
         if self.optional and str not in self.kinds and text.lower() == "none":
             return None
         value: Any = text
-        for kind in sorted(self.kinds, key=_is_no_choice):  # words come first
+        for kind in sorted(self.kinds, key=lambda kind: get_origin(kind) is not Literal):  # words come first
             with suppress(ValueError):
                 value = _parsed(kind, text)
                 break
@@ -101,11 +101,6 @@ class Parameter:
             return "PATH"
         none = ["none"] if self.optional and self.default is not None else []  # where it is not the same as no option
         return "|".join([*filter(None, map(_metavar, self.kinds)), *none])
-
-
-def _is_no_choice(kind: Any) -> bool:
-    origin: Any = get_origin(kind)
-    return origin is not Literal
 
 
 def _parsed(kind: Any, text: str) -> Any:
@@ -127,7 +122,7 @@ def _parsed(kind: Any, text: str) -> Any:
 
 
 def _metavar(kind: Any) -> str:
-    """What stands for a value of a type in a help text; nothing for what only Python can make."""
+    """What stands for a value of a type in a help text; nothing for a value that only Python can make."""
     if get_origin(kind) is Literal:
         return "|".join(map(str, get_args(kind)))
     if get_origin(kind) in (tuple, Sequence):
@@ -242,13 +237,9 @@ class Learner:
         return _written(self, sorted(declared, key=lambda entry: entry.name))
 
 
-def parameters(kind: type) -> Mapping[str, Parameter]:
-    """The parameters of a class by name, in the order of their declaration."""
-    return _declared(kind)
-
-
 @cache
-def _declared(kind: Any) -> Mapping[str, Parameter]:
+def parameters(kind: Any) -> Mapping[str, Parameter]:
+    """The parameters of a class by name, in the order of their declaration."""
     hints = get_type_hints(kind)
     declared = {}
     for entry in fields(kind):

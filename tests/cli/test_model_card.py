@@ -168,7 +168,6 @@ class TestOtherFeatures:
     CALLS = (
         ("evaluate", "ranker"),
         ("compare", "ranker", "again"),
-        ("show", "ranker"),
         ("export", "ranker", "--to", "json", "-o", "ranker.json"),
     )
 
@@ -203,7 +202,7 @@ class TestOtherFeatures:
         other, usual = (run(*call, option, name, "--json").json for name in ("other.parquet", "train.parquet"))
         assert {**other, "data": ""} == {**usual, "data": ""}
 
-    @pytest.mark.parametrize("call", [("evaluate", "ranker"), ("show", "ranker"), ("score", "ranker", "-o", "a.csv")])
+    @pytest.mark.parametrize("call", [("evaluate", "ranker"), ("score", "ranker", "-o", "a.csv")])
     def test_a_column_too_many(self, run: Run, call: tuple[str, ...]) -> None:
         run("train", "naive", *FROM[:4], "-o", "ranker")
         table = pq.read_table("train.parquet")

@@ -43,7 +43,6 @@ CALLS: dict[str, tuple[list[str], list[str]]] = {
     ),
     "experiment run": (["table1"], ["train.parquet"]),
     "experiment report": (["results.parquet"], ["results.parquet"]),
-    "show": (["ranker", "-f", "train.parquet"], ["train.parquet"]),
     "score": (["ranker", "-f", "train.parquet"], ["train.parquet"]),
     "export": (["ranker", "--to", "json", "--check", "train.parquet"], ["train.parquet"]),
     "demo": (["--linear"], ["train.parquet"]),
@@ -119,7 +118,6 @@ def test_a_place_where_nothing_can_be_written_is_told_at_once(
 
 
 BESIDE_A_RANKER = [
-    ["show", "ranker", "-f", "train.parquet", "--out"],
     ["score", "ranker", "-f", "train.parquet", "--out"],
     ["export", "ranker", "--to", "json", "--out"],
     ["export", "ranker", "--to", "opensearch", "--out"],

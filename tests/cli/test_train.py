@@ -302,7 +302,7 @@ class TestInterruption:
         monkeypatch.setattr("cldrank.models.network.loop.Trainer._epoch", interrupted)
         ran = run("train", "cld-pair", *FROM, *SMALL, "-o", "x", "--checkpoint", "state")
         assert ran.code == 130
-        assert "stopped before there was a ranker; nothing is saved" in ran.err
+        assert "stopped; nothing half-written is left behind" in ran.err
         assert not Path("x").exists()
         assert not Path("state").exists()
 

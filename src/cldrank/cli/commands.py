@@ -53,7 +53,7 @@ def option(usage: str, about: str, default: Any = None, panel: str | None = None
     """A field that is an option; one whose default is `...` must be given.
 
     usage    as help writes it: "-o FILE", with its long name if that is not the name of the field
-    bounds   `min` and `max` of a number
+    bounds   `min`, `above`, `max` and `below` of a number
     """
     return _field(False, usage, about, default, panel, bounds)
 
@@ -113,7 +113,7 @@ class _Typed(click.ParamType):
         from cldrank.arguments import Bounds
         from cldrank.parameters import Parameter
 
-        bounds = Bounds(least=self._bounds.get("min"), most=self._bounds.get("max"))
+        bounds = Bounds(**{{"min": "least", "max": "most"}.get(name, name): end for name, end in self._bounds.items()})
         own = Parameter(self._name, self._hint, None, "", bounds)
         if Path in own.kinds:
             return Path(value)

@@ -38,18 +38,6 @@ _PATHS = ("/rank", "/ranker", "/health", "/ready", "/metrics", "/reload", "/docs
 Message = MutableMapping[str, Any]
 JSON = "application/json"
 ARROW = "application/vnd.apache.arrow.stream"
-_ERROR = {"type": "object", "required": ["error"], "properties": {"error": {"type": "string"}}}
-ERRORS: dict[int | str, dict[str, Any]] = {
-    status: {"description": words, "content": {JSON: {"schema": _ERROR}}}
-    for status, words in {
-        400: "The body is not JSON, or not an Arrow stream",
-        406: "Neither JSON nor Arrow is accepted",
-        408: "The body arrived too slowly",
-        413: "The body is too large",
-        415: "The body is of an unknown type",
-        422: "The request cannot be ranked; the message says where it is wrong",
-    }.items()
-}
 
 
 def make_app(folder: Path, settings: ServiceSettings, kept: Path | None = None, parent: int | None = None) -> FastAPI:
@@ -70,11 +58,14 @@ def make_app(folder: Path, settings: ServiceSettings, kept: Path | None = None, 
         title="cldrank", version=__version__, docs_url=None, redoc_url=None, redirect_slashes=False, lifespan=lifespan
     )
 
-    @app.post("/rank", summary="Rank candidates", response_class=Response, responses=ERRORS)
+    @app.post("/rank", summary="Rank candidates", response_class=Response)
     async def rank(
         request: Request, top: Annotated[int | None, Query(ge=1)] = None, query_id: str | None = None
     ) -> Response:
-        """Candidates in order, best first, each with its score and rank. `top` and `query_id` are in a JSON body."""
+        """Candidates in order, best first, each with its score and rank. `top` and `query_id` are in a JSON body.
+
+        What cannot be ranked is answered with a status from 400 to 422, and {"error": why}.
+        """
         if unknown := request.query_params.keys() - {"top", "query_id"}:
             raise RequestError(f"the parameter {shortened(min(unknown))} is not known; `top` and `query_id` are.")
         kind, answer = body_type(request), answer_type(request)
