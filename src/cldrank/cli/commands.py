@@ -11,7 +11,17 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, dataclass_transform, get_args, get_origin, get_type_hints
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Literal,
+    TypeVar,
+    Union,
+    dataclass_transform,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 import click
 
@@ -25,7 +35,6 @@ if TYPE_CHECKING:
 Kind = TypeVar("Kind", bound=type)
 _KEY = "cldrank"
 _NAMES_WIDTH = 31  # columns of a help text for the names of options and what stands for their values
-CONTEXT = {"help_option_names": ["-h", "--help"]}
 
 
 class Option(click.Option):
@@ -84,7 +93,8 @@ def field_options(kind: type) -> list[click.Parameter]:
 
 def _field_option(entry: Any, hint: Any) -> click.Parameter:
     is_argument, usage, about, panel, bounds = entry.metadata[_KEY]
-    hint = get_args(hint)[0] if type(None) in get_args(hint) else hint  # X of X | None
+    if type(None) in get_args(hint):  # X | None becomes X
+        hint = Union[tuple(kind for kind in get_args(hint) if kind is not type(None))]  # noqa: UP007
     required, many = entry.default is MISSING, get_origin(hint) is list
     typed = _Typed(entry.name, hint, bounds)
     if not required and entry.default is not None and hint is not bool:
@@ -251,13 +261,7 @@ class ShellCommand(Shell):
         *_, word, _ = re.findall("[A-Z][a-z]+", kind.__name__)
         self._own = field_options(kind)
         self._kind, self._derive = kind, derive
-        super().__init__(
-            word.lower(),
-            params=list(self._own),
-            help=inspect.getdoc(kind),
-            callback=self._run,
-            context_settings=CONTEXT,
-        )
+        super().__init__(word.lower(), params=[*self._own], help=inspect.getdoc(kind), callback=self._run)
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
         """All options."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cldrank.cli import options
-from cldrank.cli.commands import CONTEXT, Option, Shell, ShellGroup, field_options, given, no_option, option_of, parsed
+from cldrank.cli.commands import Option, Shell, ShellGroup, field_options, given, option_of, parsed
 from cldrank.errors import UsageError
 
 if TYPE_CHECKING:
@@ -78,7 +78,6 @@ class MethodCommand(Shell):
             params=[*own, _model_option(kind), *derived],
             help=f"{kind.label}: {kind.sentence}.\n\n{corrects}{learns}",
             callback=self._run,
-            context_settings=CONTEXT,
         )
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -98,29 +97,18 @@ class MethodCommand(Shell):
         self._action(method=method, **own).run()
 
     def _explain(self, spelled: str) -> None:
-        """Refuse an option that other methods or models have, and say why this one does not have it."""
+        """Refuse an option that other methods or models have, and say so."""
         from cldrank.methods import methods
-        from cldrank.methods.needs import uses_clicks
         from cldrank.methods.registry import usable_models
-        from cldrank.models import Run, models
 
-        kind, name = self._kind, self._kind.name
         setting = _SHORT.get(spelled, spelled.lstrip("-").removeprefix("no-").replace("-", "_"))
-        if setting in _CLICKS | _SAFE and not uses_clicks(kind.needs):
-            raise UsageError(f"{name} learns from labels, not from clicks; leave {spelled} out.")
-        if setting in _SAFE:
-            raise UsageError(f"{name} cannot be blended with production; leave {spelled} out.")
-        if setting in _SPARK:
-            reason = f"{kind.label} with {self._model.label} cannot learn from features on Spark"
-            raise UsageError(f"{reason}; leave {spelled} out. Linear models can, but for CLD-pair.")
-        for other, model in usable_models(kind).items():
-            if setting in _settings(kind, model):
+        for other, model in usable_models(self._kind).items():
+            if setting in _settings(self._kind, model):
                 raise UsageError(f"{spelled} is not for {self._model.label}; choose --model {other}.")
-        if _is_option(setting, Run, *models().values()):
-            raise UsageError(f"{name} has no use for {spelled}; leave it out.")
-        owners = [other.name for other in methods().values() if _is_option(setting, other)]
-        if owners:
-            raise no_option(name, spelled, owners)
+        every = [(kind, model) for kind in methods().values() for model in usable_models(kind).values()]
+        if setting in _useless(self._kind, self._model) or any(setting in _settings(*both) for both in every):
+            with_model = f"{self._kind.name} with {self._model.label}"
+            raise UsageError(f"{with_model} has no use for {spelled}; leave it out.")
 
 
 def _named_model(arguments: list[str]) -> str | None:
@@ -161,10 +149,3 @@ def _settings(kind: type[Method], model: type[Model]) -> dict[str, tuple[Paramet
             if parameter.option and name not in unused:
                 settings.setdefault(name, (parameter, panel))
     return settings
-
-
-def _is_option(name: str, *owners: type) -> bool:
-    """Whether a setting is an option of one of them."""
-    from cldrank.parameters import parameters
-
-    return any(name in parameters(owner) and parameters(owner)[name].option for owner in owners)

@@ -49,7 +49,7 @@ def make_app(folder: Path, settings: ServiceSettings, kept: Path | None = None, 
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         keep_memory()
         watching = asyncio.create_task(in_use.watch(lambda: parent is not None and os.getppid() != parent))
-        take_signals(in_use)
+        end_at_second_interrupt()
         with threadpool_limits(1):  # a list is too short to share out
             yield
         watching.cancel()
@@ -129,12 +129,8 @@ def keep_memory() -> None:
         mallopt(_MMAP_THRESHOLD, _KEPT)
 
 
-def take_signals(in_use: RankerInUse) -> None:
-    """Reload at SIGHUP, also at one that came during the start; end at once at a second SIGINT."""
-
-    async def hang_up() -> None:
-        with suppress(RequestError):  # logged
-            await in_use.reload()
+def end_at_second_interrupt() -> None:
+    """Let a second Ctrl-C end the process at once, whatever it is doing."""
 
     def interrupted(number: int, frame: Any) -> None:
         signal.signal(signal.SIGINT, lambda *_: os._exit(130))
@@ -142,8 +138,6 @@ def take_signals(in_use: RankerInUse) -> None:
 
     stop: Any = signal.getsignal(signal.SIGINT)
     signal.signal(signal.SIGINT, interrupted)
-    asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, lambda: asyncio.ensure_future(hang_up()))
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGHUP})
 
 
 def _ranked(
@@ -212,7 +206,7 @@ async def body_of(request: Request, settings: ServiceSettings) -> bytes:
 def check_token(given: str, token: str | None) -> None:
     """Refuse a reload by anybody without the token."""
     if token is None:
-        raise RequestError("start the service with --token-file to reload by request, or send SIGHUP.", 403)
+        raise RequestError("start the service with --token-file to reload by request.", 403)
     scheme, _, shown = given.partition(" ")
     if scheme.lower() != "bearer" or not hmac.compare_digest(shown.strip().encode(), token.encode()):
         raise RequestError("the token is missing or wrong; send the header 'Authorization: Bearer TOKEN'.", 401)
@@ -326,23 +320,17 @@ def rank_examples(names: tuple[str, ...]) -> dict[str, dict[str, Any]]:
     >>> rank_examples(("bm25", "age"))["arrays"]["value"]["features"]
     [[1.0, 0.5], [0.25, 0.75]]
     """
-    rows = [
-        [1 / (1 + column) for column in range(len(names))],
-        [0.25 + 0.5 * (column % 2) for column in range(len(names))],
-    ]
+    width = len(names)
+    rows = [[1 / (1 + column) for column in range(width)], [0.25 + 0.5 * (column % 2) for column in range(width)]]
     by_name = [
         {"id": f"d{row}", "features": dict(zip(names, values, strict=True))} for row, values in enumerate(rows, 1)
     ]
+    arrays = {"query_id": "q1", "ids": ["d1", "d2"], "features": rows, "top": 10}
+    turned = {"feature_names": names[::-1], "ids": [1, 2], "features": [row[::-1] for row in rows]}
     return {
         "names": {"summary": "Features by name", "value": {"query_id": "q1", "candidates": by_name, "top": 10}},
-        "arrays": {
-            "summary": "Features in the ranker's order",
-            "value": {"query_id": "q1", "ids": ["d1", "d2"], "features": rows, "top": 10},
-        },
-        "named_arrays": {
-            "summary": "Features in another order",
-            "value": {"feature_names": names[::-1], "ids": [1, 2], "features": [row[::-1] for row in rows]},
-        },
+        "arrays": {"summary": "Features in the ranker's order", "value": arrays},
+        "named_arrays": {"summary": "Features in another order", "value": turned},
     }
 
 

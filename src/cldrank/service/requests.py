@@ -167,7 +167,7 @@ class RequestReader:
     # -- Arrow -----------------------------------------------------------------------------------------------------
 
     def read_arrow(self, body: bytes, query_id: str | None = None, top: int | None = None) -> RankRequest:
-        """The request in an Arrow IPC stream: features as columns or as one column of lists, and perhaps `id`."""
+        """The request in an Arrow IPC stream: a column for each feature, and perhaps `id`."""
         ids: list[Any] = []
         tables = [np.empty((0, len(self.names)), dtype=np.float32)]
         rows = 0
@@ -205,48 +205,33 @@ class RequestReader:
 
     def _new_layout(self, schema: pa.Schema) -> _Layout:
         names, kinds = schema.names, schema.types
-        lists = any(map(pa.types.is_fixed_size_list, kinds))
-        if names.count("id") > 1 or ("id" in names and "id" in self.names and not lists):
-            raise RequestError("the column 'id' is ambiguous; send the features as one column of lists.")
+        if names.count("id") > 1 or ("id" in names and "id" in self.names):
+            raise RequestError("the column 'id' is ambiguous; send features of that name in JSON.")
         ids = names.index("id") if "id" in names else None
         if ids is not None and kinds[ids] not in _TEXTS and not pa.types.is_integer(kinds[ids]):
             raise RequestError(f"ids must be all text or all whole numbers, not {shortened_text(str(kinds[ids]))}.")
         places = {name: place for place, name in enumerate(names) if place != ids}
         for name, place in places.items():
-            kind = kinds[place].value_type if pa.types.is_fixed_size_list(kinds[place]) else kinds[place]
+            kind = kinds[place]
             if not (pa.types.is_integer(kind) or pa.types.is_float32(kind) or pa.types.is_float64(kind)):
-                told = shortened_text(str(kinds[place]))
+                told = shortened_text(str(kind))
                 raise RequestError(f"the column {shortened(name)} must hold numbers, not {told}.")
-        if lists and len(places) == 1:
-            (place,) = places.values()
-            if kinds[place].list_size != len(self.names):
-                raise self._wrong_lists(kinds[place].list_size)
-            return _Layout(schema, ids, place)
         self._check_names([name for place, name in enumerate(names) if place != ids])
         chosen = {kinds[place] for place in places.values()}
         even = len(places) == len(self.names) and chosen in ({pa.float32()}, {pa.float64()})
-        return _Layout(schema, ids, None, [places.get(name) for name in self.names], even)
+        return _Layout(schema, ids, [places.get(name) for name in self.names], even)
 
     def _of_batch(self, batch: pa.RecordBatch, layout: _Layout) -> FloatTable:
         with np.errstate(over="ignore"):  # what overflows becomes infinite, and is refused as such
-            if layout.lists is not None:
-                column = batch.column(layout.lists)
-                if column.null_count:
-                    raise self._wrong_lists(len(self.names), " or are missing")
-                flat = column.flatten().to_numpy(zero_copy_only=False)
-                table: FloatTable = flat.astype(np.float32).reshape(-1, len(self.names))
-            elif layout.even:
+            if layout.even:
                 tensor = batch.select(layout.columns).to_tensor(null_to_nan=True)
-                table = tensor.to_numpy().astype(np.float32, order="C", copy=False)
-            else:
-                table = np.full((batch.num_rows, len(self.names)), np.nan, dtype=np.float32)
-                for place, column in enumerate(layout.columns):
-                    if column is not None:
-                        table[:, place] = batch.column(column).to_numpy(zero_copy_only=False)
+                table: FloatTable = tensor.to_numpy().astype(np.float32, order="C", copy=False)
+                return table
+            table = np.full((batch.num_rows, len(self.names)), np.nan, dtype=np.float32)
+            for place, column in enumerate(layout.columns):
+                if column is not None:
+                    table[:, place] = batch.column(column).to_numpy(zero_copy_only=False)
         return table
-
-    def _wrong_lists(self, length: int, more: str = "") -> RequestError:
-        return RequestError(f"each list must have {count(len(self.names), 'feature')}; they have {length}{more}.")
 
     # -- checks of both --------------------------------------------------------------------------------------------
 
@@ -290,13 +275,12 @@ class RequestReader:
 
 @dataclass(frozen=True)
 class _Layout:
-    """The schema of an Arrow stream, and the places of its ids, of its lists, or of its columns by feature."""
+    """The schema of an Arrow stream, and the places of its ids and of the column of each feature."""
 
     schema: pa.Schema
     ids: int | None
-    lists: int | None
-    columns: Sequence[int | None] = ()
-    even: bool = False  # all features are there, in one type of float
+    columns: Sequence[int | None]
+    even: bool  # all features are there, in one type of float
 
 
 def _decoded(decoder: msgspec.json.Decoder[Any], text: Any, place: str = "") -> Any:

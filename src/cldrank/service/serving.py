@@ -7,6 +7,7 @@ import os
 import signal
 import socket
 import tempfile
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
@@ -74,7 +75,6 @@ def serve_ranker(
     for package in _NEEDED:
         if find_spec(package) is None:
             raise MissingDependencyError(f"serving needs {package}: pip install 'cldrank[serve]'.")
-    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})  # a reload waits until the service has started
     from cldrank.service.metrics import SHARED_FOLDER
     from cldrank.service.served import load_served
 
@@ -129,22 +129,21 @@ def _serve_in_workers(
     from cldrank.service.app import make_app
 
     class Workers(Multiprocess):
-        """uvicorn's supervisor; a hangup goes on to the workers, which reload without ending."""
+        """uvicorn's supervisor, which remembers Ctrl-C."""
 
         interrupts = 0
-
-        def init_processes(self) -> None:
-            super().init_processes()
-            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGHUP})
-
-        def handle_hup(self) -> None:
-            for process in self.processes:
-                if process.pid is not None:
-                    os.kill(process.pid, signal.SIGHUP)
 
         def handle_int(self) -> None:
             self.interrupts += 1
             super().handle_int()
+
+        def join_all(self) -> None:
+            while any(process.process.is_alive() for process in self.processes):
+                self.handle_signals()
+                if self.interrupts > 1:  # requests in flight are not waited for
+                    for process in self.processes:
+                        process.process.kill()
+                time.sleep(0.05)
 
     app = partial(make_app, folder, settings, kept, os.getpid())
     supervisor = Workers(_config(app, settings, workers), [listening])

@@ -122,15 +122,7 @@ def split_clicks(
 
 
 def preference_agreement(scores: Floats, lists: Lists) -> tuple[Floats, Floats]:
-    """Per list, the weight of the preferences that the scores agree with, and the weight of all preferences.
-
-    >>> from cldrank.models.network.lists import Lists
-    >>> rows = np.arange(3)
-    >>> lists = Lists(np.array([0, 3]), rows, np.array([0.5, 0.2, 0.2]), np.array([9, 10, 0]), rows[:2] * 0, rows[:0],
-    ...               np.ones(1))
-    >>> preference_agreement(np.array([1.0, 1.0, 0.0]), lists)
-    (array([1.35]), array([2.7]))
-    """
+    """Per list, the weight of the preferences that the scores agree with, and the weight of all preferences."""
     right, whole = np.zeros(len(lists)), np.zeros(len(lists))
     for group in lists.pack(0.0):
         width = group.rows.shape[1]

@@ -169,8 +169,13 @@ def tune(
 
     if not isinstance(method, Method):
         raise UsageError(f"tune takes a method such as IPS(), not {shortened(method)}.")
+    check_whole("trials", trials, least=1, most=_MOST_TRIALS)
+    check_whole("seed", seed, least=0)
+    check_whole("jobs", jobs, least=1, most=_MOST_JOBS)
+    for name, share, most in (("timeout", timeout, None), ("hold_out", hold_out, 1), ("validation", validation, 1)):
+        if share is not None:
+            check_number(name, share, above=0, below=most)
     data = check_dataset(dataset, "tune")
-    _check_numbers(trials, seed, jobs, timeout, hold_out, validation)
     ranges = check_space(method, default_space(method) if space is None else space)
     clicks = None if clicks is None else check_clicks(clicks, data, "tuning")
     held = None if hold_out is None else HeldOut.of(data, clicks, hold_out)
@@ -210,14 +215,3 @@ def _portable(method: Method) -> Method:
     """The method without what cannot go to another process, and what a trial must not write."""
     plain = method.run.without("resume", "log")
     return applied(method, {}).set_params(run=plain)
-
-
-def _check_numbers(trials: Any, seed: Any, jobs: Any, timeout: Any, hold_out: Any, validation: Any) -> None:
-    check_whole("trials", trials, least=1, most=_MOST_TRIALS)
-    check_whole("seed", seed, least=0)
-    check_whole("jobs", jobs, least=1, most=_MOST_JOBS)
-    if timeout is not None:
-        check_number("timeout", timeout, above=0, optional=True)
-    if hold_out is not None:
-        check_number("hold_out", hold_out, above=0, below=1, optional=True)
-    check_number("validation", validation, above=0, below=1)
