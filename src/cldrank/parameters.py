@@ -237,9 +237,13 @@ class Learner:
         return _written(self, sorted(declared, key=lambda entry: entry.name))
 
 
-@cache
-def parameters(kind: Any) -> Mapping[str, Parameter]:
+def parameters(kind: type) -> Mapping[str, Parameter]:
     """The parameters of a class by name, in the order of their declaration."""
+    return _declared(kind)
+
+
+@cache
+def _declared(kind: Any) -> Mapping[str, Parameter]:
     hints = get_type_hints(kind)
     declared = {}
     for entry in fields(kind):

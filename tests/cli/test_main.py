@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import resource
+import signal
 import subprocess
 import sys
 import time
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 
 import cldrank as cr
+from cldrank import cli
 
 Run = Callable[..., Any]
 
@@ -142,6 +144,29 @@ def test_a_termination_leaves_no_temporary_file(tmp_path: Path) -> None:
         process.kill()
         process.wait()
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_termination_in_a_callback_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Noticed:
+        def __del__(self) -> None:  # Python drops what is raised here
+            signal.raise_signal(signal.SIGTERM)
+
+    def command(**arguments: object) -> None:
+        del arguments
+        Noticed()
+        for _ in range(3000):  # half a minute: long enough on any machine
+            time.sleep(0.01)
+
+    monkeypatch.setattr(cli, "app", command)
+    monkeypatch.setattr(sys, "unraisablehook", sys.unraisablehook)
+    before = [(number, signal.getsignal(number)) for number in (signal.SIGTERM, signal.SIGALRM)]
+    try:
+        with pytest.raises(SystemExit) as stopped:
+            cli.main()
+    finally:
+        for number, handler in before:
+            signal.signal(number, handler)
+    assert stopped.value.code == 143
 
 
 def test_a_reader_that_goes_away() -> None:

@@ -44,7 +44,6 @@ HOSTILE = {  # how a body begins, what it repeats, how it ends
     "texts": (b'{"ids":[', b'"",', b'""]}'),
     "texts for no rows": (b'{"features":[],"ids":[', b'"a",', b'""]}'),
     "whole numbers": (b'{"features":[],"ids":[],"ids":[', b"999,", b"1]}"),
-    "names": (b'{"features":[],"feature_names":[', b'"ab",', b'""]}'),
     "lists": (b'{"features":[', b"[],", b"[]]}"),
     "numbers": (b'{"features":[[', b"1,", b"1]]}"),
     "short rows": (b'{"features":[', b"[1,2,3],", b"[1]]}"),
@@ -72,9 +71,6 @@ class TestJson:
         request = read({"ids": [7, 8], "features": [[1, 2, 3], [4, 5, 6]], "query_id": 9})
         assert (request.ids, request.query_id, request.top) == ([7, 8], 9, None)
         assert request.table.tolist() == [[1, 2, 3], [4, 5, 6]]
-        turned = read({"feature_names": list(reversed(NAMES)), "features": [[3, 2, 1]]})
-        assert turned.ids == [0]
-        assert turned.table.tolist() == [[1, 2, 3]]
 
     @pytest.mark.parametrize("body", [{"candidates": []}, {"features": []}, {"ids": [], "features": []}])
     def test_no_candidates_are_a_list_too(self, body: dict[str, Any]) -> None:
@@ -109,10 +105,6 @@ class TestJson:
             ({"features": [[1, 2, 3]], "top": True}, "$.top"),
             ({"features": [[1, 2, 3]], "top": 1.5}, "$.top"),
             ({"features": [[1, 2, 3]], "query_id": [1]}, "$.query_id"),
-            ({"features": [[1, 2, 3]], "feature_names": []}, "missing features: 'age', 'bm25'"),
-            ({"features": [[1, 2, 3]], "feature_names": ["bm25", 1, "age"]}, "$.feature_names[1]"),
-            ({"features": [[1, 2, 3]], "feature_names": ["bm25", "age", "x"]}, "'x'"),
-            ({"features": [[1, 2, 3]], "feature_names": ["bm25", "age", "age"]}, "'age' is given twice"),
             ({"features": [[1, 2]]}, "length 3 - at `$.features[0]`"),
             ({"features": [[1, 2, 3], [1, 2, 3, 4]]}, "length 3 - at `$.features[1]`"),
             ({"features": [[1, 2, 3], 5]}, "$.features[1]"),
@@ -153,7 +145,6 @@ class TestJson:
         for body in (
             {"features": [[1, 2, 3]] * 2, "ids": [long, long]},
             {"features": [[1, 2, 1e39]], "ids": [long]},
-            {"features": [[1, 2, 3]], "feature_names": [long, "a", "b"]},
             {"features": [], long: 1},
             {"candidates": [named(1, 2, 3, **{long: 1})]},
         ):
@@ -206,7 +197,6 @@ class TestJson:
         rows = np.random.default_rng(0).normal(size=(99, 3)).tolist()
         bodies: list[Any] = [
             {"features": rows, "ids": list(range(99)), "top": 3, "query_id": "q"},
-            {"features": rows, "feature_names": NAMES[::-1]},
             {"features": [], "ids": []},
             {"features": None, "candidates": [named(1, 2, 3)]},
             {"features": 5},

@@ -101,6 +101,7 @@ def main() -> None:
     arguments = [argument for argument in sys.argv[1:] if argument != "--debug"]
     debug = len(arguments) < len(sys.argv) - 1
     signal.signal(signal.SIGTERM, _terminate)
+    sys.unraisablehook = _stop_again
     warnings.showwarning = _show_warning
     try:
         code = app(args=arguments, prog_name="cldrank", standalone_mode=False)
@@ -138,6 +139,25 @@ def _terminate(number: int, frame: object) -> None:
     """End as Ctrl-C does, so that temporary files are removed."""
     del frame
     sys.exit(128 + number)
+
+
+def _stop_again(unraisable: sys.UnraisableHookArgs) -> None:
+    """Raise Ctrl-C or a termination again that arrived inside a destructor or a weak reference's callback.
+
+    Python drops what is raised there, so the command would go on as if nobody had stopped it. An alarm a moment later
+    finds the program elsewhere, or comes back here.
+    """
+    stop = unraisable.exc_value
+    if not isinstance(stop, (KeyboardInterrupt, SystemExit)) or not hasattr(signal, "setitimer"):
+        sys.__unraisablehook__(unraisable)
+        return
+
+    def raise_stop(number: int, frame: object) -> None:
+        del number, frame
+        raise stop
+
+    signal.signal(signal.SIGALRM, raise_stop)
+    signal.setitimer(signal.ITIMER_REAL, 0.01)
 
 
 def _explained(error: Exception) -> tuple[str, int]:

@@ -109,7 +109,7 @@ def _field_option(entry: Any, hint: Any) -> click.Parameter:
     return Option([entry.name, *names], about, panel, metavar=metavar, type=typed, multiple=many, required=required)
 
 
-class _Typed(click.ParamType):
+class _Typed(click.ParamType):  # type: ignore[type-arg]
     """Texts as values of a field."""
 
     name = "value"
@@ -234,8 +234,9 @@ class Shell(click.Command):
             elif (record := parameter.get_help_record(ctx)) is not None:  # else it is hidden
                 panel = getattr(parameter, "panel", None) or "Options"
                 panels.setdefault(panel, []).append((record[0], Text(record[1])))
-        for name in self.list_commands(ctx) if isinstance(self, click.Group) else ():
-            about = (self.get_command(ctx, name).help or "").partition("\n\n")[0]  # type: ignore[union-attr]
+        group: Any = self
+        for name in group.list_commands(ctx) if isinstance(self, click.Group) else ():
+            about = (group.get_command(ctx, name).help or "").partition("\n\n")[0]
             panels.setdefault("Commands", []).append((name, Markdown(about)))
         parts: list[Any] = [Text(self.get_usage(ctx)), Text(""), Padding(Markdown(self.help or ""), (0, 0, 0, 2))]
         for title in sorted(panels, key=lambda title: (title != "Arguments", title != "Options")):

@@ -170,7 +170,7 @@ class TrainCommand(LearningTask, options.ComputePlace):
             raise UsageError("--safe judges blends by features on this machine; leave it or --engine spark out.")
         return Safe(self.method, production=feature, **({} if margin is None else {"margin": margin}))
 
-    def _learn(self, method: Method | Safe) -> tuple[RankingDataset, HeldOut | None]:
+    def _learn(self, method: Any) -> tuple[RankingDataset, HeldOut | None]:
         """Fit the method; the data that it learned from, and what was held out of them."""
         from cldrank.clicks.holding_out import HeldOut
 

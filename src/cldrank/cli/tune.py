@@ -46,7 +46,6 @@ class TuneCommand(LearningTask):
     )
     trials: int = option("INTEGER", "In all, with those in the folder.", 30)
     jobs: int = option("-j INTEGER", "Processes that run trials.", 1)
-    timeout: float | None = option("SECONDS", "Start no trial after this time.")
     seed: int = option("INTEGER", "The same seed gives the same result.", 0)
     judge_share: float = option("SHARE", "Of the other queries, those whose clicks judge trials.", 0.2)
 
@@ -61,7 +60,7 @@ class TuneCommand(LearningTask):
         method.check()
         options.check_folder(self.out)
         dataset, table, rho = self.read(method)
-        chosen = {name: getattr(self, name) for name in ("trials", "seed", "jobs", "timeout", "hold_out")}
+        chosen = {name: getattr(self, name) for name in ("trials", "seed", "jobs", "hold_out")}
         try:
             with hearing_warnings() as heard, self._showing() as report:
                 tuned = tune(

@@ -34,7 +34,7 @@ _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # what malloc.h calls M_TRIM_THRESHOL
 _KEPT = 32 << 20  # bytes
 LARGE = 2 << 20  # bytes of a body that is ranked in a thread
 _CLIENT_GONE = 499  # nobody reads the answer; the metrics do
-_PATHS = ("/rank", "/ranker", "/health", "/ready", "/metrics", "/reload", "/docs", "/openapi.json")
+_PATHS = ("/rank", "/ranker", "/health", "/metrics", "/reload", "/docs", "/openapi.json")
 Message = MutableMapping[str, Any]
 JSON = "application/json"
 ARROW = "application/vnd.apache.arrow.stream"
@@ -68,9 +68,9 @@ def make_app(folder: Path, settings: ServiceSettings, kept: Path | None = None, 
         """
         if unknown := request.query_params.keys() - {"top", "query_id"}:
             raise RequestError(f"the parameter {shortened(min(unknown))} is not known; `top` and `query_id` are.")
-        kind, answer = body_type(request), answer_type(request)
+        kind = body_type(request)
         body = await body_of(request, settings)
-        start, arguments = time.perf_counter(), (in_use.served, body, kind, answer, query_id, top)
+        start, arguments = time.perf_counter(), (in_use.served, body, kind, query_id, top)
         if len(body) <= LARGE:
             content, candidates = _ranked(*arguments)
         else:
@@ -79,7 +79,7 @@ def make_app(folder: Path, settings: ServiceSettings, kept: Path | None = None, 
         in_use.metrics.seconds.observe(time.perf_counter() - start)
         in_use.metrics.candidates.observe(candidates)
         in_use.judge_features()
-        return Response(content, media_type=answer)
+        return Response(content, media_type=JSON)
 
     @app.get("/ranker", summary="The ranker in use", response_class=Response)
     async def ranker() -> Response:
@@ -87,14 +87,8 @@ def make_app(folder: Path, settings: ServiceSettings, kept: Path | None = None, 
         return _in_json(in_use.served.description)
 
     @app.head("/health", include_in_schema=False)
-    @app.get("/health", summary="Whether the service is alive", response_class=Response)
+    @app.get("/health", summary="Whether the service answers, and with which ranker", response_class=Response)
     async def health() -> Response:
-        """Answers as long as the process does."""
-        return _in_json({"status": "alive"})
-
-    @app.head("/ready", include_in_schema=False)
-    @app.get("/ready", summary="Whether the service can rank", response_class=Response)
-    async def ready() -> Response:
         """Which ranker is loaded."""
         return _in_json({"status": "ready", "ranker": in_use.served.identity})
 
@@ -140,9 +134,7 @@ def end_at_second_interrupt() -> None:
     signal.signal(signal.SIGINT, interrupted)
 
 
-def _ranked(
-    served: ServedRanker, body: bytes, kind: str, answer: str, query_id: str | None, top: int | None
-) -> tuple[bytes, int]:
+def _ranked(served: ServedRanker, body: bytes, kind: str, query_id: str | None, top: int | None) -> tuple[bytes, int]:
     """The answer to a body, and how many candidates it has."""
     if kind == ARROW:
         request = served.reader.read_arrow(body, query_id, top)
@@ -150,7 +142,7 @@ def _ranked(
         request = served.reader.read_json(body)
     else:
         raise RequestError("write `top` and `query_id` into the JSON body, not into the address.")
-    return (served.answer_in_arrow if answer == ARROW else served.answer_in_json)(request), len(request.table)
+    return served.answer(request), len(request.table)
 
 
 # -- headers and bodies --------------------------------------------------------------------------------------------
@@ -167,17 +159,6 @@ def body_type(request: Request) -> str:
     if encoding := request.headers.get("content-encoding"):
         raise RequestError(f"the body is encoded as {shortened(encoding)}; send it as it is.", 415)
     return kind
-
-
-def answer_type(request: Request) -> str:
-    """The type that the client accepts: JSON, unless it names Arrow."""
-    accepted = request.headers.get("accept", "*/*")
-    kinds = [part.partition(";")[0].strip().lower() for part in accepted.split(",")]
-    if ARROW in kinds:
-        return ARROW
-    if {JSON, "application/*", "*/*"} & set(kinds):
-        return JSON
-    raise RequestError(f"there are answers in {JSON} and in {ARROW}, none in {shortened(accepted)}.", 406)
 
 
 async def body_of(request: Request, settings: ServiceSettings) -> bytes:
@@ -326,11 +307,9 @@ def rank_examples(names: tuple[str, ...]) -> dict[str, dict[str, Any]]:
         {"id": f"d{row}", "features": dict(zip(names, values, strict=True))} for row, values in enumerate(rows, 1)
     ]
     arrays = {"query_id": "q1", "ids": ["d1", "d2"], "features": rows, "top": 10}
-    turned = {"feature_names": names[::-1], "ids": [1, 2], "features": [row[::-1] for row in rows]}
     return {
         "names": {"summary": "Features by name", "value": {"query_id": "q1", "candidates": by_name, "top": 10}},
         "arrays": {"summary": "Features in the ranker's order", "value": arrays},
-        "named_arrays": {"summary": "Features in another order", "value": turned},
     }
 
 

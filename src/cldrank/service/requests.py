@@ -88,28 +88,25 @@ class RequestReader:
         if len(absent & {"candidates", "features"}) != 1:
             raise RequestError("the body needs either `candidates`, or `features` with `ids`.")
         if "features" in absent:
-            if not {"ids", "feature_names"} <= absent:
-                raise RequestError("`ids` and `feature_names` go with `features`; `candidates` have both inside.")
+            if "ids" not in absent:
+                raise RequestError("`ids` go with `features`; `candidates` have theirs inside.")
             ids, rows = self._of_candidates(given.candidates)
             table = self._table(rows)
         else:
             table = self._table(self._of_rows(given.features))
-            names = self._list(given, "feature_names", len(self.names))
-            table = table if names is None else self._in_order(names, table)
-            ids = self._list(given, "ids", len(table))
+            ids = self._ids(given.ids, len(table))
         return self._checked(list(range(len(table))) if ids is None else ids, table, given.query_id, given.top)
 
-    def _list(self, given: Any, name: str, most: int) -> Any:
+    def _ids(self, given: Any, most: int) -> Any:
         """A list of texts or of whole numbers; one with far too many is refused before it is decoded."""
-        value = getattr(given, name)
-        if not isinstance(value, msgspec.Raw):
-            return value
-        text = bytes(value)
+        if not isinstance(given, msgspec.Raw):
+            return given
+        text = bytes(given)
         has_texts, most = b'"' in text, most + _SPARE
         values = text.count(b'"') // 2 if has_texts else text.count(b",")
         if values > most and (not has_texts or sum(1 for _ in _TEXT.finditer(text)) > most):
-            raise RequestError(f"`{name}` has more values than there are rows or features.", status=413)
-        return _decoded(_LISTS_OF[str if has_texts else int], text, f".{name}")
+            raise RequestError("there are more `ids` than rows of features.", status=413)
+        return _decoded(_LISTS_OF[str if has_texts else int], text, ".ids")
 
     def _of_rows(self, given: Any) -> bytes:
         """A list of rows, decoded some at a time; numbers have no brackets, so one that closes ends a row."""
@@ -156,13 +153,6 @@ class RequestReader:
 
     def _table(self, content: bytes) -> FloatTable:
         return np.frombuffer(content, dtype=np.float32).reshape(-1, len(self.names))
-
-    def _in_order(self, given: list[str], table: FloatTable) -> FloatTable:
-        """The columns of a table, named by the client, in the ranker's order."""
-        if sorted(given) != sorted(self.names):
-            self._check_names(given)
-            raise RequestError(f"`feature_names` must name each feature once; it has {len(given)} names.")
-        return table[:, [given.index(name) for name in self.names]]
 
     # -- Arrow -----------------------------------------------------------------------------------------------------
 
@@ -295,7 +285,7 @@ def _decoded(decoder: msgspec.json.Decoder[Any], text: Any, place: str = "") -> 
         raise RequestError(f"the body is not JSON: {shortened_text(str(error), 300)}.", status=400) from None
 
 
-_LISTS = ("features", "candidates", "ids", "feature_names")
+_LISTS = ("features", "candidates", "ids")
 _Whole = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 _IDENTITY: Any = str | _Whole
 _REST: list[tuple[str, Any, Any]] = [
@@ -336,7 +326,7 @@ def _body_types(names: tuple[str, ...], takes_missing: bool) -> tuple[type[msgsp
         "Candidate", [("id", _IDENTITY), ("features", features)], forbid_unknown_fields=True, gc=False
     )
     row: Any = tuple.__class_getitem__((number,) * len(names))
-    kinds: tuple[Any, ...] = (list[row], list[candidate], list[_IDENTITY], list[str])
+    kinds: tuple[Any, ...] = (list[row], list[candidate], list[_IDENTITY])
     lists = [(name, kind | None, None) for name, kind in zip(_LISTS, kinds, strict=True)]
     return msgspec.defstruct("RankBody", [*lists, *_REST], forbid_unknown_fields=True), list[row], features
 

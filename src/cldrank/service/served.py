@@ -18,7 +18,6 @@ from typing import Any
 
 import msgspec
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from cldrank import segments
@@ -60,7 +59,7 @@ class ServedRanker:
         order = _descending(scores)[: request.top]
         return [request.ids[row] for row in order.tolist()], scores[order]
 
-    def answer_in_json(self, request: RankRequest) -> bytes:
+    def answer(self, request: RankRequest) -> bytes:
         """An object with the candidates in order."""
         ids, scores = self.rank(request)
         ranked = [
@@ -68,19 +67,6 @@ class ServedRanker:
             for rank, (identity, score) in enumerate(zip(ids, scores.tolist(), strict=True), 1)
         ]
         return msgspec.json.encode({"query_id": request.query_id, "ranker": self.identity, "ranked": ranked})
-
-    def answer_in_arrow(self, request: RankRequest) -> bytes:
-        """A stream with the columns id, score and rank; the metadata of its schema name query and ranker."""
-        ids, scores = self.rank(request)
-        kind = pa.string() if not ids or isinstance(ids[0], str) else pa.int64()
-        metadata = {f"ranker_{key}": value for key, value in self.identity.items()}
-        if request.query_id is not None:
-            metadata["query_id"] = str(request.query_id)
-        columns = {"id": pa.array(ids, type=kind), "score": scores, "rank": np.arange(1, len(ids) + 1)}
-        table, sink = pa.table(columns, metadata=metadata), pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, table.schema) as writer:
-            writer.write_table(table)
-        return bytes(sink.getvalue())
 
     @cached_property
     def description(self) -> dict[str, Any]:

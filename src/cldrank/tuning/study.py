@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import os
 import pickle
-import time
 import warnings
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import lru_cache
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -44,21 +43,6 @@ _STATES = {TrialState.COMPLETE: "completed", TrialState.PRUNED: "pruned", TrialS
 Report = Callable[[int, float | None], None]
 
 
-@dataclass(frozen=True, eq=False)
-class Search:
-    """All that a process needs to do trials: `clicks` are those to learn from; none begins after `deadline`."""
-
-    method: Method
-    dataset: RankingDataset
-    clicks: ClickTable | None
-    propensities: Curve | None
-    judge: HeldOutClicks
-    space: dict[str, Values]
-    seed: int
-    folder: Path
-    deadline: float
-
-
 def run_trials(search: Search, identity: dict[str, str], trials: int, jobs: int, report: Report | None) -> list[Trial]:
     """Do the trials that the folder does not have yet; all that it has then, with how far each is behind the best."""
     if (search.folder / "ranker.json").exists():
@@ -69,11 +53,10 @@ def run_trials(search: Search, identity: dict[str, str], trials: int, jobs: int,
         try:
             _mend(search.folder / _LOG)
             _begin(search, identity)
-            study = Study(search)
-            missing = [number for number in range(trials) if number not in study.finished()]
-            for was_done in map(study.run, missing) if jobs == 1 else _together(search, missing, jobs, room):
+            missing = [number for number in range(trials) if number not in search.finished()]
+            for was_done in map(search.run, missing) if jobs == 1 else _together(search, missing, jobs, room):
                 if was_done and report is not None:
-                    finished = study.finished().values()
+                    finished = search.finished().values()
                     values = [trial.value for trial in finished if trial.state == TrialState.COMPLETE]
                     report(len(finished), max(values, default=None))
         except OSError as error:
@@ -81,7 +64,7 @@ def run_trials(search: Search, identity: dict[str, str], trials: int, jobs: int,
                 f"{search.folder / _LOG} cannot be written: {error.strerror or error}. The trials in it are kept; make "
                 "room there, and the same call continues with them."
             ) from error
-        return study.results()
+        return search.results()
 
 
 def _begin(search: Search, identity: dict[str, str]) -> None:
@@ -105,7 +88,7 @@ def _begin(search: Search, identity: dict[str, str]) -> None:
 
 def _together(search: Search, numbers: list[int], jobs: int, room: Path) -> Iterator[bool]:
     """Do trials in several processes; the death of one is told when the others have done theirs."""
-    shared, death = share(search, room), ""
+    shared, death = share(replace(search), room), ""  # without the study, which belongs to this process
     with Processes(_run_shared, jobs, fair_threads(max(1, available_cores() // jobs))) as processes:
         for done in processes.run([(shared, number) for number in numbers]):
             death = death or done.death
@@ -115,22 +98,33 @@ def _together(search: Search, numbers: list[int], jobs: int, room: Path) -> Iter
 
 
 def _run_shared(item: tuple[bytes, int]) -> bool:
-    return _shared_study(item[0]).run(item[1])
+    return _shared_search(item[0]).run(item[1])
 
 
 @lru_cache(maxsize=1)
-def _shared_study(search: bytes) -> Study:
-    return Study(pickle.loads(search))  # noqa: S301  # it came from the parent
+def _shared_search(pickled: bytes) -> Search:
+    search: Search = pickle.loads(pickled)  # noqa: S301  # it came from the parent
+    return search
 
 
-class Study:
-    """The trials of a search that has begun; it can do more of them."""
+@dataclass(frozen=True, eq=False)
+class Search:
+    """A search for parameters, which does trials in any process: `clicks` are those to learn from."""
 
-    def __init__(self, search: Search) -> None:
-        self._search = search
-        epochs = getattr(search.method.model, "epochs", 12)
+    method: Method
+    dataset: RankingDataset
+    clicks: ClickTable | None
+    propensities: Curve | None
+    judge: HeldOutClicks
+    space: dict[str, Values]
+    seed: int
+    folder: Path
+
+    @cached_property
+    def _study(self) -> optuna.Study:
+        epochs = getattr(self.method.model, "epochs", 12)
         pruner = optuna.pruners.MedianPruner(n_startup_trials=_STARTUP, n_warmup_steps=max(1, epochs // 4))
-        self._study = optuna.load_study(study_name=_NAME, storage=_journal(search.folder), pruner=pruner)
+        return optuna.load_study(study_name=_NAME, storage=_journal(self.folder), pruner=pruner)
 
     def finished(self) -> dict[int, FrozenTrial]:
         """The trials that were completed, pruned, or failed with an error, by number; interrupted ones do not count."""
@@ -145,12 +139,10 @@ class Study:
             seconds = trial.duration.total_seconds() if trial.duration else 0.0
             value = trial.value if trial.state == TrialState.COMPLETE else None  # else that of the last epoch
             trials.append(Trial(number, trial.params, _STATES[trial.state], value, seconds=seconds, **known))
-        return with_distances(trials, lambda number: _gains_of(finished[number]), self._search.judge.weight)
+        return with_distances(trials, lambda number: _gains_of(finished[number]), self.judge.weight)
 
     def run(self, number: int) -> bool:
-        """Do a trial, if there is time, and record its outcome; whether there was time."""
-        if time.time() > self._search.deadline:
-            return False
+        """Do a trial, and record its outcome; True, as processes that die give nothing back."""
         with _quiet():
             trial = self._draw(number)
         try:
@@ -161,7 +153,7 @@ class Study:
             trial.set_user_attr("note", str(error))
             self._study.tell(trial, state=TrialState.FAIL)
         else:
-            mean = mean_of(gains, self._search.judge.weight)
+            mean = mean_of(gains, self.judge.weight)
             trial.set_user_attr("gains", b64encode(gains.tobytes()).decode())
             trial.set_user_attr("standard_error", mean.error)
             self._study.tell(trial, mean.value)
@@ -169,11 +161,11 @@ class Study:
 
     def _draw(self, number: int) -> optuna.Trial:
         """A trial whose parameters its number and the trials before it decide; the first has those of the method."""
-        space = self._search.space
-        seed = np.random.SeedSequence([self._search.seed, number, 0]).generate_state(1)[0]
+        space = self.space
+        seed = np.random.SeedSequence([self.seed, number, 0]).generate_state(1)[0]
         sampler: optuna.samplers.BaseSampler = optuna.samplers.TPESampler(seed=int(seed))
         if number == 0:
-            usual = values_of(self._search.method, list(space))
+            usual = values_of(self.method, list(space))
             inside = {name: value for name, value in usual.items() if value in space[name]}
             sampler = optuna.samplers.PartialFixedSampler(inside, sampler)
         self._study.sampler = sampler
@@ -195,15 +187,15 @@ class Study:
                 raise optuna.TrialPruned
             if earlier.params == trial.params and earlier.state == TrialState.COMPLETE:
                 return _gains_of(earlier)
-        search, method = self._search, applied(self._search.method, trial.params)
+        method = applied(self.method, trial.params)
         if "on_epoch" not in method.unheeded(type(method.model)):
             method.set_params(run__on_epoch=_pruning(trial))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", CldrankWarning)  # the last fit, with the best parameters, warns
-            method.fit(search.dataset, *needed(method.required, search.clicks, search.propensities))
+            method.fit(self.dataset, *needed(method.required, self.clicks, self.propensities))
         if getattr(method, "status_", None) == "interrupted":  # on Ctrl-C the training loop keeps what it has
             raise KeyboardInterrupt
-        return search.judge.gains(method)
+        return self.judge.gains(method)
 
 
 def _is_finished(trial: FrozenTrial) -> bool:
