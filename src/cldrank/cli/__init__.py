@@ -110,7 +110,7 @@ def main() -> None:
     except BrokenPipeError:  # the reader of our output has gone, as `| head` does
         _discard_output()
         sys.exit(1)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, click.exceptions.Abort):
         print_error(_STOPPED)
         sys.exit(130)
     except Exception as error:

@@ -10,12 +10,11 @@ from numpy.typing import NDArray
 from cldrank import segments
 from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
-from cldrank.errors import DataError, UsageError
-from cldrank.evaluation import evaluate, scores_of
+from cldrank.errors import DataError
+from cldrank.evaluation import scores_of
 from cldrank.methods.evidence import check_clicks, check_propensities
 from cldrank.methods.observing import observe
-from cldrank.propensity import AffineClicks, Propensities
-from cldrank.propensity.curve_checks import held_to_clicks
+from cldrank.propensity import AffineClicks
 from cldrank.propensity.segment_propensities import Curve
 
 if TYPE_CHECKING:
@@ -71,31 +70,6 @@ class HeldOutClicks:
                 f"{(~np.isfinite(scores)).sum():,} of them not finite; judging needs a finite score of each."
             )
         return preference_agreement(scores, self._lists)[0]
-
-
-def held_out_score(
-    model: Any,
-    dataset: RankingDataset,
-    clicks: ClickTable | None = None,
-    propensities: Propensities | AffineClicks | None = None,
-) -> float:
-    """How well a model ranks queries that it has not seen, from 0 to 1: by clicks, as `tune` judges, or by labels.
-
-    By clicks it is the share of the preferences in them, corrected by the propensities, that its scores agree with; by
-    labels nDCG@10. Queries that it was fitted to flatter it.
-
-    >>> data = RankingDataset.from_arrays([[1], [2], [3], [4]], [7, 7, 8, 8], labels=[0, 1, 1, 0])
-    >>> held_out_score([1, 2, 3, 4], data)
-    0.8154
-    """
-    if (clicks is None) != (propensities is None):
-        raise UsageError("to score by clicks, give clicks and propensities; by labels, neither.")
-    if clicks is None:
-        return float(evaluate(model, dataset, "nDCG@10")["nDCG@10"])
-    table = check_clicks(clicks, dataset, "a score")
-    curve: Any = propensities
-    judge = HeldOutClicks(dataset, table, curve if isinstance(curve, AffineClicks) else held_to_clicks(curve, table))
-    return mean_of(judge.gains(model), judge.weight).value
 
 
 def split_clicks(
