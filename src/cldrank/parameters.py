@@ -87,7 +87,7 @@ class Parameter:
         if self.optional and str not in self.kinds and text.lower() == "none":
             return None
         value: Any = text
-        for kind in sorted(self.kinds, key=lambda kind: get_origin(kind) is not Literal):  # words come first
+        for kind in sorted(self.kinds, key=lambda kind: get_origin(kind) is Literal, reverse=True):  # words come first
             with suppress(ValueError):
                 value = _parsed(kind, text)
                 break

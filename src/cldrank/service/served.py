@@ -120,14 +120,7 @@ def _use_one_thread(ranker: Ranker) -> None:
 
 
 def ranker_fingerprint(ranker: Ranker) -> str:
-    """Sixteen hexadecimal digits that change with anything that a score depends on.
-
-    >>> from cldrank import scaling
-    >>> from cldrank.rankers import LinearRanker
-    >>> ranker = LinearRanker(feature_names="ab", scaling=scaling.fit(None, [[1, 1]]), coefficients=[1, 2])
-    >>> ranker_fingerprint(ranker)
-    '...'
-    """
+    """Sixteen hexadecimal digits that change with anything that a score depends on."""
     config, weights = ranker.to_state()
     digest = hashlib.sha256(json.dumps([ranker.kind, ranker.feature_names, config], sort_keys=True).encode())
     for name, values in sorted(weights.items()):

@@ -18,6 +18,7 @@ from typing import Any
 
 from cldrank.arguments import check_number
 from cldrank.errors import CldrankError, MissingDependencyError, UsageError
+from cldrank.reading import reading
 
 MEBIBYTE = 1 << 20
 _NEEDED = ("fastapi", "prometheus_client", "uvicorn")
@@ -174,15 +175,10 @@ def bound_socket(host: str, port: int) -> socket.socket:
 
 def read_token(file: str | PathLike[str] | None, variable: str = "CLDRANK_TOKEN") -> str | None:
     """The token from a file or, without one, from an environment variable; None where there is neither."""
-    if file is None:
-        token, source = os.environ.get(variable), f"the environment variable {variable}"
-    else:
-        source = str(file)
-        try:
-            token = Path(file).read_text(encoding="utf-8").strip()
-        except (OSError, UnicodeError) as error:
-            why = error.strerror if isinstance(error, OSError) else "it is not text"
-            raise UsageError(f"{file}: the token cannot be read: {why}.") from None
+    token, source = os.environ.get(variable), f"the environment variable {variable}"
+    if file is not None:
+        with reading(file, "a token"):
+            token, source = Path(file).read_text(encoding="utf-8").strip(), str(file)
     if token is None:
         return None
     if len(token) < _SHORTEST_TOKEN or not token.isascii() or not token.isprintable() or " " in token:

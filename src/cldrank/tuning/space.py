@@ -101,12 +101,7 @@ def _can_be_tried(value: object) -> bool:
 
 
 def applied(method: Method, values: Mapping[str, Value]) -> Method:
-    """A fresh method with some parameters changed, its own or those of its model.
-
-    >>> from cldrank.methods import CLDPair
-    >>> applied(CLDPair(), {"l2": 0.01, "dropout": 0.0, "batch_queries": 64}).model
-    MLP(l2=0.01, batch_queries=64, dropout=0.0)
-    """
+    """A fresh method with some parameters changed, its own or those of its model."""
     from sklearn.base import clone
 
     fresh: Method = clone(method)
