@@ -87,7 +87,8 @@ class Parameter:
         if self.optional and str not in self.kinds and text.lower() == "none":
             return None
         value: Any = text
-        for kind in sorted(self.kinds, key=lambda kind: get_origin(kind) is Literal, reverse=True):  # words come first
+        words_first = sorted(self.kinds, key=lambda kind: get_origin(kind) is Literal, reverse=True)  # type: ignore[comparison-overlap]
+        for kind in words_first:
             with suppress(ValueError):
                 value = _parsed(kind, text)
                 break

@@ -239,8 +239,8 @@ class TestCalls:
             (["cld", *FROM, "--epochs", "3"], "--epochs is not for a linear model; choose --model mlp."),
             (["cld", *FROM, "--model", "mlp", "--cluster", "query"], "--cluster is not for a network; choose --model"),
             (["cld", *FROM, "--model", "trees"], "CLD can be fitted with linear or mlp, not with 'trees'."),
-            (["naive", *FROM[:4], "--clip", "0.1"], "naive with a linear model has no use for --clip; leave it out."),
-            (["oracle", *FROM[:4]], "oracle with a linear model has no use for -c; leave it out."),
+            (["naive", *FROM[:4], "--clip", "0.1"], "naive has no use for --clip; leave it out."),
+            (["oracle", *FROM[:4]], "oracle learns from labels, not from clicks; leave -c out."),
         ],
     )
     def test_what_does_not_exist_is_explained(self, run: Run, call: list[str], message: str) -> None:

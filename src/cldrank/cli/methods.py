@@ -105,10 +105,11 @@ class MethodCommand(Shell):
         for other, model in usable_models(self._kind).items():
             if setting in _settings(self._kind, model):
                 raise UsageError(f"{spelled} is not for {self._model.label}; choose --model {other}.")
+        if setting in _CLICKS and setting in _useless(self._kind, self._model):
+            raise UsageError(f"{self._kind.name} learns from labels, not from clicks; leave {spelled} out.")
         every = [(kind, model) for kind in methods().values() for model in usable_models(kind).values()]
         if setting in _useless(self._kind, self._model) or any(setting in _settings(*both) for both in every):
-            with_model = f"{self._kind.name} with {self._model.label}"
-            raise UsageError(f"{with_model} has no use for {spelled}; leave it out.")
+            raise UsageError(f"{self._kind.name} has no use for {spelled}; leave it out.")
 
 
 def _named_model(arguments: list[str]) -> str | None:
