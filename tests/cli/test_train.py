@@ -184,7 +184,7 @@ class TestPositions:
         np.testing.assert_array_equal(cr.load_ranker("ranker").predict(data), expected)
         for message, call in (
             ("with --method trust-bias, it corrects for trust", ["affine-ips", *FROM[:4]]),
-            ("holds slopes and bases, not propensities", ["ips", *FROM[:4], "-p", "trust.json"]),
+            ("not an AffineClicks", ["ips", *FROM[:4], "-p", "trust.json"]),
             ("policy-aware-ips needs the propensities", ["policy-aware-ips", *FROM[:4]]),
         ):
             ran = run("train", *call, "-o", "x")

@@ -146,7 +146,7 @@ def test_what_does_not_fit_is_refused(run: Run, monkeypatch: pytest.MonkeyPatch)
     cases: list[tuple[int, str, list[str]]] = [
         (2, "there is no method 'cld_pair'. Did you mean cld-pair?", ["cld_pair", *FROM]),
         (2, "naive needs the propensities of positions to judge by held-out clicks", ["naive", *FROM[:4]]),
-        (2, "holds slopes and bases, not propensities", ["ips", *FROM[:4], "-p", "trust.json"]),
+        (2, "not an AffineClicks", ["ips", *FROM[:4], "-p", "trust.json"]),
         (2, "oracle learns from labels", ["oracle", *FROM[:2]]),
         (2, "IPS has no parameter gamma", ["ips", *FROM, "--set", "gamma=0.1:0.2"]),
         (2, "--set l2 does not say what to try", ["ips", *FROM, "--set", "l2"]),

@@ -68,24 +68,13 @@ class LearningTask(options.Sources, options.JsonOutput):
                 f"a file that `cldrank propensity estimate` wrote{trust}."
             )
 
-    def read(self, method: Method) -> tuple[RankingDataset, ClickTable | None, Curve | None]:
+    def read(self) -> tuple[RankingDataset, ClickTable | None, Curve | None]:
         """The dataset, the clicks on it, and the propensities (or slopes and bases) of their positions."""
         dataset = self.load(self.features)
         if not self.clicks:
             return dataset, None, None
         table = self.clicks_on(dataset)
-        return dataset, table, self.usable_curve(method, table)
-
-    def usable_curve(self, method: Method, table: ClickTable) -> Curve | None:
-        """The propensities, if the method can use them."""
-        from cldrank.propensity import AffineClicks
-
-        curve = self.curve_for(table)
-        if isinstance(curve, AffineClicks) and method.required != "trust":
-            raise UsageError(
-                f"{self.propensity} holds slopes and bases, not propensities; train affine-ips, say, with it."
-            )
-        return curve
+        return dataset, table, self.curve_for(table)
 
     def judged(self, ranker: Path) -> str:
         """How a ranker that was trained with `--hold-out` is judged, as the end of a sentence."""
@@ -175,7 +164,7 @@ class TrainCommand(LearningTask, options.ComputePlace):
         from cldrank.clicks.holding_out import HeldOut
 
         with self.session() as session:
-            dataset, table, rho = self.read(self.method) if session is None else self._read_on_spark(session)
+            dataset, table, rho = self.read() if session is None else self._read_on_spark(session)
             held = None if self.hold_out is None else HeldOut.of(dataset, table, self.hold_out)
             dataset, table = (dataset, table) if held is None else held.others
             with _showing(self.method, not self.as_json):
@@ -190,7 +179,7 @@ class TrainCommand(LearningTask, options.ComputePlace):
         table = self.clicks_on(None, session)
         with working("joining clicks with features …"):
             shown, known = dataset.shown(table)
-        return shown, known, self.usable_curve(self.method, known)
+        return shown, known, self.curve_for(known)
 
 
 @contextmanager

@@ -59,7 +59,7 @@ class TuneCommand(LearningTask):
         self.check_evidence(method, judges=True)
         method.check()
         options.check_folder(self.out)
-        dataset, table, rho = self.read(method)
+        dataset, table, rho = self.read()
         chosen = {name: getattr(self, name) for name in ("trials", "seed", "jobs", "hold_out")}
         try:
             with hearing_warnings() as heard, self._showing() as report:

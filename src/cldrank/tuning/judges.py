@@ -64,11 +64,6 @@ class HeldOutClicks:
     def gains(self, model: Any) -> Floats:
         """The weight of the preferences that its scores agree with."""
         scores = np.asarray(scores_of(model, self._dataset), dtype=np.float64)
-        if scores.shape != (self._dataset.n_rows,) or not np.isfinite(scores).all():
-            raise DataError(
-                f"{type(model).__name__} gave scores of shape {scores.shape} for {self._dataset.n_rows:,} candidates, "
-                f"{(~np.isfinite(scores)).sum():,} of them not finite; judging needs a finite score of each."
-            )
         return preference_agreement(scores, self._lists)[0]
 
 
