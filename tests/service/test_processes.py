@@ -231,19 +231,6 @@ def test_a_terminal_reaches_all_processes_but_the_first_alone_acts(start: Callab
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_a_second_interrupt_does_not_wait(start: Callable[..., Service], workers: int) -> None:
-    service = start("--workers", str(workers), "--stop-timeout", "60", "--body-timeout", "60")
-    with closing(begun(service, b"x" * 100)):
-        assert service.ranked_by() == OLD_NAME  # by now the other request has come, too
-        service.process.send_signal(signal.SIGINT)
-        with pytest.raises(subprocess.TimeoutExpired):
-            service.process.wait(0.5)
-        service.process.send_signal(signal.SIGINT)
-        assert service.process.wait(10) == 130
-    assert not any("Traceback" in line for line in service.lines)
-
-
-@pytest.mark.parametrize("workers", [1, 2])
 def test_a_request_that_outlasts_the_stop_does_not_hold_it_up(start: Callable[..., Service], workers: int) -> None:
     service = start("--workers", str(workers), "--stop-timeout", "1", "--body-timeout", "60")
     with closing(begun(service, b"x" * 100)) as connection, connection.makefile("rb") as answer:

@@ -11,17 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
-from typing import (
-    TYPE_CHECKING,
-    Any,
-    Literal,
-    TypeVar,
-    Union,
-    dataclass_transform,
-    get_args,
-    get_origin,
-    get_type_hints,
-)
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, dataclass_transform, get_args, get_origin, get_type_hints
 
 import click
 
@@ -93,8 +83,7 @@ def field_options(kind: type) -> list[click.Parameter]:
 
 def _field_option(entry: Any, hint: Any) -> click.Parameter:
     is_argument, usage, about, panel, bounds = entry.metadata[_KEY]
-    if type(None) in get_args(hint):  # X | None becomes X
-        hint = Union[tuple(kind for kind in get_args(hint) if kind is not type(None))]  # noqa: UP007
+    hint = get_args(hint)[0] if type(None) in get_args(hint) else hint  # X of X | None
     required, many = entry.default is MISSING, get_origin(hint) is list
     typed = _Typed(entry.name, hint, bounds)
     if not required and entry.default is not None and hint is not bool:
@@ -192,13 +181,9 @@ def built(kinds: Mapping[str, type], name: str, values: Mapping[str, Any], said:
     own = parameters(kinds[name])
     for key, (_, owners) in owned(kinds).items():
         if key not in own and values.get(key) is not None:
-            raise no_option(said or name, dashed(key), owners)
+            have = "has" if len(owners) == 1 else "have"
+            raise UsageError(f"{said or name} has no option {dashed(key)}; {listed(owners)} {have} it.")
     return kinds[name](**parsed(own, values))
-
-
-def no_option(name: str, spelled: str, owners: list[str]) -> UsageError:
-    """The error for an option that others have."""
-    return UsageError(f"{name} has no option {spelled}; {listed(owners)} {'has' if len(owners) == 1 else 'have'} it.")
 
 
 # -- commands ------------------------------------------------------------------------------------------------------

@@ -111,22 +111,19 @@ def working(text: str) -> Iterator[Callable[[str], None]]:
         yield lambda words: status.update(Text(words))
 
 
-def progress_bar(*, of_bytes: bool = False) -> Progress:
+def progress_bar(*, of_bytes: bool = False, shown: bool = True) -> Progress:
     """A progress bar on standard error, with the time left; nothing where that is no terminal."""
     from rich.progress import BarColumn, DownloadColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     done = DownloadColumn() if of_bytes else MofNCompleteColumn()
     columns = (TextColumn("{task.description}"), BarColumn(), done, TimeRemainingColumn())
-    return Progress(*columns, console=messages, disable=not messages.is_terminal)
+    return Progress(*columns, console=messages, disable=not (shown and messages.is_terminal))
 
 
 @contextmanager
-def counting(what: str, total: int, *, shown: bool = True) -> Iterator[Callable[..., None] | None]:
+def counting(what: str, total: int, *, shown: bool = True) -> Iterator[Callable[..., None]]:
     """A progress bar as a function to report to: how many are done and, where they change, the words beside it."""
-    if not shown:
-        yield None
-        return
-    with progress_bar() as bar:
+    with progress_bar(shown=shown) as bar:
         task = bar.add_task(what, total=total)
         yield lambda done, words=what: bar.update(task, completed=done, description=words)
 

@@ -32,7 +32,7 @@ _OTHERS = {  # what folders with such an entry, and files with such an ending, a
 
 
 @declared
-class ShowCommand(options.Reading, options.JsonOutput):
+class ShowCommand(options.Reading, options.Window, options.JsonOutput):
     """Show what a file holds: candidates with features, cells of clicks, propensities, or a ranker.
 
     Example: `cldrank show train.txt`, `cldrank show cells.parquet`, `cldrank show ranker/`
@@ -54,6 +54,8 @@ class ShowCommand(options.Reading, options.JsonOutput):
         options.check_outputs([self.plot], self.paths)
         if self.plot and kind != "curves" and Path(self.paths[0]).exists():
             raise UsageError(f"{some(self.paths)} {_KINDS[kind]}; --plot draws propensities.")
+        if self.window() and kind != "cells":
+            raise UsageError(f"{some(self.paths)} {_KINDS[kind]}; --last and --until choose days of cells.")
         if self.truth and self.plot is None:
             raise UsageError("--truth is drawn into the chart; name one with --plot.")
         if kind in ("cells", "ranker") and len(self.paths) > 1:
@@ -104,7 +106,7 @@ class ShowCommand(options.Reading, options.JsonOutput):
     def _show_cells(self) -> dict[str, Any]:
         from cldrank.clicks.table import ClickTable
 
-        table = ClickTable.read(self.paths[0])
+        table = ClickTable.read(self.paths[0], **self.window())
         summary = cells_summary(table)
         if self.as_json:
             return {"path": self.paths[0], **summary}

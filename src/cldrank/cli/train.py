@@ -205,7 +205,7 @@ def _showing(method: Method, bar: bool) -> Iterator[None]:
     with counting("training", steps[1]) as tell:
 
         def report(epoch: Epoch) -> None:
-            tell(epoch.number, f"loss {epoch.loss:.4f}{_held(asdict(epoch))}")  # type: ignore[misc]
+            tell(epoch.number, f"loss {epoch.loss:.4f}{_held(asdict(epoch))}")
 
         method.set_params(run__on_epoch=report)
         yield

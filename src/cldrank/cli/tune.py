@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_origin
 
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
     from cldrank.parameters import Parameter
     from cldrank.tuning import Tuned
     from cldrank.tuning.space import Values
-    from cldrank.tuning.study import Report
 
 
 @declared
@@ -62,7 +60,7 @@ class TuneCommand(LearningTask):
         dataset, table, rho = self.read()
         chosen = {name: getattr(self, name) for name in ("trials", "seed", "jobs", "hold_out")}
         try:
-            with hearing_warnings() as heard, self._showing() as report:
+            with hearing_warnings() as heard, counting("tuning", self.trials, shown=not self.as_json) as bar:
                 tuned = tune(
                     method,
                     dataset,
@@ -71,7 +69,7 @@ class TuneCommand(LearningTask):
                     space,
                     folder=self.out,
                     validation=self.judge_share,
-                    on_trial=report,
+                    on_trial=lambda done, best: bar(done, "tuning" if best is None else f"tuning, best {best:.4f}"),
                     **chosen,
                 )
         except KeyboardInterrupt:
@@ -116,15 +114,6 @@ class TuneCommand(LearningTask):
         if not space:
             raise UsageError("there is nothing to try; name a parameter: --set NAME=LOW:HIGH, say.")
         return method, space
-
-    @contextmanager
-    def _showing(self) -> Iterator[Report | None]:
-        with counting("tuning", self.trials, shown=not self.as_json) as bar:
-
-            def report(finished: int, best: float | None) -> None:
-                bar(finished, "tuning" if best is None else f"tuning, best {best:.4f}")  # type: ignore[misc]
-
-            yield report if bar else None
 
 
 def _parameter(method: Method, name: str) -> Parameter:

@@ -7,7 +7,6 @@ import ctypes
 import hmac
 import json
 import os
-import signal
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
 from contextlib import asynccontextmanager, suppress
@@ -49,7 +48,6 @@ def make_app(folder: Path, settings: ServiceSettings, kept: Path | None = None, 
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         keep_memory()
         watching = asyncio.create_task(in_use.watch(lambda: parent is not None and os.getppid() != parent))
-        end_at_second_interrupt()
         with threadpool_limits(1):  # a list is too short to share out
             yield
         watching.cancel()
@@ -121,17 +119,6 @@ def keep_memory() -> None:
         mallopt = ctypes.CDLL(None).mallopt
         mallopt(_TRIM_THRESHOLD, _KEPT)
         mallopt(_MMAP_THRESHOLD, _KEPT)
-
-
-def end_at_second_interrupt() -> None:
-    """Let a second Ctrl-C end the process at once, whatever it is doing."""
-
-    def interrupted(number: int, frame: Any) -> None:
-        signal.signal(signal.SIGINT, lambda *_: os._exit(130))
-        stop(number, frame)
-
-    stop: Any = signal.getsignal(signal.SIGINT)
-    signal.signal(signal.SIGINT, interrupted)
 
 
 def _ranked(served: ServedRanker, body: bytes, kind: str, query_id: str | None, top: int | None) -> tuple[bytes, int]:

@@ -7,7 +7,6 @@ import os
 import signal
 import socket
 import tempfile
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
@@ -137,14 +136,6 @@ def _serve_in_workers(
         def handle_int(self) -> None:
             self.interrupts += 1
             super().handle_int()
-
-        def join_all(self) -> None:
-            while any(process.process.is_alive() for process in self.processes):
-                self.handle_signals()
-                if self.interrupts > 1:  # requests in flight are not waited for
-                    for process in self.processes:
-                        process.process.kill()
-                time.sleep(0.05)
 
     app = partial(make_app, folder, settings, kept, os.getpid())
     supervisor = Workers(_config(app, settings, workers), [listening])
