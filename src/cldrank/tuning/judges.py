@@ -40,6 +40,7 @@ class HeldOutClicks:
     `AffineClicks` in place of propensities, r̄ = (c/n - base) / slope.
 
     >>> from cldrank.methods import Naive
+    >>> from cldrank.propensity import Propensities
     >>> data = RankingDataset.from_arrays([[1], [2], [3], [4]], [7, 7, 8, 8])
     >>> clicks = ClickTable.from_arrays(data, position=[1, 2, 2, 1], impressions=[9] * 4, clicks=[1, 3, 2, 3])
     >>> judge = HeldOutClicks(data, clicks, Propensities.power(1, k=2))
