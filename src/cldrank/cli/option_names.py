@@ -19,6 +19,7 @@ _NAMED = re.compile(r"`([A-Za-z]\w*)(?:=([^`]+))?`")
 _COLUMNS = re.compile(r"`columns(?:=([^`]+))?`")
 _ROLE = re.compile(r"""['"]?(\w+)['"]?: *(\[[^]]*\]|[^,}]+)""")  # an entry of `columns={"doc_id": "sku"}`
 _OF_RAW_LOGS = ("first_position", "one_query", "by_time", "page_size", "first_page", "grid_columns", "time_zone")
+_RUNNING: list[click.Command] = []
 _OTHERWISE = {  # parameters whose option has another name
     "dataset": "features",
     "margin": "safe_margin",
@@ -31,15 +32,9 @@ _OTHERWISE = {  # parameters whose option has another name
 }
 
 
-class _Running:
-    """The command that runs now."""
-
-    command: click.Command | None = None
-
-
 def remember_command(command: click.Command) -> None:
-    """Let messages name the options of this command."""
-    _Running.command = command
+    """Let messages name the options of this command, which runs now."""
+    _RUNNING[:] = [command]
 
 
 def as_options(text: str, options: Mapping[str, Any] | None = None) -> str:
@@ -83,8 +78,7 @@ def columns_by(option: str) -> Iterator[None]:
 
 def _options() -> dict[str, Any]:
     """The options of the running command by name."""
-    command = _Running.command
-    declared = [] if command is None else command.get_params(click.Context(command))
+    declared = [option for command in _RUNNING for option in command.get_params(click.Context(command))]
     return {name: option for option in declared for name in (*option.opts, *option.secondary_opts)}
 
 

@@ -129,7 +129,8 @@ class RequestReader:
     def _of_candidates(self, given: Any) -> tuple[list[str | int], bytes]:
         """Ids and rows; candidates with few of their features take far more memory than letters, once decoded."""
         if not isinstance(given, msgspec.Raw):
-            return [candidate.id for candidate in given], self._packed(map(_values, given))
+            rows = map(msgspec.structs.astuple, [candidate.features for candidate in given])
+            return [candidate.id for candidate in given], self._packed(rows)
         candidates = _decoded(_CANDIDATE_LIST, bytes(given), ".candidates")
         ids = [candidate.id for candidate in candidates]
         self._check_count(len(ids))
@@ -337,10 +338,6 @@ def _is_roomy(body: bytes, width: int) -> bool:
     if (objects := body.count(b"{")) > 1:
         return max(12 * values, 2 * width * objects) <= len(body)
     return 8 * (values + body.count(b"[") + body.count(b'"')) <= len(body)
-
-
-def _values(candidate: Any) -> tuple[Any, ...]:
-    return msgspec.structs.astuple(candidate.features)
 
 
 def _ids(column: pa.Array, most: int) -> list[Any]:
