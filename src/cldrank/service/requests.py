@@ -129,8 +129,8 @@ class RequestReader:
     def _of_candidates(self, given: Any) -> tuple[list[str | int], bytes]:
         """Ids and rows; candidates with few of their features take far more memory than letters, once decoded."""
         if not isinstance(given, msgspec.Raw):
-            rows = map(msgspec.structs.astuple, [candidate.features for candidate in given])
-            return [candidate.id for candidate in given], self._packed(rows)
+            features = [candidate.features for candidate in given]
+            return [candidate.id for candidate in given], self._packed(map(msgspec.structs.astuple, features))
         candidates = _decoded(_CANDIDATE_LIST, bytes(given), ".candidates")
         ids = [candidate.id for candidate in candidates]
         self._check_count(len(ids))
