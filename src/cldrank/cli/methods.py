@@ -105,7 +105,7 @@ class MethodCommand(Shell):
         for other, model in usable_models(self._kind).items():
             if setting in _settings(self._kind, model):
                 raise UsageError(f"{spelled} is not for {self._model.label}; choose --model {other}.")
-        if setting in _CLICKS | _SAFE and _CLICKS <= _useless(self._kind, self._model):
+        if setting in _CLICKS | _SAFE and _useless(self._kind, self._model) >= _CLICKS:
             raise UsageError(f"{self._kind.name} learns from labels, not from clicks; leave {spelled} out.")
         every = [(kind, model) for kind in methods().values() for model in usable_models(kind).values()]
         if setting in _useless(self._kind, self._model) or any(setting in _settings(*both) for both in every):
