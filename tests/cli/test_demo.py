@@ -21,7 +21,6 @@ import cldrank as cr
 from cldrank import cli
 from cldrank.cli import demo
 from cldrank.cli.demo import Demo, typed
-from cldrank.cli.output import Story
 from cldrank.experiment.results import load_results
 from cldrank.propensity import SegmentPropensities
 

@@ -94,7 +94,7 @@ def test_ctrl_c_keeps_finished_trials(run: Run, folder: Path, jobs: str) -> None
 
 def test_ranges_and_values(run: Run) -> None:
     told = run(
-        "tune", "cld", *FROM, "-o", "tuned", "--trials", "4", "--set", "gamma=0.1:0.2", "--set", "l2=0.001,0.1",
+        "tune", "cld", *FROM, "-o", "tuned", "--trials", "4", "--range", "gamma=0.1:0.2", "--set", "l2=0.001,0.1",
         "--set", "clip=0.3", "--json",
     ).json  # fmt: skip
     assert told["estimator"].startswith("CLD(clip=0.3")
@@ -122,7 +122,7 @@ def test_queries_held_out_are_left_for_a_verdict(run: Run) -> None:
 
 def test_help_is_one_page(run: Run) -> None:
     shown = run("tune", "--help").out
-    assert all(f" {option} " in shown for option in ("--set", "--hold-out"))
+    assert all(f" {option} " in shown for option in ("--range", "--set", "--hold-out"))
     assert len(shown.splitlines()) <= 96
 
 
@@ -148,10 +148,10 @@ def test_what_does_not_fit_is_refused(run: Run, monkeypatch: pytest.MonkeyPatch)
         (2, "naive needs the propensities of positions to judge by held-out clicks", ["naive", *FROM[:4]]),
         (2, "not an AffineClicks", ["ips", *FROM[:4], "-p", "trust.json"]),
         (2, "oracle learns from labels", ["oracle", *FROM[:2]]),
-        (2, "IPS has no parameter gamma", ["ips", *FROM, "--set", "gamma=0.1:0.2"]),
-        (2, "--set l2 does not say what to try", ["ips", *FROM, "--set", "l2"]),
-        (2, "`l2` must be a number of at least 0, not a", ["ips", *FROM, "--set", "l2=a:b"]),
-        (2, "`gamma` must be", ["cld", *FROM, "--set", "gamma=0.5:1.5"]),
+        (2, "IPS has no parameter gamma", ["ips", *FROM, "--range", "gamma=0.1:0.2"]),
+        (2, "l2 does not say what to try", ["ips", *FROM, "--set", "l2"]),
+        (2, "`l2` must be a number of at least 0, not a", ["ips", *FROM, "--range", "l2=a:b"]),
+        (2, "`gamma` must be", ["cld", *FROM, "--range", "gamma=0.5:1.5"]),
         (2, "`l2` must be a number of at least 0, not -1", ["ips", *FROM, "--set", "l2=-1,1"]),
         (2, "`clip` must be a number above 0 and up to 1", ["ips", *FROM, "--set", "clip=7"]),
         (2, "--hold-out must be a number above 0 and below 1", ["ips", *FROM, "--hold-out", "1"]),
@@ -160,7 +160,7 @@ def test_what_does_not_fit_is_refused(run: Run, monkeypatch: pytest.MonkeyPatch)
         (2, "ips has no use for max_steps here", ["ips", *FROM, "--set", "max_steps=2"]),
         (2, "cld-pair has no use for checkpoint here", ["cld-pair", *FROM, "--set", "checkpoint=x"]),
         (2, "there is nothing to try", ["svm-rank", *FROM[:2]]),
-        (2, "l2 is named twice", ["ips", *FROM, "--set", "l2=1", "--set", "l2=0.1:0.2"]),
+        (2, "l2 is named twice", ["ips", *FROM, "--set", "l2=1", "--range", "l2=0.1:0.2"]),
         (2, "--depth 7 is deeper than the clicks", ["ips", *FROM, "--depth", "7"]),
         (1, "1 have one candidate clicked more", ["ips", *FROM, "--judge-share", "0.02"]),
     ]

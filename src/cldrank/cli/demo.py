@@ -21,7 +21,7 @@ import click
 from cldrank._version import __version__
 from cldrank.cli import options
 from cldrank.cli.commands import declared, option
-from cldrank.cli.output import Story, print_json, say
+from cldrank.cli.output import console, print_json, say
 from cldrank.documents.numbers import minus
 from cldrank.errors import CldrankError, MissingDependencyError, UsageError
 from cldrank.files import make_folder, save_text
@@ -60,8 +60,7 @@ Pages with two neighbours swapped show the same result at two positions; its cli
 $ clicks aggregate {out}/log/phone.parquet {out}/log/desktop.parquet --segment device -f {out}/train.parquet \
 -o {out}/cells.parquet
 $ propensity estimate {out}/cells.parquet -o {out}/rho.json
-$ show {out}/rho.json --truth phone={out}/log/phone.parquet.json \
---truth desktop={out}/log/desktop.parquet.json --plot {out}/propensities.svg""",
+$ show {out}/rho.json --plot {out}/propensities.svg""",
     "methods": """Methods: {ways} ways to learn from such clicks, {seeds} each, measured by labels
 Naive takes clicks as relevance. IPS corrects position bias, Heckman^rank selection bias{both} at once. Oracle sees \
 all labels: the ceiling. Each seed has a production ranker of its own and clicks as on a phone: η = 1.4, and the \
@@ -432,3 +431,39 @@ def _relative(measure: Facts, old: float) -> Facts:
 def _change(shares: Facts) -> str:
     change, low, high = (shares[name] for name in ("change", "low", "high"))
     return minus(f"{change:+.0%} ({low:+.0%} to {high:+.0%})")
+
+
+class Story:
+    """What a demonstration tells, step by step; nothing if it is quiet, for programs."""
+
+    def __init__(self, *, quiet: bool) -> None:
+        self.quiet, self.steps = quiet, 0
+
+    def step(self, title: str, why: str, *commands: str) -> None:
+        """The next step: what happens, why it matters, the commands that do the same."""
+        self.steps += 1
+        self.tell(f"{self.steps}. {title}", style="bold", above=self.steps > 1)
+        self.tell(why, indent=3)
+        self.commands(*commands)
+
+    def commands(self, *commands: str) -> None:
+        """Commands to copy."""
+        for command in commands:
+            self.line(f"   $ cldrank {command}", style="dim")
+
+    def found(self, text: str) -> None:
+        """A result."""
+        self.tell(f"→ {text}", style="green", indent=3)
+
+    def line(self, text: str, style: str) -> None:
+        """A line to copy: it stays whole, however narrow the terminal."""
+        if not self.quiet:
+            console.print(text, style=style, markup=False, soft_wrap=True)
+
+    def tell(self, text: str, *, style: str = "", indent: int = 0, above: bool = False) -> None:
+        """A text that wraps at the edge of the terminal, with an empty line above it or without."""
+        from rich.padding import Padding
+        from rich.text import Text
+
+        if not self.quiet:
+            console.print(Padding(Text(text, style=style), (int(above), 0, 0, indent), expand=False))

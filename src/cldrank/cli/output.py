@@ -126,39 +126,3 @@ def counting(what: str, total: int, *, shown: bool = True) -> Iterator[Callable[
     with progress_bar(shown=shown) as bar:
         task = bar.add_task(what, total=total)
         yield lambda done, words=what: bar.update(task, completed=done, description=words)
-
-
-class Story:
-    """What a demonstration tells, step by step; nothing if it is quiet, for programs."""
-
-    def __init__(self, *, quiet: bool) -> None:
-        self.quiet, self.steps = quiet, 0
-
-    def step(self, title: str, why: str, *commands: str) -> None:
-        """The next step: what happens, why it matters, the commands that do the same."""
-        self.steps += 1
-        self.tell(f"{self.steps}. {title}", style="bold", above=self.steps > 1)
-        self.tell(why, indent=3)
-        self.commands(*commands)
-
-    def commands(self, *commands: str) -> None:
-        """Commands to copy."""
-        for command in commands:
-            self.line(f"   $ cldrank {command}", style="dim")
-
-    def found(self, text: str) -> None:
-        """A result."""
-        self.tell(f"→ {text}", style="green", indent=3)
-
-    def line(self, text: str, style: str) -> None:
-        """A line to copy: it stays whole, however narrow the terminal."""
-        if not self.quiet:
-            console.print(text, style=style, markup=False, soft_wrap=True)
-
-    def tell(self, text: str, *, style: str = "", indent: int = 0, above: bool = False) -> None:
-        """A text that wraps at the edge of the terminal, with an empty line above it or without."""
-        from rich.padding import Padding
-        from rich.text import Text
-
-        if not self.quiet:
-            console.print(Padding(Text(text, style=style), (int(above), 0, 0, indent), expand=False))

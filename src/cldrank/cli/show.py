@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -44,9 +43,6 @@ class ShowCommand(options.Reading, options.Window, options.JsonOutput):
 
     paths: list[str] = argument("PATH", "Files, folders or patterns, or a known data set such as `mq2008:train`.")
     plot: Path | None = option("FILE", "Propensities: draw the curves into this SVG file.")
-    truth: list[str] | None = option(
-        "[SEGMENT=]FILE", "With --plot: the truth beside a simulated log, drawn as rings. Repeat it for segments."
-    )
 
     def run(self) -> None:
         """Recognise what is named by its content, and show it."""
@@ -56,8 +52,6 @@ class ShowCommand(options.Reading, options.Window, options.JsonOutput):
             raise UsageError(f"{some(self.paths)} {_KINDS[kind]}; --plot draws propensities.")
         if self.window() and kind != "cells":
             raise UsageError(f"{some(self.paths)} {_KINDS[kind]}; --last and --until choose days of cells.")
-        if self.truth and self.plot is None:
-            raise UsageError("--truth is drawn into the chart; name one with --plot.")
         if kind in ("cells", "ranker") and len(self.paths) > 1:
             raise UsageError(f"{listed(self.paths[:2])} are shown one at a time.")
         facts = getattr(self, f"_show_{kind}")()
@@ -83,24 +77,11 @@ class ShowCommand(options.Reading, options.Window, options.JsonOutput):
     def _show_data(self) -> dict[str, Any]:
         dataset = self.load(self.paths)
         summary = data_summary(dataset)
-        if self.as_json:
-            return summary
-        print_line(repr(dataset))
-        print_line(
-            "candidates per query: least {least}, median {median:g}, most {most}".format(**summary["candidates"])
-        )
-        print_line(f"features: {some(dataset.feature_names)}")
-        shares = {
-            "labels": summary["labels"],
-            "constant features": dict.fromkeys(summary["constant_features"]),
-            "missing values": summary["missing"],
-        }
-        for title, entries in shares.items():
-            words = (name if share is None else f"{name} ({share:.1%})" for name, share in entries.items())
-            if entries:
-                print_line(f"{title}: {some(words)}")
-        if summary["regrouped"]:
-            say("The rows of some queries were scattered in the file; they have been brought together.")
+        if not self.as_json:
+            print_line(repr(dataset))
+            print_line(f"features: {some(dataset.feature_names)}")
+            for name in ("candidates", "labels", "constant_features", "missing"):
+                print_line(f"{name.replace('_', ' ')}: {_in_words(summary[name])}")
         return summary
 
     def _show_cells(self) -> dict[str, Any]:
@@ -126,8 +107,7 @@ class ShowCommand(options.Reading, options.Window, options.JsonOutput):
 
         curves = {name: curve for file in self.paths for name, curve in self._named_curves(file).items()}
         if self.plot:
-            drawn = {name: curve_of(curve) for name, curve in curves.items()}
-            save_chart(drawn, self.plot, truth=self._true_curves(list(curves)))
+            save_chart({name: curve_of(curve) for name, curve in curves.items()}, self.plot)
         if self.as_json:
             return {"curves": {name: curve_facts(curve) for name, curve in curves.items()}}
         for name, curve in curves.items():
@@ -147,36 +127,24 @@ class ShowCommand(options.Reading, options.Window, options.JsonOutput):
             return {name if len(self.paths) == 1 else f"{file}, {name}": rho for name, rho in curve.items()}
         return {file: curve}
 
-    def _true_curves(self, names: Sequence[str]) -> dict[str, Propensities]:
-        """The true curves, by the name of the curve that each belongs to."""
-        from cldrank.propensity import Propensities
-
-        curves = {}
-        for text in self.truth or ():
-            segment, _, file = text.rpartition("=")
-            if not segment and len(names) > 1:
-                raise UsageError(f"--truth {text}: of which curve? Write {names[0]}={file}, say.")
-            curves[segment or names[0]] = Propensities.load(file)
-        return curves
-
     def _show_ranker(self) -> dict[str, Any]:
         from cldrank.rankers import load_ranker
 
         ranker = load_ranker(self.paths[0])
-        origin = ranker.provenance
-        if self.as_json:
-            return {"path": self.paths[0], "features": list(ranker.feature_names), "provenance": asdict(origin)}
-        print_line(f"{ranker!r}")
-        if origin.safety is not None:
-            print_line(str(origin.safety))
-        print_line(f"features: {some(ranker.feature_names)}")
-        if origin.command:
-            print_line(f"trained by: {origin.command}")
-        say(f"{Path(self.paths[0]) / 'README.md'} says more.")
-        return {}
+        if not self.as_json:
+            print_line(f"{ranker!r}")
+            print_line(f"features: {some(ranker.feature_names)}")
+            print_line(f"trained by: {ranker.provenance.command or 'not known'}")
+            say(f"{Path(self.paths[0]) / 'README.md'} says more.")
+        return {"features": list(ranker.feature_names), "provenance": ranker.provenance.as_dict()}
 
 
 # -- facts of each kind --------------------------------------------------------------------------------------------
+
+
+def _in_words(values: dict[str, float] | list[str]) -> str:
+    words = values if isinstance(values, list) else [f"{name} {value:g}" for name, value in values.items()]
+    return some(words) or "none"
 
 
 def data_summary(dataset: RankingDataset) -> dict[str, Any]:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 class TuneCommand(LearningTask):
     """Choose the parameters of a method, without labels, and train with the best.
 
-    Example: `cldrank tune cld-pair -f train.parquet -c cells.parquet -p power:1.0 --set l2=1e-4:1e-2:log -o tuned/`
+    Example: `cldrank tune cld-pair -f train.parquet -c cells.parquet -p power:1.0 --range l2=1e-4:1e-2:log -o tuned/`
 
     Trials learn from most queries and are judged by the clicks on the others, corrected by the propensities. These
     clicks cannot show selection bias, as only shown candidates have any. What is not set is tried in the paper's
@@ -37,10 +37,11 @@ class TuneCommand(LearningTask):
     method: str = argument("METHOD", "Such as cld, ips: see `cldrank train`.")
     out: Path = option("-o FOLDER", "For the trials and the best ranker. The same command continues.", ...)
     model: str | None = option("NAME", "The model to fit, as for `cldrank train`.")
+    ranges: list[str] | None = option(
+        "--range NAME=LOW:HIGH[:log]", "Try numbers: gamma=0.05:0.3, or by ratio, l2=1e-3:1e-2:log. Repeat it."
+    )
     values: list[str] | None = option(
-        "--set NAME=VALUES",
-        "Try a range, gamma=0.05:0.3, or one by ratio, l2=1e-3:1e-2:log; try these, dropout=0,0.2; or fix one, "
-        "epochs=20. Repeat it.",
+        "--set NAME=VALUES", "Try these: dropout=0,0.2; or fix one: epochs=20. Repeat it."
     )
     trials: int = option("INTEGER", "In all, with those in the folder.", 30)
     jobs: int = option("-j INTEGER", "Processes that run trials.", 1)
@@ -96,10 +97,10 @@ class TuneCommand(LearningTask):
         kind = method_named(self.method)
         fixed: dict[str, Any] = {"model": self.model, "seed": self.seed}
         tried: dict[str, Values] = {}
-        for text in self.values or ():
+        for text in [*(self.ranges or ()), *(self.values or ())]:
             key, _, rest = text.partition("=")
             if not rest:
-                raise UsageError(f"--set {text} does not say what to try; write --set l2=1e-3:1e-2:log, say.")
+                raise UsageError(f"{text} does not say what to try; write --range l2=1e-3:1e-2:log, say.")
             if key in fixed or key in tried:
                 raise UsageError(f"{key} is named twice; separate its values by commas: --set {key}=1,2.")
             parameter = _parameter(configured(kind, {"model": self.model}), key)
@@ -112,7 +113,7 @@ class TuneCommand(LearningTask):
         method = configured(kind, fixed)
         space = {key: usual for key, usual in default_space(method).items() if key not in fixed} | tried
         if not space:
-            raise UsageError("there is nothing to try; name a parameter: --set NAME=LOW:HIGH, say.")
+            raise UsageError("there is nothing to try; name a parameter: --range NAME=LOW:HIGH, say.")
         return method, space
 
 

@@ -1,4 +1,4 @@
-"""The app: what each path does, and the description of the API with examples that the ranker in use can answer."""
+"""The app: what each path does, and the description of the API."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import ctypes
 import hmac
 import json
 import os
+import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
 from contextlib import asynccontextmanager, suppress
@@ -23,10 +24,11 @@ from threadpoolctl import threadpool_limits
 
 from cldrank._version import __version__
 from cldrank.arguments import shortened, shortened_text
-from cldrank.documents.html import render_page
+from cldrank.documents import Code, Document, Heading, Mono, Table, render_html
+from cldrank.errors import CldrankError
 from cldrank.service.metrics import ServiceMetrics
 from cldrank.service.requests import RequestError
-from cldrank.service.served import RankerInUse, ServedRanker
+from cldrank.service.served import RankerInUse, ServedRanker, logger
 from cldrank.service.serving import ServiceSettings
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # what malloc.h calls M_TRIM_THRESHOLD and M_MMAP_THRESHOLD
@@ -39,9 +41,16 @@ JSON = "application/json"
 ARROW = "application/vnd.apache.arrow.stream"
 
 
-def make_app(folder: Path, settings: ServiceSettings, kept: Path | None = None, parent: int | None = None) -> FastAPI:
+def make_app(folder: Path, settings: ServiceSettings, parent: int | None = None) -> FastAPI:
     """The app that ranks with the ranker in a folder, which it watches; a worker of `parent` ends with it."""
-    in_use = RankerInUse(folder, kept, settings.max_candidates)
+    try:
+        in_use = RankerInUse(folder, settings.max_candidates)
+    except CldrankError as error:
+        if parent is None:
+            raise
+        logger.error("a worker cannot start, and is tried again: %s", error)
+        time.sleep(1)
+        sys.exit(1)  # the supervisor starts another
     large = asyncio.Semaphore(2)  # large bodies at a time
 
     @asynccontextmanager
@@ -103,7 +112,7 @@ def make_app(folder: Path, settings: ServiceSettings, kept: Path | None = None, 
 
     @app.get("/docs", include_in_schema=False)
     async def docs() -> Response:
-        return Response(api_page(app.openapi(), in_use.served), media_type="text/html")
+        return Response(api_page(app.openapi()), media_type="text/html")
 
     app.openapi = lambda: api_description(app, in_use.served)  # type: ignore[method-assign]
     for error, handler in _HANDLERS.items():
@@ -174,7 +183,7 @@ async def body_of(request: Request, settings: ServiceSettings) -> bytes:
 def check_token(given: str, token: str | None) -> None:
     """Refuse a reload by anybody without the token."""
     if token is None:
-        raise RequestError("start the service with --token-file to reload by request.", 403)
+        raise RequestError("start the service with --token-file to reload by request, or send SIGHUP.", 403)
     scheme, _, shown = given.partition(" ")
     if scheme.lower() != "bearer" or not hmac.compare_digest(shown.strip().encode(), token.encode()):
         raise RequestError("the token is missing or wrong; send the header 'Authorization: Bearer TOKEN'.", 401)
@@ -264,59 +273,32 @@ _HANDLERS: dict[type[Exception], Any] = {
 
 
 def api_description(app: FastAPI, served: ServedRanker) -> dict[str, Any]:
-    """The OpenAPI description, for the ranker in use."""
+    """The OpenAPI description, with a request that the ranker in use answers as it is."""
     whole = get_openapi(
         title=app.title, version=app.version, description=served.description["summary"], routes=app.routes
     )
-    (schema,), components = msgspec.json.schema_components(
+    (schema,), schemas = msgspec.json.schema_components(
         [served.reader.body], ref_template="#/components/schemas/{name}"
     )
-    binary = {"schema": {"type": "string", "format": "binary"}}
-    json_body = {"schema": schema, "examples": rank_examples(served.ranker.feature_names)}
-    whole["paths"]["/rank"]["post"]["requestBody"] = {"required": True, "content": {JSON: json_body, ARROW: binary}}
-    whole["paths"]["/reload"]["post"]["security"] = [{"token": []}]
-    whole["components"] = {
-        "schemas": components,
-        "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
+    candidate = {"id": "d1", "features": dict.fromkeys(served.ranker.feature_names, 1.0)}
+    content = {
+        JSON: {"schema": schema, "example": {"query_id": "q1", "candidates": [candidate], "top": 10}},
+        ARROW: {"schema": {"type": "string", "format": "binary"}},
     }
+    whole["paths"]["/rank"]["post"]["requestBody"] = {"required": True, "content": content}
+    whole["components"] = {"schemas": schemas}
     return whole
 
 
-def rank_examples(names: tuple[str, ...]) -> dict[str, dict[str, Any]]:
-    """Requests that a ranker with these features answers as they are.
-
-    >>> rank_examples(("bm25", "age"))["arrays"]["value"]["features"]
-    [[1.0, 0.5], [0.25, 0.75]]
-    """
-    width = len(names)
-    rows = [[1 / (1 + column) for column in range(width)], [0.25 + 0.5 * (column % 2) for column in range(width)]]
-    by_name = [
-        {"id": f"d{row}", "features": dict(zip(names, values, strict=True))} for row, values in enumerate(rows, 1)
-    ]
-    arrays = {"query_id": "q1", "ids": ["d1", "d2"], "features": rows, "top": 10}
-    return {
-        "names": {"summary": "Features by name", "value": {"query_id": "q1", "candidates": by_name, "top": 10}},
-        "arrays": {"summary": "Features in the ranker's order", "value": arrays},
-    }
-
-
-def api_page(described: dict[str, Any], served: ServedRanker) -> str:
-    """The page at `/docs`: paths, and requests to try on the ranker in use. It loads nothing from elsewhere."""
+def api_page(described: dict[str, Any]) -> str:
+    """The page at `/docs`: all paths, and a request to copy. It loads nothing from elsewhere."""
     paths = [
-        {"method": method.upper(), "path": path, "summary": told["summary"], "about": told["description"]}
+        (Mono(f"{method.upper()} {path}"), f"{told['summary']}. {told['description']}")
         for path, methods in described["paths"].items()
         for method, told in methods.items()
     ]
-    examples = [
-        {"summary": example["summary"], "body": json.dumps(example["value"], indent=1, ensure_ascii=False)}
-        for example in rank_examples(served.ranker.feature_names).values()
-    ]
-    context = {
-        "title": "A ranker behind HTTP",
-        "summary": described["info"]["description"],
-        "fingerprint": served.identity["fingerprint"],
-        "paths": paths,
-        "examples": examples,
-        "version": __version__,
-    }
-    return render_page("cldrank.service", "api.html", context)
+    example = described["paths"]["/rank"]["post"]["requestBody"]["content"][JSON]["example"]
+    request = Code(json.dumps(example, indent=1, ensure_ascii=False), "json")
+    blocks = [Table(("path", "answer"), paths, text=["path", "answer"]), Heading("A body for /rank"), request]
+    about = f"{described['info']['description']}; /openapi.json describes bodies for programs."
+    return render_html(Document("A ranker behind HTTP", blocks, about=about))

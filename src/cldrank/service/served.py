@@ -133,23 +133,15 @@ def ranker_fingerprint(ranker: Ranker) -> str:
 
 
 class RankerInUse:
-    """The ranker that answers the next request; a request keeps the one that it began with.
+    """The ranker that answers the next request; a request keeps the one that it began with."""
 
-    kept   a folder with a copy of the last ranker in use, for workers that start when `folder` is broken; or None
-    """
-
-    def __init__(self, folder: Path, kept: Path | None, max_candidates: int) -> None:
-        self._folder, self._kept, self._max_candidates = folder, kept, max_candidates
+    def __init__(self, folder: Path, max_candidates: int) -> None:
+        self._folder, self._max_candidates = folder, max_candidates
         self._lock = asyncio.Lock()
         self._quiet_until = 0.0
         self.metrics = ServiceMetrics()
         self._seen = _signature(folder)
-        try:
-            self.served = load_served(folder, max_candidates)
-        except CldrankError:
-            if kept is None:
-                raise
-            self.served = load_served(kept, max_candidates)
+        self.served = load_served(folder, max_candidates)
         self.metrics.ranker_workers.labels(**self.served.identity).set(1)
 
     async def reload(self) -> dict[str, str]:
@@ -185,10 +177,14 @@ class RankerInUse:
             logger.warning("%s", "; ".join(differences.values()))
 
     async def watch(self, gone: Callable[[], bool] = lambda: False) -> None:
-        """Reload whenever files of the folder have changed; stop the process once `gone` says so."""
+        """Reload at SIGHUP, and whenever files of the folder have changed; stop the process once `gone` says so."""
+        hangup = asyncio.Event()
+        asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, hangup.set)
         while not gone():
-            await asyncio.sleep(_PERIOD)
-            if _signature(self._folder) != self._seen:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(hangup.wait(), _PERIOD)
+            if hangup.is_set() or _signature(self._folder) != self._seen:
+                hangup.clear()
                 with suppress(RequestError):  # logged
                     await self.reload()
         os.kill(os.getpid(), signal.SIGTERM)
@@ -201,11 +197,9 @@ class RankerInUse:
             except Exception:  # perhaps the folder is being replaced: one file was the old one, another the new
                 await asyncio.sleep(_PAUSE)
                 served = await asyncio.to_thread(load_served, self._folder, self._max_candidates)
-            if served.ranker.feature_names == old and self._kept is not None:
-                await asyncio.to_thread(served.ranker.save, self._kept)
         except Exception as error:  # whatever is wrong with the folder, the service goes on
             why = str(error) if isinstance(error, CldrankError) else f"{type(error).__name__}: {reason(error)}"
-            for place in (self._folder.resolve(), self._folder, *([] if self._kept is None else [self._kept])):
+            for place in (self._folder.resolve(), self._folder):
                 why = why.replace(str(place), place.name)  # where it lies is nobody's business
             raise RequestError(why, status=409) from error
         new = served.ranker.feature_names

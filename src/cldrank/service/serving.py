@@ -78,6 +78,7 @@ def serve_ranker(
     from cldrank.service.metrics import SHARED_FOLDER
     from cldrank.service.served import load_served
 
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until the service has started and reloads at it
     served, settings = load_served(folder), settings or ServiceSettings()
     with bound_socket(host, port) as listening, tempfile.TemporaryDirectory(prefix="cldrank-serve-") as shared:
         if started is not None:
@@ -86,9 +87,7 @@ def serve_ranker(
         if workers == 1:
             return _serve_here(Path(folder), settings, listening)
         os.environ[SHARED_FOLDER] = shared
-        kept = Path(shared) / "ranker"
-        served.ranker.save(kept)
-        return _serve_in_workers(Path(folder), settings, listening, workers, kept)
+        return _serve_in_workers(Path(folder), settings, listening, workers)
 
 
 def _config(app: Callable[[], Any], settings: ServiceSettings, workers: int = 1) -> Any:
@@ -121,15 +120,13 @@ def _serve_here(folder: Path, settings: ServiceSettings, listening: socket.socke
     return 0
 
 
-def _serve_in_workers(
-    folder: Path, settings: ServiceSettings, listening: socket.socket, workers: int, kept: Path
-) -> int:
+def _serve_in_workers(folder: Path, settings: ServiceSettings, listening: socket.socket, workers: int) -> int:
     from uvicorn.supervisors import Multiprocess
 
     from cldrank.service.app import make_app
 
     class Workers(Multiprocess):
-        """uvicorn's supervisor, which remembers Ctrl-C."""
+        """uvicorn's supervisor, which remembers Ctrl-C and hands hangups on to its workers."""
 
         interrupts = 0
 
@@ -137,7 +134,11 @@ def _serve_in_workers(
             self.interrupts += 1
             super().handle_int()
 
-    app = partial(make_app, folder, settings, kept, os.getpid())
+        def handle_hup(self) -> None:
+            for pid in filter(None, (process.pid for process in self.processes)):
+                os.kill(pid, signal.SIGHUP)
+
+    app = partial(make_app, folder, settings, os.getpid())
     supervisor = Workers(_config(app, settings, workers), [listening])
     supervisor.run()
     return 130 if supervisor.interrupts else 0
