@@ -20,7 +20,7 @@ from browser import Checked, cut_on_a_phone
 import cldrank as cr
 from cldrank import cli
 from cldrank.cli import demo
-from cldrank.cli.demo import Demo, typed
+from cldrank.cli.demo import Demo, Story, typed
 from cldrank.experiment.results import load_results
 from cldrank.propensity import SegmentPropensities
 

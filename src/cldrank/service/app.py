@@ -43,14 +43,7 @@ ARROW = "application/vnd.apache.arrow.stream"
 
 def make_app(folder: Path, settings: ServiceSettings, parent: int | None = None) -> FastAPI:
     """The app that ranks with the ranker in a folder, which it watches; a worker of `parent` ends with it."""
-    try:
-        in_use = RankerInUse(folder, settings.max_candidates)
-    except CldrankError as error:
-        if parent is None:
-            raise
-        logger.error("a worker cannot start, and is tried again: %s", error)
-        time.sleep(1)
-        sys.exit(1)  # the supervisor starts another
+    in_use = _ranker_in_use(folder, settings, parent)
     large = asyncio.Semaphore(2)  # large bodies at a time
 
     @asynccontextmanager
@@ -120,6 +113,18 @@ def make_app(folder: Path, settings: ServiceSettings, parent: int | None = None)
     app.add_middleware(RequestGuard, metrics=in_use.metrics)
     app.state.in_use = in_use
     return app
+
+
+def _ranker_in_use(folder: Path, settings: ServiceSettings, parent: int | None) -> RankerInUse:
+    """The ranker of the folder; a worker ends where it is broken, and the supervisor starts another."""
+    try:
+        return RankerInUse(folder, settings.max_candidates)
+    except CldrankError as error:
+        if parent is None:
+            raise
+        logger.error("a worker cannot start, and is tried again: %s", error)
+        time.sleep(1)
+        sys.exit(1)
 
 
 def keep_memory() -> None:
