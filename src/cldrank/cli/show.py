@@ -208,17 +208,11 @@ def cells_totals(table: ClickTable) -> dict[str, int]:
 def _positions(table: ClickTable) -> list[dict[str, Any]]:
     import numpy as np
 
-    impressions = np.bincount(table.position, table.impressions, table.depth + 1)
-    clicks = np.bincount(table.position, table.clicks, table.depth + 1)
+    counts = (np.bincount(table.position, values) for values in (table.impressions, table.clicks))
     return [
-        {
-            "position": position,
-            "impressions": int(impressions[position]),
-            "clicks": int(clicks[position]),
-            "click_rate": clicks[position] / impressions[position],
-        }
-        for position in range(1, table.depth + 1)
-        if impressions[position]
+        {"position": position, "impressions": int(shown), "clicks": int(clicked), "click_rate": clicked / shown}
+        for position, (shown, clicked) in enumerate(zip(*counts, strict=True))
+        if shown
     ]
 
 

@@ -24,7 +24,7 @@ from threadpoolctl import threadpool_limits
 
 from cldrank._version import __version__
 from cldrank.arguments import shortened, shortened_text
-from cldrank.documents import Code, Document, Heading, Mono, Table, render_html
+from cldrank.documents import Block, Code, Document, Heading, Mono, Table, render_html
 from cldrank.errors import CldrankError
 from cldrank.service.metrics import ServiceMetrics
 from cldrank.service.requests import RequestError
@@ -304,6 +304,10 @@ def api_page(described: dict[str, Any]) -> str:
     ]
     example = described["paths"]["/rank"]["post"]["requestBody"]["content"][JSON]["example"]
     request = Code(json.dumps(example, indent=1, ensure_ascii=False), "json")
-    blocks = [Table(("path", "answer"), paths, text=["path", "answer"]), Heading("A body for /rank"), request]
+    blocks: list[Block] = [
+        Table(("path", "answer"), paths, text=["path", "answer"]),
+        Heading("A body for /rank"),
+        request,
+    ]
     about = f"{described['info']['description']}; /openapi.json describes bodies for programs."
     return render_html(Document("A ranker behind HTTP", blocks, about=about))

@@ -47,8 +47,8 @@ class ServedRanker:
         self.watch = RangeWatch(ranker.feature_names, ranker.ranges)
         self._requests = 0
 
-    def rank(self, request: RankRequest) -> tuple[list[str | int], NDArray[np.float64]]:
-        """Ids and scores, best first, cut to the top; ties are broken as everywhere in cldrank."""
+    def answer(self, request: RankRequest) -> bytes:
+        """An object with the candidates, best first, cut to the top; ties are broken as everywhere in cldrank."""
         try:
             scores = self.ranker.score_rows(request.table) if len(request.table) else np.empty(0)
         except DataError as error:
@@ -57,14 +57,9 @@ class ServedRanker:
         if self._requests % 10 == 0:
             self.watch.look(request.table, _LOOKED_AT)
         order = _descending(scores)[: request.top]
-        return [request.ids[row] for row in order.tolist()], scores[order]
-
-    def answer(self, request: RankRequest) -> bytes:
-        """An object with the candidates in order."""
-        ids, scores = self.rank(request)
         ranked = [
-            {"id": identity, "score": score, "rank": rank}
-            for rank, (identity, score) in enumerate(zip(ids, scores.tolist(), strict=True), 1)
+            {"id": request.ids[row], "score": score, "rank": rank}
+            for rank, (row, score) in enumerate(zip(order.tolist(), scores[order].tolist(), strict=True), 1)
         ]
         return msgspec.json.encode({"query_id": request.query_id, "ranker": self.identity, "ranked": ranked})
 

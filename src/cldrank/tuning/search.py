@@ -180,7 +180,8 @@ def tune(
     if clicks is None:
         raise UsageError("tune judges by clicks; give clicks.")
     learned, judge = split_clicks(data, clicks, propensities, validation, seed)
-    plain = _portable(method)
+    # without what cannot go to another process, and what a trial must not write
+    plain = applied(method, {}).set_params(run=method.run.without("resume", "log"))
     decisive = Run(seed=plain.run.seed, precision=plain.run.precision)
     identity = {
         "method": without_address(repr(applied(plain, {}).set_params(run=decisive))),
@@ -205,9 +206,3 @@ def tune(
         raise KeyboardInterrupt
     queries, parameters = len(judge.weight), dict(best.parameters)
     return Tuned(parameters, best.value, best.standard_error, judge.name, queries, tuple(finished), model, held)
-
-
-def _portable(method: Method) -> Method:
-    """The method without what cannot go to another process, and what a trial must not write."""
-    plain = method.run.without("resume", "log")
-    return applied(method, {}).set_params(run=plain)
