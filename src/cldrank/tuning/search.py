@@ -180,8 +180,7 @@ def tune(
     if clicks is None:
         raise UsageError("tune judges by clicks; give clicks.")
     learned, judge = split_clicks(data, clicks, propensities, validation, seed)
-    # without what cannot go to another process, and what a trial must not write
-    plain = applied(method, {}).set_params(run=method.run.without("resume", "log"))
+    plain = _portable(method)
     decisive = Run(seed=plain.run.seed, precision=plain.run.precision)
     identity = {
         "method": without_address(repr(applied(plain, {}).set_params(run=decisive))),
@@ -206,3 +205,9 @@ def tune(
         raise KeyboardInterrupt
     queries, parameters = len(judge.weight), dict(best.parameters)
     return Tuned(parameters, best.value, best.standard_error, judge.name, queries, tuple(finished), model, held)
+
+
+def _portable(method: Method) -> Method:
+    """The method without what cannot go to another process, and what a trial must not write."""
+    plain = method.run.without("resume", "log")
+    return applied(method, {}).set_params(run=plain)
