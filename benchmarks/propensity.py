@@ -417,7 +417,9 @@ def corrections(seeds: int) -> None:
             found = {title: round(cr.evaluate(ranker, test, ["AP"])["AP"], 3) for title, ranker in fitted.items()}
             say(study="corrections", bias="trust", seed=seed, model=name, ap=found)
         knows = 3 * labels + train.features @ np.array([-0.5, -0.4, 0.3, 0, 1])
-        noisy = (knows + np.random.default_rng([seed, page]).gumbel(scale=0.5, size=train.n_rows) for page in range(300))
+        noisy = (
+            knows + np.random.default_rng([seed, page]).gumbel(scale=0.5, size=train.n_rows) for page in range(300)
+        )
         pages = [Simulation(train, scores, PositionBased(1, 0.1), depth=5, relevant_from=1) for scores in noisy]
         clicks = ClickTable.merged([page.draw(1000, seed=number) for number, page in enumerate(pages)])
         for name, model in METHOD_MODELS.items():

@@ -20,9 +20,9 @@ import httpx
 import numpy as np
 import pytest
 from cli_pages import page_names
+from click.testing import CliRunner
 from engine_stand_in import StandIn
 from shop import PRODUCTS, word_score
-from typer.testing import CliRunner
 
 import cldrank as cr
 import docs

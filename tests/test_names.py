@@ -8,8 +8,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import typer
-
 from cldrank import cli
 
 SOURCE = Path(__file__).parents[1] / "src" / "cldrank"
@@ -56,7 +54,7 @@ def test_every_class_name_is_defined_once() -> None:
 
 
 def test_every_public_function_name_belongs_to_one_room() -> None:
-    called = set(commands(typer.main.get_command(cli.app)))
+    called = set(commands(cli.app))
     places: dict[str, set[str]] = defaultdict(set)
     for path, node, at_top in definitions():
         room = path.parts[0]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
+from typing import Any
+
+import click
 
 ROOT = Path(__file__).parents[1]
 FOLDER = "docs/reference/cli"
@@ -18,11 +19,9 @@ CLICKS = "* `-c, --clicks FILE`"
 
 def page_names() -> list[str]:
     """The pages in their order: the index, and one for each command."""
-    from typer.main import get_group
-
     from cldrank.cli import app
 
-    return [f"{FOLDER}/{name}.md" for name in ("index", *get_group(app).commands)]
+    return [f"{FOLDER}/{name}.md" for name in ("index", *app.commands)]
 
 
 def cli_page(name: str) -> str:
@@ -42,15 +41,35 @@ def _pages() -> dict[str, str]:
 
 def _reference() -> str:
     """All that the commands say about themselves, in one text."""
-    command = [sys.executable, "-m", "typer", "cldrank.cli", "utils", "docs", "--name", "cldrank"]
-    environment = {"TERM": "dumb", "COLUMNS": "120", "PYTHONUTF8": "1", "PYTHONPATH": str(ROOT / "src")}
-    found = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
-    return found.stdout.replace("```console\n", "```text\n")
+    from cldrank.cli import app
+
+    return "\n\n".join(_sections(app, click.Context(app, info_name="cldrank")))
+
+
+def _sections(command: click.Command, context: click.Context, level: int = 1) -> Iterator[str]:
+    """What a command and those below it say, a section each."""
+    from cldrank.cli.commands import Argument
+
+    pieces = " ".join(command.collect_usage_pieces(context))
+    usage = f"**Usage**:\n\n```text\n$ {context.command_path} {pieces}\n```"
+    parts = [f"{'#' * level} `{context.command_path}`", command.help or "", usage]
+    rows: dict[str, list[str]] = {"Arguments": [], "Options": []}
+    for parameter in command.get_params(context):
+        if isinstance(parameter, Argument):
+            rows["Arguments"].append(f"* `{parameter.usage}`: {parameter.about}")
+        elif (record := parameter.get_help_record(context)) is not None:
+            rows["Options"].append(f"* `{record[0]}`: {record[1]}")
+    parts += [f"**{title}**:\n\n" + "\n".join(lines) for title, lines in rows.items() if lines]
+    yield "\n\n".join([*parts, *([command.epilog] if command.epilog else [])])
+    group = command if isinstance(command, click.Group) else click.Group()
+    for name in group.list_commands(context):
+        inner: Any = group.get_command(context, name)
+        yield from _sections(inner, click.Context(inner, parent=context, info_name=name), level + 1)
 
 
 def _index(top: str, commands: list[str]) -> str:
     """What all commands share, and one line for each of them."""
-    about = top.partition("\n")[2].partition("**Commands**:")[0].strip()
+    about = top.partition("\n")[2].strip()
     lines = ["# Command line", "", NOTE, "", about]
     for path, text in zip(page_names()[1:], commands, strict=True):
         name = Path(path).name

@@ -59,17 +59,17 @@ def check_number(name: str, given: Any, *, optional: bool = False, **bounds: flo
     Traceback (most recent call last):
     cldrank.errors.UsageError: `held_out` must be a number above 0 and below 1, not 1.5.
     """
-    return float(_checked_kind(float, name, given, optional, Bounds(**bounds)))
+    return float(_checked(float, name, given, optional, Bounds(**bounds)))
 
 
 def check_whole(name: str, given: Any, *, optional: bool = False, **bounds: float | None) -> int:
     """A whole number within `Bounds`; refused where it is anything else, True and False included."""
-    return int(_checked_kind(int, name, given, optional, Bounds(**bounds)))
+    return int(_checked(int, name, given, optional, Bounds(**bounds)))
 
 
 def check_flag(name: str, given: Any) -> None:
     """Refuse what is neither True nor False."""
-    _checked_kind(bool, name, given)
+    _checked(bool, name, given)
 
 
 def check_choice(name: str, given: Any, choices: Iterable[Any]) -> None:
@@ -79,20 +79,18 @@ def check_choice(name: str, given: Any, choices: Iterable[Any]) -> None:
     Traceback (most recent call last):
     cldrank.errors.UsageError: `engine` must be 'duckdb' or 'spark', not 'dukdb'.
     """
-    known = tuple(choices)
-    if not _is_among(given, known):
-        refuse(name, given, *map(repr, known))
+    _checked(Literal[tuple(choices)], name, given)
 
 
-def _checked_kind(kind: Any, name: str, given: Any, optional: bool = False, bounds: Bounds = NO_BOUNDS) -> Any:
+def _checked(kind: Any, name: str, given: Any, optional: bool = False, bounds: Bounds = NO_BOUNDS) -> Any:
     if not is_of_kind(kind, given, bounds):
-        refuse(name, given, *requirements(kind, bounds), optional=optional)
+        refuse(name, given, one_of(requirements(kind, bounds)) + ", or None" * optional)
     return given
 
 
-def refuse(name: str, given: Any, *requirements: str, optional: bool = False) -> NoReturn:
-    """Raise the error that says what a parameter must be: one of some requirements."""
-    raise UsageError(f"`{name}` must be {one_of(requirements)}{', or None' * optional}, not {shortened(given)}.")
+def refuse(name: str, given: Any, requirement: str) -> NoReturn:
+    """Raise the error that says what a parameter must be."""
+    raise UsageError(f"`{name}` must be {requirement}, not {shortened(given)}.")
 
 
 def is_of_kind(kind: Any, given: Any, bounds: Bounds = NO_BOUNDS) -> bool:
@@ -111,7 +109,7 @@ def is_of_kind(kind: Any, given: Any, bounds: Bounds = NO_BOUNDS) -> bool:
         return kind.of_text(given) is not None
     origin = get_origin(kind)
     if origin is Literal:
-        return _is_among(given, get_args(kind))
+        return any(type(word) is type(given) and word == given for word in get_args(kind))  # True is not 1
     if origin in (tuple, Sequence):
         listed = isinstance(given, Sequence) and not isinstance(given, str | bytes)
         return listed and all(is_of_kind(get_args(kind)[0], part, bounds) for part in given)
@@ -165,8 +163,3 @@ def as_json(given: Any) -> Any:
         return json.loads(plain)
     except (ValueError, TypeError, RecursionError):
         return repr(given)
-
-
-def _is_among(given: Any, choices: Iterable[Any]) -> bool:
-    """Whether it is one of them, not only equal to one: True is not 1."""
-    return any(type(choice) is type(given) and choice == given for choice in choices)

@@ -145,47 +145,35 @@ def decode_text(value: Any, place: str) -> str:
     return value
 
 
-def check_plain(table: Any, place: str = "") -> None:
+def check_plain(table: Any, place: str = "", depth: int = 0) -> None:
     """Refuse what TOML allows and nothing here can use: dates, numbers that are not finite or too large, deep nests.
 
     >>> check_plain({"simulation": {"eta": float("inf")}})
     Traceback (most recent call last):
     cldrank.errors.UsageError: simulation.eta must be a finite number, not inf.
     """
-    for name, value in leaves(table, place):
-        if not isinstance(value, str | int | float):
-            raise UsageError(f"{name} must be a text, a number, true, false or a list of these, not {value}.")
-        if isinstance(value, str) and "\0" in value:
-            raise UsageError(f"{name} must be a text without the character NUL, not {shortened(value)}.")
-        if isinstance(value, float) and not math.isfinite(value):
-            raise UsageError(f"{name} must be a finite number, not {value}.")
-        if isinstance(value, int):
-            _checked_size(value, name)
+    if depth > _DEEPEST:
+        raise UsageError(f"{place[:_LONGEST]}: nested too deeply.")
+    if isinstance(table, Mapping):
+        for key, item in table.items():
+            check_plain(item, _joined(place, key), depth + 1)
+    elif isinstance(table, list | tuple):
+        for item in table:
+            check_plain(item, place, depth + 1)
+    elif not isinstance(table, str | int | float):
+        raise UsageError(f"{place} must be a text, a number, true, false or a list of these, not {table}.")
+    elif isinstance(table, str) and "\0" in table:
+        raise UsageError(f"{place} must be a text without the character NUL, not {shortened(table)}.")
+    elif isinstance(table, float) and not math.isfinite(table):
+        raise UsageError(f"{place} must be a finite number, not {table}.")
+    elif isinstance(table, int):
+        _checked_size(table, place)
 
 
 def _checked_size(number: int, place: str) -> int:
     if abs(number) > _LARGEST:
         raise UsageError(f"{place} is too large: a number must fit into 64 bits.")
     return number
-
-
-def leaves(table: Any, place: str = "") -> Iterator[tuple[str, Any]]:
-    """Everything that is neither a table nor a list, with its place; what is nested too deeply is refused.
-
-    >>> list(leaves({"a": {"b": [1, 2]}}))
-    [('a.b', 1), ('a.b', 2)]
-    """
-    waiting = [(table, place, 0)]
-    while waiting:
-        value, place, depth = waiting.pop()
-        if depth > _DEEPEST:
-            raise UsageError(f"{place[:_LONGEST]}: nested too deeply.")
-        if isinstance(value, Mapping):
-            waiting += [(item, _joined(place, key), depth + 1) for key, item in reversed([*value.items()])]
-        elif isinstance(value, list | tuple):
-            waiting += [(item, place, depth + 1) for item in reversed(value)]
-        else:
-            yield place, value
 
 
 def check_keys(table: Mapping[str, Any], known: Iterable[str], place: str) -> None:

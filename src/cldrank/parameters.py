@@ -73,7 +73,9 @@ class Parameter:
         """Refuse a value that it does not accept; `typed` is how it was written on a command line."""
         if not self.accepts(value):
             given = shortened(value) if typed is None else shortened_text(typed)
-            raise UsageError(f"`{self.name}` must be {self.requirement}, not {given}.")
+            share = given.removesuffix("%")
+            advice = f"; write {float(share) / 100:g}" if share != given and share.isdecimal() else ""
+            raise UsageError(f"`{self.name}` must be {self.requirement}, not {given}{advice}.")
 
     def parse(self, text: str) -> Any:
         """The value that a text stands for, as on a command line; commas separate the parts of a list.
@@ -85,7 +87,8 @@ class Parameter:
         if self.optional and str not in self.kinds and text.lower() == "none":
             return None
         value: Any = text
-        for kind in sorted(self.kinds, key=_is_no_choice):  # words come first
+        words_first = sorted(self.kinds, key=lambda kind: get_origin(kind) is Literal, reverse=True)  # type: ignore[comparison-overlap]
+        for kind in words_first:
             with suppress(ValueError):
                 value = _parsed(kind, text)
                 break
@@ -99,11 +102,6 @@ class Parameter:
             return "PATH"
         none = ["none"] if self.optional and self.default is not None else []  # where it is not the same as no option
         return "|".join([*filter(None, map(_metavar, self.kinds)), *none])
-
-
-def _is_no_choice(kind: Any) -> bool:
-    origin: Any = get_origin(kind)
-    return origin is not Literal
 
 
 def _parsed(kind: Any, text: str) -> Any:
@@ -125,7 +123,7 @@ def _parsed(kind: Any, text: str) -> Any:
 
 
 def _metavar(kind: Any) -> str:
-    """What stands for a value of a type in a help text; nothing for what only Python can make."""
+    """What stands for a value of a type in a help text; nothing for a value that only Python can make."""
     if get_origin(kind) is Literal:
         return "|".join(map(str, get_args(kind)))
     if get_origin(kind) in (tuple, Sequence):

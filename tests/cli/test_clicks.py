@@ -94,7 +94,7 @@ class TestClicks:
             (2, "--one-query treats all pages", ["clicks", "audit", log, "-f", "train.parquet", "--one-query"]),
             (
                 2,
-                "'local' or 'spark', not 'hive'",
+                "'local' or 'spark', not hive",
                 ["clicks", "aggregate", log, "-o", "x.parquet", "--engine", "hive"],
             ),
             (2, "must end in .parquet", ["clicks", "aggregate", log, "-o", "x.parquet", "--rejects", "r.csv"]),

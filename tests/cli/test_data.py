@@ -35,7 +35,7 @@ def test_missing_values_are_filled_or_kept(run: Run, folder: Path) -> None:
     assert "--missing 0.0, keep them for trees with --missing keep" in refused.err
     assert run("show", "holes.txt", "--missing", "-1.5", "--json").json["missing"] == {}
     kept = run("show", "holes.txt", "--missing", "keep")
-    assert "missing values: f1 (50.0%)" in kept.out
+    assert "missing: f1 0.5" in kept.out
     assert "constant features: f1, f2" in kept.out
     assert run("data", "convert", "holes.txt", "--missing", "keep", "--out", "holes.parquet").code == 0
     assert cr.load(folder / "holes.parquet").has_missing

@@ -84,7 +84,7 @@ def test_complaints(run: Run, log: Path) -> None:
     start = ("train", "naive", "-f", "train.parquet", "-o", "x", "-c")
     cases: list[tuple[int, str, list[Any]]] = [
         (2, "holds cells already", [*start, "cells.parquet", "--log-column", "doc_id=item"]),
-        (2, "No such option: --first-position", [*start, log, "--first-position", "0"]),
+        (2, "--first-position", [*start, log, "--first-position", "0"]),
         (2, "--log-column 'doc_id' is not of the form", [*start, log, "--log-column", "doc_id"]),
         (2, "--log-column doc_id takes one column", [*start, log, "--log-column", "doc_id=a,b"]),
         (2, "absent.csv: no such file", [*start, "absent.csv"]),

@@ -228,7 +228,7 @@ class TestCalls:
             (["--features", "train.parquet", "cld"], "name the method first: `cldrank train METHOD --features …`."),
             (["cld", *FROM, "--epochs", "3"], "--epochs is not for a linear model; choose --model mlp."),
             (["cld", *FROM, "--model", "trees"], "CLD can be fitted with linear or mlp, not with 'trees'."),
-            (["naive", *FROM[:4], "--clip", "0.1"], "naive has no option --clip; ips, affine-ips"),
+            (["naive", *FROM[:4], "--clip", "0.1"], "naive has no use for --clip; leave it out."),
             (["oracle", *FROM[:4]], "oracle learns from labels, not from clicks; leave -c out."),
         ],
     )
@@ -238,9 +238,9 @@ class TestCalls:
     def test_an_option_that_nothing_has(self, run: Run) -> None:
         ran = run("train", "cld", *FROM, "--gama", "0.1", "-o", "x")
         assert ran.code == 2
-        assert ran.err == (
-            "error: No such option: --gama (Possible options: --gamma)\nTry `cldrank train cld --help`.\n"
-        )
+        assert "No such option" in ran.err
+        assert "--gamma" in ran.err.splitlines()[0]
+        assert ran.err.splitlines()[1] == "Try `cldrank train cld --help`."
 
     def test_an_option_without_its_value_points_to_its_own_help(self, run: Run) -> None:
         ran = run("train", "cld", *FROM, "--gamma")

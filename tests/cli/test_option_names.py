@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from cldrank import cli
-from cldrank.cli.option_names import as_options, called_command, columns_by
+from cldrank.cli.option_names import as_options, columns_by
 from cldrank.errors import CldrankWarning, UsageError, warn
 
 Run = Callable[..., Any]
@@ -63,21 +62,6 @@ def test_layouts_of_logs_are_for_aggregating() -> None:
     known = {"--log-column": VALUE}
     assert as_options("set `first_position=0`.", known) == "set --first-position 0 of `cldrank clicks aggregate`."
     assert as_options("say `one_query=True`.", known) == "say --one-query of `cldrank clicks aggregate`."
-
-
-@pytest.mark.parametrize(
-    ("arguments", "name"),
-    [
-        (["clicks", "aggregate", "log.csv", "--out", "c"], "aggregate"),
-        (["--debug", "show", "x"], "show"),
-        (["train", "cld-pair", "--model", "mlp"], "cld-pair"),
-        (["train", "cdl"], "train"),
-        (["nonsense"], "cldrank"),
-        ([], "cldrank"),
-    ],
-)
-def test_the_command_that_arguments_call(arguments: list[str], name: str) -> None:
-    assert (called_command(cli.app, arguments).name or "cldrank") == name
 
 
 @pytest.mark.filterwarnings("always::cldrank.errors.CldrankWarning")

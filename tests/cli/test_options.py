@@ -6,8 +6,8 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any
 
+import click
 import pytest
-import typer
 
 from cldrank import cli
 
@@ -22,7 +22,7 @@ SAME = [  # what stands for the value, in words that mean the same
 
 def options(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, Any]]:
     """All options with the command that has them."""
-    context = typer.Context(command)
+    context = click.Context(command)
     if hasattr(command, "list_commands"):
         for name in command.list_commands(context):
             yield from options(command.get_command(context, name), (*path, name))
@@ -34,7 +34,7 @@ def options(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, Any
 
 @pytest.fixture(scope="module")
 def every() -> list[tuple[str, Any]]:
-    return list(options(typer.main.get_command(cli.app)))
+    return list(options(cli.app))
 
 
 def test_a_short_name_belongs_to_one_option(every: list[tuple[str, Any]]) -> None:

@@ -14,7 +14,6 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-import typer
 
 from cldrank import cli
 from cldrank.methods import methods
@@ -44,7 +43,6 @@ CALLS: dict[str, tuple[list[str], list[str]]] = {
     ),
     "experiment run": (["table1"], ["train.parquet"]),
     "experiment report": (["results.parquet"], ["results.parquet"]),
-    "show": (["ranker", "-f", "train.parquet"], ["train.parquet"]),
     "score": (["ranker", "-f", "train.parquet"], ["train.parquet"]),
     "export": (["ranker", "--to", "json", "--check", "train.parquet"], ["train.parquet"]),
     "demo": ([], ["train.parquet"]),
@@ -61,7 +59,7 @@ def commands(group: Any, before: tuple[str, ...] = ()) -> Iterator[tuple[str, An
 
 
 def with_out() -> set[str]:
-    found = commands(typer.main.get_command(cli.app))
+    found = commands(cli.app)
     return {name for name, command in found if any("--out" in option.opts for option in command.params)}
 
 
@@ -120,7 +118,6 @@ def test_a_place_where_nothing_can_be_written_is_told_at_once(
 
 
 BESIDE_A_RANKER = [
-    ["show", "ranker", "-f", "train.parquet", "--out"],
     ["score", "ranker", "-f", "train.parquet", "--out"],
     ["export", "ranker", "--to", "json", "--out"],
     ["export", "ranker", "--to", "opensearch", "--out"],

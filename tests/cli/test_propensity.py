@@ -271,18 +271,6 @@ class TestSegments:
         assert (ran.code, Path("rho.json").exists()) == (1, False)
         assert "segment 'kiosk': all-pairs cannot" in " ".join(ran.err.split())
 
-    def test_the_truth_goes_into_the_chart(self, run: Run) -> None:
-        curves = SegmentPropensities.of({"phone": Propensities.power(1, 3), "desktop": Propensities.power(0.5, 3)})
-        curves.save("rho.json")
-        Propensities.power(1.2, 3).save("truth.json")
-        assert run("show", "rho.json", "--truth", "phone=truth.json", "--plot", "both.svg").code == 0
-        drawn = Path("both.svg").read_text(encoding="utf-8")
-        assert f"phone: {2**-1.2:.3f} truth" in drawn
-        assert "desktop: " not in drawn
-        refused = run("show", "rho.json", "--truth", "truth.json", "--plot", "both.svg")
-        assert (refused.code, "of which curve? Write phone=truth.json, say." in refused.err) == (2, True)
-        assert "name one with --plot" in run("show", "rho.json", "--truth", "phone=truth.json").err
-
     def test_cells_know_their_segments(self, propensity: Run, logs: Logs) -> None:
         """From cells, the same curves as from the log; a column is then not asked for."""
         from_log = propensity(

@@ -82,7 +82,7 @@ def test_options_of_reading(run: Run, folder: Path, letor: Path) -> None:
         (["-f", "train.parquet", "-o", "scores.txt"], 2, "must end in .parquet or .csv"),
         (["-f", "train.parquet", "-o", "train.parquet"], 2, "is an input and would be overwritten"),
         (["-f", "absent.txt", "-o", "scores.csv"], 2, "absent.txt: no such"),
-        (["-f", "train.parquet", "-o", "scores.csv", "--top", "0"], 2, "--top must be at least 1"),
+        (["-f", "train.parquet", "-o", "scores.csv", "--top", "0"], 2, "--top must be a whole number of at least 1"),
         (["-f", "cells.parquet", "-o", "scores.csv"], 1, "holds counts of clicks, not features"),
         (["-f", "cells.parquet", "-o", "scores.csv", "--column", "session_id=s"], 2, "--log-column"),
     ],

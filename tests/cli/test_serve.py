@@ -51,8 +51,8 @@ def test_addresses_that_cannot_be_had_are_refused(run: Run, ranker: Path) -> Non
 def test_tokens_that_protect_nothing_are_refused(
     run: Run, folder: Path, ranker: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert "nothing.txt: the token cannot be read: No such file" in refused(run, ranker, "--token-file", "nothing.txt")
-    for content in (b"", b"short", b"two lines of\nwhich it has none", b"\xff" * 20):
+    assert "nothing.txt: no such file" in refused(run, ranker, "--token-file", "nothing.txt")
+    for content in (b"", b"short", b"two lines of\nwhich it has none"):
         (folder / "token").write_bytes(content)
         assert "token" in refused(run, ranker, "--token-file", "token")
     monkeypatch.setenv("CLDRANK_TOKEN", "short")

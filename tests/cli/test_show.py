@@ -51,17 +51,15 @@ def test_what_other_commands_show_is_named(run: Run, data: cr.RankingDataset, fo
     (folder / "runs" / "one" / "record.json").write_text("{}")
     (folder / "pipeline.toml").touch()
     (folder / "audit.html").touch()
-    (folder / "log.csv").write_text("session_id,query_id,doc_id,position,clicked\n1,a,b,1,0\n")
-    exported = "as `cldrank export` wrote it"
+    (folder / "log.jsonl").touch()
     for path, words in {
         "runs": "see `cldrank pipeline show`",
         "runs/one": "see `cldrank pipeline show runs/one`",
         "shipped": "see `cldrank show shipped/ranker`",
-        "engine": exported,
-        "engine/model.json": exported,
+        "engine": "as `cldrank export` wrote it",
         "pipeline.toml": "see `cldrank pipeline show pipeline.toml`",
         "audit.html": "open it in a browser",
-        "log.csv": "log.csv looks like a click log; see `cldrank clicks audit log.csv`",
+        "log.jsonl": "log.jsonl looks like a click log; see `cldrank clicks audit log.jsonl`",
     }.items():
         ran = run("show", path)
         assert (ran.code, words in ran.err) == (2, True), ran

@@ -153,7 +153,7 @@ def test_models_and_policies(simulate: Simulate, options: list[str]) -> None:
         ),
         (["--out", "train.txt"], 2, "train.txt is an input and would be overwritten"),
         (["--out", "c", "--save-production", "train.txt"], 2, "train.txt is a file; name a folder to write"),
-        (["--out", "c", "--depth", "0"], 2, "--depth must be at least 1"),
+        (["--out", "c", "--depth", "0"], 2, "--depth must be a whole number of at least 1"),
         (["--out", "c", "--eta", "-1"], 2, "--eta must be a number of at least 0, not -1."),
         (["--out", "c", "--noise", "2"], 2, "--noise must be a number of at least 0 and up to 1, not 2."),
         (

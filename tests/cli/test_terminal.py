@@ -38,7 +38,7 @@ def seen(ran: Any) -> tuple[int, bool, bool]:
 def test_names_of_features(run: Run, hostile: Path) -> None:
     assert seen(run("show", "hostile.parquet")) == (0, False, True)
     assert run("train", "oracle", "-f", "hostile.parquet", "-o", "ranker").code == 0
-    assert seen(run("show", "ranker", "-f", "hostile.parquet")) == (0, False, True)
+    assert seen(run("show", "ranker")) == (0, False, True)
 
 
 def test_segments(run: Run, folder: Path) -> None:

@@ -127,8 +127,8 @@ class TestNetworks:
             ("Heckman^rank can be fitted with linear, not with 'mlp'", ["heckman", "--model", "mlp"]),
             ("CLD can be fitted with linear or mlp, not with 'trees'", ["cld", "--model", "trees"]),
             ("pijd has no use for --epochs", ["pijd", "--epochs", "3"]),
-            ("naive has no option --selection-weight; cld-pair has it", ["naive", "--selection-weight", "1"]),
-            ("cld-pair has no option --gamma; cld has it", ["cld-pair", "--gamma", "0.1"]),
+            ("naive has no use for --selection-weight", ["naive", "--selection-weight", "1"]),
+            ("cld-pair has no use for --gamma", ["cld-pair", "--gamma", "0.1"]),
             ("--epochs is not for a linear model; choose --model mlp", ["cld", "--epochs", "3"]),
             ("--epochs is not for a linear model", ["cld-pair", "--model", "linear", "--epochs", "3"]),
             ("svm-rank has no use for --l2", ["svm-rank", "--l2", "1"]),
@@ -178,7 +178,7 @@ class TestPositions:
         np.testing.assert_array_equal(cr.load_ranker("ranker").predict(data), expected)
         for message, call in (
             ("with --method trust-bias, it corrects for trust", ["affine-ips", *FROM[:4]]),
-            ("holds slopes and bases, not propensities", ["ips", *FROM[:4], "-p", "trust.json"]),
+            ("not an AffineClicks", ["ips", *FROM[:4], "-p", "trust.json"]),
             ("policy-aware-ips needs the propensities", ["policy-aware-ips", *FROM[:4]]),
         ):
             ran = run("train", *call, "-o", "x")
@@ -295,7 +295,7 @@ class TestInterruption:
         monkeypatch.setattr("cldrank.models.network.loop.Trainer._epoch", interrupted)
         ran = run("train", "cld-pair", *FROM, *SMALL, "-o", "x", "--checkpoint", "state")
         assert ran.code == 130
-        assert "stopped before there was a ranker; nothing is saved" in ran.err
+        assert "stopped; nothing half-written is left behind" in ran.err
         assert not Path("x").exists()
         assert not Path("state").exists()
 

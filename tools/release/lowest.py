@@ -17,9 +17,8 @@ TESTED = (
     "tests/rankers", "tests/report", "tests/safety", "tests/service", "tests/tuning",
 )  # fmt: skip
 LEFT_OUT = (
-    "tests/cli/test_methods.py::TestCalls::test_an_option_that_nothing_has",  # in the words of newer typers
     "tests/rankers/test_trees.py::test_trees_that_the_engine_could_stumble_over_are_refused[change-categories]",
-)  # the latter changes what XGBoost writes from 3.1 on
+)  # it changes what XGBoost writes from 3.1 on
 ON_SPARK = ("tests/clicks/test_aggregate.py",)  # logs are counted on Spark 3.5, too; a SparkDataset asks for Spark 4
 # Old packages warn of what newer ones took away, Ibis 10 of its own functions on Spark, and Spark 3.5 of its sockets.
 # Our own warnings stay errors.

@@ -91,12 +91,11 @@ def check_package(version: str) -> int:
 
 def check_help() -> int:
     """Every command explains itself; how many there are."""
-    from typer.main import get_command
-    from typer.testing import CliRunner
+    from click.testing import CliRunner
 
     from cldrank.cli import app
 
-    paths = list(_paths(get_command(app)))
+    paths = list(_paths(app))
     for path in paths:
         shown = CliRunner().invoke(app, [*path, "--help"])
         assert shown.exit_code == 0, f"`cldrank {' '.join(path)} --help` failed: {shown.exception!r}"

@@ -8,7 +8,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import typer
+import click
 
 from cldrank.cli import options
 from cldrank.cli.commands import argument, declared, group_of, option
@@ -112,7 +112,7 @@ class AuditCommand(RawLog, options.Window):
         if self.html:
             say(f"wrote {self.html}")
         if result.verdict.severity == "blocking":
-            raise typer.Exit(BLOCKED)
+            raise click.exceptions.Exit(BLOCKED)
 
 
 def _of_log(advice: str) -> str:

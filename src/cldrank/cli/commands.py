@@ -1,7 +1,7 @@
 """Commands: frozen dataclasses whose fields are options, with a method `run`; groups of options are their bases.
 
-What a class of the library declares as its parameters becomes options, too: flags, or texts that `Parameter.parse`
-reads. So all commands refuse values in the same words.
+What a class of the library declares as its parameters becomes options, too. All values are texts that
+`Parameter.parse` reads, so that all commands refuse values in the same words.
 """
 
 from __future__ import annotations
@@ -11,23 +11,38 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, TypeVar, dataclass_transform, get_type_hints
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, dataclass_transform, get_args, get_origin, get_type_hints
 
-import typer
-from typer.core import TyperCommand, TyperGroup
+import click
 
-from cldrank.cli.option_names import dashed
+from cldrank.cli.option_names import dashed, remember_command
 from cldrank.errors import UsageError
 from cldrank.wording import listed
 
 if TYPE_CHECKING:
     from cldrank.parameters import Parameter
 
-Option = inspect.Parameter
 Kind = TypeVar("Kind", bound=type)
 _KEY = "cldrank"
-_NO_BRACES = str.maketrans("", "", "{}")
 _NAMES_WIDTH = 31  # columns of a help text for the names of options and what stands for their values
+
+
+class Option(click.Option):
+    """An option, in a panel of the help or among the others; a command gets those that were given."""
+
+    def __init__(self, names: list[str], about: str, panel: str | None = None, **described: Any) -> None:
+        super().__init__(names, help=about, default=None, **described)
+        self.panel = panel
+
+
+class Argument(click.Argument):
+    """An argument that help describes."""
+
+    def __init__(self, name: str, usage: str, about: str, *, many: bool, required: bool, typed: _Typed) -> None:
+        shown = usage + "..." * many
+        shown = shown if required else f"[{shown}]"
+        super().__init__([name], metavar=shown, nargs=-1 if many else 1, required=required, default=None, type=typed)
+        self.usage, self.about = usage, about + "  [required]" * required
 
 
 # -- fields --------------------------------------------------------------------------------------------------------
@@ -37,7 +52,7 @@ def option(usage: str, about: str, default: Any = None, panel: str | None = None
     """A field that is an option; one whose default is `...` must be given.
 
     usage    as help writes it: "-o FILE", with its long name if that is not the name of the field
-    bounds   `min` and `max` of a number
+    bounds   `min`, `above`, `max` and `below` of a number
     """
     return _field(False, usage, about, default, panel, bounds)
 
@@ -58,39 +73,50 @@ def declared(kind: Kind) -> Kind:
     return frozen
 
 
-def field_options(kind: type) -> list[Option]:
-    """The options of a class, from its fields, panel by panel; other fields but typer's context are left out."""
-    hints = get_type_hints(kind, include_extras=True)
-    entries = [entry for entry in fields(kind) if _KEY in entry.metadata or hints[entry.name] is typer.Context]
-    entries.sort(key=lambda entry: (_panel(entry) is not None, entry.name == "as_json"))
+def field_options(kind: type) -> list[click.Parameter]:
+    """The options of a class, from its fields, panel by panel; other fields are left out."""
+    hints = get_type_hints(kind)
+    entries = [entry for entry in fields(kind) if _KEY in entry.metadata]
+    entries.sort(key=lambda entry: (entry.metadata[_KEY][3] is not None, entry.name == "as_json"))
     return [_field_option(entry, hints[entry.name]) for entry in entries]
 
 
-def _panel(entry: Any) -> str | None:
-    panel: str | None = entry.metadata[_KEY][3] if _KEY in entry.metadata else None
-    return panel
-
-
-def _field_option(entry: Any, hint: Any) -> Option:
-    if hint is typer.Context:
-        return Option(entry.name, Option.KEYWORD_ONLY, annotation=hint)
+def _field_option(entry: Any, hint: Any) -> click.Parameter:
     is_argument, usage, about, panel, bounds = entry.metadata[_KEY]
+    hint = get_args(hint)[0] if type(None) in get_args(hint) else hint  # X of X | None
+    required, many = entry.default is MISSING, get_origin(hint) is list
+    typed = _Typed(entry.name, hint, bounds)
+    if not required and entry.default is not None and hint is not bool:
+        about += f"  [default: {entry.default}]"
+    if is_argument:
+        return Argument(entry.name, usage, about, many=many, required=required, typed=typed)
     names = [word for word in usage.split() if word.startswith("-")]
-    described: dict[str, Any] = {
-        "metavar": next((word for word in usage.split() if word not in names), None),
-        "help": about,
-        "show_default": isinstance(entry.default, int | float | str | Path) and not isinstance(entry.default, bool),
-    }
-    if not is_argument:
-        names = names if any(name.startswith("--") for name in names) else [dashed(entry.name), *names]
-        described |= {"rich_help_panel": panel, **bounds}
-    make: Any = typer.Argument if is_argument else typer.Option
-    shown = make(*names, **described)
-    return _option(entry.name, Annotated[hint, shown], Option.empty if entry.default is MISSING else entry.default)
+    metavar = next((word for word in usage.split() if word not in names), None)
+    names = names if any(name.startswith("--") for name in names) else [dashed(entry.name), *names]
+    if hint is bool:
+        return Option([entry.name, *names], about, panel, is_flag=True)
+    return Option([entry.name, *names], about, panel, metavar=metavar, type=typed, multiple=many, required=required)
 
 
-def _option(name: str, annotation: Any, default: Any = None) -> Option:
-    return Option(name, Option.KEYWORD_ONLY, default=default, annotation=annotation)
+class _Typed(click.ParamType):  # type: ignore[type-arg]
+    """Texts as values of a field."""
+
+    name = "value"
+
+    def __init__(self, field_name: str, hint: Any, bounds: Mapping[str, float]) -> None:
+        self._name, self._hint, self._bounds = field_name, hint, bounds
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
+        """The value that a text stands for."""
+        del param, ctx
+        from cldrank.arguments import Bounds
+        from cldrank.parameters import Parameter
+
+        bounds = Bounds(**{{"min": "least", "max": "most"}.get(name, name): end for name, end in self._bounds.items()})
+        own = Parameter(self._name, self._hint, None, "", bounds)
+        if Path in own.kinds:
+            return Path(value)
+        return value if str in own.kinds or list[str] in own.kinds else own.parse(value)
 
 
 # -- parameters of classes -----------------------------------------------------------------------------------------
@@ -102,36 +128,24 @@ def option_of(
     """The option of a parameter; `owners` names the classes that have it, where not all do."""
     spelled = dashed(parameter.name)
     whose = ", ".join(f"`{owner}`" for owner in owners)
-    about = f"{whose}: {parameter.about}" if whose else f"{parameter.about[0].upper()}{parameter.about[1:]}"
+    about = f"{whose}: {parameter.about}." if whose else f"{parameter.about[0].upper()}{parameter.about[1:]}."
     default = parameter.default
     if default is not None and not isinstance(default, bool):
-        about += f". [default: {','.join(map(str, default)) if isinstance(default, tuple) else default}]"
-    else:
-        about += "."
-    described: dict[str, Any] = {"help": about, "rich_help_panel": panel, "show_default": False}
+        about += f" [default: {','.join(map(str, default)) if isinstance(default, tuple) else default}]"
     if bool in parameter.kinds:
-        flag = typer.Option(f"{spelled}/--no-{spelled[2:]}", **described)
-        return _option(parameter.name, Annotated[bool | None, flag])
-    text = typer.Option(spelled, metavar=metavar or parameter.metavar, **described)
-    return _option(parameter.name, Annotated[str | None, text])
+        return Option([parameter.name, f"{spelled}/--no-{spelled[2:]}"], about, panel)
+    return Option([parameter.name, spelled], about, panel, metavar=metavar or parameter.metavar)
 
 
-class Owned(NamedTuple):
-    """A parameter, and the names of the classes that have it."""
-
-    parameter: Parameter
-    owners: list[str]
-
-
-def owned(kinds: Mapping[str, type]) -> dict[str, Owned]:
-    """The parameters of some classes that are options, by name."""
+def owned(kinds: Mapping[str, type]) -> dict[str, tuple[Parameter, list[str]]]:
+    """The parameters of some classes that are options, by name, with the names of the classes that have them."""
     from cldrank.parameters import parameters
 
-    known: dict[str, Owned] = {}
+    known: dict[str, tuple[Parameter, list[str]]] = {}
     for owner, kind in kinds.items():
         for name, parameter in parameters(kind).items():
             if parameter.option:
-                known.setdefault(name, Owned(parameter, [])).owners.append(owner)
+                known.setdefault(name, (parameter, []))[1].append(owner)
     return known
 
 
@@ -167,26 +181,27 @@ def built(kinds: Mapping[str, type], name: str, values: Mapping[str, Any], said:
     own = parameters(kinds[name])
     for key, (_, owners) in owned(kinds).items():
         if key not in own and values.get(key) is not None:
-            raise no_option(said or name, dashed(key), owners)
+            have = "has" if len(owners) == 1 else "have"
+            raise UsageError(f"{said or name} has no option {dashed(key)}; {listed(owners)} {have} it.")
     return kinds[name](**parsed(own, values))
-
-
-def no_option(name: str, spelled: str, owners: list[str]) -> UsageError:
-    """The error for an option that others have."""
-    return UsageError(f"{name} has no option {spelled}; {listed(owners)} {'has' if len(owners) == 1 else 'have'} it.")
 
 
 # -- commands ------------------------------------------------------------------------------------------------------
 
 
-class _TwoColumns:
-    """Help in two columns, so that the options of a method fit on two screens."""
+class Shell(click.Command):
+    """What commands and groups of commands share: help in two columns, and what messages know of them."""
 
-    def collect_usage_pieces(self, ctx: Any) -> list[str]:
-        """What follows the name of a command, without braces around what must be given."""
-        return [piece.translate(_NO_BRACES) for piece in super().collect_usage_pieces(ctx)]  # type: ignore[misc]
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse options; messages may name them from now on."""
+        remember_command(self)
+        try:
+            return super().parse_args(ctx, args)
+        except click.UsageError as error:
+            error.ctx = error.ctx or ctx  # whose help is to be read
+            raise
 
-    def format_help(self, ctx: Any, formatter: Any) -> None:
+    def format_help(self, ctx: click.Context, formatter: Any) -> None:
         """Print usage, description, and the options by panel."""
         del formatter
         from rich.console import Group
@@ -198,20 +213,17 @@ class _TwoColumns:
         from cldrank.cli.output import SafeConsole
 
         panels: dict[str, list[tuple[str, Any]]] = {}
-        command: Any = self
-        for parameter in command.get_params(ctx):
-            record = parameter.get_help_record(ctx)
-            if record is None:  # it is hidden
-                continue
-            is_option = parameter.param_type_name == "option"
-            title = getattr(parameter, "rich_help_panel", None) or ("Options" if is_option else "Arguments")
-            name = record[0] if is_option else str(parameter.metavar)
-            panels.setdefault(title, []).append((name, Text(record[1])))
-        for name in command.list_commands(ctx) if isinstance(command, TyperGroup) else ():
-            sentence = (command.get_command(ctx, name).help or "").partition("\n\n")[0]
-            panels.setdefault("Commands", []).append((name, Markdown(sentence)))
-        about = Markdown(inspect.cleandoc(command.help or ""))
-        parts: list[Any] = [Text(command.get_usage(ctx)), Text(""), Padding(about, (0, 0, 0, 2))]
+        for parameter in self.get_params(ctx):
+            if isinstance(parameter, Argument):
+                panels.setdefault("Arguments", []).append((parameter.usage, Text(parameter.about)))
+            elif (record := parameter.get_help_record(ctx)) is not None:  # else it is hidden
+                panel = getattr(parameter, "panel", None) or "Options"
+                panels.setdefault(panel, []).append((record[0], Text(record[1])))
+        group: Any = self
+        for name in group.list_commands(ctx) if isinstance(self, click.Group) else ():
+            about = (group.get_command(ctx, name).help or "").partition("\n\n")[0]
+            panels.setdefault("Commands", []).append((name, Markdown(about)))
+        parts: list[Any] = [Text(self.get_usage(ctx)), Text(""), Padding(Markdown(self.help or ""), (0, 0, 0, 2))]
         for title in sorted(panels, key=lambda title: (title != "Arguments", title != "Options")):
             table = Table.grid(padding=(0, 2, 0, 0))
             table.add_column(max_width=_NAMES_WIDTH, overflow="fold")
@@ -219,74 +231,62 @@ class _TwoColumns:
             for name, content in panels[title]:
                 table.add_row(Text(name), content)
             parts += [Text(""), Text(title, style="bold"), Padding(table, (0, 0, 0, 2))]
-        if command.epilog:
-            parts += [Text(""), Markdown(command.epilog)]
+        if self.epilog:
+            parts += [Text(""), Markdown(self.epilog)]
         SafeConsole(highlight=False, emoji=False).print(Group(*parts))
 
 
-class ShellCommand(_TwoColumns, TyperCommand):
-    """A command."""
+class ShellCommand(Shell):
+    """The command that a class declares: it makes a value of what was given, and runs it.
 
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse options; whatever is refused says of which command, whose help is to be read."""
-        try:
-            return super().parse_args(ctx, args)
-        except Exception as error:
-            if getattr(error, "ctx", ctx) is None:
-                error.ctx = ctx  # type: ignore[attr-defined]
-            raise
-
-
-class ShellGroup(_TwoColumns, TyperGroup):
-    """A command with commands of its own."""
-
-
-def function_of(kind: type[Any], more: Iterable[Option] = (), doc: str | None = None) -> Callable[..., None]:
-    """A command as a function for typer; the values of further options go to the field `settings`."""
-    own = field_options(kind)
-    names, more = {entry.name for entry in own}, list(more)
-
-    def called(**values: Any) -> None:
-        given = {name: values.pop(name) for name in list(values) if name in names}
-        kind(**given, **({"settings": values} if more else {})).run()
-
-    called.__signature__ = inspect.Signature([*own, *more])  # type: ignore[attr-defined]
-    called.__doc__ = doc or kind.__doc__
-    return called
-
-
-def made(name: str, function: Callable[..., None], cls: type[ShellCommand] = ShellCommand) -> ShellCommand:
-    """A command of its own, from a function with the signature of its options."""
-    app = typer.Typer(
-        add_completion=False, rich_markup_mode="markdown", context_settings={"help_option_names": ["-h", "--help"]}
-    )
-    app.command(name, cls=cls)(function)
-    command: Any = typer.main.get_command(app)
-    return command  # type: ignore[no-any-return]
-
-
-def add_command(app: typer.Typer, kind: type[Any], derive: Callable[[], list[Option]] | None = None) -> None:
-    """Add a command to an app; `PipelineRunCommand` is `run`.
-
-    derive   gives options that are made late, since their classes import much
+    kind     `PipelineRunCommand` is called `run`
+    derive   gives options that are made late, since their classes import much; what is given goes to `settings`
     """
 
-    class LazyCommand(ShellCommand):
-        complete = derive is None
+    def __init__(self, kind: type[Any], derive: Callable[[], list[Option]] | None = None) -> None:
+        *_, word, _ = re.findall("[A-Z][a-z]+", kind.__name__)
+        self._own = field_options(kind)
+        self._kind, self._derive = kind, derive
+        super().__init__(word.lower(), params=[*self._own], help=inspect.getdoc(kind), callback=self._run)
 
-        def get_params(self, ctx: Any) -> list[Any]:
-            if not self.complete and derive is not None:
-                whole = made(str(self.name), function_of(kind, derive()))
-                self.params, self.callback, self.complete = whole.params, whole.callback, True
-            return super().get_params(ctx)
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        """All options."""
+        if self._derive is not None:
+            self.params, self._derive = [*self._own, *self._derive()], None
+        return super().get_params(ctx)
 
-    *_, word, _ = re.findall("[A-Z][a-z]+", kind.__name__)
-    app.command(word.lower(), cls=LazyCommand)(function_of(kind))
+    def _run(self, **values: Any) -> None:
+        known = given(values)
+        own = {option.name: known.pop(option.name) for option in self._own if option.name in known}
+        self._kind(**own, **({"settings": known} if known else {})).run()
 
 
-def group_of(about: str, *kinds: type[Any], derive: Callable[[], list[Option]] | None = None) -> typer.Typer:
-    """An app with some commands."""
-    app = typer.Typer(cls=ShellGroup, no_args_is_help=True, help=about)
-    for kind in kinds:
-        add_command(app, kind, derive)
-    return app
+def given(values: Mapping[str, Any]) -> dict[Any, Any]:
+    """The values of options that were given."""
+    return {
+        name: list(value) if isinstance(value, tuple) else value
+        for name, value in values.items()
+        if value is not None and value != ()
+    }
+
+
+class ShellGroup(Shell, click.Group):
+    """A command with commands of its own; called without one, it explains itself."""
+
+    def __init__(self, about: str, commands: Mapping[str, click.Command], **more: Any) -> None:
+        super().__init__(commands=dict(commands), help=inspect.cleandoc(about), **more)
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The commands in the order in which they were named."""
+        del ctx
+        return list(self.commands)
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse what comes before the command."""
+        return super().parse_args(ctx, args or ["--help"])
+
+
+def group_of(about: str, *kinds: type[Any], derive: Callable[[], list[Option]] | None = None) -> ShellGroup:
+    """A group of some commands."""
+    commands = [ShellCommand(kind, derive=derive) for kind in kinds]
+    return ShellGroup(about, {str(command.name): command for command in commands})

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import typer
+import click
 
 from cldrank.cli import options
 from cldrank.cli.commands import argument, declared, option
@@ -261,4 +261,4 @@ class CompareCommand(Judging):
             print_line(f"Verdict: {result.verdict.words}")
         code = EXIT_CODES[result.verdict.decision]
         if code:
-            raise typer.Exit(code)
+            raise click.exceptions.Exit(code)

@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
-import typer
+import click
 
 from cldrank.cli import options
 from cldrank.cli.commands import declared, option
@@ -59,12 +59,11 @@ simulate {out}/train.parquet --sessions 5e4 -k 10 --policy neighbour-swaps --eta
     Step(
         "Propensities",
         "How likely is each position to be examined, on each device? Pages with two neighbours swapped show the same "
-        "result at two positions; its clicks tell. The figure has the truth as rings.",
+        "result at two positions; its clicks tell.",
         """clicks aggregate {out}/log/phone.parquet {out}/log/desktop.parquet --segment device -f {out}/train.parquet \
 -o {out}/cells.parquet
 propensity estimate {out}/cells.parquet -o {out}/rho.json
-show {out}/rho.json --truth phone={out}/log/phone.parquet.json --truth desktop={out}/log/desktop.parquet.json \
---plot {out}/propensities.svg""",
+show {out}/rho.json --plot {out}/propensities.svg""",
         ("propensities.svg",),
     ),
     Step(
@@ -155,7 +154,7 @@ def typed(command: str) -> str:
     with redirect_stdout(output):
         code = app(args=shlex.split(command), prog_name="cldrank", standalone_mode=False)
     if code == _STOPPED:
-        raise typer.Exit(code)
+        raise click.exceptions.Exit(code)
     return output.getvalue().strip("\n")
 
 

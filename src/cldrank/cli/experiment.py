@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
-import typer
+import click
 
 from cldrank.cli import options
 from cldrank.cli.commands import argument, declared, group_of, option
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
     from cldrank.experiment.units import Plan, Progress
 
 _EVERYTHING = "all"
-Format = StrEnum("Format", ["html", "md", "csv"])
 _FOLDER = "The folder that `run` left its results in."
 
 
@@ -110,7 +108,7 @@ def _ran(planned: Plan, processes: int, threads: int) -> Progress:
             return run_units(planned, jobs=processes, threads=threads, progress=show)
         except KeyboardInterrupt:
             say("stopped; finished results are kept, and the same call continues from there")
-            raise typer.Exit(130) from None
+            raise click.exceptions.Exit(130) from None
 
 
 @declared
@@ -122,7 +120,7 @@ class ExperimentReportCommand:
 
     folder: Path = argument("FOLDER", _FOLDER)
     out: Path | None = option("-o PATH", "Where to write it.  [default: in FOLDER]")
-    form: Format = option("--format html|md|csv", "As what.", Format.html)
+    form: Literal["html", "md", "csv"] = option("--format html|md|csv", "As what.", "html")
 
     def run(self) -> None:
         """Write the report, and say where."""
@@ -135,7 +133,7 @@ class ExperimentReportCommand:
                 read = [folder] if folder.is_file() else [folder / "results.parquet", folder / "tasks"]
                 options.check_outputs([out], read)
         with working("writing …"):
-            written = save_report(folder, out or folder, str(self.form))
+            written = save_report(folder, out or folder, self.form)
         for path in written:
             if path.exists() and not path.is_file():  # a pipe, perhaps standard output itself
                 say(f"wrote {path}")

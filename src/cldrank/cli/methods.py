@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Mapping
 from dataclasses import fields
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
+import click
 
 from cldrank.cli import options
-from cldrank.cli.commands import Option, ShellCommand, ShellGroup, field_options, made, no_option, option_of, parsed
+from cldrank.cli.commands import Option, Shell, ShellGroup, field_options, given, option_of, parsed
 from cldrank.errors import UsageError
 
 if TYPE_CHECKING:
@@ -22,69 +20,96 @@ _SHORT = {"-c": "clicks", "-p": "propensity"}
 _CLICKS = {"clicks", "depth", "propensity", "trust_propensity", *(entry.name for entry in fields(options.LogReading))}
 _SAFE = {"safe", "safe_margin", "production_feature"}
 _SPARK = {entry.name for entry in fields(options.ComputePlace)}
-Settings = Mapping[str, tuple["Parameter", str]]
 
 
 class MethodCommands(ShellGroup):
-    """A command with one sub-command per method, each made when it is called for."""
+    """A command with one sub-command per method, which makes an `action` with the method, and runs it."""
 
-    action: type[Any]
+    def __init__(self, action: type[Any]) -> None:
+        super().__init__(action.__doc__ or "", {}, options_metavar=None, subcommand_metavar="METHOD [OPTIONS]")
+        self._action = action
 
-    def list_commands(self, ctx: Any) -> list[str]:
+    def list_commands(self, ctx: click.Context) -> list[str]:
         """All methods."""
         del ctx
         from cldrank.methods import methods
 
         return list(methods())
 
-    def get_command(self, ctx: Any, cmd_name: str, model: str | None = None) -> ShellCommand | None:
-        """The command of a method, with the options of one model."""
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command:
+        """The command of a method, with the options of its usual model."""
         del ctx
-        from cldrank.methods import methods
+        return self._command(cmd_name, [])
 
-        kind = methods().get(cmd_name)
-        return None if kind is None else _command(self.action, kind, model)
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Refuse options before the method, which decides what options there are."""
         if args and args[0].startswith("-") and args[0] not in ("-h", "--help"):
             raise UsageError(f"name the method first: `{ctx.command_path} METHOD {args[0]} …`.")
         return super().parse_args(ctx, args)
 
-    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str, click.Command, list[str]]:
         """The command, with the options of the model that the call names."""
+        del ctx
+        return args[0], self._command(args[0], args), args[1:]
+
+    def _command(self, name: str, args: list[str]) -> MethodCommand:
         from cldrank.methods import method_named
+        from cldrank.methods.registry import configured
 
-        method_named(args[0])  # refuses an unknown one with the nearest there is
-        return args[0], self.get_command(ctx, args[0], _named_model(args)), args[1:]
+        kind, model = method_named(name), _named_model(args)
+        return MethodCommand(self._action, kind, type(configured(kind, {"model": model}).model))
 
 
-class MethodCommand(ShellCommand):
-    """The command of one method, which explains why it does not have an option that others have."""
+class MethodCommand(Shell):
+    """The command of one method with one model, which explains why it does not have an option that others have."""
 
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+    def __init__(self, action: type[Any], kind: type[Method], model: type[Model]) -> None:
+        from cldrank.methods.needs import TRUST_BIAS, learned_from
+
+        self._action, self._kind, self._model = action, kind, model
+        self._settings = _settings(kind, model)
+        own = [option for option in field_options(action) if option.name not in _useless(kind, model)]
+        derived = [option_of(parameter, panel) for parameter, panel in self._settings.values()]
+        corrects = f"Corrects {' and '.join(kind.corrects)} bias. " if kind.corrects else ""
+        estimated = f" ({TRUST_BIAS})" if kind.needs == "trust" else ""
+        learns = f"Learns from {' and '.join(learned_from(kind.needs))}{estimated}."
+        super().__init__(
+            kind.name,
+            params=[*own, _model_option(kind), *derived],
+            help=f"{kind.label}: {kind.sentence}.\n\n{corrects}{learns}",
+            callback=self._run,
+        )
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse options; an unknown one is refused with the reason, where there is one."""
-        named = list(args)  # parsing takes them out
         try:
             return super().parse_args(ctx, args)
-        except Exception as error:
-            if hasattr(error, "possibilities"):  # of an unknown option; its class has no public name in typer
-                _explain(str(self.name), str(getattr(error, "option_name", "")), _named_model(named))
+        except click.NoSuchOption as error:
+            self._explain(error.option_name)
             raise
 
+    def _run(self, **values: Any) -> None:
+        from cldrank.methods.registry import configured
 
-def method_commands(action: type[Any]) -> typer.Typer:
-    """An app with one command per method, which makes an `action` with the method, and runs it."""
-    app = typer.Typer(
-        cls=type("Commands", (MethodCommands,), {"action": action}),
-        no_args_is_help=True,
-        rich_markup_mode="markdown",
-        options_metavar="",
-        subcommand_metavar="METHOD [OPTIONS]",
-        help=inspect.getdoc(action),
-    )
-    app.callback()(lambda: None)
-    return app
+        known = {name: parameter for name, (parameter, _) in self._settings.items()}
+        method = configured(self._kind, {"model": values.pop("model"), **parsed(known, values)})
+        own = {name: value for name, value in given(values).items() if name not in known}
+        self._action(method=method, **own).run()
+
+    def _explain(self, spelled: str) -> None:
+        """Refuse an option that other methods or models have, and say so."""
+        from cldrank.methods import methods
+        from cldrank.methods.registry import usable_models
+
+        setting = _SHORT.get(spelled, spelled.lstrip("-").removeprefix("no-").replace("-", "_"))
+        for other, model in usable_models(self._kind).items():
+            if setting in _settings(self._kind, model):
+                raise UsageError(f"{spelled} is not for {self._model.label}; choose --model {other}.")
+        if setting in _CLICKS | _SAFE and _useless(self._kind, self._model) >= _CLICKS:
+            raise UsageError(f"{self._kind.name} learns from labels, not from clicks; leave {spelled} out.")
+        every = [(kind, model) for kind in methods().values() for model in usable_models(kind).values()]
+        if setting in _useless(self._kind, self._model) or any(setting in _settings(*both) for both in every):
+            raise UsageError(f"{self._kind.name} has no use for {spelled}; leave it out.")
 
 
 def _named_model(arguments: list[str]) -> str | None:
@@ -94,28 +119,6 @@ def _named_model(arguments: list[str]) -> str | None:
         if text.startswith("--model="):
             return text.partition("=")[2]
     return None
-
-
-def _command(action: type[Any], kind: type[Method], model: str | None) -> ShellCommand:
-    from cldrank.methods.needs import TRUST_BIAS, learned_from
-    from cldrank.methods.registry import configured
-
-    fitted = type(configured(kind, {"model": model}).model)
-    settings, useless = _settings(kind, fitted), _useless(kind, fitted)
-    own = [entry for entry in field_options(action) if entry.name not in useless]
-
-    def call(**values: Any) -> None:
-        given = parsed({name: parameter for name, (parameter, _) in settings.items()}, values)
-        method = configured(kind, {"model": values["model"], **given})
-        action(method=method, **{entry.name: values[entry.name] for entry in own}).run()
-
-    derived = [option_of(parameter, panel) for parameter, panel in settings.values()]
-    call.__signature__ = inspect.Signature([*own, _model_option(kind), *derived])  # type: ignore[attr-defined]
-    corrects = f"Corrects {' and '.join(kind.corrects)} bias. " if kind.corrects else ""
-    estimated = f" ({TRUST_BIAS})" if kind.needs == "trust" else ""
-    learns = f"Learns from {' and '.join(learned_from(kind.needs))}{estimated}."
-    call.__doc__ = f"{kind.label}: {kind.sentence}.\n\n{corrects}{learns}"
-    return made(kind.name, call, MethodCommand)
 
 
 def _useless(kind: type[Method], model: type[Model]) -> set[str]:
@@ -131,12 +134,11 @@ def _model_option(kind: type[Method]) -> Option:
     from cldrank.methods.registry import usable_models
 
     names = list(usable_models(kind))
-    text = f"The model to fit; --help shows its options. [default: {names[0]}]"
-    shown = typer.Option("--model", metavar="|".join(names), help=text, show_default=False, hidden=len(names) < 2)
-    return Option("model", Option.KEYWORD_ONLY, default=None, annotation=Annotated[str | None, shown])
+    about = f"The model to fit; --help shows its options. [default: {names[0]}]"
+    return Option(["--model"], about, metavar="|".join(names), hidden=len(names) < 2)
 
 
-def _settings(kind: type[Method], model: type[Model]) -> Settings:
+def _settings(kind: type[Method], model: type[Model]) -> dict[str, tuple[Parameter, str]]:
     """What can be set of the method, the model and the run, by name, each with the title of its panel."""
     from cldrank.models import Run
     from cldrank.parameters import parameters
@@ -148,36 +150,3 @@ def _settings(kind: type[Method], model: type[Model]) -> Settings:
             if parameter.option and name not in unused:
                 settings.setdefault(name, (parameter, panel))
     return settings
-
-
-def _explain(name: str, spelled: str, model: str | None) -> None:
-    """Refuse an option that other methods or models have, and say why this one does not have it."""
-    from cldrank.methods import methods
-    from cldrank.methods.needs import uses_clicks
-    from cldrank.methods.registry import configured, usable_models
-    from cldrank.models import Run, models
-
-    kind, setting = methods()[name], _SHORT.get(spelled, spelled.lstrip("-").removeprefix("no-").replace("-", "_"))
-    fitted = type(configured(kind, {"model": model}).model)
-    if setting in _CLICKS | _SAFE and not uses_clicks(kind.needs):
-        raise UsageError(f"{name} learns from labels, not from clicks; leave {spelled} out.")
-    if setting in _SAFE:
-        raise UsageError(f"{name} cannot be blended with production; leave {spelled} out.")
-    if setting in _SPARK:
-        reason = f"{kind.label} with {fitted.label} cannot learn from features on Spark"
-        raise UsageError(f"{reason}; leave {spelled} out. Linear models can, but for CLD-pair.")
-    others = [other for other, known in usable_models(kind).items() if setting in _settings(kind, known)]
-    if others:
-        raise UsageError(f"{spelled} is not for {fitted.label}; choose --model {others[0]}.")
-    if _is_option(setting, Run, *models().values()):
-        raise UsageError(f"{name} has no use for {spelled}; leave it out.")
-    owners = [other.name for other in methods().values() if _is_option(setting, other)]
-    if owners:
-        raise no_option(name, spelled, owners)
-
-
-def _is_option(name: str, *owners: type) -> bool:
-    """Whether a setting is an option of one of them."""
-    from cldrank.parameters import parameters
-
-    return any(name in parameters(owner) and parameters(owner)[name].option for owner in owners)

@@ -7,19 +7,19 @@ of that name, the shell reads "--first-position 0 …"; everything else between 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from functools import partial
 from typing import Any
 
-import typer
+import click
 
 from cldrank.errors import CldrankError
 
 _NAMED = re.compile(r"`([A-Za-z]\w*)(?:=([^`]+))?`")
 _COLUMNS = re.compile(r"`columns(?:=([^`]+))?`")
 _ROLE = re.compile(r"""['"]?(\w+)['"]?: *(\[[^]]*\]|[^,}]+)""")  # an entry of `columns={"doc_id": "sku"}`
-_OF_RAW_LOGS = ("first_position", "one_query", "exclude_users", "exclude_bots")
+_OF_RAW_LOGS = ("first_position", "one_query", "time_zone", "exclude_users", "exclude_bots")
+_RUNNING: list[click.Command] = []
 _OTHERWISE = {  # parameters whose option has another name
     "dataset": "features",
     "margin": "safe_margin",
@@ -32,31 +32,9 @@ _OTHERWISE = {  # parameters whose option has another name
 }
 
 
-class _Running:
-    """The command that runs now; found when a message asks for its options."""
-
-    find: Callable[[], Any] = staticmethod(lambda: None)
-
-
-def remember_command(app: typer.Typer, arguments: Sequence[str]) -> None:
-    """Let messages name the options of the command that these arguments call."""
-    _Running.find = partial(called_command, app, arguments)
-
-
-def called_command(app: typer.Typer, arguments: Sequence[str]) -> Any:
-    """The command that arguments call: `clicks aggregate` of `clicks aggregate log.csv --out cells.parquet`."""
-    command: Any = typer.main.get_command(app)
-    context, rest = typer.Context(command, resilient_parsing=True), list(arguments)
-    while hasattr(command, "resolve_command"):
-        rest = rest[next((at for at, word in enumerate(rest) if not word.startswith("-")), len(rest)) :]
-        try:
-            _, named, rest = command.resolve_command(context, rest)
-        except (IndexError, CldrankError):  # no command, or an unknown one
-            break
-        if named is None:
-            break
-        command = named
-    return command
+def remember_command(command: click.Command) -> None:
+    """Let messages name the options of this command, which runs now."""
+    _RUNNING[:] = [command]
 
 
 def as_options(text: str, options: Mapping[str, Any] | None = None) -> str:
@@ -100,10 +78,7 @@ def columns_by(option: str) -> Iterator[None]:
 
 def _options() -> dict[str, Any]:
     """The options of the running command by name."""
-    command = _Running.find()
-    if command is None:
-        return {}
-    declared = command.get_params(typer.Context(command))
+    declared = [option for command in _RUNNING for option in command.get_params(click.Context(command))]
     return {name: option for option in declared for name in (*option.opts, *option.secondary_opts)}
 
 

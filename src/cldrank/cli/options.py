@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import partial
 from glob import glob
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from cldrank.cli.commands import declared, option
 from cldrank.cli.option_names import columns_by
@@ -59,8 +59,7 @@ class Layout:
         missing: Any = self.missing
         with suppress(ValueError):  # a word is for `load` to judge
             missing = None if self.missing is None else float(self.missing)
-        letor = {"n_features": self.n_features, "zero_based": self.zero_based}
-        return {"columns": columns, **letor, "missing": missing}
+        return {"columns": columns, "n_features": self.n_features, "zero_based": self.zero_based, "missing": missing}
 
     def spark_columns(self) -> dict[str, Any]:
         """The columns of `SparkDataset` by role."""
@@ -122,7 +121,7 @@ class CandidateReading(Reading):
 class ComputePlace:
     """Where the work is done."""
 
-    engine: str = of_reading("local|spark", "Read and compute here, or on Spark.", "local")
+    engine: Literal["local", "spark"] = of_reading("local|spark", "Read and compute here, or on Spark.", "local")
     master: str = of_reading("URL", "Spark: where it runs.", "local[*]")
 
     def session(self) -> AbstractContextManager[Any]:
@@ -135,10 +134,7 @@ class ComputePlace:
         return nullcontext(spark_session(self.master))
 
     def check_engine(self) -> None:
-        """Refuse an unknown engine, and a master of Spark without Spark."""
-        from cldrank.arguments import check_choice
-
-        check_choice("engine", self.engine, ("local", "spark"))
+        """Refuse a master of Spark without Spark."""
         if self.engine == "local" and self.master != "local[*]":
             raise UsageError("--master says where Spark runs; say --engine spark, too.")
 
@@ -155,8 +151,7 @@ class Window:
 
     def window(self) -> dict[str, Any]:
         """The window, as far as it was given."""
-        given = {"last": self.last, "until": self.until}
-        return {name: value for name, value in given.items() if value is not None}
+        return {name: value for name in ("last", "until") if (value := getattr(self, name)) is not None}
 
 
 @declared
@@ -246,13 +241,13 @@ def named_columns(options: list[str] | None, name_of_option: str) -> dict[str, s
     return columns or None
 
 
-def log_columns(named: list[str] | None) -> dict[str, str] | None:
+def log_columns(named: list[str] | None) -> dict[str, Any] | None:
     """The columns of a log that `--log-column query_id=qid` names, by their roles."""
     columns = named_columns(named, "--log-column")
     for role, name in (columns or {}).items():
         if not isinstance(name, str):
             raise UsageError(f"--log-column {role} takes one column, not several.")
-    return columns  # type: ignore[return-value]
+    return columns
 
 
 # -- files to write ------------------------------------------------------------------------------------------------

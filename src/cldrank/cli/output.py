@@ -111,20 +111,17 @@ def working(text: str) -> Iterator[Callable[[str], None]]:
         yield lambda words: status.update(Text(words))
 
 
-def progress_bar() -> Progress:
+def progress_bar(*, shown: bool = True) -> Progress:
     """A progress bar on standard error, with the time left; nothing where that is no terminal."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    return Progress(*columns, console=messages, disable=not messages.is_terminal)
+    return Progress(*columns, console=messages, disable=not (shown and messages.is_terminal))
 
 
 @contextmanager
-def counting(what: str, total: int, *, shown: bool = True) -> Iterator[Callable[..., None] | None]:
+def counting(what: str, total: int, *, shown: bool = True) -> Iterator[Callable[..., None]]:
     """A progress bar as a function to report to: how many are done and, where they change, the words beside it."""
-    if not shown:
-        yield None
-        return
-    with progress_bar() as bar:
+    with progress_bar(shown=shown) as bar:
         task = bar.add_task(what, total=total)
         yield lambda done, words=what: bar.update(task, completed=done, description=words)

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import typer
+import click
 
 from cldrank.cli import options
 from cldrank.cli.clicks import BLOCKED
@@ -71,7 +71,7 @@ class PipelineRunCommand:
         else:
             _print_end(pipeline, record)
         if code:
-            raise typer.Exit(code)
+            raise click.exceptions.Exit(code)
 
 
 @declared
@@ -163,7 +163,7 @@ def _lined(as_json: bool, pipeline: PipelineDefinition | None = None) -> Iterato
             print_json({"status": status, "exit_code": code, "run": None, "reason": reason}, one_line=True)
         if was_stopped:
             print_error("stopped; finished steps are kept, and the same command goes on from there.")
-            raise typer.Exit(code) from None
+            raise click.exceptions.Exit(code) from None
         if isinstance(error, CldrankError):
             raise (UsageError if code == _WRONG_CALL else CldrankError)(str(error)) from error
         raise

@@ -63,7 +63,7 @@ class EstimateCommand(options.CandidateReading, options.LogReading, options.Json
             raise UsageError(f"--plot {self.plot}: curves are drawn as SVG; name a file that ends in .svg.")
         options.check_outputs([self.out, self.plot], [*self.log, *(self.features or [])])
         method = _method().parse(self.settings.get("method") or AUTO)
-        given = parsed({name: known.parameter for name, known in owned(estimators()).items()}, self.settings)
+        given = parsed({name: known for name, (known, _) in owned(estimators()).items()}, self.settings)
         if method != AUTO:
             built(estimators(), method, given)  # which refuses, before the log is read, what it does not have
         dataset = self.candidates()

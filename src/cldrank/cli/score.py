@@ -6,7 +6,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import typer
+import click
 
 from cldrank.cli import options
 from cldrank.cli.commands import argument, declared, option
@@ -126,4 +126,4 @@ class ServeCommand:
             self.ranker, host=self.host, port=self.port, workers=self.workers, settings=settings, started=started
         )
         if code:
-            raise typer.Exit(code)
+            raise click.exceptions.Exit(code)

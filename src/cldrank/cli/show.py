@@ -8,48 +8,30 @@ from typing import TYPE_CHECKING, Any
 
 from cldrank.cli import options
 from cldrank.cli.commands import argument, declared, option
-from cldrank.cli.output import (
-    console,
-    print_json,
-    print_line,
-    print_table,
-    print_title,
-    say,
-)
-from cldrank.errors import CldrankError, UsageError
+from cldrank.cli.output import console, print_json, print_line, print_table, print_title, say
+from cldrank.errors import UsageError
 from cldrank.files import recover_folder
 from cldrank.wording import listed, some
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from cldrank.clicks.table import ClickTable
     from cldrank.data.dataset import RankingDataset
     from cldrank.propensity import AffineClicks, Propensities
 
-_SAID = {"cells": "holds cells", "curves": "holds propensities", "data": "holds candidates", "ranker": "is a ranker"}
-_OPTIONS = {  # what each option does, and with which kinds
-    "features": ("names the candidates of cells", ("cells",)),
-    "plot": ("draws propensities", ("curves",)),
-    "truth": ("is drawn beside propensities", ("curves",)),
-    "last": ("chooses days of cells", ("cells",)),
-    "until": ("chooses days of cells", ("cells",)),
-}
-_EXPORTED = "is a ranker as `cldrank export` wrote it for an engine; show the ranker that it was made of"
+_KINDS = {"cells": "holds cells", "curves": "holds propensities", "data": "holds candidates", "ranker": "is a ranker"}
 _OTHERS = {  # what folders with such an entry, and files with such an ending, are
     "record.json": "is the run of a pipeline; see `cldrank pipeline show {}`",
     "steps": "holds the runs of a pipeline; see `cldrank pipeline show`",
     "shipped.json": "is what a pipeline shipped; see `cldrank show {}/ranker`",
-    "export.json": _EXPORTED,
+    "export.json": "is a ranker as `cldrank export` wrote it for an engine; show the ranker that it was made of",
     ".toml": "is the file of a pipeline or of an experiment; see `cldrank pipeline show {}`",
     ".html": "is a page; open it in a browser",
     ".jsonl": "looks like a click log; see `cldrank clicks audit {}`",
 }
-_CLICKED = {"clicked", "click", "clicks", "is_click"}  # columns of raw logs
 
 
 @declared
-class ShowCommand(options.CandidateReading, options.Window, options.JsonOutput):
+class ShowCommand(options.Reading, options.Window, options.JsonOutput):
     """Show what a file holds: candidates with features, cells of clicks, propensities, or a ranker.
 
     Example: `cldrank show train.txt`, `cldrank show cells.parquet`, `cldrank show ranker/`
@@ -60,24 +42,21 @@ class ShowCommand(options.CandidateReading, options.Window, options.JsonOutput):
     """
 
     paths: list[str] = argument("PATH", "Files, folders or patterns, or a known data set such as `mq2008:train`.")
-    features: list[str] | None = option("-f FILE", "Cells: the candidates to align them to.")
     plot: Path | None = option("FILE", "Propensities: draw the curves into this SVG file.")
-    truth: list[str] | None = option(
-        "[SEGMENT=]FILE", "With --plot: the truth beside a simulated log, drawn as rings. Repeat it for segments."
-    )
 
     def run(self) -> None:
         """Recognise what is named by its content, and show it."""
         kind = self._kind()
-        options.check_outputs([self.plot], [*self.paths, *(self.features or [])])
-        unused = [
-            f"{name} {does}" for name, (does, kinds) in _OPTIONS.items() if getattr(self, name) and kind not in kinds
-        ]
-        if unused and Path(self.paths[0]).exists():
-            raise UsageError(f"{some(self.paths)} {_SAID[kind]}; --{unused[0]}.")
+        options.check_outputs([self.plot], self.paths)
+        if self.plot and kind != "curves" and Path(self.paths[0]).exists():
+            raise UsageError(f"{some(self.paths)} {_KINDS[kind]}; --plot draws propensities.")
+        if self.window() and kind != "cells":
+            raise UsageError(f"{some(self.paths)} {_KINDS[kind]}; --last and --until choose days of cells.")
         if kind in ("cells", "ranker") and len(self.paths) > 1:
             raise UsageError(f"{listed(self.paths[:2])} are shown one at a time.")
-        getattr(self, f"_show_{kind}")()
+        facts = getattr(self, f"_show_{kind}")()
+        if self.as_json:
+            print_json({"kind": kind, **facts})
 
     def _kind(self) -> str:
         from cldrank.clicks.cells_file import is_cells
@@ -89,68 +68,54 @@ class ShowCommand(options.CandidateReading, options.Window, options.JsonOutput):
             return "ranker"
         if is_cells(path) or DayFolder.is_one(path):
             return "cells"
-        other = _other_kind(path)
+        entries = {entry.name for entry in path.iterdir()} if path.is_dir() else {path.suffix}
+        other = next((about for mark, about in _OTHERS.items() if mark in entries), None)
         if other:
-            raise UsageError(f"{path} {other}.")
+            raise UsageError(f"{path} {other.format(path)}.")
         return "curves" if path.suffix == ".json" else "data"
 
-    def _show_data(self) -> None:
+    def _show_data(self) -> dict[str, Any]:
         dataset = self.load(self.paths)
         summary = data_summary(dataset)
-        if self.as_json:
-            print_json({"kind": "data", **summary})
-            return
-        print_line(repr(dataset))
-        print_line(
-            "candidates per query: least {least}, median {median:g}, most {most}".format(**summary["candidates"])
-        )
-        if summary["labels"]:
-            shares = ", ".join(f"{label}: {share:.1%}" for label, share in summary["labels"].items())
-            print_line(f"labels: {shares}; queries without a label above 0: {summary['queries_without_relevant']:,}")
-        print_line(f"features: {some(dataset.feature_names)}")
-        if summary["constant_features"]:
-            print_line(f"constant features: {some(summary['constant_features'])}")
-        if summary["missing"]:
-            print_line(f"missing values: {some(f'{name} ({share:.1%})' for name, share in summary['missing'].items())}")
-        if dataset.source_rows is not None:
-            say("The rows of some queries were scattered in the file; they have been brought together.")
+        if not self.as_json:
+            print_line(repr(dataset))
+            print_line(f"features: {some(dataset.feature_names)}")
+            for name in ("candidates", "labels", "constant_features", "missing"):
+                print_line(f"{name.replace('_', ' ')}: {_in_words(summary[name])}")
+        return summary
 
-    def _show_cells(self) -> None:
+    def _show_cells(self) -> dict[str, Any]:
         from cldrank.clicks.table import ClickTable
 
-        table = ClickTable.read(self.paths[0], self.candidates(), **self.window())
+        table = ClickTable.read(self.paths[0], **self.window())
         summary = cells_summary(table)
         if self.as_json:
-            print_json({"kind": "cells", "path": self.paths[0], **summary})
-            return
+            return {"path": self.paths[0], **summary}
         print_line(repr(table))
-        parts = {name: part["positions"] for name, part in summary.get("segments", {}).items()}
-        for name, positions in (parts or {"": summary["positions"]}).items():
+        for name, part in summary.get("segments", {"": summary}).items():
             rows = [
                 (at["position"], f"{at['impressions']:,}", f"{at['clicks']:,}", f"{at['click_rate']:.4f}")
-                for at in positions
+                for at in part["positions"]
             ]
             print_table(name, ("position", "impressions", "clicks", "click rate"), rows)
+        return summary
 
-    def _show_curves(self) -> None:
+    def _show_curves(self) -> dict[str, Any]:
         from cldrank.documents import render_terminal
         from cldrank.propensity.affine_clicks import curve_of
         from cldrank.propensity.curve_document import curve_document, save_chart
 
-        if self.truth and self.plot is None:
-            raise UsageError("--truth is drawn into the chart; name one with --plot.")
-        named = {name: curve for file in self.paths for name, curve in self._named_curves(file).items()}
+        curves = {name: curve for file in self.paths for name, curve in self._named_curves(file).items()}
         if self.plot:
-            curves = {name: curve_of(curve) for name, curve in named.items()}
-            save_chart(curves, self.plot, truth=self._true_curves(list(curves)))
+            save_chart({name: curve_of(curve) for name, curve in curves.items()}, self.plot)
         if self.as_json:
-            print_json({"kind": "curves", "curves": {name: curve_facts(curve) for name, curve in named.items()}})
-            return
-        for name, curve in named.items():
+            return {"curves": {name: curve_facts(curve) for name, curve in curves.items()}}
+        for name, curve in curves.items():
             print_title(name)
             render_terminal(curve_document(curve), console)
         if self.plot:
             print_line(f"wrote {self.plot}")
+        return {}
 
     def _named_curves(self, file: str) -> dict[str, Propensities | AffineClicks]:
         """The curve of a file, or those of its segments, which have names of their own if it is the only file."""
@@ -162,63 +127,24 @@ class ShowCommand(options.CandidateReading, options.Window, options.JsonOutput):
             return {name if len(self.paths) == 1 else f"{file}, {name}": rho for name, rho in curve.items()}
         return {file: curve}
 
-    def _true_curves(self, names: Sequence[str]) -> dict[str, Propensities]:
-        """The true curves, by the name of the curve that each belongs to."""
-        from cldrank.propensity import Propensities
-
-        curves = {}
-        for text in self.truth or ():
-            segment, _, file = text.rpartition("=")
-            if not segment and len(names) > 1:
-                raise UsageError(f"--truth {text}: of which curve? Write {names[0]}={file}, say.")
-            curves[segment or names[0]] = Propensities.load(file)
-        return curves
-
-    def _show_ranker(self) -> None:
+    def _show_ranker(self) -> dict[str, Any]:
         from cldrank.rankers import load_ranker
 
-        folder = Path(self.paths[0])
-        ranker = load_ranker(folder)
-        origin = ranker.provenance
-        if self.as_json:
-            names = list(ranker.feature_names)
-            print_json({"kind": "ranker", "path": self.paths[0], "features": names, "provenance": origin.as_dict()})
-            return
-        print_line(f"{ranker!r}")
-        if origin.safety is not None:
-            print_line(str(origin.safety))
-        print_line(f"features: {some(ranker.feature_names)}")
-        if origin.command:
-            print_line(f"trained by: {origin.command}")
-        say(f"{folder / 'README.md'} says more.")
-
-
-def _other_kind(path: Path) -> str:
-    """What a path is that other commands show, and which; nothing where it may be candidates or propensities."""
-    entries = {entry.name for entry in path.iterdir()} if path.is_dir() else {path.suffix}
-    is_json = path.is_file() and path.suffix == ".json"
-    if is_json and (path.parent / "export.json").is_file():
-        return _EXPORTED
-    named = next((mark for mark in _OTHERS if mark in entries), ".jsonl" if _is_log(path) else None)
-    return _OTHERS[named].format(path) if named else ""
-
-
-def _is_log(path: Path) -> bool:
-    """Whether a table has columns for clicks, and for positions or sessions."""
-    import pyarrow.parquet as pq
-
-    from cldrank.tables.sources import csv_header, known_format
-
-    form = known_format(path) if path.is_file() else None
-    try:
-        columns = pq.read_schema(path).names if form == "parquet" else csv_header(path)[0] if form == "csv" else ()
-    except (CldrankError, OSError, ValueError):
-        return False  # what is wrong with it, reading will explain
-    is_shown = "label" not in columns and ("position" in columns or "session_id" in columns)
-    return is_shown and not _CLICKED.isdisjoint(columns)
+        ranker = load_ranker(self.paths[0])
+        if not self.as_json:
+            print_line(f"{ranker!r}")
+            print_line(f"features: {some(ranker.feature_names)}")
+            print_line(f"trained by: {ranker.provenance.command or 'not known'}")
+            say(f"{Path(self.paths[0]) / 'README.md'} says more.")
+        return {"features": list(ranker.feature_names), "provenance": ranker.provenance.as_dict()}
 
 
 # -- facts of each kind --------------------------------------------------------------------------------------------
+
+
+def _in_words(values: dict[str, float] | list[str]) -> str:
+    words = values if isinstance(values, list) else [f"{name} {value:g}" for name, value in values.items()]
+    return some(words) or "none"
 
 
 def data_summary(dataset: RankingDataset) -> dict[str, Any]:
@@ -226,12 +152,9 @@ def data_summary(dataset: RankingDataset) -> dict[str, Any]:
     import numpy as np
 
     labels: dict[str, float] = {}
-    without = 0
     if dataset.labels is not None:
         values, counts = np.unique(dataset.labels, return_counts=True)
         labels = {f"{value:g}": count / dataset.n_rows for value, count in zip(values, counts, strict=True)}
-        best = np.maximum.reduceat(dataset.labels, dataset.offsets[:-1])
-        without = int(np.count_nonzero(best <= 0))
     low, high = (np.full(dataset.n_features, np.nan) for _ in range(2))  # missing values aside
     missing = np.zeros(dataset.n_features, dtype=np.int64)
     for part in dataset.blocks():
@@ -250,7 +173,6 @@ def data_summary(dataset: RankingDataset) -> dict[str, Any]:
             "most": int(dataset.sizes.max()),
         },
         "labels": labels,
-        "queries_without_relevant": without,
         "constant_features": [name for name, flat in zip(dataset.feature_names, low == high, strict=True) if flat],
         "missing": {name: float(share) for name, share in zip(dataset.feature_names, shares, strict=True) if share},
         "document_ids": dataset.doc_ids is not None,
@@ -271,11 +193,7 @@ def cells_summary(table: ClickTable) -> dict[str, Any]:
     }
     if table.has_segments:
         summary["segments"] = {
-            name: {
-                "pages": int(part.query_impressions.sum()),
-                **cells_totals(part),
-                "positions": _positions(part),
-            }
+            name: {"pages": int(part.query_impressions.sum()), **cells_totals(part), "positions": _positions(part)}
             for name, part in table.by_segment().items()
         }
     return summary
@@ -290,17 +208,11 @@ def cells_totals(table: ClickTable) -> dict[str, int]:
 def _positions(table: ClickTable) -> list[dict[str, Any]]:
     import numpy as np
 
-    impressions = np.bincount(table.position, table.impressions, table.depth + 1)
-    clicks = np.bincount(table.position, table.clicks, table.depth + 1)
+    counts = (np.bincount(table.position, values) for values in (table.impressions, table.clicks))
     return [
-        {
-            "position": position,
-            "impressions": int(impressions[position]),
-            "clicks": int(clicks[position]),
-            "click_rate": clicks[position] / impressions[position],
-        }
-        for position in range(1, table.depth + 1)
-        if impressions[position]
+        {"position": position, "impressions": int(shown), "clicks": int(clicked), "click_rate": clicked / shown}
+        for position, (shown, clicked) in enumerate(zip(*counts, strict=True))
+        if shown
     ]
 
 

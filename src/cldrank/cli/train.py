@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import shlex
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import typer
+import click
 
 from cldrank.cli import options
 from cldrank.cli.commands import declared, option
-from cldrank.cli.methods import method_commands
-from cldrank.cli.option_names import as_options, dashed
-from cldrank.cli.output import console, counting, print_error, print_json, print_line, print_warning, say, working
-from cldrank.errors import CldrankError, CldrankWarning, UsageError, hearing_warnings
+from cldrank.cli.methods import MethodCommands
+from cldrank.cli.option_names import as_options
+from cldrank.cli.output import counting, print_error, print_json, print_line, print_warning, say, working
+from cldrank.errors import CldrankWarning, UsageError, hearing_warnings
 from cldrank.wording import some
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 _INTERRUPTED = 130
 _UNDECIDING = ("out", "summary", "as_json", "cache", "jobs")
+_EVIDENCE = {entry.name for entry in fields(options.Sources)}
 _NO_COMPARISON = (
     "note: {} chooses the {}; each method has its own targets, so it does not compare methods. "
     "`cldrank tune METHOD --trials 1` judges all by the same held-out clicks, `cldrank evaluate` by clicks or labels."
@@ -42,9 +43,11 @@ _NO_COMPARISON = (
 class LearningTask(options.Sources, options.JsonOutput):
     """A method, and where to find what it learns from."""
 
-    context: typer.Context
     hold_out: float | None = option(
-        "SHARE", "Keep this share of the queries, by hashes of their ids, out of training, to judge the ranker on them."
+        "SHARE",
+        "Keep this share of the queries, by hashes of their ids, out of training, to judge the ranker on them.",
+        above=0,
+        below=1,
     )
 
     def check_evidence(self, method: Method, *, judges: bool) -> None:
@@ -65,42 +68,25 @@ class LearningTask(options.Sources, options.JsonOutput):
                 f"a file that `cldrank propensity estimate` wrote{trust}."
             )
 
-    def read(self, method: Method) -> tuple[RankingDataset, ClickTable | None, Curve | None]:
+    def read(self) -> tuple[RankingDataset, ClickTable | None, Curve | None]:
         """The dataset, the clicks on it, and the propensities (or slopes and bases) of their positions."""
         dataset = self.load(self.features)
         if not self.clicks:
             return dataset, None, None
         table = self.clicks_on(dataset)
-        return dataset, table, self.usable_curve(method, table)
-
-    def usable_curve(self, method: Method, table: ClickTable) -> Curve | None:
-        """The propensities, if the method can use them."""
-        from cldrank.propensity import AffineClicks
-
-        curve = self.curve_for(table)
-        if isinstance(curve, AffineClicks) and method.required != "trust":
-            raise UsageError(
-                f"{self.propensity} holds slopes and bases, not propensities; train affine-ips, say, with it."
-            )
-        return curve
+        return dataset, table, self.curve_for(table)
 
     def judged(self, ranker: Path) -> str:
         """How a ranker that was trained with `--hold-out` is judged, as the end of a sentence."""
         if not self.clicks:
             return "the ranker remembers which it was trained on"
-        words = ["cldrank", "compare", str(ranker), "production"]
-        lists = ("features", "column", "clicks", "log_column")
-        for name in (*lists, "n_features", "missing", "depth", "last", "until"):
-            given = getattr(self, name)
-            values = [] if given is None else given if name in lists else [given]
-            words += [word for value in values for word in (dashed(name), str(value))]
-        words += ["--zero-based"] * self.zero_based
-        return f"judge the ranker on them with `{shlex.join([*words, '--propensity', self.propensity or 'FILE'])}`"
+        words = ["cldrank", "compare", str(ranker), "production", *_given_options(_EVIDENCE)]
+        words += [] if self.propensity else ["--propensity", "FILE"]
+        return f"judge the ranker on them with `{shlex.join(words)}`"
 
     def save(self, ranker: Ranker, folder: Path, said: Iterable[str]) -> None:
         """Save a ranker with the command that trains it again, and the warnings of its fit."""
-        command = command_words(self.context)
-        origin = ranker.provenance.documented(said, command=command, held_out=self.hold_out)
+        origin = ranker.provenance.documented(said, command=_command_words(), held_out=self.hold_out)
         ranker.with_provenance(origin).save(folder)
 
 
@@ -127,7 +113,9 @@ class TrainCommand(LearningTask, options.ComputePlace):
     method: Any  # a Method, whose class is imported late
     out: Path = option("-o FOLDER", "Where to save the ranker.", ...)
     safe: bool = option("", "Depart from production only as far as the clicks on other queries support.", False)
-    safe_margin: float | None = option("SHARE", "With --safe: the share of production's DCG to lose. [default: 0.01]")
+    safe_margin: float | None = option(
+        "SHARE", "With --safe: the share of production's DCG to lose. [default: 0.01]", min=0, below=1
+    )
     production_feature: str | None = option("NAME", "With --safe: the feature that is production's score, if any.")
     summary: bool = option("", "Print the fit: coefficients with standard errors, epochs, or importance.", False)
 
@@ -135,34 +123,30 @@ class TrainCommand(LearningTask, options.ComputePlace):
         """Check, read, fit, save, and print."""
         from cldrank.rankers import check_replaceable
 
-        method = self.method
-        kept = self._kept_near()
+        method, safe = self.method, self._safe()
         self.check_evidence(method, judges=self.safe)
         method.check()
-        if self.safe and self.engine == "spark":
-            raise UsageError("--safe judges blends by features on this machine; leave it or --engine spark out.")
         options.check_ranker_folder(self.out)
         check_replaceable(self.out)
-        with hearing_warnings() as heard, self.session() as session:
-            dataset, held, warned = self._learn(kept, session)
-        ranker = (kept or method).ranker_
-        self.save(ranker, self.out, [as_options(str(warning)) for warning in heard])
+        with _warnings_at_the_end() as heard:
+            dataset, held = self._learn(safe or method)
+        ranker, said = (safe or method).ranker_, [as_options(str(warning)) for warning in heard]
+        self.save(ranker, self.out, said)
         facts = {**_facts(method, dataset), "hold_out": None if held is None else held.as_dict()}
-        facts["safety"] = None if kept is None else kept.safety_.as_dict()
+        facts["safety"] = None if safe is None else safe.safety_.as_dict()
         if self.as_json:
             more = {"summary": method.summary()} if self.summary else {}
-            print_json({"method": method.name, "ranker": str(self.out), **facts, "warnings": warned, **more})
+            print_json({"method": method.name, "ranker": str(self.out), **facts, "warnings": said, **more})
         else:
-            _print(method, ranker, facts, warned, self.summary, self.out)
+            _print(method, ranker, facts, self.summary, self.out)
             if held is not None:
                 print_line(f"{held}; {self.judged(self.out)}")
         if facts["status"] == "interrupted":
-            _say_how_to_continue(facts, _step(method), self.out, method.run.checkpoint)
-            raise typer.Exit(_INTERRUPTED)
+            _say_how_to_continue(method, facts, self.out)
+            raise click.exceptions.Exit(_INTERRUPTED)
 
-    def _kept_near(self) -> Safe | None:
+    def _safe(self) -> Safe | None:
         """The method as `--safe` trains it; None without."""
-        from cldrank.arguments import check_number
         from cldrank.safety import Safe
 
         margin, feature = self.safe_margin, self.production_feature
@@ -171,22 +155,21 @@ class TrainCommand(LearningTask, options.ComputePlace):
                 alone = "--production-feature" if margin is None else "--safe-margin"
                 raise UsageError(f"{alone} is for --safe, which keeps the ranker near production; say --safe, too.")
             return None
-        known = {} if margin is None else {"margin": check_number("safe_margin", margin, least=0, below=1)}
-        return Safe(self.method, production=feature, **known)
+        if self.engine == "spark":
+            raise UsageError("--safe judges blends by features on this machine; leave it or --engine spark out.")
+        return Safe(self.method, production=feature, **({} if margin is None else {"margin": margin}))
 
-    def _learn(self, kept: Safe | None, session: Any) -> tuple[RankingDataset, HeldOut | None, list[str]]:
-        """Fit the method; the data that it learned from, what was held out of them, and its warnings."""
-        from cldrank.arguments import check_number
+    def _learn(self, method: Any) -> tuple[RankingDataset, HeldOut | None]:
+        """Fit the method; the data that it learned from, and what was held out of them."""
         from cldrank.clicks.holding_out import HeldOut
 
-        if self.hold_out is not None:
-            check_number("hold_out", self.hold_out, above=0, below=1)
-        dataset, table, rho = self.read(self.method) if session is None else self._read_on_spark(session)
-        held = None if self.hold_out is None else HeldOut.of(dataset, table, self.hold_out)
-        if held is not None:
-            dataset, table = held.others
-        with _showing(self.method, not self.as_json):
-            return dataset, held, _fit(kept or self.method, dataset, table, rho)
+        with self.session() as session:
+            dataset, table, rho = self.read() if session is None else self._read_on_spark(session)
+            held = None if self.hold_out is None else HeldOut.of(dataset, table, self.hold_out)
+            dataset, table = (dataset, table) if held is None else held.others
+            with _showing(self.method, not self.as_json):
+                method.fit(dataset, table, rho)
+        return dataset, held
 
     def _read_on_spark(self, session: Any) -> tuple[RankingDataset, ClickTable, Curve | None]:
         """What `read` reads, with features that stay on Spark; the dataset is that of the candidates shown."""
@@ -196,31 +179,19 @@ class TrainCommand(LearningTask, options.ComputePlace):
         table = self.clicks_on(None, session)
         with working("joining clicks with features …"):
             shown, known = dataset.shown(table)
-        return shown, known, self.usable_curve(self.method, known)
+        return shown, known, self.curve_for(known)
 
 
-# -- training ------------------------------------------------------------------------------------------------------
-
-
-def _fit(method: Method | Safe, dataset: RankingDataset, table: Any, rho: Any) -> list[str]:
-    """Fit the method; its warnings."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", CldrankWarning)
+@contextmanager
+def _warnings_at_the_end() -> Iterator[list[CldrankWarning]]:
+    """Our warnings within the block, which are printed at its end, however it ends."""
+    with hearing_warnings() as heard, warnings.catch_warnings():
+        warnings.simplefilter("ignore", CldrankWarning)
         try:
-            method.fit(dataset, table, rho)
-        except KeyboardInterrupt:
-            print_error("stopped before there was a ranker; nothing is saved.")
-            raise typer.Exit(_INTERRUPTED) from None
-        except CldrankError:
-            for text in _said(caught):
-                print_warning(text)
-            raise
-    return _said(caught)
-
-
-def _said(caught: list[warnings.WarningMessage]) -> list[str]:
-    """Our own warnings, as the shell says them."""
-    return [as_options(str(warning.message)) for warning in caught if isinstance(warning.message, CldrankWarning)]
+            yield heard
+        finally:
+            for warning in heard:
+                print_warning(as_options(str(warning)))
 
 
 @contextmanager
@@ -234,90 +205,74 @@ def _showing(method: Method, bar: bool) -> Iterator[None]:
     with counting("training", steps[1]) as tell:
 
         def report(epoch: Epoch) -> None:
-            tell(epoch.number, f"loss {epoch.loss:.4f}{_held(asdict(epoch), '')}")  # type: ignore[misc]
+            tell(epoch.number, f"loss {epoch.loss:.4f}{_held(asdict(epoch))}")
 
         method.set_params(run__on_epoch=report)
         yield
         method.set_params(run__on_epoch=None)
 
 
-# -- what the ranker remembers -------------------------------------------------------------------------------------
-
-
-def command_words(context: typer.Context) -> str:
+def _command_words() -> str:
     """The command that trains the same ranker, in long options; those that do not decide what it is are left out."""
     from cldrank.models import Run
     from cldrank.parameters import with_role
 
-    words = ["cldrank", *context.command_path.split()[1:]]
-    passed_over = {*_UNDECIDING, *with_role(Run, "resume", "log")}
+    context = click.get_current_context()
+    names = {parameter.name for parameter in context.command.params if parameter.name} - {*_UNDECIDING}
+    words = _given_options(names - {*with_role(Run, "resume", "log")})
+    return shlex.join([*context.command_path.split(), *words, "--out", "ranker"])
+
+
+def _given_options(names: Collection[str]) -> list[str]:
+    """The words of those options and arguments of the running command that were given."""
+    context, words = click.get_current_context(), []
     for parameter in context.command.params:
-        given = context.params.get(parameter.name or "")
-        source = context.get_parameter_source(parameter.name or "")
-        if source is None or source.name != "COMMANDLINE" or parameter.name in passed_over:
+        value = context.params.get(parameter.name or "")
+        if parameter.name not in names or value is None or value == ():
             continue
-        if parameter.param_type_name == "argument":
-            words.append(str(given))
-            continue
-        name = next(spelled for spelled in parameter.opts if spelled.startswith("--"))
-        if isinstance(given, bool):
-            words.append(name if given else parameter.secondary_opts[0])
-            continue
-        for value in given if isinstance(given, list | tuple) else [given]:
-            words += [name, str(value)]
-    return shlex.join([*words, "--out", "ranker"])
+        if isinstance(parameter, click.Argument):
+            words.append(str(value))
+        elif isinstance(value, bool):
+            words.append(parameter.opts[0] if value else parameter.secondary_opts[0])
+        else:
+            name = next(spelled for spelled in parameter.opts if spelled.startswith("--"))
+            for part in value if isinstance(value, tuple) else [value]:
+                words += [name, str(part)]
+    return words
 
 
-# -- what came of it -----------------------------------------------------------------------------------------------
-
-
-def _print(method: Method, ranker: Ranker, facts: dict[str, Any], warned: list[str], summary: bool, out: Path) -> None:
-    console.print(f"{ranker!r}", markup=False)
+def _print(method: Method, ranker: Ranker, facts: dict[str, Any], summary: bool, out: Path) -> None:
+    print_line(f"{ranker!r}")
     if ranker.provenance.safety is not None:
         print_line(str(ranker.provenance.safety))
     if summary:
         print_line(method.summary())
     if facts["best_epoch"]:
-        print_line(_kept_steps(facts, _step(method)))
+        (step, _), kept = method.model.progress() or ("step", 0), facts["history"][facts["best_epoch"] - 1]
+        held = _held(kept, f" with {facts['held_out_targets']}") or ", nothing held out"
+        print_line(f"{step} {kept['number']} of {len(facts['history'])} kept: loss {kept['loss']:.4f}{held}")
         if facts["held_out_queries"]:
-            kept = facts["history"][facts["best_epoch"] - 1]
-            chooser = "held-out concordance" if kept["held_loss"] is None else "held-out loss"
-            say(_NO_COMPARISON.format(chooser, _step(method)))
+            say(_NO_COMPARISON.format("held-out concordance" if kept["held_loss"] is None else "held-out loss", step))
     if facts["constant_features"]:
         say(f"note: constant in the training data, no weight: {some(facts['constant_features'])}")
-    for text in warned if facts["status"] != "interrupted" else ():
-        console.print("[yellow]warning:[/]", end=" ")
-        console.print(text, markup=False)
-    console.print(f"saved in {out}", markup=False)
+    print_line(f"saved in {out}")
 
 
-def _kept_steps(facts: dict[str, Any], step: str) -> str:
-    kept = facts["history"][facts["best_epoch"] - 1]
-    held = _held(kept, f" with {facts['held_out_targets']}") or ", nothing held out"
-    return f"{step} {kept['number']} of {len(facts['history'])} kept: loss {kept['loss']:.4f}{held}"
-
-
-def _held(epoch: dict[str, Any], targets: str) -> str:
+def _held(epoch: Mapping[str, Any], targets: str = "") -> str:
     """What is known of the queries held out."""
     loss = "" if epoch["held_loss"] is None else f", held-out loss {epoch['held_loss']:.4f}"
     return "" if epoch["validation"] is None else f"{loss}, held-out concordance {epoch['validation']:.4f}{targets}"
 
 
-def _step(method: Method) -> str:
-    """What a step of training is called."""
-    return (method.model.progress() or ("step", 0))[0]
-
-
-def _say_how_to_continue(facts: dict[str, Any], step: str, out: Path, checkpoint: object) -> None:
+def _say_how_to_continue(method: Method, facts: dict[str, Any], out: Path) -> None:
+    (step, _), checkpoint = method.model.progress() or ("step", 0), method.run.checkpoint
     further = (
         "to be able to continue, train with --checkpoint FILE"
         if checkpoint is None
         else f"the same command with --resume continues from {checkpoint}"
     )
-    done = len(facts["history"])
-    print_error(
-        f"stopped after {step} {done}; the ranker of {step} {facts['best_epoch']} is saved in {out}; {further}."
-    )
+    done, best = len(facts["history"]), facts["best_epoch"]
+    print_error(f"stopped after {step} {done}; the ranker of {step} {best} is saved in {out}; {further}.")
 
 
 def _facts(method: Method, dataset: RankingDataset) -> dict[str, Any]:
@@ -337,4 +292,4 @@ def _facts(method: Method, dataset: RankingDataset) -> dict[str, Any]:
     }
 
 
-app = method_commands(TrainCommand)
+app = MethodCommands(TrainCommand)

@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_origin
 
-import typer
+import click
 
 from cldrank.cli import options
 from cldrank.cli.commands import argument, declared, option
-from cldrank.cli.output import console, counting, print_error, print_json, print_line, print_table, say
+from cldrank.cli.output import counting, print_error, print_json, print_line, print_table, say
 from cldrank.cli.train import LearningTask
 from cldrank.errors import UsageError, hearing_warnings
 from cldrank.files import save_json
+from cldrank.wording import count
 
 if TYPE_CHECKING:
     from cldrank.methods import Method
     from cldrank.parameters import Parameter
     from cldrank.tuning import Tuned
     from cldrank.tuning.space import Values
-    from cldrank.tuning.study import Report
 
 
 @declared
@@ -31,22 +30,21 @@ class TuneCommand(LearningTask):
     Example: `cldrank tune cld-pair -f train.parquet -c cells.parquet -p power:1.0 --range l2=1e-4:1e-2:log -o tuned/`
 
     Trials learn from most queries and are judged by the clicks on the others, corrected by the propensities. These
-    clicks cannot show selection bias, as only shown candidates have any. What is neither in a range nor set is tried in
-    the paper's ranges, or left at its default.
+    clicks cannot show selection bias, as only shown candidates have any. What is not set is tried in the paper's
+    ranges, or left at its default.
     """
 
     method: str = argument("METHOD", "Such as cld, ips: see `cldrank train`.")
     out: Path = option("-o FOLDER", "For the trials and the best ranker. The same command continues.", ...)
     model: str | None = option("NAME", "The model to fit, as for `cldrank train`.")
     ranges: list[str] | None = option(
-        "--range NAME=LOW:HIGH", "Try numbers: gamma=0.05:0.3, or by ratio, l2=1e-3:1e-2:log. Repeat it."
+        "--range NAME=LOW:HIGH[:log]", "Try numbers: gamma=0.05:0.3, or by ratio, l2=1e-3:1e-2:log. Repeat it."
     )
     values: list[str] | None = option(
         "--set NAME=VALUES", "Try these: dropout=0,0.2; or fix one: epochs=20. Repeat it."
     )
     trials: int = option("INTEGER", "In all, with those in the folder.", 30)
     jobs: int = option("-j INTEGER", "Processes that run trials.", 1)
-    timeout: float | None = option("SECONDS", "Start no trial after this time.")
     seed: int = option("INTEGER", "The same seed gives the same result.", 0)
     judge_share: float = option("SHARE", "Of the other queries, those whose clicks judge trials.", 0.2)
 
@@ -60,23 +58,24 @@ class TuneCommand(LearningTask):
         self.check_evidence(method, judges=True)
         method.check()
         options.check_folder(self.out)
-        dataset, table, rho = self.read(method)
-        with hearing_warnings() as heard, _interruptible(self.out), self._showing() as report:
-            tuned = tune(
-                method,
-                dataset,
-                table,
-                rho,
-                space,
-                trials=self.trials,
-                seed=self.seed,
-                folder=self.out,
-                jobs=self.jobs,
-                timeout=self.timeout,
-                hold_out=self.hold_out,
-                validation=self.judge_share,
-                on_trial=report,
-            )
+        dataset, table, rho = self.read()
+        chosen = {name: getattr(self, name) for name in ("trials", "seed", "jobs", "hold_out")}
+        try:
+            with hearing_warnings() as heard, counting("tuning", self.trials, shown=not self.as_json) as bar:
+                tuned = tune(
+                    method,
+                    dataset,
+                    table,
+                    rho,
+                    space,
+                    folder=self.out,
+                    validation=self.judge_share,
+                    on_trial=lambda done, best: bar(done, "tuning" if best is None else f"tuning, best {best:.4f}"),
+                    **chosen,
+                )
+        except KeyboardInterrupt:
+            print_error(f"stopped; the finished trials are in {self.out}, and the same command goes on with them.")
+            raise click.exceptions.Exit(130) from None
         folder = self.out / "ranker"
         self.save(tuned.estimator.ranker_, folder, map(str, heard))
         facts = {"method": self.method, "estimator": " ".join(repr(tuned.estimator).split()), "ranker": str(folder)}
@@ -98,33 +97,24 @@ class TuneCommand(LearningTask):
         kind = method_named(self.method)
         fixed: dict[str, Any] = {"model": self.model, "seed": self.seed}
         tried: dict[str, Values] = {}
-        given = {"--range": self.ranges, "--set": self.values}
-        for spelled, text in ((name, text) for name, texts in given.items() for text in texts or ()):
+        for text in [*(self.ranges or ()), *(self.values or ())]:
             key, _, rest = text.partition("=")
-            if not rest or (spelled == "--range" and ":" not in rest):
-                wanted = "l2=1e-3:1e-2:log" if spelled == "--range" else "dropout=0,0.2"
-                raise UsageError(f"{spelled} {text} does not say what to try; write {spelled} {wanted}, say.")
+            if not rest:
+                raise UsageError(f"{text} does not say what to try; write --range l2=1e-3:1e-2:log, say.")
             if key in fixed or key in tried:
                 raise UsageError(f"{key} is named twice; separate its values by commas: --set {key}=1,2.")
             parameter = _parameter(configured(kind, {"model": self.model}), key)
-            if spelled == "--set" and ("," not in rest or any(hasattr(kind, "__origin__") for kind in parameter.kinds)):
+            is_list = any(get_origin(kind) in (tuple, Sequence) for kind in parameter.kinds)
+            values = parse_values(parameter, rest) if not is_list else ()
+            if isinstance(values, tuple) and len(values) < 2:
                 fixed[key] = parameter.parse(rest)
             else:
-                tried[key] = parse_values(parameter, rest)
+                tried[key] = values
         method = configured(kind, fixed)
         space = {key: usual for key, usual in default_space(method).items() if key not in fixed} | tried
         if not space:
-            raise UsageError("there is nothing to try; name a parameter: --range NAME=LOW:HIGH, or --set NAME=VALUES.")
+            raise UsageError("there is nothing to try; name a parameter: --range NAME=LOW:HIGH, say.")
         return method, space
-
-    @contextmanager
-    def _showing(self) -> Iterator[Report | None]:
-        with counting("tuning", self.trials, shown=not self.as_json) as count:
-
-            def report(finished: int, best: float | None) -> None:
-                count(finished, "tuning" if best is None else f"tuning, best {best:.4f}")  # type: ignore[misc]
-
-            yield report if count else None
 
 
 def _parameter(method: Method, name: str) -> Parameter:
@@ -143,15 +133,6 @@ def _parameter(method: Method, name: str) -> Parameter:
     return known[name]
 
 
-@contextmanager
-def _interruptible(out: Path) -> Iterator[None]:
-    try:
-        yield
-    except KeyboardInterrupt:
-        print_error(f"stopped; the finished trials are in {out}, and the same command goes on with them.")
-        raise typer.Exit(130) from None
-
-
 def _print(tuned: Tuned, folder: Path) -> None:
     states = [trial.state for trial in tuned.trials]
     title = (
@@ -162,23 +143,19 @@ def _print(tuned: Tuned, folder: Path) -> None:
     rows = []
     for trial in tuned.best():
         numbers = (trial.value, trial.standard_error, trial.behind, trial.behind_error)
-        parameters = (_short(trial.parameters[name]) for name in names)
-        rows.append((trial.number, *parameters, *(f"{number:.4f}" for number in numbers)))
+        rows.append((trial.number, *(_short(trial.parameters[name]) for name in names), *map(_short, numbers)))
     print_table(title, ("trial", *(name.replace("_", " ") for name in names), "value", "±", "behind", "±"), rows)
-    console.print(f"best: {', '.join(f'{name}={_short(value)}' for name, value in tuned.best_parameters.items())}")
+    print_line(f"best: {', '.join(f'{name}={_short(value)}' for name, value in tuned.best_parameters.items())}")
     say("note: ± is one standard error over the queries that judge; beside behind, that of the paired difference.")
     if tuned.ties:
-        say(
-            f"note: {tuned.ties} other trial{' is' if tuned.ties == 1 else 's are'} within two standard errors of the "
-            "best: a tie, which more clicks might settle."
-        )
+        say(f"note: within two standard errors of the best, a tie: {count(tuned.ties, 'other trial')}.")
     blind = [name for name in ("gamma", "selection_weight") if name in names]
-    if blind and tuned.measure == "held-out concordance":
+    if blind:
         say(
             f"note: only shown candidates have clicks, so these hardly determine {blind[0]}, which decides how those "
             "that were not shown are ranked."
         )
-    console.print(f"the ranker with these parameters: {folder}", markup=False)
+    print_line(f"the ranker with these parameters: {folder}")
 
 
 def _short(value: Any) -> str:

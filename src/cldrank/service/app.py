@@ -1,12 +1,13 @@
-"""The app: what each path does, and the description of the API with examples that the ranker in use can answer."""
+"""The app: what each path does, and the description of the API."""
 
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import hmac
 import json
 import os
-import signal
+import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
 from contextlib import asynccontextmanager, suppress
@@ -23,41 +24,32 @@ from threadpoolctl import threadpool_limits
 
 from cldrank._version import __version__
 from cldrank.arguments import shortened, shortened_text
-from cldrank.documents.html import render_page
+from cldrank.documents import Block, Code, Document, Heading, Mono, Table, render_html
+from cldrank.errors import CldrankError
 from cldrank.service.metrics import ServiceMetrics
 from cldrank.service.requests import RequestError
-from cldrank.service.served import RankerInUse, ServedRanker
+from cldrank.service.served import RankerInUse, ServedRanker, logger
 from cldrank.service.serving import ServiceSettings
 
+_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # what malloc.h calls M_TRIM_THRESHOLD and M_MMAP_THRESHOLD
+_KEPT = 32 << 20  # bytes
 LARGE = 2 << 20  # bytes of a body that is ranked in a thread
 _CLIENT_GONE = 499  # nobody reads the answer; the metrics do
-_PATHS = ("/rank", "/ranker", "/health", "/ready", "/metrics", "/reload", "/docs", "/openapi.json")
+_PATHS = ("/rank", "/ranker", "/health", "/metrics", "/reload", "/docs", "/openapi.json")
 Message = MutableMapping[str, Any]
 JSON = "application/json"
 ARROW = "application/vnd.apache.arrow.stream"
-_ERROR = {"type": "object", "required": ["error"], "properties": {"error": {"type": "string"}}}
-ERRORS: dict[int | str, dict[str, Any]] = {
-    status: {"description": words, "content": {JSON: {"schema": _ERROR}}}
-    for status, words in {
-        400: "The body is not JSON, or not an Arrow stream",
-        406: "Neither JSON nor Arrow is accepted",
-        408: "The body arrived too slowly",
-        413: "The body is too large",
-        415: "The body is of an unknown type",
-        422: "The request cannot be ranked; the message says where it is wrong",
-    }.items()
-}
 
 
-def make_app(folder: Path, settings: ServiceSettings, kept: Path | None = None, parent: int | None = None) -> FastAPI:
+def make_app(folder: Path, settings: ServiceSettings, parent: int | None = None) -> FastAPI:
     """The app that ranks with the ranker in a folder, which it watches; a worker of `parent` ends with it."""
-    in_use = RankerInUse(folder, kept, settings.max_candidates)
+    in_use = _ranker_in_use(folder, settings, parent)
     large = asyncio.Semaphore(2)  # large bodies at a time
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        keep_memory()
         watching = asyncio.create_task(in_use.watch(lambda: parent is not None and os.getppid() != parent))
-        take_signals(in_use)
         with threadpool_limits(1):  # a list is too short to share out
             yield
         watching.cancel()
@@ -66,24 +58,28 @@ def make_app(folder: Path, settings: ServiceSettings, kept: Path | None = None, 
         title="cldrank", version=__version__, docs_url=None, redoc_url=None, redirect_slashes=False, lifespan=lifespan
     )
 
-    @app.post("/rank", summary="Rank candidates", response_class=Response, responses=ERRORS)
+    @app.post("/rank", summary="Rank candidates", response_class=Response)
     async def rank(
         request: Request, top: Annotated[int | None, Query(ge=1)] = None, query_id: str | None = None
     ) -> Response:
-        """Candidates in order, best first, each with its score and rank. `top` and `query_id` are in a JSON body."""
+        """Candidates in order, best first, each with its score and rank. `top` and `query_id` are in a JSON body.
+
+        What cannot be ranked is answered with a status from 400 to 422, and {"error": why}.
+        """
         if unknown := request.query_params.keys() - {"top", "query_id"}:
             raise RequestError(f"the parameter {shortened(min(unknown))} is not known; `top` and `query_id` are.")
-        kind, answer = body_type(request), answer_type(request)
+        kind = body_type(request)
         body = await body_of(request, settings)
-        start, arguments = time.perf_counter(), (in_use.served, body, kind, answer, query_id, top)
+        start, arguments = time.perf_counter(), (in_use.served, body, kind, query_id, top)
         if len(body) <= LARGE:
             content, candidates = _ranked(*arguments)
         else:
             async with large:  # in a thread, so that others need not wait for it
                 content, candidates = await asyncio.to_thread(_ranked, *arguments)
-        in_use.metrics.ranked(time.perf_counter() - start, candidates)
+        in_use.metrics.seconds.observe(time.perf_counter() - start)
+        in_use.metrics.candidates.observe(candidates)
         in_use.judge_features()
-        return Response(content, media_type=answer)
+        return Response(content, media_type=JSON)
 
     @app.get("/ranker", summary="The ranker in use", response_class=Response)
     async def ranker() -> Response:
@@ -91,14 +87,8 @@ def make_app(folder: Path, settings: ServiceSettings, kept: Path | None = None, 
         return _in_json(in_use.served.description)
 
     @app.head("/health", include_in_schema=False)
-    @app.get("/health", summary="Whether the service is alive", response_class=Response)
+    @app.get("/health", summary="Whether the service answers, and with which ranker", response_class=Response)
     async def health() -> Response:
-        """Answers as long as the process does."""
-        return _in_json({"status": "alive"})
-
-    @app.head("/ready", include_in_schema=False)
-    @app.get("/ready", summary="Whether the service can rank", response_class=Response)
-    async def ready() -> Response:
         """Which ranker is loaded."""
         return _in_json({"status": "ready", "ranker": in_use.served.identity})
 
@@ -115,7 +105,7 @@ def make_app(folder: Path, settings: ServiceSettings, kept: Path | None = None, 
 
     @app.get("/docs", include_in_schema=False)
     async def docs() -> Response:
-        return Response(api_page(app.openapi(), in_use.served), media_type="text/html")
+        return Response(api_page(app.openapi()), media_type="text/html")
 
     app.openapi = lambda: api_description(app, in_use.served)  # type: ignore[method-assign]
     for error, handler in _HANDLERS.items():
@@ -125,26 +115,27 @@ def make_app(folder: Path, settings: ServiceSettings, kept: Path | None = None, 
     return app
 
 
-def take_signals(in_use: RankerInUse) -> None:
-    """Reload at SIGHUP, also at one that came during the start; end at once at a second SIGINT."""
-
-    async def hang_up() -> None:
-        with suppress(RequestError):  # logged
-            await in_use.reload()
-
-    def interrupted(number: int, frame: Any) -> None:
-        signal.signal(signal.SIGINT, lambda *_: os._exit(130))
-        stop(number, frame)
-
-    stop: Any = signal.getsignal(signal.SIGINT)
-    signal.signal(signal.SIGINT, interrupted)
-    asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, lambda: asyncio.ensure_future(hang_up()))
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGHUP})
+def _ranker_in_use(folder: Path, settings: ServiceSettings, parent: int | None) -> RankerInUse:
+    """The ranker of the folder; a worker ends where it is broken, and the supervisor starts another."""
+    try:
+        return RankerInUse(folder, settings.max_candidates)
+    except CldrankError as error:
+        if parent is None:
+            raise
+        logger.error("a worker cannot start, and is tried again: %s", error)
+        time.sleep(1)
+        sys.exit(1)
 
 
-def _ranked(
-    served: ServedRanker, body: bytes, kind: str, answer: str, query_id: str | None, top: int | None
-) -> tuple[bytes, int]:
+def keep_memory() -> None:
+    """Let glibc keep freed memory for the next request: fetching it from the system again costs more than to score."""
+    with suppress(OSError, AttributeError):  # another system
+        mallopt = ctypes.CDLL(None).mallopt
+        mallopt(_TRIM_THRESHOLD, _KEPT)
+        mallopt(_MMAP_THRESHOLD, _KEPT)
+
+
+def _ranked(served: ServedRanker, body: bytes, kind: str, query_id: str | None, top: int | None) -> tuple[bytes, int]:
     """The answer to a body, and how many candidates it has."""
     if kind == ARROW:
         request = served.reader.read_arrow(body, query_id, top)
@@ -152,7 +143,7 @@ def _ranked(
         request = served.reader.read_json(body)
     else:
         raise RequestError("write `top` and `query_id` into the JSON body, not into the address.")
-    return (served.answer_in_arrow if answer == ARROW else served.answer_in_json)(request), len(request.table)
+    return served.answer(request), len(request.table)
 
 
 # -- headers and bodies --------------------------------------------------------------------------------------------
@@ -169,17 +160,6 @@ def body_type(request: Request) -> str:
     if encoding := request.headers.get("content-encoding"):
         raise RequestError(f"the body is encoded as {shortened(encoding)}; send it as it is.", 415)
     return kind
-
-
-def answer_type(request: Request) -> str:
-    """The type that the client accepts: JSON, unless it names Arrow."""
-    accepted = request.headers.get("accept", "*/*")
-    kinds = [part.partition(";")[0].strip().lower() for part in accepted.split(",")]
-    if ARROW in kinds:
-        return ARROW
-    if {JSON, "application/*", "*/*"} & set(kinds):
-        return JSON
-    raise RequestError(f"there are answers in {JSON} and in {ARROW}, none in {shortened(accepted)}.", 406)
 
 
 async def body_of(request: Request, settings: ServiceSettings) -> bytes:
@@ -253,7 +233,8 @@ class RequestGuard:
             if not status:
                 await _in_json({"error": "the service is stopping."}, 503)(scope, receive, answering)
         finally:
-            self._metrics.answered(scope["path"] if scope["path"] in _PATHS else "other", status or 500)
+            path = scope["path"] if scope["path"] in _PATHS else "other"
+            self._metrics.requests.labels(path, status or 500).inc()
 
 
 # -- answers other than rankings -----------------------------------------------------------------------------------
@@ -297,67 +278,36 @@ _HANDLERS: dict[type[Exception], Any] = {
 
 
 def api_description(app: FastAPI, served: ServedRanker) -> dict[str, Any]:
-    """The OpenAPI description, for the ranker in use."""
+    """The OpenAPI description, with a request that the ranker in use answers as it is."""
     whole = get_openapi(
         title=app.title, version=app.version, description=served.description["summary"], routes=app.routes
     )
-    (schema,), components = msgspec.json.schema_components(
+    (schema,), schemas = msgspec.json.schema_components(
         [served.reader.body], ref_template="#/components/schemas/{name}"
     )
-    binary = {"schema": {"type": "string", "format": "binary"}}
-    json_body = {"schema": schema, "examples": rank_examples(served.ranker.feature_names)}
-    whole["paths"]["/rank"]["post"]["requestBody"] = {"required": True, "content": {JSON: json_body, ARROW: binary}}
-    whole["paths"]["/reload"]["post"]["security"] = [{"token": []}]
-    whole["components"] = {
-        "schemas": components,
-        "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
+    candidate = {"id": "d1", "features": dict.fromkeys(served.ranker.feature_names, 1.0)}
+    content = {
+        JSON: {"schema": schema, "example": {"query_id": "q1", "candidates": [candidate], "top": 10}},
+        ARROW: {"schema": {"type": "string", "format": "binary"}},
     }
+    whole["paths"]["/rank"]["post"]["requestBody"] = {"required": True, "content": content}
+    whole["components"] = {"schemas": schemas}
     return whole
 
 
-def rank_examples(names: tuple[str, ...]) -> dict[str, dict[str, Any]]:
-    """Requests that a ranker with these features answers as they are.
-
-    >>> rank_examples(("bm25", "age"))["arrays"]["value"]["features"]
-    [[1.0, 0.5], [0.25, 0.75]]
-    """
-    rows = [
-        [1 / (1 + column) for column in range(len(names))],
-        [0.25 + 0.5 * (column % 2) for column in range(len(names))],
-    ]
-    by_name = [
-        {"id": f"d{row}", "features": dict(zip(names, values, strict=True))} for row, values in enumerate(rows, 1)
-    ]
-    return {
-        "names": {"summary": "Features by name", "value": {"query_id": "q1", "candidates": by_name, "top": 10}},
-        "arrays": {
-            "summary": "Features in the ranker's order",
-            "value": {"query_id": "q1", "ids": ["d1", "d2"], "features": rows, "top": 10},
-        },
-        "named_arrays": {
-            "summary": "Features in another order",
-            "value": {"feature_names": names[::-1], "ids": [1, 2], "features": [row[::-1] for row in rows]},
-        },
-    }
-
-
-def api_page(described: dict[str, Any], served: ServedRanker) -> str:
-    """The page at `/docs`: paths, and requests to try on the ranker in use. It loads nothing from elsewhere."""
+def api_page(described: dict[str, Any]) -> str:
+    """The page at `/docs`: all paths, and a request to copy. It loads nothing from elsewhere."""
     paths = [
-        {"method": method.upper(), "path": path, "summary": told["summary"], "about": told["description"]}
+        (Mono(f"{method.upper()} {path}"), f"{told['summary']}. {told['description']}")
         for path, methods in described["paths"].items()
         for method, told in methods.items()
     ]
-    examples = [
-        {"summary": example["summary"], "body": json.dumps(example["value"], indent=1, ensure_ascii=False)}
-        for example in rank_examples(served.ranker.feature_names).values()
+    example = described["paths"]["/rank"]["post"]["requestBody"]["content"][JSON]["example"]
+    request = Code(json.dumps(example, indent=1, ensure_ascii=False), "json")
+    blocks: list[Block] = [
+        Table(("path", "answer"), paths, text=["path", "answer"]),
+        Heading("A body for /rank"),
+        request,
     ]
-    context = {
-        "title": "A ranker behind HTTP",
-        "summary": described["info"]["description"],
-        "fingerprint": served.identity["fingerprint"],
-        "paths": paths,
-        "examples": examples,
-        "version": __version__,
-    }
-    return render_page("cldrank.service", "api.html", context)
+    about = f"{described['info']['description']}; /openapi.json describes bodies for programs."
+    return render_html(Document("A ranker behind HTTP", blocks, about=about))

@@ -1,14 +1,15 @@
 """Requests: a body in JSON or Arrow becomes ids and a table of features, or is refused with the reason.
 
 JSON is decoded into types made for one ranker: a row is a tuple with as many numbers as the ranker has features, so
-msgspec refuses a wrong body at the first wrong value. Objects of Python take more memory than their letters: rows are
-decoded some at a time, and lists are counted before they are decoded. An Arrow stream is read only if its headers
-announce plain, uncompressed batches.
+msgspec refuses a wrong body at the first wrong value. Objects of Python take more memory than their letters: where
+values are short, rows and candidates are decoded some at a time, and ids are counted before they are decoded. An Arrow
+stream is read only if its headers announce plain, uncompressed batches.
 """
 
 from __future__ import annotations
 
 import math
+import re
 import struct
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -27,11 +28,12 @@ from cldrank.reading import reason
 from cldrank.wording import count, some
 
 FloatTable = NDArray[np.float32]
-_SMALL = 1 << 16  # bytes that need not be saved
+_LONGEST_SCHEMA = 1 << 16  # bytes of a schema that is remembered
 _CHUNK = 1 << 13  # bytes of rows that are decoded at a time; as objects of Python they take 16 times as much
 _SPARE = 1000  # values too many in a list that are still decoded, for the sake of a better message
-_ROWS = 64  # sparse candidates that are checked at a time
+_CANDIDATES = 64  # that are decoded at a time
 _ABSENT = msgspec.Raw(b"null")
+_TEXT = re.compile(rb'"(?:[^"\\]|\\.)*+"', re.DOTALL)  # in JSON
 
 
 class RequestError(CldrankError):
@@ -72,11 +74,8 @@ class RequestReader:
                     "cannot spell; rename it and train again."
                 )
         self.body = _body_types(names, takes_missing)[0]
-        kinds = {field.name: field.type for field in msgspec.structs.fields(self.body)}
         self._whole = msgspec.json.Decoder(self.body)
-        self._lists = {name: msgspec.json.Decoder(kinds[name]) for name in _LISTS}
-        self._sparse = msgspec.json.Decoder(list[_SparseCandidate])
-        self._features = msgspec.json.Decoder(_body_types(names, takes_missing)[1])
+        self._rows, self._features = map(msgspec.json.Decoder, _body_types(names, takes_missing)[1:])
         self._layouts: dict[bytes, _Layout] = {}
         self._pack = struct.Struct(f"{len(names)}f").pack  # checks, converts and rounds; thrice as fast as np.array
 
@@ -89,74 +88,59 @@ class RequestReader:
         if len(absent & {"candidates", "features"}) != 1:
             raise RequestError("the body needs either `candidates`, or `features` with `ids`.")
         if "features" in absent:
-            if not {"ids", "feature_names"} <= absent:
-                raise RequestError("`ids` and `feature_names` go with `features`; `candidates` have both inside.")
-            ids, table = self._of_candidates(given.candidates)
+            if "ids" not in absent:
+                raise RequestError("`ids` go with `features`; `candidates` have theirs inside.")
+            ids, rows = self._of_candidates(given.candidates)
+            table = self._table(rows)
         else:
-            table = self._of_rows(given.features)
-            names = self._list(given, "feature_names", len(self.names))
-            table = table if names is None else self._in_order(names, table)
-            ids = self._list(given, "ids", len(table))
+            table = self._table(self._of_rows(given.features))
+            ids = self._ids(given.ids, len(table))
         return self._checked(list(range(len(table))) if ids is None else ids, table, given.query_id, given.top)
 
-    def _list(self, given: Any, name: str, most: int) -> Any:
-        value = getattr(given, name)
-        if not isinstance(value, msgspec.Raw):
-            return value
-        text = bytes(value)
-        self._check_excess(text, b",", most)
-        return _decoded(self._lists[name], text, f".{name}")
+    def _ids(self, given: Any, most: int) -> Any:
+        """A list of texts or of whole numbers; one with far too many is refused before it is decoded."""
+        if not isinstance(given, msgspec.Raw):
+            return given
+        text = bytes(given)
+        has_texts, most = b'"' in text, most + _SPARE
+        values = text.count(b'"') // 2 if has_texts else text.count(b",")
+        if values > most and (not has_texts or sum(1 for _ in _TEXT.finditer(text)) > most):
+            raise RequestError("there are more `ids` than rows of features.", status=413)
+        return _decoded(_LISTS_OF[str if has_texts else int], text, ".ids")
 
-    def _check_excess(self, text: bytes, mark: bytes, most: int) -> None:
-        """Refuse a list with far more values than it may have, before it is decoded."""
-        most += _SPARE
-        if text.count(mark) > most and sum(part.count(mark) for part in _outside_texts(text)) > most:
-            raise RequestError(
-                f"the body has more values than {self.max_candidates:,} candidates (--max-candidates) with "
-                f"{count(len(self.names), 'feature')}.",
-                status=413,
-            )
-
-    def _of_rows(self, given: Any) -> FloatTable:
+    def _of_rows(self, given: Any) -> bytes:
         """A list of rows, decoded some at a time; numbers have no brackets, so one that closes ends a row."""
         if not isinstance(given, msgspec.Raw):
-            return self._table(self._packed(given))
-        text, decoder, rows, start, end = bytes(given), self._lists["features"], 0, 1, 0
+            return self._packed(given)
+        text, rows, start, end = bytes(given), 0, 1, 0
         if not text.startswith(b"["):
-            _decoded(decoder, text, ".features")  # raises
+            _decoded(self._rows, text, ".features")  # raises
         self._check_count(text.count(b"[") - 1)
         parts = []
         while end >= 0:
             end = text.find(b"]", start + _CHUNK, -1)
             end = text.find(b",", end) if end >= 0 else end
             piece = text[start : end if end >= 0 else -1]
-            part = _decoded(decoder, b"[%s]" % piece, f".features[{rows}:]" if rows else ".features")
+            part = _decoded(self._rows, b"[%s]" % piece, f".features[{rows}:]" if rows else ".features")
             parts.append(self._packed(part))
             rows, start, part = rows + len(part), end + 1, None
-        return self._table(b"".join(parts))
+        return b"".join(parts)
 
-    def _of_candidates(self, given: Any) -> tuple[list[str | int], FloatTable]:
-        """The ids and rows of candidates; those with few of their features could take far more memory than letters."""
+    def _of_candidates(self, given: Any) -> tuple[list[str | int], bytes]:
+        """Ids and rows; candidates with few of their features take far more memory than letters, once decoded."""
         if not isinstance(given, msgspec.Raw):
-            return self._of_dense(given)
-        text = bytes(given)
-        self._check_excess(text, b"{", 2 * self.max_candidates)
-        if not self.takes_missing or 2 * len(self.names) * text.count(b"{") <= max(len(text), _SMALL):
-            return self._of_dense(_decoded(self._lists["candidates"], text, ".candidates"))
-        sparse = _decoded(self._sparse, text, ".candidates")
-        ids = [candidate.id for candidate in sparse]
+            features = [candidate.features for candidate in given]
+            return [candidate.id for candidate in given], self._packed(map(msgspec.structs.astuple, features))
+        candidates = _decoded(_CANDIDATE_LIST, bytes(given), ".candidates")
+        ids = [candidate.id for candidate in candidates]
         self._check_count(len(ids))
         self._check_ids(ids)
-        for start in range(0, len(ids), _ROWS):  # all are checked before the whole table is made
-            table = self._table(self._packed(self._sparse_rows(sparse[start : start + _ROWS], start)))
-            self._checked(ids[start : start + _ROWS], table)
-        return ids, self._table(self._packed(self._sparse_rows(sparse)))
+        for start in range(0, len(ids), _CANDIDATES):  # all are checked before the whole table is made
+            rows = self._packed(self._values(candidates[start : start + _CANDIDATES], start))
+            self._checked(ids[start : start + _CANDIDATES], self._table(rows))
+        return ids, self._packed(self._values(candidates, 0))
 
-    def _of_dense(self, candidates: list[Any]) -> tuple[list[str | int], FloatTable]:
-        rows = map(msgspec.structs.astuple, [candidate.features for candidate in candidates])
-        return [candidate.id for candidate in candidates], self._table(self._packed(rows))
-
-    def _sparse_rows(self, candidates: Sequence[_SparseCandidate], start: int = 0) -> Iterator[tuple[Any, ...]]:
+    def _values(self, candidates: Sequence[_Candidate], start: int) -> Iterator[tuple[Any, ...]]:
         for place, candidate in enumerate(candidates, start):
             yield msgspec.structs.astuple(
                 _decoded(self._features, candidate.features, f".candidates[{place}].features")
@@ -171,17 +155,10 @@ class RequestReader:
     def _table(self, content: bytes) -> FloatTable:
         return np.frombuffer(content, dtype=np.float32).reshape(-1, len(self.names))
 
-    def _in_order(self, given: list[str], table: FloatTable) -> FloatTable:
-        """The columns of a table, named by the client, in the ranker's order."""
-        if sorted(given) != sorted(self.names):
-            self._check_names(given)
-            raise RequestError(f"`feature_names` must name each feature once; it has {len(given)} names.")
-        return table[:, [given.index(name) for name in self.names]]
-
     # -- Arrow -----------------------------------------------------------------------------------------------------
 
     def read_arrow(self, body: bytes, query_id: str | None = None, top: int | None = None) -> RankRequest:
-        """The request in an Arrow IPC stream: features as columns or as one column of lists, and perhaps `id`."""
+        """The request in an Arrow IPC stream: a column for each feature, and perhaps `id`."""
         ids: list[Any] = []
         tables = [np.empty((0, len(self.names)), dtype=np.float32)]
         rows = 0
@@ -211,7 +188,7 @@ class RequestReader:
         if message.type != "schema":  # Arrow would read whatever it is as a schema, and crash
             raise ValueError("it does not begin with a schema")
         layout = self._new_layout(pa.ipc.read_schema(message))
-        if len(key) <= _SMALL:
+        if len(key) <= _LONGEST_SCHEMA:
             if len(self._layouts) >= 8:
                 self._layouts.clear()
             self._layouts[key] = layout
@@ -219,48 +196,33 @@ class RequestReader:
 
     def _new_layout(self, schema: pa.Schema) -> _Layout:
         names, kinds = schema.names, schema.types
-        lists = any(map(pa.types.is_fixed_size_list, kinds))
-        if names.count("id") > 1 or ("id" in names and "id" in self.names and not lists):
-            raise RequestError("the column 'id' is ambiguous; send the features as one column of lists.")
+        if names.count("id") > 1 or ("id" in names and "id" in self.names):
+            raise RequestError("the column 'id' is ambiguous; send features of that name in JSON.")
         ids = names.index("id") if "id" in names else None
         if ids is not None and kinds[ids] not in _TEXTS and not pa.types.is_integer(kinds[ids]):
             raise RequestError(f"ids must be all text or all whole numbers, not {shortened_text(str(kinds[ids]))}.")
         places = {name: place for place, name in enumerate(names) if place != ids}
         for name, place in places.items():
-            kind = kinds[place].value_type if pa.types.is_fixed_size_list(kinds[place]) else kinds[place]
+            kind = kinds[place]
             if not (pa.types.is_integer(kind) or pa.types.is_float32(kind) or pa.types.is_float64(kind)):
-                told = shortened_text(str(kinds[place]))
+                told = shortened_text(str(kind))
                 raise RequestError(f"the column {shortened(name)} must hold numbers, not {told}.")
-        if lists and len(places) == 1:
-            (place,) = places.values()
-            if kinds[place].list_size != len(self.names):
-                raise self._wrong_lists(kinds[place].list_size)
-            return _Layout(schema, ids, place)
         self._check_names([name for place, name in enumerate(names) if place != ids])
         chosen = {kinds[place] for place in places.values()}
         even = len(places) == len(self.names) and chosen in ({pa.float32()}, {pa.float64()})
-        return _Layout(schema, ids, None, [places.get(name) for name in self.names], even)
+        return _Layout(schema, ids, [places.get(name) for name in self.names], even)
 
     def _of_batch(self, batch: pa.RecordBatch, layout: _Layout) -> FloatTable:
         with np.errstate(over="ignore"):  # what overflows becomes infinite, and is refused as such
-            if layout.lists is not None:
-                column = batch.column(layout.lists)
-                if column.null_count:
-                    raise self._wrong_lists(len(self.names), " or are missing")
-                flat = column.flatten().to_numpy(zero_copy_only=False)
-                table: FloatTable = flat.astype(np.float32).reshape(-1, len(self.names))
-            elif layout.even:
+            if layout.even:
                 tensor = batch.select(layout.columns).to_tensor(null_to_nan=True)
-                table = tensor.to_numpy().astype(np.float32, order="C", copy=False)
-            else:
-                table = np.full((batch.num_rows, len(self.names)), np.nan, dtype=np.float32)
-                for place, column in enumerate(layout.columns):
-                    if column is not None:
-                        table[:, place] = batch.column(column).to_numpy(zero_copy_only=False)
+                table: FloatTable = tensor.to_numpy().astype(np.float32, order="C", copy=False)
+                return table
+            table = np.full((batch.num_rows, len(self.names)), np.nan, dtype=np.float32)
+            for place, column in enumerate(layout.columns):
+                if column is not None:
+                    table[:, place] = batch.column(column).to_numpy(zero_copy_only=False)
         return table
-
-    def _wrong_lists(self, length: int, more: str = "") -> RequestError:
-        return RequestError(f"each list must have {count(len(self.names), 'feature')}; they have {length}{more}.")
 
     # -- checks of both --------------------------------------------------------------------------------------------
 
@@ -304,13 +266,12 @@ class RequestReader:
 
 @dataclass(frozen=True)
 class _Layout:
-    """The schema of an Arrow stream, and the places of its ids, of its lists, or of its columns by feature."""
+    """The schema of an Arrow stream, and the places of its ids and of the column of each feature."""
 
     schema: pa.Schema
     ids: int | None
-    lists: int | None
-    columns: Sequence[int | None] = ()
-    even: bool = False  # all features are there, in one type of float
+    columns: Sequence[int | None]
+    even: bool  # all features are there, in one type of float
 
 
 def _decoded(decoder: msgspec.json.Decoder[Any], text: Any, place: str = "") -> Any:
@@ -325,8 +286,9 @@ def _decoded(decoder: msgspec.json.Decoder[Any], text: Any, place: str = "") -> 
         raise RequestError(f"the body is not JSON: {shortened_text(str(error), 300)}.", status=400) from None
 
 
-_LISTS = ("features", "candidates", "ids", "feature_names")
-_IDENTITY: Any = str | Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+_LISTS = ("features", "candidates", "ids")
+_Whole = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+_IDENTITY: Any = str | _Whole
 _REST: list[tuple[str, Any, Any]] = [
     ("query_id", _IDENTITY | None, None),
     ("top", Annotated[int, msgspec.Meta(ge=1)] | None, None),
@@ -337,14 +299,21 @@ _BODY = msgspec.json.Decoder(
 _TEXTS = (pa.string(), pa.large_string(), pa.string_view())
 
 
-class _SparseCandidate(msgspec.Struct, forbid_unknown_fields=True, gc=False):
-    id: str | Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+class _Candidate(msgspec.Struct, forbid_unknown_fields=True, gc=False):
+    id: str | _Whole
     features: msgspec.Raw
 
 
+_CANDIDATE_LIST = msgspec.json.Decoder(list[_Candidate])
+_LISTS_OF: dict[type, Any] = {
+    str: msgspec.json.Decoder(list[str] | None),
+    int: msgspec.json.Decoder(list[_Whole] | None),
+}
+
+
 @lru_cache(maxsize=8)
-def _body_types(names: tuple[str, ...], takes_missing: bool) -> tuple[type[msgspec.Struct], type[msgspec.Struct]]:
-    """The types of a JSON body and of features by name; features and rows have exactly the ranker's features."""
+def _body_types(names: tuple[str, ...], takes_missing: bool) -> tuple[type[msgspec.Struct], Any, Any]:
+    """The types of a JSON body, of rows, and of features by name: exactly those of the ranker."""
     number: Any = float | None if takes_missing else float
     absent = [None] if takes_missing else []
     features: Any = msgspec.defstruct(
@@ -358,9 +327,9 @@ def _body_types(names: tuple[str, ...], takes_missing: bool) -> tuple[type[msgsp
         "Candidate", [("id", _IDENTITY), ("features", features)], forbid_unknown_fields=True, gc=False
     )
     row: Any = tuple.__class_getitem__((number,) * len(names))
-    kinds: tuple[Any, ...] = (list[row], list[candidate], list[_IDENTITY], list[str])
+    kinds: tuple[Any, ...] = (list[row], list[candidate], list[_IDENTITY])
     lists = [(name, kind | None, None) for name, kind in zip(_LISTS, kinds, strict=True)]
-    return msgspec.defstruct("RankBody", [*lists, *_REST], forbid_unknown_fields=True), features
+    return msgspec.defstruct("RankBody", [*lists, *_REST], forbid_unknown_fields=True), list[row], features
 
 
 def _is_roomy(body: bytes, width: int) -> bool:
@@ -369,17 +338,6 @@ def _is_roomy(body: bytes, width: int) -> bool:
     if (objects := body.count(b"{")) > 1:
         return max(12 * values, 2 * width * objects) <= len(body)
     return 8 * (values + body.count(b"[") + body.count(b'"')) <= len(body)
-
-
-def _outside_texts(body: bytes) -> Iterable[bytes]:
-    """The parts of JSON that are not in quotes, in pieces."""
-    inside = 0
-    plain = body.replace(b"\\\\", b"").replace(b'\\"', b"") if b"\\" in body else body
-    for start in range(0, len(plain), _CHUNK):
-        chunk = np.frombuffer(plain, np.uint8, min(_CHUNK, len(plain) - start), start)
-        quotes = inside + np.cumsum(chunk == ord('"'), dtype=np.int32)
-        inside = int(quotes[-1]) % 2
-        yield chunk[quotes % 2 == 0].tobytes()
 
 
 def _ids(column: pa.Array, most: int) -> list[Any]:

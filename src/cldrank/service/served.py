@@ -18,7 +18,6 @@ from typing import Any
 
 import msgspec
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from cldrank import segments
@@ -48,8 +47,8 @@ class ServedRanker:
         self.watch = RangeWatch(ranker.feature_names, ranker.ranges)
         self._requests = 0
 
-    def rank(self, request: RankRequest) -> tuple[list[str | int], NDArray[np.float64]]:
-        """Ids and scores, best first, cut to the top; ties are broken as everywhere in cldrank."""
+    def answer(self, request: RankRequest) -> bytes:
+        """An object with the candidates, best first, cut to the top; ties are broken as everywhere in cldrank."""
         try:
             scores = self.ranker.score_rows(request.table) if len(request.table) else np.empty(0)
         except DataError as error:
@@ -58,29 +57,11 @@ class ServedRanker:
         if self._requests % 10 == 0:
             self.watch.look(request.table, _LOOKED_AT)
         order = _descending(scores)[: request.top]
-        return [request.ids[row] for row in order.tolist()], scores[order]
-
-    def answer_in_json(self, request: RankRequest) -> bytes:
-        """An object with the candidates in order."""
-        ids, scores = self.rank(request)
         ranked = [
-            {"id": identity, "score": score, "rank": rank}
-            for rank, (identity, score) in enumerate(zip(ids, scores.tolist(), strict=True), 1)
+            {"id": request.ids[row], "score": score, "rank": rank}
+            for rank, (row, score) in enumerate(zip(order.tolist(), scores[order].tolist(), strict=True), 1)
         ]
         return msgspec.json.encode({"query_id": request.query_id, "ranker": self.identity, "ranked": ranked})
-
-    def answer_in_arrow(self, request: RankRequest) -> bytes:
-        """A stream with the columns id, score and rank; the metadata of its schema name query and ranker."""
-        ids, scores = self.rank(request)
-        kind = pa.string() if not ids or isinstance(ids[0], str) else pa.int64()
-        metadata = {f"ranker_{key}": value for key, value in self.identity.items()}
-        if request.query_id is not None:
-            metadata["query_id"] = str(request.query_id)
-        columns = {"id": pa.array(ids, type=kind), "score": scores, "rank": np.arange(1, len(ids) + 1)}
-        table, sink = pa.table(columns, metadata=metadata), pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, table.schema) as writer:
-            writer.write_table(table)
-        return bytes(sink.getvalue())
 
     @cached_property
     def description(self) -> dict[str, Any]:
@@ -127,14 +108,7 @@ def _use_one_thread(ranker: Ranker) -> None:
 
 
 def ranker_fingerprint(ranker: Ranker) -> str:
-    """Sixteen hexadecimal digits that change with anything that a score depends on.
-
-    >>> from cldrank import scaling
-    >>> from cldrank.rankers import LinearRanker
-    >>> ranker = LinearRanker(feature_names="ab", scaling=scaling.fit(None, [[1, 1]]), coefficients=[1, 2])
-    >>> ranker_fingerprint(ranker)
-    '...'
-    """
+    """Sixteen hexadecimal digits that change with anything that a score depends on."""
     config, weights = ranker.to_state()
     digest = hashlib.sha256(json.dumps([ranker.kind, ranker.feature_names, config], sort_keys=True).encode())
     for name, values in sorted(weights.items()):
@@ -147,24 +121,16 @@ def ranker_fingerprint(ranker: Ranker) -> str:
 
 
 class RankerInUse:
-    """The ranker that answers the next request; a request keeps the one that it began with.
+    """The ranker that answers the next request; a request keeps the one that it began with."""
 
-    kept   a folder with a copy of the last ranker in use, for workers that start when `folder` is broken; or None
-    """
-
-    def __init__(self, folder: Path, kept: Path | None, max_candidates: int) -> None:
-        self._folder, self._kept, self._max_candidates = folder, kept, max_candidates
+    def __init__(self, folder: Path, max_candidates: int) -> None:
+        self._folder, self._max_candidates = folder, max_candidates
         self._lock = asyncio.Lock()
         self._quiet_until = 0.0
         self.metrics = ServiceMetrics()
         self._seen = _signature(folder)
-        try:
-            self.served = load_served(folder, max_candidates)
-        except CldrankError:
-            if kept is None:
-                raise
-            self.served = load_served(kept, max_candidates)
-        self.metrics.serves(self.served.identity, yes=True)
+        self.served = load_served(folder, max_candidates)
+        self.metrics.ranker_workers.labels(**self.served.identity).set(1)
 
     async def reload(self) -> dict[str, str]:
         """Swap in the ranker that now lies in the folder; `RequestError` if the old one stays."""
@@ -175,14 +141,14 @@ class RankerInUse:
             except RequestError as error:
                 fingerprint = self.served.identity["fingerprint"]
                 logger.error("reload of %s refused, %s stays: %s", self._folder, fingerprint, error)
-                self.metrics.reloaded("refused")
+                self.metrics.reloads.labels("refused").inc()
                 raise
             if served.identity != self.served.identity:
                 logger.info("swapping in %s from %s", served.identity, self._folder)
-                self.metrics.serves(self.served.identity, yes=False)
+                self.metrics.ranker_workers.labels(**self.served.identity).set(0)
                 self.served = served
-                self.metrics.serves(served.identity, yes=True)
-            self.metrics.reloaded("swapped")
+                self.metrics.ranker_workers.labels(**served.identity).set(1)
+            self.metrics.reloads.labels("swapped").inc()
             return served.identity
 
     def judge_features(self) -> None:
@@ -193,16 +159,20 @@ class RankerInUse:
         differences = watch.differences(narrow=False)
         watch.forget()
         for name in differences:
-            self.metrics.unlike_training(name)
+            self.metrics.unlike_training.labels(name).inc()
         if differences and time.monotonic() >= self._quiet_until:
             self._quiet_until = time.monotonic() + _QUIET
             logger.warning("%s", "; ".join(differences.values()))
 
     async def watch(self, gone: Callable[[], bool] = lambda: False) -> None:
-        """Reload whenever files of the folder have changed; stop the process once `gone` says so."""
+        """Reload at SIGHUP, and whenever files of the folder have changed; stop the process once `gone` says so."""
+        hangup = asyncio.Event()
+        asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, hangup.set)
         while not gone():
-            await asyncio.sleep(_PERIOD)
-            if _signature(self._folder) != self._seen:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(hangup.wait(), _PERIOD)
+            if hangup.is_set() or _signature(self._folder) != self._seen:
+                hangup.clear()
                 with suppress(RequestError):  # logged
                     await self.reload()
         os.kill(os.getpid(), signal.SIGTERM)
@@ -215,11 +185,9 @@ class RankerInUse:
             except Exception:  # perhaps the folder is being replaced: one file was the old one, another the new
                 await asyncio.sleep(_PAUSE)
                 served = await asyncio.to_thread(load_served, self._folder, self._max_candidates)
-            if served.ranker.feature_names == old and self._kept is not None:
-                await asyncio.to_thread(served.ranker.save, self._kept)
         except Exception as error:  # whatever is wrong with the folder, the service goes on
             why = str(error) if isinstance(error, CldrankError) else f"{type(error).__name__}: {reason(error)}"
-            for place in (self._folder.resolve(), self._folder, *([] if self._kept is None else [self._kept])):
+            for place in (self._folder.resolve(), self._folder):
                 why = why.replace(str(place), place.name)  # where it lies is nobody's business
             raise RequestError(why, status=409) from error
         new = served.ranker.feature_names

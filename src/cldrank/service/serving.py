@@ -7,7 +7,6 @@ import os
 import signal
 import socket
 import tempfile
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
@@ -18,6 +17,7 @@ from typing import Any
 
 from cldrank.arguments import check_number
 from cldrank.errors import CldrankError, MissingDependencyError, UsageError
+from cldrank.reading import reading
 
 MEBIBYTE = 1 << 20
 _NEEDED = ("fastapi", "prometheus_client", "uvicorn")
@@ -75,10 +75,10 @@ def serve_ranker(
     for package in _NEEDED:
         if find_spec(package) is None:
             raise MissingDependencyError(f"serving needs {package}: pip install 'cldrank[serve]'.")
-    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})  # a reload waits until the service has started
     from cldrank.service.metrics import SHARED_FOLDER
     from cldrank.service.served import load_served
 
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until the service has started and reloads at it
     served, settings = load_served(folder), settings or ServiceSettings()
     with bound_socket(host, port) as listening, tempfile.TemporaryDirectory(prefix="cldrank-serve-") as shared:
         if started is not None:
@@ -87,9 +87,7 @@ def serve_ranker(
         if workers == 1:
             return _serve_here(Path(folder), settings, listening)
         os.environ[SHARED_FOLDER] = shared
-        kept = Path(shared) / "ranker"
-        served.ranker.save(kept)
-        return _serve_in_workers(Path(folder), settings, listening, workers, kept)
+        return _serve_in_workers(Path(folder), settings, listening, workers)
 
 
 def _config(app: Callable[[], Any], settings: ServiceSettings, workers: int = 1) -> Any:
@@ -122,40 +120,25 @@ def _serve_here(folder: Path, settings: ServiceSettings, listening: socket.socke
     return 0
 
 
-def _serve_in_workers(
-    folder: Path, settings: ServiceSettings, listening: socket.socket, workers: int, kept: Path
-) -> int:
+def _serve_in_workers(folder: Path, settings: ServiceSettings, listening: socket.socket, workers: int) -> int:
     from uvicorn.supervisors import Multiprocess
 
     from cldrank.service.app import make_app
 
     class Workers(Multiprocess):
-        """uvicorn's supervisor; a hangup goes on to the workers, which reload without ending."""
+        """uvicorn's supervisor, which remembers Ctrl-C and hands hangups on to its workers."""
 
         interrupts = 0
-
-        def init_processes(self) -> None:
-            super().init_processes()
-            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGHUP})
-
-        def handle_hup(self) -> None:
-            for process in self.processes:
-                if process.pid is not None:
-                    os.kill(process.pid, signal.SIGHUP)
 
         def handle_int(self) -> None:
             self.interrupts += 1
             super().handle_int()
 
-        def join_all(self) -> None:
-            while any(process.process.is_alive() for process in self.processes):
-                self.handle_signals()
-                if self.interrupts > 1:  # requests in flight are not waited for
-                    for process in self.processes:
-                        process.process.kill()
-                time.sleep(0.05)
+        def handle_hup(self) -> None:
+            for pid in filter(None, (process.pid for process in self.processes)):
+                os.kill(pid, signal.SIGHUP)
 
-    app = partial(make_app, folder, settings, kept, os.getpid())
+    app = partial(make_app, folder, settings, os.getpid())
     supervisor = Workers(_config(app, settings, workers), [listening])
     supervisor.run()
     return 130 if supervisor.interrupts else 0
@@ -184,15 +167,10 @@ def bound_socket(host: str, port: int) -> socket.socket:
 
 def read_token(file: str | PathLike[str] | None, variable: str = "CLDRANK_TOKEN") -> str | None:
     """The token from a file or, without one, from an environment variable; None where there is neither."""
-    if file is None:
-        token, source = os.environ.get(variable), f"the environment variable {variable}"
-    else:
-        source = str(file)
-        try:
-            token = Path(file).read_text(encoding="utf-8").strip()
-        except (OSError, UnicodeError) as error:
-            why = error.strerror if isinstance(error, OSError) else "it is not text"
-            raise UsageError(f"{file}: the token cannot be read: {why}.") from None
+    token, source = os.environ.get(variable), f"the environment variable {variable}"
+    if file is not None:
+        with reading(file, "a token"):
+            token, source = Path(file).read_text(encoding="utf-8").strip(), str(file)
     if token is None:
         return None
     if len(token) < _SHORTEST_TOKEN or not token.isascii() or not token.isprintable() or " " in token:

@@ -1,7 +1,6 @@
 """Tuning: parameters chosen by the clicks on held-out queries, which anybody with a click log has, without labels."""
 
-from cldrank.tuning.judges import held_out_score
 from cldrank.tuning.search import Trial, Tuned, tune
 from cldrank.tuning.space import Range, default_space
 
-__all__ = ["Range", "Trial", "Tuned", "default_space", "held_out_score", "tune"]
+__all__ = ["Range", "Trial", "Tuned", "default_space", "tune"]

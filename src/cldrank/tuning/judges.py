@@ -10,12 +10,11 @@ from numpy.typing import NDArray
 from cldrank import segments
 from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
-from cldrank.errors import DataError, UsageError
-from cldrank.evaluation import evaluate, scores_of
+from cldrank.errors import DataError
+from cldrank.evaluation import scores_of
 from cldrank.methods.evidence import check_clicks, check_propensities
 from cldrank.methods.observing import observe
-from cldrank.propensity import AffineClicks, Propensities
-from cldrank.propensity.curve_checks import held_to_clicks
+from cldrank.propensity import AffineClicks
 from cldrank.propensity.segment_propensities import Curve
 
 if TYPE_CHECKING:
@@ -41,6 +40,7 @@ class HeldOutClicks:
     `AffineClicks` in place of propensities, r̄ = (c/n - base) / slope.
 
     >>> from cldrank.methods import Naive
+    >>> from cldrank.propensity import Propensities
     >>> data = RankingDataset.from_arrays([[1], [2], [3], [4]], [7, 7, 8, 8])
     >>> clicks = ClickTable.from_arrays(data, position=[1, 2, 2, 1], impressions=[9] * 4, clicks=[1, 3, 2, 3])
     >>> judge = HeldOutClicks(data, clicks, Propensities.power(1, k=2))
@@ -65,37 +65,7 @@ class HeldOutClicks:
     def gains(self, model: Any) -> Floats:
         """The weight of the preferences that its scores agree with."""
         scores = np.asarray(scores_of(model, self._dataset), dtype=np.float64)
-        if scores.shape != (self._dataset.n_rows,) or not np.isfinite(scores).all():
-            raise DataError(
-                f"{type(model).__name__} gave scores of shape {scores.shape} for {self._dataset.n_rows:,} candidates, "
-                f"{(~np.isfinite(scores)).sum():,} of them not finite; judging needs a finite score of each."
-            )
         return preference_agreement(scores, self._lists)[0]
-
-
-def held_out_score(
-    model: Any,
-    dataset: RankingDataset,
-    clicks: ClickTable | None = None,
-    propensities: Propensities | AffineClicks | None = None,
-) -> float:
-    """How well a model ranks queries that it has not seen, from 0 to 1: by clicks, as `tune` judges, or by labels.
-
-    By clicks it is the share of the preferences in them, corrected by the propensities, that its scores agree with; by
-    labels nDCG@10. Queries that it was fitted to flatter it.
-
-    >>> data = RankingDataset.from_arrays([[1], [2], [3], [4]], [7, 7, 8, 8], labels=[0, 1, 1, 0])
-    >>> held_out_score([1, 2, 3, 4], data)
-    0.8154
-    """
-    if (clicks is None) != (propensities is None):
-        raise UsageError("to score by clicks, give clicks and propensities; by labels, neither.")
-    if clicks is None:
-        return float(evaluate(model, dataset, "nDCG@10")["nDCG@10"])
-    table = check_clicks(clicks, dataset, "a score")
-    curve: Any = propensities
-    judge = HeldOutClicks(dataset, table, curve if isinstance(curve, AffineClicks) else held_to_clicks(curve, table))
-    return mean_of(judge.gains(model), judge.weight).value
 
 
 def split_clicks(
@@ -122,15 +92,7 @@ def split_clicks(
 
 
 def preference_agreement(scores: Floats, lists: Lists) -> tuple[Floats, Floats]:
-    """Per list, the weight of the preferences that the scores agree with, and the weight of all preferences.
-
-    >>> from cldrank.models.network.lists import Lists
-    >>> rows = np.arange(3)
-    >>> lists = Lists(np.array([0, 3]), rows, np.array([0.5, 0.2, 0.2]), np.array([9, 10, 0]), rows[:2] * 0, rows[:0],
-    ...               np.ones(1))
-    >>> preference_agreement(np.array([1.0, 1.0, 0.0]), lists)
-    (array([1.35]), array([2.7]))
-    """
+    """Per list, the weight of the preferences that the scores agree with, and the weight of all preferences."""
     right, whole = np.zeros(len(lists)), np.zeros(len(lists))
     for group in lists.pack(0.0):
         width = group.rows.shape[1]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from importlib.util import find_spec
@@ -134,7 +133,6 @@ def tune(
     seed: int = 0,
     folder: str | Path | None = None,
     jobs: int = 1,
-    timeout: float | None = None,
     hold_out: float | None = None,
     validation: float = 0.2,
     on_trial: Report | None = None,
@@ -144,7 +142,6 @@ def tune(
     space        values to try, by parameter; None for the paper's ranges (`default_space`)
     trials       how many in all, including those that `folder` holds, so the same call continues where one stopped
     jobs         processes; with one, the same call gives the same result
-    timeout      seconds after which no trial begins
     hold_out     the share of queries, by `cldrank.held_out`, that neither trials nor the last fit see, so that
                  `compare` can judge the result on them
     validation   the share of the other displayed queries that trials are judged on; `seed` decides which
@@ -169,8 +166,13 @@ def tune(
 
     if not isinstance(method, Method):
         raise UsageError(f"tune takes a method such as IPS(), not {shortened(method)}.")
+    check_whole("trials", trials, least=1, most=_MOST_TRIALS)
+    check_whole("seed", seed, least=0)
+    check_whole("jobs", jobs, least=1, most=_MOST_JOBS)
+    for name, share in (("hold_out", hold_out), ("validation", validation)):
+        if share is not None:
+            check_number(name, share, above=0, below=1)
     data = check_dataset(dataset, "tune")
-    _check_numbers(trials, seed, jobs, timeout, hold_out, validation)
     ranges = check_space(method, default_space(method) if space is None else space)
     clicks = None if clicks is None else check_clicks(clicks, data, "tuning")
     held = None if hold_out is None else HeldOut.of(data, clicks, hold_out)
@@ -189,14 +191,13 @@ def tune(
         "clicks": clicks_record(clicks).fingerprint,
         "propensities": "" if propensities is None else repr(curve_records(propensities)),
     }
-    deadline = float("inf") if timeout is None else time.time() + timeout
     with scratch(name="cldrank-tune") as temporary:
         place = temporary / "trials" if folder is None else Path(folder)
-        search = Search(plain, data, learned, propensities, judge, ranges, seed, place, deadline)
+        search = Search(plain, data, learned, propensities, judge, ranges, seed, place)
         finished = run_trials(search, identity, trials, jobs, on_trial)
     best = next(iter(best_first(finished)), None)
     if best is None or best.value is None or best.standard_error is None:
-        reason = next((f": {trial.note}" for trial in finished if trial.note), " in time; allow more time.")
+        reason = next((f": {trial.note}" for trial in finished if trial.note), ".")
         raise DataError(f"no trial was completed{reason}")
     model = applied(method, best.parameters)
     model.fit(data, *needed(model.required, clicks, propensities))
@@ -210,14 +211,3 @@ def _portable(method: Method) -> Method:
     """The method without what cannot go to another process, and what a trial must not write."""
     plain = method.run.without("resume", "log")
     return applied(method, {}).set_params(run=plain)
-
-
-def _check_numbers(trials: Any, seed: Any, jobs: Any, timeout: Any, hold_out: Any, validation: Any) -> None:
-    check_whole("trials", trials, least=1, most=_MOST_TRIALS)
-    check_whole("seed", seed, least=0)
-    check_whole("jobs", jobs, least=1, most=_MOST_JOBS)
-    if timeout is not None:
-        check_number("timeout", timeout, above=0, optional=True)
-    if hold_out is not None:
-        check_number("hold_out", hold_out, above=0, below=1, optional=True)
-    check_number("validation", validation, above=0, below=1)

@@ -63,12 +63,7 @@ def default_space(method: Method) -> dict[str, Values]:
 
 
 def tunable(method: Method) -> dict[str, Parameter]:
-    """The parameters of a method and its model that decide what is learned, and that have an effect on it.
-
-    >>> from cldrank.methods import CLD
-    >>> "gamma" in tunable(CLD()), "l2" in tunable(CLD()), "epochs" in tunable(CLD())
-    (True, True, False)
-    """
+    """The parameters of a method and its model that decide what is learned, and that have an effect on it."""
     unused = ("model", "run", *method.unheeded(type(method.model)))
     both = {**parameters(type(method)), **parameters(type(method.model))}
     return {name: declared for name, declared in both.items() if name not in unused}
@@ -106,12 +101,7 @@ def _can_be_tried(value: object) -> bool:
 
 
 def applied(method: Method, values: Mapping[str, Value]) -> Method:
-    """A fresh method with some parameters changed, its own or those of its model.
-
-    >>> from cldrank.methods import CLDPair
-    >>> applied(CLDPair(), {"l2": 0.01, "dropout": 0.0, "batch_queries": 64}).model
-    MLP(l2=0.01, batch_queries=64, dropout=0.0)
-    """
+    """A fresh method with some parameters changed, its own or those of its model."""
     from sklearn.base import clone
 
     fresh: Method = clone(method)
@@ -119,12 +109,7 @@ def applied(method: Method, values: Mapping[str, Value]) -> Method:
 
 
 def values_of(method: Method, names: Sequence[str]) -> dict[str, Value]:
-    """The values that some parameters have now.
-
-    >>> from cldrank.methods import CLDPair
-    >>> values_of(CLDPair(), ["l2", "dropout"])
-    {'l2': 0.001, 'dropout': 0.2}
-    """
+    """The values that some parameters have now."""
     now = method.get_params()
     return {name: now[_long_name(method, name)] for name in names}
 

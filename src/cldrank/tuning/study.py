@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-import time
 import warnings
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
-from functools import lru_cache
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import optuna
@@ -37,25 +36,10 @@ if TYPE_CHECKING:
     from cldrank.models import Epoch
     from cldrank.propensity.segment_propensities import Curve
 
-_NAME = "tune"
+_NAME, _LOG = "tune", "trials.log"
 _STARTUP = 5  # trials that run to their end before any is pruned
 _STATES = {TrialState.COMPLETE: "completed", TrialState.PRUNED: "pruned", TrialState.FAIL: "failed"}
 Report = Callable[[int, float | None], None]
-
-
-@dataclass(frozen=True, eq=False)
-class Search:
-    """All that a process needs to do trials: `clicks` are those to learn from; none begins after `deadline`."""
-
-    method: Method
-    dataset: RankingDataset
-    clicks: ClickTable | None
-    propensities: Curve | None
-    judge: HeldOutClicks
-    space: dict[str, Values]
-    seed: int
-    folder: Path
-    deadline: float
 
 
 def run_trials(search: Search, identity: dict[str, str], trials: int, jobs: int, report: Report | None) -> list[Trial]:
@@ -65,69 +49,81 @@ def run_trials(search: Search, identity: dict[str, str], trials: int, jobs: int,
     with holding(make_folder(search.folder), wait=False) as is_alone, scratch(search.folder, "search") as room:
         if not is_alone:
             raise UsageError(f"another process is tuning in {search.folder}; wait for it, or name another folder.")
-        with _quiet():
+        try:
+            _mend(search.folder / _LOG)
             _begin(search, identity)
-        study = Study(search)
-        missing = [number for number in range(trials) if number not in study.finished()]
-        for was_done in map(study.run, missing) if jobs == 1 else _together(search, missing, jobs, room):
-            if was_done and report is not None:
-                finished = study.finished().values()
-                values = [trial.value for trial in finished if trial.state == TrialState.COMPLETE]
-                report(len(finished), max(values, default=None))
-        return study.results()
+            missing = [number for number in range(trials) if number not in search.finished()]
+            for was_done in map(search.run, missing) if jobs == 1 else _together(search, missing, jobs, room):
+                if was_done and report is not None:
+                    finished = search.finished().values()
+                    values = [trial.value for trial in finished if trial.state == TrialState.COMPLETE]
+                    report(len(finished), max(values, default=None))
+        except OSError as error:
+            raise CldrankError(
+                f"{search.folder / _LOG} cannot be written: {error.strerror or error}. The trials in it are kept; make "
+                "room there, and the same call continues with them."
+            ) from error
+        return search.results()
 
 
 def _begin(search: Search, identity: dict[str, str]) -> None:
     """Begin a study, or make sure that the one in the folder is of the same search."""
-    storage = _journal(search.folder)
-    study = optuna.create_study(study_name=_NAME, storage=storage, direction="maximize", load_if_exists=True)
-    known: dict[str, str] = study.user_attrs.get("identity", {})
-    others = [name for name, value in identity.items() if known.get(name) != value]
-    if others and any(map(_is_finished, study.get_trials(deepcopy=False))):
-        was = f" ({known[others[0]]})" if others[0] in ("method", "space", "seed") else ""
-        raise UsageError(
-            f"{search.folder} holds trials that differ in the {others[0]}{was}; use the same to continue, or name "
-            "another folder."
+    with _quiet():
+        study = optuna.create_study(
+            study_name=_NAME, storage=_journal(search.folder), direction="maximize", load_if_exists=True
         )
-    if others:  # no trial was finished, so that what was begun may go
-        optuna.delete_study(study_name=_NAME, storage=storage)
-        study = optuna.create_study(study_name=_NAME, storage=storage, direction="maximize")
+    known = study.user_attrs.get("identity")
+    if known is None:
         study.set_user_attr("identity", identity)
+        return
+    for name, value in identity.items():
+        if known.get(name) != value:
+            was = f" ({known[name]})" if name in ("method", "space", "seed") else ""
+            raise UsageError(
+                f"{search.folder} holds trials that differ in the {name}{was}; use the same to continue, or name "
+                "another folder."
+            )
 
 
 def _together(search: Search, numbers: list[int], jobs: int, room: Path) -> Iterator[bool]:
     """Do trials in several processes; the death of one is told when the others have done theirs."""
-    shared, death = share(search, room), ""
+    shared, death = share(replace(search), room), ""  # without the study, which belongs to this process
     with Processes(_run_shared, jobs, fair_threads(max(1, available_cores() // jobs))) as processes:
         for done in processes.run([(shared, number) for number in numbers]):
-            if isinstance(done.result, CldrankError):
-                raise done.result
             death = death or done.death
             yield bool(done.result)
     if death:
         raise CldrankError(f"{death}. The finished trials are in {search.folder}, and the same call continues.")
 
 
-def _run_shared(item: tuple[Shared, int]) -> bool | CldrankError:
-    try:
-        return _shared_study(item[0]).run(item[1])
-    except CldrankError as error:
-        return error
+def _run_shared(item: tuple[Shared, int]) -> bool:
+    return _shared_search(item[0]).run(item[1])
 
 
 @lru_cache(maxsize=1)
-def _shared_study(search: Shared) -> Study:
-    return Study(search.load())
+def _shared_search(shared: Shared) -> Search:
+    search: Search = shared.load()
+    return search
 
 
-class Study:
-    """The trials of a search that has begun; it can do more of them."""
+@dataclass(frozen=True, eq=False)
+class Search:
+    """A search for parameters, which does trials in any process: `clicks` are those to learn from."""
 
-    def __init__(self, search: Search) -> None:
-        self._search = search
-        epochs = getattr(search.method.model, "epochs", 12)
+    method: Method
+    dataset: RankingDataset
+    clicks: ClickTable | None
+    propensities: Curve | None
+    judge: HeldOutClicks
+    space: dict[str, Values]
+    seed: int
+    folder: Path
+
+    @cached_property
+    def _study(self) -> optuna.Study:
+        epochs = getattr(self.method.model, "epochs", 12)
         pruner = optuna.pruners.MedianPruner(n_startup_trials=_STARTUP, n_warmup_steps=max(1, epochs // 4))
-        self._study = optuna.load_study(study_name=_NAME, storage=_journal(search.folder), pruner=pruner)
+        return optuna.load_study(study_name=_NAME, storage=_journal(self.folder), pruner=pruner)
 
     def finished(self) -> dict[int, FrozenTrial]:
         """The trials that were completed, pruned, or failed with an error, by number; interrupted ones do not count."""
@@ -142,12 +138,10 @@ class Study:
             seconds = trial.duration.total_seconds() if trial.duration else 0.0
             value = trial.value if trial.state == TrialState.COMPLETE else None  # else that of the last epoch
             trials.append(Trial(number, trial.params, _STATES[trial.state], value, seconds=seconds, **known))
-        return with_distances(trials, lambda number: _gains_of(finished[number]), self._search.judge.weight)
+        return with_distances(trials, lambda number: _gains_of(finished[number]), self.judge.weight)
 
     def run(self, number: int) -> bool:
-        """Do a trial, if there is time, and record its outcome; whether there was time."""
-        if time.time() > self._search.deadline:
-            return False
+        """Do a trial, and record its outcome; True, as processes that die give nothing back."""
         with _quiet():
             trial = self._draw(number)
         try:
@@ -158,7 +152,7 @@ class Study:
             trial.set_user_attr("note", str(error))
             self._study.tell(trial, state=TrialState.FAIL)
         else:
-            mean = mean_of(gains, self._search.judge.weight)
+            mean = mean_of(gains, self.judge.weight)
             trial.set_user_attr("gains", b64encode(gains.tobytes()).decode())
             trial.set_user_attr("standard_error", mean.error)
             self._study.tell(trial, mean.value)
@@ -166,11 +160,11 @@ class Study:
 
     def _draw(self, number: int) -> optuna.Trial:
         """A trial whose parameters its number and the trials before it decide; the first has those of the method."""
-        space = self._search.space
-        seed = np.random.SeedSequence([self._search.seed, number, 0]).generate_state(1)[0]
+        space = self.space
+        seed = np.random.SeedSequence([self.seed, number, 0]).generate_state(1)[0]
         sampler: optuna.samplers.BaseSampler = optuna.samplers.TPESampler(seed=int(seed))
         if number == 0:
-            usual = values_of(self._search.method, list(space))
+            usual = values_of(self.method, list(space))
             inside = {name: value for name, value in usual.items() if value in space[name]}
             sampler = optuna.samplers.PartialFixedSampler(inside, sampler)
         self._study.sampler = sampler
@@ -192,15 +186,15 @@ class Study:
                 raise optuna.TrialPruned
             if earlier.params == trial.params and earlier.state == TrialState.COMPLETE:
                 return _gains_of(earlier)
-        search, method = self._search, applied(self._search.method, trial.params)
+        method = applied(self.method, trial.params)
         if "on_epoch" not in method.unheeded(type(method.model)):
             method.set_params(run__on_epoch=_pruning(trial))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", CldrankWarning)  # the last fit, with the best parameters, warns
-            method.fit(search.dataset, *needed(method.required, search.clicks, search.propensities))
+            method.fit(self.dataset, *needed(method.required, self.clicks, self.propensities))
         if getattr(method, "status_", None) == "interrupted":  # on Ctrl-C the training loop keeps what it has
             raise KeyboardInterrupt
-        return search.judge.gains(method)
+        return self.judge.gains(method)
 
 
 def _is_finished(trial: FrozenTrial) -> bool:
@@ -241,52 +235,23 @@ def _quiet() -> Iterator[None]:
 
 
 def _journal(folder: Path) -> JournalStorage:
-    file = folder / "trials.log"
-    with reading(file, "a log of trials"):
+    with reading(folder / _LOG, "a log of trials"):
         try:
-            journal = _Journal(str(file), _JournalLock(file))
-            for line in file.read_bytes().splitlines(keepends=True):
-                if line.endswith(b"\n"):  # else it is being written, or was cut short
-                    json.loads(line)
-            return JournalStorage(journal)
+            return JournalStorage(JournalFileBackend(str(folder / _LOG)))
         except AssertionError as error:  # what Optuna raises for a record that it does not know
             raise ValueError(str(error)) from None
 
 
-class _Journal(JournalFileBackend):
-    def append_logs(self, logs: list[dict[str, Any]]) -> None:
-        try:
-            super().append_logs(logs)
-        except OSError as error:
-            raise CldrankError(
-                f"{self._file_path} cannot be written: {error.strerror}. The trials in it are kept; make room there, "
-                "and the same call continues with them."
-            ) from error
-
-
-class _JournalLock:
-    """A lock that ends with its process; whoever gets it removes what a crash or a full disk left of a line."""
-
-    def __init__(self, path: Path) -> None:
-        self._path, self._held = path, ExitStack()
-
-    def acquire(self) -> bool:
-        with ExitStack() as stack:
-            stack.enter_context(holding(self._path))
-            with self._path.open("rb+") as file:
-                file.seek(max(0, file.seek(0, os.SEEK_END) - 1))
-                if file.read() not in (b"", b"\n"):
-                    file.seek(0)
-                    file.truncate(self._end_of_records(file.read()))
-            self._held = stack.pop_all()
-        return True
-
-    def release(self) -> None:
-        self._held.close()
-
-    def _end_of_records(self, content: bytes) -> int:
-        end, record = content.rfind(b"\n") + 1, b'{"op_code":'
-        rest = content[end:].rstrip(b"\0")[: len(record)]  # a power failure may leave zeros
-        if not record.startswith(rest):
-            raise FormatError("not a log of trials; name another folder.", path=self._path)
-        return end
+def _mend(log: Path) -> None:
+    """Remove what a killed process or a full disk left, a lock or a part of a line; refuse what is no log of trials."""
+    log.with_name(f"{log.name}.lock").unlink(missing_ok=True)
+    content = log.read_bytes() if log.exists() else b""
+    end, record = content.rfind(b"\n") + 1, b'{"op_code":'
+    rest = content[end:].rstrip(b"\0")[: len(record)]  # a power failure may leave zeros
+    with reading(log, "a log of trials"):
+        for line in content[:end].splitlines():
+            json.loads(line)
+    if not record.startswith(rest):
+        raise FormatError("not a log of trials; name another folder.", path=log)
+    if end < len(content):
+        os.truncate(log, end)
