@@ -223,11 +223,9 @@ def test_a_curve_that_is_estimated_again_gets_surer_with_the_log() -> None:
 # -- all of them --------------------------------------------------------------------------------------------------
 
 
-def test_a_verdict_is_confirmed_online_and_by_the_unseen_it_rests_on() -> None:
+def test_a_verdict_is_confirmed_online() -> None:
     _, clicks, new, old = unseen_world()
-    gain = a_pair(clicks, new, old).interval.estimate
-    pair = a_pair(clicks, new, old, errors=Errors(0.1 * gain, 0.1 * gain))
-    assert set(settled(clicks, new, old, pair)) == {"A/B test", "interleaving test", "trial of never-shown results"}
+    pair = a_pair(clicks, new, old)
     sure = ClickVerdict("better", 0.0, "", depends_on_never_shown=False)
     ways = ways_to_settle(clicks, DCG, new, old, pair, sure)
     assert [way.name for way in ways] == ["interleaving test", "A/B test"]
@@ -239,16 +237,6 @@ def test_sentences_have_two_digits() -> None:
     assert say_way(WayToSettle("A/B test", 98_765, about)) == "An A/B test of about 99,000 pages would settle it."
     assert say_way(WayToSettle("more of this log", 1234, "")) == "About 1,200 more of these pages would settle it."
     assert say_way(WayToSettle("swap experiment", None, "why")) == "A swap experiment would not settle it: why."
-
-
-def test_without_unseen_there_is_no_trial() -> None:
-    world = KnownWorld.draw(queries=50, candidates=3, seed=4)
-    clicks = world.estimator()
-    new, old = orders_of(world, clicks.log)
-    pair = a_pair(clicks, new, old)
-    verdict = ClickVerdict("better", 0.0, "", depends_on_never_shown=True)
-    names = {way.name for way in ways_to_settle(clicks, DCG, new, old, pair, verdict)}
-    assert names == {"A/B test", "interleaving test"}
 
 
 def test_a_comparison_by_clicks_says_what_would_settle_it() -> None:
@@ -279,48 +267,6 @@ def test_the_unseen_stay_unseen_in_more_of_the_log() -> None:
     half = a_pair(clicks, new, old, errors=Errors(0.8 * gain))
     found = [pages_of(settled(clicks, new, old, one)["more of this log"]) for one in (pair, half)]
     assert found[0] == found[1]  # half of the gain is left, and the bias stays
-
-
-def test_a_trial_of_the_unseen_of_the_planned_pages_settles_it_in_80_percent() -> None:
-    world, clicks, new, old = unseen_world()
-    gain = a_pair(clicks, new, old).interval.estimate
-    errors = Errors(0.2 * gain, 0.25 * gain, extrapolation=2 * gain)
-    pair = a_pair(clicks, new, old, errors=errors)
-    trial = settled(clicks, new, old, pair)["trial of never-shown results"]
-    pages, random = pages_of(trial), np.random.default_rng(8)
-    weights = clicks.weights(DCG, new) - clicks.weights(DCG, old)
-    unseen = np.flatnonzero(clicks.never_shown & (weights != 0))
-    assert f"one of {len(unseen)} never-shown results" in trial.about
-    size, relevance = np.abs(weights[unseen]), world.relevance.ravel()[unseen]
-    truth = float(weights[unseen] @ relevance)
-    decided = []
-    for _ in range(600):
-        chosen = random.choice(len(unseen), pages, p=size / size.sum())
-        rho = world.curve.values[random.integers(3, size=pages)]
-        clicked = random.random(pages) < rho * relevance[chosen]
-        seen = np.sign(weights[unseen][chosen]) * size.sum() * clicked / rho
-        rest = np.hypot(errors.queries, errors.propensities)
-        found = gain + (seen.mean() - truth) + rest * random.standard_normal()
-        decided.append(found > clicks.quantile * np.hypot(rest, seen.std() / np.sqrt(pages)))
-    assert np.mean(decided) == pytest.approx(0.8, abs=0.05)
-
-
-def test_a_trial_waits_for_ten_clicks() -> None:
-    world, clicks, new, old = unseen_world()
-    gain = a_pair(clicks, new, old).interval.estimate
-    pair = a_pair(clicks, new, old, errors=Errors(0.05 * gain, extrapolation=40 * gain))
-    trial = settled(clicks, new, old, pair, margin=20 * gain)["trial of never-shown results"]
-    weights = np.abs(clicks.weights(DCG, new) - clicks.weights(DCG, old)) * clicks.never_shown
-    rate = weights @ world.relevance.ravel() / weights.sum() * world.curve.values.mean()
-    assert pages_of(trial) == np.ceil(10 / rate)
-
-
-def test_a_trial_cannot_settle_what_the_rest_leaves_open() -> None:
-    _, clicks, new, old = unseen_world()
-    gain = a_pair(clicks, new, old).interval.estimate
-    pair = a_pair(clicks, new, old, errors=Errors(0.5 * gain, extrapolation=2 * gain))
-    trial = settled(clicks, new, old, pair)["trial of never-shown results"]
-    assert (trial.pages, trial.about) == (None, "even if their relevance were known, the rest would leave it open")
 
 
 def test_without_a_model_the_unseen_are_planned_as_results_at_the_lowest_position() -> None:

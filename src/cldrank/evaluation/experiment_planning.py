@@ -17,16 +17,14 @@ from cldrank.evaluation.decision_rule import POWER, ClickVerdict, decide, larges
 from cldrank.evaluation.exposure import LoggedClicks, RankOrder
 from cldrank.evaluation.intervals import ClickEstimator, Errors, MeasuredPair
 from cldrank.propensity import Propensities, SegmentPropensities
-from cldrank.wording import count, with_article
+from cldrank.wording import with_article
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 MORE = "more of this log"
 _FEWEST_PAGES = 30  # whose mean can be taken to be normal
-_FEWEST_CLICKS = 10  # on never-shown results
 _STEP = 0.01  # of a log propensity, for derivatives
 _ROUGHEST = 0.2  # standard error of a log propensity, up to which derivatives say what it does
-_CURVE = "the curve is what leaves it open"
 
 
 def ways_to_settle(
@@ -45,8 +43,6 @@ def ways_to_settle(
         return ()
     plan = _Plan(clicks, measure, new, old, pair, verdict)
     ways = [_interleaving_test(plan), _split_test(plan)]
-    if (plan.never_shown_weights > 0).any() and (verdict.is_open or verdict.depends_on_never_shown):
-        ways.append(_trial(plan))
     if verdict.is_open:
         ways.append(_more_pages(plan))
         if (plan.open_by_curve or plan.errors.propensities) and clicks.log.clicks.depth > 1:
@@ -120,11 +116,6 @@ class _Plan:
         return self.verdict.is_open and decide(self.pair.interval, self.verdict.margin) != "cannot tell"
 
     @cached_property
-    def never_shown_weights(self) -> Floats:
-        """(rows,) what the relevance of each never-shown result counts in the difference; 0 for the others."""
-        return np.where(self.clicks.never_shown, self.clicks.weights(self.measure, self.new, self.old), 0.0)
-
-    @cached_property
     def relevance(self) -> Floats:
         """(rows,) as clicks have it; if never shown, as the model has it, or like results at the lowest position."""
         model = self.clicks.model
@@ -182,40 +173,6 @@ def _interleaving_test(plan: _Plan) -> WayToSettle:
     return plan.online_test("interleaving test", about, mean, abs(per_click) * plan.smallest, variance)
 
 
-def _trial(plan: _Plan) -> WayToSettle:
-    """Pages on which a never-shown result takes a random position, so that its relevance shows.
-
-    Result i, of weight w_i in the difference, is drawn with chance |w_i| / W, W = Σ |w_i|, and shown at any position k
-    alike. Then sign(w_i) W (c - base_k) / slope_k is an estimate of Σ w_i r_i, with
-
-        variance = W² E[(p_ik (1 - 2 base_k) + base_k²) / slope_k²] - (Σ w_i r_i)²,    p_ik = slope_k r_i + base_k
-
-    and takes the place of the model, so that
-
-        n = variance / (error² - queries² - propensities²)
-
-    with the largest error that decides; and at least ten clicks are waited for, since their mean is taken to be normal.
-    """
-    name, errors, log = "trial of never-shown results", plan.errors, plan.log
-    if plan.open_by_curve:
-        return WayToSettle(name, None, _CURVE)
-    gain = plan.clicks.value(plan.measure, plan.new, plan.old, plan.relevance).value
-    error = largest_error(gain, gain, plan.verdict.margin, plan.clicks.quantile)
-    left = 0.0 if error is None else error**2 - errors.queries**2 - errors.propensities**2
-    if left <= 0:
-        return WayToSettle(name, None, "even if their relevance were known, the rest would leave it open")
-    chosen, depth = np.flatnonzero(plan.never_shown_weights), log.clicks.depth
-    weights, relevance = plan.never_shown_weights[chosen], np.clip(plan.relevance[chosen], 0.0, 1.0)
-    size, slope, base = np.abs(weights), log.affine.slope[:depth], log.affine.base[:depth]
-    chance = relevance[:, None] * slope + base
-    squares = ((chance * (1 - 2 * base) + base**2) / slope**2).mean(axis=1)
-    variance = size.sum() * (size @ squares) - (weights @ relevance) ** 2
-    clicks_per_page = size @ relevance / size.sum() * slope.mean()
-    pages = math.ceil(max(variance / left, _FEWEST_CLICKS / max(clicks_per_page, 1e-6)))
-    results = count(len(chosen), "never-shown result")
-    return WayToSettle(name, pages, f"each page swaps one of {results} into a random position")
-
-
 def _more_pages(plan: _Plan) -> WayToSettle:
     """More pages of the same kind, of other queries, too.
 
@@ -224,7 +181,7 @@ def _more_pages(plan: _Plan) -> WayToSettle:
     with the largest error that decides. How far the model is off does not shrink, nor do bounds.
     """
     if plan.open_by_curve:
-        return WayToSettle(MORE, None, f"{_CURVE}, and pages of the same kind do not tell it")
+        return WayToSettle(MORE, None, "the curve is what leaves it open, and pages of the same kind do not tell it")
     error, errors = plan.largest_error(), plan.errors
     if error is None:
         return WayToSettle(MORE, None, "what never-shown results are worth stays unknown")
@@ -323,10 +280,11 @@ def team_draft(new: IntArray, old: IntArray, new_first: bool) -> tuple[IntArray,
 def usual_pages(order: RankOrder, log: LoggedClicks) -> IntArray:
     """(queries, k) the rows of the pages of an order, -1 where they end; k is the depth of the log.
 
-    The log's own pages vary: theirs are by mean reciprocal position.
+    The log's own pages vary: theirs are by mean position, where pages that do not show a result count as if it stood
+    below them.
     """
-    weights = order.on_pages(1 / np.arange(1.0, log.longest + 1), log)
-    places = segments.descending_ranks(weights, log.data.offsets)
+    heights = np.maximum(log.clicks.depth - np.arange(log.longest), 0.0)
+    places = segments.descending_ranks(order.on_pages(heights, log), log.data.offsets)
     on_page = places <= log.clicks.depth
     pages = np.full((log.data.n_queries, log.clicks.depth), -1)
     pages[log.queries[on_page], places[on_page] - 1] = np.flatnonzero(on_page)

@@ -198,7 +198,7 @@ class Safe:
         if self.production is None:
             alone = imitation = imitate(learned, self.method, part, clicks, has_missing)
         else:
-            alone, imitation = feature_alone(self.production, learned, part)
+            alone, imitation = feature_alone(self.production, learned, self.method, part, has_missing)
         units = [1 / (within_spread(ranker.predict(part), part) or 1.0) for ranker in (imitation, learned)]
         blends = {share: blended((imitation, learned), ((1 - share) * units[0], share * units[1])) for share in _SHARES}
         return {**blends, 0.0: alone}
