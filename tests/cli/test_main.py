@@ -41,7 +41,7 @@ def test_exit_codes_and_one_or_two_lines(run: Run, letor: Path, folder: Path) ->
         (2, "--n-queries must be a whole number, not 'lots'", ["data", "make", "web10k-like", "--n-queries", "lots"]),
         (2, "not '40%'; write 0.4.\nTry `cldrank evaluate --", ["evaluate", "r", "-f", "x", "--confidence", "40%"]),
         (2, "--depth must be at least 1, not 0", ["evaluate", "r", "-f", "x", "--depth", "0"]),
-        (2, "Try `cldrank pipeline run --help`", ["pipeline", "run", "--ship-anyway"]),
+        (2, "Try `cldrank pipeline run --help`", ["pipeline", "run", "--jsn"]),
         (2, "does not exist", ["data", "convert", "train.txt", "--out", "no/such/folder.parquet"]),
         (1, "a saved ranker has ranker.json", ["evaluate", "empty", "-f", "train.txt"]),
         (2, ". is not a ranker itself, but holds one; name ranker.", ["evaluate", ".", "-f", "train.txt"]),

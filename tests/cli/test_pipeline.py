@@ -52,7 +52,6 @@ def test_from_a_log_to_a_shipped_ranker(run: Run, scene: Path) -> None:
     assert shown.code == 0
     assert "reused" in shown.out
     assert "better" in shown.out
-    assert run("pipeline", "show", "--run", found["run"], "--json").json["status"] == "shipped"
     assert "Pipeline run" in (scene / found["run"] / "run.html").read_text()
 
 
@@ -89,11 +88,6 @@ def test_a_verdict_that_stops_has_the_code_of_compare(run: Run, scene: Path) -> 
     found = line(ended)
     assert ended.code == {"worse": 3, "no difference": 4, "cannot tell": 5}[found["verdict"]]
     assert not (scene / "shipped").exists()
-    anyway = run("pipeline", "run", "--ship-anyway", "a test of the new index")
-    assert anyway.code == 0
-    assert "shipped against the verdict" in anyway.err
-    assert (scene / "shipped").exists()
-    assert "a test of the new index" in run("pipeline", "show").out
 
 
 @pytest.mark.parametrize(
@@ -138,7 +132,6 @@ def test_there_is_a_line_even_if_nothing_ran(run: Run, scene: Path) -> None:
 
 def test_wrong_calls(run: Run, scene: Path) -> None:
     assert run("pipeline", "run", "other.toml").code == 2
-    assert "needs a reason" in run("pipeline", "run", "--ship-anyway", " ").err
     assert run("pipeline", "show").code == 2
     write_definition(scene, [("trust_propensity = false", "quik = true")])
     ended = run("pipeline", "run")
@@ -186,7 +179,7 @@ def test_errors_speak_of_the_file(run: Run, scene: Path) -> None:
     table = pq.read_table(scene / "train.parquet")
     pq.write_table(table.rename_columns(["group", *table.column_names[1:]]), scene / "train.parquet")
     ended = run("pipeline", "run")
-    assert (ended.code, "columns = " in ended.err) == (1, True), ended.err
+    assert (ended.code, "columns=" in ended.err) == (1, True), ended.err
     shown = run("pipeline", "show").out
     assert "The run failed; production stays as it is." in shown
     assert "verdict:" not in shown

@@ -19,7 +19,6 @@ from cldrank.evaluation.experiment_planning import (
     expected_credit,
     pages_to_show,
     say_way,
-    swap_variances,
     team_draft,
     usual_pages,
     ways_to_settle,
@@ -28,7 +27,6 @@ from cldrank.evaluation.exposure import LoggedClicks, LoggedOrder, ScoreOrder
 from cldrank.evaluation.intervals import ClickEstimate, ClickEstimator, Errors
 from cldrank.evaluation.judge import ClickJudge
 from cldrank.measures import Interval
-from cldrank.propensity import AffineClicks
 
 # -- tests with people --------------------------------------------------------------------------------------------
 
@@ -192,7 +190,8 @@ def test_a_log_longer_by_the_planned_pages_decides_in_80_percent(times: float) -
         clicks, one, other = _drawn(world, new.ranks, longer, each, random)
         found.append(clicks.estimate(DCG, one, other).interval)
     right = {"better", "no difference"} if margin else {"better"}
-    assert np.mean([decide(gain, margin) in right for gain in found]) == pytest.approx(0.8, abs=0.06)
+    share = np.mean([decide(gain, margin) in right for gain in found])
+    assert 0.74 < share < (1.0 if margin else 0.86)
 
 
 def _drawn(
@@ -281,83 +280,6 @@ def test_without_a_model_the_unseen_are_planned_as_results_at_the_lowest_positio
     for name in ("A/B test", "interleaving test"):
         assert pages_of(found[0][name]) == pytest.approx(pages_of(found[1][name]), rel=1e-3)
     assert found[1]["more of this log"].about == "what never-shown results are worth stays unknown"
-
-
-# -- the curve ----------------------------------------------------------------------------------------------------
-
-
-def swapped(world: KnownWorld, pages: int, random: np.random.Generator, times: int) -> NDArray[np.float64]:
-    """(times, depth) curves that swaps of the first result with another estimate."""
-    curve = np.ones((times, world.depth))
-    for k in range(1, world.depth):
-        n = pages // (world.depth - 1)
-        queries = random.integers(len(world.relevance), size=(times, n))
-        both = np.stack([world.relevance[queries, 0], world.relevance[queries, k]])
-        turned = random.random((times, n)) < 0.5
-        above, below = np.where(turned, both[::-1], both)
-        first, other = random.random((times, n)) < above, random.random((times, n)) < world.curve.values[k] * below
-        curve[:, k] = other.sum(axis=1) / first.sum(axis=1)
-    return curve
-
-
-@pytest.mark.parametrize("alike", [0.0, 0.9])
-def test_swaps_estimate_the_curve_as_well_as_computed(alike: float) -> None:
-    world = KnownWorld.draw(queries=300, candidates=3, seed=9)
-    relevance = np.sort(world.relevance)[:, ::-1] * (1 - alike) + alike * world.relevance[:, :1]
-    world, pages = replace(world, relevance=relevance), 6000
-    variances = np.log(swapped(world, pages, np.random.default_rng(0), 800)).var(axis=0)[1:]
-    expected = 2 * swap_variances(world.log()) / pages
-    assert expected == pytest.approx(variances, rel=0.2)
-
-
-def test_the_planned_swaps_settle_what_an_uncertain_curve_leaves_open() -> None:
-    world = KnownWorld.draw(queries=300, candidates=3, seed=9)
-    clicks = world.estimator()
-    new, old = orders_of(world, clicks.log, noise=0.4)
-    gain = a_pair(clicks, new, old).interval.estimate
-    errors = Errors(0.3 * gain, 50 * gain, 0.2 * gain)  # nothing is known of the curve
-    swaps = settled(clicks, new, old, a_pair(clicks, new, old, errors=errors))["swap experiment"]
-    random = np.random.default_rng(1)
-    curves = swapped(world, pages_of(swaps), random, 400)
-    found = np.array([
-        replace(clicks, log=clicks.log.with_curve(cr.Propensities(curve, method="drawn")))
-        .value(DCG, new, old).value for curve in curves
-    ])  # fmt: skip
-    rest = float(np.hypot(errors.queries, errors.model))
-    decided = found + rest * random.standard_normal(400) > clicks.quantile * np.hypot(rest, found.std())
-    assert decided.mean() == pytest.approx(0.8, abs=0.06)
-
-
-def test_what_is_known_of_the_curve_saves_swaps() -> None:
-    world = KnownWorld.draw(queries=300, candidates=3, seed=9)
-    clicks = world.estimator()
-    new, old = orders_of(world, clicks.log, noise=0.4)
-    gain = a_pair(clicks, new, old).interval.estimate
-    found = [
-        settled(clicks, new, old, a_pair(clicks, new, old, errors=Errors(0.3 * gain, curve * gain)))
-        for curve in (0.6, 1.0, 50.0)
-    ]
-    pages = [pages_of(ways["swap experiment"]) for ways in found]
-    assert pages[0] < pages[1] < pages[2]
-    hopeless = settled(clicks, new, old, a_pair(clicks, new, old, errors=Errors(gain, 0.3 * gain)))["swap experiment"]
-    assert (hopeless.pages, hopeless.about) == (None, "even if the curve were known, the rest would leave it open")
-
-
-def test_a_curve_that_is_assumed_is_what_swaps_settle_and_more_pages_do_not() -> None:
-    world = KnownWorld.draw(queries=300, candidates=3, seed=9)
-    clicks = world.estimator()
-    new, old = orders_of(world, clicks.log, noise=0.4)
-    gain = a_pair(clicks, new, old).interval.estimate
-    pair = a_pair(clicks, new, old, errors=Errors(0.1 * gain))
-    ways = settled(clicks, new, old, pair, decision="cannot tell")
-    assert "the curve is what leaves it open" in ways["more of this log"].about
-    assert ways["more of this log"].pages is None
-    pages = pages_of(ways["swap experiment"])
-    errors = np.sqrt(2 * swap_variances(clicks.log) / pages)
-    assert errors.max() <= 0.2  # each position is told
-    trust = clicks.log.with_curve(AffineClicks.from_propensities(world.curve))
-    other = replace(clicks, log=trust)
-    assert settled(other, new, old, pair, decision="cannot tell")["swap experiment"].pages is None
 
 
 def drafted(new: list[int], old: list[int], new_first: bool, k: int) -> tuple[list[int], list[bool]]:

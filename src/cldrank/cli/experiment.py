@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from cldrank.experiment.units import Plan, Progress
 
 _EVERYTHING = "all"
-Format = StrEnum("Format", ["html", "md", "csv"])
+Format = StrEnum("Format", ["html", "md"])
 _FOLDER = "The folder that `run` left its results in."
 
 
@@ -115,14 +115,14 @@ def _ran(planned: Plan, processes: int, threads: int) -> Progress:
 
 @declared
 class ExperimentReportCommand:
-    """Write a report on the results of `run`: one HTML page, or Markdown with pictures, or CSV.
+    """Write a report on the results of `run`: one HTML page, or Markdown with pictures.
 
     Example: `cldrank experiment report experiments/table1`
     """
 
     folder: Path = argument("FOLDER", _FOLDER)
     out: Path | None = option("-o PATH", "Where to write it.  [default: in FOLDER]")
-    form: Format = option("--format html|md|csv", "As what.", Format.html)
+    form: Format = option("--format html|md", "As what.", Format.html)
 
     def run(self) -> None:
         """Write the report, and say where."""
@@ -168,14 +168,9 @@ def _described(experiment: Experiment) -> dict[str, Any]:
 
 
 def _print_plan(plan: Plan, processes: int, as_json: bool) -> None:
-    from cldrank.experiment.results import PLACE
-
     if as_json:
-        listed = [
-            {**dict(zip(PLACE, unit.place, strict=True)), "unit": key, "to_run": key in plan.todo}
-            for unit, key in plan.units
-        ]
-        print_json({"out": str(plan.folder), "units": listed, "fits": len(plan.todo), "processes": processes})
+        counts = {"units": len(plan.units), "finished": plan.finished, "fits": len(plan.todo), "processes": processes}
+        print_json({"out": str(plan.folder), **counts})
         return
     print_line(
         f"{len(plan.units):,} units, {plan.finished:,} finished; {len(plan.todo):,} fits to do in {processes} at a "

@@ -19,7 +19,6 @@ _BY_ID = (
     "queries are named by their ids, and {} searches by text; if the ids are not the texts, name a file with the "
     "columns query_id and query_text: --query-texts FILE."
 )
-_ENDINGS = {".json": "workbench", ".csv": "quepid", ".parquet": "parquet"}
 _TOOLS = {"workbench": "the Workbench", "quepid": "Quepid"}
 
 
@@ -50,12 +49,9 @@ class JudgementsCommand(options.Sources, options.JsonOutput):
     seed: int = option("INTEGER", "The same seed gives the same result.", 0, min=0)
     to: str = option(
         "workbench|quepid|trec|parquet",
-        "`workbench`: JSON that OpenSearch's Search Relevance Workbench imports. `quepid`: CSV with query, docid, "
-        "rating. `trec`: qrels. `parquet`: everything, with intervals and unknown documents.",
+        "`workbench`: JSON of relevance, for OpenSearch's Search Relevance Workbench. `quepid`: CSV with query, docid, "
+        "grade. `trec`: qrels. `parquet`: everything, with intervals and unknown documents.",
         "parquet",
-    )
-    rating: str | None = option(
-        "relevance|grade", "What a tool gets. [default: the relevance for workbench, the grade for quepid and trec]"
     )
     query_texts: Path | None = option(
         "FILE", "The texts of queries, CSV or Parquet with query_id and query_text, for tools that search by text."
@@ -104,14 +100,8 @@ class JudgementsCommand(options.Sources, options.JsonOutput):
         from cldrank.judgements import check_delivery, read_query_texts
 
         texts = None if self.query_texts is None else read_query_texts(self.query_texts)
-        wanted: dict[str, Any] = {"to": self.to, "rating": self.rating, "query_texts": texts}
+        wanted: dict[str, Any] = {"to": self.to, "query_texts": texts}
         check_delivery(**wanted)
-        usual = _ENDINGS.get(self.out.suffix, self.to)
-        if self.to != usual:
-            raise UsageError(
-                f"{self.out} ends in {self.out.suffix}, but --to {self.to} writes another format; write --to {usual}, "
-                "or give the file another name."
-            )
         return {**wanted, "name": self.name}
 
     def _read(self) -> ClickTable:

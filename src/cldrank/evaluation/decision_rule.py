@@ -154,10 +154,11 @@ def _grounds(
 def largest_error(low: float, high: float, margin: float, quantile: float) -> float | None:
     """The largest standard error with which an interval decides with 80% power; None where no error is small enough.
 
-        low / (quantile + z_80%)              for it to lie above 0 (below 0, if the middle does)
-        (margin - high) / (quantile + z_90%)  for it to lie within the margin, either end of which it may miss
+        low / (quantile + z_80%)               for it to lie above 0 (below 0, if the middle does)
+        (margin - high) / (quantile + z_90%)   for it to lie within the margin, either end of which it may miss
+        (margin - high + low) / (2 quantile)   for it to be so short that it does the one or the other
 
-    whichever is larger.
+    whichever is largest.
 
     low, high   where the interval would end without any error: the gain, less and plus its bias
     quantile    how many standard errors the interval reaches
@@ -170,5 +171,5 @@ def largest_error(low: float, high: float, margin: float, quantile: float) -> fl
     if low + high < 0:
         low, high = -high, -low
     above, within = low / (quantile + ndtri(POWER)), (margin - high) / (quantile + ndtri((1 + POWER) / 2))
-    error = float(max(above, within))
+    error = float(max(above, within, (margin - high + low) / (2 * quantile)))
     return error if error > 0 else None

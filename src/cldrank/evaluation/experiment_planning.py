@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -16,15 +16,12 @@ from cldrank.evaluation.click_results import WayToSettle
 from cldrank.evaluation.decision_rule import POWER, ClickVerdict, decide, largest_error
 from cldrank.evaluation.exposure import LoggedClicks, RankOrder
 from cldrank.evaluation.intervals import ClickEstimator, Errors, MeasuredPair
-from cldrank.propensity import Propensities, SegmentPropensities
 from cldrank.wording import with_article
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 MORE = "more of this log"
 _FEWEST_PAGES = 30  # whose mean can be taken to be normal
-_STEP = 0.01  # of a log propensity, for derivatives
-_ROUGHEST = 0.2  # standard error of a log propensity, up to which derivatives say what it does
 
 
 def ways_to_settle(
@@ -45,8 +42,6 @@ def ways_to_settle(
     ways = [_interleaving_test(plan), _split_test(plan)]
     if verdict.is_open:
         ways.append(_more_pages(plan))
-        if (plan.open_by_curve or plan.errors.propensities) and clicks.log.clicks.depth > 1:
-            ways.append(_swap_experiment(plan))
     return tuple(sorted(ways, key=lambda way: math.inf if way.pages is None else way.pages))
 
 
@@ -118,9 +113,13 @@ class _Plan:
     @cached_property
     def relevance(self) -> Floats:
         """(rows,) as clicks have it; if never shown, as the model has it, or like results at the lowest position."""
-        model = self.clicks.model
-        guess = np.clip(mean_relevance(self.log)[-1], 0.0, 1.0) if model is None else model.predicted
-        return np.where(self.log.seen, self.clicks.relevance, guess)
+        if self.clicks.model is not None:
+            return np.where(self.log.seen, self.clicks.relevance, self.clicks.model.predicted)
+        log, (slope, base) = self.log, self.log.by_cell
+        lowest = log.clicks.position == log.clicks.depth
+        excess = (log.clicks.clicks - log.clicks.impressions * base)[lowest].sum()
+        guess = excess / max((log.clicks.impressions * slope)[lowest].sum(), 1e-300)
+        return np.where(log.seen, self.clicks.relevance, np.clip(guess, 0.0, 1.0))
 
     def largest_error(self) -> float | None:
         """The largest standard error that decides with 80% power, whatever else never-shown results leave open."""
@@ -189,69 +188,6 @@ def _more_pages(plan: _Plan) -> WayToSettle:
     pages = max(1, math.ceil(float(plan.log.pages.sum()) * (times - 1)))
     again = ", and the curve estimated again from all of them" if errors.propensities else ""
     return WayToSettle(MORE, pages, f"pages of the same kind, of more queries, with as many pages for each{again}")
-
-
-def _swap_experiment(plan: _Plan) -> WayToSettle:
-    """Pages on half of which the first result changes places with another, drawn at random: they tell the curve.
-
-        n = (1 / (error² - queries² - model²) - 1 / propensities²) Σ_k (K - 1) v_k (∂ difference / ∂ log ρ_k)²
-
-    with the largest error that decides; (K - 1) v_k / n is the variance of log ρ_k (see `swap_variances`). A curve that
-    is only assumed counts as unknown: 1 / propensities² is 0, and n is large enough to estimate every ρ_k to some 20%.
-    """
-    name, errors, log = "swap experiment", plan.errors, plan.log
-    if isinstance(log.curve, SegmentPropensities):
-        return WayToSettle(name, None, "each segment has a curve of its own, so each would need swaps of its own")
-    if not isinstance(log.curve, Propensities):
-        return WayToSettle(name, None, "swaps alone do not tell examination from trust in positions")
-    error = plan.largest_error()
-    left = 0.0 if error is None else error**2 - errors.queries**2 - errors.model**2
-    if left <= 0:
-        return WayToSettle(name, None, "even if the curve were known, the rest would leave it open")
-    variances = swap_variances(log)
-    known, least = 0.0, len(variances) * variances.max() / _ROUGHEST**2
-    if not plan.open_by_curve:
-        known, least = 1 / errors.propensities**2, 1
-    per_page = len(variances) * float(variances @ _slopes(plan) ** 2)
-    pages = max(1, math.ceil(max(least, per_page * (1 / left - known))))
-    about = f"on half of the pages the first result and one of the next {len(variances)} change places"
-    return WayToSettle(name, pages, f"{about}, until the curve is known well enough")
-
-
-def mean_relevance(log: LoggedClicks) -> Floats:
-    """(K,) the mean relevance of what the log shows at each position."""
-    place, depth = log.clicks.position - 1, log.clicks.depth
-    slope, base = log.by_cell
-    excess = np.bincount(place, log.clicks.clicks - log.clicks.impressions * base, depth)
-    examined = np.bincount(place, log.clicks.impressions * slope, depth)
-    return np.asarray(excess / np.maximum(examined, 1e-300))
-
-
-def swap_variances(log: LoggedClicks) -> Floats:
-    """(K - 1,) the variance of log ρ_k, k > 1, from one page of swaps with the first position; n pages leave 1 / n.
-
-        v_k = (1 - p) / p + (1 - q) / q,      p = ρ_1 r, q = ρ_k r
-
-    where r is the mean relevance of both results: each is shown at both positions alike, and the estimate is clicks at
-    position k over clicks at position 1.
-    """
-    relevance = mean_relevance(log)
-    shown_at_both = (relevance[0] + relevance[1:]) / 2
-    slope = log.affine.slope[: len(relevance)]
-    p, q = np.clip(np.stack([slope[0] * shown_at_both, slope[1:] * shown_at_both]), 1e-6, 1 - 1e-6)
-    variances: Floats = (1 - p) / p + (1 - q) / q
-    return variances
-
-
-def _slopes(plan: _Plan) -> Floats:
-    """(K - 1,) how the difference moves with log ρ_k, k > 1."""
-    moved = []
-    for k in range(1, plan.log.clicks.depth):
-        rho = np.array(plan.log.affine.slope)
-        rho[k] *= math.exp(_STEP)
-        under = replace(plan.clicks, log=plan.log.with_curve(Propensities(rho, method="moved")))
-        moved.append(under.value(plan.measure, plan.new, plan.old).value)
-    return (np.array(moved) - plan.clicks.value(plan.measure, plan.new, plan.old).value) / _STEP
 
 
 # -- interleaving --------------------------------------------------------------------------------------------------

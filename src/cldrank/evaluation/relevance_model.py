@@ -48,7 +48,7 @@ class RelevanceModel:
     predicted   (rows,) between 0 and 1: of each candidate, by the fit that has not seen its query
     groups      (groups, rows): of every candidate, by each of the fits; how they differ says how certain they are
     hidden      (rows,) the same as predicted, learned from a log without the results that are mostly shown at the
-                lowest `n_hidden` positions: what it says of them can be held against the clicks on them. None where
+                lowest positions: what it says of them can be held against the clicks on them. None where
                 pages have one position only
     lowest      (rows,) which results those are
     allowance   how far the mean relevance of never-shown results may be off, either way, since they are not like those
@@ -58,7 +58,6 @@ class RelevanceModel:
     predicted: Floats
     groups: Floats
     hidden: Floats | None
-    n_hidden: int
     lowest: NDArray[np.bool_]
     allowance: float = 1.0
 
@@ -96,8 +95,8 @@ def fit_model(
             shown = LoggedClicks(data, log.clicks.where(~lowest[log.clicks.row]), log.curve)
             hidden = _fits(shown, group % _HIDDEN_FOLDS, seed)[own % _HIDDEN_FOLDS, rows]
         except CldrankError:  # too few clicks at the top: there is nothing to check by
-            n_hidden = 0
-    return RelevanceModel(groups[own, rows], groups, hidden, n_hidden, lowest)
+            hidden = None
+    return RelevanceModel(groups[own, rows], groups, hidden, lowest)
 
 
 def _fits(log: LoggedClicks, group: IntArray, seed: int) -> Floats:

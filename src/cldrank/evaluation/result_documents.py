@@ -159,9 +159,7 @@ def _gain_figure(result: ClickComparison) -> Iterator[Figure]:
         note = f"{name}: {_signed(interval.estimate)} ({_ends(interval)})"
         series.append(Series(name, (Point(at, estimate, low, high, note),)))
         ends += [low, estimate, high]
-    about = (
-        f"Right of 0, {result.new} is better. Lines beside 0: the margin, {margin:.3g}% of what {result.old} has."
-    )
+    about = f"Right of 0, {result.new} is better. Lines beside 0: the margin, {margin:.3g}% of what {result.old} has."
     values = Axis.around([0.0, *ends], most=6, name="gain, in percent")
     rows, marked = Axis.of_rows(list(pairs)), (0.0, -margin, margin)
     yield Figure("Gain by measure", tuple(series), rows, values, "rows", _WIDTH, marked=marked, about=about)

@@ -32,12 +32,9 @@ _MOST_SEEDS = 1_000
 
 @value
 class Data(Value):
-    """The data: a set of the catalogue, a synthetic kind, or files in place of a name."""
+    """The data: a set of the catalogue, a synthetic kind, or a folder of files."""
 
     name: str = parameter(default="", about="`msrd`, …, `web10k-like`, …, or a folder with train and test files")
-    folds: tuple[str, ...] = parameter(default=(), about="some folds; none named: those that are customary for the set")
-    train: tuple[str, ...] = parameter(default=(), about="files, folders or patterns to train on")
-    test: tuple[str, ...] = parameter(default=(), about="the same to test on")
     queries: int = parameter(default=1000, least=1, most=1_000_000, about="queries to train on, of a synthetic set")
     test_queries: int = parameter(default=500, least=1, most=1_000_000, about="queries to test on, of a synthetic set")
     seed: int = parameter(default=0, least=0, about="the seed of a synthetic set")

@@ -155,24 +155,6 @@ class Safe:
         """What it needs: judging by clicks takes propensities, whatever the method does."""
         return self.method.required if uses_curve(self.method.required) else "propensities"
 
-    @property
-    def uses_device(self) -> bool:
-        """Whether the method has a use for a device."""
-        return self.method.uses_device
-
-    @property
-    def package(self) -> str | None:
-        """What the method imports beyond cldrank's own packages."""
-        return self.method.package
-
-    def check(self) -> None:
-        """Refuse wrong parameters, and a package that is not installed."""
-        self.method.check()
-
-    def get_params(self) -> dict[str, Any]:
-        """The parameters of the method, and its own."""
-        return {**self.method.get_params(), **{f"safe__{name}": value for name, value in self._own().items()}}
-
     def _own(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in ("margin", "confidence", "hold_out", "production")}
 
