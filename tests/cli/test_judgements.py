@@ -64,7 +64,7 @@ def test_a_raw_log_is_read_as_well(run: Run, folder: Path) -> None:
     content = json.loads(Path("out.json").read_text())
     assert content["name"] == "Test"
     assert [one["query"] for one in content["judgmentRatings"]] == ["red shoes"]
-    assert "the Workbench searches by text; if the ids are not the texts" in done.err
+    assert "this tool searches by text; if the ids are not the texts" in done.err
 
 
 def test_query_texts_from_a_file(run: Run, folder: Path) -> None:

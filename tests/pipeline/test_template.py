@@ -50,15 +50,6 @@ def test_paths_are_relative_to_the_file(place: Path, monkeypatch: pytest.MonkeyP
         pipeline_template(["other.parquet"], files[1], Path())
 
 
-def test_columns_go_where_they_belong(place: Path) -> None:
-    for name, file in (("qid", "log.parquet"), ("group", "train.parquet")):
-        table = pq.read_table(place / file)
-        names = [name if column == "query_id" else column for column in table.column_names]
-        pq.write_table(table.rename_columns(names), place / file)
-    path = written(place, columns={"query_id": "qid"}, feature_columns={"query_id": "group"})
-    assert run_pipeline(read_pipeline(path)).status == "shipped"
-
-
 def test_a_position_inside_a_column_and_one_that_is_wrong(place: Path) -> None:
     """A row with position 0 among positions from 1 is set aside; it does not make the file say that all begin at 0."""
     table = pq.read_table(place / "log.parquet")

@@ -16,10 +16,9 @@ if TYPE_CHECKING:
     from cldrank.judgements import Judgements
 
 _BY_ID = (
-    "queries are named by their ids, and {} searches by text; if the ids are not the texts, name a file with the "
-    "columns query_id and query_text: --query-texts FILE."
+    "queries are named by their ids, and this tool searches by text; if the ids are not the texts, name a file with "
+    "the columns query_id and query_text: --query-texts FILE."
 )
-_TOOLS = {"workbench": "the Workbench", "quepid": "Quepid"}
 
 
 @declared
@@ -76,8 +75,8 @@ class JudgementsCommand(options.Sources, options.JsonOutput):
             print_json({**counts, "grades": _by_grade(judged), "thresholds": judged.thresholds})
             return
         self._print(judged)
-        if self.to in _TOOLS and self.query_texts is None:
-            say(_BY_ID.format(_TOOLS[self.to]))
+        if self.to in ("workbench", "quepid") and self.query_texts is None:
+            say(_BY_ID)
         if not self.features:
             say("without --features, the documents are those of the log, and none is unknown.")
 

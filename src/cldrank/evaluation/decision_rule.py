@@ -38,11 +38,6 @@ def exceeds_margin(gain: Interval, margin: float) -> bool:
     return gain.low > margin or gain.high < -margin
 
 
-def is_safe(low: float, margin: float) -> bool:
-    """Whether a gain with this lower end loses no more than the margin."""
-    return low >= -margin
-
-
 @dataclass(frozen=True)
 class ClickVerdict:
     """The answer.

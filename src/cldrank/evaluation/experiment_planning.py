@@ -15,7 +15,7 @@ from cldrank.evaluation.click_measures import ClickMeasure
 from cldrank.evaluation.click_results import WayToSettle
 from cldrank.evaluation.decision_rule import POWER, ClickVerdict, decide, largest_error
 from cldrank.evaluation.exposure import LoggedClicks, RankOrder
-from cldrank.evaluation.intervals import ClickEstimator, Errors, MeasuredPair
+from cldrank.evaluation.intervals import ClickEstimator, MeasuredPair
 from cldrank.wording import with_article
 
 Floats = NDArray[np.float64]
@@ -101,15 +101,6 @@ class _Plan:
     def log(self) -> LoggedClicks:
         return self.clicks.log
 
-    @property
-    def errors(self) -> Errors:
-        return self.pair.difference.errors
-
-    @property
-    def open_by_curve(self) -> bool:
-        """Whether the interval would decide, but the curve is not to be relied on."""
-        return self.verdict.is_open and decide(self.pair.interval, self.verdict.margin) != "cannot tell"
-
     @cached_property
     def relevance(self) -> Floats:
         """(rows,) as clicks have it; if never shown, as the model has it, or like results at the lowest position."""
@@ -120,15 +111,6 @@ class _Plan:
         excess = (log.clicks.clicks - log.clicks.impressions * base)[lowest].sum()
         guess = excess / max((log.clicks.impressions * slope)[lowest].sum(), 1e-300)
         return np.where(log.seen, self.clicks.relevance, np.clip(guess, 0.0, 1.0))
-
-    def largest_error(self) -> float | None:
-        """The largest standard error that decides with 80% power, whatever else never-shown results leave open."""
-        difference, bias = self.pair.difference, self.errors.extrapolation
-        low, high = difference.lowest.estimate, difference.highest.estimate
-        if self.clicks.estimator.uses_model and self.clicks.model is not None:
-            middle = difference.interval.estimate
-            low, high = max(middle - bias, low), min(middle + bias, high)
-        return largest_error(low, high, self.verdict.margin, self.clicks.quantile)
 
     def clicks_per_page(self, order: RankOrder) -> tuple[float, float]:
         """Mean and variance of the clicks on a page of an order, within and between queries."""
@@ -179,9 +161,14 @@ def _more_pages(plan: _Plan) -> WayToSettle:
 
     with the largest error that decides. How far the model is off does not shrink, nor do bounds.
     """
-    if plan.open_by_curve:
+    difference, margin = plan.pair.difference, plan.verdict.margin
+    errors, low, high = difference.errors, difference.lowest.estimate, difference.highest.estimate
+    if decide(difference.interval, margin) != "cannot tell":
         return WayToSettle(MORE, None, "the curve is what leaves it open, and pages of the same kind do not tell it")
-    error, errors = plan.largest_error(), plan.errors
+    if plan.clicks.estimator.uses_model and plan.clicks.model is not None:
+        middle, bias = difference.interval.estimate, errors.extrapolation
+        low, high = max(middle - bias, low), min(middle + bias, high)
+    error = largest_error(low, high, margin, plan.clicks.quantile)
     if error is None:
         return WayToSettle(MORE, None, "what never-shown results are worth stays unknown")
     times = (errors.queries**2 + errors.model**2 + errors.propensities**2) / error**2

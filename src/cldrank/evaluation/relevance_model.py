@@ -89,7 +89,8 @@ def fit_model(
     own, rows = group[log.queries], np.arange(log.data.n_rows)
     groups = _fits(LoggedClicks(data, log.clicks, log.curve), group, seed)
     n_hidden = max(1, round(_HIDDEN * depth)) if depth > 1 else 0
-    hidden, lowest = None, _mean_position(log) > depth - n_hidden
+    mean_position = log.by_row(log.clicks.impressions * log.clicks.position) / np.maximum(log.clicks.row_impressions, 1)
+    hidden, lowest = None, mean_position > depth - n_hidden
     if n_hidden:
         try:
             shown = LoggedClicks(data, log.clicks.where(~lowest[log.clicks.row]), log.curve)
@@ -125,13 +126,6 @@ def _with_ranks(data: RankingDataset, orders: Sequence[ScoreOrder], depth: int) 
         return data
     features = np.concatenate([data.features, np.stack(columns, axis=1).astype(np.float32)], axis=1)
     return replace(data, features=features, feature_names=tuple(map(str, range(features.shape[1]))))
-
-
-def _mean_position(log: LoggedClicks) -> Floats:
-    """(rows,) where each candidate was shown, on average over impressions; 0 where it was not."""
-    sums = log.by_row(log.clicks.impressions * log.clicks.position)
-    means: Floats = sums / np.maximum(log.clicks.row_impressions, 1)
-    return means
 
 
 def _complete(data: RankingDataset) -> RankingDataset:

@@ -8,7 +8,6 @@ from pathlib import Path
 
 from cldrank import catalogue
 from cldrank._version import __version__
-from cldrank.arguments import shortened
 from cldrank.data import synthetic
 from cldrank.data.dataset import RankingDataset
 from cldrank.data.loading import feature_files, load
@@ -47,13 +46,6 @@ class Fold:
 
 def find_folds(data: Data) -> list[Fold]:
     """The folds of the data that an experiment names."""
-    try:
-        return _folds(data)
-    except OSError as error:  # a name that is too long for a file, say
-        raise UsageError(f"data: {error.strerror}: {shortened(error.filename)}.") from None
-
-
-def _folds(data: Data) -> list[Fold]:
     if not data.name:
         raise UsageError('data has no name; name a data set, such as data = "msrd", or a folder.')
     if data.name in catalogue.names() or ":" in data.name:

@@ -187,11 +187,7 @@ def _located(source: str | Path) -> tuple[str, str, str]:
     if str(source) in SHIPPED:
         file = resources.files("cldrank.experiment").joinpath("shipped", f"{source}.toml")
         return str(source), file.read_text(encoding="utf-8"), f"{source}.toml"
-    try:
-        is_file = path.is_file()
-    except (OSError, ValueError):  # it cannot be the name of a file
-        is_file = False
-    if is_file:
+    if path.is_file():
         with reading(path, "a text file in UTF-8"):
             return path.stem, path.read_text(encoding="utf-8"), str(path)
     raise UsageError(f"{shortened(str(source))}: there is no such experiment or file; shipped are {listed(SHIPPED)}.")

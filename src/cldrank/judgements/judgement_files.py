@@ -155,7 +155,9 @@ def _workbench(lines: Sequence[Line], name: str) -> str:
 
 def _quepid(lines: Sequence[Line]) -> str:
     _refuse(lines, r"[\r\n]", "has a line break, and Quepid reads line by line.")
-    return _csv(("query", "docid", "rating"), lines)
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows([("query", "docid", "rating"), *lines])
+    return text.getvalue()
 
 
 def _trec(lines: Sequence[Line]) -> str:
@@ -173,9 +175,3 @@ def _save_parquet(judgements: Judgements, path: Path) -> None:
     table = judgements.as_table().replace_schema_metadata({"cldrank-judgements": json.dumps(described)})
     with replacing(path) as temporary:
         pq.write_table(table, temporary)
-
-
-def _csv(header: tuple[str, ...], rows: Iterable[Iterable[object]]) -> str:
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows([header, *rows])
-    return text.getvalue()

@@ -18,7 +18,6 @@ from cldrank.data.query_hash import hashes_of, held_out
 from cldrank.errors import CldrankWarning, DataError, UsageError, warn
 from cldrank.evaluation import ClickJudge
 from cldrank.evaluation.click_measures import ClickMeasure
-from cldrank.evaluation.decision_rule import is_safe
 from cldrank.evaluation.exposure import PRODUCTION, ScoreOrder
 from cldrank.evaluation.sensitivity import check_permuted
 from cldrank.measures import Interval
@@ -277,6 +276,6 @@ def safe_trials(trials: Sequence[BlendTrial], margin: float) -> list[BlendTrial]
     [[0.0], [0.0, 1.0]]
     """
     ordered = sorted(trials, key=lambda trial: trial.share)
-    upwards = list(takewhile(lambda trial: is_safe(trial.gain.low, margin), ordered))
-    downwards = list(takewhile(lambda trial: is_safe(trial.strict, margin), reversed(ordered)))
+    upwards = list(takewhile(lambda trial: trial.gain.low >= -margin, ordered))
+    downwards = list(takewhile(lambda trial: trial.strict >= -margin, reversed(ordered)))
     return [trial for trial in ordered if trial in upwards or trial in downwards]
