@@ -49,7 +49,7 @@ def test_a_run_ships_what_the_single_functions_make(ran: Path, record: RunRecord
     ranker = cr.IPS().fit(data[~held], clicks[~held], rho).ranker_
     shipped = cr.load_ranker(ran / "shipped" / "ranker")
     np.testing.assert_array_equal(shipped.predict(data), ranker.predict(data))
-    verdict = cr.compare(ranker, "production", data[held], clicks=clicks[held], propensities=rho, quick=True)
+    verdict = cr.compare(ranker, "production", data[held], clicks=clicks[held], propensities=rho)
     facts = record.step("verdict")
     assert facts is not None
     assert facts.facts["decision"] == verdict.verdict.decision == "better"
