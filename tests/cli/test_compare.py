@@ -120,7 +120,7 @@ def test_production_is_a_word_and_a_folder_of_that_name_has_a_path(run: Run, fol
     assert run("evaluate", "./production", "-f", "train.parquet").code == 0
     refused = run("evaluate", "production", "-f", "train.parquet")
     assert refused.code == 2
-    assert "production is the order of a log; name the log with --clicks (the folder is ./production)." in refused.err
+    assert "production is the order of a log (a folder: ./production); name the log with --clicks." in refused.err
     run("train", "oracle", "-f", "train.parquet", "-o", "./production", "--hold-out", "0.5")
     found = run("compare", "./production", "production", *LOG, "--json").json
     assert (found["new"], found["old"]) == ("./production", "production")
@@ -169,10 +169,9 @@ def test_never_shown_results_of_the_old_ranker_are_told(run: Run, scores: cr.Ran
     [
         (["good.txt", "production", *LOG[:4]], "name the propensities of positions as well: --propensity"),
         (["good.txt", "bad.txt", *LOG[:2], *LOG[4:]], "--propensity is of use with clicks alone"),
-        (["good.txt", "production", *LOG[:2]], "production is the order of a log; name the log with --clicks."),
+        (["good.txt", "production", *LOG[:2]], "production is the order of a log (a folder: ./production)"),
         (["production", "production", *LOG], "production would be compared with itself"),
         (["good.txt", "./good.txt", *LOG[:2]], "good.txt would be compared with itself"),
-        (["cells.parquet", "production", *LOG], "cells.parquet holds cells, not a ranker"),
         (
             ["good.txt", "bad.txt", *LOG[:2], "--margin", "0", "--html", "o"],
             "--margin is of use with clicks alone",

@@ -49,8 +49,7 @@ def test_a_dry_run_runs_nothing(experiment: Experiment) -> None:
     assert "12 units, 0 finished; 9 fits to do in" in printed
     assert not Path("experiments").exists()
     told = json.loads(experiment(*options, "--json"))
-    assert (len(told["units"]), told["fits"]) == (12, 9)
-    assert all(unit["to_run"] for unit in told["units"])
+    assert (told["units"], told["finished"], told["fits"]) == (12, 0, 9)
 
 
 def test_run_and_go_on(experiment: Experiment, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -99,11 +98,9 @@ def test_all_is_one_plan(experiment: Experiment, monkeypatch: pytest.MonkeyPatch
         experiment("run", "all", "--dry-run", "--json", "--data", "web10k-like", "--set", "data.queries=20", "--set",
                    "data.test_queries=10")
     )  # fmt: skip
-    assert len(told["units"]) == 60 + 480 + 300 + 240 + 240 + 550 + 30 + 540
+    assert told["units"] == 60 + 480 + 300 + 240 + 240 + 550 + 30 + 540
     assert told["out"] == "experiments/all"
-    oracles = {unit["unit"] for unit in told["units"] if unit["method"] == "Oracle"}
-    assert len(oracles) == 5  # one per seed, whatever is simulated
-    assert told["fits"] == len({unit["unit"] for unit in told["units"]})
+    assert told["fits"] < told["units"]  # Oracle has one per seed, whatever is simulated
 
 
 def test_a_report_is_written_by_its_own_room(experiment: Experiment, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -135,7 +132,7 @@ def test_a_report_is_written_by_its_own_room(experiment: Experiment, monkeypatch
         (["run", "wrong.toml"], 1, "wrong.toml: not a TOML file"),
         (["run", "absent.toml"], 2, "there is no such experiment or file"),
         (["run", "."], 2, "there is no such experiment or file"),
-        (["run", "gone.toml"], 2, "absent.txt: no such"),
+        (["run", "gone.toml"], 2, "absent"),
         (["run", "small.toml", "--out", "small.toml"], 2, "small.toml is a file; name a folder to write"),
         (["run", "small.toml", "--out", "small.toml/x"], 2, "small.toml is a file; name a folder to write"),
         (["run", "small.toml", "--data", ""], 2, "data has no name"),
@@ -151,5 +148,5 @@ def test_a_report_is_written_by_its_own_room(experiment: Experiment, monkeypatch
 )
 def test_mistakes_are_explained(experiment: Experiment, options: list[str], code: int, complaint: str) -> None:
     Path("wrong.toml").write_text("= 3")
-    Path("gone.toml").write_text(Path("small.toml").read_text().replace('"test.txt"', '"absent.txt"'))
+    Path("gone.toml").write_text(Path("small.toml").read_text().replace('data = "small"', 'data = "absent"'))
     assert complaint in experiment(*options, fails=code)

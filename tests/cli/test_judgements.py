@@ -64,7 +64,7 @@ def test_a_raw_log_is_read_as_well(run: Run, folder: Path) -> None:
     content = json.loads(Path("out.json").read_text())
     assert content["name"] == "Test"
     assert [one["query"] for one in content["judgmentRatings"]] == ["red shoes"]
-    assert "the Workbench searches by text; if the ids are not the texts" in done.err
+    assert "this tool searches by text; if the ids are not the texts" in done.err
 
 
 def test_query_texts_from_a_file(run: Run, folder: Path) -> None:
@@ -105,16 +105,12 @@ def test_a_raw_log_is_judged_by_the_curve_of_each_segment(run: Run) -> None:
     ("options", "said"),
     [
         (("--to", "xml"), "--to must be"),
-        (("--rating", "stars", "--to", "quepid"), "--rating must be"),
-        (("--to", "trec", "--rating", "relevance"), "whole numbers"),
         (("--grades", "0.5,x"), "--grades '0.5,x' are not numbers"),
         (("--grades", "0.5,0.2"), "rise between 0 and 1"),
         (("--confidence", "2"), "--confidence must be"),
         (("--envelope", "x"), "--envelope must be"),
         (("--query-texts", "none.csv", "--to", "quepid"), "none.csv"),
         (("--out", "cells.parquet"), "is an input"),
-        (("--out", "out.json"), "out.json ends in .json, but --to parquet writes another format; write --to workbench"),
-        (("--out", "out.csv", "--to", "trec"), "write --to quepid, or give the file another name"),
         (("--log-column", "segment=device"), "holds cells already"),
         (("-p", "power:1", "-p", "none.json"), "none.json"),
     ],

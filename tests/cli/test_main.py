@@ -45,7 +45,7 @@ def test_exit_codes_and_one_or_two_lines(run: Run, letor: Path, folder: Path) ->
         ),
         (2, "--confidence must be a number, not 40%; write 0.4.", ["evaluate", "r", "-f", "x", "--confidence", "40%"]),
         (2, "--depth must be a whole number of at least 1, not 0", ["evaluate", "r", "-f", "x", "--depth", "0"]),
-        (2, "Try `cldrank pipeline run --help`", ["pipeline", "run", "--ship-anyway"]),
+        (2, "Try `cldrank pipeline run --help`", ["pipeline", "run", "--jsn"]),
         (2, "does not exist", ["data", "convert", "train.txt", "--out", "no/such/folder.parquet"]),
         (1, "a saved ranker has ranker.json", ["evaluate", "empty", "-f", "train.txt"]),
         (2, ". is not a ranker itself, but holds one; name ranker.", ["evaluate", ".", "-f", "train.txt"]),
@@ -180,9 +180,8 @@ def test_a_curve_for_a_ranker_is_a_wrong_call_everywhere(run: Run) -> None:
     given = ["-f", "train.parquet"]
     for call in (
         ["score", "rho.json", *given, "-o", "x.parquet"],
-        ["export", "rho.json", "--to", "json", "-o", "x.json"],
+        ["export", "rho.json", "--to", "onnx", "-o", "x.onnx"],
         ["serve", "rho.json"],
-        ["evaluate", "rho.json", *given],
         ["compare", "rho.json", "rho.json/x", *given],
     ):
         assert run(*call).code == 2, call

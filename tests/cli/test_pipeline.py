@@ -52,7 +52,6 @@ def test_from_a_log_to_a_shipped_ranker(run: Run, scene: Path) -> None:
     assert shown.code == 0
     assert "reused" in shown.out
     assert "better" in shown.out
-    assert run("pipeline", "show", "--run", found["run"], "--json").json["status"] == "shipped"
     assert "Pipeline run" in (scene / found["run"] / "run.html").read_text()
 
 
@@ -89,11 +88,6 @@ def test_a_verdict_that_stops_has_the_code_of_compare(run: Run, scene: Path) -> 
     found = line(ended)
     assert ended.code == {"worse": 3, "no difference": 4, "cannot tell": 5}[found["verdict"]]
     assert not (scene / "shipped").exists()
-    anyway = run("pipeline", "run", "--ship-anyway", "a test of the new index")
-    assert anyway.code == 0
-    assert "shipped against the verdict" in anyway.err
-    assert (scene / "shipped").exists()
-    assert "a test of the new index" in run("pipeline", "show").out
 
 
 @pytest.mark.parametrize(
@@ -130,7 +124,7 @@ def test_there_is_a_line_even_if_nothing_ran(run: Run, scene: Path) -> None:
     assert (found["exit_code"], found["steps"]["aggregate"]) == (1, "failed")
     (scene / "other").mkdir()
     (scene / "other" / "file").touch()
-    write_definition(scene, [('"solr"]', '"solr"]\nfolder = "other"')])
+    write_definition(scene, [('"opensearch"]', '"opensearch"]\nfolder = "other"')])
     found = line(run("pipeline", "run", "--json"))
     assert found["run"] is None  # not the run before
     assert "no pipeline wrote it" in found["reason"]
@@ -138,12 +132,11 @@ def test_there_is_a_line_even_if_nothing_ran(run: Run, scene: Path) -> None:
 
 def test_wrong_calls(run: Run, scene: Path) -> None:
     assert run("pipeline", "run", "other.toml").code == 2
-    assert "needs a reason" in run("pipeline", "run", "--ship-anyway", " ").err
     assert run("pipeline", "show").code == 2
     write_definition(scene, [("trust_propensity = false", "quik = true")])
     ended = run("pipeline", "run")
     assert ended.code == 2
-    assert "pipeline.toml: verdict.quik is unknown. Did you mean quick?" in ended.err
+    assert "pipeline.toml: verdict.quik is unknown. Known here: ship_if" in ended.err
 
 
 def test_ctrl_c_says_how_to_go_on(run: Run, scene: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -174,7 +167,7 @@ def test_another_pipeline_does_not_replace_what_is_shipped(run: Run, scene: Path
     refused = run("pipeline", "run", "p9.toml")
     assert refused.code == 2
     assert "shipped/ belongs to pipeline.toml; set export.folder in p9.toml" in refused.err
-    write_definition(scene, [('"solr"]', '"solr"]\nfolder = "other"')], name="p9.toml")
+    write_definition(scene, [('"opensearch"]', '"opensearch"]\nfolder = "other"')], name="p9.toml")
     assert run("pipeline", "run", "p9.toml").code == 0
     assert run("pipeline", "show", "--json").json["pipeline"] == "pipeline.toml"
     assert run("pipeline", "show", "p9.toml", "--json").json["pipeline"] == "p9.toml"
@@ -186,7 +179,7 @@ def test_errors_speak_of_the_file(run: Run, scene: Path) -> None:
     table = pq.read_table(scene / "train.parquet")
     pq.write_table(table.rename_columns(["group", *table.column_names[1:]]), scene / "train.parquet")
     ended = run("pipeline", "run")
-    assert (ended.code, "columns = " in ended.err) == (1, True), ended.err
+    assert (ended.code, "columns=" in ended.err) == (1, True), ended.err
     shown = run("pipeline", "show").out
     assert "The run failed; production stays as it is." in shown
     assert "verdict:" not in shown

@@ -425,13 +425,11 @@ class TestComplaints:
         assert (ran.code, "--out" in ran.err) == (2, True)
 
     def test_files_in_the_wrong_place(self, run: Run, logs: Logs) -> None:
-        """Cells given as propensities, propensities given as a ranker."""
+        """Cells given as propensities."""
         Propensities.power(1, 4).save("rho.json")
         given = ("--features", logs.data, "--clicks", logs.swaps)
         cells = run("train", "ips", *given, "--propensity", logs.swaps, "--out", "ranker")
         assert (cells.code, "not a file of propensities" in cells.err) == (1, True)
-        curve = run("compare", "rho.json", "production", *given, "--propensity", "power:1.0")
-        assert (curve.code, "rho.json is a file of propensities" in curve.err) == (2, True)
 
     def test_a_curve_of_another_site_is_refused_unless_the_user_insists(self, run: Run, logs: Logs) -> None:
         call = ("train", "ips", "--features", logs.data, "--clicks", logs.swaps, "--propensity", "power:0.2")

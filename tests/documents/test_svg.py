@@ -47,9 +47,9 @@ class TestDots:
         assert draw(Figure("t", (Series("s", points),), axis, Axis.from_zero(1), "dots")).count("scale(") == 100
 
     def test_a_value_stands_out_in_the_grid(self) -> None:
-        figure = Figure("t", (Series("s", (Point(0, 1.1),)),), Axis.of_labels("a"), Axis.from_zero(1.1), marked=1.0)
+        figure = Figure("t", (Series("s", (Point(0, 1.1),)),), Axis.of_labels("a"), Axis.from_zero(1.1), marked=(1.0,))
         assert draw(figure).count('class="marked"') == 1
-        between = replace(figure, marked=0.97)  # where there is no tick
+        between = replace(figure, marked=(0.97,))  # where there is no tick
         assert draw(between).count('class="marked"') == 1
         assert draw(between).count('class="grid"') == draw(figure).count('class="grid"') + 1
 

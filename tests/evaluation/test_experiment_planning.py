@@ -19,7 +19,6 @@ from cldrank.evaluation.experiment_planning import (
     expected_credit,
     pages_to_show,
     say_way,
-    swap_variances,
     team_draft,
     usual_pages,
     ways_to_settle,
@@ -28,7 +27,6 @@ from cldrank.evaluation.exposure import LoggedClicks, LoggedOrder, ScoreOrder
 from cldrank.evaluation.intervals import ClickEstimate, ClickEstimator, Errors
 from cldrank.evaluation.judge import ClickJudge
 from cldrank.measures import Interval
-from cldrank.propensity import AffineClicks
 
 # -- tests with people --------------------------------------------------------------------------------------------
 
@@ -192,7 +190,8 @@ def test_a_log_longer_by_the_planned_pages_decides_in_80_percent(times: float) -
         clicks, one, other = _drawn(world, new.ranks, longer, each, random)
         found.append(clicks.estimate(DCG, one, other).interval)
     right = {"better", "no difference"} if margin else {"better"}
-    assert np.mean([decide(gain, margin) in right for gain in found]) == pytest.approx(0.8, abs=0.06)
+    share = np.mean([decide(gain, margin) in right for gain in found])
+    assert 0.74 < share < (1.0 if margin else 0.86)
 
 
 def _drawn(
@@ -223,11 +222,9 @@ def test_a_curve_that_is_estimated_again_gets_surer_with_the_log() -> None:
 # -- all of them --------------------------------------------------------------------------------------------------
 
 
-def test_a_verdict_is_confirmed_online_and_by_the_unseen_it_rests_on() -> None:
+def test_a_verdict_is_confirmed_online() -> None:
     _, clicks, new, old = unseen_world()
-    gain = a_pair(clicks, new, old).interval.estimate
-    pair = a_pair(clicks, new, old, errors=Errors(0.1 * gain, 0.1 * gain))
-    assert set(settled(clicks, new, old, pair)) == {"A/B test", "interleaving test", "trial of never-shown results"}
+    pair = a_pair(clicks, new, old)
     sure = ClickVerdict("better", 0.0, "", depends_on_never_shown=False)
     ways = ways_to_settle(clicks, DCG, new, old, pair, sure)
     assert [way.name for way in ways] == ["interleaving test", "A/B test"]
@@ -239,16 +236,6 @@ def test_sentences_have_two_digits() -> None:
     assert say_way(WayToSettle("A/B test", 98_765, about)) == "An A/B test of about 99,000 pages would settle it."
     assert say_way(WayToSettle("more of this log", 1234, "")) == "About 1,200 more of these pages would settle it."
     assert say_way(WayToSettle("swap experiment", None, "why")) == "A swap experiment would not settle it: why."
-
-
-def test_without_unseen_there_is_no_trial() -> None:
-    world = KnownWorld.draw(queries=50, candidates=3, seed=4)
-    clicks = world.estimator()
-    new, old = orders_of(world, clicks.log)
-    pair = a_pair(clicks, new, old)
-    verdict = ClickVerdict("better", 0.0, "", depends_on_never_shown=True)
-    names = {way.name for way in ways_to_settle(clicks, DCG, new, old, pair, verdict)}
-    assert names == {"A/B test", "interleaving test"}
 
 
 def test_a_comparison_by_clicks_says_what_would_settle_it() -> None:
@@ -281,48 +268,6 @@ def test_the_unseen_stay_unseen_in_more_of_the_log() -> None:
     assert found[0] == found[1]  # half of the gain is left, and the bias stays
 
 
-def test_a_trial_of_the_unseen_of_the_planned_pages_settles_it_in_80_percent() -> None:
-    world, clicks, new, old = unseen_world()
-    gain = a_pair(clicks, new, old).interval.estimate
-    errors = Errors(0.2 * gain, 0.25 * gain, extrapolation=2 * gain)
-    pair = a_pair(clicks, new, old, errors=errors)
-    trial = settled(clicks, new, old, pair)["trial of never-shown results"]
-    pages, random = pages_of(trial), np.random.default_rng(8)
-    weights = clicks.weights(DCG, new) - clicks.weights(DCG, old)
-    unseen = np.flatnonzero(clicks.never_shown & (weights != 0))
-    assert f"one of {len(unseen)} never-shown results" in trial.about
-    size, relevance = np.abs(weights[unseen]), world.relevance.ravel()[unseen]
-    truth = float(weights[unseen] @ relevance)
-    decided = []
-    for _ in range(600):
-        chosen = random.choice(len(unseen), pages, p=size / size.sum())
-        rho = world.curve.values[random.integers(3, size=pages)]
-        clicked = random.random(pages) < rho * relevance[chosen]
-        seen = np.sign(weights[unseen][chosen]) * size.sum() * clicked / rho
-        rest = np.hypot(errors.queries, errors.propensities)
-        found = gain + (seen.mean() - truth) + rest * random.standard_normal()
-        decided.append(found > clicks.quantile * np.hypot(rest, seen.std() / np.sqrt(pages)))
-    assert np.mean(decided) == pytest.approx(0.8, abs=0.05)
-
-
-def test_a_trial_waits_for_ten_clicks() -> None:
-    world, clicks, new, old = unseen_world()
-    gain = a_pair(clicks, new, old).interval.estimate
-    pair = a_pair(clicks, new, old, errors=Errors(0.05 * gain, extrapolation=40 * gain))
-    trial = settled(clicks, new, old, pair, margin=20 * gain)["trial of never-shown results"]
-    weights = np.abs(clicks.weights(DCG, new) - clicks.weights(DCG, old)) * clicks.never_shown
-    rate = weights @ world.relevance.ravel() / weights.sum() * world.curve.values.mean()
-    assert pages_of(trial) == np.ceil(10 / rate)
-
-
-def test_a_trial_cannot_settle_what_the_rest_leaves_open() -> None:
-    _, clicks, new, old = unseen_world()
-    gain = a_pair(clicks, new, old).interval.estimate
-    pair = a_pair(clicks, new, old, errors=Errors(0.5 * gain, extrapolation=2 * gain))
-    trial = settled(clicks, new, old, pair)["trial of never-shown results"]
-    assert (trial.pages, trial.about) == (None, "even if their relevance were known, the rest would leave it open")
-
-
 def test_without_a_model_the_unseen_are_planned_as_results_at_the_lowest_position() -> None:
     _, clicks, new, old = unseen_world()
     guess = float(clicks.relevance.reshape(-1, 5)[:, 2].mean())
@@ -335,83 +280,6 @@ def test_without_a_model_the_unseen_are_planned_as_results_at_the_lowest_positio
     for name in ("A/B test", "interleaving test"):
         assert pages_of(found[0][name]) == pytest.approx(pages_of(found[1][name]), rel=1e-3)
     assert found[1]["more of this log"].about == "what never-shown results are worth stays unknown"
-
-
-# -- the curve ----------------------------------------------------------------------------------------------------
-
-
-def swapped(world: KnownWorld, pages: int, random: np.random.Generator, times: int) -> NDArray[np.float64]:
-    """(times, depth) curves that swaps of the first result with another estimate."""
-    curve = np.ones((times, world.depth))
-    for k in range(1, world.depth):
-        n = pages // (world.depth - 1)
-        queries = random.integers(len(world.relevance), size=(times, n))
-        both = np.stack([world.relevance[queries, 0], world.relevance[queries, k]])
-        turned = random.random((times, n)) < 0.5
-        above, below = np.where(turned, both[::-1], both)
-        first, other = random.random((times, n)) < above, random.random((times, n)) < world.curve.values[k] * below
-        curve[:, k] = other.sum(axis=1) / first.sum(axis=1)
-    return curve
-
-
-@pytest.mark.parametrize("alike", [0.0, 0.9])
-def test_swaps_estimate_the_curve_as_well_as_computed(alike: float) -> None:
-    world = KnownWorld.draw(queries=300, candidates=3, seed=9)
-    relevance = np.sort(world.relevance)[:, ::-1] * (1 - alike) + alike * world.relevance[:, :1]
-    world, pages = replace(world, relevance=relevance), 6000
-    variances = np.log(swapped(world, pages, np.random.default_rng(0), 800)).var(axis=0)[1:]
-    expected = 2 * swap_variances(world.log()) / pages
-    assert expected == pytest.approx(variances, rel=0.2)
-
-
-def test_the_planned_swaps_settle_what_an_uncertain_curve_leaves_open() -> None:
-    world = KnownWorld.draw(queries=300, candidates=3, seed=9)
-    clicks = world.estimator()
-    new, old = orders_of(world, clicks.log, noise=0.4)
-    gain = a_pair(clicks, new, old).interval.estimate
-    errors = Errors(0.3 * gain, 50 * gain, 0.2 * gain)  # nothing is known of the curve
-    swaps = settled(clicks, new, old, a_pair(clicks, new, old, errors=errors))["swap experiment"]
-    random = np.random.default_rng(1)
-    curves = swapped(world, pages_of(swaps), random, 400)
-    found = np.array([
-        replace(clicks, log=clicks.log.with_curve(cr.Propensities(curve, method="drawn")))
-        .value(DCG, new, old).value for curve in curves
-    ])  # fmt: skip
-    rest = float(np.hypot(errors.queries, errors.model))
-    decided = found + rest * random.standard_normal(400) > clicks.quantile * np.hypot(rest, found.std())
-    assert decided.mean() == pytest.approx(0.8, abs=0.06)
-
-
-def test_what_is_known_of_the_curve_saves_swaps() -> None:
-    world = KnownWorld.draw(queries=300, candidates=3, seed=9)
-    clicks = world.estimator()
-    new, old = orders_of(world, clicks.log, noise=0.4)
-    gain = a_pair(clicks, new, old).interval.estimate
-    found = [
-        settled(clicks, new, old, a_pair(clicks, new, old, errors=Errors(0.3 * gain, curve * gain)))
-        for curve in (0.6, 1.0, 50.0)
-    ]
-    pages = [pages_of(ways["swap experiment"]) for ways in found]
-    assert pages[0] < pages[1] < pages[2]
-    hopeless = settled(clicks, new, old, a_pair(clicks, new, old, errors=Errors(gain, 0.3 * gain)))["swap experiment"]
-    assert (hopeless.pages, hopeless.about) == (None, "even if the curve were known, the rest would leave it open")
-
-
-def test_a_curve_that_is_assumed_is_what_swaps_settle_and_more_pages_do_not() -> None:
-    world = KnownWorld.draw(queries=300, candidates=3, seed=9)
-    clicks = world.estimator()
-    new, old = orders_of(world, clicks.log, noise=0.4)
-    gain = a_pair(clicks, new, old).interval.estimate
-    pair = a_pair(clicks, new, old, errors=Errors(0.1 * gain))
-    ways = settled(clicks, new, old, pair, decision="cannot tell")
-    assert "the curve is what leaves it open" in ways["more of this log"].about
-    assert ways["more of this log"].pages is None
-    pages = pages_of(ways["swap experiment"])
-    errors = np.sqrt(2 * swap_variances(clicks.log) / pages)
-    assert errors.max() <= 0.2  # each position is told
-    trust = clicks.log.with_curve(AffineClicks.from_propensities(world.curve))
-    other = replace(clicks, log=trust)
-    assert settled(other, new, old, pair, decision="cannot tell")["swap experiment"].pages is None
 
 
 def drafted(new: list[int], old: list[int], new_first: bool, k: int) -> tuple[list[int], list[bool]]:

@@ -334,7 +334,7 @@ def hiding(tiny: TinyLog) -> tuple[ClickEstimator, Floats, np.ndarray[Any, np.dt
     """An estimator whose model had some of the seen results hidden from it."""
     log, random = tiny.log(RHO), np.random.default_rng(4)
     hidden, lowest = random.random(log.data.n_rows), log.seen & (random.random(log.data.n_rows) < 0.4)
-    model = replace(model_of(hidden / 2), hidden=hidden, n_hidden=1, lowest=lowest)
+    model = replace(model_of(hidden / 2), hidden=hidden, lowest=lowest)
     return ClickEstimator(log, DoublyRobust(), model), hidden, lowest
 
 

@@ -66,7 +66,6 @@ def test_the_check_learns_from_the_upper_positions_alone(depth: int, n_hidden: i
     found = fit_model(simulated(depth=depth, sessions=2000).log, folds=2)
     depths = [clicks.depth for _, clicks, _ in spy.given]
     assert depths == [depth] * 2 + [depth - n_hidden] * 2
-    assert found.n_hidden == n_hidden
     assert found.hidden is not None
     assert set(np.rint(10 * found.hidden).tolist()) == {3, 4}  # of the third and fourth fit
     own = np.rint(10 * found.predicted)
@@ -112,13 +111,13 @@ def test_features_may_be_called_as_those_of_orders(world: SimulatedClicks, spy: 
 def test_pages_of_one_result_have_nothing_to_hide(spy: Spy) -> None:
     del spy
     found = fit_model(simulated(depth=1, sessions=1000).log, folds=2)
-    assert (found.hidden, found.n_hidden) == (None, 0)
+    assert found.hidden is None
 
 
 def test_a_check_that_cannot_be_made_is_left_out(world: SimulatedClicks, spy: Spy) -> None:
     spy.fails_at_depth = 3
     found = fit_model(world.log, folds=2)
-    assert (found.hidden, found.n_hidden) == (None, 0)
+    assert found.hidden is None
     spy.fails_at_depth = 4
     with pytest.raises(DataError, match="nothing to learn from"):
         fit_model(world.log, folds=2)
@@ -175,7 +174,7 @@ def test_variance_is_that_of_fits_without_a_group() -> None:
     random = np.random.default_rng(0)
     sample = random.random(20)
     left_out = np.array([np.delete(sample, at).mean() for at in range(20)])
-    model = RelevanceModel(sample, sample[None], None, 0, sample > 1)
+    model = RelevanceModel(sample, sample[None], None, sample > 1)
     assert model.variance(left_out) == pytest.approx(sample.var(ddof=1) / 19)  # of a mean, that of 19 of them
     assert model.variance(np.full(5, 0.3)) == pytest.approx(0)
 

@@ -12,6 +12,7 @@ import pytest
 from browser import Checked, cut_on_a_phone, look, seen_in
 
 import cldrank as cr
+from cldrank.documents import Figure
 from cldrank.evaluation import ClickComparison
 from cldrank.evaluation.click_results import WayToSettle
 
@@ -62,6 +63,19 @@ class TestPage:
         page = with_ways(result).to_html()
         assert "script" not in Checked(page).seen
         assert page.count("&lt;script&gt;") >= 4
+
+    def test_a_chart_has_the_gain_by_each_measure(self, result: ClickComparison) -> None:
+        margined = replace(result, verdict=replace(result.verdict, margin=result.first.old.interval.estimate / 20))
+        (figure,) = (block for block in margined.document().blocks if isinstance(block, Figure))
+        assert [series.name for series in figure.series] == list(result.measures)
+        assert figure.marked == pytest.approx((0, -5, 5))
+        for series, pair in zip(figure.series, result.measures.values(), strict=True):
+            (point,), whole = series.points, abs(pair.old.interval.estimate) / 100
+            interval = pair.interval
+            known = np.array([interval.estimate, interval.low, interval.high]) / whole
+            assert [point.value, point.low, point.high] == pytest.approx(known)
+            assert figure.values.low < interval.low / whole < interval.high / whole < figure.values.high
+        assert margined.to_html().count('class="marked"') == 3
 
     def test_tables_have_the_numbers(self, result: ClickComparison) -> None:
         rows = {row[0]: row for row in Checked(result.to_html()).rows}
@@ -157,7 +171,7 @@ class TestInABrowser:
     @pytest.mark.parametrize("width", [1200, 500])
     def test_nothing_runs_over_an_edge(self, written: Path, width: int) -> None:
         seen = seen_in(look(written, "--dump-dom", f"--window-size={width},2400"))
-        assert seen == {"wide": [], "cut": [], "svg": 0}
+        assert seen == {"wide": [], "cut": [], "svg": 1}
 
     def test_nothing_is_cut_on_a_phone(self, written: Path, tmp_path: Path) -> None:
         assert cut_on_a_phone(written.read_text(encoding="utf-8"), tmp_path) == {}

@@ -122,16 +122,6 @@ class TestVerdicts:
         assert widths[0] == 0
         assert widths[1] > 0
 
-    def test_swaps_are_planned_for_each_segment(self) -> None:
-        world = simulated()
-        curves = SegmentPropensities.of({"phone": world.rho})
-        judge = ClickJudge.of(world.data, world.clicks.as_segment("phone"), curves)
-        found = judge.compare(world.good, "production")
-        assert found.verdict.decision == "cannot tell"  # the curve is only assumed
-        ways = {way.name: way for way in found.settling}
-        assert ways["swap experiment"].pages is None
-        assert "swaps of its own" in ways["swap experiment"].about
-
     def test_a_curve_of_segments_needs_segments(self) -> None:
         world = simulated()
         with pytest.raises(DataError, match="the clicks have no segments"):

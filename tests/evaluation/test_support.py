@@ -94,7 +94,7 @@ LOG = TINY.log(RHO)
 GUESS = np.random.default_rng(5).random(60)
 GROUPS = np.clip(GUESS + np.random.default_rng(6).normal(0, 0.05, (5, 60)), 0, 1)
 LOWEST = LOG.seen & (np.tile(np.arange(5), 12) == 3)
-MODEL = RelevanceModel(GUESS, GROUPS, GUESS, 1, LOWEST, allowance=0.1)
+MODEL = RelevanceModel(GUESS, GROUPS, GUESS, LOWEST, allowance=0.1)
 NEW, PRODUCTION = order_of(TINY.scores(reverse), LOG), order_of("production", LOG)
 
 
@@ -195,9 +195,7 @@ def test_the_check_of_the_model_is_told() -> None:
     assert check is not None
     assert found.hidden_predicted == check[0]
     assert found.hidden_observed == clicks.interval(check[1].value, check[1].error(12))
-    blind = look_at_never_shown(
-        ClickEstimator(LOG, DoublyRobust(), replace(MODEL, hidden=None, n_hidden=0)), DCG, NEW, PRODUCTION
-    )
+    blind = look_at_never_shown(ClickEstimator(LOG, DoublyRobust(), replace(MODEL, hidden=None)), DCG, NEW, PRODUCTION)
     assert (blind.hidden_predicted, blind.hidden_observed) == (None, None)
 
 

@@ -14,19 +14,10 @@ from cldrank.experiment.units import units
 
 
 def test_files_and_folders(folder: Path) -> None:
-    (named,) = find_folds(Data(train=("train.txt",), test=("test.txt",)))
-    assert (named.data, named.fold) == ("train", "")
     (found,) = find_folds(Data(name="."))
     assert found.data == folder.name
-    assert found.fingerprint == named.fingerprint
     train, test = found.load()
     assert (train.n_queries, test.n_queries, train.n_features) == (40, 20, 3)
-
-
-def test_folds_where_there_are_none(folder: Path) -> None:
-    for name in ("web10k-like", "."):
-        with pytest.raises(UsageError, match="does not come in folds"):
-            find_folds(Data(name=name, folds=("fold1",)))
 
 
 def test_compressed_parts_and_patterns(folder: Path) -> None:
@@ -35,8 +26,6 @@ def test_compressed_parts_and_patterns(folder: Path) -> None:
         (folder / "set" / f"{part}.txt.xz").write_bytes(lzma.compress((folder / f"{part}.txt").read_bytes()))
     (found,) = find_folds(Data(name="set"))
     assert found.load()[0].n_queries == 40
-    (pattern,) = find_folds(Data(train=("trai*.txt",), test=("test.txt",), name="mine"))
-    assert pattern.data == "mine"
 
 
 def test_synthetic_kinds() -> None:
@@ -64,13 +53,6 @@ def test_mistakes(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         find_folds(Data(name="msrd"))
     with pytest.raises(UsageError, match="ranklens is a click log"):
         find_folds(Data(name="ranklens"))
-    with pytest.raises(UsageError, match="train and test, both of them"):
-        find_folds(Data(train=("train.txt",)))
-    for wrong in (Data(name="a" * 5000), Data(train=("a" * 5000,), test=("test.txt",))):
-        with pytest.raises(UsageError, match="File name too long|no such"):
-            find_folds(wrong)
-    with pytest.raises(UsageError, match=r"nothing.txt: no such"):
-        find_folds(Data(train=("train.txt",), test=("nothing.txt",)))
     (folder / "half").mkdir()
     (folder / "half" / "train.txt").write_text("1 qid:1 1:0.5\n")
     with pytest.raises(DataError, match="half: there is no test file here; name it test.txt"):
@@ -88,7 +70,6 @@ def test_folds_as_is_the_custom(folder: Path, monkeypatch: pytest.MonkeyPatch) -
     assert [fold.fold for fold in find_folds(Data(name="mq2008"))] == [f"fold{number}" for number in range(1, 6)]
     assert [fold.fold for fold in find_folds(Data(name="web10k"))] == ["fold1"]  # as the paper
     assert [fold.fold for fold in find_folds(Data(name="web10k:fold3"))] == ["fold3"]
-    assert [fold.fold for fold in find_folds(Data(name="web10k", folds=("fold2", "fold4")))] == ["fold2", "fold4"]
 
 
 def run_one(experiment: str, data: str, *changes: str) -> dict[str, float]:

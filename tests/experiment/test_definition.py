@@ -76,9 +76,8 @@ def test_changes(folder: Path) -> None:
     assert made.simulation.noise == 0.3
     assert made.methods[1].parameters == {"gamma": 0.1}
     assert [one.varied for one in made.settings()] == ['{"simulation.eta": 0.0}', '{"simulation.eta": 1.0}']
-    assert (made.data.name, made.data.queries, made.data.train) == ("web10k-like", 60, ())
+    assert (made.data.name, made.data.queries) == ("web10k-like", 60)
     assert made.seeds == (0, 1, 2)
-    assert read("table1", changes=["data.folds=fold2"], data="mq2008").data.folds == ("fold2",)
     assert read("table1", changes=["seeds=[4, 7]"]).seeds == (4, 7)
     assert read("table1", changes=["simulation.sessions=1e6"]).simulation.sessions == 1_000_000
 

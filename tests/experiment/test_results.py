@@ -75,13 +75,6 @@ def test_what_sees_labels_is_no_rival_whatever_it_is_called() -> None:
     assert not found["Forest"].tied
 
 
-def test_less_can_be_better() -> None:
-    rows = seeds("Naive", [9.0, 9.1], measure="ARP") + seeds("CLD", [5.0, 5.1], measure="ARP")
-    rows += seeds("Oracle", [1.0, 1.1], measure="ARP")
-    found = found_of(rows)
-    assert found["CLD"].best
-
-
 def test_settings_of_any_kind_of_value_can_be_sorted() -> None:
     values = ["b", True, [1], 2.5, {"a": 1}, 1, "a"]
     ordered = sorted((json.dumps({"key": value}) for value in values), key=results.setting_order)

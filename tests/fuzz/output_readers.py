@@ -123,9 +123,9 @@ def _read_judgements(path: Path) -> None:
             continue
         with _noted(refused):
             file = folder / to
-            rating = None if to == "trec" else "grade"
-            write_judgements(found, file, to, rating=rating, query_texts=texts)  # type: ignore[arg-type]
-            same(sorted(_told(file, to)), sorted(named), to)
+            write_judgements(found, file, to, query_texts=texts)
+            told = [(query, document, 0) for query, document, _ in named] if to == "workbench" else named
+            same(sorted(_told(file, to)), sorted(told), to)
     if refused:
         raise refused[0]
 
@@ -143,7 +143,7 @@ def _told(path: Path, to: str) -> list[tuple[str, str, int]]:
     content = path.read_bytes().decode()
     if to == "workbench":
         return [
-            (entry["query"], one["docId"], int(one["rating"]))
+            (entry["query"], one["docId"], 0)  # its rating is the relevance
             for entry in json.loads(content)["judgmentRatings"]
             for one in entry["ratings"]
         ]

@@ -73,7 +73,7 @@ def pages_of(way: WayToSettle) -> int:
 def known_model(relevance: NDArray[np.float64]) -> RelevanceModel:
     """A model that is sure of what it predicts."""
     nothing = np.zeros(len(relevance), dtype=bool)
-    return RelevanceModel(relevance, np.tile(relevance, (2, 1)), None, 0, nothing)
+    return RelevanceModel(relevance, np.tile(relevance, (2, 1)), None, nothing)
 
 
 def unseen_world() -> tuple[KnownWorld, ClickEstimator, ScoreOrder, LoggedOrder]:

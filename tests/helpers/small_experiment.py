@@ -73,7 +73,7 @@ class Unfit:
 
 EXPERIMENT = """
 title = "Small"
-data = { train = "train.txt", test = "test.txt", name = "small" }
+data = "small"
 seeds = 2
 measures = ["nDCG@3", "AP"]
 
@@ -108,6 +108,10 @@ def make(folder: Path) -> None:
     """Put all of it into a folder."""
     (folder / "train.txt").write_text(letor(40, 0))
     (folder / "test.txt").write_text(letor(20, 1, first=1001))
+    (folder / "small").mkdir(exist_ok=True)
+    for name in ("train.txt", "test.txt"):
+        (folder / "small" / name).unlink(missing_ok=True)
+        (folder / "small" / name).symlink_to(folder.absolute() / name)
     (folder / "small.toml").write_text(EXPERIMENT)
     (folder / "own_rankers.py").write_text(MODULE)
 

@@ -38,4 +38,4 @@ def order(log: LoggedClicks, tiny: TinyLog, ranking: Ranking | None) -> RankOrde
 
 def model_of(predicted: Floats, groups: Floats | None = None) -> RelevanceModel:
     all_groups = predicted[None] if groups is None else groups
-    return RelevanceModel(predicted, all_groups, None, 0, np.zeros(len(predicted), dtype=bool))
+    return RelevanceModel(predicted, all_groups, None, np.zeros(len(predicted), dtype=bool))

@@ -41,12 +41,12 @@ def rows_of(path: Path) -> list[list[str]]:
 
 def test_the_workbench_imports_ratings_that_are_texts(tmp_path: Path) -> None:
     path = tmp_path / "out.json"
-    write_judgements(made(), path, "workbench", name="Our clicks", description="Autumn.")
+    write_judgements(made(), path, "workbench", name="Our clicks")
     content = json.loads(path.read_text(encoding="utf-8"))
     assert list(content) == ["name", "description", "type", "judgmentRatings"]
     assert content["name"] == "Our clicks"
     assert content["type"] == "IMPORT_JUDGMENT"
-    assert content["description"].startswith("Autumn. From clicks")
+    assert content["description"].startswith("From clicks")
     assert content["judgmentRatings"] == [
         {"query": "b", "ratings": [{"docId": "x", "rating": "0.7314"}, {"docId": "z", "rating": "0.3000"}]},
         {"query": "a", "ratings": [{"docId": "y", "rating": "0.0400"}]},
@@ -72,8 +72,6 @@ def test_quepid_reads_csv_with_grades(tmp_path: Path) -> None:
         ["ä", "y", "0"],
         ["red, shoes", "z", "2"],
     ]
-    write_judgements(made(), path, "quepid", rating="relevance")
-    assert [row[2] for row in rows_of(path)] == ["rating", "0.7314", "0.0400", "0.3000"]
 
 
 def test_qrels_are_read_by_ir_measures(tmp_path: Path) -> None:
@@ -153,10 +151,7 @@ def test_names_that_the_workbench_refuses_are_refused(tmp_path: Path, name: str)
     ("given", "said"),
     [
         ({"to": "xml"}, "`to` must be"),
-        ({"to": "quepid", "rating": "stars"}, "`rating` must be"),
-        ({"to": "trec", "rating": "relevance"}, "whole numbers"),
         ({"to": "trec", "query_texts": {}}, "query ids"),
-        ({"to": "parquet", "rating": "grade"}, "rating"),
         ({"to": "parquet", "query_texts": {}}, "query_texts"),
     ],
 )
@@ -204,7 +199,7 @@ def test_texts_from_parquet_and_csv_are_alike(tmp_path: Path) -> None:
     [
         ("query_id,text\n1,a\n", "one column 'query_text'"),
         ("query_id,query_text\n1,a\n1,b\n", "query 1 has two texts, 'a' and 'b'"),
-        ("query_id,query_text\n1,a,b\n", "query texts"),
+        ("query_id,query_text\n1,a,b\n", "Expected 2 columns"),
         ("query_id,query_text\n", "there are no query texts"),  # ids would stand for texts otherwise
         ("query_id,query_text,query_text\n1,a,b\n", "one column 'query_text'"),
     ],
@@ -226,13 +221,13 @@ def test_the_same_text_twice_is_no_contradiction(tmp_path: Path) -> None:
 
 def test_missing_entries_are_refused(tmp_path: Path) -> None:
     pq.write_table(pa.table({"query_text": ["a", None], "query_id": [7, 12]}), tmp_path / "texts.parquet")
-    with pytest.raises(CldrankError, match="'query_text' must hold .* no nulls"):
+    with pytest.raises(CldrankError, match="'query_text' is null in row 1"):
         read_query_texts(tmp_path / "texts.parquet")
 
 
 def test_texts_are_texts(tmp_path: Path) -> None:
     pq.write_table(pa.table({"query_text": [["a"], ["b"]], "query_id": [7, 12]}), tmp_path / "texts.parquet")
-    with pytest.raises(CldrankError, match="'query_text' must hold .* not list"):
+    with pytest.raises(CldrankError, match="'query_text' holds list"):
         read_query_texts(tmp_path / "texts.parquet")
     (tmp_path / "texts.csv").write_bytes(b"query_id,\xff\xfe\n1,a\n")
     with pytest.raises(CldrankError, match=r"texts\.csv"):

@@ -16,7 +16,7 @@ def test_a_definition_knows_all_defaults(tmp_path: Path) -> None:
     assert found.propensities.method == "auto"
     assert found.train.hold_out == 0.2
     assert found.verdict.ship_if == ("better",)
-    assert found.export.to == ("json", "solr")
+    assert found.export.to == ("onnx", "opensearch")
     assert found.path(found.runs.folder) == tmp_path / "runs"
 
 
@@ -24,7 +24,7 @@ def test_options_come_from_what_they_are_for(tmp_path: Path) -> None:
     changes = [
         ("features.", "log.first_position = 0\nlog.columns = { query_id = 'qid' }\nfeatures.missing = 0\nfeatures."),
         ("[train]", '[propensities]\nmethod = "all-pairs"\ndepth = 3\n[train]\nmodel = "mlp"\nepochs = 7\nclip = 0.1'),
-        ('["json", "solr"]', '["solr"]\nversions = { solr = "9.8" }\nrename = { title = "t" }'),
+        ('["onnx", "opensearch"]', '["solr"]\nversions = { solr = "9.8" }\nrename = { title = "t" }'),
     ]
     found = read_pipeline(write_definition(tmp_path, changes))
     assert found.options["log"] == {"first_position": 0, "columns": {"query_id": "qid"}}
@@ -66,10 +66,10 @@ def test_options_come_from_what_they_are_for(tmp_path: Path) -> None:
         ("trust_propensity = false", 'ship_if = ["worse"]', r"must let a better ranker pass"),
         ("trust_propensity = false", 'measures = ["AP"]', r"verdict\.measures: "),
         ("trust_propensity = false", 'estimator = "robust"', r"verdict\.estimator: "),
-        ('["json", "solr"]', '["jsn"]', r"export\.to: .*'jsn'"),
-        ('["json", "solr"]', '["json"]\nversions.solr = "9"', r"export\.versions\.solr is unknown"),
-        ('["json", "solr"]', '["json"]\nrename = 3', r"export\.rename must be a table of names"),
-        ('["json", "solr"]', '["json"]\nfolder = "runs"', r"must be two folders"),
+        ('["onnx", "opensearch"]', '["onx"]', r"export\.to: .*'onx'"),
+        ('["onnx", "opensearch"]', '["onnx"]\nversions.solr = "9"', r"export\.versions\.solr is unknown"),
+        ('["onnx", "opensearch"]', '["onnx"]\nrename = 3', r"export\.rename must be a table of names"),
+        ('["onnx", "opensearch"]', '["onnx"]\nfolder = "runs"', r"must be two folders"),
         (
             "[train]",
             '[propensities]\nmethod = "all-pair"\n[train]',

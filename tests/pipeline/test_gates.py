@@ -63,32 +63,6 @@ def test_verdicts_that_may_pass_are_settings(even: Path) -> None:
     record = run(even, ("trust_propensity = false", every))
     assert record.status == "shipped"
     assert shipped(even)["verdict"] == record.verdict != "better"
-    assert not record.override
-
-
-def test_shipping_anyway_is_written_down_everywhere(even: Path) -> None:
-    assert run(even).status == "stopped"
-    record = run(even, ship_anyway="the board wants it")
-    assert record.status == "shipped"
-    assert record.override == "the board wants it"
-    assert states(record)["verdict"] == "stopped"
-    assert shipped(even)["override"] == "the board wants it"
-    card = (even / "shipped" / "ranker" / "README.md").read_text()
-    assert "Shipped against the verdict" in card
-    assert "the board wants it" in card
-    assert "the board wants it" in (even / "runs" / record.name / "run.html").read_text()
-    assert run(even).status == "stopped"  # the next run asks again
-
-
-def test_an_override_that_is_not_needed_leaves_no_trace(ran: Path) -> None:
-    record = run(ran, ship_anyway="just in case")
-    assert record.override == ""
-    assert not record.changed
-
-
-def test_an_override_does_not_pass_the_audit(place: Path) -> None:
-    write_without_clicks(place)
-    assert run(place, ship_anyway="whatever").stopped_by == "blocking"
 
 
 def test_a_ranker_that_is_not_safe_keeps_production(even: Path) -> None:

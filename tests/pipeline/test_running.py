@@ -17,7 +17,7 @@ from cldrank.errors import CldrankError, DataError, UsageError
 from cldrank.files import holding
 from cldrank.fingerprints import version_of
 from cldrank.pipeline import RunRecord, read_pipeline, run_pipeline
-from cldrank.pipeline.running import find_run, runs_in
+from cldrank.pipeline.running import runs_in
 
 EVERY = ["audit", "aggregate", "propensities", "train", "verdict", "export", "card"]
 
@@ -49,7 +49,7 @@ def test_a_run_ships_what_the_single_functions_make(ran: Path, record: RunRecord
     ranker = cr.IPS().fit(data[~held], clicks[~held], rho).ranker_
     shipped = cr.load_ranker(ran / "shipped" / "ranker")
     np.testing.assert_array_equal(shipped.predict(data), ranker.predict(data))
-    verdict = cr.compare(ranker, "production", data[held], clicks=clicks[held], propensities=rho, quick=True)
+    verdict = cr.compare(ranker, "production", data[held], clicks=clicks[held], propensities=rho)
     facts = record.step("verdict")
     assert facts is not None
     assert facts.facts["decision"] == verdict.verdict.decision == "better"
@@ -239,7 +239,7 @@ def test_a_log_that_changes_meanwhile_is_refused(place: Path) -> None:
 
     with pytest.raises(DataError, match=r"log.parquet was changed while the run was reading the log"):
         run(place, say=say)
-    found = RunRecord.load(find_run(read_pipeline(place / "pipeline.toml"), None))
+    found = runs_in(place / "runs")[-1][1]
     assert found.status == "failed"
     assert states(found)["aggregate"] == "failed"
     assert done(run(place)) == EVERY
@@ -248,7 +248,7 @@ def test_a_log_that_changes_meanwhile_is_refused(place: Path) -> None:
 def test_an_error_is_recorded(place: Path) -> None:
     with pytest.raises(UsageError, match=r"window.depth = 9 is deeper"):
         run(place, ("[train]", "[window]\ndepth = 9\n[train]"))
-    found = RunRecord.load(find_run(read_pipeline(place / "pipeline.toml"), None))
+    found = runs_in(place / "runs")[-1][1]
     assert found.status == "failed"
     assert "window.depth" in found.reason
     assert states(found) == dict.fromkeys(EVERY, "not run") | {"audit": "done", "aggregate": "failed"}
@@ -263,7 +263,7 @@ def test_ctrl_c_leaves_what_is_finished(place: Path, record: RunRecord, monkeypa
         patch.setattr("cldrank.pipeline.steps._trained", stop)
         with pytest.raises(KeyboardInterrupt):
             run(place)
-    found = RunRecord.load(find_run(read_pipeline(place / "pipeline.toml"), None))
+    found = runs_in(place / "runs")[-1][1]
     assert found.status == "interrupted"
     assert states(found)["train"] == "not run"
     again = run(place)
@@ -314,13 +314,6 @@ def test_a_folder_with_something_else_is_not_replaced(place: Path) -> None:
     (place / "shipped" / "mine.txt").touch()
     with pytest.raises(UsageError, match="no pipeline wrote it"):
         run(place)
-
-
-def test_runs_are_found_by_name(ran: Path, record: RunRecord) -> None:
-    pipeline = read_pipeline(ran / "pipeline.toml")
-    assert find_run(pipeline, record.name) == find_run(pipeline, None) == ran / "runs" / record.name
-    with pytest.raises(UsageError, match=f"holds no x of .*; the newest runs are {record.name}"):
-        find_run(pipeline, "x")
 
 
 def test_paths_are_seen_from_the_file(ran: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

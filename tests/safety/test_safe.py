@@ -194,15 +194,22 @@ class TestModels:
         kept.ranker_.save(tmp_path / "ranker")
         np.testing.assert_array_equal(cr.load_ranker(tmp_path / "ranker").predict(DATA), kept.predict(DATA))
 
-    def test_a_feature_needs_all_others(self) -> None:
+    @pytest.mark.parametrize("held", [True, False])
+    def test_trees_beside_a_feature_where_others_are_missing(self, held: bool, tmp_path: Path) -> None:
+        """Be it among the queries that judge, or among the others: a linear ranker would refuse to score them."""
         features = np.array(DATA.features)
-        features[3, 4] = np.nan
+        features[(held_out(DATA.query_ids, 0.3, seed=1) == held)[DATA.row_queries], 4] = np.nan
         data = cr.RankingDataset.from_arrays(
             features, DATA.row_queries, DATA.labels, feature_names=DATA.feature_names, missing="keep"
         )
         method = cr.Naive(model=Trees(rounds=20, min_weight=5.0))
-        with pytest.raises(UsageError, match="needs features of which none is missing; fill them in: `missing=0`"):
-            Safe(method, production="production").fit(data, log(5000, data=data), RHO)
+        kept = Safe(method, margin=0.2, production="production").fit(data, log(100_000, data=data), RHO)
+        assert kept.safety_.overlap > 0.9
+        assert isinstance(kept.ranker_, TreeRanker)
+        kept.ranker_.save(tmp_path / "ranker")
+        np.testing.assert_array_equal(cr.load_ranker(tmp_path / "ranker").predict(data), kept.predict(data))
+        with pytest.raises(UsageError, match="this feature is missing in some rows; fill it in with `missing=0`"):
+            Safe(method, production="c").fit(data, log(5000, data=data), RHO)
 
     @pytest.mark.parametrize("scaling", ["standard", "log", None])
     def test_a_linear_ranker_beside_a_feature_is_linear(self, scaling: Any) -> None:

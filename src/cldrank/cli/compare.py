@@ -72,8 +72,9 @@ class Judging(options.Sources, options.JsonOutput):
         if self.clicks:
             return
         if PRODUCTION in named:
-            folder = f" (the folder is ./{PRODUCTION})" if Path(PRODUCTION).exists() else ""
-            raise UsageError(f"{PRODUCTION} is the order of a log; name the log with --clicks{folder}.")
+            raise UsageError(
+                f"{PRODUCTION} is the order of a log (a folder: ./{PRODUCTION}); name the log with --clicks."
+            )
         names = ("propensity", "trust_propensity", "depth", "log_column", "last", "until", "estimator")
         every = {**{name: getattr(self, name) for name in names}, **only_clicks}
         for name, value in every.items():
@@ -108,9 +109,7 @@ class Judging(options.Sources, options.JsonOutput):
 
     def _rankers(self, named: tuple[str, ...]) -> tuple[RankingDataset, list[Any]]:
         """The candidates, and what each name means: a ranker, which must know the features, scores, or the log."""
-        from cldrank.clicks.cells_file import is_cells
         from cldrank.data.scores import load_scores
-        from cldrank.propensity.curve_files import is_curve_file
         from cldrank.rankers import load_ranker
 
         paths = {name: Path(name) for name in named if name != PRODUCTION}
@@ -124,10 +123,6 @@ class Judging(options.Sources, options.JsonOutput):
                 )
             if path.is_dir():
                 rankers[name] = load_ranker(path)
-            elif is_curve_file(path):
-                raise UsageError(f"{name} is a file of propensities, not a ranker; name it with --propensity.")
-            elif is_cells(path):
-                raise UsageError(f"{name} holds cells, not a ranker; name it with --clicks.")
         if rankers:
             first = next(iter(rankers))
             data = self.load_for_ranker(rankers[first], paths[first], self.features)

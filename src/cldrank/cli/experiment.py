@@ -166,14 +166,9 @@ def _described(experiment: Experiment) -> dict[str, Any]:
 
 
 def _print_plan(plan: Plan, processes: int, as_json: bool) -> None:
-    from cldrank.experiment.results import PLACE
-
     if as_json:
-        listed = [
-            {**dict(zip(PLACE, unit.place, strict=True)), "unit": key, "to_run": key in plan.todo}
-            for unit, key in plan.units
-        ]
-        print_json({"out": str(plan.folder), "units": listed, "fits": len(plan.todo), "processes": processes})
+        counts = {"units": len(plan.units), "finished": plan.finished, "fits": len(plan.todo), "processes": processes}
+        print_json({"out": str(plan.folder), **counts})
         return
     print_line(
         f"{len(plan.units):,} units, {plan.finished:,} finished; {len(plan.todo):,} fits to do in {processes} at a "

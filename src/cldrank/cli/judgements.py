@@ -16,11 +16,9 @@ if TYPE_CHECKING:
     from cldrank.judgements import Judgements
 
 _BY_ID = (
-    "queries are named by their ids, and {} searches by text; if the ids are not the texts, name a file with the "
-    "columns query_id and query_text: --query-texts FILE."
+    "queries are named by their ids, and this tool searches by text; if the ids are not the texts, name a file with "
+    "the columns query_id and query_text: --query-texts FILE."
 )
-_ENDINGS = {".json": "workbench", ".csv": "quepid", ".parquet": "parquet"}
-_TOOLS = {"workbench": "the Workbench", "quepid": "Quepid"}
 
 
 @declared
@@ -50,12 +48,9 @@ class JudgementsCommand(options.Sources, options.JsonOutput):
     seed: int = option("INTEGER", "The same seed gives the same result.", 0, min=0)
     to: str = option(
         "workbench|quepid|trec|parquet",
-        "`workbench`: JSON that OpenSearch's Search Relevance Workbench imports. `quepid`: CSV with query, docid, "
-        "rating. `trec`: qrels. `parquet`: everything, with intervals and unknown documents.",
+        "`workbench`: JSON of relevance, for OpenSearch's Search Relevance Workbench. `quepid`: CSV with query, docid, "
+        "grade. `trec`: qrels. `parquet`: everything, with intervals and unknown documents.",
         "parquet",
-    )
-    rating: str | None = option(
-        "relevance|grade", "What a tool gets. [default: the relevance for workbench, the grade for quepid and trec]"
     )
     query_texts: Path | None = option(
         "FILE", "The texts of queries, CSV or Parquet with query_id and query_text, for tools that search by text."
@@ -80,8 +75,8 @@ class JudgementsCommand(options.Sources, options.JsonOutput):
             print_json({**counts, "grades": _by_grade(judged), "thresholds": judged.thresholds})
             return
         self._print(judged)
-        if self.to in _TOOLS and self.query_texts is None:
-            say(_BY_ID.format(_TOOLS[self.to]))
+        if self.to in ("workbench", "quepid") and self.query_texts is None:
+            say(_BY_ID)
         if not self.features:
             say("without --features, the documents are those of the log, and none is unknown.")
 
@@ -104,14 +99,8 @@ class JudgementsCommand(options.Sources, options.JsonOutput):
         from cldrank.judgements import check_delivery, read_query_texts
 
         texts = None if self.query_texts is None else read_query_texts(self.query_texts)
-        wanted: dict[str, Any] = {"to": self.to, "rating": self.rating, "query_texts": texts}
+        wanted: dict[str, Any] = {"to": self.to, "query_texts": texts}
         check_delivery(**wanted)
-        usual = _ENDINGS.get(self.out.suffix, self.to)
-        if self.to != usual:
-            raise UsageError(
-                f"{self.out} ends in {self.out.suffix}, but --to {self.to} writes another format; write --to {usual}, "
-                "or give the file another name."
-            )
         return {**wanted, "name": self.name}
 
     def _read(self) -> ClickTable:

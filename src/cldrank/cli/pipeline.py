@@ -43,24 +43,17 @@ class PipelineRunCommand:
     """
 
     file: Path = argument("FILE", "The file of the pipeline.", _FILE)
-    ship_anyway: str | None = option(
-        "REASON",
-        "Ship the ranker whatever the verdict says. The reason goes into the record, the page and the model card.",
-    )
     as_json: bool = option("--json", "Print how it ended as one line of JSON, for a scheduler.", False)
 
     def run(self) -> None:
         """Run the pipeline; the exit code says how it ended."""
         from cldrank.pipeline import read_pipeline, run_pipeline
 
-        if self.ship_anyway is not None and not self.ship_anyway.strip():
-            raise UsageError("--ship-anyway needs a reason, which goes into all records.")
         with _lined(self.as_json):
             pipeline = read_pipeline(self.file)
         with _lined(self.as_json, pipeline), working("starting …") as update:
             record = run_pipeline(
                 pipeline,
-                ship_anyway=self.ship_anyway or "",
                 command=shlex.join(["cldrank", *sys.argv[1:]]),
                 say=lambda text: update(f"{text} …"),
                 report=_report,
@@ -76,13 +69,12 @@ class PipelineRunCommand:
 
 @declared
 class PipelineShowCommand(options.JsonOutput):
-    """Show the newest run of a pipeline, or another: what each step read, decided and wrote.
+    """Show the newest run of a pipeline: how it ended, and what each step decided.
 
-    Example: `cldrank pipeline show --run 2026-11-16T091203-482113`
+    Example: `cldrank pipeline show pipeline.toml`
     """
 
     file: Path = argument("FILE", "The file of the pipeline.", _FILE)
-    named: str | None = option("--run NAME", "The run, by its name or folder.  [default: the newest]")
 
     def run(self) -> None:
         """Print the run, and where its page is."""
@@ -91,10 +83,14 @@ class PipelineShowCommand(options.JsonOutput):
         from cldrank.documents import render_terminal
         from cldrank.pipeline.definition import read_pipeline
         from cldrank.pipeline.run_page import run_document
-        from cldrank.pipeline.running import RunRecord, find_run
+        from cldrank.pipeline.running import runs_in
 
-        folder = find_run(read_pipeline(self.file), self.named)
-        record = RunRecord.load(folder)
+        pipeline = read_pipeline(self.file)
+        root = pipeline.path(pipeline.runs.folder)
+        runs = runs_in(root, pipeline.source.name)
+        if not runs:
+            raise UsageError(f"{root} holds no run of {pipeline.source}.")
+        folder, record = runs[-1]
         if self.as_json:
             print_json({"folder": str(folder), **asdict(record)})
         else:
@@ -104,21 +100,13 @@ class PipelineShowCommand(options.JsonOutput):
 
 @declared
 class PipelineNewCommand:
-    """Write a commented pipeline file with this log, these features and columns, and every other key at its default.
+    """Write a commented pipeline file with this log, these features, and every other key at its default.
 
     Example: `cldrank pipeline new logs/ --features train.parquet`
     """
 
     log: list[str] = argument("LOG", "The log: files, folders or patterns.")
     features: list[str] = option("-f FILE", options.CANDIDATES, ...)
-    column: list[str] | None = option(
-        "ROLE=NAME",
-        "Which column of the features is `query_id`, `doc_id` and so on, if its name does not say so; repeatable.",
-    )
-    log_column: list[str] | None = option(
-        "ROLE=NAME",
-        "Which column of the log is `session_id`, `query_id` and so on, if its name does not say so; repeatable.",
-    )
     out: Path = option("-o FILE", "The file to write.", _FILE)
 
     def run(self) -> None:
@@ -128,9 +116,7 @@ class PipelineNewCommand:
         if self.out.exists():
             raise UsageError(f"{self.out} is there already; name another file with `out`, or move it away.")
         options.check_outputs([self.out], [*self.log, *self.features])
-        columns = options.log_columns(self.log_column)
-        feature_columns = options.named_columns(self.column, "--column")
-        save_text(self.out, pipeline_template(self.log, self.features, self.out.parent, columns, feature_columns))
+        save_text(self.out, pipeline_template(self.log, self.features, self.out.parent))
         print_line(f"wrote {self.out}; look through it, then run `cldrank pipeline run {shlex.quote(str(self.out))}`")
 
 
@@ -210,8 +196,6 @@ def _print_line(pipeline: PipelineDefinition, record: RunRecord, code: int) -> N
 
 def _print_end(pipeline: PipelineDefinition, record: RunRecord) -> None:
     place = pipeline.path(pipeline.export.folder)
-    if record.override:
-        print_warning(f"shipped against the verdict ({record.verdict}): {record.override}")
     if record.status != "shipped":
         print_line(f"stopped at {record.reason}")
         print_line("production stays as it is")

@@ -166,7 +166,7 @@ class Figure:
 
     kind          "curves": lines with bands · "dots": lines with whiskers · "bars": columns from 0 ·
                   "rows": one row per series, whose values run across
-    marked        a value with a grid line that stands out
+    marked        values with grid lines that stand out
     references    what the rings are, such as "published"; empty where there are none
     about         a sentence below the title
     """
@@ -178,7 +178,7 @@ class Figure:
     kind: Literal["curves", "dots", "bars", "rows"] = "curves"
     width: int = 360
     height: int = 264
-    marked: float | None = None
+    marked: tuple[float, ...] = ()
     references: str = ""
     about: str = ""
 

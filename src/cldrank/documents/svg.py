@@ -106,11 +106,10 @@ class _Frame:
         """The grid, and both axes with their labels; those of rows belong to the rows."""
         parts = []
         values, marked = self.figure.values, self.figure.marked
-        own = [] if marked is None or marked in values.ticks else [marked]
-        for tick in (*values.ticks, *own):
+        for tick in dict.fromkeys((*values.ticks, *marked)):
             place = self.x(tick) if self.sideways else self.y(tick)
             ends = (place, TOP, place, self.bottom) if self.sideways else (self.left, place, self.right, place)
-            parts.append(_line("marked" if tick == marked else "grid", *ends))
+            parts.append(_line("marked" if tick in marked else "grid", *ends))
         if not self.sideways:
             ticks = zip(self.up.ticks, self.up.labels, strict=True)
             parts += [text_at(self.left - 7, self.y(tick) + 4, label, "end") for tick, label in ticks]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -15,8 +14,6 @@ from cldrank.wording import listed
 
 Decision = Literal["better", "worse", "no difference", "cannot tell"]
 POWER = 0.8
-_STEPS = 60  # of the bisection: more than doubles can tell apart
-_WIDE = 100.0  # times the largest number involved: an error at which nothing is ever decided
 
 
 def decide(gain: Interval, margin: float) -> Decision:
@@ -39,11 +36,6 @@ def decide(gain: Interval, margin: float) -> Decision:
 def exceeds_margin(gain: Interval, margin: float) -> bool:
     """Whether all of an interval lies beyond the margin; else a better ranker may be so by less than matters."""
     return gain.low > margin or gain.high < -margin
-
-
-def is_safe(low: float, margin: float) -> bool:
-    """Whether a gain with this lower end loses no more than the margin."""
-    return low >= -margin
 
 
 @dataclass(frozen=True)
@@ -154,58 +146,25 @@ def _grounds(
     return f"{text}."
 
 
-# -- power ---------------------------------------------------------------------------------------------------------
-
-
-def chance_to_decide(error: float, low: float, high: float, margin: float, quantile: float) -> float:
-    """The chance that an interval [low - quantile error, high + quantile error] decides, if its centre is normal.
-
-    low, high   where the interval would end without any error: the gain, less and plus its bias
-    margin      of a gain up to which "no difference" is right as well
-    quantile    how many standard errors the interval reaches
-
-    It decides where it lies above 0 (below 0, if the middle does) or, where the middle is within the margin, lies
-    within it whole.
-
-    >>> round(chance_to_decide(0.02, 0.05, 0.05, 0.0, 1.645), 3)
-    0.804
-    """
-    from scipy.special import ndtr
-
-    if low + high < 0:
-        low, high = -high, -low
-    half = quantile * error
-    above = half - low  # from this deviation on, the interval lies above 0
-    chance = float(ndtr(-above / error))
-    if (low + high) / 2 <= margin:
-        first, last = half - margin - low, min(margin - high - half, above)
-        chance += max(0.0, float(ndtr(last / error) - ndtr(first / error)))
-    return chance
-
-
 def largest_error(low: float, high: float, margin: float, quantile: float) -> float | None:
     """The largest standard error with which an interval decides with 80% power; None where no error is small enough.
 
-        low / (quantile + z_power)    for a gain above the margin
+        low / (quantile + z_80%)               for it to lie above 0 (below 0, if the middle does)
+        (margin - high) / (quantile + z_90%)   for it to lie within the margin, either end of which it may miss
+        (margin - high + low) / (2 quantile)   for it to be so short that it does the one or the other
 
-    For one within the margin it is found by bisection. The interval around the gain itself must decide, too.
+    whichever is largest.
+
+    low, high   where the interval would end without any error: the gain, less and plus its bias
+    quantile    how many standard errors the interval reaches
 
     >>> round(largest_error(0.05, 0.05, 0.0, 1.645), 4), largest_error(-0.01, 0.05, 0.0, 1.645)
     (0.0201, None)
     """
+    from scipy.special import ndtri
+
     if low + high < 0:
         low, high = -high, -low
-
-    def suffices(error: float) -> bool:
-        around = Interval((low + high) / 2, low - quantile * error, high + quantile * error, POWER, 1)
-        decided = decide(around, margin) != "cannot tell"
-        return decided and chance_to_decide(error, low, high, margin, quantile) >= POWER
-
-    scale = max(abs(low), abs(high), margin)
-    least, most = scale / _WIDE**3, scale * _WIDE
-    if scale == 0 or not suffices(least):
-        return None
-    for _ in range(_STEPS):
-        middle = math.sqrt(least) * math.sqrt(most)
-        least, most = (middle, most) if suffices(middle) else (least, middle)
-    return least
+    above, within = low / (quantile + ndtri(POWER)), (margin - high) / (quantile + ndtri((1 + POWER) / 2))
+    error = float(max(above, within, (margin - high + low) / (2 * quantile)))
+    return error if error > 0 else None

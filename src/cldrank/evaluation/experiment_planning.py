@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -15,18 +15,13 @@ from cldrank.evaluation.click_measures import ClickMeasure
 from cldrank.evaluation.click_results import WayToSettle
 from cldrank.evaluation.decision_rule import POWER, ClickVerdict, decide, largest_error
 from cldrank.evaluation.exposure import LoggedClicks, RankOrder
-from cldrank.evaluation.intervals import ClickEstimator, Errors, MeasuredPair
-from cldrank.propensity import Propensities, SegmentPropensities
-from cldrank.wording import count, with_article
+from cldrank.evaluation.intervals import ClickEstimator, MeasuredPair
+from cldrank.wording import with_article
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 MORE = "more of this log"
 _FEWEST_PAGES = 30  # whose mean can be taken to be normal
-_FEWEST_CLICKS = 10  # on never-shown results
-_STEP = 0.01  # of a log propensity, for derivatives
-_ROUGHEST = 0.2  # standard error of a log propensity, up to which derivatives say what it does
-_CURVE = "the curve is what leaves it open"
 
 
 def ways_to_settle(
@@ -45,12 +40,8 @@ def ways_to_settle(
         return ()
     plan = _Plan(clicks, measure, new, old, pair, verdict)
     ways = [_interleaving_test(plan), _split_test(plan)]
-    if (plan.never_shown_weights > 0).any() and (verdict.is_open or verdict.depends_on_never_shown):
-        ways.append(_trial(plan))
     if verdict.is_open:
         ways.append(_more_pages(plan))
-        if (plan.open_by_curve or plan.errors.propensities) and clicks.log.clicks.depth > 1:
-            ways.append(_swap_experiment(plan))
     return tuple(sorted(ways, key=lambda way: math.inf if way.pages is None else way.pages))
 
 
@@ -110,35 +101,16 @@ class _Plan:
     def log(self) -> LoggedClicks:
         return self.clicks.log
 
-    @property
-    def errors(self) -> Errors:
-        return self.pair.difference.errors
-
-    @property
-    def open_by_curve(self) -> bool:
-        """Whether the interval would decide, but the curve is not to be relied on."""
-        return self.verdict.is_open and decide(self.pair.interval, self.verdict.margin) != "cannot tell"
-
-    @cached_property
-    def never_shown_weights(self) -> Floats:
-        """(rows,) what the relevance of each never-shown result counts in the difference; 0 for the others."""
-        return np.where(self.clicks.never_shown, self.clicks.weights(self.measure, self.new, self.old), 0.0)
-
     @cached_property
     def relevance(self) -> Floats:
         """(rows,) as clicks have it; if never shown, as the model has it, or like results at the lowest position."""
-        model = self.clicks.model
-        guess = np.clip(mean_relevance(self.log)[-1], 0.0, 1.0) if model is None else model.predicted
-        return np.where(self.log.seen, self.clicks.relevance, guess)
-
-    def largest_error(self) -> float | None:
-        """The largest standard error that decides with 80% power, whatever else never-shown results leave open."""
-        difference, bias = self.pair.difference, self.errors.extrapolation
-        low, high = difference.lowest.estimate, difference.highest.estimate
-        if self.clicks.estimator.uses_model and self.clicks.model is not None:
-            middle = difference.interval.estimate
-            low, high = max(middle - bias, low), min(middle + bias, high)
-        return largest_error(low, high, self.verdict.margin, self.clicks.quantile)
+        if self.clicks.model is not None:
+            return np.where(self.log.seen, self.clicks.relevance, self.clicks.model.predicted)
+        log, (slope, base) = self.log, self.log.by_cell
+        lowest = log.clicks.position == log.clicks.depth
+        excess = (log.clicks.clicks - log.clicks.impressions * base)[lowest].sum()
+        guess = excess / max((log.clicks.impressions * slope)[lowest].sum(), 1e-300)
+        return np.where(log.seen, self.clicks.relevance, np.clip(guess, 0.0, 1.0))
 
     def clicks_per_page(self, order: RankOrder) -> tuple[float, float]:
         """Mean and variance of the clicks on a page of an order, within and between queries."""
@@ -182,40 +154,6 @@ def _interleaving_test(plan: _Plan) -> WayToSettle:
     return plan.online_test("interleaving test", about, mean, abs(per_click) * plan.smallest, variance)
 
 
-def _trial(plan: _Plan) -> WayToSettle:
-    """Pages on which a never-shown result takes a random position, so that its relevance shows.
-
-    Result i, of weight w_i in the difference, is drawn with chance |w_i| / W, W = Σ |w_i|, and shown at any position k
-    alike. Then sign(w_i) W (c - base_k) / slope_k is an estimate of Σ w_i r_i, with
-
-        variance = W² E[(p_ik (1 - 2 base_k) + base_k²) / slope_k²] - (Σ w_i r_i)²,    p_ik = slope_k r_i + base_k
-
-    and takes the place of the model, so that
-
-        n = variance / (error² - queries² - propensities²)
-
-    with the largest error that decides; and at least ten clicks are waited for, since their mean is taken to be normal.
-    """
-    name, errors, log = "trial of never-shown results", plan.errors, plan.log
-    if plan.open_by_curve:
-        return WayToSettle(name, None, _CURVE)
-    gain = plan.clicks.value(plan.measure, plan.new, plan.old, plan.relevance).value
-    error = largest_error(gain, gain, plan.verdict.margin, plan.clicks.quantile)
-    left = 0.0 if error is None else error**2 - errors.queries**2 - errors.propensities**2
-    if left <= 0:
-        return WayToSettle(name, None, "even if their relevance were known, the rest would leave it open")
-    chosen, depth = np.flatnonzero(plan.never_shown_weights), log.clicks.depth
-    weights, relevance = plan.never_shown_weights[chosen], np.clip(plan.relevance[chosen], 0.0, 1.0)
-    size, slope, base = np.abs(weights), log.affine.slope[:depth], log.affine.base[:depth]
-    chance = relevance[:, None] * slope + base
-    squares = ((chance * (1 - 2 * base) + base**2) / slope**2).mean(axis=1)
-    variance = size.sum() * (size @ squares) - (weights @ relevance) ** 2
-    clicks_per_page = size @ relevance / size.sum() * slope.mean()
-    pages = math.ceil(max(variance / left, _FEWEST_CLICKS / max(clicks_per_page, 1e-6)))
-    results = count(len(chosen), "never-shown result")
-    return WayToSettle(name, pages, f"each page swaps one of {results} into a random position")
-
-
 def _more_pages(plan: _Plan) -> WayToSettle:
     """More pages of the same kind, of other queries, too.
 
@@ -223,78 +161,20 @@ def _more_pages(plan: _Plan) -> WayToSettle:
 
     with the largest error that decides. How far the model is off does not shrink, nor do bounds.
     """
-    if plan.open_by_curve:
-        return WayToSettle(MORE, None, f"{_CURVE}, and pages of the same kind do not tell it")
-    error, errors = plan.largest_error(), plan.errors
+    difference, margin = plan.pair.difference, plan.verdict.margin
+    errors, low, high = difference.errors, difference.lowest.estimate, difference.highest.estimate
+    if decide(difference.interval, margin) != "cannot tell":
+        return WayToSettle(MORE, None, "the curve is what leaves it open, and pages of the same kind do not tell it")
+    if plan.clicks.estimator.uses_model and plan.clicks.model is not None:
+        middle, bias = difference.interval.estimate, errors.extrapolation
+        low, high = max(middle - bias, low), min(middle + bias, high)
+    error = largest_error(low, high, margin, plan.clicks.quantile)
     if error is None:
         return WayToSettle(MORE, None, "what never-shown results are worth stays unknown")
     times = (errors.queries**2 + errors.model**2 + errors.propensities**2) / error**2
     pages = max(1, math.ceil(float(plan.log.pages.sum()) * (times - 1)))
     again = ", and the curve estimated again from all of them" if errors.propensities else ""
     return WayToSettle(MORE, pages, f"pages of the same kind, of more queries, with as many pages for each{again}")
-
-
-def _swap_experiment(plan: _Plan) -> WayToSettle:
-    """Pages on half of which the first result changes places with another, drawn at random: they tell the curve.
-
-        n = (1 / (error² - queries² - model²) - 1 / propensities²) Σ_k (K - 1) v_k (∂ difference / ∂ log ρ_k)²
-
-    with the largest error that decides; (K - 1) v_k / n is the variance of log ρ_k (see `swap_variances`). A curve that
-    is only assumed counts as unknown: 1 / propensities² is 0, and n is large enough to estimate every ρ_k to some 20%.
-    """
-    name, errors, log = "swap experiment", plan.errors, plan.log
-    if isinstance(log.curve, SegmentPropensities):
-        return WayToSettle(name, None, "each segment has a curve of its own, so each would need swaps of its own")
-    if not isinstance(log.curve, Propensities):
-        return WayToSettle(name, None, "swaps alone do not tell examination from trust in positions")
-    error = plan.largest_error()
-    left = 0.0 if error is None else error**2 - errors.queries**2 - errors.model**2
-    if left <= 0:
-        return WayToSettle(name, None, "even if the curve were known, the rest would leave it open")
-    variances = swap_variances(log)
-    known, least = 0.0, len(variances) * variances.max() / _ROUGHEST**2
-    if not plan.open_by_curve:
-        known, least = 1 / errors.propensities**2, 1
-    per_page = len(variances) * float(variances @ _slopes(plan) ** 2)
-    pages = max(1, math.ceil(max(least, per_page * (1 / left - known))))
-    about = f"on half of the pages the first result and one of the next {len(variances)} change places"
-    return WayToSettle(name, pages, f"{about}, until the curve is known well enough")
-
-
-def mean_relevance(log: LoggedClicks) -> Floats:
-    """(K,) the mean relevance of what the log shows at each position."""
-    place, depth = log.clicks.position - 1, log.clicks.depth
-    slope, base = log.by_cell
-    excess = np.bincount(place, log.clicks.clicks - log.clicks.impressions * base, depth)
-    examined = np.bincount(place, log.clicks.impressions * slope, depth)
-    return np.asarray(excess / np.maximum(examined, 1e-300))
-
-
-def swap_variances(log: LoggedClicks) -> Floats:
-    """(K - 1,) the variance of log ρ_k, k > 1, from one page of swaps with the first position; n pages leave 1 / n.
-
-        v_k = (1 - p) / p + (1 - q) / q,      p = ρ_1 r, q = ρ_k r
-
-    where r is the mean relevance of both results: each is shown at both positions alike, and the estimate is clicks at
-    position k over clicks at position 1.
-    """
-    relevance = mean_relevance(log)
-    shown_at_both = (relevance[0] + relevance[1:]) / 2
-    slope = log.affine.slope[: len(relevance)]
-    p, q = np.clip(np.stack([slope[0] * shown_at_both, slope[1:] * shown_at_both]), 1e-6, 1 - 1e-6)
-    variances: Floats = (1 - p) / p + (1 - q) / q
-    return variances
-
-
-def _slopes(plan: _Plan) -> Floats:
-    """(K - 1,) how the difference moves with log ρ_k, k > 1."""
-    moved = []
-    for k in range(1, plan.log.clicks.depth):
-        rho = np.array(plan.log.affine.slope)
-        rho[k] *= math.exp(_STEP)
-        under = replace(plan.clicks, log=plan.log.with_curve(Propensities(rho, method="moved")))
-        moved.append(under.value(plan.measure, plan.new, plan.old).value)
-    return (np.array(moved) - plan.clicks.value(plan.measure, plan.new, plan.old).value) / _STEP
 
 
 # -- interleaving --------------------------------------------------------------------------------------------------
@@ -323,10 +203,11 @@ def team_draft(new: IntArray, old: IntArray, new_first: bool) -> tuple[IntArray,
 def usual_pages(order: RankOrder, log: LoggedClicks) -> IntArray:
     """(queries, k) the rows of the pages of an order, -1 where they end; k is the depth of the log.
 
-    The log's own pages vary: theirs are by mean reciprocal position.
+    The log's own pages vary: theirs are by mean position, where pages that do not show a result count as if it stood
+    below them.
     """
-    weights = order.on_pages(1 / np.arange(1.0, log.longest + 1), log)
-    places = segments.descending_ranks(weights, log.data.offsets)
+    heights = np.maximum(log.clicks.depth - np.arange(log.longest), 0.0)
+    places = segments.descending_ranks(order.on_pages(heights, log), log.data.offsets)
     on_page = places <= log.clicks.depth
     pages = np.full((log.data.n_queries, log.clicks.depth), -1)
     pages[log.queries[on_page], places[on_page] - 1] = np.flatnonzero(on_page)

@@ -48,7 +48,7 @@ class RelevanceModel:
     predicted   (rows,) between 0 and 1: of each candidate, by the fit that has not seen its query
     groups      (groups, rows): of every candidate, by each of the fits; how they differ says how certain they are
     hidden      (rows,) the same as predicted, learned from a log without the results that are mostly shown at the
-                lowest `n_hidden` positions: what it says of them can be held against the clicks on them. None where
+                lowest positions: what it says of them can be held against the clicks on them. None where
                 pages have one position only
     lowest      (rows,) which results those are
     allowance   how far the mean relevance of never-shown results may be off, either way, since they are not like those
@@ -58,7 +58,6 @@ class RelevanceModel:
     predicted: Floats
     groups: Floats
     hidden: Floats | None
-    n_hidden: int
     lowest: NDArray[np.bool_]
     allowance: float = 1.0
 
@@ -90,14 +89,15 @@ def fit_model(
     own, rows = group[log.queries], np.arange(log.data.n_rows)
     groups = _fits(LoggedClicks(data, log.clicks, log.curve), group, seed)
     n_hidden = max(1, round(_HIDDEN * depth)) if depth > 1 else 0
-    hidden, lowest = None, _mean_position(log) > depth - n_hidden
+    mean_position = log.by_row(log.clicks.impressions * log.clicks.position) / np.maximum(log.clicks.row_impressions, 1)
+    hidden, lowest = None, mean_position > depth - n_hidden
     if n_hidden:
         try:
             shown = LoggedClicks(data, log.clicks.where(~lowest[log.clicks.row]), log.curve)
             hidden = _fits(shown, group % _HIDDEN_FOLDS, seed)[own % _HIDDEN_FOLDS, rows]
         except CldrankError:  # too few clicks at the top: there is nothing to check by
-            n_hidden = 0
-    return RelevanceModel(groups[own, rows], groups, hidden, n_hidden, lowest)
+            hidden = None
+    return RelevanceModel(groups[own, rows], groups, hidden, lowest)
 
 
 def _fits(log: LoggedClicks, group: IntArray, seed: int) -> Floats:
@@ -126,13 +126,6 @@ def _with_ranks(data: RankingDataset, orders: Sequence[ScoreOrder], depth: int) 
         return data
     features = np.concatenate([data.features, np.stack(columns, axis=1).astype(np.float32)], axis=1)
     return replace(data, features=features, feature_names=tuple(map(str, range(features.shape[1]))))
-
-
-def _mean_position(log: LoggedClicks) -> Floats:
-    """(rows,) where each candidate was shown, on average over impressions; 0 where it was not."""
-    sums = log.by_row(log.clicks.impressions * log.clicks.position)
-    means: Floats = sums / np.maximum(log.clicks.row_impressions, 1)
-    return means
 
 
 def _complete(data: RankingDataset) -> RankingDataset:

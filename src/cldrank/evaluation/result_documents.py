@@ -4,7 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from cldrank.documents import Block, Document, Heading, Notice, Paragraph, Severity, Table
+from cldrank.documents import (
+    Axis,
+    Block,
+    Document,
+    Figure,
+    Heading,
+    Notice,
+    Paragraph,
+    Point,
+    Series,
+    Severity,
+    Table,
+)  # fmt: skip
 from cldrank.documents.numbers import minus, percent, span
 from cldrank.evaluation.by_labels import Evaluation, RankerComparison, data_label
 from cldrank.evaluation.click_results import ClickComparison, ClickEvaluation, NeverShown
@@ -16,6 +28,7 @@ from cldrank.wording import count
 TONES: dict[str, Severity] = {"better": "ok", "worse": "blocking", "no difference": "note", "cannot tell": "warning"}
 _SIGNS = {"better": "▲", "worse": "▼", "no difference": "=", "cannot tell": "?"}
 _ALL = 1 - 1e-12  # a share
+_WIDTH = 440  # of the figure
 JudgedByClicks = ClickComparison | ClickEvaluation
 _ASSUMED = (
     "No log can check that people examine a position with the same probability whatever is there and above it, that "
@@ -84,6 +97,7 @@ def verdict_document(result: ClickComparison) -> Document:
         _words(_sentence(verdict.reason)),
         Heading("Estimates"),
         _measure_table(result),
+        *_gain_figure(result),
         _words(_errors_words(result)),
         *_seen_and_never_shown(result),
         Heading("Other assumptions"),
@@ -129,6 +143,26 @@ def _measure_table(result: ClickComparison) -> Table:
         values = (f"{each.interval.estimate:.4f}" for each in (pair.new, pair.old))
         rows.append((name, *values, _signed(pair.interval.estimate), _ends(pair.interval)))
     return Table(head, rows, about=f"{result.new} minus {result.old}.", wide=True)
+
+
+def _gain_figure(result: ClickComparison) -> Iterator[Figure]:
+    """The gain by each measure with its interval, in percent of what the old ranker has, where that is not 0."""
+    wholes = {name: abs(pair.old.interval.estimate) / 100 for name, pair in result.measures.items()}
+    pairs = {name: pair for name, pair in result.measures.items() if wholes[name]}
+    if not wholes[result.first.measure]:
+        return
+    margin = result.verdict.margin / wholes[result.first.measure]
+    series, ends = [], [-margin, margin]
+    for at, (name, pair) in enumerate(pairs.items()):
+        interval = pair.interval
+        estimate, low, high = (end / wholes[name] for end in (interval.estimate, interval.low, interval.high))
+        note = f"{name}: {_signed(interval.estimate)} ({_ends(interval)})"
+        series.append(Series(name, (Point(at, estimate, low, high, note),)))
+        ends += [low, estimate, high]
+    about = f"Right of 0, {result.new} is better. Lines beside 0: the margin, {margin:.3g}% of what {result.old} has."
+    values = Axis.around([0.0, *ends], most=6, name="gain, in percent")
+    rows, marked = Axis.of_rows(list(pairs)), (0.0, -margin, margin)
+    yield Figure("Gain by measure", tuple(series), rows, values, "rows", _WIDTH, marked=marked, about=about)
 
 
 def _check_table(result: ClickComparison) -> Table:

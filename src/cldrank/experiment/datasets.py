@@ -8,7 +8,6 @@ from pathlib import Path
 
 from cldrank import catalogue
 from cldrank._version import __version__
-from cldrank.arguments import shortened
 from cldrank.data import synthetic
 from cldrank.data.dataset import RankingDataset
 from cldrank.data.loading import feature_files, load
@@ -47,29 +46,17 @@ class Fold:
 
 def find_folds(data: Data) -> list[Fold]:
     """The folds of the data that an experiment names."""
-    try:
-        return _folds(data)
-    except OSError as error:  # a name that is too long for a file, say
-        raise UsageError(f"data: {error.strerror}: {shortened(error.filename)}.") from None
-
-
-def _folds(data: Data) -> list[Fold]:
-    if data.train or data.test:
-        if not (data.train and data.test) or data.folds:
-            raise UsageError("data: files are named by train and test, both of them, and have no folds.")
-        return [_of_files(data.name or Path(data.train[0]).stem.split(".")[0], data.train, data.test)]
     if not data.name:
         raise UsageError('data has no name; name a data set, such as data = "msrd", or a folder.')
     if data.name in catalogue.names() or ":" in data.name:
         return _of_catalogue(data)
-    if data.folds:
-        raise UsageError(f"data.folds: {data.name} does not come in folds.")
     if data.name in synthetic.KINDS:
         return [Fold(data.name, "", content_hash({**data.get_params(), "cldrank": __version__})[:20], made=data)]
     folder = Path(data.name)
     if folder.is_dir():
         train, test = (_part(folder, name) for name in ("train", "test"))
-        return [_of_files(folder.resolve().name, (train,), (test,))]
+        files = [file.path for part in (train, test) for file in feature_files([part])]
+        return [Fold(folder.resolve().name, "", _fingerprint(files), (train,), (test,))]
     return _of_catalogue(data)  # which refuses it
 
 
@@ -87,7 +74,7 @@ def _of_catalogue(data: Data) -> list[Fold]:
         raise UsageError(f"{source.key} is a click log; an experiment needs labelled candidates.")
     customary = source.folds if source.key in _EVERY_FOLD else source.folds[:1]
     folds = []
-    for fold in (chosen,) if chosen else data.folds or customary or (None,):
+    for fold in (chosen,) if chosen else customary or (None,):
         try:
             train, test = (source.files(split, fold) for split in ("train", "test"))
         except DataError as error:
@@ -95,11 +82,6 @@ def _of_catalogue(data: Data) -> list[Fold]:
         train_paths, test_paths = (tuple(map(str, part)) for part in (train, test))
         folds.append(Fold(source.key, fold or "", _fingerprint([*train, *test]), train_paths, test_paths))
     return folds
-
-
-def _of_files(name: str, train: Sequence[str], test: Sequence[str]) -> Fold:
-    files = [file.path for part in (train, test) for file in feature_files(list(part))]
-    return Fold(name, "", _fingerprint(files), tuple(train), tuple(test))
 
 
 def _part(folder: Path, name: str) -> str:

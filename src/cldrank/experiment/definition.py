@@ -32,12 +32,9 @@ _MOST_SEEDS = 1_000
 
 @value
 class Data(Value):
-    """The data: a set of the catalogue, a synthetic kind, or files in place of a name."""
+    """The data: a set of the catalogue, a synthetic kind, or a folder of files."""
 
     name: str = parameter(default="", about="`msrd`, …, `web10k-like`, …, or a folder with train and test files")
-    folds: tuple[str, ...] = parameter(default=(), about="some folds; none named: those that are customary for the set")
-    train: tuple[str, ...] = parameter(default=(), about="files, folders or patterns to train on")
-    test: tuple[str, ...] = parameter(default=(), about="the same to test on")
     queries: int = parameter(default=1000, least=1, most=1_000_000, about="queries to train on, of a synthetic set")
     test_queries: int = parameter(default=500, least=1, most=1_000_000, about="queries to test on, of a synthetic set")
     seed: int = parameter(default=0, least=0, about="the seed of a synthetic set")
@@ -190,11 +187,7 @@ def _located(source: str | Path) -> tuple[str, str, str]:
     if str(source) in SHIPPED:
         file = resources.files("cldrank.experiment").joinpath("shipped", f"{source}.toml")
         return str(source), file.read_text(encoding="utf-8"), f"{source}.toml"
-    try:
-        is_file = path.is_file()
-    except (OSError, ValueError):  # it cannot be the name of a file
-        is_file = False
-    if is_file:
+    if path.is_file():
         with reading(path, "a text file in UTF-8"):
             return path.stem, path.read_text(encoding="utf-8"), str(path)
     raise UsageError(f"{shortened(str(source))}: there is no such experiment or file; shipped are {listed(SHIPPED)}.")

@@ -22,30 +22,18 @@ from cldrank.reading import reading
 
 CONFIDENCE = 0.9
 PLACE = ("experiment", "data", "fold", "setting", "method", "seed")
-SCHEMA = pa.schema(
-    {
-        "experiment": pa.string(),
-        "unit": pa.string(),
-        "data": pa.string(),
-        "synthetic": pa.bool_(),
-        "fold": pa.string(),
-        "setting": pa.string(),
-        "method": pa.string(),
-        "seed": pa.int64(),
-        "measure": pa.string(),
-        "value": pa.float64(),
-        "status": pa.string(),
-        "error": pa.string(),
-        "warnings": pa.string(),
-        "seconds": pa.float64(),
-        "configuration": pa.string(),
-        "data_fingerprint": pa.string(),
-        "versions": pa.string(),
-        "commit": pa.string(),
-        "command": pa.string(),
-        "finished": pa.timestamp("us", tz="UTC"),
-    }
-)
+COLUMNS = (
+    "experiment", "unit", "data", "synthetic", "fold", "setting", "method", "seed", "measure", "value", "status",
+    "error", "warnings", "seconds", "configuration", "data_fingerprint", "versions", "commit", "command", "finished",
+)  # fmt: skip
+_OTHERS = {  # than text
+    "synthetic": pa.bool_(),
+    "seed": pa.int64(),
+    "value": pa.float64(),
+    "seconds": pa.float64(),
+    "finished": pa.timestamp("us", tz="UTC"),
+}
+SCHEMA = pa.schema(dict.fromkeys(COLUMNS, pa.string()) | _OTHERS)
 _RESULTS = "results.parquet"
 _JSON = {"setting": dict, "configuration": dict, "warnings": list, "versions": dict}  # columns of JSON
 

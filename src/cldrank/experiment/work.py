@@ -79,7 +79,7 @@ def _measured(fit: UnitFit) -> dict[str, Any]:
         model.fit(train, clicks, propensities)
         seconds = time.perf_counter() - start
     measures = described["measures"]
-    result = evaluate(model, test, measures, replicates=1)
+    result = evaluate(model, test, measures)
     values = plain({measure: result[measure] for measure in measures})
     for measure, value in values.items():
         if value is None:

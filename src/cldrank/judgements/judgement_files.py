@@ -14,19 +14,23 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from cldrank.arguments import check_choice
+from cldrank.data.table_rows import file_part, id_texts
 from cldrank.errors import DataError, FormatError, UsageError
 from cldrank.files import replacing, save_text
 from cldrank.judgements.document_judgements import Judgements
 from cldrank.reading import reading
+from cldrank.tables.sources import known_format
 from cldrank.wording import count, some
 
 JudgementFormat = Literal["workbench", "quepid", "trec", "parquet"]
-Rating = Literal["relevance", "grade"]
+FORMATS = get_args(JudgementFormat)
 Line = tuple[str, str, str]  # query, document, rating
 
-_FORBIDDEN = re.compile(r'["\\<>]')  # in a name or description: the Workbench refuses them
-_LONGEST = 2000  # characters of either
+_FORBIDDEN = re.compile(r'["\\<>]')  # in a name: the Workbench refuses them
+_LONGEST = 2000  # characters of it
+_DESCRIPTION = "From clicks, corrected for position; probability of a click if examined."
 _TEXT_COLUMNS = ("query_id", "query_text")
+_ROWS = 1 << 16  # that are read at a time
 
 
 def write_judgements(
@@ -34,19 +38,15 @@ def write_judgements(
     path: str | PathLike[str],
     to: JudgementFormat = "parquet",
     *,
-    rating: Rating | None = None,
     query_texts: Mapping[str, str] | None = None,
     name: str = "judgements from clicks",
-    description: str = "",
 ) -> None:
     """Write judgements for a tool, whole or not at all.
 
-    to            "workbench": the body that imports them into OpenSearch's Search Relevance Workbench. "quepid": CSV
-                  with query, docid, rating. "trec": qrels. "parquet": everything, unknown documents and all
-    rating        what a tool gets: the relevance (the Workbench's default) or the grade (that of Quepid; of TREC the
-                  only one)
+    to            "workbench": the body that imports relevance into OpenSearch's Search Relevance Workbench. "quepid":
+                  CSV with query, docid and the grade as rating. "trec": qrels of grades. "parquet": everything
     query_texts   the text of each query id; without any, ids stand for texts
-    name          of the list, and its description, in the Workbench
+    name          of the list, in the Workbench
 
     Unknown documents are in Parquet alone.
 
@@ -61,28 +61,21 @@ def write_judgements(
     7 0 1 1
     7 0 2 0
     """
-    check_delivery(to, rating, query_texts)
+    check_delivery(to, query_texts)
     if to == "parquet":
         _save_parquet(judgements, Path(path))
         return
     known = judgements.where(judgements.known)
-    rating = rating or ("relevance" if to == "workbench" else "grade")
-    lines = _lines(known, query_texts, rating)
-    save_text(Path(path), _TEXT[to](lines, name, f"{description} {_description(known, rating)}".strip()))
+    ratings = [f"{value:.4f}" for value in known.relevance] if to == "workbench" else map(str, known.grade.tolist())
+    lines = _lines(known, query_texts, ratings)
+    save_text(Path(path), _workbench(lines, name) if to == "workbench" else _TEXT[to](lines))
 
 
-def check_delivery(to: str, rating: str | None = None, query_texts: Mapping[str, str] | None = None) -> None:
+def check_delivery(to: str, query_texts: Mapping[str, str] | None = None) -> None:
     """Refuse a format that there is not, and what does not go with a format."""
     check_choice("to", to, FORMATS)
-    if rating is not None:
-        check_choice("rating", rating, get_args(Rating))
-    if to == "parquet" and (rating is not None or query_texts is not None):
-        superfluous = "query_texts" if rating is None else "rating"
-        raise UsageError(f"Parquet has all columns, and ids; leave `{superfluous}` out.")
-    if to == "trec" and rating == "relevance":
-        raise UsageError("qrels hold whole numbers; leave `rating=relevance` out, or write Parquet.")
-    if to == "trec" and query_texts is not None:
-        raise UsageError("qrels hold query ids; leave `query_texts` out.")
+    if to in ("parquet", "trec") and query_texts is not None:
+        raise UsageError("Parquet and qrels hold query ids; leave `query_texts` out.")
 
 
 def read_query_texts(path: str | PathLike[str]) -> dict[str, str]:
@@ -95,32 +88,20 @@ def read_query_texts(path: str | PathLike[str]) -> dict[str, str]:
     ...     read_query_texts(file)
     {'7': 'red shoes, size 39'}
     """
-    import pyarrow as pa
-    import pyarrow.csv
-    import pyarrow.parquet as pq
-
     file = Path(path)
     if not file.is_file():
         raise UsageError(f"{file}: there is no such file; name one of query texts.")
     with reading(file, "a readable file of query texts"):
-        if file.suffix in (".parquet", ".pq"):
-            table = pq.read_table(file)
-        else:
-            types = dict.fromkeys(_TEXT_COLUMNS, pa.string())
-            as_texts = pyarrow.csv.ConvertOptions(column_types=types, strings_can_be_null=False)
-            lines = pyarrow.csv.ParseOptions(newlines_in_values=True)
-            table = pyarrow.csv.read_csv(file, convert_options=as_texts, parse_options=lines)
-        names = table.column_names
-    columns = []
+        part = file_part(file, "parquet" if known_format(file) == "parquet" else "csv")
+    names = part.schema.names
     for name in _TEXT_COLUMNS:
         if names.count(name) != 1:
             raise FormatError(f"there must be one column {name!r}, and there are {some(names)}.", path=file)
-        column = table[name].combine_chunks()
-        kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
-        if column.null_count or not (pa.types.is_integer(kind) or kind in (pa.string(), pa.large_string())):
-            raise FormatError(f"column {name!r} must hold text or whole numbers and no nulls, not {kind}.", path=file)
-        with reading(file, "a readable file of query texts"):
-            columns.append(column.cast(pa.string()).to_pylist())
+    part.check(_TEXT_COLUMNS, ())
+    columns: tuple[list[str], list[str]] = ([], [])
+    for batch in part.read(_TEXT_COLUMNS, (), _ROWS):
+        for column, name, values in zip(columns, _TEXT_COLUMNS, batch.columns, strict=True):
+            column += id_texts(values, name, part, len(column))
     texts: dict[str, str] = {}
     for query, text in zip(*columns, strict=True):
         if texts.setdefault(query, text) != text:
@@ -130,7 +111,7 @@ def read_query_texts(path: str | PathLike[str]) -> dict[str, str]:
     return texts
 
 
-def _lines(known: Judgements, texts: Mapping[str, str] | None, rating: str) -> list[Line]:
+def _lines(known: Judgements, texts: Mapping[str, str] | None, ratings: Iterable[str]) -> list[Line]:
     if not len(known):
         raise DataError("no document has a judgement; there is nothing to write.")
     queries = known.query_id.astype(np.str_).tolist()
@@ -145,7 +126,6 @@ def _lines(known: Judgements, texts: Mapping[str, str] | None, rating: str) -> l
             if other != query:
                 raise DataError(f"queries {other} and {query} have the same text, {texts[query]!r}; tools mix them.")
         queries = [texts[query] for query in queries]
-    ratings = map(str, known.grade.tolist()) if rating == "grade" else (f"{value:.4f}" for value in known.relevance)
     lines = list(zip(queries, known.doc_id.astype(np.str_).tolist(), ratings, strict=True))
     _refuse(lines, r"^$", "is empty; tools refuse such a judgement.")
     return lines
@@ -159,43 +139,33 @@ def _refuse(lines: Sequence[Line], pattern: str, why: str) -> None:
             raise DataError(f"a {what}, {bad!r}, {why}")
 
 
-def _description(known: Judgements, rating: str) -> str:
-    """What the ratings are, for the people who use them."""
-    scale = "probability of a click if examined" if rating == "relevance" else f"grades from {known.thresholds}"
-    return f"From clicks, corrected for position; {scale}."
-
-
-def _workbench(lines: Sequence[Line], name: str, description: str) -> str:
-    for what, text in (("name", name), ("description", description)):
-        if not text or len(text) > _LONGEST or _FORBIDDEN.search(text):
-            raise UsageError(
-                f"the Workbench takes a {what} of 1 to {_LONGEST:,} characters without quotes, backslashes, < and >; "
-                f"not {text[:80]!r}."
-            )
+def _workbench(lines: Sequence[Line], name: str) -> str:
+    if not name or len(name) > _LONGEST or _FORBIDDEN.search(name):
+        raise UsageError(
+            f"the Workbench takes a name of 1 to {_LONGEST:,} characters without quotes, backslashes, < and >; "
+            f"not {name[:80]!r}."
+        )
     ratings: dict[str, list[dict[str, str]]] = {}
     for query, doc, rating in lines:
         ratings.setdefault(query, []).append({"docId": doc, "rating": rating})
-    content: dict[str, Any] = {"name": name, "description": description, "type": "IMPORT_JUDGMENT"}
+    content: dict[str, Any] = {"name": name, "description": _DESCRIPTION, "type": "IMPORT_JUDGMENT"}
     content["judgmentRatings"] = [{"query": query, "ratings": own} for query, own in ratings.items()]
     return json.dumps(content, ensure_ascii=False, indent=1) + "\n"
 
 
-def _quepid(lines: Sequence[Line], name: str, description: str) -> str:
-    del name, description
+def _quepid(lines: Sequence[Line]) -> str:
     _refuse(lines, r"[\r\n]", "has a line break, and Quepid reads line by line.")
-    return _csv(("query", "docid", "rating"), lines)
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows([("query", "docid", "rating"), *lines])
+    return text.getvalue()
 
 
-def _trec(lines: Sequence[Line], name: str, description: str) -> str:
-    del name, description
+def _trec(lines: Sequence[Line]) -> str:
     _refuse(lines, r"\s", "cannot stand in qrels, whose columns are separated by spaces; write another format.")
     return "".join(f"{query} 0 {doc} {rating}\n" for query, doc, rating in lines)
 
 
-_TEXT: Mapping[str, Callable[[Sequence[Line], str, str], str]] = {
-    "workbench": _workbench, "quepid": _quepid, "trec": _trec,
-}  # fmt: skip
-FORMATS = (*_TEXT, "parquet")
+_TEXT: Mapping[str, Callable[[Sequence[Line]], str]] = {"quepid": _quepid, "trec": _trec}
 
 
 def _save_parquet(judgements: Judgements, path: Path) -> None:
@@ -205,9 +175,3 @@ def _save_parquet(judgements: Judgements, path: Path) -> None:
     table = judgements.as_table().replace_schema_metadata({"cldrank-judgements": json.dumps(described)})
     with replacing(path) as temporary:
         pq.write_table(table, temporary)
-
-
-def _csv(header: tuple[str, ...], rows: Iterable[Iterable[object]]) -> str:
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows([header, *rows])
-    return text.getvalue()

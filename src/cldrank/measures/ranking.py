@@ -128,23 +128,13 @@ class Ranking:
 def checked(scores: Any, labels: Any, offsets: Any) -> tuple[Array, Array, IntArray]:
     """Scores and labels in float64, offsets in int64, checked to fit together."""
     scores, labels, given = _numbers(scores, "scores"), _numbers(labels, "labels"), _numbers(offsets, "offsets")
-    whole = np.isfinite(given) & (given == np.floor(given))
-    if not len(given):
-        raise DataError("offsets are empty; they need one entry more than there are queries, the first of them 0.")
-    if not whole.all():
-        raise DataError(f"offsets must be whole numbers; {float(given[whole.argmin()])} is not one.")
-    rows, offsets = len(scores), given.astype(np.int64)
+    rows = len(scores)
     if len(labels) != rows:
         raise DataError(f"there are {rows:,} scores for {len(labels):,} labels; each row needs one of both.")
-    if int(offsets[0]) != 0 or int(offsets[-1]) != rows:
-        raise DataError(
-            f"offsets run from {int(offsets[0])} to {int(offsets[-1])}; "
-            f"they must run from 0 to the number of rows ({rows:,})."
-        )
-    falling = offsets[1:] < offsets[:-1]
-    if falling.any():
-        at = int(falling.argmax())
-        raise DataError(f"offsets fall from {int(offsets[at])} to {int(offsets[at + 1])}; they must never decrease.")
+    rises = len(given) and given[0] == 0 and given[-1] == rows and (given[1:] >= given[:-1]).all()
+    if not rises or (given != np.floor(given)).any():
+        raise DataError(f"offsets must be whole numbers that rise from 0 to the number of rows ({rows:,}).")
+    offsets = given.astype(np.int64)
     _refuse(np.isnan(scores), "score", scores, offsets, "a ranker must give every candidate a number.")
     _refuse(~np.isfinite(labels), "label", labels, offsets, "labels must be finite numbers.")
     return scores, labels, offsets

@@ -120,13 +120,7 @@ def bootstrap_interval(
     return Interval(float(numbers.mean()), float(low), float(high), confidence, n)
 
 
-def paired_comparison(
-    a: Any,
-    b: Any,
-    confidence: float = 0.9,
-    permutations: int = 10_000,
-    seed: int = 0,
-) -> Comparison:
+def paired_comparison(a: Any, b: Any, confidence: float = 0.9, permutations: int = 10_000, seed: int = 0) -> Comparison:
     """Compare two rankers by their values on the same queries, a minus b; queries that both skip (NaN) are left out.
 
     The p-value is two-sided, by randomisation: without a difference, either ranker could have earned either value of a

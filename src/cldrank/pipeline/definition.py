@@ -7,7 +7,6 @@ parameter of a method, can be written into a pipeline file without a word here.
 from __future__ import annotations
 
 import inspect
-import re
 import tomllib
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
@@ -38,7 +37,6 @@ USERS = "exclude_users"  # the option that names a file of users
 _NOT_LOADING = ("name", "cache")  # of `load`: they do not decide what is read
 _NOT_READING = ("again", "counted", "days", "layout", "segment", "threads")  # of `aggregate`: decided elsewhere
 _WHERE = ("engine", "master", "memory_limit")  # of `aggregate`: the result does not depend on them
-_PARAMETER = re.compile(r"`([a-z]\w*)(?:=([^`]+))?`")  # as messages name one
 
 
 # -- sections ------------------------------------------------------------------------------------------------------
@@ -261,15 +259,6 @@ def _other_keys(place: str, given: Mapping[str, Any]) -> Iterable[str]:
     if place == "export":
         return ("rename", "versions")
     return ()
-
-
-def in_keys(text: str) -> str:
-    """A message with keys of the file in place of the parameters that it names.
-
-    >>> in_keys("fill in missing values with `missing=0.0`.")
-    'fill in missing values with missing = 0.0.'
-    """
-    return _PARAMETER.sub(lambda match: f"{match[1]} = {match[2]}" if match[2] else match[1], text)
 
 
 def deciding(options: Mapping[str, Any]) -> dict[str, Any]:

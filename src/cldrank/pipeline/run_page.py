@@ -1,35 +1,35 @@
-"""A run as a document: how it ended, the steps with what each read, decided and wrote, and how to repeat it."""
+"""A run as a document: how it ended, what its steps decided, the pages that they wrote, and how to repeat it."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
 from dataclasses import replace
 
 from cldrank import documents as doc
-from cldrank.decoding import dotted
 from cldrank.pipeline.running import RunRecord
-from cldrank.pipeline.steps import STEPS
-from cldrank.runs import TaskRecord
-from cldrank.wording import count, duration
+from cldrank.wording import duration
 
 _SEVERITIES: dict[str, doc.Severity] = {"shipped": "ok", "stopped": "warning", "failed": "blocking"}
 _PAGES = (".html", ".svg", ".md")  # what a browser shows
-_SHORT = 12  # letters of a hash that are shown
 
 
 def render_run(record: RunRecord) -> str:
-    """The run as one HTML page that needs no other file, with links from its folder to what steps wrote."""
+    """The run as one HTML page that needs no other file, with links from its folder to the pages that steps wrote."""
     summary = run_document(record)
-    blocks = [*summary.blocks]
-    for step in record.steps:
-        blocks += _details(step) if step.state != "not run" else ()
+    pages = [
+        (step.name, doc.Link(name, f"../steps/{step.folder}/{name}"))
+        for step in record.steps
+        for name in step.wrote
+        if name.endswith(_PAGES)
+    ]
     versions = ", ".join(f"{name} {version}" for name, version in record.versions.items())
     origin = {"command": record.command, "seed": str(record.seed), "versions": versions, "commit": record.commit}
-    blocks += [doc.Heading("To repeat it"), doc.Facts({name: text for name, text in origin.items() if text})]
-    for name, files in record.inputs.items():
-        listing = doc.Table(("file", "SHA-256"), [(file, doc.Mono(key)) for file, key in files.items()], text=("file",))
-        blocks.append(doc.Details(f"{name}: {count(len(files), 'file')}", [listing]))
+    blocks = [
+        *summary.blocks,
+        doc.Heading("Pages"),
+        doc.Table(("step", "page"), pages, text=("step", "page")),
+        doc.Heading("To repeat it"),
+        doc.Facts({name: text for name, text in origin.items() if text}),
+    ]
     return doc.render_html(replace(summary, blocks=blocks))
 
 
@@ -37,14 +37,12 @@ def run_document(record: RunRecord) -> doc.Document:
     """How a run ended, and each of its steps in a line."""
     reason = [f" {record.reason}"] if record.reason else []
     verdict = {"verdict": record.verdict} if record.verdict else {}
-    override = f"Shipped against the verdict, for this reason: {record.override}"
     rows = [
         (step.name, record.states[step.name], duration(step.seconds) if step.state == "done" else "", step.decided)
         for step in record.steps
     ]
     blocks: list[doc.Block] = [
         doc.Notice(_SEVERITIES.get(record.status, "note"), [doc.Strong(_headline(record)), *reason], large=True),
-        *([doc.Notice("warning", [override])] if record.override else []),
         doc.Facts({**verdict, "time": duration(record.seconds)}, large=True),
         doc.Heading("Steps"),
         doc.Table(("step", "state", "time", "result"), rows, text=("step", "state", "result"), wide=True),
@@ -54,7 +52,7 @@ def run_document(record: RunRecord) -> doc.Document:
         f"Pipeline run {record.name}",
         blocks,
         about=[f"{record.pipeline}, started {record.started[:19].replace('T', ' ')} UTC"],
-        footer="The folder of the run holds the pipeline file as it was; hashes are SHA-256.",
+        footer="In its folder are the pipeline file as it was, and record.json: what each step read and wrote.",
     )
 
 
@@ -69,22 +67,3 @@ def _headline(record: RunRecord) -> str:
         "interrupted": "The run was interrupted; the next one goes on from there.",
         "running": "The run is going on.",
     }[record.status]
-
-
-def _details(step: TaskRecord) -> Iterator[doc.Block]:
-    sentence = (STEPS[step.name].__doc__ or "").partition("\n")[0] if step.name in STEPS else ""
-    took = duration(step.seconds)
-    ran = f"Reused; it took {took} when it ran." if step.state == "reused" else f"It took {took}."
-    yield doc.Heading(step.name, level=3)
-    yield doc.Paragraph(f"{sentence} {ran}", quiet=True)
-    files = [("read", name, doc.Mono(key[:_SHORT])) for name, key in step.inputs.items()]
-    for name, key in step.wrote.items():
-        link = doc.Link(name, f"../steps/{step.folder}/{name}")
-        files.append(("wrote", link if name.endswith(_PAGES) else name, doc.Mono(key[:_SHORT])))
-    if files:
-        yield doc.Table(("", "file", "hash"), files, text=("", "file", "hash"))
-    for title, entries in (("In numbers", step.facts), ("Settings", step.parameters)):
-        known = [(name, value) for name, value in dotted(entries) if value not in (None, "", [], ())]
-        rows = [(name, value if isinstance(value, str) else json.dumps(value)) for name, value in known]
-        if rows:
-            yield doc.Details(title, [doc.Table(("", "value"), rows, text=("", "value"))])

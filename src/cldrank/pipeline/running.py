@@ -17,10 +17,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from cldrank.errors import CldrankError, FormatError, UsageError
+from cldrank.errors import CldrankError, FormatError
 from cldrank.files import holding, make_folder, replacing_folder, save_json, save_text, sweep
 from cldrank.fingerprints import commit, versions
-from cldrank.pipeline.definition import PipelineDefinition, in_keys
+from cldrank.pipeline.definition import PipelineDefinition
 from cldrank.pipeline.shipped import check_place, is_shipped, ship, shipped_content
 from cldrank.pipeline.steps import STEPS, UNFINISHED, Say, Workbench, steps_of
 from cldrank.reading import read_json
@@ -42,7 +42,6 @@ class RunRecord:
     status        how it ended; "running" while it does, and of a run that was killed until the next one begins
     reason        why it ended so, in a sentence
     stopped_by    the word of the gate that stopped it, such as "blocking" or "worse"
-    override      why a ranker was shipped against the verdict, in the words of who did so; empty where nobody did
     inputs        the hash of every file that was read, by name, for each input
     versions      of Python and the packages
     shipped       the key of what is shipped at its end, whoever shipped it; empty where nothing is
@@ -55,7 +54,6 @@ class RunRecord:
     status: Status = "running"
     reason: str = ""
     stopped_by: str = ""
-    override: str = ""
     seconds: float = 0.0
     seed: int = 0
     command: str = ""
@@ -110,14 +108,12 @@ class RunRecord:
 def run_pipeline(
     pipeline: PipelineDefinition,
     *,
-    ship_anyway: str = "",
     command: str = "",
     say: Say = lambda _: None,
     report: Report = lambda _: None,
 ) -> RunRecord:
     """Run all steps, up to a gate that stops; what has not changed since an earlier run is not computed again.
 
-    ship_anyway   the reason for which a ranker is shipped whatever the verdict says; it goes into all records
     command       the command that runs it, for the record
     say           told what is going on
     report        told of each step that is done
@@ -134,7 +130,7 @@ def run_pipeline(
             if record.status == "running":  # and nobody holds the lock
                 sweep(folder)
                 _ended(record, "interrupted", "the process was killed.").save(folder)
-        return _RunningPipeline(Workbench(pipeline, root, say=say), report, command, ship_anyway).run()
+        return _RunningPipeline(Workbench(pipeline, root, say=say), report, command).run()
 
 
 def runs_in(root: Path, pipeline: str | None = None) -> list[tuple[Path, RunRecord]]:
@@ -158,9 +154,9 @@ def _ended(record: RunRecord, status: Status, reason: str) -> RunRecord:
 class _RunningPipeline:
     """A run that is going on: its folder, its record, and the workbench of its steps."""
 
-    def __init__(self, bench: Workbench, report: Report, command: str, ship_anyway: str) -> None:
+    def __init__(self, bench: Workbench, report: Report, command: str) -> None:
         now, pipeline = datetime.now(UTC), bench.pipeline
-        self.bench, self.report, self.ship_anyway, self.start = bench, report, ship_anyway, time.perf_counter()
+        self.bench, self.report, self.start = bench, report, time.perf_counter()
         self.record = RunRecord(
             name=f"{now:%Y-%m-%dT%H%M%S-%f}",
             pipeline=pipeline.source.name,
@@ -198,11 +194,8 @@ class _RunningPipeline:
         """Run all steps; the record of the one that stopped, if one did."""
         for name in steps_of(self.bench.pipeline):
             record = self._result(name)
-            if record.stop and not (name == "verdict" and self.ship_anyway):
-                return record
             if record.stop:
-                self.bench.override = self.ship_anyway
-                self.record = replace(self.record, override=self.ship_anyway)
+                return record
         return None
 
     def _result(self, name: str) -> TaskRecord:
@@ -218,7 +211,6 @@ class _RunningPipeline:
                 if name == "card":
                     ship(bench, record)
         except CldrankError as error:
-            error.args = (in_keys(str(error.args[0])), *error.args[1:])
             self._note(TaskRecord(name, "failed", decided=str(error)))
             raise
         bench.results[name] = record
@@ -257,17 +249,6 @@ class _RunningPipeline:
                 file.unlink(missing_ok=True)
 
 
-def find_run(pipeline: PipelineDefinition, named: str | None) -> Path:
-    """The folder of a run, by name or path; by default the newest."""
-    root = pipeline.path(pipeline.runs.folder)
-    own = [folder for folder, _ in runs_in(root, pipeline.source.name)]
-    for folder in own[-1:] if named is None else (Path(named), root / named):
-        if (folder / RECORD).is_file():
-            return folder
-    names = ", ".join(folder.name for folder in own[-5:])
-    raise UsageError(f"{root} holds no {named or 'run'} of {pipeline.source}; the newest runs are {names or 'none'}.")
-
-
 def as_line(record: RunRecord, folder: Path, code: int) -> dict[str, Any]:
     """What a scheduler wants to know of a run, as one JSON document."""
     return {
@@ -279,7 +260,6 @@ def as_line(record: RunRecord, folder: Path, code: int) -> dict[str, Any]:
         "changed": record.changed,
         "verdict": record.verdict or None,
         "stopped_by": record.stopped_by or None,
-        "override": record.override or None,
         "reason": record.reason,
         "seconds": record.seconds,
         "steps": record.states,

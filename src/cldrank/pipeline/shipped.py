@@ -108,7 +108,6 @@ def ship(bench: Workbench, card: TaskRecord) -> None:
             "cldrank": __version__,
             "pipeline": _owner(bench.pipeline),
             "verdict": verdict.facts.get("decision"),
-            "override": bench.override,
             "formats": list(bench.pipeline.export.to),
             "export": export.key,
             "card": card.key,

@@ -72,7 +72,6 @@ class Workbench:
     root       the folder of all runs
     results    the records of the steps that are done, by name
     inputs     the fingerprints of the files of each input, by name of the input and of the file
-    override   why a ranker is to be shipped whatever the verdict says; empty: it is not
     say        told what is going on
     """
 
@@ -80,7 +79,6 @@ class Workbench:
     root: Path
     results: dict[str, TaskRecord] = field(default_factory=dict)
     inputs: dict[str, dict[str, str]] = field(default_factory=dict)
-    override: str = ""
     say: Say = lambda _: None
 
     @property
@@ -555,8 +553,6 @@ def card_task(bench: Workbench) -> Task:
         if name in bench.results:
             lines.append(f"- **{name}**: {' '.join(bench.results[name].decided.split())}")
             lines += [f"  - {warning}" for warning in bench.results[name].warnings]
-    if bench.override:
-        lines += ["", f"**Shipped against the verdict**, for this reason: {bench.override}"]
     notes = "\n".join(lines) + "\n"
 
     def work(folder: Path) -> Outcome:
@@ -570,7 +566,7 @@ def card_task(bench: Workbench) -> Task:
 
     exports = {f"export {name}": bench.results["export"].hash_of(name) for name in bench.pipeline.export.to}
     inputs = bench.hashes("ranker") | exports
-    return Task("card", inputs, {"notes": notes, "override": bench.override}, work, ("numpy",))
+    return Task("card", inputs, {"notes": notes}, work, ("numpy",))
 
 
 STEPS: Mapping[str, Callable[[Workbench], Task]] = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,19 +23,9 @@ _HEAD = """\
 _EXAMPLES = {("window", "depth"): 10, ("propensities", "clip"): 0.01, ("verdict", "margin"): 0.01}  # without a default
 
 
-def pipeline_template(
-    log: Sequence[str],
-    features: Sequence[str],
-    folder: Path,
-    columns: Mapping[str, str] | None = None,
-    feature_columns: Mapping[str, Any] | None = None,
-) -> str:
-    """The text of a pipeline file in a folder; files that are not there are refused.
-
-    columns, feature_columns   the columns of the log and of the features, by role
-    """
+def pipeline_template(log: Sequence[str], features: Sequence[str], folder: Path) -> str:
+    """The text of a pipeline file in a folder; files that are not there are refused."""
     files = {"log": _seen_from(log, folder), "features": _seen_from(features, folder)}
-    named: dict[str, Mapping[str, Any] | None] = {"log": columns, "features": feature_columns}
     lines = [_HEAD]
     for section, kind in SECTIONS.items():
         about = " ".join((kind.__doc__ or "").partition("\n\n")[0].split())
@@ -45,8 +35,6 @@ def pipeline_template(
                 lines.append(f"files = {_toml(files[section])}  # {known.about}")
             else:
                 lines.append(f"# {key} = {_toml(_EXAMPLES.get((section, key), known.default))}  # {known.about}")
-        if own := named.get(section):
-            lines += ["", f"[{section}.columns]", *(f"{role} = {_toml(name)}" for role, name in own.items())]
         lines.append("")
     return "\n".join(lines)
 

@@ -108,7 +108,7 @@ def curve_figure(
         for number, (name, label) in enumerate(named.items())
     )
     references = "truth" if truth else ""
-    return Figure(title, series, along, Axis.from_zero(float(top)), "dots", *size, marked=1.0, references=references)
+    return Figure(title, series, along, Axis.from_zero(float(top)), "dots", *size, marked=(1.0,), references=references)
 
 
 def save_chart(

@@ -151,11 +151,3 @@ def parse_curve(text: str, clicks: ClickTable) -> Curve:
             raise UsageError(f"{text!r} is not one curve for each segment; write phone=power:1.2,desktop=power:0.8.")
         curves[name] = Propensities.parse(named, max(parts[name].depth if name in parts else clicks.depth, 1))
     return SegmentPropensities.of(curves)
-
-
-def is_curve_file(path: Path) -> bool:
-    """Whether a file holds propensities, or slopes and bases, for messages about files given in the wrong place."""
-    try:
-        return _form(_read(path)) is not None
-    except CldrankError:
-        return False

@@ -64,9 +64,20 @@ def imitate(
     return rankers[int(np.argmax([shown_alike(own, clicks[apart]) for own in ranks]))]
 
 
-def feature_alone(name: str, learned: Ranker, dataset: RankingDataset) -> tuple[Ranker, Ranker]:
-    """The ranker whose score is one feature, as it is; and one to blend with the learned ranker, in its scaling."""
-    coefficients = (np.array(dataset.feature_names) == name).astype(np.float64)
+def feature_alone(
+    name: str, learned: Ranker, method: Method, dataset: RankingDataset, has_missing: bool = False
+) -> tuple[Ranker, Ranker]:
+    """The ranker whose score is one feature, as it is; and one to blend with the learned ranker, in its scaling.
+
+    A linear ranker refuses rows in which any feature is missing: where some are, the method's model learns the feature.
+    """
+    column = dataset.feature_names.index(name)
+    if has_missing:
+        values = dataset.features[:, column]
+        quantiles = np.searchsorted(np.sort(values), values, side="right") / len(values)
+        by_model = _by_model(learned, method, dataset, quantiles)
+        return by_model, by_model
+    coefficients = (np.arange(dataset.n_features) == column).astype(np.float64)
     plain = _linear(learned, Scaling(Unscaled(), dataset.n_features, {}), coefficients)
     return plain, _linear(learned, learned.scaling, coefficients) if isinstance(learned, LinearRanker) else plain
 
@@ -101,8 +112,8 @@ def check_production(name: str, dataset: RankingDataset) -> None:
         raise UsageError(
             f"`production={name!r}` is not a feature of the data; the features are {some(dataset.feature_names)}."
         )
-    if dataset.has_missing:  # a linear ranker refuses rows in which any feature is missing
-        raise UsageError(f"`production={name!r}` needs features of which none is missing; fill them in: `missing=0`.")
+    if dataset.has_missing and np.isnan(dataset.features[:, dataset.feature_names.index(name)]).any():
+        raise UsageError(f"`production={name!r}`: this feature is missing in some rows; fill it in with `missing=0`.")
 
 
 def within_spread(scores: Floats, dataset: RankingDataset) -> float:

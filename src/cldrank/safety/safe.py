@@ -18,7 +18,6 @@ from cldrank.data.query_hash import hashes_of, held_out
 from cldrank.errors import CldrankWarning, DataError, UsageError, warn
 from cldrank.evaluation import ClickJudge
 from cldrank.evaluation.click_measures import ClickMeasure
-from cldrank.evaluation.decision_rule import is_safe
 from cldrank.evaluation.exposure import PRODUCTION, ScoreOrder
 from cldrank.evaluation.sensitivity import check_permuted
 from cldrank.measures import Interval
@@ -155,24 +154,6 @@ class Safe:
         """What it needs: judging by clicks takes propensities, whatever the method does."""
         return self.method.required if uses_curve(self.method.required) else "propensities"
 
-    @property
-    def uses_device(self) -> bool:
-        """Whether the method has a use for a device."""
-        return self.method.uses_device
-
-    @property
-    def package(self) -> str | None:
-        """What the method imports beyond cldrank's own packages."""
-        return self.method.package
-
-    def check(self) -> None:
-        """Refuse wrong parameters, and a package that is not installed."""
-        self.method.check()
-
-    def get_params(self) -> dict[str, Any]:
-        """The parameters of the method, and its own."""
-        return {**self.method.get_params(), **{f"safe__{name}": value for name, value in self._own().items()}}
-
     def _own(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in ("margin", "confidence", "hold_out", "production")}
 
@@ -198,7 +179,7 @@ class Safe:
         if self.production is None:
             alone = imitation = imitate(learned, self.method, part, clicks, has_missing)
         else:
-            alone, imitation = feature_alone(self.production, learned, part)
+            alone, imitation = feature_alone(self.production, learned, self.method, part, has_missing)
         units = [1 / (within_spread(ranker.predict(part), part) or 1.0) for ranker in (imitation, learned)]
         blends = {share: blended((imitation, learned), ((1 - share) * units[0], share * units[1])) for share in _SHARES}
         return {**blends, 0.0: alone}
@@ -295,6 +276,6 @@ def safe_trials(trials: Sequence[BlendTrial], margin: float) -> list[BlendTrial]
     [[0.0], [0.0, 1.0]]
     """
     ordered = sorted(trials, key=lambda trial: trial.share)
-    upwards = list(takewhile(lambda trial: is_safe(trial.gain.low, margin), ordered))
-    downwards = list(takewhile(lambda trial: is_safe(trial.strict, margin), reversed(ordered)))
+    upwards = list(takewhile(lambda trial: trial.gain.low >= -margin, ordered))
+    downwards = list(takewhile(lambda trial: trial.strict >= -margin, reversed(ordered)))
     return [trial for trial in ordered if trial in upwards or trial in downwards]
