@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import cldrank as cr
-from cldrank.catalogue import DataSource, download
+from cldrank import catalogue
+from cldrank.catalogue import DataSource
 
 Run = Callable[..., Any]
 
@@ -87,7 +88,7 @@ def test_fetching_says_where_the_set_is(run: Run, monkeypatch: pytest.MonkeyPatc
         assert (source.key, chosen) == ("istella-s", {"accept_licence": True, "force": True})
         return Path("/cache/istella-s")
 
-    monkeypatch.setattr(download, "fetch", fetch)
+    monkeypatch.setattr(catalogue, "fetch", fetch)
     command = ("data", "fetch", "istella-s", "--accept-licence", "--force")
     fetched = run(*command)
     assert fetched.out == "istella-s is in /cache/istella-s\n"

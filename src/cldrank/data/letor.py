@@ -160,6 +160,16 @@ class LetorSource(RowSource):
             for part in block.parts(most):
                 yield part, lend(part.text.count(b"\n"))
 
+    def line_of(self, where: Path | str, row: int) -> int | None:
+        """The line of a row, which is not its number where lines are empty or comments."""
+        lines = (
+            number
+            for block in read_blocks(Path(where))
+            for number, line in enumerate(block.text[:-1].split(b"\n"), start=block.first_line)
+            if line.strip() and not line.lstrip().startswith(b"#")
+        )
+        return next(itertools.islice(lines, row, None))
+
     def _parsed(self, work: tuple[LineBlock, NDArray[np.float32]]) -> tuple[LineBlock, _ParsedRows]:
         block, features = work
         return block, _parse_block(block, features, self._layout.first_id, self.missing)

@@ -104,6 +104,10 @@ class RowSource(ABC):
         """Zeros where to write features."""
         return np.zeros((rows, len(self.feature_names)), dtype=np.float32)
 
+    def line_of(self, where: Path | str, row: int) -> int | None:
+        """The line of a row, for messages, where rows have lines."""
+        del where, row
+
     def checked_batches(self, lend: Lend | None = None) -> Iterator[RowBatch]:
         """All rows, with missing values filled in; what is missing or infinite against the rule is refused."""
         keep, rows = self.missing == checks.KEEP and not self.user, 0
@@ -113,7 +117,7 @@ class RowSource(ABC):
                 row, column = bad
                 place = self.feature_names[column], batch.first_row + row, f"query {batch.query_of(row)}"
                 message = checks.bad_value_message(*place, batch.features[row, column], self.user)
-                raise FormatError(message, path=batch.where)
+                raise FormatError(message, path=batch.where, line=self.line_of(batch.where, batch.first_row + row))
             rows += len(batch)
             yield batch
         if not rows:

@@ -142,10 +142,28 @@ def _csv_part(path: Path) -> TablePart:
                 wrong = re.match(r"In CSV column #(\d+): .* invalid value '(.*)'", str(error), re.DOTALL)
                 if wrong is None:
                     raise
-                problem = f"column {names[int(wrong[1])]!r} is {shortened(wrong[2])} somewhere, which is not a number"
+                column = names[int(wrong[1])]
+                row, value = _first_not_a_number(path, parsing, column)
+                problem = (
+                    f"column {column!r} is {shortened(value)} in row {row} (counted from 0), which is not a number"
+                )
                 raise FormatError(f"{problem}; {_CHOOSE}.", path=path) from None
 
     return TablePart(path, pa.schema([(name, pa.large_string()) for name in names]), read, is_text=True)
+
+
+def _first_not_a_number(path: Path, parsing: arrow_csv.ParseOptions, column: str) -> tuple[int, str]:
+    """The first row of a CSV file where a column is not a number, and what stands there."""
+    options = arrow_csv.ConvertOptions(column_types={column: pa.large_string()}, include_columns=[column])
+    with open_bytes(path) as file:
+        batches = arrow_csv.open_csv(file, arrow_csv.ReadOptions(block_size=_CSV_BLOCK_BYTES), parsing, options)
+        values = (value for batch in batches for value in batch[column].to_pylist())
+        for row, value in enumerate(values):
+            try:
+                pa.scalar("nan" if value in _NO_VALUE else value.strip()).cast(pa.float64())
+            except pa.ArrowInvalid:
+                return row, value
+    raise AssertionError(f"all values of {column!r} are numbers")
 
 
 # -- columns -------------------------------------------------------------------------------------------------------
