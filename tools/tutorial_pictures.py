@@ -29,18 +29,18 @@ from cldrank.measures import Interval  # noqa: E402
 from cldrank.propensity.curve_document import curve_figure  # noqa: E402
 
 
-def rows(title: str, values: Mapping[str, Interval], references: Mapping[str, float] | None = None) -> str:
-    """A row per name: its value with its interval and, as a ring, the value to compare it with."""
+def achieved_by(title: str, values: Mapping[str, Interval], references: Mapping[str, float] | None = None) -> str:
+    """The value of each name with its interval and, as a ring, the value to compare it with."""
     known = references or {}
-    series = [
-        Series(name, (Point(at, one.estimate, one.low, one.high, f"{name}: {one:.3f}", known.get(name)),))
-        for at, (name, one) in enumerate(values.items())
-    ]
-    ends = [end for one in values.values() for end in (one.low, one.high)] + [*known.values(), 0.0]
-    axis = Axis.around(ends)
+    points = tuple(
+        Point(at, value.estimate, value.low, value.high, f"{name}: {value:.3f}", known.get(name))
+        for at, (name, value) in enumerate(values.items())
+    )
+    axis = Axis.around([end for value in values.values() for end in (value.low, value.high)] + [*known.values(), 0.0])
     words = "by labels, test queries" if known else ""
-    figure = Figure(title, tuple(series), Axis.of_rows(list(values)), axis, "rows", 640, marked=0.0, references=words)
-    return picture([figure])
+    series = tuple(Series("", (point,)) for point in points)
+    along = Axis.of_labels(list(values))
+    return picture([Figure(title, series, along, axis, "dots", 640, marked=0.0, references=words)])
 
 
 def ranklens(names: Mapping[str, Any]) -> dict[str, str]:
@@ -50,7 +50,7 @@ def ranklens(names: Mapping[str, Any]) -> dict[str, str]:
         "ranklens-curve.svg": curve_figure(
             {"Randomised": names["rho"]}, "Examination by position, films in random order"
         )._repr_svg_(),
-        "ranklens-verdict.svg": rows("DCG@5 by the clicks on held-out lists", achieved),
+        "ranklens-verdict.svg": achieved_by("DCG@5 by the clicks on held-out lists", achieved),
     }
 
 
@@ -59,7 +59,7 @@ def msrd(names: Mapping[str, Any]) -> dict[str, str]:
     shown = [name for name in names["verdicts"] if name != "popularity"]
     said = {name: names["verdicts"][name]["DCG@5"].interval for name in shown}
     labels = {name: 0.9 * names["labels"][name].difference for name in shown}
-    return {"msrd-verdict.svg": rows("DCG@5, difference from production", said, labels)}
+    return {"msrd-verdict.svg": achieved_by("DCG@5, difference from production", said, labels)}
 
 
 DRAWN: dict[str, Callable[[Mapping[str, Any]], dict[str, str]]] = {"ranklens": ranklens, "msrd": msrd}

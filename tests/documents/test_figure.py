@@ -57,11 +57,6 @@ def test_names_have_places_and_not_too_many_are_written(count: int) -> None:
     assert all(0 < axis.place(place) < 1 for place in range(count))
 
 
-def test_rows_begin_at_the_top() -> None:
-    axis = Axis.of_rows(["first", "second"])
-    assert axis.place(0) > axis.place(1)
-
-
 # -- looks ---------------------------------------------------------------------------------------------------------
 
 

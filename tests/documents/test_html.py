@@ -44,7 +44,7 @@ def curves(names: tuple[str, ...] = ("one", EVIL)) -> Figure:
 
 def bars() -> Figure:
     points = (Point(0, 0.4, note=EVIL), Point(1, 0.2))
-    return Figure(EVIL, (Series(EVIL, points),), Axis.of_labels((EVIL, "b")), Axis.from_zero(0.4), "bars", about=EVIL)
+    return Figure(EVIL, (Series(EVIL, points),), Axis.of_labels((EVIL, "b")), Axis.from_zero(0.4), "dots", about=EVIL)
 
 
 def every_block() -> list[Block]:

@@ -112,11 +112,6 @@ class Axis:
         ticks = tuple(range(0, len(labels), step))
         return cls(-0.5, max(len(labels), 1) - 0.5, ticks, tuple(labels[::step]), name=name)
 
-    @classmethod
-    def of_rows(cls, labels: Sequence[str]) -> Axis:
-        """A vertical axis of names, the first at the top."""
-        return cls(len(labels) - 0.5, -0.5, tuple(range(len(labels))), tuple(labels))
-
     def place(self, value: float) -> float:
         """Where a value is: 0 at the low end, 1 at the high end."""
         return (value - self.low) / (self.high - self.low)
@@ -164,8 +159,7 @@ class Series:
 class Figure:
     """A chart: series of points, `along` one axis, with `values` on the other.
 
-    kind          "curves": lines with bands · "dots": lines with whiskers · "bars": columns from 0 ·
-                  "rows": one row per series, whose values run across
+    kind          "curves": lines with bands · "dots": lines with whiskers
     marked        a value with a grid line that stands out
     references    what the rings are, such as "published"; empty where there are none
     about         a sentence below the title
@@ -175,7 +169,7 @@ class Figure:
     series: tuple[Series, ...]
     along: Axis
     values: Axis
-    kind: Literal["curves", "dots", "bars", "rows"] = "curves"
+    kind: Literal["curves", "dots"] = "curves"
     width: int = 360
     height: int = 264
     marked: float | None = None
@@ -202,8 +196,8 @@ class Panels:
 
 
 def legend(figures: Iterable[Figure]) -> dict[str, Look | None]:
-    """The series that have a look of their own, then what the rings are; rows have names beside them."""
+    """The series that have a look of their own, then what the rings are."""
     drawn = list(figures)
-    lined = [series for figure in drawn if figure.kind != "rows" for series in figure.series]
+    lined = [series for figure in drawn for series in figure.series]
     entries: dict[str, Look | None] = {series.name: series.look for series in lined if series.look is not None}
     return entries | {figure.references: None for figure in drawn if figure.references}

@@ -14,9 +14,7 @@ from cldrank.documents.figure import COLOURS, IN_DARK, MARKERS, THEMES, Figure, 
 TOP, RIGHT, BOTTOM = 10, 12, 46  # of a figure: the room around what is drawn
 LETTER = 7.1  # about the width of a letter
 _LEAST_LEFT = 46
-_ROW = 25  # height of a row
 _MANY = 40  # points in a series, above which they are drawn smaller
-_COLUMN = 48.0  # the most that a bar is wide
 _GAP, _EDGE, _LINE, _HEAD = 18, 14, 24, 24  # of pictures: between figures, around them, a line of the legend, a title
 _FONT = 'text { font-family: system-ui, "Segoe UI", Roboto, "Noto Sans", "DejaVu Sans", sans-serif; }\n'
 
@@ -46,18 +44,13 @@ def _line(kind: str, x1: float, y1: float, x2: float, y2: float) -> Markup:
     return element("line", class_=kind, x1=x1, x2=x2, y1=y1, y2=y2)
 
 
-def height(figure: Figure) -> int:
-    """How high a figure is drawn; rows need what they need."""
-    return TOP + _ROW * len(figure.series) + BOTTOM if figure.kind == "rows" else figure.height
-
-
 def draw(figure: Figure, **attributes: object) -> Markup:
     """A figure of any kind as an SVG element, with more attributes where they are given.
 
     >>> from cldrank.documents import Axis
     >>> points = (Point(0, 0.4, note="40%"), Point(1, 0.2, note="20%"))
-    >>> figure = Figure("Clicks", (Series("", points),), Axis.of_labels("ab"), Axis.from_zero(0.4), kind="bars")
-    >>> draw(figure).count('class="mark bar"')
+    >>> figure = Figure("Clicks", (Series("", points),), Axis.of_labels("ab"), Axis.from_zero(0.4))
+    >>> draw(figure).count('class="mark"')
     2
     """
     frame = _Frame(figure)
@@ -65,7 +58,7 @@ def draw(figure: Figure, **attributes: object) -> Markup:
     if figure.kind == "curves":  # all bands lie below all lines
         parts += [_group(series, frame.band(series.points)) for series in figure.series]
     parts += [_group(series, frame.drawn(series)) for series in figure.series]
-    size = f"0 0 {figure.width} {height(figure)}"
+    size = f"0 0 {figure.width} {figure.height}"
     named = {"class_": f"figure {figure.kind}", "viewBox": size, "role": "img", "aria_label": figure.title}
     return element("svg", *parts, **named, **attributes)
 
@@ -88,80 +81,58 @@ class _Frame:
 
     def __init__(self, figure: Figure) -> None:
         self.figure = figure
-        self.sideways = figure.kind == "rows"
-        self.across, self.up = (figure.values, figure.along) if self.sideways else (figure.along, figure.values)
-        self.left = max(_LEAST_LEFT, 14 + LETTER * max(map(len, self.up.labels), default=0))
-        self.right, self.bottom = figure.width - RIGHT, height(figure) - BOTTOM
+        self.left = max(_LEAST_LEFT, 14 + LETTER * max(map(len, figure.values.labels), default=0))
+        self.right, self.bottom = figure.width - RIGHT, figure.height - BOTTOM
 
-    def x(self, value: float) -> float:
-        return self.left + (self.right - self.left) * self.across.place(value)
+    def x(self, at: float) -> float:
+        return self.left + (self.right - self.left) * self.figure.along.place(at)
 
     def y(self, value: float) -> float:
-        return self.bottom - (self.bottom - TOP) * self.up.place(value)
-
-    def at(self, along: float, value: float) -> tuple[float, float]:
-        return (self.x(value), self.y(along)) if self.sideways else (self.x(along), self.y(value))
+        return self.bottom - (self.bottom - TOP) * self.figure.values.place(value)
 
     def axes(self) -> Markup:
-        """The grid, and both axes with their labels; those of rows belong to the rows."""
+        """The grid, and both axes with their labels."""
         parts = []
-        values, marked = self.figure.values, self.figure.marked
+        values, along, marked = self.figure.values, self.figure.along, self.figure.marked
         own = [] if marked is None or marked in values.ticks else [marked]
         for tick in (*values.ticks, *own):
-            place = self.x(tick) if self.sideways else self.y(tick)
-            ends = (place, TOP, place, self.bottom) if self.sideways else (self.left, place, self.right, place)
-            parts.append(_line("marked" if tick == marked else "grid", *ends))
-        if not self.sideways:
-            ticks = zip(self.up.ticks, self.up.labels, strict=True)
-            parts += [text_at(self.left - 7, self.y(tick) + 4, label, "end") for tick, label in ticks]
+            y = self.y(tick)
+            parts.append(_line("marked" if tick == marked else "grid", self.left, y, self.right, y))
+        for tick, label in zip(values.ticks, values.labels, strict=True):
+            parts.append(text_at(self.left - 7, self.y(tick) + 4, label, "end"))
         parts.append(_line("ground", self.left, self.bottom, self.right, self.bottom))
-        for tick, label in zip(self.across.ticks, self.across.labels, strict=True):
+        for tick, label in zip(along.ticks, along.labels, strict=True):
             x = self.x(tick)
             parts.append(_line("ground", x, self.bottom, x, self.bottom + 4))
             parts.append(text_at(x, self.bottom + 17, label, "middle"))
-        parts.append(text_at((self.left + self.right) / 2, self.bottom + 38, self.across.name, "middle", "name"))
+        parts.append(text_at((self.left + self.right) / 2, self.bottom + 38, along.name, "middle", "name"))
         return Markup("").join(parts)
 
     def drawn(self, series: Series) -> Markup:
         """A series without its bands."""
-        if self.figure.kind == "bars":
-            return Markup("").join(map(self.bar, series.points))
-        places = [self.at(point.at, point.value) for point in series.points]
-        parts = []
-        if not self.sideways:
-            dashes = _dashes(series.look)
-            parts.append(element("polyline", class_="line", points=_points(places), stroke_dasharray=dashes))
+        places = [(self.x(point.at), self.y(point.value)) for point in series.points]
+        dashes, many = _dashes(series.look), len(series.points) > _MANY
+        parts = [element("polyline", class_="line", points=_points(places), stroke_dasharray=dashes)]
         for point, (x, y) in zip(series.points, places, strict=True):
-            if self.sideways:
-                parts.append(text_at(self.left - 4, y + 4, self.up.labels[int(point.at)], "end", "label"))
-            if self.figure.kind != "curves":
+            if self.figure.kind == "dots":
                 parts.append(self.whisker(point))
             if point.reference is not None:
                 note = f"{series.name}: {point.reference:.3f} {self.figure.references}"
-                parts.append(_ring(*self.at(point.at, point.reference), note))
-            value, many = f"{point.value:.6g}", len(series.points) > _MANY
-            parts.append(_marker(series.look, x, y, *_notes(point), small=many, data_value=value))
+                parts.append(_ring(x, self.y(point.reference), note))
+            notes = [element("title", point.note)] if point.note else []
+            parts.append(_marker(series.look, x, y, *notes, small=many, data_value=f"{point.value:.6g}"))
         return Markup("").join(parts)
-
-    def bar(self, point: Point) -> Markup:
-        """A column from 0 up to the value."""
-        (x, y), room = self.at(point.at, point.value), self.x(1) - self.x(0)
-        wide = min(_COLUMN, 0.78 * room)
-        shape = {"x": x - wide / 2, "y": y, "width": wide, "height": self.bottom - y, "rx": 1.5}
-        return element("rect", *_notes(point), class_="mark bar", **shape)
 
     def whisker(self, point: Point) -> Markup:
         """An interval as a line, with ends that a point cannot hide; nothing where low and high are the same."""
         if point.low is None or point.high is None:
             return Markup("")
-        low, high = (self.at(point.at, self.figure.values.within(end)) for end in (point.low, point.high))
-        if self.sideways:
-            return _line("whisker", *low, *high)
-        if low[1] - high[1] < 0.05:
+        x, half = self.x(point.at), min(3.0, 0.3 * (self.x(1) - self.x(0)))
+        low, high = (self.y(self.figure.values.within(end)) for end in (point.low, point.high))
+        if low - high < 0.05:
             return Markup("")
-        half = min(3.0, 0.3 * (self.x(1) - self.x(0)))
-        ends = "".join(f"M{x - half:.1f},{y:.1f}h{2 * half:.1f}" for x, y in (low, high))
-        return element("path", class_="whisker", d=f"M{low[0]:.1f},{low[1]:.1f}V{high[1]:.1f}{ends}")
+        ends = "".join(f"M{x - half:.1f},{y:.1f}h{2 * half:.1f}" for y in (low, high))
+        return element("path", class_="whisker", d=f"M{x:.1f},{low:.1f}V{high:.1f}{ends}")
 
     def band(self, points: Sequence[Point]) -> Markup:
         """The intervals as a shaded area, interrupted where a point has none."""
@@ -191,10 +162,6 @@ def _marker(look: Look | None, x: float, y: float, *notes: Markup, small: bool =
     return element("path", *notes, class_="mark", d=shape, transform=place, **data)
 
 
-def _notes(point: Point) -> list[Markup]:
-    return [element("title", point.note)] if point.note else []
-
-
 def _dashes(look: Look | None) -> str | None:
     return " ".join(f"{length:g}" for length in look.dash) if look and look.dash else None
 
@@ -218,8 +185,8 @@ def picture(figures: Sequence[Figure], columns: int = 1) -> str:
         for place, figure in enumerate(row):
             x = _EDGE + place * (wide + _GAP)
             parts.append(text_at(x + 6, top + 14, figure.title, kind="title"))
-            parts.append(draw(figure, x=x, y=top + _HEAD, width=wide, height=height(figure)))
-        top += _HEAD + max(map(height, row)) + _GAP
+            parts.append(draw(figure, x=x, y=top + _HEAD, width=wide, height=figure.height))
+        top += _HEAD + max(figure.height for figure in row) + _GAP
     size = {"viewBox": f"0 0 {width} {top}", "width": width, "height": top}
     ground = element("rect", class_="paper", width=width, height=top)
     name = element("title", "; ".join(dict.fromkeys(figure.title for figure in figures)))
