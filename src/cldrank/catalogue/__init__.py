@@ -109,11 +109,7 @@ class DataSource:
 
     @property
     def splits(self) -> tuple[str, ...]:
-        """The names of the splits.
-
-        >>> get("yahoo").splits, get("yahoo").folds
-        (('train', 'vali', 'test'), ('set1', 'set2'))
-        """
+        """The names of the splits."""
         return tuple(self.layouts[0])
 
     @property
@@ -208,11 +204,7 @@ def get(name: str) -> DataSource:
 
 
 def is_reference(text: str) -> bool:
-    r"""Whether a text has the form of a reference, or is a bare name of the catalogue, rather than a path.
-
-    >>> is_reference("mq2008:fold2/train"), is_reference("train.txt"), is_reference("C:\\data\\train.txt")
-    (True, False, False)
-    """
+    """Whether a text has the form of a reference, or is a bare name of the catalogue, rather than a path."""
     return re.fullmatch(r"[A-Za-z0-9][\w-]+:([\w-]+/)?[\w-]*", text) is not None or text in _sources()
 
 

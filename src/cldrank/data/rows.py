@@ -239,11 +239,7 @@ def gather_queries(
 
 
 def runs_of(ids: pa.Array) -> tuple[IntArray, pa.Array]:
-    """Where each run of equal ids begins, and its id.
-
-    >>> runs_of(pa.array([7, 7, 8]))[0]
-    array([0, 2])
-    """
+    """Where each run of equal ids begins, and its id."""
     encoded = encoded_ids(ids)
     codes = encoded.indices.to_numpy()
     starts = np.flatnonzero(np.concatenate([[True], codes[1:] != codes[:-1]]))

@@ -422,12 +422,7 @@ def _table(dataset: RankingDataset) -> pa.Table:
 
 
 def frame_features(source: Any, names: Sequence[str]) -> NDArray[np.float32]:
-    """Some columns of a frame as a table of features, in this order; missing values are NaN.
-
-    >>> frame_features(pa.table({"b": [1, None], "other": ["x", "y"], "a": [True, False]}), ["a", "b"])
-    array([[ 1.,  1.],
-           [ 0., nan]], dtype=float32)
-    """
+    """Some columns of a frame as a table of features, in this order; missing values are NaN."""
     if is_lazy(source):
         raise UsageError(
             f"{frame_name(source)} is yet to be computed, and its rows have no fixed order that scores could follow; "
@@ -451,11 +446,7 @@ def frame_features(source: Any, names: Sequence[str]) -> NDArray[np.float32]:
 
 
 def as_series(source: Any, scores: NDArray[np.float64]) -> Any:
-    """Scores as a column that fits a frame: a Series of its kind, called `score`, or an Arrow array.
-
-    >>> as_series(pa.table({"a": [1, 2]}), np.array([0.5, 0.25])).to_pylist()
-    [0.5, 0.25]
-    """
+    """Scores as a column that fits a frame: a Series of its kind, called `score`, or an Arrow array."""
     import narwhals.stable.v2 as nw
 
     native = nw.to_native(source, pass_through=True)

@@ -20,11 +20,7 @@ _FONT = 'text { font-family: system-ui, "Segoe UI", Roboto, "Noto Sans", "DejaVu
 
 
 def element(tag: str, *content: str, **attributes: object) -> Markup:
-    """An element of SVG. All texts are escaped; an attribute that is None is left out.
-
-    >>> print(element("text", "a < b", x=12.04, text_anchor="end", class_="tick", id=None))
-    <text x="12" text-anchor="end" class="tick">a &lt; b</text>
-    """
+    """An element of SVG. All texts are escaped; an attribute that is None is left out."""
     given = {name.rstrip("_").replace("_", "-"): value for name, value in attributes.items() if value is not None}
     named = "".join(
         f' {name}="{escape(f"{round(value, 1):g}" if isinstance(value, float) else visible(str(value)))}"'
@@ -45,14 +41,7 @@ def _line(kind: str, x1: float, y1: float, x2: float, y2: float) -> Markup:
 
 
 def draw(figure: Figure, **attributes: object) -> Markup:
-    """A figure of any kind as an SVG element, with more attributes where they are given.
-
-    >>> from cldrank.documents import Axis
-    >>> points = (Point(0, 0.4, note="40%"), Point(1, 0.2, note="20%"))
-    >>> figure = Figure("Clicks", (Series("", points),), Axis.of_labels("ab"), Axis.from_zero(0.4))
-    >>> draw(figure).count('class="mark"')
-    2
-    """
+    """A figure of any kind as an SVG element, with more attributes where they are given."""
     frame = _Frame(figure)
     parts = [frame.axes()]
     if figure.kind == "curves":  # all bands lie below all lines

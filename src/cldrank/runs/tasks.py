@@ -52,10 +52,6 @@ class Task:
     parameters   all else that decides the result, as JSON holds it
     function     does the work: it leaves files in an empty folder, and says what came of it
     packages     those that compute the result, whose versions decide it too
-
-    >>> two, three = (Task("square", {}, {"of": number}, lambda _: Outcome()) for number in (2, 3))
-    >>> two.key == three.key
-    False
     """
 
     name: str
@@ -86,9 +82,6 @@ class TaskRecord:
     wrote        the hash of each file, by its path in the folder of the task
     seconds      that it took when it ran
     finished     when that was, in UTC
-
-    >>> TaskRecord("audit", state="done", stop="blocking").stop
-    'blocking'
     """
 
     name: str

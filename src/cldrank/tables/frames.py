@@ -27,12 +27,7 @@ def is_frame(source: Any) -> bool:
 
 
 def frame_name(frame: Any) -> str:
-    """What messages call a frame.
-
-    >>> import pandas
-    >>> frame_name(pandas.DataFrame())
-    'the pandas DataFrame'
-    """
+    """What messages call a frame."""
     import narwhals.stable.v2 as nw
 
     kind = type(nw.to_native(frame, pass_through=True))
