@@ -117,7 +117,6 @@ def test_without_a_data_folder_the_cache_is_enough(folders: tuple[Path, Path], m
 def test_text_may_be_compressed(folders: tuple[Path, Path], suffix: str) -> None:
     path = place(folders[0] / "web10k" / "MSLR-WEB10K" / "Fold3" / f"vali.txt{suffix}")
     assert catalogue.get("web10k").files("vali", fold="fold3") == [path]
-    assert catalogue.get("web10k").files("validation", fold="fold3") == [path]
 
 
 def test_one_fold_is_enough_to_be_found(folders: tuple[Path, Path]) -> None:

@@ -105,8 +105,8 @@ def istella(remote: Remote, body: bytes = ARCHIVE) -> DataSource:
     return replace(catalogue.get("istella-s"), downloads=(remote_file(remote, "istella-s-letor.tar.gz", body),))
 
 
-def fetch(source: DataSource, **options: Any) -> Path:
-    return catalogue.fetch(source, accept_licence=True, **options)
+def fetch(source: DataSource) -> Path:
+    return catalogue.fetch(source, accept_licence=True)
 
 
 def left_in(folder: Path) -> list[str]:
@@ -128,8 +128,6 @@ def test_fetching_unpacks_and_the_second_time_does_nothing(remote: Remote, cache
 
     assert fetch(source) == folder
     assert len(remote.requests) == 1
-    assert fetch(source, force=True) == folder
-    assert len(remote.requests) == 2
 
 
 EVENTS = gzip.compress(
@@ -194,8 +192,14 @@ def test_a_file_placed_by_hand_is_verified_and_unpacked(remote: Remote, cache: P
     placed.write_bytes(ARCHIVE)
     assert fetch(source)
     assert remote.requests == []
+
+
+def test_another_file_placed_by_hand_is_downloaded_instead(remote: Remote, cache: Path) -> None:
+    source = istella(remote)
+    placed = cache / "downloads" / "istella-s" / "istella-s-letor.tar.gz"
+    placed.parent.mkdir(parents=True)
     placed.write_bytes(b"something else")
-    assert fetch(source, force=True)
+    assert fetch(source)
     assert len(remote.requests) == 1
 
 

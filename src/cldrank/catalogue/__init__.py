@@ -33,7 +33,6 @@ from cldrank.wording import listed
 __all__ = ["DataSource", "fetch", "get", "names", "resolve"]
 
 _COMPRESSIONS = ("", ".gz", ".xz", ".zst")
-_SPLIT_SYNONYMS = {"valid": "vali", "validation": "vali"}
 _RETRIES = 3
 _TIMEOUT = 30.0  # seconds without a byte
 
@@ -143,7 +142,6 @@ class DataSource:
 
     def files(self, split: str, fold: str | None = None) -> list[Path]:
         """The files of one split, in order; without a fold, of the first one."""
-        split = _SPLIT_SYNONYMS.get(split, split)
         if split not in self.splits:
             raise UsageError(f"{self.key} has no split {split!r}; it has {', '.join(self.splits)}.")
         if fold is not None and fold not in self.folds:
@@ -249,14 +247,14 @@ def _source(key: str, entry: dict[str, Any]) -> DataSource:
 # -- downloads --------------------------------------------------------------------------------------------------------
 
 
-def fetch(source: DataSource | str, *, accept_licence: bool = False, force: bool = False) -> Path:
+def fetch(source: DataSource | str, *, accept_licence: bool = False) -> Path:
     """Download a data set into the user's cache and unpack it there, all of it or nothing; returns its folder.
 
-    A set that is present already is left alone, unless with `force`. A set that must be downloaded by hand, or made
-    from its published files, raises DownloadError with the steps to do so.
+    A set that is present is left alone: remove its folder to download it again. A set that must be downloaded by hand,
+    or made from its published files, raises DownloadError with the steps to do so.
     """
     source = get(source) if isinstance(source, str) else source
-    if not force and (folder := source.find()):
+    if folder := source.find():
         return folder
     if source.gated or source.prepared:
         raise DownloadError(_by_hand(source))
@@ -267,7 +265,7 @@ def fetch(source: DataSource | str, *, accept_licence: bool = False, force: bool
         )
     home = cache_folder() / "data" / source.key
     with holding(make_folder(home)):
-        if not force and source.find():  # another process fetched it while this one waited
+        if source.find():  # another process fetched it while this one waited
             return home
         with downloaded(source) as files, replacing_folder(home / "fetched") as temporary:
             for path in files:

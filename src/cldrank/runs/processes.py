@@ -147,9 +147,6 @@ class _Process:
 @contextmanager
 def _interrupts_blocked() -> Iterator[None]:
     """A process that is started meanwhile never sees Ctrl-C, not even before it comes to `_serve`."""
-    if not hasattr(signal, "pthread_sigmask"):
-        yield
-        return
     resource_tracker.ensure_running()  # starting it later would unblock the signal again
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
