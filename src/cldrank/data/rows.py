@@ -107,6 +107,7 @@ class RowSource(ABC):
     def line_of(self, where: Path | str, row: int) -> int | None:
         """The line of a row, for messages, where rows have lines."""
         del where, row
+        return None
 
     def checked_batches(self, lend: Lend | None = None) -> Iterator[RowBatch]:
         """All rows, with missing values filled in; what is missing or infinite against the rule is refused."""

@@ -56,7 +56,8 @@ def load_scores(source: str | Path | Any, dataset: RankingDataset) -> NDArray[np
                     "and doc_id, scores must be in the order of the dataset.",
                     path=where,
                 )
-    return scores[rows]
+    in_order: NDArray[np.float64] = scores[rows]
+    return in_order
 
 
 def _table(source: Any) -> TablePart | None:

@@ -82,6 +82,9 @@ class TaskRecord:
     wrote        the hash of each file, by its path in the folder of the task
     seconds      that it took when it ran
     finished     when that was, in UTC
+
+    >>> TaskRecord("audit", state="done", stop="blocking").stop
+    'blocking'
     """
 
     name: str

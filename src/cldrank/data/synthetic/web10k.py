@@ -6,9 +6,10 @@ so they agree with each other as those of a real engine do.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cldrank.data.synthetic.world import HiddenWorld, Kind, Values
 
@@ -55,7 +56,7 @@ class _Field(NamedTuple):
     length: float
     length_spread: float
     filled: float  # the share of documents that have the field at all
-    count: float
+    level: float
     count_spread: float
     per_match: float
     per_site: float = 0.0
@@ -69,10 +70,10 @@ class _Field(NamedTuple):
 
 
 _FIELDS = (  # body, anchor, title, url
-    _Field(6.05, 1.0, 0.98, count=1.5, count_spread=0.9, per_match=0.75, per_length=0.4),
+    _Field(6.05, 1.0, 0.98, level=1.5, count_spread=0.9, per_match=0.75, per_length=0.4),
     _Field(0.6, 1.1, 0.35, -0.45, 0.5, per_match=0.25, per_site=0.5, per_authority=0.3, per_length=0.3, idf_shift=4.0),
-    _Field(1.95, 0.55, 0.97, count=0.15, count_spread=0.35, per_match=0.45, per_site=0.1, idf_shift=3.2),
-    _Field(1.95, 0.4, 1.0, count=-0.6, count_spread=0.4, per_match=0.2, per_site=0.45, idf_shift=3.8),
+    _Field(1.95, 0.55, 0.97, level=0.15, count_spread=0.35, per_match=0.45, per_site=0.1, idf_shift=3.2),
+    _Field(1.95, 0.4, 1.0, level=-0.6, count_spread=0.4, per_match=0.2, per_site=0.45, idf_shift=3.8),
 )
 
 
@@ -82,7 +83,7 @@ class _QueryTerms(NamedTuple):
     present: Values
     number: Values
     idf: Values
-    inverse_norm: Values
+    inverse_norm: NDArray[Any]
     collection: Values  # the share of the term among all words of the collection
 
 
@@ -123,7 +124,7 @@ def _draw_field(
     length = np.rint(np.exp(field.length + field.length_spread * spread))
     length = np.where(filled < field.filled, np.maximum(length, 1), 0)
     level = (
-        field.count
+        field.level
         + field.per_match * world.match
         + field.per_site * world.site
         + field.per_authority * world.authority
