@@ -84,7 +84,7 @@ class _QueryTerms(NamedTuple):
     number: Values
     idf: Values
     inverse_norm: NDArray[Any]
-    collection: Values  # the share of the term among all words of the collection
+    collection: NDArray[Any]  # the share of the term among all words of the collection
 
 
 def write_features(world: HiddenWorld, random: np.random.Generator, out: Values) -> None:
