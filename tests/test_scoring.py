@@ -221,10 +221,10 @@ class TestMissingValues:
         paths = [tmp_path / "a.txt", tmp_path / "b.txt"]
         paths[0].write_text(letor(20))
         paths[1].write_text(letor(17) + "0 qid:9 1:1 2:NULL\n")
-        message = r"b.txt: feature 'f2' of row 17 \(query 9\) is missing, and an? \w+ cannot use that"
+        message = r"b.txt:18: feature 'f2' of row 17 \(query 9\) is missing, and an? \w+ cannot use that"
         with pytest.raises(FormatError, match=message):
             cr.score(make(), paths, tmp_path / "out.parquet", missing="keep")
-        with pytest.raises(FormatError, match=r"b.txt: feature 'f2' of row 17 \(query 9\) is"):
+        with pytest.raises(FormatError, match=r"b.txt:18: feature 'f2' of row 17 \(query 9\) is"):
             cr.score(make(), paths, tmp_path / "out.parquet")
         assert cr.score(make(), paths, tmp_path / "out.parquet", missing=0.5).rows == 38
 
@@ -267,7 +267,7 @@ class TestRefused:
         out = tmp_path / "out.csv"
         out.write_text("old")
         paths[1].write_text(letor(30)[:-3])
-        with pytest.raises(FormatError, match=r"1.txt: feature 'f3' of row 29"):
+        with pytest.raises(FormatError, match=r"1.txt:30: feature 'f3' of row 29"):
             cr.score(linear(), paths, out)
         assert out.read_text() == "old"
         assert len(list(tmp_path.iterdir())) == 4

@@ -18,8 +18,7 @@ from public_sets.msrd import make_msrd
 from public_sets.ranklens import make_ranklens
 
 from cldrank import catalogue
-from cldrank.catalogue import DataSource, RemoteFile
-from cldrank.catalogue.download import downloaded
+from cldrank.catalogue import DataSource, RemoteFile, downloaded
 from cldrank.errors import CldrankError, CldrankWarning, UsageError, warn
 from cldrank.files import replacing_folder, save_json
 from cldrank.reading import read_json

@@ -125,11 +125,7 @@ def as_table(features: ArrayLike | RemoteFeatures) -> Any:
 
 
 def row_blocks(table: Any, block_rows: int | None = None) -> Iterator[tuple[int, int]]:
-    """Start and end of consecutive blocks of rows, of a size that suits the cache, or a device, unless it is given.
-
-    >>> list(row_blocks(np.zeros((5, 3)), block_rows=2))
-    [(0, 2), (2, 4), (4, 5)]
-    """
+    """Start and end of consecutive blocks of rows, of a size that suits the cache, or a device, unless it is given."""
     rows, width = table.shape
     values = _BLOCK_VALUES if isinstance(table, np.ndarray) else _DEVICE_VALUES
     size = values // max(width, 1) or 1 if block_rows is None else check_whole("block_rows", block_rows, least=1)
@@ -169,9 +165,6 @@ def uploaded(table: NDArray[Any], device: torch.device | str) -> Tensor:
 
     On a GPU, several threads copy parts of the table into pinned buffers, from which the GPU fetches them meanwhile. On
     the CPU, what is float32 already, and may be written to, is shared, not copied.
-
-    >>> uploaded(np.array([[1.0, 2.0]]), "cpu")
-    tensor([[1., 2.]])
     """
     import torch
 

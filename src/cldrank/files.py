@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import fcntl
 import hashlib
 import json
 import os
@@ -20,16 +21,9 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 from cldrank.errors import CldrankError, UsageError
-
-fcntl: ModuleType | None
-try:
-    import fcntl
-except ImportError:  # Windows: nothing is locked, and so nothing left behind is removed
-    fcntl = None
 
 _LONGEST_STEM = 200  # bytes; most file systems take names of 255
 _TEMPORARY = re.compile(r"\.(.+)\.[a-z0-9_]{8}\.(part|old)", re.DOTALL)  # the middle is tempfile's
@@ -135,11 +129,8 @@ def holding(path: str | os.PathLike[str], *, wait: bool = True, without_locks: b
     """Hold the lock of a file or folder, waiting until it is free; a process that is killed releases its locks.
 
     wait            False: do not wait, and say in the block whether it is held, that is whether nobody else has it
-    without_locks   what is said where the system has no locks
+    without_locks   what is said on a file system without locks
     """
-    if fcntl is None:
-        yield without_locks
-        return
     handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     try:
         yield _lock(handle, wait, without_locks)
@@ -204,7 +195,7 @@ def _take_permissions(temporary: Path, target: Path, default: int) -> None:
         os.umask(mask)
         temporary.chmod(default & ~mask)
         return
-    with suppress(OSError, AttributeError):  # only an administrator may give files away; Windows has no owners
+    with suppress(OSError):  # only an administrator may give files away
         os.chown(temporary, replaced.st_uid, replaced.st_gid)
     temporary.chmod(stat.S_IMODE(replaced.st_mode))
 
@@ -242,19 +233,14 @@ def _claimed(target: Path, *, is_folder: bool) -> Iterator[Path]:
         yield temporary
     finally:
         _remove(temporary)
-        if handle >= 0:
-            os.close(handle)
+        os.close(handle)
 
 
 def _made(target: Path, is_folder: bool) -> tuple[int, Path]:
-    """A new temporary and the handle that holds its lock, -1 on systems without locks."""
+    """A new temporary and the handle that holds its lock."""
     named: dict[str, Any] = {"prefix": f".{_stem(target)}.", "suffix": ".part", "dir": target.parent}
     while True:
         handle, path = (-1, tempfile.mkdtemp(**named)) if is_folder else tempfile.mkstemp(**named)
-        if fcntl is None:
-            if handle >= 0:
-                os.close(handle)  # Windows renames no file that is open
-            return -1, Path(path)
         try:
             handle = os.open(path, os.O_RDONLY) if is_folder else handle
         except FileNotFoundError:
@@ -296,8 +282,6 @@ def _abandoned(temporary: Path) -> Iterator[bool]:
 
 def _lock(handle: int, wait: bool, without_locks: bool = False) -> bool:
     """Whether it is locked now."""
-    if fcntl is None:
-        return without_locks
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
     except OSError as error:  # held by another process, or a file system without locks
@@ -315,10 +299,7 @@ def _remove(path: Path) -> None:
 
 def _settle(path: Path) -> None:
     """Flush what was written to disk, so that a power failure cannot leave a name without its content."""
-    try:
-        handle = os.open(path, os.O_RDONLY)
-    except OSError:  # Windows opens no folders
-        return
+    handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
     except OSError as error:

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import cldrank as cr
-from cldrank.catalogue import DataSource, download
+from cldrank import catalogue
+from cldrank.catalogue import DataSource
 
 Run = Callable[..., Any]
 
@@ -84,11 +85,11 @@ def test_fetching_a_set_that_must_be_made_names_the_tool(run: Run, monkeypatch: 
 
 def test_fetching_says_where_the_set_is(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     def fetch(source: DataSource, **chosen: bool) -> Path:
-        assert (source.key, chosen) == ("istella-s", {"accept_licence": True, "force": True})
+        assert (source.key, chosen) == ("istella-s", {"accept_licence": True})
         return Path("/cache/istella-s")
 
-    monkeypatch.setattr(download, "fetch", fetch)
-    command = ("data", "fetch", "istella-s", "--accept-licence", "--force")
+    monkeypatch.setattr(catalogue, "fetch", fetch)
+    command = ("data", "fetch", "istella-s", "--accept-licence")
     fetched = run(*command)
     assert fetched.out == "istella-s is in /cache/istella-s\n"
     for told in ("Istella LETOR Licence", "Cite: "):

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import cldrank as cr
-from cldrank.data import fingerprint
-from cldrank.data.fingerprint import fingerprint_of
+from cldrank import fingerprints
+from cldrank.fingerprints import fingerprint_of
 
 FEATURES = np.arange(24, dtype=np.float32).reshape(8, 3)
 PARTS: dict[str, Any] = {
@@ -75,7 +75,7 @@ def test_missing_values_and_zeros_have_one_form() -> None:
 
 @pytest.mark.parametrize("threads", [1, 3])
 def test_threads_make_no_difference(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fingerprint, "_BLOCK", 4)
+    monkeypatch.setattr(fingerprints, "_BLOCK", 4)
     parts: dict[str, Any] = {"x": FEATURES, "n": np.arange(10), "ids": [f"{number}" for number in range(10)]}
     expected = hashlib.sha256()
     for name, values in parts.items():
@@ -86,7 +86,7 @@ def test_threads_make_no_difference(threads: int, monkeypatch: pytest.MonkeyPatc
             part = array[start : start + size]
             content = part.tobytes() if name != "ids" else np.ones(len(part), "<i8").tobytes() + "".join(part).encode()
             expected.update(hashlib.sha256(content).digest())
-    monkeypatch.setattr(fingerprint, "fair_threads", lambda _: threads)
+    monkeypatch.setattr(fingerprints, "fair_threads", lambda _: threads)
     assert fingerprint_of(parts) == expected.hexdigest()
 
 

@@ -176,9 +176,9 @@ class TestBadInput:
         assert (error.value.line, error.value.column) == (3, column)
 
     @pytest.mark.parametrize("word", ["NULL", "nan", "", "inf", "-Infinity", "1e39", "-4e38"])
-    def test_a_value_that_is_not_finite_is_named_by_row_and_feature(self, write: Write, word: str) -> None:
-        path = write(f"1 qid:1 1:1 2:1\n\n0 qid:7 2:{word}\n0 qid:2 1:1\n")
-        with pytest.raises(FormatError, match=r"train.txt: feature 'f2' of row 1 \(query 7\) is (nan|-?inf); features"):
+    def test_a_value_that_is_not_finite_is_named_by_line_and_feature(self, write: Write, word: str) -> None:
+        path = write(f"1 qid:1 1:1 2:1\n \n  # text\n0 qid:7 2:{word}\n0 qid:2 1:1\n")
+        with pytest.raises(FormatError, match=r"txt:4: feature 'f2' of row 1 \(query 7\) is (nan|-?inf); features"):
             read_letor([path])
 
     def test_the_line_is_right_in_any_block(self, write: Write, monkeypatch: pytest.MonkeyPatch) -> None:

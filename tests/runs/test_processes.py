@@ -11,13 +11,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
-from scenes import scene
 
-from cldrank.errors import CldrankError
-from cldrank.methods import IPS
-from cldrank.runs import Finished, Processes, share
+from cldrank.runs import Finished, Processes
 
 # -- processes ---------------------------------------------------------------------------------------------------
 
@@ -107,36 +103,3 @@ def test_a_process_that_is_just_starting_does_not_see_ctrl_c() -> None:
     assert ended.stdout == "42\n", ended.stderr
     assert ended.stderr.count("Traceback") == 1
     assert ended.returncode in (130, -signal.SIGINT)
-
-
-# -- shared arrays -----------------------------------------------------------------------------------------------
-
-
-def test_arrays_come_back_equal_and_mapped(tmp_path: Path) -> None:
-    given = scene(0)
-    on_disk = np.memmap(tmp_path / "numbers", dtype=np.float32, mode="w+", shape=(1000, 7))
-    on_disk[:] = np.arange(7000).reshape(1000, 7)
-    wide = np.asfortranarray(np.arange(10_000.0).reshape(100, 100))
-    rest = {"words": np.array(["a", None], dtype=object), "none": np.zeros(0), "by column": wide, "again": wide}
-    shared = share((given, np.asarray(on_disk), rest), tmp_path)
-    again, numbers, others = shared.load()
-    np.testing.assert_array_equal(numbers, on_disk)
-    for array in (numbers, others["by column"]):
-        assert not array.flags.writeable
-        assert not array.flags.owndata
-    assert len(shared.pickled) < on_disk.nbytes
-    assert others["again"] is others["by column"]
-    assert others["words"].tolist() == ["a", None]
-    assert len(others["none"]) == 0
-    np.testing.assert_array_equal(others["again"], wide)
-    np.testing.assert_array_equal(IPS().fit(*again).predict(again.data), IPS().fit(*given).predict(given.data))
-
-
-def test_without_arrays(tmp_path: Path) -> None:
-    assert share({"l2": 0.1, "none": np.zeros(0)}, tmp_path).load()["l2"] == 0.1
-
-
-def test_a_full_disk_is_reported_with_the_file(tmp_path: Path) -> None:
-    (tmp_path / "shared").symlink_to("/dev/full")
-    with pytest.raises(CldrankError, match=r"No space left on device.*one job"):
-        share(np.zeros(100_000), tmp_path)

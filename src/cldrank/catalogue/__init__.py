@@ -3,14 +3,19 @@
 A reference names one split of a set: `NAME:SPLIT`, or `NAME:FOLD/SPLIT` if the set comes in folds (`fold1` … `fold5`)
 or in several sets (`set1`, `set2`); without a fold, the first one is used. Each set has a folder of its name, first in
 `$CLDRANK_DATA`, then in the cache (`$CLDRANK_CACHE`, or the user's cache folder); its files may lie at any depth.
+
+pooch downloads each file under a temporary name; only a file with the SHA-256 on record takes its real name. A file
+that somebody put into the folder for downloads is used instead of the network.
 """
 
 from __future__ import annotations
 
 import os
 import re
+import shutil
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
@@ -20,13 +25,16 @@ from typing import Any, Literal
 import platformdirs
 
 from cldrank.decoding import guess
-from cldrank.errors import DataError, UsageError
+from cldrank.errors import DataError, DownloadError, UsageError
+from cldrank.files import holding, make_folder, replacing_folder
+from cldrank.reading import reason
 from cldrank.wording import listed
 
-__all__ = ["DataSource", "get", "names", "resolve"]
+__all__ = ["DataSource", "fetch", "get", "names", "resolve"]
 
 _COMPRESSIONS = ("", ".gz", ".xz", ".zst")
-_SPLIT_SYNONYMS = {"valid": "vali", "val": "vali", "validation": "vali", "dev": "vali"}
+_RETRIES = 3
+_TIMEOUT = 30.0  # seconds without a byte
 
 
 def cache_folder() -> Path:
@@ -51,11 +59,7 @@ class RemoteFile:
 
     @property
     def name(self) -> str:
-        """The file's own name.
-
-        >>> RemoteFile("https://example.org/sets/movies.csv.gz", 3_437_256, "3aed8b…").name
-        'movies.csv.gz'
-        """
+        """The file's own name."""
         return self.url.rsplit("/", 1)[-1]
 
 
@@ -104,11 +108,7 @@ class DataSource:
 
     @property
     def splits(self) -> tuple[str, ...]:
-        """The names of the splits.
-
-        >>> get("yahoo").splits, get("yahoo").folds
-        (('train', 'vali', 'test'), ('set1', 'set2'))
-        """
+        """The names of the splits."""
         return tuple(self.layouts[0])
 
     @property
@@ -118,7 +118,8 @@ class DataSource:
         >>> get("ranklens").references
         ['ranklens:impressions', 'ranklens:items']
         """
-        return [self._reference(split, fold) for fold in self.folds or (None,) for split in self.splits]
+        parts = [f"{fold}/{split}" for fold in self.folds for split in self.splits] or self.splits
+        return [f"{self.key}:{part}" for part in parts]
 
     @property
     def steps(self) -> str:
@@ -137,47 +138,42 @@ class DataSource:
 
     def present_in(self, place: Path) -> list[str]:
         """The references whose files lie in a folder."""
-        if not place.is_dir():
-            return []
-        pairs = [(split, fold) for fold in self.folds or (None,) for split in self.splits]
-        return [self._reference(split, fold) for split, fold in pairs if self._match(place, split, fold)]
+        return [reference for reference in self.references if self._files_in(place, self._names(reference))]
 
-    def files(self, split: str = "train", fold: str | None = None) -> list[Path]:
+    def files(self, split: str, fold: str | None = None) -> list[Path]:
         """The files of one split, in order; without a fold, of the first one."""
-        split = _SPLIT_SYNONYMS.get(split, split)
         if split not in self.splits:
             raise UsageError(f"{self.key} has no split {split!r}; it has {', '.join(self.splits)}.")
         if fold is not None and fold not in self.folds:
             there = f"it has {', '.join(self.folds)}" if self.folds else f"its splits are {', '.join(self.splits)}"
             raise UsageError(f"{self.key} has no fold {fold!r}; {there}.")
         fold = fold or next(iter(self.folds), None)
+        reference = f"{self.key}:{fold}/{split}" if fold else f"{self.key}:{split}"
+        layouts = self._names(reference)
         for place in self.places:
-            if found := self._match(place, split, fold):
-                return found
-        wanted = [" + ".join(names) for names in self._names(split, fold)]
+            if paths := self._files_in(place, layouts):
+                return paths
         remedy = f"`cldrank data list {self.key}` says how to get it"
         if self.downloads and not self.prepared:
             remedy = f"`cldrank data fetch {self.key}` downloads it"
         raise DataError(
-            f"{self._reference(split, fold)} is not on this machine: no {' nor '.join(wanted)} in "
+            f"{reference} is not on this machine: no {' nor '.join(map(' + '.join, layouts))} in "
             f"{' nor in '.join(map(str, self.places))}; {remedy}."
         )
 
-    def _reference(self, split: str, fold: str | None) -> str:
-        return f"{self.key}:{split if fold is None else f'{fold}/{split}'}"
-
-    def _names(self, split: str, fold: str | None) -> list[list[str]]:
+    def _names(self, reference: str) -> list[list[str]]:
         """The file names of a split in each layout."""
+        fold, _, split = reference.partition(":")[2].rpartition("/")
         number = self.folds.index(fold) + 1 if fold else 1
         parts = {f"p{place}": (number + place - 2) % 5 + 1 for place in range(1, 6)}
         return [[name.format(fold=fold, n=number, **parts) for name in layout[split]] for layout in self.layouts]
 
-    def _match(self, place: Path, split: str, fold: str | None) -> list[Path]:
-        for names in self._names(split, fold):
-            paths = [_lying_in(place, name) for name in names]
-            whole = [path for path in paths if path is not None]
-            if len(whole) == len(names):
-                return whole
+    def _files_in(self, place: Path, layouts: list[list[str]]) -> list[Path]:
+        """The files of the first layout that is complete in a folder."""
+        for names in layouts:
+            paths = [path for path in (_lying_in(place, name) for name in names) if path is not None]
+            if len(paths) == len(names):
+                return paths
         return []
 
 
@@ -197,7 +193,7 @@ def get(name: str) -> DataSource:
     >>> get("Istella_S").title
     'Istella-S LETOR'
     """
-    key = name.strip().lower().replace("_", "-")
+    key = name.lower().replace("_", "-")
     if key in _sources():
         return _sources()[key]
     if Path(name).exists():
@@ -206,11 +202,7 @@ def get(name: str) -> DataSource:
 
 
 def is_reference(text: str) -> bool:
-    r"""Whether a text has the form of a reference, or is a bare name of the catalogue, rather than a path.
-
-    >>> is_reference("mq2008:fold2/train"), is_reference("train.txt"), is_reference("C:\\data\\train.txt")
-    (True, False, False)
-    """
+    """Whether a text has the form of a reference, or is a bare name of the catalogue, rather than a path."""
     return re.fullmatch(r"[A-Za-z0-9][\w-]+:([\w-]+/)?[\w-]*", text) is not None or text in _sources()
 
 
@@ -250,3 +242,82 @@ def _source(key: str, entry: dict[str, Any]) -> DataSource:
     downloads = tuple(RemoteFile(**file) for file in entry.pop("downloads", ()))
     fields: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in entry.items()}
     return DataSource(key=key, layouts=layouts, downloads=downloads, **fields)
+
+
+# -- downloads --------------------------------------------------------------------------------------------------------
+
+
+def fetch(source: DataSource | str, *, accept_licence: bool = False) -> Path:
+    """Download a data set into the user's cache and unpack it there, all of it or nothing; returns its folder.
+
+    A set that is present is left alone: remove its folder to download it again. A set that must be downloaded by hand,
+    or made from its published files, raises DownloadError with the steps to do so.
+    """
+    source = get(source) if isinstance(source, str) else source
+    if folder := source.find():
+        return folder
+    if source.gated or source.prepared:
+        raise DownloadError(_by_hand(source))
+    if source.acceptance and not accept_licence:
+        raise UsageError(
+            f"{source.key} has a licence that you must accept first: {source.licence} ({source.homepage}). If you "
+            "accept it, fetch with `accept_licence=True`."
+        )
+    home = cache_folder() / "data" / source.key
+    with holding(make_folder(home)):
+        if source.find():  # another process fetched it while this one waited
+            return home
+        with downloaded(source) as files, replacing_folder(home / "fetched") as temporary:
+            for path in files:
+                shutil.unpack_archive(path, temporary, filter="data")
+            if source.present_in(temporary) != source.references:
+                raise DownloadError(
+                    f"the archive of {source.key} does not hold the files of {', '.join(source.splits)}; the publisher "
+                    f"may have changed it, see {source.homepage}."
+                )
+    return home
+
+
+@contextmanager
+def downloaded(source: DataSource) -> Iterator[list[Path]]:
+    """The published files of a set, verified: removed after the block, or kept for the next try if it fails."""
+    if not source.downloads:
+        raise DownloadError(_by_hand(source))
+    folder = make_folder(cache_folder() / "downloads" / source.key)
+    with holding(folder):
+        names = {file.name for file in source.downloads}
+        for stray in (entry for entry in folder.iterdir() if entry.name not in names):
+            stray.unlink()  # the temporary file of a download that was killed
+        files = [_retrieve(source, file, folder) for file in source.downloads]
+        yield files
+        for path in files:
+            path.unlink()
+
+
+def _retrieve(source: DataSource, file: RemoteFile, folder: Path) -> Path:
+    """One file, verified; if it is in the folder already and has the right SHA-256, nothing is downloaded."""
+    import pooch
+
+    pooch.get_logger().setLevel("WARNING")  # else every step is reported on standard error
+    answers: list[Any] = []  # pooch leaves a failed connection to the garbage collector
+    downloader = pooch.HTTPDownloader(timeout=_TIMEOUT, hooks={"response": lambda answer, **_: answers.append(answer)})
+    known = {"registry": {file.name: f"sha256:{file.sha256}"}, "urls": {file.name: file.url}}
+    try:
+        files = pooch.create(folder, "", **known, retry_if_failed=_RETRIES)
+        return Path(files.fetch(file.name, downloader=downloader))
+    except OSError as error:  # of requests, or of the disk
+        problem = reason(error)
+    except ValueError:  # of pooch
+        problem = "its SHA-256 is not the one on record: a login page, a damaged file, or another version"
+    finally:
+        for answer in answers:
+            answer.close()
+    raise DownloadError(
+        f"cannot download {file.url}: {problem}. Try again later, or download the file by hand, place it in {folder} "
+        f"and fetch again: it will be verified and unpacked. See also {source.homepage}."
+    )
+
+
+def _by_hand(source: DataSource) -> str:
+    what = "made from its published files" if source.prepared else "downloaded by hand"
+    return f"{source.key} must be {what} ({source.licence}). The steps:\n{source.steps}"

@@ -76,17 +76,15 @@ class FetchCommand(options.JsonOutput):
 
     name: str = argument("NAME", "The set.")
     accept_licence: bool = option("", "Confirm that you have read the licence and accept it.", False)
-    force: bool = option("", "Download it again even if it is present.", False)
 
     def run(self) -> None:
         """Download what is not there."""
         from cldrank import catalogue
-        from cldrank.catalogue import download
 
         source = catalogue.get(self.name)
         size = sum(file.size for file in source.downloads)
         with working(f"fetching {source.key} ({size / 1e6:,.0f} MB) …"):
-            folder = download.fetch(source, accept_licence=self.accept_licence, force=self.force)
+            folder = catalogue.fetch(source, accept_licence=self.accept_licence)
         if self.as_json:
             print_json({"name": source.key, "folder": str(folder)})
             return

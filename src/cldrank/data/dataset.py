@@ -15,10 +15,10 @@ from cldrank import segments
 from cldrank._typing import IntArray
 from cldrank.data import checks
 from cldrank.data.checks import Missing
-from cldrank.data.fingerprint import fingerprint_of
 from cldrank.data.new_array import NewArray, chosen_rows
 from cldrank.errors import DataError, MissingValueError, UsageError
 from cldrank.feature_blocks import RemoteFeatures
+from cldrank.fingerprints import fingerprint_of
 from cldrank.wording import count, some
 
 
@@ -140,12 +140,7 @@ class RankingDataset:
         save_parquet(self.blocks(), path)
 
     def blocks(self, block_values: int = 1 << 24) -> Iterator[RankingDataset]:
-        """Its queries in parts of about `block_values` feature values, which share memory with this dataset.
-
-        >>> data = RankingDataset.from_arrays([[1.0], [2.0]], [7, 8])
-        >>> [part.n_rows for part in data.blocks(block_values=1)]
-        [1, 1]
-        """
+        """Its queries in parts of about `block_values` feature values, which share memory with this dataset."""
         query, rows = 0, max(1, block_values // max(1, self.n_features))
         while query < self.n_queries:
             reached = int(np.searchsorted(self.offsets, self.offsets[query] + rows, side="right")) - 1

@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -135,19 +136,14 @@ class LetorSource(RowSource):
 
     def batches(self, lend: Lend | None = None) -> Iterator[RowBatch]:
         """All rows; lines are parsed ahead in threads."""
-        rows, row, path = 0, 0, self._paths[0]
-        cores = available_cores()
-        for lines, parsed in ahead(self._parsed, self._lines(lend or self.new_rows), threads=cores, most=cores):
-            if parsed.problem == kernel.OUT_OF_LAYOUT and self._layout.counted and parsed.feature:
-                raise WiderRowError
-            if parsed.problem != kernel.OK:
-                raise _row_error(lines, parsed, self._layout)
-            if not len(parsed.labels):
-                continue
-            path, row = lines.path, row if lines.path == path else 0
-            yield RowBatch(path, row, parsed.run_rows, parsed.run_ids, parsed.doc_ids, parsed.labels, parsed.features)
-            rows, row = rows + len(parsed.labels), row + len(parsed.labels)
-        if rows and not self._layout.width:
+        row, path = 0, self._paths[0]
+        has_rows, cores = False, available_cores()
+        for batch in ahead(self._parsed, self._lines(lend or self.new_rows), threads=cores, most=cores):
+            if len(batch):
+                row = row if batch.where == path else 0
+                yield replace(batch, first_row=row)
+                has_rows, path, row = True, Path(batch.where), row + len(batch)
+        if has_rows and not self._layout.width:
             raise FormatError("no row lists a feature; if all are 0, say how many with `n_features`.", path=path)
 
     def _lines(self, lend: Lend) -> Iterator[tuple[LineBlock, NDArray[np.float32]]]:
@@ -160,9 +156,39 @@ class LetorSource(RowSource):
             for part in block.parts(most):
                 yield part, lend(part.text.count(b"\n"))
 
-    def _parsed(self, work: tuple[LineBlock, NDArray[np.float32]]) -> tuple[LineBlock, _ParsedRows]:
+    def line_of(self, where: Path | str, row: int) -> int | None:
+        """The line of a row, which is not its number where lines are empty or comments."""
+        lines = (
+            number
+            for block in read_blocks(Path(where))
+            for number, line in enumerate(block.text[:-1].split(b"\n"), start=block.first_line)
+            if line.strip() and not line.lstrip().startswith(b"#")
+        )
+        return next(itertools.islice(lines, row, None))
+
+    def _parsed(self, work: tuple[LineBlock, NDArray[np.float32]]) -> RowBatch:
+        """The rows of a block of lines, or the error of the line where parsing stopped."""
         block, features = work
-        return block, _parse_block(block, features, self._layout.first_id, self.missing)
+        text = np.frombuffer(block.text, dtype=np.uint8)
+        target = kernel.RowBuffer.for_rows(features, np.zeros(len(features), np.float32))
+        problem, at, feature, rows, runs = kernel.parse_rows(text, self._layout.first_id, target)
+        if problem == kernel.OUT_OF_LAYOUT and self._layout.counted and feature:
+            raise WiderRowError
+        if problem != kernel.OK:
+            first, last = self._layout.first_id, self._layout.first_id + self._layout.width - 1
+            message = _PROBLEMS[problem].format(found=repr(block.token(at)), feature=feature, first=first, last=last)
+            line, column = block.place(at)
+            raise FormatError(message, path=block.path, line=line, column=column)
+        spans = zip(target.run_starts[:runs].tolist(), target.run_ends[:runs].tolist(), strict=True)
+        return RowBatch(
+            block.path,
+            0,
+            target.run_rows[:runs],
+            pa.array([_decoded(block.text[start:end]) for start, end in spans], pa.large_string()),
+            _document_ids(block.text, target.comment_starts[:rows], target.comment_ends[:rows]),
+            target.labels[:rows],
+            checks.filled(features[:rows], self.missing),
+        )
 
 
 # -- layout --------------------------------------------------------------------------------------------------------
@@ -199,36 +225,6 @@ def _check_proportion(layout: RowLayout, rows: int, text: int, path: Path) -> No
 # -- rows ----------------------------------------------------------------------------------------------------------
 
 
-class _ParsedRows(NamedTuple):
-    """What the parser found in a block of lines, or the problem that stopped it."""
-
-    problem: int
-    at: int
-    feature: int
-    labels: NDArray[np.float32]
-    features: NDArray[np.float32]
-    run_rows: IntArray
-    run_ids: pa.Array
-    doc_ids: pa.Array | None
-
-
-def _parse_block(block: LineBlock, features: NDArray[np.float32], first_id: int, missing: Missing) -> _ParsedRows:
-    target = kernel.RowBuffer.for_rows(features, np.zeros(len(features), np.float32))
-    text = np.frombuffer(block.text, dtype=np.uint8)
-    problem, at, feature, rows, runs = kernel.parse_rows(text, first_id, target)
-    spans = zip(target.run_starts[:runs].tolist(), target.run_ends[:runs].tolist(), strict=True)
-    return _ParsedRows(
-        problem,
-        at,
-        feature,
-        target.labels[:rows],
-        checks.filled(features[:rows], missing),
-        target.run_rows[:runs],
-        pa.array([_decoded(block.text[start:end]) for start, end in spans], pa.large_string()),
-        _document_ids(block.text, target.comment_starts[:rows], target.comment_ends[:rows]),
-    )
-
-
 def _document_ids(text: bytes, starts: IntArray, ends: IntArray) -> pa.Array | None:
     """What the comments of rows say after `docid =`, null where one does not; None if no comment does."""
     if not (ends > starts).any():
@@ -255,14 +251,3 @@ _PROBLEMS = {  # {found}: the word where parsing stopped; {feature}: the id of t
     kernel.OUT_OF_LAYOUT: "feature {feature} is outside the features {first} … {last}; ids start at 1, or at 0 with "
     "`zero_based=True`, and `n_features` says how many there are.",
 }
-
-
-def _row_error(block: LineBlock, parsed: _ParsedRows, layout: RowLayout) -> FormatError:
-    message = _PROBLEMS[parsed.problem].format(
-        found=repr(block.token(parsed.at)),
-        feature=parsed.feature,
-        first=layout.first_id,
-        last=layout.first_id + layout.width - 1,
-    )
-    line, column = block.place(parsed.at)
-    return FormatError(message, path=block.path, line=line, column=column)

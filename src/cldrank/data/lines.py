@@ -31,11 +31,7 @@ class LineBlock:
         return self.first_line + self.text.count(b"\n", 0, at), at - self.text.rfind(b"\n", 0, at)
 
     def parts(self, most: int) -> Iterator[LineBlock]:
-        r"""The same lines in blocks of at most `most` lines.
-
-        >>> [part.text for part in LineBlock(Path("a.txt"), b"1\n2\n3\n", 1).parts(2)]
-        [b'1\n2\n', b'3\n']
-        """
+        """The same lines in blocks of at most `most` lines."""
         if self.text.count(b"\n") <= most:
             yield self
             return

@@ -59,15 +59,7 @@ class NewArray:
         return max(self.rows, self._expected) > self._most_rows
 
     def lend(self, rows: int) -> NDArray[Any]:
-        """Zeros for rows that are appended later, in the order of the loans: a part of the array if it has room.
-
-        >>> numbers = NewArray("labels", np.float32, expected=3)
-        >>> block = numbers.lend(2)
-        >>> block[:] = 7
-        >>> numbers.append(block[:1])
-        >>> numbers.finish()
-        array([7.], dtype=float32)
-        """
+        """Zeros for rows that are appended later, in the order of the loans: a part of the array if it has room."""
         start, self._lent = self._lent, self._lent + rows
         return self._array[start : self._lent] if self._lent <= len(self._array) else self._zeros(rows)
 
@@ -131,9 +123,6 @@ def chosen_rows(array: NDArray[Any], rows: IntArray | slice, folder: Path | None
     """Some rows of features; where these are many, block by block, so that a mapped array is not copied into memory.
 
     folder   where they are kept if they are large
-
-    >>> chosen_rows(np.array([[1.0], [2.0], [3.0]], dtype=np.float32), np.array([2, 0]))
-    array([[3.], [1.]], dtype=float32)
     """
     step = max(1, BLOCK_VALUES // max(1, array[:1].size))
     if isinstance(rows, slice) or (len(rows) <= step and folder is None):

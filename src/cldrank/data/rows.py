@@ -104,6 +104,11 @@ class RowSource(ABC):
         """Zeros where to write features."""
         return np.zeros((rows, len(self.feature_names)), dtype=np.float32)
 
+    def line_of(self, where: Path | str, row: int) -> int | None:
+        """The line of a row, for messages, where rows have lines."""
+        del where, row
+        return None
+
     def checked_batches(self, lend: Lend | None = None) -> Iterator[RowBatch]:
         """All rows, with missing values filled in; what is missing or infinite against the rule is refused."""
         keep, rows = self.missing == checks.KEEP and not self.user, 0
@@ -113,7 +118,7 @@ class RowSource(ABC):
                 row, column = bad
                 place = self.feature_names[column], batch.first_row + row, f"query {batch.query_of(row)}"
                 message = checks.bad_value_message(*place, batch.features[row, column], self.user)
-                raise FormatError(message, path=batch.where)
+                raise FormatError(message, path=batch.where, line=self.line_of(batch.where, batch.first_row + row))
             rows += len(batch)
             yield batch
         if not rows:
@@ -235,11 +240,7 @@ def gather_queries(
 
 
 def runs_of(ids: pa.Array) -> tuple[IntArray, pa.Array]:
-    """Where each run of equal ids begins, and its id.
-
-    >>> runs_of(pa.array([7, 7, 8]))[0]
-    array([0, 2])
-    """
+    """Where each run of equal ids begins, and its id."""
     encoded = encoded_ids(ids)
     codes = encoded.indices.to_numpy()
     starts = np.flatnonzero(np.concatenate([[True], codes[1:] != codes[:-1]]))

@@ -39,26 +39,25 @@ def load_scores(source: str | Path | Any, dataset: RankingDataset) -> NDArray[np
     part = _table(source)
     where = source if part is None else part.where
     scores, ids = (_from_text(Path(source)), {}) if part is None else _columns(part)
+    own = {column: _own_ids(dataset, column, where) for column in ids}
+    rows: Any = slice(None) if dataset.source_rows is None else dataset.source_rows
     if len(ids) == len(_IDS):
-        scores = scores[_places(ids, dataset, where)]
-    if len(scores) != dataset.n_rows:
+        rows = _places(ids, own, where)
+    elif len(scores) != dataset.n_rows:
         raise FormatError(f"has {len(scores):,} scores for {dataset.n_rows:,} rows.", path=where)
     bad = np.flatnonzero(~np.isfinite(scores))
     if len(bad):
         raise FormatError(f"score {bad[0] + 1} is {scores[bad[0]]}; scores must be finite.", path=where)
-    if len(ids) == len(_IDS):
-        return scores
-    rows = slice(None) if dataset.source_rows is None else dataset.source_rows
-    for column, given in ids.items():  # the only one: it must agree with the order
-        own = _own_ids(dataset, column)
-        for row, (name, other) in enumerate(zip(np.array(given, object)[rows], own, strict=False)):
+    for column in ids if len(ids) == 1 else ():  # it must agree with the order
+        for row, (name, other) in enumerate(zip(np.array(ids[column], object)[rows], own[column], strict=True)):
             if name != other:
                 raise FormatError(
                     f"has {column} {name} for row {row} of the dataset, which is of {other}; without both of query_id "
                     "and doc_id, scores must be in the order of the dataset.",
                     path=where,
                 )
-    return scores[rows]
+    in_order: NDArray[np.float64] = scores[rows]
+    return in_order
 
 
 def _table(source: Any) -> TablePart | None:
@@ -118,23 +117,21 @@ def _columns(part: TablePart) -> tuple[NDArray[np.float64], dict[str, list[str]]
     return np.concatenate(scores).astype(np.float64), ids
 
 
-def _own_ids(dataset: RankingDataset, column: str) -> list[str]:
+def _own_ids(dataset: RankingDataset, column: str, where: Any) -> list[str]:
     """The ids of each row of a dataset, as text."""
     ids = dataset.query_ids[dataset.row_queries] if column == "query_id" else dataset.doc_ids
-    return [] if ids is None else list(map(str, ids.tolist()))
-
-
-def _places(ids: dict[str, list[str]], dataset: RankingDataset, where: Any) -> list[int]:
-    """For each row of a dataset, the place of its score in the file."""
-    if dataset.doc_ids is None:
+    if ids is None:
         raise FormatError("names documents, but the dataset has no document ids to match.", path=where)
+    return list(map(str, ids.tolist()))
+
+
+def _places(ids: dict[str, list[str]], own: dict[str, list[str]], where: Any) -> list[int]:
+    """For each row of a dataset, the place of its score in the file."""
     place: dict[tuple[str, str], int] = {}
     for index, key in enumerate(zip(ids["query_id"], ids["doc_id"], strict=True)):
         if place.setdefault(key, index) != index:
             raise FormatError(f"query {key[0]}, document {key[1]} has two scores.", path=where)
-    wanted = list(zip(*(_own_ids(dataset, column) for column in _IDS), strict=True))
-    places = [place.get(key, -1) for key in wanted]
-    if -1 in places:
-        query, document = wanted[places.index(-1)]
-        raise FormatError(f"has no score for query {query}, document {document}.", path=where)
-    return places
+    for query, document in zip(own["query_id"], own["doc_id"], strict=True):
+        if (query, document) not in place:
+            raise FormatError(f"has no score for query {query}, document {document}.", path=where)
+    return [place[key] for key in zip(own["query_id"], own["doc_id"], strict=True)]

@@ -142,10 +142,28 @@ def _csv_part(path: Path) -> TablePart:
                 wrong = re.match(r"In CSV column #(\d+): .* invalid value '(.*)'", str(error), re.DOTALL)
                 if wrong is None:
                     raise
-                problem = f"column {names[int(wrong[1])]!r} is {shortened(wrong[2])} somewhere, which is not a number"
+                column = names[int(wrong[1])]
+                row, value = _first_not_a_number(path, parsing, column)
+                problem = (
+                    f"column {column!r} is {shortened(value)} in row {row} (counted from 0), which is not a number"
+                )
                 raise FormatError(f"{problem}; {_CHOOSE}.", path=path) from None
 
     return TablePart(path, pa.schema([(name, pa.large_string()) for name in names]), read, is_text=True)
+
+
+def _first_not_a_number(path: Path, parsing: arrow_csv.ParseOptions, column: str) -> tuple[int, str]:
+    """The first row of a CSV file where a column is not a number, and what stands there."""
+    options = arrow_csv.ConvertOptions(column_types={column: pa.large_string()}, include_columns=[column])
+    with open_bytes(path) as file:
+        batches = arrow_csv.open_csv(file, arrow_csv.ReadOptions(block_size=_CSV_BLOCK_BYTES), parsing, options)
+        values = (value for batch in batches for value in batch[column].to_pylist())
+        for row, value in enumerate(values):
+            try:
+                pa.scalar("nan" if value in _NO_VALUE else value.strip()).cast(pa.float64())
+            except pa.ArrowInvalid:
+                return row, value
+    raise AssertionError(f"all values of {column!r} are numbers")
 
 
 # -- columns -------------------------------------------------------------------------------------------------------
@@ -404,12 +422,7 @@ def _table(dataset: RankingDataset) -> pa.Table:
 
 
 def frame_features(source: Any, names: Sequence[str]) -> NDArray[np.float32]:
-    """Some columns of a frame as a table of features, in this order; missing values are NaN.
-
-    >>> frame_features(pa.table({"b": [1, None], "other": ["x", "y"], "a": [True, False]}), ["a", "b"])
-    array([[ 1.,  1.],
-           [ 0., nan]], dtype=float32)
-    """
+    """Some columns of a frame as a table of features, in this order; missing values are NaN."""
     if is_lazy(source):
         raise UsageError(
             f"{frame_name(source)} is yet to be computed, and its rows have no fixed order that scores could follow; "
@@ -433,11 +446,7 @@ def frame_features(source: Any, names: Sequence[str]) -> NDArray[np.float32]:
 
 
 def as_series(source: Any, scores: NDArray[np.float64]) -> Any:
-    """Scores as a column that fits a frame: a Series of its kind, called `score`, or an Arrow array.
-
-    >>> as_series(pa.table({"a": [1, 2]}), np.array([0.5, 0.25])).to_pylist()
-    [0.5, 0.25]
-    """
+    """Scores as a column that fits a frame: a Series of its kind, called `score`, or an Arrow array."""
     import narwhals.stable.v2 as nw
 
     native = nw.to_native(source, pass_through=True)

@@ -132,15 +132,7 @@ Block = Heading | Paragraph | Code | Notice | Facts | Table | Details | Figure |
 
 @dataclass(frozen=True)
 class Document:
-    """A title, a sentence about it, blocks, and a remark at the end.
-
-    >>> from cldrank.documents import render_markdown
-    >>> print(render_markdown(Document("Clicks", [Paragraph("Use `audit`.")])))
-    # Clicks
-    <BLANKLINE>
-    Use `audit`.
-    <BLANKLINE>
-    """
+    """A title, a sentence about it, blocks, and a remark at the end."""
 
     title: str
     blocks: Sequence[Block] = ()
@@ -161,11 +153,7 @@ def pieces(text: Inline) -> list[str]:
 
 
 def visible(text: str) -> str:
-    r"""Text in which characters that a reader would not see, or that would command a terminal, are written out.
-
-    >>> print(visible("\x1b[31mred"))
-    \x1b[31mred
-    """
+    """Text in which characters that a reader would not see, or that would command a terminal, are written out."""
     return _HIDDEN.sub(lambda match: ascii(match[0])[1:-1], text)
 
 

@@ -7,11 +7,7 @@ import re
 
 
 def short(value: float) -> str:
-    """A number in a few characters.
-
-    >>> short(0), short(999.9), short(12_000), short(1_500_000)
-    ('0', '1k', '12k', '1.5M')
-    """
+    """A number in a few characters."""
     rounded = float(f"{value:.3g}")  # before its size is judged, or 999.9 would be 1e+03
     for bound, letter in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
         if abs(rounded) >= bound:
@@ -34,11 +30,7 @@ def minus(text: str) -> str:
 
 
 def span(low: float, high: float, form: str = "+.4f") -> str:
-    """A range.
-
-    >>> span(-0.1, 0.25), span(0.1, 0.25, ".0%")
-    ('−0.1000 to +0.2500', '10% to 25%')
-    """
+    """A range."""
     return minus(f"{low:{form}} to {high:{form}}")
 
 

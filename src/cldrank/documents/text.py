@@ -106,11 +106,7 @@ def _markup(text: str) -> str:
 
 
 def escaped(text: str) -> Markdown:
-    r"""Text that Markdown leaves as it is, on one line; what cannot be seen is written out.
-
-    >>> print(escaped("a|b <c>"), escaped("_a__b_"))
-    a\|b \<c\> \_a__b\_
-    """
+    """Text that Markdown leaves as it is, on one line; what cannot be seen is written out."""
     flat = visible(" ".join(text.split()))
     return Markdown(_SPECIAL.sub(lambda match: "".join(f"\\{letter}" for letter in match[0]), flat))
 
@@ -157,13 +153,7 @@ def _fence(text: str, least: int) -> str:
 
 
 def render_terminal(document: Document, console: Console) -> None:
-    """Print a document without its figures; a paragraph stays one line, however narrow the terminal.
-
-    >>> from rich.console import Console
-    >>> render_terminal(Document("Clicks", [doc.Notice("ok", "All is well.", "rows")]), Console(width=40))
-    Clicks
-          ok  rows: All is well.
-    """
+    """Print a document without its figures; a paragraph stays one line, however narrow the terminal."""
     for text in filter(None, (doc.Strong(document.title), document.about)):
         _line(console, text)
     for block in document.blocks:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from cldrank.clicks.table import ClickTable
-from cldrank.data.fingerprint import fingerprint_of
+from cldrank.fingerprints import fingerprint_of
 from cldrank.methods.needs import uses_curve
 from cldrank.propensity import AffineClicks, Propensities, SegmentPropensities
 from cldrank.propensity.segment_propensities import Curve

@@ -1,4 +1,4 @@
-"""Processes that work in parallel, and values that they share.
+"""Processes that work in parallel.
 
 A process that dies costs only its own item, which is given back with the reason. Ctrl-C, which a terminal sends to all
 processes at once, is left to the parent, which ends the others; and when the parent is killed, they end too.
@@ -7,7 +7,6 @@ processes at once, is left to the parent, which ends the others; and when the pa
 
 from __future__ import annotations
 
-import mmap
 import multiprocessing
 import os
 import pickle
@@ -18,14 +17,10 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing import connection, resource_tracker
-from pathlib import Path
 from typing import Any, Generic, TypeVar
-
-from cldrank.errors import CldrankError
 
 _THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 _PATIENCE_SECONDS = 5.0  # for a process to end
-_ALIGNED_BYTES = 64
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -152,9 +147,6 @@ class _Process:
 @contextmanager
 def _interrupts_blocked() -> Iterator[None]:
     """A process that is started meanwhile never sees Ctrl-C, not even before it comes to `_serve`."""
-    if not hasattr(signal, "pthread_sigmask"):
-        yield
-        return
     resource_tracker.ensure_running()  # starting it later would unblock the signal again
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
@@ -211,49 +203,3 @@ def _exit_with_parent() -> None:
     if parent is not None:
         connection.wait([parent.sentinel])
         os._exit(1)
-
-
-# -- shared values -------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Shared:
-    """A value whose arrays lie in a file at `places`, so that all processes map the same memory."""
-
-    file: Path
-    pickled: bytes
-    places: tuple[tuple[int, int], ...]
-
-    def load(self) -> Any:
-        """The value; its arrays cannot be written to."""
-        mapped = memoryview(b"")
-        if self.file.stat().st_size:
-            with self.file.open("rb") as file:
-                mapped = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
-        return pickle.loads(self.pickled, buffers=[mapped[at : at + size] for at, size in self.places])  # noqa: S301
-
-
-def share(value: Any, folder: Path) -> Shared:
-    """A value for other processes, its arrays in a file in a folder.
-
-    >>> import tempfile
-    >>> import numpy as np
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     share({"numbers": np.arange(10_000)}, Path(folder)).load()["numbers"][:3]
-    array([0, 1, 2])
-    """
-    buffers: list[pickle.PickleBuffer] = []
-    pickled = pickle.dumps(value, protocol=5, buffer_callback=buffers.append)
-    path, places = folder / "shared", []
-    try:
-        with path.open("wb") as file:
-            for content in (buffer.raw() for buffer in buffers):
-                file.write(bytes(-file.tell() % _ALIGNED_BYTES))
-                places.append((file.tell(), content.nbytes))
-                file.write(content)
-    except OSError as error:
-        raise CldrankError(
-            f"{folder} cannot be written: {error.strerror or error}. Several jobs share a copy of the data there; make "
-            "room, or use one job."
-        ) from error
-    return Shared(path, pickled, tuple(places))

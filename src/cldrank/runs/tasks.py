@@ -52,10 +52,6 @@ class Task:
     parameters   all else that decides the result, as JSON holds it
     function     does the work: it leaves files in an empty folder, and says what came of it
     packages     those that compute the result, whose versions decide it too
-
-    >>> two, three = (Task("square", {}, {"of": number}, lambda _: Outcome()) for number in (2, 3))
-    >>> two.key == three.key
-    False
     """
 
     name: str

@@ -40,10 +40,6 @@ def resolve_columns(
     given       the columns that the user named by role
     where       the table, for messages
     shared      roles that may use a column which has another role already
-
-    >>> roles = [Role("query_id", required=True), Role("doc_id")]
-    >>> resolve_columns(["qid", "doc_id"], {"query_id": "qid"}, roles, "a.csv")
-    {'query_id': 'qid', 'doc_id': 'doc_id'}
     """
     given = given or {}
     known = [role.name for role in roles]
@@ -85,11 +81,7 @@ def columns_there(available: Sequence[str]) -> str:
 
 
 def root_column(available: Collection[str], path: str) -> str | None:
-    """The column that the path of a field begins with; a column of that very name, dots included, comes first.
-
-    >>> root_column(["a", "a.b"], "a.b"), root_column(["a", "a.b"], "a.b.c"), root_column(["a"], "b.a")
-    ('a.b', 'a.b', None)
-    """
+    """The column that the path of a field begins with; a column of that very name, dots included, comes first."""
     heads = [path, *(path[:at] for at in range(len(path) - 1, 0, -1) if path[at] == ".")]
     return next((head for head in heads if head in available), None)
 

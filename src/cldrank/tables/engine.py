@@ -132,7 +132,6 @@ class Engine(ABC):
         *,
         what: str = "table",
         json_schema: pa.Schema | None = None,
-        **files: Any,
     ) -> Relation:
         """The table that a source holds: files, folders, patterns, a name of the catalogue, or a frame.
 
@@ -142,16 +141,12 @@ class Engine(ABC):
 
         choose        picks, from the names of all columns, those that are wanted; parts only have to agree on these
         json_schema   the columns of JSON files, where they are known: else a pass over the files finds them
-        files         further options of `table_files`
         """
         if is_frame(source):
-            return self._open_frame(source, choose)
-        return self.open_files(table_files(source, what=what, **files), choose, json_schema)
-
-    def open_files(
-        self, files: Sequence[TableFile], choose: Choose | None = None, json_schema: pa.Schema | None = None
-    ) -> Relation:
-        """The table that some files hold together."""
+            columns = None if choose is None else _roots(frame_columns(source), choose)
+            table = self.read_frame(source, columns)
+            return Relation(self, table.name, table.schema, (), frame_name(source))
+        files = table_files(source, what=what)
         parts = [(part, self._read(part)) for part in _parts(files, frozenset(), json_schema)]
         keys = list(dict.fromkeys(key for file in files for key in file.partition))
         names = list(dict.fromkeys([*(name for _, table in parts for name in table.columns), *keys]))
@@ -171,11 +166,6 @@ class Engine(ABC):
     def new_name(self) -> str:
         """A name that no other table has."""
         return f"cldrank_{next(_NUMBERS)}"
-
-    def _open_frame(self, frame: Any, choose: Choose | None) -> Relation:
-        columns = None if choose is None else _roots(frame_columns(frame), choose)
-        table = self.read_frame(frame, columns)
-        return Relation(self, table.name, table.schema, (), frame_name(frame))
 
     def _read(self, part: Part) -> Relation:
         try:

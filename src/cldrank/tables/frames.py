@@ -27,12 +27,7 @@ def is_frame(source: Any) -> bool:
 
 
 def frame_name(frame: Any) -> str:
-    """What messages call a frame.
-
-    >>> import pandas
-    >>> frame_name(pandas.DataFrame())
-    'the pandas DataFrame'
-    """
+    """What messages call a frame."""
     import narwhals.stable.v2 as nw
 
     kind = type(nw.to_native(frame, pass_through=True))
@@ -77,11 +72,7 @@ def arrow_table(frame: Any, columns: Sequence[str] | None = None) -> pa.Table:
 
 def native_frame(frame: Any) -> Any:
     """A frame as its own library has it; names that occur twice, or would end the process somewhere, are refused."""
-    import narwhals.stable.v2 as nw
-    import pyarrow as pa
-
-    native = nw.to_native(frame, pass_through=True)
-    native = pa.Table.from_batches([native]) if isinstance(native, pa.RecordBatch) else native
+    native = _native(frame)
     if hasattr(native, "collect_schema"):
         columns = native.collect_schema()
     else:
@@ -94,16 +85,21 @@ def native_frame(frame: Any) -> Any:
     return native
 
 
+def _native(source: Any) -> Any:
+    """A frame as its own library has it, a batch of Arrow as a table; anything else as it is."""
+    import narwhals.stable.v2 as nw
+    import pyarrow as pa
+
+    native = nw.to_native(source, pass_through=True)
+    return pa.Table.from_batches([native]) if isinstance(native, pa.RecordBatch) else native
+
+
 def _narwhals(source: Any) -> Any:
     """A frame as narwhals has it, or None if it has a name twice; anything else as it is."""
     import narwhals.stable.v2 as nw
-    import pyarrow as pa
     from narwhals.exceptions import DuplicateError
 
-    native = nw.to_native(source, pass_through=True)
     try:
-        return nw.from_native(
-            pa.Table.from_batches([native]) if isinstance(native, pa.RecordBatch) else native, pass_through=True
-        )
+        return nw.from_native(_native(source), pass_through=True)
     except DuplicateError:
         return None

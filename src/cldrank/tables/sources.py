@@ -140,11 +140,7 @@ def named_paths(source: Source, what: str = "table") -> list[Path]:
 
 
 def format_of(path: Path, formats: Sequence[Format] = TABLES) -> Format:
-    """The format of a file by its name.
-
-    >>> format_of(Path("log.csv.gz"))
-    'csv'
-    """
+    """The format of a file by its name."""
     known = known_format(path)
     if known is None or known not in formats:
         endings = ", ".join(ending for ending, form in FORMATS.items() if form in formats)

@@ -13,6 +13,7 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import joblib
 import numpy as np
 import optuna
 from optuna.storages import JournalStorage
@@ -24,7 +25,7 @@ from cldrank.files import holding, make_folder, scratch
 from cldrank.methods import Method
 from cldrank.methods.evidence import needed
 from cldrank.reading import reading
-from cldrank.runs import Processes, Shared, share
+from cldrank.runs import Processes
 from cldrank.tuning.judges import Floats, HeldOutClicks, mean_of
 from cldrank.tuning.search import Trial, with_distances
 from cldrank.tuning.space import Range, Values, applied, values_of
@@ -87,7 +88,7 @@ def _begin(search: Search, identity: dict[str, str]) -> None:
 
 def _together(search: Search, numbers: list[int], jobs: int, room: Path) -> Iterator[bool]:
     """Do trials in several processes; the death of one is told when the others have done theirs."""
-    shared, death = share(replace(search), room), ""  # without the study, which belongs to this process
+    shared, death = _saved(replace(search), room), ""  # without the study, which belongs to this process
     with Processes(_run_shared, jobs, fair_threads(max(1, available_cores() // jobs))) as processes:
         for done in processes.run([(shared, number) for number in numbers]):
             death = death or done.death
@@ -96,13 +97,26 @@ def _together(search: Search, numbers: list[int], jobs: int, room: Path) -> Iter
         raise CldrankError(f"{death}. The finished trials are in {search.folder}, and the same call continues.")
 
 
-def _run_shared(item: tuple[Shared, int]) -> bool:
+def _saved(search: Search, room: Path) -> Path:
+    """A file with the search, whose arrays all processes map into the same memory."""
+    path = room / "search"
+    try:
+        joblib.dump(search, path)
+    except OSError as error:
+        raise CldrankError(
+            f"{room} cannot be written: {error.strerror or error}. Several jobs share a copy of the data there; make "
+            "room, or use one job."
+        ) from error
+    return path
+
+
+def _run_shared(item: tuple[Path, int]) -> bool:
     return _shared_search(item[0]).run(item[1])
 
 
 @lru_cache(maxsize=1)
-def _shared_search(shared: Shared) -> Search:
-    search: Search = shared.load()
+def _shared_search(path: Path) -> Search:
+    search: Search = joblib.load(path, mmap_mode="r")
     return search
 
 

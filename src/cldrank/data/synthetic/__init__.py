@@ -15,9 +15,8 @@ from cldrank import segments
 from cldrank.arguments import check_whole
 from cldrank.data.dataset import RankingDataset
 from cldrank.data.new_array import NewArray
-from cldrank.data.synthetic import web10k, world, yahoo
-from cldrank.data.synthetic.world import HiddenWorld
-from cldrank.data.synthetic.world import Kind as Kind
+from cldrank.data.synthetic import web10k, yahoo
+from cldrank.data.synthetic.world import HiddenWorld, Kind, relevance
 from cldrank.errors import UsageError
 
 __all__ = ["generate", "make"]
@@ -62,22 +61,20 @@ def generate(
 
 def _block(kind: Kind, seed: int, start: int, stop: int) -> RankingDataset:
     """Queries start … stop-1."""
-    features = NewArray("features", np.float32, width=kind.n_features)
+    features = NewArray("features", np.float32, width=len(kind.feature_names))
     labels, sizes = [], []
     for index in range(start // CHUNK, (stop - 1) // CHUNK + 1):
         stream = np.random.SeedSequence(seed, spawn_key=(list(KINDS).index(kind.name), index))
         random = np.random.Generator(np.random.Philox(stream))
-        drawn = HiddenWorld.draw(kind.draw_sizes(CHUNK, random), random)
-        grades = world.grades(world.relevance(drawn, random), kind.thresholds)
-        table = np.empty((len(grades), kind.n_features), dtype=np.float32)
-        kind.write_features(drawn, random, table)
-        first = index * CHUNK
-        queries = slice(max(start - first, 0), min(stop - first, CHUNK))
-        offsets = segments.from_lengths(drawn.sizes)
-        rows = slice(offsets[queries.start], offsets[queries.stop])
+        world = HiddenWorld.draw(kind.draw_sizes(CHUNK, random), random)
+        grades = np.searchsorted(np.asarray(kind.thresholds), relevance(world, random), side="right")
+        table = np.empty((len(grades), len(kind.feature_names)), dtype=np.float32)
+        kind.write_features(world, random, table)
+        queries = slice(max(start - index * CHUNK, 0), stop - index * CHUNK)
+        rows = (world.query >= queries.start) & (world.query < queries.stop)
         features.append(table[rows])
-        labels.append(grades[rows])
-        sizes.append(drawn.sizes[queries])
+        labels.append(grades[rows].astype(np.float32))
+        sizes.append(world.sizes[queries])
     offsets, query_ids = segments.from_lengths(np.concatenate(sizes)), np.arange(start, stop) + 1
     return RankingDataset(
         features=features.finish(),

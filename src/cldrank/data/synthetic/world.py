@@ -6,8 +6,7 @@ Both kinds of set share it; they differ in the features that reveal it.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,8 +19,7 @@ Values = NDArray[np.float32]
 PEAK = 1.1  # the match beyond which relevance falls
 
 
-@dataclass(frozen=True)
-class HiddenWorld:
+class HiddenWorld(NamedTuple):
     """A draw of queries and their candidates, none of it directly visible in a data set.
 
     sizes       (queries,) candidates of each query
@@ -49,35 +47,17 @@ class HiddenWorld:
 
     @classmethod
     def draw(cls, sizes: IntArray, random: np.random.Generator) -> HiddenWorld:
-        """Queries of the given sizes, with their candidates.
-
-        >>> world = HiddenWorld.draw(np.array([3, 2]), np.random.default_rng(0))
-        >>> len(world.match), world.query
-        (5, array([0, 0, 0, 1, 1]))
-        """
-        queries, rows = len(sizes), int(sizes.sum())
-        per_query = random.standard_normal((3, queries), dtype=np.float32)
-        match, authority, quality, site, freshness = random.standard_normal((5, rows), dtype=np.float32)
-        return cls(
-            sizes=sizes,
-            query=segments.segment_of_rows(segments.from_lengths(sizes)),
-            intent=_logistic(3 * per_query[0] - 1),
-            recency=_logistic(3 * per_query[1] - 2),
-            ease=per_query[2],
-            match=match,
-            authority=authority,
-            quality=quality,
-            site=site,
-            freshness=freshness,
-        )
+        """Queries of the given sizes, with their candidates."""
+        intent, recency, ease = random.standard_normal((3, len(sizes)), dtype=np.float32)
+        traits = random.standard_normal((5, int(sizes.sum())), dtype=np.float32)
+        query = segments.segment_of_rows(segments.from_lengths(sizes))
+        return cls(sizes, query, _logistic(3 * intent - 1), _logistic(3 * recency - 2), ease, *traits)
 
 
-@dataclass(frozen=True)
-class Kind:
+class Kind(NamedTuple):
     """A kind of synthetic set, with the published shape of the real set that it imitates.
 
-    grade_shares    the share of grades 0 … 4 among all rows
-    thresholds      the relevance from which grades 1 … 4 are given, measured so that the shares come out
+    thresholds      the relevance from which grades 1 … 4 are given, measured so that the published shares come out
     write_features  writes the features of a world into a (rows, features) array
     """
 
@@ -86,14 +66,8 @@ class Kind:
     documents_per_query: float
     documents_spread: float
     most_documents: int
-    grade_shares: tuple[float, ...]
     thresholds: tuple[float, ...]
     write_features: Callable[[HiddenWorld, np.random.Generator, Values], None]
-
-    @property
-    def n_features(self) -> int:
-        """The number of features."""
-        return len(self.feature_names)
 
     def draw_sizes(self, queries: int, random: np.random.Generator) -> IntArray:
         """Candidates per query: log-normal around the published mean, at least one."""
@@ -112,33 +86,20 @@ def relevance(world: HiddenWorld, random: np.random.Generator) -> Values:
 
     The fall beyond the peak is what makes learning from the displayed top harmful: a ranker that has learned that
     match is good fills the top with documents near and beyond the peak, and there match looks useless or bad.
-
-    >>> world = HiddenWorld.draw(np.array([3]), np.random.default_rng(0))
-    >>> relevance(world, np.random.default_rng(1)).shape
-    (3,)
     """
-    excess = np.maximum(world.match - np.float32(PEAK), 0)
+    excess = np.maximum(world.match - PEAK, 0)
     noise = random.standard_normal(len(world.match), dtype=np.float32)
     result: Values = (
-        np.float32(1.5) * (world.match - excess)
-        - np.float32(1.8) * excess
-        + np.float32(0.3) * (world.authority + world.quality)
+        1.5 * (world.match - excess)
+        - 1.8 * excess
+        + 0.3 * (world.authority + world.quality)
         - np.float32(0.5) * (world.quality < -1.2)
-        + np.float32(1.2) * (world.intent - np.float32(0.3))[world.query] * world.site
-        + np.float32(0.6) * world.recency[world.query] * world.freshness
-        + np.float32(0.8) * world.ease[world.query]
-        + np.float32(0.9) * noise
+        + 1.2 * (world.intent - 0.3)[world.query] * world.site
+        + 0.6 * world.recency[world.query] * world.freshness
+        + 0.8 * world.ease[world.query]
+        + 0.9 * noise
     )
     return result
-
-
-def grades(values: Values, thresholds: tuple[float, ...]) -> Values:
-    """Grades by thresholds.
-
-    >>> grades(np.array([-1.0, 0.5, 9.0]), (0.0, 1.0, 2.0, 3.0))
-    array([0., 1., 4.], dtype=float32)
-    """
-    return np.searchsorted(np.asarray(thresholds), values, side="right").astype(np.float32)
 
 
 def _logistic(values: NDArray[Any]) -> Values:

@@ -104,7 +104,6 @@ KIND = Kind(
     documents_per_query=23.7,  # 709,877 rows of 29,921 queries
     documents_spread=0.5,
     most_documents=139,
-    grade_shares=(0.26, 0.36, 0.28, 0.08, 0.02),
     thresholds=(-1.454, 0.347, 2.063, 3.332),
     write_features=write_features,
 )
