@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from cldrank.errors import DataError, UsageError
 from cldrank.methods.evidence import Evidence
 from cldrank.methods.method import CorrectedMethod
-from cldrank.methods.observing import observe
-from cldrank.methods.relevance import Estimate, target_choice
+from cldrank.methods.observing import Target, observe
 from cldrank.models.fit import Fit
 from cldrank.models.targets import PointSelection
 from cldrank.parameters import described, learned, parameter
@@ -20,8 +20,8 @@ class CLD(CorrectedMethod):
 
         Σ_shown -(r̄ - x·β)² + log Φ((x·ω + γ (r̄ - x·β)) / √(1 - γ²)) + Σ_not shown log Φ(-x·ω)
 
-    with r̄ as `target` estimates it (in the paper c / (n ρ)); as the mean over impressions, less l2 (‖β‖² + ‖ω‖²);
-    intercepts bear no penalty. Candidates are ranked by x·β. With a network in place of x·β this is CLD-N; selection
+    with r̄ as `target` estimates it (in the paper's code c / ρ of each impression); as the mean over impressions, less
+    l2 (‖β‖² + ‖ω‖²); intercepts bear no penalty. Candidates are ranked by x·β. With a network in place of x·β this is CLD-N; selection
     stays linear.
 
     >>> import cldrank as cr
@@ -44,7 +44,11 @@ class CLD(CorrectedMethod):
     gamma: float = parameter(
         default=0.1, about="correlation of the noise of selection and of relevance", above=-1, below=1, tried="0.05:0.3"
     )
-    target: Estimate = target_choice()
+    target: Target = parameter(
+        default="mixed",
+        about="relevance of a cell: c/(nρ), clipped to 2, its posterior mean, or the last two mixed; or clicks, c/ρ of "
+        "each impression, as in the paper's code",
+    )
     unshown_ratio: float = parameter(
         default=1.0, about="unshown candidates per pair of shown ones", least=0, models=("network",)
     )
@@ -59,5 +63,10 @@ class CLD(CorrectedMethod):
         return self.model.fit_points(self._problem(evidence), self._context(evidence.data))
 
     def _problem(self, evidence: Evidence) -> PointSelection:
+        if self.target == "clicks":
+            if self.model.family != "linear":
+                raise UsageError("`target='clicks'` is for a linear model; choose another target for a network.")
+            if (evidence.clicks.clicks > evidence.clicks.impressions).any():
+                raise DataError("`target='clicks'` needs at most one click per impression; count first clicks.")
         observed = observe(evidence.data, evidence.clicks, evidence.propensities, self.target)
         return PointSelection(observed, float(self.gamma), self.unshown_ratio)

@@ -254,11 +254,12 @@ class Provenance(Record, frozen=True):
 
     def with_evaluation(self, result: Any) -> Self:
         """The same with one more result of `cldrank.evaluate`, into which an earlier one on the same data goes."""
-        new = _decoded(result.as_dict(), EvaluationRecord, "an evaluation")
-        known = {record.measured: record for record in self.evaluations}
-        earlier = known.pop(new.measured, new)
+        known = {name: value for name, value in result.as_dict().items() if name != "ranker"}  # whose name may change
+        new = _decoded(known, EvaluationRecord, "an evaluation")
+        others = {record.measured: record for record in self.evaluations}
+        earlier = others.pop(new.measured, new)
         new = new.replaced(measures={**earlier.measures, **new.measures})
-        return self.replaced(evaluations=(*known.values(), new))
+        return self.replaced(evaluations=(*others.values(), new))
 
     def __str__(self) -> str:
         data = self.data or ("data without a name" if self.rows else "")
