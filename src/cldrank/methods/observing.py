@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 from cldrank import segments
 from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
-from cldrank.methods.relevance import estimated_relevance
+from cldrank.methods.relevance import Estimate, estimated_relevance
 from cldrank.models.targets import Observations
 from cldrank.propensity import Propensities, SegmentPropensities
 from cldrank.propensity.segment_propensities import Curve, slopes_and_bases
 
-Target = Literal["ips", "clipped", "posterior", "mixed", "clicks"]  # an `Estimate`, or single clicks
+Target = Estimate | Literal["clicks"]
 Floats = NDArray[np.float64]
 
 

@@ -215,14 +215,6 @@ def test_held_out_concordance_is_that_of_the_ranker() -> None:
     assert fitted.history_[0].validation == pytest.approx(right / whole, rel=1e-5)
 
 
-def test_patience_ends_a_training_that_has_learned_all() -> None:
-    fitted = small_pair(epochs=200, learning_rate=0.05, patience=2).fit(*GIVEN)
-    assert fitted.status_ == "early_stopped"
-    found = [epoch.validation for epoch in fitted.history_]
-    assert fitted.n_iter_ == 3 + np.argmax(np.array(found, dtype=float)) < 200
-    assert fitted.history_[fitted.best_epoch_ - 1].best
-
-
 def test_without_anything_held_out_the_last_epoch_is_kept() -> None:
     fitted = small_pair(validation=0.0).fit(*GIVEN)
     assert (fitted.status_, fitted.best_epoch_, fitted.n_held_) == ("completed", 4, 0)

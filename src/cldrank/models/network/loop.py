@@ -21,9 +21,9 @@ from cldrank.models.network.tasks import TrainingTask
 from cldrank.models.run import Epoch, Run
 
 if TYPE_CHECKING:
-    from cldrank.models.network.model import Network
+    from cldrank.models.network.model import MLP
 
-Status = Literal["completed", "early_stopped", "interrupted", "non_finite"]
+Status = Literal["completed", "interrupted", "non_finite"]
 State = dict[str, Tensor]
 _VALIDATION_ROWS = 1 << 16
 
@@ -40,7 +40,7 @@ def train_network(
     lists: Lists,
     held: Lists,
     table: FeatureTable,
-    model: Network,
+    model: MLP,
     run: Run,
     *,
     identity: Any = None,
@@ -59,7 +59,7 @@ class Trainer:
     """One training under way."""
 
     def __init__(
-        self, task: TrainingTask, lists: Lists, held: Lists, table: FeatureTable, model: Network, run: Run
+        self, task: TrainingTask, lists: Lists, held: Lists, table: FeatureTable, model: MLP, run: Run
     ) -> None:
         self.task, self.table, self.model, self.run = task, table, model, run
         self.device = table.device
@@ -89,9 +89,6 @@ class Trainer:
         status: Status = "completed"
         try:
             for number in range(len(history) + 1, self.model.epochs + 1):
-                if self._impatient(history):
-                    status = "early_stopped"
-                    break
                 epoch = self._epoch(number, history)
                 if not (math.isfinite(epoch.loss) and self.flat.finite):  # the loss does not show the last step
                     status = "non_finite"
@@ -122,13 +119,6 @@ class Trainer:
         loss = float(self._loss) * self.batch_queries / self.n_lists
         agreement, best = self._judge(history)
         return Epoch(number, loss, agreement, float(rate), time.perf_counter() - start, best)
-
-    def _impatient(self, history: list[Epoch]) -> bool:
-        """Whether patience has run out: it waits for a better epoch, not for one that is good enough to keep."""
-        validations = [epoch.validation for epoch in history if epoch.validation is not None]
-        if self.model.patience is None or not validations:
-            return False
-        return len(validations) - 1 - validations.index(max(validations)) >= self.model.patience
 
     def _batches(self, number: int) -> Iterator[tuple[int, Tensor, Tensor | None]]:
         """The batches of an epoch: the group, its lists, and their features if these are not on the device.
@@ -325,7 +315,7 @@ def _arrays(tensors: Mapping[Any, Tensor]) -> dict[Any, NDArray[Any]]:
     return {name: value.detach().cpu().numpy() for name, value in tensors.items()}
 
 
-def schedule(model: Network, step: int, steps: int) -> float:
+def schedule(model: MLP, step: int, steps: int) -> float:
     """The share of the learning rate at a step: up to 1 in the warm-up, then down to 0 along a cosine.
 
     >>> from cldrank.models import MLP
