@@ -277,25 +277,24 @@ class Trainer:
         arrays, history = checkpoint.restore()
         if not history:
             return [], begin
-        judged = any(epoch.validation is not None for epoch in history)
-        content = self._content(begin, torch.zeros(self.n_held, dtype=torch.float64) if judged else None)
-        checkpoint.check(arrays, _arrays(content))
         tensors = {name: torch.from_numpy(values) for name, values in arrays.items()}
         self.peak = tensors.get("peak")
         self.load({name: tensors[f"now.{name}"] for name in begin})
-        for name, value in content.items():
-            if name.startswith("optimiser."):
-                value.copy_(tensors[name])
+        for name, value in self._optimiser_state():
+            value.copy_(tensors[name])
         return history, {name: tensors[f"best.{name}"].to(self.device) for name in begin}
 
     def _content(self, best: State, peak: Tensor | None) -> State:
         """What a checkpoint holds: the networks now and at their best, and the state of the optimiser."""
         tensors = {f"now.{name}": value for name, value in self.state().items()}
         tensors |= {f"best.{name}": value for name, value in best.items()}
+        tensors |= dict(self._optimiser_state())
+        return tensors if peak is None else {**tensors, "peak": peak}
+
+    def _optimiser_state(self) -> Iterator[tuple[str, Tensor]]:
         for index, parameter in enumerate(self.flat.pieces):
             for name, value in self.optimiser.state[parameter].items():
-                tensors[f"optimiser.{index}.{name}"] = value
-        return tensors if peak is None else {**tensors, "peak": peak}
+                yield f"optimiser.{index}.{name}", value
 
     def digest(self, identity: Any) -> str:
         """Parameters, networks as they begin, lists, how features are read, and a thousand rows of them."""
