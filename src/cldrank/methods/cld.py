@@ -10,7 +10,6 @@ from cldrank.methods.evidence import Evidence
 from cldrank.methods.method import CorrectedMethod
 from cldrank.methods.observing import Target, observe
 from cldrank.models.fit import Fit
-from cldrank.models.targets import PointSelection
 from cldrank.parameters import described, learned, parameter
 
 
@@ -60,13 +59,11 @@ class CLD(CorrectedMethod):
     )
 
     def _learn(self, evidence: Evidence) -> Fit:
-        return self.model.fit_points(self._problem(evidence), self._context(evidence.data))
-
-    def _problem(self, evidence: Evidence) -> PointSelection:
         if self.target == "clicks":
             if self.model.family != "linear":
                 raise UsageError("`target='clicks'` is for a linear model; choose another target for a network.")
             if (evidence.clicks.clicks > evidence.clicks.impressions).any():
                 raise DataError("`target='clicks'` needs at most one click per impression; count first clicks.")
         observed = observe(evidence.data, evidence.clicks, evidence.propensities, self.target)
-        return PointSelection(observed, float(self.gamma), self.unshown_ratio)
+        settings = {"gamma": float(self.gamma), "unshown_ratio": float(self.unshown_ratio)}
+        return self.model.fit_points(observed, self._context(evidence.data), **settings)

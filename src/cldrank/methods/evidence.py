@@ -92,11 +92,7 @@ def _on_spark(user: str, needs: Needs, dataset: SparkDataset, clicks: Any) -> tu
 
 
 def needed(needs: Needs, clicks: Any, propensities: Any) -> tuple[Any, Any]:
-    """Of clicks and propensities, those that a method needs; None for the others.
-
-    >>> needed("clicks", "a table", "a curve")
-    ('a table', None)
-    """
+    """Of clicks and propensities, those that a method needs; None for the others."""
     return clicks if uses_clicks(needs) else None, propensities if uses_curve(needs) else None
 
 

@@ -23,10 +23,6 @@ class Block:
     """Some rows as the model sees them, and what was observed of them.
 
     part        the rows in float64; or in float32 where loops are compiled, which read them without a wide copy
-
-    >>> block = Block(np.array([[1, 2], [3, 4]], dtype=np.float32), compiled=True)
-    >>> block.dot(np.array([1.0, 0.5])), block.back(np.array([1.0, 0.5]))
-    (array([2., 5.]), array([2.5, 4. ]))
     """
 
     def __init__(self, part: Array, own: Any = None, *, compiled: bool = False) -> None:
@@ -58,11 +54,7 @@ class Block:
 
 
 def gram(rows: Array, weight: Array) -> Array:
-    """Σ weight x xᵀ, as the square of the weighted rows, which halves the work for BLAS.
-
-    >>> gram(np.array([[1.0, 2.0]]), np.array([4.0]))
-    array([[ 4.,  8.], [ 8., 16.]])
-    """
+    """Σ weight x xᵀ, as the square of the weighted rows, which halves the work for BLAS."""
     part = rows * (weight**0.5)[:, None]
     return part.T @ part if isinstance(part, np.ndarray) else _squared(part)
 

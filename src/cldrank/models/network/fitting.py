@@ -24,7 +24,7 @@ from cldrank.wording import count
 
 if TYPE_CHECKING:
     from cldrank.models.network.model import MLP
-    from cldrank.models.targets import PairSelection, PointSelection, Targets
+    from cldrank.models.targets import Observations, Targets
 
 
 def fit_targets(model: MLP, targets: Targets, context: Context) -> Fit:
@@ -32,18 +32,16 @@ def fit_targets(model: MLP, targets: Targets, context: Context) -> Fit:
     return _trained(model, target_lists(targets), Pairs(_built(model, context)), context)
 
 
-def fit_points(model: MLP, problem: PointSelection, context: Context) -> Fit:
+def fit_points(model: MLP, observed: Observations, context: Context, *, gamma: float, unshown_ratio: float) -> Fit:
     """Train on CLD's likelihood, row by row."""
-    network, width = _built(model, context), context.data.n_features
-    task = SelectedPoints(network, width, float(problem.gamma), float(problem.unshown_ratio))
-    return _trained(model, observed_lists(problem.observed), task, context)
+    task = SelectedPoints(_built(model, context), context.data.n_features, gamma, unshown_ratio)
+    return _trained(model, observed_lists(observed), task, context)
 
 
-def fit_pairs(model: MLP, problem: PairSelection, context: Context) -> Fit:
+def fit_pairs(model: MLP, observed: Observations, context: Context, *, share: float, unshown_ratio: float) -> Fit:
     """Train on CLD's pairs."""
-    network, width = _built(model, context), context.data.n_features
-    task = SelectedPairs(network, width, float(problem.selection_weight), float(problem.unshown_ratio))
-    return _trained(model, observed_lists(problem.observed), task, context)
+    task = SelectedPairs(_built(model, context), context.data.n_features, share, unshown_ratio)
+    return _trained(model, observed_lists(observed), task, context)
 
 
 def _built(model: MLP, context: Context) -> torch.nn.Module:

@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
-from cldrank.models.fit import Context, Fit
-from cldrank.models.model import ScaledModel
+from cldrank.models.model import ScaledModel, fitted_in
 from cldrank.parameters import parameter, value
 
 if TYPE_CHECKING:
     import torch
-
-    from cldrank.models.targets import PairSelection, PointSelection, Targets
 
 _MOST = 2**31 - 1
 
@@ -59,6 +56,10 @@ class MLP(ScaledModel):
     )
     activation: Literal["elu", "relu", "tanh"] = parameter(default="elu", about="of the hidden layers")
 
+    fit_targets = fitted_in("network.fitting")
+    fit_points = fitted_in("network.fitting")
+    fit_pairs = fitted_in("network.fitting")
+
     def progress(self) -> tuple[str, int]:
         """Epochs."""
         return "epoch", self.epochs
@@ -80,24 +81,3 @@ class MLP(ScaledModel):
         network = nn.Sequential(*layers)
         initialise(network, seed)
         return network
-
-    def fit_targets(self, targets: Targets, context: Context) -> Fit:
-        """Pairs of one query in the order of their targets.
-
-        minimise  -Σ_{t_i > t_j} (t_i - t_j) min(w_i, w_j) log σ(f(x_i) - f(x_j))
-        """
-        from cldrank.models.network import fitting
-
-        return fitting.fit_targets(self, targets, context)
-
-    def fit_points(self, problem: PointSelection, context: Context) -> Fit:
-        """CLD's likelihood with a network of relevance and a linear model of selection."""
-        from cldrank.models.network import fitting
-
-        return fitting.fit_points(self, problem, context)
-
-    def fit_pairs(self, problem: PairSelection, context: Context) -> Fit:
-        """CLD-pair's loss with a network of relevance and a linear model of selection."""
-        from cldrank.models.network import fitting
-
-        return fitting.fit_pairs(self, problem, context)
