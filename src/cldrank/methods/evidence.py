@@ -98,11 +98,6 @@ def needed(needs: Needs, clicks: Any, propensities: Any) -> tuple[Any, Any]:
 
 def check_dataset(dataset: Any, user: str) -> RankingDataset:
     """Refuse what is not a dataset with rows and features."""
-    if isinstance(dataset, list) and dataset and all(isinstance(query, RankingDataset) for query in dataset):
-        raise UsageError(
-            f"{user} learns from one RankingDataset, not from a list of queries, which is what scikit-learn splits one "
-            "into; search with cldrank.tune."
-        )
     if not isinstance(dataset, RankingDataset):
         from cldrank.tables import is_frame
 

@@ -188,10 +188,10 @@ class DualLearning(ModelledRelevance):
         table = FeatureTable(shown.features[shown.row], unscaled, places, device, self.run.resident)
         nothing = lists[np.zeros(0, dtype=np.int64)]
         identity = [type(self).__name__, repr(weight.tolist())]
-        trained = train_network(task, lists, nothing, table, model, replace(self.run, seed=seed), identity=identity)
-        if trained.status == "interrupted":  # the loop keeps what it has, but half a curve is of no use
+        status, _ = train_network(task, lists, nothing, table, model, replace(self.run, seed=seed), identity=identity)
+        if status == "interrupted":  # the loop keeps what it has, but half a curve is of no use
             raise KeyboardInterrupt
-        if trained.status == "non_finite":
+        if status == "non_finite":
             raise UnidentifiableError(f"{self.name} met numbers that are not finite; lower `learning_rate`.")
         logs: Floats = task.networks["examination"].logs.detach().double().cpu().numpy()  # type: ignore[operator]
         return np.asarray(logs - logs[0])

@@ -58,7 +58,7 @@ def test_what_is_not_a_model_is_refused(kind: Any, wrong: Any) -> None:
         ({"hidden": "ab"}, "`hidden` must be a list of whole numbers"),
         ({"dropout": 1.0}, "`dropout` must be a number of at least 0 and below 1, not 1.0"),
         ({"dropout": np.nan}, "`dropout` must be a number of at least 0 and below 1, not nan"),
-        ({"activation": "maxout"}, "`activation` must be 'elu', 'relu', .* or 'tanh', not 'maxout'"),
+        ({"activation": "maxout"}, "`activation` must be 'elu', 'relu' or 'tanh', not 'maxout'"),
     ],
 )
 def test_a_network_that_cannot_be_is_refused(wrong: dict[str, Any], message: str) -> None:

@@ -89,7 +89,7 @@ class Design:
         self.moving = seen.moving
         self.center = np.where(uneven, seen.mean, 0.0)
         self.factor = np.where(uneven, 1 / np.where(uneven, spread, 1.0), 1.0)
-        self._even = _Evening(self.center, self.factor) if uneven.any() else None
+        self._even = (self.center, self.factor) if uneven.any() else None
 
     def fold(self, function: Callable[[Block], Value], join: Callable[[Value, Value], Value]) -> Value:
         """What `join` makes, in order, of what a function makes of each block; see `Rows.fold`."""
@@ -99,13 +99,6 @@ class Design:
         """Coefficients of the scaled features, and the intercept, from those of all columns."""
         scaled = (parameters * self.factor)[:-1]
         return scaled, float(parameters[-1] - scaled @ self.center[:-1])
-
-
-class _Evening(NamedTuple):
-    """How scaled columns are made even."""
-
-    center: Floats
-    factor: Floats
 
 
 class _Survey(NamedTuple):
@@ -149,7 +142,7 @@ def _survey(even: bool, part: Array, own: Any) -> _Survey:
 
 
 def _of_block(
-    function: Callable[[Block], Value], even: _Evening | None, compiles: bool, part: Array, own: Any
+    function: Callable[[Block], Value], even: tuple[Floats, Floats] | None, compiles: bool, part: Array, own: Any
 ) -> Value:
     if even is None and compiles and isinstance(part, np.ndarray):
         return function(Block(part, own, compiled=True))

@@ -31,12 +31,6 @@ class FeatureTable:
     """Some rows of a feature matrix, scaled. `resident` is the tensor that holds them all, if they are held.
 
     Features that are a tensor are on the device already, and are written over.
-
-    >>> from cldrank import scaling
-    >>> features = np.array([[1.0], [2.0], [4.0]], dtype=np.float32)
-    >>> table = FeatureTable(features, scaling.fit(None, features), np.array([0, 2]), "cpu")
-    >>> table.gather(np.array([1, 0, 1]))
-    tensor([[4.], [1.], [4.]])
     """
 
     resident: torch.Tensor | None

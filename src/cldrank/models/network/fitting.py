@@ -60,8 +60,8 @@ def _trained(model: MLP, lists: Lists, task: TrainingTask, context: Context) -> 
     with enough_memory():
         table = FeatureTable(data.features if raw is None else raw, scaling, rows, device, run.resident)
         identity = {"method": user, "features": repr(data.feature_names), **context.decisive()}
-        trained = train_network(task, learned, held, table, model, run, identity=identity)
-    if not trained.history:
+        status, history = train_network(task, learned, held, table, model, run, identity=identity)
+    if not history:
         raise DataError(
             f"{user} met numbers that are not finite in its first epoch; lower `learning_rate`, check the "
             "features for extreme values, or clip the propensities."
@@ -69,11 +69,11 @@ def _trained(model: MLP, lists: Lists, task: TrainingTask, context: Context) -> 
     ranker = ranker_of(
         task.networks["relevance"], feature_names=data.feature_names, scaling=scaling, provenance=context.provenance
     )
-    fit = trained_fit(context, ranker, trained.status, trained.history, queries)
-    done = f"after {count(len(trained.history), 'epoch')}; the ranker is that of epoch {fit.learned['best_epoch']}."
-    if trained.status == "interrupted":
+    fit = trained_fit(context, ranker, status, history, queries)
+    done = f"after {count(len(history), 'epoch')}; the ranker is that of epoch {fit.learned['best_epoch']}."
+    if status == "interrupted":
         warn(ConvergenceWarning(f"{user} was interrupted {done}"))
-    if trained.status == "non_finite":
+    if status == "non_finite":
         advice = "Lower `learning_rate`, or clip the propensities."
         warn(ConvergenceWarning(f"{user} met numbers that are not finite {done} {advice}"))
     if "selection" not in task.networks:

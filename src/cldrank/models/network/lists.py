@@ -210,15 +210,7 @@ class ListBatch:
 
 
 class BatchSource:
-    """Lists of like size on the device; `draw` chooses anew which of the unshown stand beside them.
-
-    >>> rows = np.arange(5)
-    >>> some = Lists(np.array([0, 2]), rows[:2], rows[:2], rows[:2], np.array([0, 3]), rows[2:], np.ones(1))
-    >>> group = BatchSource(some.pack(1.0)[0], rows[2:], torch.device("cpu"))
-    >>> group.draw(torch.Generator().manual_seed(0))
-    >>> group.batch(torch.tensor([0])).rows
-    tensor([[0, 1, 2]])
-    """
+    """Lists of like size on the device; `draw` chooses anew which of the unshown stand beside them."""
 
     def __init__(self, packed: ListTable, unshown_rows: NDArray[np.int64], device: torch.device) -> None:
         def tensor(values: NDArray[Any], kind: torch.dtype) -> Tensor:

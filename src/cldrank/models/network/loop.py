@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import torch
@@ -28,13 +28,6 @@ State = dict[str, Tensor]
 _VALIDATION_ROWS = 1 << 16
 
 
-class Trained(NamedTuple):
-    """What training leaves: the networks of its best epoch are in the task; `history` has all epochs."""
-
-    status: Status
-    history: list[Epoch]
-
-
 def train_network(
     task: TrainingTask,
     lists: Lists,
@@ -44,10 +37,11 @@ def train_network(
     run: Run,
     *,
     identity: Any = None,
-) -> Trained:
+) -> tuple[Status, list[Epoch]]:
     """Train the networks of a task on lists, and leave them as they were after the best epoch on the lists held out.
 
-    `identity` is what else decides the result: a checkpoint of another one is not resumed.
+    It gives how training ended, and all epochs. `identity` is what else decides the result: a checkpoint of another one
+    is not resumed.
     """
     trainer = Trainer(task, lists, held, table, model, run)
     devices = [table.device] if table.device.type == "cuda" else []
@@ -82,7 +76,7 @@ class Trainer:
 
     # -- epochs --------------------------------------------------------------------------------------------------
 
-    def go(self, checkpoint: Checkpoint) -> Trained:
+    def go(self, checkpoint: Checkpoint) -> tuple[Status, list[Epoch]]:
         """All epochs, from the first or from where a checkpoint left off."""
         self._prime()
         history, best = self._restored(checkpoint)
@@ -106,7 +100,7 @@ class Trainer:
         if history:
             self.load(best)
         self.flat.release()
-        return Trained(status, history)
+        return status, history
 
     def _epoch(self, number: int, history: list[Epoch]) -> Epoch:
         start = time.perf_counter()
