@@ -114,7 +114,7 @@ class TestNetworks:
         shown = run(*call, "--summary")
         (line,) = [line for line in shown.out.splitlines() if "of 3 kept: loss" in line]
         assert line.endswith(f" with {targets}")
-        assert f"held-out target         {targets}" in shown.out
+        assert f"held target        {targets}" in shown.out
         assert "it does not compare methods" in " ".join(shown.err.split())
         assert run(*call, "--json").json["held_out_targets"] == targets
         silent = run(*call, "--validation", "0")

@@ -19,9 +19,9 @@ class CLD(CorrectedMethod):
 
         Σ_shown -(r̄ - x·β)² + log Φ((x·ω + γ (r̄ - x·β)) / √(1 - γ²)) + Σ_not shown log Φ(-x·ω)
 
-    with r̄ as `target` estimates it (in the paper's code c / ρ of each impression); as the mean over impressions, less
-    l2 (‖β‖² + ‖ω‖²); intercepts bear no penalty. Candidates are ranked by x·β. With a network in place of x·β this is
-    CLD-N; selection stays linear.
+    with r̄ as `target` estimates it (in the paper c / (n ρ), in its code c / ρ of each impression); as the mean over
+    impressions, less l2 (‖β‖² + ‖ω‖²); intercepts bear no penalty. Candidates are ranked by x·β. With a network in
+    place of x·β this is CLD-N; selection stays linear.
 
     >>> import cldrank as cr
     >>> data = cr.RankingDataset.from_arrays([[3, 1], [2, 0], [1, 2], [0, 0]] * 2, [7] * 4 + [8] * 4)
@@ -46,7 +46,7 @@ class CLD(CorrectedMethod):
     target: Target = parameter(
         default="mixed",
         about="relevance of a cell: c/(nρ), clipped to 2, its posterior mean, or the last two mixed; or clicks, c/ρ of "
-        "each impression, as in the paper's code",
+        "each impression",
     )
     unshown_ratio: float = parameter(
         default=1.0, about="unshown candidates per pair of shown ones", least=0, models=("network",)

@@ -214,7 +214,7 @@ class Method(Learner, ABC):
         return self.ranker_.predict(X)
 
     def summary(self) -> str:
-        """The fit to read: what is known about it, and the parameters of a linear model or the features of trees."""
+        """The fit to read: the method, what it was given, and the facts of its fit."""
         self._check_fitted()
         return self.fit_.summary(self._about())
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
 
 from cldrank import scaling as scalings
 from cldrank.errors import MissingDependencyError
@@ -33,9 +33,9 @@ class _Late:
         return self if model is None else partial(getattr(import_module(self._module), self._name), model)
 
 
-def fitted_in(module: str) -> Any:
+def fitted_in(module: str) -> Callable[..., Fit]:
     """Declare a way to fit: the function of this name in a module of `cldrank.models`."""
-    return _Late(f"cldrank.models.{module}")
+    return cast("Callable[..., Fit]", _Late(f"cldrank.models.{module}"))
 
 
 @value

@@ -59,10 +59,6 @@ class FeatureTable:
     def __len__(self) -> int:
         return len(self._rows)
 
-    def sample(self) -> IntArray:
-        """The places of about a thousand rows."""
-        return np.arange(0, len(self), max(1, len(self) // 1000))
-
     def gather(self, places: NDArray[np.int64]) -> torch.Tensor:
         """The rows at some places of the table, on the device."""
         import torch
