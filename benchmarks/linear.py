@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
 from cldrank.methods.cld import CLD
-from cldrank.methods.evidence import Evidence
+from cldrank.methods.observing import observe
 from cldrank.models import Linear, Run
 from cldrank.models.linear.selection_fit import selection_objective
 from cldrank.optimise import Solution, newton
@@ -135,8 +135,8 @@ def measure(rows: int, device: str | None, repeats: int, memory: bool) -> dict[s
         "newton": solve,
     }
     method = CLD(run=Run(device=device))
-    problem = method._problem(Evidence(data, tables[1e5], rho))
-    objective = selection_objective(Linear(), problem, method._context(data))
+    observed = observe(data, tables[1e5], rho, "mixed")
+    objective = selection_objective(Linear(), observed, method._context(data), 0.1)
     best_of({name: functions[name] for name in ("gram", "fit")}, 1)  # starts threads, loads libraries
     times, models = best_of(functions, repeats)
     one = min(times["gram"], times["gram again"])

@@ -33,7 +33,7 @@ from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
 from cldrank.data.loading import load
 from cldrank.methods.cld import CLD
-from cldrank.methods.evidence import Evidence
+from cldrank.methods.observing import observe
 from cldrank.models import Linear
 from cldrank.models.linear.selection_fit import selection_objective
 from cldrank.propensity import Propensities
@@ -102,7 +102,7 @@ class Watched:
 def pass_seconds(data: RankingDataset, clicks: ClickTable, rho: Propensities) -> float:
     """The median time of a pass over features that are here, in memory or on disk."""
     method = CLD()
-    objective = selection_objective(Linear(), method._problem(Evidence(data, clicks, rho)), method._context(data))
+    objective = selection_objective(Linear(), observe(data, clicks, rho, "mixed"), method._context(data), 0.1)
     times = []
     for _ in range(4):
         start = time.perf_counter()

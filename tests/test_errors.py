@@ -11,7 +11,6 @@ import pytest
 
 from cldrank import errors
 from cldrank.errors import CldrankError, CldrankWarning, DataError, FormatError, UnidentifiableError, UsageError
-from cldrank.methods import NotFittedError
 
 KINDS = [
     *(
@@ -19,7 +18,6 @@ KINDS = [
         for _, kind in inspect.getmembers(errors, inspect.isclass)
         if issubclass(kind, CldrankError | CldrankWarning)
     ),
-    NotFittedError,
 ]
 MORE: dict[type, dict[str, Any]] = {
     FormatError: {"path": "train.txt", "line": 7, "column": 3},
@@ -89,7 +87,7 @@ def test_positions_that_cannot_be_told_are_data() -> None:
         (UsageError, (ValueError,)),
         (errors.MissingDependencyError, (ImportError,)),
         (errors.DownloadError, (OSError,)),
-        (NotFittedError, (UsageError,)),
+        (errors.NotFittedError, (UsageError,)),
     ],
 )
 def test_errors_are_also_those_that_python_has_for_it(kind: type, families: tuple[type, ...]) -> None:

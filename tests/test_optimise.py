@@ -30,7 +30,7 @@ def test_a_quadratic_takes_one_step(width: int, seed: int) -> None:
     root = random.normal(size=(width, width + 2))
     top = random.normal(size=width)
     found = newton(quadratic(root @ root.T + 0.1 * np.eye(width), top), np.zeros(width))
-    assert (found.status, found.n_steps, found.n_passes) == ("converged", 1, 2)
+    assert (found.status, found.n_steps) == ("converged", 1)
     np.testing.assert_allclose(found.parameters, top, atol=1e-9)
 
 
@@ -43,7 +43,7 @@ def test_damping_finds_the_top_from_far_away(start: float) -> None:
 
 def test_a_flat_direction_is_left_alone_and_counted() -> None:
     found = newton(quadratic(np.array([[1.0, 1.0], [1.0, 1.0]]), np.array([3.0, 1.0])), np.zeros(2))
-    assert (found.status, found.flat) == ("converged", 1)
+    assert found.status == "converged"
     np.testing.assert_allclose(found.parameters, [2, 2])
 
 
@@ -80,8 +80,7 @@ def test_a_line_search_that_fails_is_not_called_non_finite() -> None:
 def test_size_of_parameters_does_not_matter(scale: float) -> None:
     matrix = np.array([[2.0, 1.0], [1.0, 3.0]])
     turn = np.diag([scale, 1.0])
-    step, flat = ascent(Derivatives(0.0, turn @ np.ones(2), -turn @ matrix @ turn))
-    assert flat == 0
+    step = ascent(Derivatives(0.0, turn @ np.ones(2), -turn @ matrix @ turn))
     np.testing.assert_allclose(turn @ step, np.linalg.solve(matrix, np.ones(2)), rtol=1e-12)
     np.testing.assert_allclose(turn @ inverse(turn @ matrix @ turn) @ turn, np.linalg.inv(matrix), rtol=1e-12)
 

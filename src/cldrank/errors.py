@@ -80,6 +80,10 @@ class UsageError(CldrankError, ValueError):
     """
 
 
+class NotFittedError(UsageError):
+    """A method is used before `fit`."""
+
+
 class MissingDependencyError(CldrankError, ImportError):
     """An optional package is needed and not installed."""
 

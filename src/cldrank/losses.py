@@ -50,7 +50,6 @@ def cld_pair(
     Δ = f_i - f_j
     both shown:   -preference [log σ(Δ) + C (log σ(ω_i + Δ) + log σ(ω_j + Δ))]
     i shown, j not:   -mixed C [log σ(ω_i + Δ) + log σ(-ω_j)]
-
     """
     given = scores, selection, unshown_scores, unshown_selection, preference, mixed
     lost: Tensor = _cld_pair_with_slopes().apply(*given, selection_weight)
@@ -113,7 +112,6 @@ def cld(
 
     shown:      weight [(r̄ - f)² - log Φ((ω + γ (r̄ - f)) / √(1 - γ²))]
     not shown:  -absent log Φ(-ω)
-
     """
     from torch.special import log_ndtr
 

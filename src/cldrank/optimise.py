@@ -35,20 +35,16 @@ class Derivatives(NamedTuple):
 class Solution:
     """Where an optimiser ended, and how.
 
-    n_passes      evaluations of the objective, each of them one pass over the data
     status        `converged`; `max_steps`: stopped before that; `line_search`: no part of a step gained what the slope
                   promised, though the objective is finite; `non_finite`: the objective is not finite, here or nearby;
                   `boundary`: said by a caller whose optimum is at infinity
-    flat          directions in which the objective does not change, so that the data do not determine them
     evaluation    the objective with its derivatives, at the end or within rounding of it
     """
 
     parameters: Vector
     value: float
     n_steps: int
-    n_passes: int
     status: Status
-    flat: int
     evaluation: Derivatives = field(repr=False)
 
     @property
@@ -70,17 +66,17 @@ def newton(
     larger.
 
     >>> newton(lambda x: Derivatives(-float(x @ x) / 2, -x, -np.eye(2)), np.array([3.0, 4.0]))
-    Solution(parameters=array([0., 0.]), value=0.0, n_steps=1, n_passes=2, status='converged', flat=0)
+    Solution(parameters=array([0., 0.]), value=0.0, n_steps=1, status='converged')
     """
-    point, here, passes, flat = start, evaluate(start), 1, 0
+    point, here = start, evaluate(start)
 
     def ended(status: Status, steps: int, at: Vector) -> Solution:
-        return Solution(at, here.value, steps, passes, status, flat, here)
+        return Solution(at, here.value, steps, status, here)
 
     if not here.finite:
         return ended("non_finite", 0, point)
     for steps in range(max_steps + 1):
-        step, flat = ascent(here)
+        step = ascent(here)
         length = _length(step, point)
         if length <= tolerance:
             # this close, one more step costs nothing and needs no check: it squares the remaining error
@@ -88,8 +84,7 @@ def newton(
         if steps == max_steps:
             break
         promised = float(step @ here.gradient)
-        there, share, tried = _backtrack(evaluate, point, here, step, promised)
-        passes += tried
+        there, share = _backtrack(evaluate, point, here, step, promised)
         if share:
             point, here = point + share * step, there
         elif promised <= 1e-12 * max(1.0, abs(here.value)):  # no more to gain than rounding hides
@@ -106,20 +101,20 @@ def _length(step: Vector, point: Vector) -> float:
 
 def _backtrack(
     evaluate: Callable[[Vector], Derivatives], point: Vector, here: Derivatives, step: Vector, promised: float
-) -> tuple[Derivatives, float, int]:
-    """The first of whole, half, quarter … step that gains enough, that share (0 where none does), and the tries."""
+) -> tuple[Derivatives, float]:
+    """The first of whole, half, quarter … step that gains enough, and that share (0 where none does)."""
     noise = 1e-13 * max(1.0, abs(here.value))  # gains below it drown in the rounding of the value
     share = 1.0
-    for tried in range(1, _HALVINGS + 1):
+    for _ in range(_HALVINGS):
         there = evaluate(point + share * step)
         if there.finite and there.value >= here.value + _ARMIJO * share * promised - noise:
-            return there, share, tried
+            return there, share
         share /= 2
-    return there, 0.0, _HALVINGS
+    return there, 0.0
 
 
-def ascent(here: Derivatives) -> tuple[Vector, int]:
-    """Newton's step, uphill even where the objective is not concave, and how many directions are flat.
+def ascent(here: Derivatives) -> Vector:
+    """Newton's step, uphill even where the objective is not concave.
 
     Parameters are first scaled to the same curvature. There is no step along a flat direction; along one that curves
     upwards, the step is that for the same curvature downwards.
@@ -129,11 +124,11 @@ def ascent(here: Derivatives) -> tuple[Vector, int]:
         from scipy.linalg import cho_solve
 
         step: Vector = size * cho_solve((vectors, True), size * here.gradient, check_finite=False)
-        return step, 0
+        return step
     kept = np.abs(values) > _FLAT
     along = vectors[:, kept]
-    step = size * (along @ ((along.T @ (size * here.gradient)) / np.abs(values[kept])))
-    return step, int((~kept).sum())
+    uphill: Vector = size * (along @ ((along.T @ (size * here.gradient)) / np.abs(values[kept])))
+    return uphill
 
 
 def inverse(information: Matrix) -> Matrix:

@@ -39,8 +39,8 @@ def test_it_regresses_the_relevance_that_clicks_tell() -> None:
     affine = AffineClicks(np.array([0.8, 0.5, 0.3]), np.array([0.1, 0.05, 0.02]))
     X = cr.Naive(model=Linear(l2=0)).fit(given.data, given.clicks).ranker_.scaling.transform(given.data.features)  # type: ignore[attr-defined]
     rows, n = given.clicks.row, given.clicks.impressions
-    at = given.clicks.position - 1
-    target = (given.clicks.clicks / n - affine.base[at]) / affine.slope[at]
+    slope, base = affine.at(given.clicks.position)
+    target = (given.clicks.clicks / n - base) / slope
     extended = np.hstack([X[rows].astype(np.float64), np.ones((len(rows), 1))])
     solution = np.linalg.solve(extended.T @ (extended * n[:, None]), extended.T @ (n * target))
     model = AffineIPS(model=Linear(l2=0)).fit(given.data, given.clicks, affine)

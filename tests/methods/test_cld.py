@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from scenes import Scene, scene
+from scenes import Scene, by_session, scene
 from scipy.optimize import minimize
 from scipy.special import log_ndtr
 
@@ -39,9 +39,11 @@ def all_parameters(model: CLD) -> Floats:
 
 def written_out(given: Scene, model: CLD) -> tuple[Any, int]:
     """Minus the objective of the paper, from the definition, over single impressions; and how many parameters."""
-    inverse = 1 / given.propensities.at(given.clicks.position)
-    rate = given.clicks.clicks / given.clicks.impressions * inverse
-    rows, targets = np.repeat(given.clicks.row, given.clicks.impressions), np.repeat(rate, given.clicks.impressions)
+    rows, targets = by_session(given)
+    if model.target == "ips":
+        inverse = 1 / given.propensities.at(given.clicks.position)
+        rate = given.clicks.clicks / given.clicks.impressions * inverse
+        rows, targets = np.repeat(given.clicks.row, given.clicks.impressions), np.repeat(rate, given.clicks.impressions)
     scaled = scaling.fit(model.get_params()["model__scaling"], given.data.features).transform(given.data.features)
     X = np.hstack([scaled.astype(np.float64), np.ones((len(scaled), 1))])
     away = np.flatnonzero(~given.clicks.shown)
@@ -65,6 +67,7 @@ def written_out(given: Scene, model: CLD) -> tuple[Any, int]:
         {"target": "ips"},
         {"gamma": 0.8, "target": "ips", "scaling": "minmax"},
         {"gamma": -0.5, "target": "ips"},
+        {"gamma": 0.8, "target": "clicks"},
     ],
 )
 def test_an_independent_optimiser_finds_the_same_optimum(parameters: Any) -> None:
@@ -164,7 +167,6 @@ def test_summary_says_what_there_is_to_say() -> None:
     for words in (
         "CLD(clip=0.4)",
         "converged",
-        "constant features",
         "clipped to 0.4",
     ):
         assert words in text
@@ -201,7 +203,7 @@ def test_where_everything_was_shown_it_is_ips_and_says_so() -> None:
 
 
 @pytest.mark.filterwarnings("ignore:the clicks refute")  # as they do, on purpose
-@pytest.mark.parametrize("target", ["ips", "clipped"])
+@pytest.mark.parametrize("target", ["ips", "clipped", "clicks"])
 def test_one_click_and_tiny_propensities_stay_finite(target: Any) -> None:
     given = scene(11)
     one = np.zeros_like(given.clicks.clicks)
@@ -275,7 +277,7 @@ def test_torch_gives_the_same() -> None:
     [
         ({"gamma": 1}, "`gamma` must be a number above -1 and below 1, not 1"),
         ({"gamma": "best"}, "`gamma` must be a number above -1 and below 1, not 'best'"),
-        ({"target": "labels"}, "`target` must be 'ips', 'clipped', 'posterior' or 'mixed'"),
+        ({"target": "labels"}, "`target` must be 'ips', 'clipped', 'posterior', 'mixed' or 'clicks'"),
         ({"clip": 0}, "`clip` must be a number above 0"),
         ({"max_steps": 0}, "`max_steps` must be a whole number of at least 1"),
         ({"block_rows": 1.5}, "`block_rows` must be a whole number"),
@@ -288,6 +290,12 @@ def test_parameters_that_make_no_sense_are_refused(parameters: Any, message: str
 
 def test_clicks_and_propensities_that_do_not_fit_are_refused() -> None:
     given = scene(0)
+    with pytest.raises(UsageError, match="is for a linear model"):
+        CLD(model=MLP(), target="clicks").fit(*given)
+    cells = {name: getattr(given.clicks, name) for name in ("row", "position", "impressions")}
+    often = ClickTable.from_arrays(given.data, **cells, clicks=cells["impressions"] * 2, every_click=True)
+    with pytest.raises(DataError, match="at most one click per impression"):
+        CLD(target="clicks", envelope="off").fit(given.data, often, given.propensities)
     with pytest.raises(UsageError, match="CLD needs `clicks`, .*not None"):
         CLD().fit(given.data)
     with pytest.raises(UsageError, match="CLD needs `propensities` .*not None"):

@@ -21,14 +21,20 @@ def test_rows_of_clicks_weigh_what_they_stand_for() -> None:
     np.testing.assert_allclose(found.target, [0.5, 0.5, 1, 1])
     np.testing.assert_array_equal(found.weight, [6, 4, 6, 5])
     assert (found.total, found.n_rows) == (36, 6)
+    pairs = observe(data, table, Propensities.power(1, 2), "clicks")
+    np.testing.assert_allclose(pairs.target, [1, 0, 2, 0, 2, 0, 1])
+    np.testing.assert_array_equal(pairs.weight, [3, 3, 1, 3, 3, 3, 5])
+    np.testing.assert_array_equal(pairs.offsets, [0, 4, 6, 7])
+    assert pairs.total == 36
 
 
 def test_rows_of_regression_keep_the_mean_of_single_impressions() -> None:
     given = scene()
     rows, targets = by_session(given)
-    observed = observe(given.data, given.clicks, given.propensities)
-    mean, weight = observed.by_row()
-    for place, row in enumerate(observed.rows[observed.shown]):
-        own = targets[rows == row]
-        assert weight[place] == len(own)
-        assert mean[place] == pytest.approx(own.mean())
+    for target in ("ips", "clicks"):
+        observed = observe(given.data, given.clicks, given.propensities, target)
+        mean, weight = observed.by_row()
+        for place, row in enumerate(observed.rows[observed.shown]):
+            own = targets[rows == row]
+            assert weight[place] == len(own)
+            assert mean[place] == pytest.approx(own.mean())

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from cldrank.models.linear.design import Block, Design
 from cldrank.models.linear.ordered_probit import OrderedProbit
-from cldrank.models.linear.two_stages import SecondStage
+from cldrank.models.linear.two_stages import second_stage
 from cldrank.models.targets import Observations
 from cldrank.optimise import inverse, newton
 
@@ -57,12 +57,11 @@ def two_step(X: ArrayLike, Z: ArrayLike, y: ArrayLike, shown: ArrayLike, weights
     first = newton(probit.evaluate, probit.start())
     assert first.converged
     here = probit.evaluate(first.parameters)
-    stage = SecondStage(probit.places, first.parameters, np.arange(split))
     sign = np.append(np.ones(end - split), -1.0)  # the intercept is minus the threshold
     return TwoStep(
         sign * first.parameters,
         np.outer(sign, sign) * inverse(-here.hessian * entries.total),
-        stage.regress(rows, np.zeros(split)),
+        second_stage(rows, probit.places, first.parameters, np.arange(split), np.zeros(split)),
         entries.total * here.value,
     )
 

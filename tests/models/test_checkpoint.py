@@ -1,4 +1,3 @@
-import json
 import os
 import resource
 import signal
@@ -17,7 +16,7 @@ from small_networks import GIVEN, SMALL, scores, small_pair, stop_after
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import CldrankError, ConvergenceWarning, FormatError, UsageError
 from cldrank.methods import CLD, IPS, CLDPair
-from cldrank.models import MLP, Epoch, Run, checkpoint
+from cldrank.models import MLP, Epoch, Run
 from cldrank.models.network import loop
 from cldrank.rankers import load_ranker
 
@@ -110,7 +109,7 @@ def test_a_checkpoint_is_data_and_no_code(tmp_path: Path) -> None:
     small_pair(checkpoint=file).fit(*GIVEN)
     content = file.read_bytes()
     with safetensors.safe_open(str(file), framework="np") as opened:
-        assert opened.metadata()["format"] == "cldrank-checkpoint-3"
+        assert opened.metadata()["format"] == "cldrank-checkpoint-4"
         assert {name.partition(".")[0] for name in opened.keys()} == {"now", "best", "peak", "optimiser"}  # noqa: SIM118
     assert int.from_bytes(content[:8], "little") < len(content)  # a header of JSON, then numbers
     assert content[8:9] == b"{"
@@ -156,11 +155,11 @@ def test_a_checkpoint_of_other_data_is_refused(resident: bool, tmp_path: Path) -
             small_pair(epochs=1, checkpoint=file, resume=True, resident=resident).fit(*given)
 
 
-def test_patience_and_listeners_may_change_when_a_training_is_resumed(tmp_path: Path) -> None:
+def test_listeners_may_change_when_a_training_is_resumed(tmp_path: Path) -> None:
     file = tmp_path / "state"
     small_pair(checkpoint=file).fit(*GIVEN)
     told: list[Epoch] = []
-    small_pair(checkpoint=file, resume=True, patience=50, on_epoch=told.append).fit(*GIVEN)
+    small_pair(checkpoint=file, resume=True, on_epoch=told.append).fit(*GIVEN)
     assert told == []
 
 
@@ -178,7 +177,7 @@ def test_a_damaged_checkpoint_is_refused(tmp_path: Path) -> None:
             small_pair(epochs=1, checkpoint=file, resume=True).fit(*GIVEN)
     import safetensors.numpy
 
-    for metadata in (None, {"format": "cldrank-checkpoint-3"}, {"format": "cldrank-checkpoint-1", "about": "{"}):
+    for metadata in (None, {"format": "cldrank-checkpoint-4"}, {"format": "cldrank-checkpoint-1", "about": "{"}):
         file.write_bytes(safetensors.numpy.save({"a": np.zeros(1)}, metadata=metadata))
         with pytest.raises(FormatError, match="state: this "):
             small_pair(epochs=1, checkpoint=file, resume=True).fit(*GIVEN)
@@ -188,56 +187,24 @@ def test_a_damaged_checkpoint_is_refused(tmp_path: Path) -> None:
             small_pair(epochs=1, checkpoint=tmp_path / "folder", resume=resume).fit(*GIVEN)
 
 
-@pytest.fixture(scope="module")
-def taken(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """A checkpoint after the first of two epochs, as its tensors and what is told about them."""
-    file = tmp_path_factory.mktemp("taken") / "state"
-    with pytest.warns(ConvergenceWarning, match="interrupted"):
-        small_pair(epochs=2, checkpoint=file, on_epoch=stop_after(1)).fit(*GIVEN)
+def test_any_change_of_a_checkpoint_is_found(tmp_path: Path) -> None:
+    file = tmp_path / "state"
+    small_pair(epochs=1, checkpoint=file).fit(*GIVEN)
+    tensors = safetensors.torch.load_file(file)
     with safetensors.safe_open(str(file), framework="pt") as opened:
-        return safetensors.torch.load_file(file), json.loads(opened.metadata()["about"])
-
-
-def resumed(file: Path, tensors: Any, about: Any) -> Any:
-    text = about if isinstance(about, str) else json.dumps(about)
-    safetensors.torch.save_file(tensors, file, metadata={"format": "cldrank-checkpoint-3", "about": text})
-    return small_pair(epochs=2, checkpoint=file, resume=True).fit(*GIVEN)
-
-
-ODD: list[Any] = [None, 1, -1, 10**400, "x", [], {}, [[]], True, float("nan"), float("inf")]
-
-
-@pytest.mark.parametrize("odd", ODD, ids=lambda odd: str(odd)[:9])
-def test_a_checkpoint_whose_story_is_damaged_is_refused(tmp_path: Path, taken: Any, odd: Any) -> None:
-    tensors, about = taken
-    told = [{**about, name: odd} for name in about]
-    told += [{**about, "history": [{**about["history"][0], name: odd}]} for name in about["history"][0]]
-    for story in told:
-        if story == about:
-            continue
-        with pytest.raises((FormatError, UsageError), match="state"):
-            resumed(tmp_path / "state", tensors, story)
-
-
-def test_a_checkpoint_that_tells_nonsense_is_refused(tmp_path: Path, taken: Any) -> None:
-    tensors, about = taken
-    assert resumed(tmp_path / "state", tensors, about).n_iter_ == 2
-    missing = [{key: value for key, value in about.items() if key != name} for name in about]
-    for story in ("[" * 100_000, "1" * 9000, "null", *missing, {**about, "history": [{}]}):
+        metadata = opened.metadata()
+    first = min(tensors)
+    changed = [
+        ({name: tensor for name, tensor in tensors.items() if name != first}, metadata),
+        ({**tensors, first: tensors[first].to(torch.float16)}, metadata),
+        (tensors, {**metadata, "about": metadata["about"].replace('"number": 1', '"number": 2')}),
+        (tensors, {**metadata, "about": "[" * 100_000}),
+        (tensors, {"format": metadata["format"]}),
+    ]
+    for arrays, about in changed:
+        safetensors.torch.save_file(arrays, file, metadata=about)
         with pytest.raises(FormatError, match="state: this checkpoint is damaged"):
-            resumed(tmp_path / "state", tensors, story)
-
-
-def test_a_checkpoint_with_other_tensors_is_refused(tmp_path: Path, taken: Any) -> None:
-    tensors, about = taken
-    for name in tensors:
-        for other in (None, torch.zeros(3, 3), torch.zeros(0), tensors[name].to(torch.float16)):
-            changed = {key: value for key, value in tensors.items() if key != name}
-            changed |= {} if other is None else {name: other}
-            arrays = {key: value.numpy() for key, value in changed.items()}
-            story = {**about, "sha256": checkpoint._sha256(arrays)}
-            with pytest.raises(FormatError, match=f"state: this checkpoint is damaged: {name} is not that"):
-                resumed(tmp_path / "state", changed, story)
+            small_pair(epochs=1, checkpoint=file, resume=True).fit(*GIVEN)
 
 
 def test_a_full_disk_is_told_with_the_file(tmp_path: Path) -> None:

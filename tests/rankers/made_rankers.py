@@ -19,8 +19,8 @@ from cldrank.data.dataset import RankingDataset
 from cldrank.models import MLP
 from cldrank.rankers import BordaRanker, LinearRanker, NetworkRanker, Provenance, TreeRanker
 from cldrank.rankers import trees as tree_rankers
+from cldrank.rankers.network import ranker_of
 from cldrank.rankers.provenance import ClicksRecord, CurveRecord, EvaluationRecord, FitRecord, MethodRecord
-from cldrank.rankers.torch_module import ranker_of
 
 NAMES = ("bm25", "pagerank", "länge", "clicks")
 FEATURES = np.random.default_rng(0).lognormal(0, 2, (300, 4)).astype(np.float32)

@@ -5,10 +5,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from made_rankers import (
     FEATURES,
     NAMES,
     PARTS,
+    SCALING,
     borda,
     dataset,
     in_blocks,
@@ -18,7 +20,9 @@ from made_rankers import (
 
 from cldrank import scaling
 from cldrank.errors import DataError
-from cldrank.rankers import BordaRanker, Layer, NetworkRanker
+from cldrank.models import MLP
+from cldrank.rankers import BordaRanker, Layer, LinearRanker, NetworkRanker
+from cldrank.rankers.network import ranker_of
 
 
 def test_equal_rows_get_equal_scores_wherever_they_lie() -> None:
@@ -75,3 +79,14 @@ def test_repr_tells_what_they_are() -> None:
     tail = "scaling Standard(clip=5.0), trained by Oracle on web (synthetic))"
     assert repr(network()) == f"NetworkRanker(4 features, 4 → 16 → 8 → 1, {tail}"
     assert repr(borda()) == "BordaRanker(4 features, 2 members, trained by Oracle on web (synthetic))"
+
+
+@pytest.mark.parametrize(("hidden", "kind"), [((), LinearRanker), ((16, 8), NetworkRanker)])
+@pytest.mark.parametrize("activation", ["elu", "relu", "tanh"])
+def test_numpy_scores_as_torch_does(activation: Any, hidden: tuple[int, ...], kind: type) -> None:
+    own = MLP(hidden=hidden, activation=activation).build(4, seed=1).eval()
+    ranker = ranker_of(own, **PARTS)
+    assert type(ranker) is kind
+    with torch.no_grad():
+        expected = own(torch.from_numpy(SCALING.transform(FEATURES)))[:, 0].numpy()
+    np.testing.assert_allclose(ranker.predict(FEATURES), expected, rtol=1e-5, atol=1e-5)

@@ -13,7 +13,6 @@ from made_rankers import ORIGIN, dataset, linear, nested
 import cldrank as cr
 from cldrank.errors import DataError
 from cldrank.rankers import Provenance
-from cldrank.rankers.provenance import plain_parameters
 
 
 def test_it_comes_back_from_json() -> None:
@@ -21,10 +20,6 @@ def test_it_comes_back_from_json() -> None:
     assert again == ORIGIN
     assert again.as_dict() == ORIGIN.as_dict()
     assert Provenance.from_json({}) == Provenance()
-
-
-def test_numbers_of_numpy_become_plain() -> None:
-    assert plain_parameters({"l2": np.float32(0.5), "hidden": (4, 2)}) == {"l2": 0.5, "hidden": [4, 2]}
 
 
 @pytest.mark.parametrize("wrong", [{"status": None}, {"steps": True}, {"loss": 1e999}, {"constant": "abc"}])
@@ -46,12 +41,6 @@ def test_one_that_could_not_be_loaded_is_not_saved(wrong: dict[str, Any], tmp_pa
     with pytest.raises(DataError, match="cannot be"):
         linear(provenance=Provenance(**wrong)).save(tmp_path / "ranker")
     assert not (tmp_path / "ranker").exists()
-
-
-def test_places_in_memory_are_left_out() -> None:
-    def function() -> None: ...
-
-    assert "0x" not in plain_parameters({"on_epoch": function})["on_epoch"]
 
 
 def test_an_evaluation_goes_with_the_ranker_that_it_is_of() -> None:

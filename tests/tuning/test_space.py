@@ -68,12 +68,12 @@ def test_the_paper_s_ranges_of_what_a_method_has(method: Method, names: str) -> 
 
 
 def test_parameters_go_where_they_belong() -> None:
-    given = CLDPair(model=MLP(hidden=(8,), dropout=0.5, patience=2), run=Run(seed=3))
+    given = CLDPair(model=MLP(hidden=(8,), dropout=0.5), run=Run(seed=3))
     changed = applied(given, {"selection_weight": 1.0, "dropout": 0.1, "batch_queries": 7})
     assert changed.get_params()["selection_weight"] == 1.0
-    assert changed.model == MLP(hidden=(8,), dropout=0.1, patience=2, batch_queries=7)
+    assert changed.model == MLP(hidden=(8,), dropout=0.1, batch_queries=7)
     assert changed.run == Run(seed=3)
-    assert given.model == MLP(hidden=(8,), dropout=0.5, patience=2)
+    assert given.model == MLP(hidden=(8,), dropout=0.5)
     assert values_of(changed, ["dropout", "selection_weight"]) == {"dropout": 0.1, "selection_weight": 1.0}
 
 

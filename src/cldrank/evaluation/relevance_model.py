@@ -16,7 +16,6 @@ from cldrank.evaluation.exposure import LoggedClicks, ScoreOrder
 from cldrank.methods.observing import observe
 from cldrank.models import Linear, Run
 from cldrank.models.fit import Context
-from cldrank.models.targets import PointSelection
 from cldrank.rankers import Provenance
 
 Floats = NDArray[np.float64]
@@ -36,9 +35,9 @@ def _predictions(log: LoggedClicks, wanted: RankingDataset, seed: int) -> Floats
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CldrankWarning)
-        problem = PointSelection(observe(log.data, log.clicks, log.curve, "ips"), _GAMMA, unshown_ratio=1.0)
+        observed = observe(log.data, log.clicks, log.curve, "ips")
         context = Context(log.data, Run(seed=seed), "the model of relevance", "clicks over propensity", Provenance())
-        return np.clip(Linear().fit_points(problem, context).ranker.predict(wanted), 0.0, 1.0)
+        return np.clip(Linear().fit_points(observed, context, gamma=_GAMMA).ranker.predict(wanted), 0.0, 1.0)
 
 
 @dataclass(frozen=True, eq=False)

@@ -40,7 +40,6 @@ RESERVED = frozenset(
     """.split()  # noqa: SIM905
 ) | frozenset(keyword.kwlist)
 UNMATCHED = {
-    "": "",
     "zero": "a feature whose query does not match counts 0, as it must have in the training data",
     "missing": "a feature whose query does not match is missing, and goes where each split sends missing values",
 }

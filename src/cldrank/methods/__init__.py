@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from cldrank.errors import NotFittedError
 from cldrank.methods.method import Method
 from cldrank.methods.registry import method_named, methods
 
@@ -21,21 +22,12 @@ if TYPE_CHECKING:  # for type checkers; at run time a method is found by its fil
     from cldrank.methods.policy_aware_ips import PolicyAwareIPS as PolicyAwareIPS
     from cldrank.methods.rank_agg import RankAgg as RankAgg
     from cldrank.methods.svm_rank import SVMRank as SVMRank
-    from cldrank.models.not_fitted import NotFittedError as NotFittedError
 
 __all__ = ["Method", "NotFittedError", "method_named", "methods"]
 
 
 def __getattr__(name: str) -> Any:
-    if name == "NotFittedError":
-        from cldrank.models.not_fitted import NotFittedError
-
-        return NotFittedError
     for kind in methods().values():
         if kind.__name__ == name:
             return kind
     raise AttributeError(f"module 'cldrank.methods' has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted([*__all__, *(kind.__name__ for kind in methods().values())])

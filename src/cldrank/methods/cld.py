@@ -5,12 +5,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from cldrank.errors import DataError, UsageError
 from cldrank.methods.evidence import Evidence
 from cldrank.methods.method import CorrectedMethod
-from cldrank.methods.observing import observe
-from cldrank.methods.relevance import Estimate, target_choice
+from cldrank.methods.observing import Target, observe
 from cldrank.models.fit import Fit
-from cldrank.models.targets import PointSelection
 from cldrank.parameters import described, learned, parameter
 
 
@@ -20,9 +19,9 @@ class CLD(CorrectedMethod):
 
         Σ_shown -(r̄ - x·β)² + log Φ((x·ω + γ (r̄ - x·β)) / √(1 - γ²)) + Σ_not shown log Φ(-x·ω)
 
-    with r̄ as `target` estimates it (in the paper c / (n ρ)); as the mean over impressions, less l2 (‖β‖² + ‖ω‖²);
-    intercepts bear no penalty. Candidates are ranked by x·β. With a network in place of x·β this is CLD-N; selection
-    stays linear.
+    with r̄ as `target` estimates it (in the paper c / (n ρ), in its code c / ρ of each impression); as the mean over
+    impressions, less l2 (‖β‖² + ‖ω‖²); intercepts bear no penalty. Candidates are ranked by x·β. With a network in
+    place of x·β this is CLD-N; selection stays linear.
 
     >>> import cldrank as cr
     >>> data = cr.RankingDataset.from_arrays([[3, 1], [2, 0], [1, 2], [0, 0]] * 2, [7] * 4 + [8] * 4)
@@ -44,7 +43,11 @@ class CLD(CorrectedMethod):
     gamma: float = parameter(
         default=0.1, about="correlation of the noise of selection and of relevance", above=-1, below=1, tried="0.05:0.3"
     )
-    target: Estimate = target_choice()
+    target: Target = parameter(
+        default="mixed",
+        about="relevance of a cell: c/(nρ), clipped to 2, its posterior mean, or the last two mixed; or clicks, c/ρ of "
+        "each impression",
+    )
     unshown_ratio: float = parameter(
         default=1.0, about="unshown candidates per pair of shown ones", least=0, models=("network",)
     )
@@ -56,8 +59,11 @@ class CLD(CorrectedMethod):
     )
 
     def _learn(self, evidence: Evidence) -> Fit:
-        return self.model.fit_points(self._problem(evidence), self._context(evidence.data))
-
-    def _problem(self, evidence: Evidence) -> PointSelection:
+        if self.target == "clicks":
+            if self.model.family != "linear":
+                raise UsageError("`target='clicks'` is for a linear model; choose another target for a network.")
+            if (evidence.clicks.clicks > evidence.clicks.impressions).any():
+                raise DataError("`target='clicks'` needs at most one click per impression; count first clicks.")
         observed = observe(evidence.data, evidence.clicks, evidence.propensities, self.target)
-        return PointSelection(observed, float(self.gamma), self.unshown_ratio)
+        settings = {"gamma": float(self.gamma), "unshown_ratio": float(self.unshown_ratio)}
+        return self.model.fit_points(observed, self._context(evidence.data), **settings)

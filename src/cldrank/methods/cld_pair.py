@@ -11,7 +11,6 @@ from cldrank.methods.observing import observe
 from cldrank.methods.relevance import Estimate, target_choice
 from cldrank.models import MLP, Model
 from cldrank.models.fit import Fit
-from cldrank.models.targets import PairSelection
 from cldrank.parameters import described, learned, parameter
 
 
@@ -60,5 +59,5 @@ class CLDPair(CorrectedMethod):
 
     def _learn(self, evidence: Evidence) -> Fit:
         observed = observe(evidence.data, evidence.clicks, evidence.propensities, self.target)
-        problem = PairSelection(observed, self.selection_weight, self.unshown_ratio)
-        return self.model.fit_pairs(problem, self._context(evidence.data))
+        settings = {"share": float(self.selection_weight), "unshown_ratio": float(self.unshown_ratio)}
+        return self.model.fit_pairs(observed, self._context(evidence.data), **settings)

@@ -92,21 +92,12 @@ def _on_spark(user: str, needs: Needs, dataset: SparkDataset, clicks: Any) -> tu
 
 
 def needed(needs: Needs, clicks: Any, propensities: Any) -> tuple[Any, Any]:
-    """Of clicks and propensities, those that a method needs; None for the others.
-
-    >>> needed("clicks", "a table", "a curve")
-    ('a table', None)
-    """
+    """Of clicks and propensities, those that a method needs; None for the others."""
     return clicks if uses_clicks(needs) else None, propensities if uses_curve(needs) else None
 
 
 def check_dataset(dataset: Any, user: str) -> RankingDataset:
     """Refuse what is not a dataset with rows and features."""
-    if isinstance(dataset, list) and dataset and all(isinstance(query, RankingDataset) for query in dataset):
-        raise UsageError(
-            f"{user} learns from one RankingDataset, not from a list of queries, which is what scikit-learn splits one "
-            "into; search with cldrank.tune."
-        )
     if not isinstance(dataset, RankingDataset):
         from cldrank.tables import is_frame
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from cldrank.arguments import shortened
 from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
-from cldrank.errors import CldrankWarning, ConvergenceWarning, UsageError, hearing_warnings, warn
+from cldrank.errors import CldrankWarning, ConvergenceWarning, NotFittedError, UsageError, hearing_warnings, warn
 from cldrank.feature_blocks import RemoteFeatures
 from cldrank.methods.evidence import Evidence, collect
 from cldrank.methods.needs import Needs
@@ -25,7 +25,6 @@ from cldrank.propensity import AffineClicks, Propensities, SegmentPropensities
 from cldrank.propensity.curve_checks import EnvelopeUse
 from cldrank.propensity.segment_propensities import Curve
 from cldrank.rankers import Provenance, Ranker
-from cldrank.rankers.provenance import FitRecord
 from cldrank.spark import SparkDataset
 from cldrank.wording import listed
 
@@ -119,17 +118,16 @@ class Method(Learner, ABC):
             self.fit_evidence(self._collected(dataset, clicks, propensities))
             known = self.fit_.diagnostics
             if known.is_chance and not any(isinstance(warning, ConvergenceWarning) for warning in heard):
-                warn(self._chance(known))
+                warn(
+                    CldrankWarning(
+                        f"{self.label} with {self.model.label} ranks the {known.held_queries:,} queries held out no "
+                        f"better than chance: its concordance with {known.held_target} there is "
+                        f"{known.concordance:.4f}, and 0.5 is chance. Measure it on labels (evaluate) before you use "
+                        "it; more data, or other settings, may help."
+                    )
+                )
         self._describe(diagnostics=known.replaced(warnings=tuple(dict.fromkeys(map(str, heard)))))
         return self
-
-    def _chance(self, known: FitRecord) -> CldrankWarning:
-        """The warning that what was learned may be worthless."""
-        return CldrankWarning(
-            f"{self.label} with {self.model.label} ranks the {known.held_queries:,} queries held out no better than "
-            f"chance: its concordance with {known.held_target} there is {known.concordance:.4f}, and 0.5 is chance. "
-            "Measure it on labels (evaluate) before you use it; more data, or other settings, may help."
-        )
 
     def _collected(self, dataset: Any, clicks: Any, propensities: Any) -> Evidence:
         """What `fit` was given, checked."""
@@ -216,7 +214,7 @@ class Method(Learner, ABC):
         return self.ranker_.predict(X)
 
     def summary(self) -> str:
-        """The fit to read: what is known about it, and the parameters of a linear model or the features of trees."""
+        """The fit to read: the method, what it was given, and the facts of its fit."""
         self._check_fitted()
         return self.fit_.summary(self._about())
 
@@ -273,8 +271,6 @@ class Method(Learner, ABC):
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "ranker_"):
-            from cldrank.models.not_fitted import NotFittedError
-
             raise NotFittedError(f"this {type(self).__name__} has not learned anything yet; call fit first.")
 
     def _keep(self, fit: Fit, used: Curve | None) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -13,6 +15,7 @@ from cldrank.models.targets import Observations
 from cldrank.propensity import Propensities, SegmentPropensities
 from cldrank.propensity.segment_propensities import Curve, slopes_and_bases
 
+Target = Estimate | Literal["clicks"]
 Floats = NDArray[np.float64]
 
 
@@ -20,12 +23,13 @@ def observe(
     dataset: RankingDataset,
     clicks: ClickTable,
     propensities: Curve | None = None,
-    target: Estimate = "ips",
+    target: Target = "ips",
 ) -> Observations:
     """The weighted rows of a click table; without propensities, all positions count as examined.
 
     There is one entry per cell, with its impressions n for a weight and the target that `estimated_relevance` has; with
-    affine clicks always (c/n - base) / slope.
+    affine clicks always (c/n - base) / slope. With clicks for a target there are two entries per cell: 1/ρ with weight
+    c, and 0 with weight n - c.
 
     >>> data = RankingDataset.from_arrays([[1], [2], [3]], [7, 7, 7])
     >>> table = ClickTable.from_arrays(data, position=[2, 1, 0], impressions=[10, 10, 0], clicks=[1, 4, 0])
@@ -45,9 +49,14 @@ def observe(
     inverse, base = _correction(clicks, propensities)
     n = clicks.impressions.astype(np.float64)
     expected = (clicks.clicks.astype(np.float64) / n - base) * inverse
+    offsets = np.append(first, clicks.n_cells).astype(np.int64)
+    if target == "clicks":
+        targets = np.stack([inverse, np.zeros_like(inverse)], axis=1).ravel()
+        pair = np.stack([clicks.clicks, n - clicks.clicks], axis=1)
+        ends, kept = segments.from_lengths((pair > 0).sum(axis=1)), pair.ravel() > 0
+        return Observations(rows, queries, absent, shown, ends[offsets], targets[kept], pair.ravel()[kept], weights)
     if target != "ips" and isinstance(propensities, Propensities | SegmentPropensities):
         expected = estimated_relevance(clicks, propensities, target)
-    offsets = np.append(first, clicks.n_cells).astype(np.int64)
     return Observations(rows, queries, absent, shown, offsets, expected, n, weights)
 
 

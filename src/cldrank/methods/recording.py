@@ -9,7 +9,7 @@ from cldrank.fingerprints import fingerprint_of
 from cldrank.methods.needs import uses_curve
 from cldrank.propensity import AffineClicks, Propensities, SegmentPropensities
 from cldrank.propensity.segment_propensities import Curve
-from cldrank.rankers.provenance import ClicksRecord, CurveRecord, MethodRecord, without_address
+from cldrank.rankers.provenance import ClicksRecord, CurveRecord, MethodRecord
 
 if TYPE_CHECKING:
     from cldrank.methods.method import Method
@@ -22,7 +22,7 @@ def method_record(method: Method) -> MethodRecord:
         label=method.label,
         sentence=method.sentence,
         corrects=(*curve, *method.corrects),
-        call=without_address(repr(method)),
+        call=repr(method),
     )
 
 

@@ -60,25 +60,14 @@ def estimated_relevance(
     if estimate == "ips":
         return clicks.clicks / (clicks.impressions.astype(np.float64) * rho)
     pooled = PooledCells.by(clicks, rho)
-    return _estimated(pooled, estimate)[pooled.of]
-
-
-def _estimated(pooled: PooledCells, estimate: Estimate) -> Floats:
-    exposure = pooled.exposure
-    clipped: Floats = np.minimum(pooled.clicks / exposure, MOST)
+    clipped: Floats = np.minimum(pooled.clicks / pooled.exposure, MOST)
     if estimate == "clipped":
-        return clipped
-    expected = _posterior(pooled)
-    if estimate == "posterior":
-        return expected
-    trust = exposure / (1 + exposure)
-    mixed: Floats = trust * clipped + (1 - trust) * expected
-    return mixed
-
-
-def _posterior(pooled: PooledCells) -> Floats:
-    expected = np.empty(len(pooled.position))
+        return clipped[pooled.of]
+    expected = np.empty(len(clipped))
     for position in np.unique(pooled.position):
         at = np.flatnonzero(pooled.position == position)
         expected[at] = pooled.expected_relevance(at)
-    return expected
+    if estimate == "mixed":
+        trust = pooled.exposure / (1 + pooled.exposure)
+        expected = trust * clipped + (1 - trust) * expected
+    return expected[pooled.of]

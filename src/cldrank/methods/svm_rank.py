@@ -102,11 +102,7 @@ def label_pairs(
 
 
 def separated(differences: NDArray[np.float64], C: float) -> NDArray[np.float64]:
-    """The β that minimises ½ ‖β‖² + C Σ max(0, 1 - β·difference)², by liblinear's Newton method.
-
-    >>> separated(np.array([[2.0, 0.0]]), C=0.5)  # β + 2 C · 2 (2 β - 1) = 0
-    array([0.4, 0. ])
-    """
+    """The β that minimises ½ ‖β‖² + C Σ max(0, 1 - β·difference)², by liblinear's Newton method."""
     from sklearn.svm import LinearSVC
 
     weight = np.ones(len(differences))

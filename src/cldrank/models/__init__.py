@@ -2,8 +2,8 @@
 
 from cldrank.models.linear.model import Linear
 from cldrank.models.model import Model, models
-from cldrank.models.network.model import MLP, Network
+from cldrank.models.network.model import MLP
 from cldrank.models.run import Epoch, Run
 from cldrank.models.trees.model import Trees
 
-__all__ = ["MLP", "Epoch", "Linear", "Model", "Network", "Run", "Trees", "models"]
+__all__ = ["MLP", "Epoch", "Linear", "Model", "Run", "Trees", "models"]

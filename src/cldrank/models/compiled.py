@@ -21,11 +21,7 @@ _options = {"nogil": True, "cache": True, "error_model": "numpy", "fastmath": {"
 
 @njit(nogil=True, cache=True, fastmath={"reassoc", "contract"})
 def dot(block: NDArray[np.float32], coefficients: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Of each row, Σ value * coefficient.
-
-    >>> dot(np.array([[1, 2], [3, 4]], dtype=np.float32), np.array([1.0, 0.5]))
-    array([2., 5.])
-    """
+    """Of each row, Σ value * coefficient."""
     rows, width = block.shape
     scores = np.empty(rows)
     for i in range(rows):
@@ -38,11 +34,7 @@ def dot(block: NDArray[np.float32], coefficients: NDArray[np.float64]) -> NDArra
 
 @njit(nogil=True, cache=True, fastmath={"contract"})
 def back(block: NDArray[np.float32], values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Of each column, Σ value of the row * entry.
-
-    >>> back(np.array([[1, 2], [3, 4]], dtype=np.float32), np.array([1.0, 0.5]))
-    array([2.5, 4. ])
-    """
+    """Of each column, Σ value of the row * entry."""
     rows, width = block.shape
     sums = np.zeros(width)
     for i in range(rows):
@@ -54,11 +46,7 @@ def back(block: NDArray[np.float32], values: NDArray[np.float64]) -> NDArray[np.
 
 @njit(nogil=True, cache=True)
 def scaled(block, factors):  # typed by what it is given: the result is as wide as the factors
-    """Each row times its factor.
-
-    >>> scaled(np.array([[1, 2], [3, 4]], dtype=np.float32), np.array([1.0, 0.5]))
-    array([[1. , 2. ], [1.5, 2. ]])
-    """
+    """Each row times its factor."""
     rows, width = block.shape
     product = np.empty((rows, width), factors.dtype)
     for i in range(rows):

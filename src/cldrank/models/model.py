@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from importlib import import_module
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
 
 from cldrank import scaling as scalings
 from cldrank.errors import MissingDependencyError
@@ -12,10 +14,28 @@ from cldrank.models.fit import Context, Fit
 from cldrank.parameters import Value, parameter, value
 
 if TYPE_CHECKING:
-    from cldrank.models.targets import PairSelection, PointSelection, Targets
+    from cldrank.models.targets import Observations, Targets
 
 Scaling = Literal["standard", "minmax", "log"]
 Heeded = Mapping[str, tuple[str, ...]]
+
+
+class _Late:
+    """A method that is the function of its name in a module, which is imported when it is called."""
+
+    def __init__(self, module: str) -> None:
+        self._module = module
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, model: Any, owner: type) -> Any:
+        return self if model is None else partial(getattr(import_module(self._module), self._name), model)
+
+
+def fitted_in(module: str) -> Callable[..., Fit]:
+    """Declare a way to fit: the function of this name in a module of `cldrank.models`."""
+    return cast("Callable[..., Fit]", _Late(f"cldrank.models.{module}"))
 
 
 @value
@@ -46,15 +66,25 @@ class Model(Value):
     remote_ways: ClassVar[tuple[str, ...]] = ()
 
     def fit_targets(self, targets: Targets, context: Context) -> Fit:
-        """Fit scores to targets: each row by itself, or pairs of one query in the order of their targets."""
+        """Fit scores to targets: each row by itself, or pairs of one query in the order of their targets.
+
+        rows:    minimise  Σ w (target - intercept - x·β)² / Σ w + l2 ‖β‖²
+        pairs:   minimise  -Σ_{t_i > t_j} (t_i - t_j) min(w_i, w_j) log σ(f(x_i) - f(x_j))
+        """
         raise NotImplementedError
 
-    def fit_points(self, problem: PointSelection, context: Context) -> Fit:
-        """Fit relevance and selection together, row by row: CLD."""
+    def fit_points(self, observed: Observations, context: Context, *, gamma: float, unshown_ratio: float = 1.0) -> Fit:
+        """Fit relevance and selection together, row by row, with noises that correlate by γ: CLD.
+
+        A network draws `unshown_ratio` unshown candidates for each pair of shown ones.
+        """
         raise NotImplementedError
 
-    def fit_pairs(self, problem: PairSelection, context: Context) -> Fit:
-        """Fit relevance and selection together, by pairs: CLD-pair."""
+    def fit_pairs(self, observed: Observations, context: Context, *, share: float, unshown_ratio: float) -> Fit:
+        """Fit relevance and selection together, by pairs: CLD-pair, with C = `share`.
+
+        For each pair of two shown candidates there are `unshown_ratio` with an unshown one.
+        """
         raise NotImplementedError
 
     def progress(self) -> tuple[str, int] | None:

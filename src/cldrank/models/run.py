@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from os import PathLike
@@ -30,22 +29,6 @@ class Epoch:
     seconds: float
     best: bool
     held_loss: float | None = None
-
-
-def epoch_of(entry: Any, number: int) -> Epoch:
-    """An epoch from a checkpoint; a ValueError or TypeError where it cannot be one.
-
-    >>> epoch_of({"number": 1, "loss": 0.5, "validation": None, "learning_rate": 0.1, "seconds": 2.0, "best": True}, 1)
-    Epoch(number=1, loss=0.5, validation=None, learning_rate=0.1, seconds=2.0, best=True, held_loss=None)
-    """
-    epoch = Epoch(**entry)
-    numbers = [epoch.loss, epoch.learning_rate, epoch.seconds]
-    numbers += [value for value in (epoch.validation, epoch.held_loss) if value is not None]
-    if epoch.number != number or not isinstance(epoch.best, bool):
-        raise ValueError("not an epoch")
-    if not all(isinstance(value, float) and math.isfinite(value) for value in numbers):
-        raise ValueError("not a number")
-    return epoch
 
 
 @value

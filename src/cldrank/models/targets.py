@@ -1,4 +1,4 @@
-"""What a model is fitted to: weighted rows with a target, the candidates not shown, and problems of selection."""
+"""What a model is fitted to: weighted rows with a target, and the candidates not shown."""
 
 from __future__ import annotations
 
@@ -127,30 +127,3 @@ class Observations:
     def all_shown(self) -> bool:
         """Whether nothing is left that was not shown."""
         return not self.absent.any()
-
-
-@dataclass(frozen=True, eq=False)
-class PointSelection:
-    """Shown and unshown candidates row by row, and the noise that links selection and relevance.
-
-    observed        the candidates of the queries displayed
-    gamma           correlation of the two noises
-    unshown_ratio   of a network: unshown candidates drawn per pair of shown ones
-    """
-
-    observed: Observations
-    gamma: float
-    unshown_ratio: float
-
-
-@dataclass(frozen=True, eq=False)
-class PairSelection:
-    """Pairs of candidates of one query, both shown, or one of the two.
-
-    selection_weight   C, the weight of the terms of selection
-    unshown_ratio      pairs with an unshown candidate for each pair of two shown ones
-    """
-
-    observed: Observations
-    selection_weight: float
-    unshown_ratio: float

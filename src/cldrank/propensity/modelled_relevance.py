@@ -15,7 +15,7 @@ from cldrank import scaling as scalings
 from cldrank._typing import Floats, IntArray
 from cldrank.clicks.table import ClickTable
 from cldrank.errors import ConvergenceWarning, UnidentifiableError, warn
-from cldrank.models import MLP, Linear, Network, Run
+from cldrank.models import MLP, Linear, Run
 from cldrank.optimise import Derivatives, Solution, Vector
 from cldrank.parameters import parameter, value
 from cldrank.propensity.cells import Cells, PairSums, draw_weights
@@ -73,7 +73,7 @@ def explained_order(shown: ShownCandidates) -> float:
 class ModelledRelevance(CurveEstimator):
     """Estimators that need the features of the candidates: `fit(clicks, dataset)`."""
 
-    model: Linear | Network = parameter(default=Linear(l2=1e-5), about="Of relevance", option=False)
+    model: Linear | MLP = parameter(default=Linear(l2=1e-5), about="Of relevance", option=False)
 
     needs = "features"
     binary = True
@@ -147,7 +147,7 @@ class DualLearning(ModelledRelevance):
     DualLearning(refits=4)
     """
 
-    model: Linear | Network = parameter(default=NETWORK, about="Of relevance", option=False)
+    model: Linear | MLP = parameter(default=NETWORK, about="Of relevance", option=False)
     run: Run = parameter(default=Run(), about="Where and how networks are trained", option=False)
     refits: int = parameter(
         default=6, least=3, about="Networks trained on resampled queries, each from a different seed, for the intervals"
@@ -188,10 +188,10 @@ class DualLearning(ModelledRelevance):
         table = FeatureTable(shown.features[shown.row], unscaled, places, device, self.run.resident)
         nothing = lists[np.zeros(0, dtype=np.int64)]
         identity = [type(self).__name__, repr(weight.tolist())]
-        trained = train_network(task, lists, nothing, table, model, replace(self.run, seed=seed), identity=identity)
-        if trained.status == "interrupted":  # the loop keeps what it has, but half a curve is of no use
+        status, _ = train_network(task, lists, nothing, table, model, replace(self.run, seed=seed), identity=identity)
+        if status == "interrupted":  # the loop keeps what it has, but half a curve is of no use
             raise KeyboardInterrupt
-        if trained.status == "non_finite":
+        if status == "non_finite":
             raise UnidentifiableError(f"{self.name} met numbers that are not finite; lower `learning_rate`.")
         logs: Floats = task.networks["examination"].logs.detach().double().cpu().numpy()  # type: ignore[operator]
         return np.asarray(logs - logs[0])

@@ -13,28 +13,15 @@ from cldrank.arguments import shortened
 from cldrank.errors import DataError
 from cldrank.rankers.base import Config, ScalingRanker, Scorer, Weights, member, taken_scaling
 from cldrank.rankers.devices import device_of, is_cpu
+from cldrank.rankers.linear import LinearRanker
 
 Matrix = NDArray[np.float64]
-
-
-def _special(name: str) -> Callable[[Matrix], Matrix]:
-    """A function of SciPy, which is imported once it is called."""
-
-    def apply(x: Matrix) -> Matrix:
-        from scipy import special
-
-        return getattr(special, name)(x)  # type: ignore[no-any-return]
-
-    return apply
 
 
 ACTIVATIONS: dict[str, Callable[[Matrix], Matrix]] = {
     "elu": lambda x: np.where(x > 0, x, np.expm1(np.minimum(x, 0.0))),
     "relu": lambda x: np.maximum(x, 0.0),
-    "gelu": lambda x: x * _special("ndtr")(x),
-    "silu": lambda x: x * _special("expit")(x),
     "tanh": np.tanh,
-    "sigmoid": _special("expit"),
 }
 
 
@@ -148,3 +135,24 @@ class NetworkRanker(ScalingRanker):
     def _parts(self) -> list[str]:
         sizes = [len(self.feature_names), *(len(layer.weight) for layer in self.layers if layer.weight is not None)]
         return [" → ".join(map(str, sizes)), *super()._parts()]
+
+
+def ranker_of(network: Any, **parts: Any) -> NetworkRanker | LinearRanker:
+    """The ranker that scores as layers of torch do, one after the other: linear where there is but one.
+
+    >>> from cldrank import scaling
+    >>> from cldrank.models import MLP
+    >>> own = scaling.fit(None, [[1, 1]])
+    >>> ranker_of(MLP(hidden=(3,)).build(2, seed=0), feature_names="ab", scaling=own)
+    NetworkRanker(2 features, 2 → 3 → 1, scaling Unscaled(), of unknown origin)
+    """
+    layers = []
+    for module in network.eval().cpu():
+        kind = type(module).__name__.lower()
+        numbers = [getattr(module, name, None) for name in ("weight", "bias")]
+        if kind != "dropout":
+            layers.append(Layer(kind, *(None if own is None else own.detach().numpy().copy() for own in numbers)))
+    if len(layers) > 1 or layers[0].weight is None:
+        return NetworkRanker(layers=layers, **parts)
+    intercept = 0.0 if layers[0].bias is None else float(layers[0].bias[0])
+    return LinearRanker(coefficients=layers[0].weight[0].astype(np.float64), intercept=intercept, **parts)

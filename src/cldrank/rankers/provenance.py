@@ -6,7 +6,6 @@ The same fit has the same provenance: no time, no machine, no folder.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Literal, Self, TypeVar
 
@@ -21,7 +20,6 @@ from cldrank.reading import reason
 
 _CHANCE = 0.5  # the concordance of scores that know nothing; ties count half
 _LARGEST = float(np.finfo(np.float64).max)
-_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 IMITATION = "imitation"  # of production, learned from the log
 
 Decoded = TypeVar("Decoded")
@@ -222,7 +220,7 @@ class Provenance(Record, frozen=True):
         """Of a ranker learned from a dataset; a parameter that JSON cannot hold is kept as Python writes it."""
         return cls(
             estimator=estimator,
-            parameters=plain_parameters(parameters),
+            parameters={name: as_json(value) for name, value in parameters.items()},
             data=data.name,
             synthetic=data.synthetic,
             rows=data.n_rows,
@@ -254,11 +252,12 @@ class Provenance(Record, frozen=True):
 
     def with_evaluation(self, result: Any) -> Self:
         """The same with one more result of `cldrank.evaluate`, into which an earlier one on the same data goes."""
-        new = _decoded(result.as_dict(), EvaluationRecord, "an evaluation")
-        known = {record.measured: record for record in self.evaluations}
-        earlier = known.pop(new.measured, new)
+        known = {name: value for name, value in result.as_dict().items() if name != "ranker"}  # whose name may change
+        new = _decoded(known, EvaluationRecord, "an evaluation")
+        others = {record.measured: record for record in self.evaluations}
+        earlier = others.pop(new.measured, new)
         new = new.replaced(measures={**earlier.measures, **new.measures})
-        return self.replaced(evaluations=(*known.values(), new))
+        return self.replaced(evaluations=(*others.values(), new))
 
     def __str__(self) -> str:
         data = self.data or ("data without a name" if self.rows else "")
@@ -274,14 +273,3 @@ def _decoded(content: Any, kind: type[Decoded], what: str) -> Decoded:
         return msgspec.convert(content, kind)
     except (msgspec.ValidationError, OverflowError, RecursionError) as error:
         raise DataError(f"{what} cannot be read: {shortened_text(str(error), 300)}.") from None
-
-
-def plain_parameters(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Parameters as JSON holds them; places in memory, which differ from run to run, are left out."""
-    plain = {name: as_json(value) for name, value in parameters.items()}
-    return {name: without_address(value) if isinstance(value, str) else value for name, value in plain.items()}
-
-
-def without_address(text: str) -> str:
-    """A repr without places in memory."""
-    return _ADDRESS.sub("", text)

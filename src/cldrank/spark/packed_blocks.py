@@ -6,16 +6,17 @@ import operator
 import pickle
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from cldrank._typing import IntArray
 from cldrank.errors import DataError
 from cldrank.models.targets import Observations, Targets
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 Kind = Literal["targets", "observations"]
 
@@ -74,6 +75,7 @@ class Packer:
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """A row for each block."""
+        import pyarrow as pa
         from pyspark import TaskContext
 
         context = TaskContext.get()
@@ -90,6 +92,8 @@ class Packer:
 
     def _blocks(self, rows: pa.RecordBatch, first: int) -> Iterator[tuple[Any, Any] | str]:
         """The blocks of some queries, as pairs of features and what was observed; or what is wrong with them."""
+        import pyarrow.compute as pc
+
         try:
             features = packed_features(rows, self.names)
             queries = _query_codes(rows)
@@ -141,6 +145,8 @@ def counted(batches: Iterable[pa.RecordBatch]) -> Iterator[PackedCounts]:
 
 def _whole_queries(batches: Iterable[pa.RecordBatch], least: int) -> Iterator[tuple[int, pa.RecordBatch]]:
     """Batches of about `least` rows that end with a query, each with how many queries came before."""
+    import pyarrow as pa
+
     waiting: list[pa.RecordBatch] = []
     done, last = 0, None
     for batch in batches:

@@ -19,7 +19,6 @@ from cldrank.methods.evidence import check_clicks, check_dataset, needed
 from cldrank.methods.recording import clicks_record, curve_records
 from cldrank.models import Run
 from cldrank.propensity.segment_propensities import Curve
-from cldrank.rankers.provenance import without_address
 from cldrank.tuning.judges import Floats, mean_of, split_clicks
 from cldrank.tuning.space import Space, Value, applied, check_space, default_space
 
@@ -183,7 +182,7 @@ def tune(
     plain = _portable(method)
     decisive = Run(seed=plain.run.seed)
     identity = {
-        "method": without_address(repr(applied(plain, {}).set_params(run=decisive))),
+        "method": repr(applied(plain, {}).set_params(run=decisive)),
         "space": repr(ranges),
         "seed": str(seed),
         "validation": f"{judge.name}, {validation}",

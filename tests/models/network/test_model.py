@@ -58,7 +58,7 @@ def test_what_is_not_a_model_is_refused(kind: Any, wrong: Any) -> None:
         ({"hidden": "ab"}, "`hidden` must be a list of whole numbers"),
         ({"dropout": 1.0}, "`dropout` must be a number of at least 0 and below 1, not 1.0"),
         ({"dropout": np.nan}, "`dropout` must be a number of at least 0 and below 1, not nan"),
-        ({"activation": "maxout"}, "`activation` must be 'elu', 'relu', .* or 'tanh', not 'maxout'"),
+        ({"activation": "maxout"}, "`activation` must be 'elu', 'relu' or 'tanh', not 'maxout'"),
     ],
 )
 def test_a_network_that_cannot_be_is_refused(wrong: dict[str, Any], message: str) -> None:
@@ -219,9 +219,6 @@ def test_lists_cut_too_short_to_have_a_preference_are_refused() -> None:
         ({"batch_queries": 2.5}, "not 2.5"),
         ({"batch_queries": 10**30}, "`batch_queries` must be a whole number of at least 1 and up to 2147483647"),
         ({"list_size": 1}, "`list_size` must be a whole number of at least 2 and up to 2147483647, not 1"),
-        ({"patience": 0}, "`patience` must be a whole number of at least 1 and up to 2147483647, or None, not 0"),
-        ({"patience": True}, "not True"),
-        ({"patience": 2, "validation": 0.0}, "`patience` waits .* `validation=0` holds none out"),
         ({"warmup": 1.5}, "`warmup` must be a number of at least 0 and up to 1, not 1.5"),
         ({"validation": 1.0}, "`validation` must be a number of at least 0 and up to 0.9, not 1.0"),
         ({"validation": math.nan}, "not nan"),

@@ -15,7 +15,7 @@ from small_networks import stop_after
 from small_trees import GIVEN_TREES, small_boosted
 
 import cldrank as cr
-from cldrank.errors import ConvergenceWarning, FormatError, UsageError
+from cldrank.errors import ConvergenceWarning, DataError, FormatError, UsageError
 from cldrank.models import checkpoint
 
 
@@ -103,44 +103,17 @@ def content_of(file: Path) -> dict[str, Any]:
         return {**json.loads(opened.metadata()["about"]), "trees": opened.get_tensor("trees").tobytes().decode()}
 
 
-def rewritten(file: Path, **changes: Any) -> None:
-    """Change a checkpoint as somebody would who means it: the digest fits."""
-    content = content_of(file) | changes
-    arrays = {"trees": np.frombuffer(content.pop("trees").encode(), dtype=np.uint8)}
-    content["sha256"] = checkpoint._sha256(arrays)
-    save_file(arrays, file, metadata={"format": checkpoint._FORMAT, "about": json.dumps(content)})
-
-
-def test_damage_is_found(tmp_path: Path) -> None:
+def test_trees_that_are_no_trees_are_refused(tmp_path: Path) -> None:
+    """Whoever means it can make the digest fit; XGBoost reads nothing unchecked all the same."""
     file = tmp_path / "state.safetensors"
     small_boosted(rounds=2, checkpoint=file).fit(*GIVEN_TREES)
-    good, content = file.read_bytes(), content_of(file)
-    wrong_epoch = [{**content["history"][0], "loss": "0.5"}, content["history"][1]]
-    trees = json.loads(content["trees"])
+    with safe_open(str(file), framework="np") as opened:
+        metadata = opened.metadata()
+    trees = json.loads(content_of(file)["trees"])
     trees["learner"]["gradient_booster"]["model"]["trees"][0]["left_children"][0] = 99
-    damages: list[tuple[dict[str, Any], str]] = [
-        ({"history": content["history"][:1]}, "its trees are not those of its history"),
-        ({"history": []}, "this checkpoint is damaged"),
-        ({"history": wrong_epoch}, "this checkpoint is damaged"),
-        ({"trees": json.dumps(trees)}, "tree 1: node 0 cannot have the child 99"),
-        ({"trees": "{"}, "the trees cannot be read"),
-    ]
-    for change, message in damages:
-        file.write_bytes(good)
-        rewritten(file, **change)
-        with pytest.raises(FormatError, match=message):
-            small_boosted(checkpoint=file, resume=True).fit(*GIVEN_TREES)
-
-
-def test_a_checkpoint_of_a_network_is_refused(tmp_path: Path) -> None:
-    file = tmp_path / "state"
-    small_boosted(rounds=2, checkpoint=file).fit(*GIVEN_TREES)
-    content = content_of(file)
-    about = {name: content[name] for name in ("digest", "history")}
-    about["sha256"] = checkpoint._sha256({"now.weight": np.zeros(3)})
-    metadata = {"format": checkpoint._FORMAT, "about": json.dumps(about)}
-    save_file({"now.weight": np.zeros(3)}, file, metadata=metadata)
-    with pytest.raises(FormatError, match="does not hold trees"):
+    arrays = {"trees": np.frombuffer(json.dumps(trees).encode(), dtype=np.uint8)}
+    save_file(arrays, file, metadata={**metadata, "digest": checkpoint._digest(metadata["about"], arrays)})
+    with pytest.raises(DataError, match="tree 1: node 0 cannot have the child 99"):
         small_boosted(checkpoint=file, resume=True).fit(*GIVEN_TREES)
 
 

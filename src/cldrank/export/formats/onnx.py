@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -161,15 +160,8 @@ def _signed_log(graph: _Graph, node: str) -> str:
 
 def _activation(graph: _Graph, node: str, kind: str) -> str:
     """An activation in float64, made of what ONNX Runtime computes in float64."""
-    if kind == "elu":  # max(x, 0) + exp(min(x, 0)) - 1
-        zero, unit = graph.array(0.0), graph.array(1.0)
-        below = graph.add("Sub", graph.add("Exp", graph.add("Min", node, zero)), unit)
-        return graph.add("Add", graph.add("Max", node, zero), below)
-    if kind == "gelu":  # x (1 + erf(x / sqrt 2)) / 2, the error function in float32
-        inner = graph.cast(graph.add("Mul", node, graph.array(math.sqrt(0.5))), Single)
-        share = graph.add("Add", graph.cast(graph.add("Erf", inner), Double), graph.array(1.0))
-        return graph.add("Mul", graph.add("Mul", node, graph.array(0.5)), share)
-    if kind == "silu":  # x / (1 + exp(-x)): many ONNX Runtimes fuse x sigmoid(x) into a node that they lack in float64
-        below = graph.add("Add", graph.add("Exp", graph.add("Neg", node)), graph.array(1.0))
-        return graph.add("Div", node, below)
-    return graph.add({"relu": "Relu", "tanh": "Tanh", "sigmoid": "Sigmoid"}[kind], node)
+    if kind != "elu":
+        return graph.add({"relu": "Relu", "tanh": "Tanh"}[kind], node)
+    zero, unit = graph.array(0.0), graph.array(1.0)  # max(x, 0) + exp(min(x, 0)) - 1
+    below = graph.add("Sub", graph.add("Exp", graph.add("Min", node, zero)), unit)
+    return graph.add("Add", graph.add("Max", node, zero), below)

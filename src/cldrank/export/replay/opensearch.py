@@ -30,10 +30,7 @@ def scores(files: Mapping[str, bytes], table: NamedTable, version: str | None = 
     if derived:
         rows = np.column_stack([rows, *_derived(derived, features, rows)])
     described = json.loads(files["model.json"])["model"]["model"]
-    definition = described["definition"]
-    model = json.loads(definition) if isinstance(definition, str) else definition
-    if "feature_normalizers" in described:
-        raise ValueError("this replay knows no normalizers, which cldrank does not write")
+    model = json.loads(described["definition"])
     with np.errstate(over="ignore", invalid="ignore"):
         if described["type"] == "model/linear":
             return _linear(model, names, rows).astype(np.float64)

@@ -23,10 +23,6 @@ class Block:
     """Some rows as the model sees them, and what was observed of them.
 
     part        the rows in float64; or in float32 where loops are compiled, which read them without a wide copy
-
-    >>> block = Block(np.array([[1, 2], [3, 4]], dtype=np.float32), compiled=True)
-    >>> block.dot(np.array([1.0, 0.5])), block.back(np.array([1.0, 0.5]))
-    (array([2., 5.]), array([2.5, 4. ]))
     """
 
     def __init__(self, part: Array, own: Any = None, *, compiled: bool = False) -> None:
@@ -58,11 +54,7 @@ class Block:
 
 
 def gram(rows: Array, weight: Array) -> Array:
-    """Σ weight x xᵀ, as the square of the weighted rows, which halves the work for BLAS.
-
-    >>> gram(np.array([[1.0, 2.0]]), np.array([4.0]))
-    array([[ 4.,  8.], [ 8., 16.]])
-    """
+    """Σ weight x xᵀ, as the square of the weighted rows, which halves the work for BLAS."""
     part = rows * (weight**0.5)[:, None]
     return part.T @ part if isinstance(part, np.ndarray) else _squared(part)
 
@@ -97,7 +89,7 @@ class Design:
         self.moving = seen.moving
         self.center = np.where(uneven, seen.mean, 0.0)
         self.factor = np.where(uneven, 1 / np.where(uneven, spread, 1.0), 1.0)
-        self._even = _Evening(self.center, self.factor) if uneven.any() else None
+        self._even = (self.center, self.factor) if uneven.any() else None
 
     def fold(self, function: Callable[[Block], Value], join: Callable[[Value, Value], Value]) -> Value:
         """What `join` makes, in order, of what a function makes of each block; see `Rows.fold`."""
@@ -107,13 +99,6 @@ class Design:
         """Coefficients of the scaled features, and the intercept, from those of all columns."""
         scaled = (parameters * self.factor)[:-1]
         return scaled, float(parameters[-1] - scaled @ self.center[:-1])
-
-
-class _Evening(NamedTuple):
-    """How scaled columns are made even."""
-
-    center: Floats
-    factor: Floats
 
 
 class _Survey(NamedTuple):
@@ -157,7 +142,7 @@ def _survey(even: bool, part: Array, own: Any) -> _Survey:
 
 
 def _of_block(
-    function: Callable[[Block], Value], even: _Evening | None, compiles: bool, part: Array, own: Any
+    function: Callable[[Block], Value], even: tuple[Floats, Floats] | None, compiles: bool, part: Array, own: Any
 ) -> Value:
     if even is None and compiles and isinstance(part, np.ndarray):
         return function(Block(part, own, compiled=True))

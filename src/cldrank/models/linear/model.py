@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from cldrank.models.fit import Context, Fit
-from cldrank.models.model import Heeded, ScaledModel
+from cldrank.models.model import Heeded, ScaledModel, fitted_in
 from cldrank.parameters import parameter, value
 
 if TYPE_CHECKING:
     from cldrank.models.network.model import MLP
-    from cldrank.models.targets import Observations, PairSelection, PointSelection, Targets
 
 
 @value
@@ -35,32 +33,10 @@ class Linear(ScaledModel):
 
     max_steps: int = parameter(default=50, about="most steps of Newton's method", least=1, option=False, role="steps")
 
-    def fit_targets(self, targets: Targets, context: Context) -> Fit:
-        """Weighted least squares.
-
-        minimise  Σ w (target - intercept - x·β)² / Σ w + l2 ‖β‖²
-        """
-        from cldrank.models.linear.least_squares import fit_targets
-
-        return fit_targets(self, targets, context)
-
-    def fit_points(self, problem: PointSelection, context: Context) -> Fit:
-        """Relevance and selection, both linear, by one likelihood."""
-        from cldrank.models.linear.selection_fit import fit_points
-
-        return fit_points(self, problem, context)
-
-    def fit_pairs(self, problem: PairSelection, context: Context) -> Fit:
-        """Relevance and selection, both linear, by all pairs; no draws, no epochs, no torch."""
-        from cldrank.models.linear.pairs import fit_pairs
-
-        return fit_pairs(self, problem, context)
-
-    def fit_two_stages(self, observed: Observations, context: Context) -> Fit:
-        """An ordered probit of where candidates were shown, then least squares corrected for it."""
-        from cldrank.models.linear.two_stages import fit_two_stages
-
-        return fit_two_stages(self, observed, context)
+    fit_targets = fitted_in("linear.least_squares")
+    fit_points = fitted_in("linear.selection_fit")
+    fit_pairs = fitted_in("linear.pairs")
+    fit_two_stages = fitted_in("linear.two_stages")
 
     def as_network(self) -> MLP:
         """The same scores as those of a network without hidden layers."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,21 +14,6 @@ from cldrank.models.linear.rows import Array, added, wider
 from cldrank.optimise import Derivatives, Matrix, Vector
 
 _SURE = 1e300  # a selection at which Φ is 1 and all its derivatives 0, whatever the residual adds
-
-
-class _Point(NamedTuple):
-    """Where an objective is evaluated.
-
-    score, selection   (columns,) coefficients
-    selects            whether selection has parameters
-    all_shown          whether there are no rows but those shown
-    """
-
-    score: Vector
-    selection: Vector
-    gamma: float
-    selects: bool
-    all_shown: bool
 
 
 class SelectionObjective:
@@ -63,12 +47,13 @@ class SelectionObjective:
 
     def evaluate(self, parameters: Vector) -> Derivatives:
         """Value, gradient and Hessian, in one pass."""
-        point = _Point(*self.unpacked(parameters), self.gamma, bool(len(self.selection)), bool(self.observed.all_shown))
+        score, selection = self.unpacked(parameters)
+        point = (score, selection if len(self.selection) else None, self.gamma, bool(self.observed.all_shown))
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # the solver looks for what is not finite
-            sums = self.design.fold(partial(_block_sums, point, self._fixed is None), added)
-            value, score, selection, curvature, absent, fixed = _as_arrays(sums, self.design.width)
+            sums = self.design.fold(partial(_block_sums, *point, self._fixed is None), added)
+            value, by_score, by_selection, curvature, absent, fixed = _as_arrays(sums, self.design.width)
             self._fixed = fixed if self._fixed is None else self._fixed
-            gradient = np.append(score[self.columns], selection[self.selection])
+            gradient = np.append(by_score[self.columns], by_selection[self.selection])
             hessian = self._hessian(self._fixed, curvature, absent) / self.total
             hessian[np.diag_indices_from(hessian)] -= 2 * self.penalties
             return Derivatives(
@@ -99,28 +84,30 @@ class SelectionObjective:
         return np.block([[-relevance[np.ix_(score, score)], mixed], [mixed.T, own]])
 
 
-def _block_sums(point: _Point, first: bool, block: Block) -> Sequence[Array | None]:
-    """Sums over the rows of a block; None for nothing.
+def _block_sums(
+    score: Vector, selection: Vector | None, gamma: float, all_shown: bool, first: bool, block: Block
+) -> Sequence[Array | None]:
+    """Sums over the rows of a block; None for nothing. Without parameters of selection, all are surely shown.
 
     They are: log-likelihood, its gradients by the coefficients of score and selection, and Σ weight x xᵀ with the
     curvature of rows shown, with that of rows not shown, and, in the first pass, with the weights of rows shown.
     """
     own, rows = block.own, block.part
-    index = block.dot(like(point.selection, rows)) if point.selects else block.take(slice(None))[:, -1] * _SURE
+    index = block.take(slice(None))[:, -1] * _SURE if selection is None else block.dot(like(selection, rows))
     places, offsets, weight = own.shown, own.offsets, own.weight
     single = len(weight) == len(places)  # each row has one entry: nothing to repeat or to add up
     chosen = block.take(places)
-    scores, seen = chosen @ like(point.score, rows), index[places]
+    scores, seen = chosen @ like(score, rows), index[places]
     if not single:
         scores, seen = scores[own.owner], seen[own.owner]
-    terms = likelihood.shown(scores, seen, own.target, point.gamma)
+    terms = likelihood.shown(scores, seen, own.target, gamma)
     by_row = [weight * part for part in terms[1:]]
     fixed = weight
     if not single:
         by_row = [segments.sums_of_segments(part, offsets) for part in by_row]
         fixed = segments.sums_of_segments(weight, offsets)
     value, by_selection, absent = (weight * terms.value).sum(), index * 0.0, None
-    if not point.all_shown:
+    if not all_shown:
         away = likelihood.unshown(index)
         value, by_selection = value + (own.absent * away.value).sum(), own.absent * away.slope
         absent = own.absent * away.curvature

@@ -16,7 +16,7 @@ from cldrank.models.linear.design import Block, Design, gram
 from cldrank.models.linear.rows import added, rows_of
 from cldrank.models.linear.selection_fit import warn_unless_converged
 from cldrank.models.pairs import PairTable
-from cldrank.models.targets import PairSelection
+from cldrank.models.targets import Observations
 from cldrank.optimise import Derivatives, Vector, newton
 from cldrank.rankers.provenance import FitRecord
 
@@ -87,16 +87,15 @@ def _block_sums(point: tuple[Vector, Vector], share: float, block: Block) -> Seq
     return np.asarray(value), x.T @ slopes[0], x.T @ slopes[1], both, mixed, gram(x, curves[2])
 
 
-def fit_pairs(model: Linear, problem: PairSelection, context: Context) -> Fit:
+def fit_pairs(model: Linear, observed: Observations, context: Context, *, share: float, unshown_ratio: float) -> Fit:
     """Fit relevance and selection to all pairs."""
-    table = PairTable.of_observations(problem.observed, 0.0, 0.0)
+    table = PairTable.of_observations(observed, 0.0, 0.0)
     if not len(table):
         raise DataError(
             f"no query has one candidate preferred to another; {context.user} learns from such pairs: it needs queries "
             "with several shown candidates that were clicked unequally often."
         )
-    share, ratio = float(problem.selection_weight), float(problem.unshown_ratio)
-    table = table.mixed_by(ratio)
+    table = table.mixed_by(unshown_ratio)
     rows = rows_of(context, model.scaling, table, rows=table.rows, offsets=table.offsets)
     scaling, design = rows.view.scaling, Design(rows)
     if not design.moving.any():

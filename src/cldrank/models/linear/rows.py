@@ -43,11 +43,7 @@ class View(NamedTuple):
         return self.scaling.n_features + 1
 
     def scaled(self, raw: NDArray[np.float32], out: NDArray[np.float32] | None = None) -> NDArray[np.float32]:
-        """Scaled features and ones, written to `out` if there is one.
-
-        >>> View(scalings.fit(None, [[1.0], [2.0]])).scaled(np.array([[3]], dtype=np.float32))
-        array([[3., 1.]], dtype=float32)
-        """
+        """Scaled features and ones, written to `out` if there is one."""
         if not isinstance(self.scaling.rule, scalings.Unscaled):
             raw = self.scaling.transform(raw)
         table = np.empty((len(raw), self.width), dtype=np.float32) if out is None else out
@@ -169,9 +165,6 @@ def in_order(function: Callable[[Item], Value], items: Sequence[Item]) -> Iterat
     """What a function makes of each item, in order, a few items ahead in threads; so sums come out the same anywhere.
 
     BLAS keeps to one thread meanwhile: blocks side by side are quicker than one block by many.
-
-    >>> list(in_order(abs, [-2, 1, -3]))
-    [2, 1, 3]
     """
     threads = min(len(items), fair_threads(min(available_cores(), _MOST_THREADS)))
     if threads < 2:
@@ -184,18 +177,10 @@ def in_order(function: Callable[[Item], Value], items: Sequence[Item]) -> Iterat
 
 
 def wider(first: tuple[float, float], second: tuple[float, float]) -> tuple[float, float]:
-    """The lower of two lows and the higher of two highs.
-
-    >>> wider((1.0, 2.0), (0.5, 1.5))
-    (0.5, 2.0)
-    """
+    """The lower of two lows and the higher of two highs."""
     return min(first[0], second[0]), max(first[1], second[1])
 
 
 def added(first: Sequence[Array | None], second: Sequence[Array | None]) -> list[Array | None]:
-    """The sums of two sequences of arrays, place by place; None stands for nothing.
-
-    >>> added([np.ones(2), None], [np.ones(2), None])
-    [array([2., 2.]), None]
-    """
+    """The sums of two sequences of arrays, place by place; None stands for nothing."""
     return [a if b is None else b if a is None else a + b for a, b in zip(first, second, strict=True)]

@@ -12,17 +12,20 @@ from cldrank.models.fit import Context, Fit, linear_fit
 from cldrank.models.linear.design import Design
 from cldrank.models.linear.objective import SelectionObjective
 from cldrank.models.linear.rows import rows_of
-from cldrank.models.targets import PointSelection
+from cldrank.models.targets import Observations
 from cldrank.optimise import Solution, newton
 
 if TYPE_CHECKING:
     from cldrank.models.linear.model import Linear
 
 
-def fit_points(model: Linear, problem: PointSelection, context: Context) -> Fit:
+def fit_points(
+    model: Linear, observed: Observations, context: Context, *, gamma: float, unshown_ratio: float = 1.0
+) -> Fit:
     """Maximise the likelihood, less the penalty."""
+    del unshown_ratio  # all count
     data = context.data
-    objective = selection_objective(model, problem, context)
+    objective = selection_objective(model, observed, context, gamma)
     design = objective.design
     if not design.moving.any():
         raise DataError(f"all features of {data!r} are constant; there is nothing to rank its rows by.")
@@ -55,11 +58,10 @@ def fit_points(model: Linear, problem: PointSelection, context: Context) -> Fit:
     )
 
 
-def selection_objective(model: Linear, problem: PointSelection, context: Context) -> SelectionObjective:
-    """The objective of a problem, over the candidates of the queries displayed."""
-    observed = problem.observed
+def selection_objective(model: Linear, observed: Observations, context: Context, gamma: float) -> SelectionObjective:
+    """The objective over the candidates of the queries displayed."""
     rows = rows_of(context, model.scaling, observed, rows=observed.rows, device=context.run.device)
-    return SelectionObjective(Design(rows), problem.gamma, float(model.l2))
+    return SelectionObjective(Design(rows), gamma, float(model.l2))
 
 
 def warn_unless_converged(solution: Solution, user: str, advice: str = "") -> None:

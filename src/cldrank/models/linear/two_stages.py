@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,34 +25,29 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 
 
-class SecondStage(NamedTuple):
+def second_stage(design: Design, places: PlaceRule, parameters: Floats, columns: IntArray, penalty: Floats) -> Floats:
     """Weighted ridge regression on features, ones and the correction E[ε | shown there], given the first stage.
 
-        (G + W P) θ = Σ w d y,   G = Σ w d dᵀ,   W = Σ w,   P = diag(penalty)
+    (G + W P) θ = Σ w d y,   G = Σ w d dᵀ,   W = Σ w,   P = diag(penalty)
 
-    places, parameters   the first stage
-    columns              of the design: the features
+    θ are the coefficients of the features, the intercept, and κ, that of the correction.
     """
+    sums = design.fold(partial(_moments, places, parameters, columns), added)
+    gram, cross, weight = (np.asarray(part) for part in sums)
+    coefficients: Floats = inverse(gram / weight + np.diag(np.append(penalty, [0.0, 0.0]))) / weight @ cross
+    return coefficients
 
-    places: PlaceRule
-    parameters: Floats
-    columns: IntArray
 
-    def regress(self, design: Design, penalty: Floats) -> Floats:
-        """θ: the coefficients of the features, the intercept, and κ, that of the correction."""
-        gram, cross, weight = (np.asarray(part) for part in design.fold(self.moments, added))
-        coefficients: Floats = inverse(gram / weight + np.diag(np.append(penalty, [0.0, 0.0]))) / weight @ cross
-        return coefficients
-
-    def moments(self, block: Block) -> Sequence[Floats]:
-        """G, Σ w d y and W of a block."""
-        own, x = block.own, chosen_columns(block.wide, self.places.columns)
-        owner, _, interval = self.places.seen(block, x, self.parameters)
-        count = len(own.target)
-        features = block.wide[np.ix_(owner[:count], self.columns)]
-        rows = np.hstack([features, np.ones((count, 1)), interval.correction[:count, None]])
-        weighted = rows * own.weight[:, None]
-        return weighted.T @ rows, weighted.T @ own.target, np.asarray(own.weight.sum())
+def _moments(places: PlaceRule, parameters: Floats, columns: IntArray, block: Block) -> Sequence[Floats]:
+    """G, Σ w d y and W of a block."""
+    own, x = block.own, chosen_columns(block.wide, places.columns)
+    owner, _, interval = places.seen(block, x, parameters)
+    count = len(own.target)
+    rows = np.hstack(
+        [block.wide[np.ix_(owner[:count], columns)], np.ones((count, 1)), interval.correction[:count, None]]
+    )
+    weighted = rows * own.weight[:, None]
+    return weighted.T @ rows, weighted.T @ own.target, np.asarray(own.weight.sum())
 
 
 def fit_two_stages(model: Linear, observed: Observations, context: Context) -> Fit:
@@ -66,8 +62,7 @@ def fit_two_stages(model: Linear, observed: Observations, context: Context) -> F
     solution = newton(probit.evaluate, probit.start(), max_steps=model.max_steps)
     here = probit.evaluate(solution.parameters)
     warn_unless_converged(solution, f"the first stage of {context.user}")
-    stage = SecondStage(probit.places, solution.parameters, columns)
-    coefficients = stage.regress(design, penalty)
+    coefficients = second_stage(design, probit.places, solution.parameters, columns, penalty)
     score, index = np.zeros((2, design.width))
     score[columns], score[-1] = coefficients[:-2], coefficients[-2]
     chosen = probit.places.columns

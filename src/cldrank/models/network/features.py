@@ -31,12 +31,6 @@ class FeatureTable:
     """Some rows of a feature matrix, scaled. `resident` is the tensor that holds them all, if they are held.
 
     Features that are a tensor are on the device already, and are written over.
-
-    >>> from cldrank import scaling
-    >>> features = np.array([[1.0], [2.0], [4.0]], dtype=np.float32)
-    >>> table = FeatureTable(features, scaling.fit(None, features), np.array([0, 2]), "cpu")
-    >>> table.gather(np.array([1, 0, 1]))
-    tensor([[4.], [1.], [4.]])
     """
 
     resident: torch.Tensor | None
@@ -64,10 +58,6 @@ class FeatureTable:
 
     def __len__(self) -> int:
         return len(self._rows)
-
-    def sample(self) -> IntArray:
-        """The places of about a thousand rows."""
-        return np.arange(0, len(self), max(1, len(self) // 1000))
 
     def gather(self, places: NDArray[np.int64]) -> torch.Tensor:
         """The rows at some places of the table, on the device."""

@@ -18,40 +18,38 @@ from cldrank.models.network.lists import Lists, in_table, observed_lists, target
 from cldrank.models.network.loop import train_network
 from cldrank.models.network.tasks import Pairs, SelectedPairs, SelectedPoints, TrainingTask
 from cldrank.rankers.devices import device_of
-from cldrank.rankers.torch_module import ranker_of
+from cldrank.rankers.network import ranker_of
 from cldrank.reading import reason
 from cldrank.wording import count
 
 if TYPE_CHECKING:
-    from cldrank.models.network.model import Network
-    from cldrank.models.targets import PairSelection, PointSelection, Targets
+    from cldrank.models.network.model import MLP
+    from cldrank.models.targets import Observations, Targets
 
 
-def fit_targets(model: Network, targets: Targets, context: Context) -> Fit:
+def fit_targets(model: MLP, targets: Targets, context: Context) -> Fit:
     """Train on pairs of one query in the order of their targets."""
     return _trained(model, target_lists(targets), Pairs(_built(model, context)), context)
 
 
-def fit_points(model: Network, problem: PointSelection, context: Context) -> Fit:
+def fit_points(model: MLP, observed: Observations, context: Context, *, gamma: float, unshown_ratio: float) -> Fit:
     """Train on CLD's likelihood, row by row."""
-    network, width = _built(model, context), context.data.n_features
-    task = SelectedPoints(network, width, float(problem.gamma), float(problem.unshown_ratio))
-    return _trained(model, observed_lists(problem.observed), task, context)
+    task = SelectedPoints(_built(model, context), context.data.n_features, gamma, unshown_ratio)
+    return _trained(model, observed_lists(observed), task, context)
 
 
-def fit_pairs(model: Network, problem: PairSelection, context: Context) -> Fit:
+def fit_pairs(model: MLP, observed: Observations, context: Context, *, share: float, unshown_ratio: float) -> Fit:
     """Train on CLD's pairs."""
-    network, width = _built(model, context), context.data.n_features
-    task = SelectedPairs(network, width, float(problem.selection_weight), float(problem.unshown_ratio))
-    return _trained(model, observed_lists(problem.observed), task, context)
+    task = SelectedPairs(_built(model, context), context.data.n_features, share, unshown_ratio)
+    return _trained(model, observed_lists(observed), task, context)
 
 
-def _built(model: Network, context: Context) -> torch.nn.Module:
+def _built(model: MLP, context: Context) -> torch.nn.Module:
     with enough_memory(), fork_rng(devices=[]):  # torch draws weights as it makes a layer, though others are put in
         return model.build(context.data.n_features, context.run.seed)
 
 
-def _trained(model: Network, lists: Lists, task: TrainingTask, context: Context) -> Fit:
+def _trained(model: MLP, lists: Lists, task: TrainingTask, context: Context) -> Fit:
     """Hold queries out, train a task on the others, and make a ranker of its network."""
     data, run, user = context.data, context.run, context.user
     device = device_of(run.device)
@@ -61,9 +59,9 @@ def _trained(model: Network, lists: Lists, task: TrainingTask, context: Context)
     rows, (learned, held) = in_table(data.n_rows, learned, held)
     with enough_memory():
         table = FeatureTable(data.features if raw is None else raw, scaling, rows, device, run.resident)
-        identity = {"method": user, "features": repr(data.feature_names), **context.decisive("model__patience")}
-        trained = train_network(task, learned, held, table, model, run, identity=identity)
-    if not trained.history:
+        identity = {"method": user, "features": repr(data.feature_names), **context.decisive()}
+        status, history = train_network(task, learned, held, table, model, run, identity=identity)
+    if not history:
         raise DataError(
             f"{user} met numbers that are not finite in its first epoch; lower `learning_rate`, check the "
             "features for extreme values, or clip the propensities."
@@ -71,11 +69,11 @@ def _trained(model: Network, lists: Lists, task: TrainingTask, context: Context)
     ranker = ranker_of(
         task.networks["relevance"], feature_names=data.feature_names, scaling=scaling, provenance=context.provenance
     )
-    fit = trained_fit(context, ranker, trained.status, trained.history, queries)
-    done = f"after {count(len(trained.history), 'epoch')}; the ranker is that of epoch {fit.learned['best_epoch']}."
-    if trained.status == "interrupted":
+    fit = trained_fit(context, ranker, status, history, queries)
+    done = f"after {count(len(history), 'epoch')}; the ranker is that of epoch {fit.learned['best_epoch']}."
+    if status == "interrupted":
         warn(ConvergenceWarning(f"{user} was interrupted {done}"))
-    if trained.status == "non_finite":
+    if status == "non_finite":
         advice = "Lower `learning_rate`, or clip the propensities."
         warn(ConvergenceWarning(f"{user} met numbers that are not finite {done} {advice}"))
     if "selection" not in task.networks:
@@ -98,7 +96,7 @@ def enough_memory() -> Iterator[None]:
         ) from error
 
 
-def split(model: Network, lists: Lists, pairwise: bool, context: Context) -> tuple[Lists, Lists, tuple[int, int]]:
+def split(model: MLP, lists: Lists, pairwise: bool, context: Context) -> tuple[Lists, Lists, tuple[int, int]]:
     """The lists to learn from, those held out, and the numbers of their queries."""
     seed, useful = context.run.seed, lists.preferring()
     if pairwise and not len(useful):

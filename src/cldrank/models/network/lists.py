@@ -75,11 +75,6 @@ class Lists:
         """Lists longer than `size` cut at random into lists of nearly equal length; pairs live within a list.
 
         Each piece has all that were not shown, with its share of the pages.
-
-        >>> five = np.arange(5)
-        >>> lists = Lists(np.array([0, 5]), five, five * 1.0, five * 1.0, np.array([0, 0]), five[:0], np.ones(1))
-        >>> np.diff(lists.cut(2, seed=0).offsets)
-        array([2, 2, 1])
         """
         lengths = np.diff(self.offsets)
         if not len(lengths) or lengths.max() <= size:
@@ -97,11 +92,6 @@ class Lists:
         """The lists in groups of like size; each list draws `unshown_ratio` (S - 1) / 2 of those not shown.
 
         With each of these it makes S pairs, and so `unshown_ratio` for each of the S (S - 1) / 2 pairs of its own.
-
-        >>> rows = np.arange(3)
-        >>> lists = Lists(np.array([0, 2]), rows[:2], rows[:2], rows[:2], np.array([0, 1]), rows[2:], np.ones(1))
-        >>> [(group.rows, group.draws) for group in lists.pack(1.0)]
-        [(array([[0, 1]]), 1)]
         """
         lengths = np.diff(self.offsets)
         top = int(lengths.max(initial=1))
@@ -154,12 +144,7 @@ class ListTable:
 
 
 def target_lists(targets: Targets) -> Lists:
-    """One list per query of targets, without candidates that were not shown.
-
-    >>> rows = np.arange(3)
-    >>> target_lists(Targets(rows, rows * 0.5, rows + 1.0, np.array([7, 7, 9]))).offsets
-    array([0, 2, 3])
-    """
+    """One list per query of targets, without candidates that were not shown."""
     nothing = np.zeros(0, dtype=np.int64)
     queries = np.unique(targets.queries)
     return _lists(targets, queries, nothing, nothing, np.ones(len(queries)))
@@ -189,14 +174,7 @@ def _lists(
 
 
 def in_table(n_rows: int, *lists: Lists) -> tuple[IntArray, list[Lists]]:
-    """Of `n_rows` rows, those that lists use, in order, and the lists with the places of their rows among these.
-
-    >>> rows = np.arange(0, 5, 2)
-    >>> lists = Lists(np.array([0, 2]), rows[:2], rows[:2], rows[:2], np.array([0, 1]), rows[2:], np.ones(1))
-    >>> used, (placed,) = in_table(6, lists)
-    >>> used, placed.rows, placed.unshown_rows
-    (array([0, 2, 4]), array([0, 1]), array([2]))
-    """
+    """Of `n_rows` rows, those that lists use, in order, and the lists with the places of their rows among these."""
     used = np.zeros(n_rows, dtype=bool)
     for own in lists:
         used[own.rows] = used[own.unshown_rows] = True
@@ -232,15 +210,7 @@ class ListBatch:
 
 
 class BatchSource:
-    """Lists of like size on the device; `draw` chooses anew which of the unshown stand beside them.
-
-    >>> rows = np.arange(5)
-    >>> some = Lists(np.array([0, 2]), rows[:2], rows[:2], rows[:2], np.array([0, 3]), rows[2:], np.ones(1))
-    >>> group = BatchSource(some.pack(1.0)[0], rows[2:], torch.device("cpu"))
-    >>> group.draw(torch.Generator().manual_seed(0))
-    >>> group.batch(torch.tensor([0])).rows
-    tensor([[0, 1, 2]])
-    """
+    """Lists of like size on the device; `draw` chooses anew which of the unshown stand beside them."""
 
     def __init__(self, packed: ListTable, unshown_rows: NDArray[np.int64], device: torch.device) -> None:
         def tensor(values: NDArray[Any], kind: torch.dtype) -> Tensor:

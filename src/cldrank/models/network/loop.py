@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import torch
@@ -21,18 +21,11 @@ from cldrank.models.network.tasks import TrainingTask
 from cldrank.models.run import Epoch, Run
 
 if TYPE_CHECKING:
-    from cldrank.models.network.model import Network
+    from cldrank.models.network.model import MLP
 
-Status = Literal["completed", "early_stopped", "interrupted", "non_finite"]
+Status = Literal["completed", "interrupted", "non_finite"]
 State = dict[str, Tensor]
 _VALIDATION_ROWS = 1 << 16
-
-
-class Trained(NamedTuple):
-    """What training leaves: the networks of its best epoch are in the task; `history` has all epochs."""
-
-    status: Status
-    history: list[Epoch]
 
 
 def train_network(
@@ -40,14 +33,15 @@ def train_network(
     lists: Lists,
     held: Lists,
     table: FeatureTable,
-    model: Network,
+    model: MLP,
     run: Run,
     *,
     identity: Any = None,
-) -> Trained:
+) -> tuple[Status, list[Epoch]]:
     """Train the networks of a task on lists, and leave them as they were after the best epoch on the lists held out.
 
-    `identity` is what else decides the result: a checkpoint of another one is not resumed.
+    It gives how training ended, and all epochs. `identity` is what else decides the result: a checkpoint of another one
+    is not resumed.
     """
     trainer = Trainer(task, lists, held, table, model, run)
     devices = [table.device] if table.device.type == "cuda" else []
@@ -59,7 +53,7 @@ class Trainer:
     """One training under way."""
 
     def __init__(
-        self, task: TrainingTask, lists: Lists, held: Lists, table: FeatureTable, model: Network, run: Run
+        self, task: TrainingTask, lists: Lists, held: Lists, table: FeatureTable, model: MLP, run: Run
     ) -> None:
         self.task, self.table, self.model, self.run = task, table, model, run
         self.device = table.device
@@ -82,16 +76,13 @@ class Trainer:
 
     # -- epochs --------------------------------------------------------------------------------------------------
 
-    def go(self, checkpoint: Checkpoint) -> Trained:
+    def go(self, checkpoint: Checkpoint) -> tuple[Status, list[Epoch]]:
         """All epochs, from the first or from where a checkpoint left off."""
         self._prime()
         history, best = self._restored(checkpoint)
         status: Status = "completed"
         try:
             for number in range(len(history) + 1, self.model.epochs + 1):
-                if self._impatient(history):
-                    status = "early_stopped"
-                    break
                 epoch = self._epoch(number, history)
                 if not (math.isfinite(epoch.loss) and self.flat.finite):  # the loss does not show the last step
                     status = "non_finite"
@@ -109,7 +100,7 @@ class Trainer:
         if history:
             self.load(best)
         self.flat.release()
-        return Trained(status, history)
+        return status, history
 
     def _epoch(self, number: int, history: list[Epoch]) -> Epoch:
         start = time.perf_counter()
@@ -122,13 +113,6 @@ class Trainer:
         loss = float(self._loss) * self.batch_queries / self.n_lists
         agreement, best = self._judge(history)
         return Epoch(number, loss, agreement, float(rate), time.perf_counter() - start, best)
-
-    def _impatient(self, history: list[Epoch]) -> bool:
-        """Whether patience has run out: it waits for a better epoch, not for one that is good enough to keep."""
-        validations = [epoch.validation for epoch in history if epoch.validation is not None]
-        if self.model.patience is None or not validations:
-            return False
-        return len(validations) - 1 - validations.index(max(validations)) >= self.model.patience
 
     def _batches(self, number: int) -> Iterator[tuple[int, Tensor, Tensor | None]]:
         """The batches of an epoch: the group, its lists, and their features if these are not on the device.
@@ -287,25 +271,24 @@ class Trainer:
         arrays, history = checkpoint.restore()
         if not history:
             return [], begin
-        judged = any(epoch.validation is not None for epoch in history)
-        content = self._content(begin, torch.zeros(self.n_held, dtype=torch.float64) if judged else None)
-        checkpoint.check(arrays, _arrays(content))
         tensors = {name: torch.from_numpy(values) for name, values in arrays.items()}
         self.peak = tensors.get("peak")
         self.load({name: tensors[f"now.{name}"] for name in begin})
-        for name, value in content.items():
-            if name.startswith("optimiser."):
-                value.copy_(tensors[name])
+        for name, value in self._optimiser_state():
+            value.copy_(tensors[name])
         return history, {name: tensors[f"best.{name}"].to(self.device) for name in begin}
 
     def _content(self, best: State, peak: Tensor | None) -> State:
         """What a checkpoint holds: the networks now and at their best, and the state of the optimiser."""
         tensors = {f"now.{name}": value for name, value in self.state().items()}
         tensors |= {f"best.{name}": value for name, value in best.items()}
+        tensors |= dict(self._optimiser_state())
+        return tensors if peak is None else {**tensors, "peak": peak}
+
+    def _optimiser_state(self) -> Iterator[tuple[str, Tensor]]:
         for index, parameter in enumerate(self.flat.pieces):
             for name, value in self.optimiser.state[parameter].items():
-                tensors[f"optimiser.{index}.{name}"] = value
-        return tensors if peak is None else {**tensors, "peak": peak}
+                yield f"optimiser.{index}.{name}", value
 
     def digest(self, identity: Any) -> str:
         """Parameters, networks as they begin, lists, how features are read, and a thousand rows of them."""
@@ -317,7 +300,8 @@ class Trainer:
             batch = group.batch(torch.arange(len(group), device=self.device))
             width = batch.target.shape[1]
             tensors += [batch.rows[:, :width], batch.target, batch.weight, batch.unshown, batch.pages]
-        tensors.append(self.table.gather(self.table.sample()))
+        rows = len(self.table)
+        tensors.append(self.table.gather(np.arange(0, rows, max(1, rows // 1000))))
         return digest_of(parts, *_arrays(dict(enumerate(tensors))).values())
 
 
@@ -325,7 +309,7 @@ def _arrays(tensors: Mapping[Any, Tensor]) -> dict[Any, NDArray[Any]]:
     return {name: value.detach().cpu().numpy() for name, value in tensors.items()}
 
 
-def schedule(model: Network, step: int, steps: int) -> float:
+def schedule(model: MLP, step: int, steps: int) -> float:
     """The share of the learning rate at a step: up to 1 in the warm-up, then down to 0 along a cosine.
 
     >>> from cldrank.models import MLP

@@ -41,12 +41,6 @@ class FlatParameters:
 
     decayed, others   all matrices, and all else, in pieces, as parameters for an optimiser
     gradient          of all; what lies between two parameters is always 0
-
-    >>> layer = nn.Linear(2, 1)
-    >>> flat = FlatParameters(layer.parameters())
-    >>> layer(torch.tensor([[1.0, 2.0]])).sum().backward()
-    >>> [piece.grad.tolist()[:2] for piece in flat.pieces]
-    [[1.0, 2.0], [1.0, 0.0]]
     """
 
     def __init__(self, parameters: Iterable[nn.Parameter]) -> None:

@@ -121,11 +121,7 @@ def _zero(width: int) -> nn.Linear:
 
 
 class Examination(nn.Module):
-    """One number per position, looked up by the entry of a list.
-
-    >>> Examination(np.array([1, 0]), 2)(torch.tensor([[0, 1]]))
-    tensor([[0., 0.]], grad_fn=<IndexBackward0>)
-    """
+    """One number per position, looked up by the entry of a list."""
 
     place: Tensor
 

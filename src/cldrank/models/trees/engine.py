@@ -70,11 +70,6 @@ class TreeEngine:
         except xgboost.core.XGBoostError as error:
             raise UsageError(f"what {user} learns from cannot be prepared by XGBoost: {reason(error)}.") from None
 
-    @property
-    def n_rounds(self) -> int:
-        """How many trees there are."""
-        return int(self._booster.num_boosted_rounds())
-
     def scores(self) -> NDArray[np.float32]:
         """The scores of all rows by all trees so far."""
         scores: NDArray[np.float32] = self._booster.predict(self._matrix, output_margin=True, training=True)
@@ -83,7 +78,7 @@ class TreeEngine:
     def grow(self, gradient: NDArray[np.float32], hessian: NDArray[np.float32]) -> None:
         """Add a tree."""
         self._forget()
-        self._booster.boost(self._matrix, iteration=self.n_rounds, grad=gradient, hess=hessian)
+        self._booster.boost(self._matrix, iteration=self._booster.num_boosted_rounds(), grad=gradient, hess=hessian)
 
     def _forget(self) -> None:
         """Let the draws of columns begin anew, from seed and round, so that any round can be the first.

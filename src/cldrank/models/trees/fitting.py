@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 import time
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from cldrank._typing import IntArray
-from cldrank.errors import CldrankError, ConvergenceWarning, DataError, warn
+from cldrank.errors import ConvergenceWarning, DataError, warn
 from cldrank.models.checkpoint import Checkpoint, digest_of
 from cldrank.models.fit import Context, Fit, trained_fit
 from cldrank.models.pairs import PairLoss, PairTable, judged_pairs
@@ -20,7 +20,7 @@ from cldrank.wording import count
 from cldrank.workers import available_cores, fair_threads
 
 if TYPE_CHECKING:
-    from cldrank.models.targets import PairSelection, Targets
+    from cldrank.models.targets import Observations, Targets
     from cldrank.models.trees.model import Trees
 
 _EVERY = 10  # rounds between two checkpoints
@@ -33,10 +33,12 @@ def fit_targets(model: Trees, targets: Targets, context: Context) -> Fit:
     return _boosted(model, PairTable.of_targets(targets), context)
 
 
-def fit_pairs(model: Trees, problem: PairSelection, context: Context) -> Fit:
-    """Boost on CLD's pairs."""
-    share, ratio = float(problem.selection_weight), float(problem.unshown_ratio)
-    return _boosted(model, PairTable.of_observations(problem.observed, share, ratio), context)
+def fit_pairs(model: Trees, observed: Observations, context: Context, *, share: float, unshown_ratio: float) -> Fit:
+    """Boost on CLD's pairs, all of them; relevance alone explains selection.
+
+    ω is 0: a linear one, fitted first and held, ranked no better.
+    """
+    return _boosted(model, PairTable.of_observations(observed, share, unshown_ratio), context)
 
 
 def _boosted(model: Trees, table: PairTable, context: Context) -> Fit:
@@ -53,10 +55,19 @@ def _boosted(model: Trees, table: PairTable, context: Context) -> Fit:
         engine = TreeEngine(features, table.rows, model, run, threads, context.user, pages)
         loss = PairLoss(table, learned, threads)
         checkpoint = Checkpoint.of(run, lambda: _digest(table, context))
-        grown = grow_trees(table, held, loss, engine, model, run, checkpoint)
-    ranker = TreeRanker(content=grown.content, feature_names=context.data.feature_names, provenance=context.provenance)
-    _warn(grown, ranker, context.user)
-    return trained_fit(context, ranker, grown.status, grown.history, (len(learned), len(held)))
+        status, history, content = grow_trees(table, held, loss, engine, model, run, checkpoint)
+    ranker = TreeRanker(content=content, feature_names=context.data.feature_names, provenance=context.provenance)
+    if status == "interrupted":
+        done, kept = count(len(history), "round"), count(len(ranker.trees), "round")
+        warn(ConvergenceWarning(f"{context.user} was interrupted after {done}; the ranker is that of {kept}."))
+    if not ranker.n_splits:
+        warn(
+            ConvergenceWarning(
+                f"{context.user} found no split worth making, so that all candidates score alike; lower `min_weight`, "
+                "or learn from more queries."
+            )
+        )
+    return trained_fit(context, ranker, status, history, (len(learned), len(held)))
 
 
 def split(model: Trees, count: int, seed: int) -> tuple[IntArray, IntArray]:
@@ -73,28 +84,7 @@ def _digest(table: PairTable, context: Context) -> str:
     return digest_of({"method": context.user, **identity}, table.rows, *table.arrays, table.mixed, some)
 
 
-def _warn(grown: Grown, ranker: TreeRanker, user: str) -> None:
-    if grown.status == "interrupted":
-        done, kept = count(len(grown.history), "round"), count(len(ranker.trees), "round")
-        warn(ConvergenceWarning(f"{user} was interrupted after {done}; the ranker is that of {kept}."))
-    if not ranker.n_splits:
-        warn(
-            ConvergenceWarning(
-                f"{user} found no split worth making, so that all candidates score alike; lower `min_weight`, or "
-                "learn from more queries."
-            )
-        )
-
-
 # -- the rounds ------------------------------------------------------------------------------------------------------
-
-
-class Grown(NamedTuple):
-    """What boosting leaves: an `Epoch` for each round, and the trees up to the best one as the engine's JSON."""
-
-    status: Status
-    history: list[Epoch]
-    content: bytes
 
 
 def grow_trees(
@@ -105,9 +95,14 @@ def grow_trees(
     model: Trees,
     run: Run,
     checkpoint: Checkpoint,
-) -> Grown:
-    """All rounds, from the first or from where a checkpoint left off; those up to the least held-out loss are kept."""
-    restored = _restored(engine, checkpoint)
+) -> tuple[Status, list[Epoch], bytes]:
+    """All rounds, from the first or from where a checkpoint left off.
+
+    They give how they ended, an `Epoch` for each, and the trees up to the least held-out loss as the engine's JSON.
+    """
+    arrays, restored = checkpoint.restore()
+    if restored:
+        engine.load(arrays[_TREES].tobytes())
     history = restored[: model.rounds]
     status: Status = "completed"
     try:
@@ -137,23 +132,7 @@ def grow_trees(
     if len(history) > len(restored):
         _save(engine, history, checkpoint)
     kept = max(epoch.number for epoch in history if epoch.best)
-    return Grown(status, history, engine.saved(kept))
-
-
-def _restored(engine: TreeEngine, checkpoint: Checkpoint) -> list[Epoch]:
-    """The rounds so far, with the engine as it was."""
-    arrays, history = checkpoint.restore()
-    if not history:
-        return []
-    if arrays.keys() != {_TREES}:
-        raise checkpoint.damaged("it does not hold trees")
-    try:
-        engine.load(arrays[_TREES].tobytes())
-    except CldrankError as error:
-        raise checkpoint.damaged(str(error)) from None
-    if engine.n_rounds != len(history):
-        raise checkpoint.damaged("its trees are not those of its history")
-    return history
+    return status, history, engine.saved(kept)
 
 
 def _save(engine: TreeEngine, history: list[Epoch], checkpoint: Checkpoint) -> None:

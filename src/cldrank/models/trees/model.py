@@ -2,14 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from cldrank.models.fit import Context, Fit
-from cldrank.models.model import Model
+from cldrank.models.model import Model, fitted_in
 from cldrank.parameters import parameter, value
-
-if TYPE_CHECKING:
-    from cldrank.models.targets import PairSelection, Targets
 
 _MOST = 2**31 - 1
 
@@ -55,24 +49,9 @@ class Trees(Model):
         default=256, about="most values of a feature to split at", least=2, most=1 << 16, option=False
     )
 
+    fit_targets = fitted_in("trees.fitting")
+    fit_pairs = fitted_in("trees.fitting")
+
     def progress(self) -> tuple[str, int]:
         """Rounds."""
         return "round", self.rounds
-
-    def fit_targets(self, targets: Targets, context: Context) -> Fit:
-        """Pairs of one query in the order of their targets.
-
-        minimise  -Σ_{t_i > t_j} (t_i - t_j) min(w_i, w_j) log σ(f(x_i) - f(x_j))
-        """
-        from cldrank.models.trees import fitting
-
-        return fitting.fit_targets(self, targets, context)
-
-    def fit_pairs(self, problem: PairSelection, context: Context) -> Fit:
-        """CLD-pair's loss with all pairs of a shown and an unshown candidate; relevance alone explains selection.
-
-        ω is 0: a linear one, fitted first and held, ranked no better.
-        """
-        from cldrank.models.trees import fitting
-
-        return fitting.fit_pairs(self, problem, context)
