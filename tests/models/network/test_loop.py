@@ -112,7 +112,7 @@ def test_the_loss_falls_and_the_order_is_learned() -> None:
 
 def test_a_network_that_knows_nothing_loses_log_2(monkeypatch: pytest.MonkeyPatch) -> None:
     """Losses are divided by the preference there is, so -log σ(0) = log 2 is where all begin."""
-    nothing = torch.nn.Sequential(torch.nn.Linear(3, 1))
+    nothing: Any = torch.nn.Sequential(torch.nn.Linear(3, 1))
     torch.nn.init.zeros_(nothing[0].weight)
     monkeypatch.setattr(MLP, "build", lambda *_: nothing)
     fitted = Naive(model=MLP(epochs=1, learning_rate=1e-30)).fit(GIVEN.data, GIVEN.clicks)
@@ -166,7 +166,7 @@ def test_weight_decay_shrinks_what_is_learned() -> None:
 
 
 def test_weight_decay_leaves_biases_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    network = torch.nn.Sequential(torch.nn.Linear(GIVEN.data.n_features, 1))
+    network: Any = torch.nn.Sequential(torch.nn.Linear(GIVEN.data.n_features, 1))
     torch.nn.init.constant_(network[0].bias, 5.0)  # pairs of scores do not see it, so that only a decay could move it
     monkeypatch.setattr(MLP, "build", lambda *_: network)
     fitted = Naive(model=MLP(l2=100.0, learning_rate=1e-3, epochs=20)).fit(GIVEN.data, GIVEN.clicks)
