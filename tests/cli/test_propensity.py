@@ -288,7 +288,7 @@ class TestSegments:
         from_log = propensity(
             "estimate", logs.devices, "--log-column", "segment=device", "-o", "one.json", "--json"
         ).json
-        cr.ClickTable.read(logs.devices, segment="device").save("cells.parquet")
+        cr.ClickTable.read(logs.devices, columns={"segment": "device"}).save("cells.parquet")
         from_cells = propensity("estimate", "cells.parquet", "-o", "two.json", "--json").json
         assert from_cells["segments"] == from_log["segments"]
         asked = propensity("estimate", "cells.parquet", "--log-column", "segment=device", "-o", "two.json")
@@ -328,7 +328,7 @@ class TestSegments:
 
     def test_parts_add_up_to_the_whole(self, logs: Logs) -> None:
         whole = cr.ClickTable.read(logs.devices)
-        found = aggregate(logs.devices, segment="device")
+        found = aggregate(logs.devices, columns={"segment": "device"})
         parts = found.clicks.by_segment().values()
         assert sum(int(part.impressions.sum()) for part in parts) == whole.impressions.sum()
         assert found.account.rows == pq.read_metadata(logs.devices).num_rows

@@ -81,7 +81,7 @@ def test_logs_of_two_devices_are_read_together(simulate: Simulate) -> None:
     assert logs[0]["session_id"][0].as_py() == "phone-0"
     assert set(logs[0]["device"].to_pylist()) == {"phone"}
     assert not set(logs[0]["session_id"].to_pylist()) & set(logs[1]["session_id"].to_pylist())
-    table = ClickTable.read(["phone.parquet", "desktop.parquet"], load("train.txt"), segment="device")
+    table = ClickTable.read(["phone.parquet", "desktop.parquet"], load("train.txt"), columns={"segment": "device"})
     assert {name: part.impressions.sum() for name, part in table.by_segment().items()} == {
         "phone": 6000,
         "desktop": 6000,

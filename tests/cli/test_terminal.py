@@ -49,7 +49,9 @@ def test_segments(run: Run, folder: Path) -> None:
         for doc in (1, 2)
     ]
     (folder / "log.jsonl").write_text("\n".join(map(json.dumps, rows)))
-    assert seen(run("clicks", "aggregate", "log.jsonl", "--segment", "surface", "-o", "segments.parquet")) == (
+    assert seen(
+        run("clicks", "aggregate", "log.jsonl", "--log-column", "segment=surface", "-o", "segments.parquet")
+    ) == (
         0,
         False,
         True,

@@ -126,8 +126,6 @@ class TestAdding:
         assert {file: file.read_bytes() for file in folder.path.iterdir()} == before
         new = folder.add(tmp_path / "logs", max_rejected=1)
         assert (list(new.written), len(new.counted.left_out)) == ([date(2026, 11, 15)], 1)
-        twice = folder.add(three_days[2], max_rejected=1, again=True).written[date(2026, 11, 15)]
-        assert twice.impressions.sum() == 2 * new.written[date(2026, 11, 15)].impressions.sum()
 
     def test_a_late_file_is_added_to_its_day(self, tmp_path: Path) -> None:
         folder = DayFolder(tmp_path / "cells")
@@ -192,9 +190,8 @@ class TestAdding:
             tmp_path / "raw" / "2026-11-12.parquet"
         )  # the first is cells
         before = log.read_bytes()
-        for change in (lambda: raw.add(log), lambda: raw.add(log, again=True)):
-            with pytest.raises(UsageError, match=r"raw holds '2026-11-13\.parquet'; a folder of days"):
-                change()
+        with pytest.raises(UsageError, match=r"raw holds '2026-11-13\.parquet'; a folder of days"):
+            raw.add(log)
         assert (log.read_bytes(), len(raw.files())) == (before, 2)
 
     def test_a_time_is_of_its_day(self, tmp_path: Path) -> None:
@@ -224,20 +221,18 @@ class TestDaysOfOneKind:
             for day, devices in ((14, ("desktop", "phone")), (15, ("phone", "tablet")), (16, ("phone", "tablet")))
         ]
         for log in logs:
-            folder.add(log, segment="device")
+            folder.add(log, columns={"segment": "device"})
         shown = {name: int(part.impressions.sum()) for name, part in folder.read().by_segment().items()}
         assert shown == {"desktop": 2, "phone": 6, "tablet": 4}
-        assert cells(folder.read()) == cells(aggregate(logs, segment="device").clicks)
+        assert cells(folder.read()) == cells(aggregate(logs, columns={"segment": "device"}).clicks)
         assert folder.read(last="2d").segment_names == ("phone", "tablet")
 
     def test_all_days_have_segments_or_none(self, tmp_path: Path) -> None:
         folder = DayFolder(tmp_path / "cells")
         monday, tuesday = (by_device(tmp_path / f"{day}.csv", day, ("phone", "tv")) for day in (14, 15))
-        folder.add(monday, segment="device")
-        message = r"the log .*`segment=False`, .*2026-11-14.parquet .*`segment=True`.*"
-        for logs, again in (([tuesday], False), ([monday, tuesday], True)):
-            with pytest.raises(DataError, match=message):
-                folder.add(logs, again=again)
+        folder.add(monday, columns={"segment": "device"})
+        with pytest.raises(DataError, match=r"2026-11-14.parquet was counted by segment, the log was not"):
+            folder.add(tuesday)
         assert list(folder.files()) == [date(2026, 11, 14)]
         folder.file(date(2026, 11, 14)).unlink()
         folder.add([monday, tuesday])  # no day stays that has segments
@@ -256,7 +251,6 @@ class TestFrames:
         assert folder.add(self.FRAME.assign(note="not read")).written == {}
         other = self.FRAME.assign(session_id=2)
         assert folder.add(other).written[START.date()].impressions.sum() == 6
-        assert folder.add(self.FRAME, again=True).written[START.date()].impressions.sum() == 9
         assert len(folder.sources()[START.date()]) == 2
 
     def test_pieces_do_not_matter(self, tmp_path: Path) -> None:
@@ -272,11 +266,8 @@ class TestFrames:
 
     def test_a_frame_that_is_yet_to_be_computed_cannot_be_known(self, tmp_path: Path) -> None:
         lazy, folder = pl.from_pandas(self.FRAME).lazy(), DayFolder(tmp_path / "cells")
-        with pytest.raises(
-            UsageError, match="the polars LazyFrame is yet to be computed.*compute it first, or set `again`"
-        ):
+        with pytest.raises(UsageError, match="the polars LazyFrame is yet to be computed.*compute it first"):
             folder.add(lazy)
-        assert folder.add(lazy, again=True).written[START.date()].impressions.sum() == 3
 
 
 class TestCorrecting:
@@ -292,6 +283,16 @@ class TestCorrecting:
         assert {str(one): table.impressions.sum() for one, table in added.written.items()} == {"2026-11-13": 6}
         assert list(content(folder.path)) == ["2026-11-13.parquet"]
         assert folder.add(path).written == {}
+
+    def test_a_file_that_is_empty_now_is_refused(self, tmp_path: Path) -> None:
+        folder, path = DayFolder(tmp_path / "cells"), tmp_path / "log" / "a.parquet"
+        folder.add(write(path, page(1, START)))
+        pq.write_table(pq.read_table(path).slice(0, 0), path)
+        with pytest.raises(DataError, match=r"and is empty now.*delete the files of its days"):
+            folder.add(path)
+        folder.file(START.date()).unlink()
+        write(tmp_path / "log" / "b.parquet", page(2, START))
+        assert folder.add(path.parent).written[START.date()].impressions.sum() == 3
 
     def test_files_of_one_name_in_other_folders_are_others(self, tmp_path: Path) -> None:
         folder = DayFolder(tmp_path / "cells")
@@ -314,6 +315,23 @@ class TestTimes:
         path = tmp_path / "log.csv"
         path.write_text(f"{','.join(NAMES)}\n1,q,a,1,1,{text}\n")
         assert list(map(str, DayFolder(tmp_path / "cells").add(path).written)) == ["2026-11-13"]
+
+    def test_times_of_a_zone(self, tmp_path: Path, engine: Any) -> None:
+        """Half past two is there twice in Berlin's night of 26 October 2025; the first is meant."""
+        times = ("2025-10-26T00:30:00", "2025-10-26T02:30:00", "2025-10-26T23:30:00", "2025-10-26T23:30:00Z")
+        rows = [f"{session},q,a,1,0,{time}" for session, time in enumerate(times)]
+        path = tmp_path / "log.csv"
+        path.write_text("\n".join([",".join(NAMES), *rows]))
+        with pytest.raises(DataError, match="`time_zone`"):
+            aggregate(path, engine=engine)
+        counted = aggregate(path, engine=engine, time_zone="Europe/Berlin", days=True)
+        assert {str(day): cells.impressions.sum() for day, cells in counted.days.items()} == {
+            "2025-10-25": 1,
+            "2025-10-26": 3,
+        }
+        assert "times that name no zone are in Europe/Berlin" in counted.account.found
+        with pytest.raises(UsageError, match="not 'Mars'"):
+            aggregate(path, time_zone="Mars")
 
     def test_rows_without_a_time_are_set_aside(self, tmp_path: Path) -> None:
         path, folder = tmp_path / "log.csv", DayFolder(tmp_path / "cells")
@@ -410,7 +428,6 @@ class TestMerged:
         )
         with pytest.raises(DataError, match=r"a\.parquet went into both"):
             ClickTable.merged([one, two, one])
-        assert ClickTable.merged([one, two, one], again=True).impressions.sum() == 9
 
     def test_a_day_of_a_file_is_in_the_whole_file(self, tmp_path: Path) -> None:
         path = write(tmp_path / "a.parquet", page(1, START))

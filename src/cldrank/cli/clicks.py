@@ -47,11 +47,15 @@ class RawRecords(options.ComputePlace):
     first_position: int | None = of_reading(
         "0|1", "The number of the top position. [default: 1, unless there are some at 0]", min=0, max=1
     )
+    time_zone: str | None = of_reading(
+        "NAME", "The zone of times that name none, such as Europe/Berlin. [default: UTC]"
+    )
+    exclude_users: str | None = of_reading("FILE", "Set aside what is of these users: a file with an id per line.")
 
     def given(self, *names: str) -> dict[str, Any]:
         """These options and those of the engine, as far as they were given; `local` is DuckDB, in this process."""
         self.check_engine()
-        every = ("memory_limit", "first_position", *names, *(entry.name for entry in fields(options.ComputePlace)))
+        every = (*(entry.name for entry in fields(RawRecords)), *names)
         values = {name: getattr(self, name) for name in every}
         known = {name: value for name, value in values.items() if value is not None and value is not False}
         return {**known, "engine": "duckdb" if self.engine == "local" else self.engine}
@@ -62,21 +66,20 @@ class RawLog(RawRecords, options.CandidateReading, options.JsonOutput):
     """A log of any layout: the fields of `cldrank.clicks.LogLayout`."""
 
     one_query: bool = of_reading("", "The log has no queries (recommendations): all pages belong to one.", False)
-    exclude_users: str | None = of_reading("FILE", "Set aside the rows of these users: a file with an id per line.")
     exclude_bots: bool = of_reading("", "Set aside the rows of users (or sessions) that are not like people.", False)
     log: list[str] = argument("LOG", "Log files, folders or patterns: Parquet, CSV, JSON Lines.")
     log_column: list[str] | None = of_reading(
         "ROLE=NAME",
         "Which column of the log holds `session_id`, `query_id`, `doc_id`, `position`, `clicked` (or lists: "
         "`documents`, `clicked_positions`, `clicked_documents`), `timestamp`, `user_id`, `ranker_id`, `surface`, "
-        "`propensity`, if it has another name; and which holds `segment`, if any. A field inside of a column by its "
-        "path: doc_id=event.object.id.",
+        "`propensity`, if it has another name; and which holds `segment`, such as devices, each with its curve. A "
+        "field inside of a column by its path: doc_id=event.object.id.",
     )
 
     def log_arguments(self) -> dict[str, Any]:
         """The arguments for functions that read logs."""
         columns = options.log_columns(self.log_column)
-        return {**self.given("one_query", "exclude_users", "exclude_bots"), **({"columns": columns} if columns else {})}
+        return {**self.given("one_query", "exclude_bots"), **({"columns": columns} if columns else {})}
 
 
 @declared
@@ -146,9 +149,6 @@ class AggregateCommand(RawLog):
         "already are left out.",
     )
     day: str | None = option("DAY", "With a folder of days: all rows are of this day. [default: by timestamp, in UTC]")
-    again: bool = option("", "Count files even if they are named twice, or went into --add-to already.", False)
-    every_click: bool = option("", "Count each click on a result in a session, not just one.", False)
-    segment: str | None = option("COLUMN", "Count by the values of this column, such as devices, each with its curve.")
     rejects: Path | None = option("FILE", "Write what is set aside, with reasons, to this Parquet file.")
     max_rejected: float = option("NUMBER", "Fail if a larger share of rows has to be set aside.", 0.05, min=0, max=1)
 
@@ -192,8 +192,7 @@ class AggregateCommand(RawLog):
         from cldrank.clicks.aggregate import aggregate
         from cldrank.clicks.days import DayFolder
 
-        names = ("every_click", "segment", "max_rejected", "again")
-        arguments = {**self.log_arguments(), **{name: getattr(self, name) for name in names}}
+        arguments = {**self.log_arguments(), "max_rejected": self.max_rejected}
         if self.out is not None:
             counted = aggregate(self.log, dataset, **arguments)
             counted.clicks.save(self.out)

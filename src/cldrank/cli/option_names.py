@@ -19,7 +19,7 @@ from cldrank.errors import CldrankError
 _NAMED = re.compile(r"`([A-Za-z]\w*)(?:=([^`]+))?`")
 _COLUMNS = re.compile(r"`columns(?:=([^`]+))?`")
 _ROLE = re.compile(r"""['"]?(\w+)['"]?: *(\[[^]]*\]|[^,}]+)""")  # an entry of `columns={"doc_id": "sku"}`
-_OF_RAW_LOGS = ("first_position", "one_query", "exclude_users", "exclude_bots")
+_OF_RAW_LOGS = ("first_position", "one_query", "time_zone", "exclude_users", "exclude_bots")
 _OTHERWISE = {  # parameters whose option has another name
     "dataset": "features",
     "margin": "safe_margin",

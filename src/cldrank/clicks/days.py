@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 
 from cldrank.clicks.cells_file import describe_cells, is_cells, load_cells
 from cldrank.clicks.log.log_files import LogFile
-from cldrank.clicks.table import ClickTable, joined_settings
+from cldrank.clicks.table import ClickTable, check_segments
 from cldrank.errors import CldrankWarning, DataError, UsageError, warn
 from cldrank.files import holding, make_folder, recover_folder, replacing_folder
 from cldrank.tables import is_frame
@@ -130,37 +130,35 @@ class DayFolder:
         dataset: RankingDataset | None = None,
         *,
         day: date | str | None = None,
-        again: bool = False,
         **options: Any,
     ) -> DaysAdded:
         """Count the log files that are new, and add them to their days.
 
         day       the day of all rows; by default that of each row's timestamp, in UTC
-        again     count files that were counted before once more
         options   those of `cldrank.clicks.aggregate.aggregate`
         """
         from cldrank.clicks.aggregate import aggregate
 
-        if is_frame(paths) and not again and is_lazy(paths):
+        if is_frame(paths) and is_lazy(paths):
             raise UsageError(
                 f"{frame_name(paths)} is yet to be computed, so whether it was counted before cannot be known; compute "
-                "it first, or set `again` if it is new."
+                "it first."
             )
         self._check()
         described = self._described()
         known = [source for _, sources in described.values() for source in sources]
         days = True if day is None else as_day(day)
-        counted = aggregate(paths, dataset, **options, again=again, counted=known, days=days)
+        counted = aggregate(paths, dataset, **options, counted=known, days=days)
         if counted.days:
-            kept = [(str(self.file(day)), settings) for day, (settings, _) in described.items()]
-            joined_settings([*kept, ("the log", counted.clicks.settings)])
+            kept = [(str(self.file(day)), has_segments) for day, (has_segments, _) in described.items()]
+            check_segments([*kept, ("the log", counted.clicks.has_segments if counted.clicks.n_cells else None)])
         make_folder(self.path)
         with holding(self.path.resolve().parent):
             if self._described() != described:
                 raise DataError(f"{self.path} was changed by another process while the log was counted; run it again.")
             cells = dict(counted.days)
             for day in cells.keys() & described.keys():
-                cells[day] = ClickTable.merged([load_cells(self.file(day)), cells[day]], again=again)
+                cells[day] = ClickTable.merged([load_cells(self.file(day)), cells[day]])
             self._save(cells)
         return DaysAdded(counted, cells)
 
@@ -168,8 +166,8 @@ class DayFolder:
         """The log files that went into each day."""
         return {day: sources for day, (_, sources) in self._described().items()}
 
-    def _described(self) -> dict[date, tuple[dict[str, bool], tuple[LogFile, ...]]]:
-        """How each day was counted, and from which log files."""
+    def _described(self) -> dict[date, tuple[bool | None, tuple[LogFile, ...]]]:
+        """Whether each day has segments, and its log files."""
         return {day: describe_cells(file) for day, file in self.files().items()}
 
     def _save(self, cells: Mapping[date, ClickTable]) -> None:

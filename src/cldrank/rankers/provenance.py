@@ -69,7 +69,6 @@ class ClicksRecord(Record, frozen=True):
     cells: Count
     shown: Count
     depth: Count
-    every_click: bool
     fingerprint: Fingerprint
 
 

@@ -72,7 +72,7 @@ def test_the_cells_are_those_of_the_file(make: Any, from_file: cr.ClickTable) ->
 @every_frame
 def test_all_that_reads_logs_reads_frames(make: Any, from_file: cr.ClickTable) -> None:
     frame = make(sessions())
-    parts = aggregate(frame, segment="device", columns=COLUMNS).clicks
+    parts = aggregate(frame, columns={**COLUMNS, "segment": "device"}).clicks
     assert parts.segment_names == ("desktop", "phone")
     assert parts.impressions.sum() == from_file.impressions.sum()
     facts = audit(frame, columns=COLUMNS).facts
