@@ -72,9 +72,8 @@ def logs(tmp_path_factory: pytest.TempPathFactory) -> Logs:
 
     simulation(1, TopK()).draw(4e4, seed=0).save(found.one)
     for name, policy in (("swaps", NeighbourSwaps(0.4)), ("shuffled", ShuffledShare(1.0))):
-        written = simulation(1, policy).save_log(found.folder / f"{name}_log.parquet", 2e4, seed=1, count=True)
-        assert written.cells is not None
-        written.cells.save(found.folder / f"{name}.parquet")
+        written = simulation(1, policy).save_log(found.folder / f"{name}_log.parquet", 2e4, seed=1)
+        written.save(found.folder / f"{name}.parquet")
     parts = []
     for number, (eta, device) in enumerate([(0.3, "phone"), (1.5, "Desktop / Web"), (1, None)]):
         path = found.folder / "part.parquet"

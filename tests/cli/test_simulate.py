@@ -62,7 +62,6 @@ def test_a_log_and_its_cells(simulate: Simulate) -> None:
         "--probability", "0.3", "--positions", "2,4", "--production", "column:f2",
     )  # fmt: skip
     assert "2,000 sessions on train, 40 queries; relevant: label 3 or more" in printed
-    assert "production: column f2" in printed
     assert "wrote log.parquet, and the truth about it in log.parquet.json" in printed
     data = load("train.txt")
     cells, aggregated = ClickTable.read("cells.parquet", data), ClickTable.read("log.parquet", data)
@@ -96,7 +95,7 @@ def test_a_segment_is_a_column_of_its_own_and_of_the_log_alone(simulate: Simulat
         said = simulate("train.txt", "--log", "log.parquet", "--add-column", f"{column}=3", fails=2)
         assert f"cannot be named {column}" in said
     said = simulate("train.txt", "--log", "log.parquet", "--out", "c.parquet", "--add-column", "device=phone", fails=2)
-    assert "`cldrank clicks aggregate log.parquet --segment device --out c.parquet`" in said
+    assert "`cldrank clicks aggregate --log-column segment=device`" in said
     assert not Path("log.parquet").exists()
 
 

@@ -46,6 +46,24 @@ class TestMaking:
         assert table.query_impressions.tolist() == [0, 0, 0]
         assert "0 cells, 0 impressions, 0 clicks" in repr(table)
 
+    @pytest.mark.parametrize(
+        ("change", "message"),
+        [
+            ({"position": [1]}, "1 entries for 6 rows"),
+            ({"position": [-1, 0, 0, 0, 0, 0]}, "entry 0 of position is -1"),
+            ({"position": [1.5, 0, 0, 0, 0, 0]}, "entry 0 of position is 1.5"),
+            ({"impressions": [1]}, "impressions has 1 entries, position 6"),
+            ({"clicks": [2, 0, 0, 0, 0, 0]}, "row 0 at position 1 has 2 clicks in 1 impressions"),
+            ({"clicks": [0, 1, 0, 0, 0, 0]}, "entry 1 has clicks but position 0"),
+            ({"clicks": ["a"] * 6}, "clicks must be whole numbers"),
+            ({"clicks": [[0] * 6]}, "clicks must be a flat array"),
+            ({"row": [9, 0, 0, 0, 0, 0]}, "names row 9, but there are 6 candidates"),
+            ({"position": [10_001, 0, 0, 0, 0, 0]}, "from 0 to 10,000"),
+            ({"position": np.array([np.inf, 0, 0, 0, 0, 0], np.float16)}, "entry 0 of position is inf"),
+            ({"impressions": np.array([2**64 - 1, 0, 0, 0, 0, 0], np.uint64)}, "18446744073709551615"),
+            ({"impressions": [2**70, 0, 0, 0, 0, 0]}, "impressions must be whole numbers"),
+        ],
+    )
     def test_refusals(self, change: dict[str, Any], message: str) -> None:
         good = {"position": [1, 0, 0, 0, 0, 0], "impressions": [1, 0, 0, 0, 0, 0], "clicks": [0] * 6}
         with pytest.raises(DataError, match=message):

@@ -220,7 +220,8 @@ def test_an_emptied_text_file_takes_its_day_with_it(two_days: Path, suffix: str)
         duckdb.sql(f"COPY (FROM '{logs}/{day}.parquet') TO '{logs}/{day}.{suffix}' (FORMAT {form})")
         (logs / f"{day}.parquet").unlink()
     run(two_days)
-    (logs / f"1.{suffix}").write_text("")
+    header = (logs / "1.csv").read_text().partition("\n")[0] if suffix == "csv" else ""
+    (logs / f"1.{suffix}").write_text(header)
     record = run(two_days)
     assert impressions(record) == 2000 * 5
     assert record.step("days").facts["days"] == ["2026-11-02"]  # type: ignore[union-attr]
@@ -230,13 +231,13 @@ def test_a_changed_file_of_excluded_users_counts_all_days_anew(two_days: Path) -
     for day in (1, 2):
         file = two_days / "logs" / f"{day}.parquet"
         table = pq.read_table(file)
-        users = pa.array([str(session % 4) for session in table["session_id"].to_pylist()])
+        users = pa.array([str(session % 100) for session in table["session_id"].to_pylist()])
         pq.write_table(table.append_column("user_id", users), file)
     (two_days / "users.txt").write_text("0\n")
     excluding = ("features.", 'log.exclude_users = "users.txt"\nfeatures.')
-    assert impressions(run(two_days, excluding)) == 2 * 1500 * 5
+    assert impressions(run(two_days, excluding)) == 2 * 1980 * 5
     (two_days / "users.txt").write_text("0\n1\n")
-    assert impressions(run(two_days, excluding)) == 2 * 1000 * 5
+    assert impressions(run(two_days, excluding)) == 2 * 1960 * 5
 
 
 def test_the_window_is_audited_by_itself(two_days: Path) -> None:
