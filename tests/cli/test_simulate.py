@@ -49,7 +49,7 @@ def test_cells_and_the_truth_beside_them(simulate: Simulate) -> None:
     assert truth["model"] == {"name": "pbm", "eta": 0.5, "noise": 0.2}
     assert (truth["sessions"], truth["seed"], truth["drawn"]) == (100_000, 4, "counted")
     expected = {
-        "kind": "svm", "rows": 32, "fraction": 0.1, "C": 0.01, "max_pairs": 20_000, "sample": "queries",
+        "kind": "svm", "rows": 32, "fraction": 0.1, "C": 0.01, "max_pairs": 20_000,
         "model": "Linear", "model__scaling": "standard", "run__seed": 4,
     }  # fmt: skip
     assert {name: truth["production"][name] for name in expected} == expected
@@ -137,7 +137,7 @@ def test_models_and_policies(simulate: Simulate, options: list[str]) -> None:
         (["--out", "c", "--log", "c"], 2, "c would be written twice"),
         (["--out", "no/c.parquet"], 2, "the folder no does not exist; create it first"),
         (["--out", "."], 2, "is a folder; name a file"),
-        (["--out", "c", "--sessions", "many"], 2, "--sessions 'many' is not a number"),
+        (["--out", "c", "--sessions", "many"], 2, "'many' is not a valid float"),
         (
             ["--out", "c", "--sessions", "0.5"],
             2,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -148,7 +148,6 @@ class AggregateCommand(RawLog):
         "Add the counts to a folder with a file of cells per day, which is made if need be. Log files that are in "
         "already are left out.",
     )
-    day: str | None = option("DAY", "With a folder of days: all rows are of this day. [default: by timestamp, in UTC]")
     rejects: Path | None = option("FILE", "Write what is set aside, with reasons, to this Parquet file.")
     max_rejected: float = option("NUMBER", "Fail if a larger share of rows has to be set aside.", 0.05, min=0, max=1)
 
@@ -180,8 +179,6 @@ class AggregateCommand(RawLog):
             raise UsageError("name the file of cells to write with --out, or a folder of days with --add-to.")
         if self.add_to is not None and self.add_to.suffix in (".parquet", ".pq"):
             raise UsageError(f"--add-to {self.add_to}: cells are added to a folder of days; name a folder.")
-        if self.add_to is None and self.day:
-            raise UsageError("--day is for a folder of days; name one with --add-to FOLDER.")
         for path in (self.out, self.rejects):
             if path is not None:
                 check_parquet_name(path)
@@ -198,8 +195,8 @@ class AggregateCommand(RawLog):
             counted.clicks.save(self.out)
             return counted, {self.out: counted.clicks}
         folder = DayFolder(self.add_to or "")
-        added = folder.add(self.log, dataset, day=self.day, **arguments)
-        return added.counted, {folder.file(day): cells for day, cells in sorted(added.written.items())}
+        added = folder.add(self.log, dataset, **arguments)
+        return added, {folder.file(day): cells for day, cells in sorted(added.days.items())}
 
     def _as_dict(self, counted: Aggregation, written: Mapping[Path, ClickTable]) -> dict[str, Any]:
         """For programs; a single file of cells is described as `cldrank show` does."""
@@ -238,9 +235,19 @@ class AggregateCommand(RawLog):
 
 
 @declared
-class ImportedRecords(RawRecords):
-    """How records are read, by the names that `import_log` has for it."""
+class ImportCommand(RawRecords, options.JsonOutput):
+    """Turn the log of another program into the plain log that all other commands take.
 
+    UBI (User Behavior Insights of OpenSearch and Solr): queries and events as JSON Lines, with or without `_source`, or
+    Parquet. Metarank: its events as JSON Lines. Every record is in the log, or set aside, counted and reported.
+
+    Example: `cldrank clicks import --from ubi --queries queries.jsonl --events events.jsonl --out log.parquet`
+    """
+
+    files: list[str] | None = argument("FILE", "Metarank: log files, folders or patterns.", None)
+    source: str = option("--from ubi|metarank", "The format of the log.", ...)
+    out: Path = option("-o FILE", "The log to write: a Parquet file; with Spark, a folder.", ...)
+    rejects: Path | None = option("FILE", "Write what is set aside, with reasons, to this Parquet file.")
     queries: list[str] | None = option("FILE", "UBI: files, folders or patterns of queries. Repeat it for several.")
     events: list[str] | None = option("FILE", "UBI: files, folders or patterns of events. Repeat it for several.")
     min_joined: float = option(
@@ -263,33 +270,23 @@ class ImportedRecords(RawRecords):
         "--normalise/--as-typed", "Queries in lower case with single blanks, or as they were typed.", True
     )
 
-
-@declared
-class ImportCommand(ImportedRecords, options.JsonOutput):
-    """Turn the log of another program into the plain log that all other commands take.
-
-    UBI (User Behavior Insights of OpenSearch and Solr): queries and events as JSON Lines, with or without `_source`, or
-    Parquet. Metarank: its events as JSON Lines. Every record is in the log, or set aside, counted and reported.
-
-    Example: `cldrank clicks import --from ubi --queries queries.jsonl --events events.jsonl --out log.parquet`
-    """
-
-    files: list[str] | None = argument("FILE", "Metarank: log files, folders or patterns.", None)
-    source: str = option("--from ubi|metarank", "The format of the log.", ...)
-    out: Path = option("-o FILE", "The log to write: a Parquet file; with Spark, a folder.", ...)
-    rejects: Path | None = option("FILE", "Write what is set aside, with reasons, to this Parquet file.")
-
     def run(self) -> None:
         """Write the log, and account for every record."""
-        from cldrank.clicks.imports import import_log
+        from cldrank.clicks.imports import ImportOptions, import_log
 
         inputs = [*(self.files or []), *(self.queries or []), *(self.events or [])]
         self._check_outputs(inputs)
-        named = (entry.name for entry in fields(ImportedRecords))
-        arguments = {**self.given(*named), "normalise": self.normalise}
+        arguments = {**self.given(*asdict(ImportOptions())), "normalise": self.normalise}
         with working(f"importing {some(inputs)} …") as progress:
             report = import_log(
-                self.source, self.files or None, out=self.out, rejects=self.rejects, progress=progress, **arguments
+                self.source,
+                self.files or None,
+                queries=self.queries,
+                events=self.events,
+                out=self.out,
+                rejects=self.rejects,
+                progress=progress,
+                **arguments,
             )
         if report.returned_only:
             print_warning(f"{report.notes[0]}.")

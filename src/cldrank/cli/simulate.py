@@ -45,7 +45,7 @@ class SimulateCommand(options.Reading, options.JsonOutput):
         "Labelled candidates: a Parquet, CSV or LETOR file, a folder or pattern of parts, or a known data set such as "
         "`mq2008:train`.",
     )
-    sessions: str = option("COUNT", "How many pages are shown, such as 1e5.", "1e5")
+    sessions: float = option("COUNT", "How many pages are shown, such as 1e5.", 1e5)
     out: Path | None = option("-o FILE", "Save cells: counts by document and position, for training.")
     log: Path | None = option("FILE", "Save the raw log, one row per impression, session by session.")
     add_column: str | None = option(
@@ -72,7 +72,7 @@ class SimulateCommand(options.Reading, options.JsonOutput):
         from cldrank.clicks.simulate.simulation import whole_sessions
         from cldrank.clicks.simulate.truth import truth_path
 
-        count = whole_sessions(_number(self.sessions))
+        count = whole_sessions(self.sessions)
         outputs = [path for path in (self.out, self.log) if path is not None]
         if not outputs:
             raise UsageError("say where to write: --out FILE for cells, --log FILE for a raw log, or both.")
@@ -154,12 +154,11 @@ class SimulateCommand(options.Reading, options.JsonOutput):
         return built(kinds, kind, self.settings, said=f"{dashed(name)} {kind}")
 
     def _check_production(self) -> None:
-        if self.production == "svm":
-            return
+        """Refuse what does not fit before any file is read."""
         for name in ("fraction", "save_production"):
-            if getattr(self, name) is not None:
+            if self.production != "svm" and getattr(self, name) is not None:
                 raise UsageError(f"{dashed(name)} is for --production svm; {self.production} is used as it is.")
-        if not self.production.startswith("column:") and not Path(self.production).exists():
+        if not self.production.startswith(("svm", "column:")) and not Path(self.production).exists():
             raise UsageError(
                 f"--production {self.production}: there is no such ranker folder or score file; "
                 "say svm, column:NAME, a folder or a file."
@@ -224,11 +223,3 @@ def _production(production: str, dataset: RankingDataset) -> tuple[NDArray[Any],
     from cldrank.data.scores import load_scores
 
     return load_scores(production, dataset), {"kind": "scores", "source": production}
-
-
-def _number(text: str) -> float:
-    """A number of sessions such as 100000 or 1e5."""
-    try:
-        return float(text)
-    except ValueError:
-        raise UsageError(f"--sessions {text!r} is not a number; write it as 100000 or 1e5.") from None

@@ -27,13 +27,12 @@ from cldrank.arguments import check_number
 from cldrank.clicks.candidates import UNKNOWN_QUERY, Candidates, ids_of
 from cldrank.clicks.cells_file import added_cells, is_cells
 from cldrank.clicks.log.layout import KEYS, OPTIONAL, SEGMENT, LogLayout
-from cldrank.clicks.log.log_files import LogFile, counted_before, frame_source, log_files
+from cldrank.clicks.log.log_files import LogFile, counted_before, log_files
 from cldrank.clicks.log.plain_log import Log, Times, only_query, open_log, querying
 from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import CldrankError, DataError, UsageError
 from cldrank.tables import Engine, Relation, connect, is_frame, table_files
-from cldrank.tables.frames import frame_name
 
 __all__ = ["Account", "Aggregation", "TooManyRejectsError", "aggregate"]
 
@@ -183,7 +182,7 @@ def aggregate(
     layout: LogLayout | None = None,
     max_rejected: float = 0.05,
     counted: Iterable[LogFile] = (),
-    days: bool | date = False,
+    days: bool = False,
     memory_limit: str = "3GB",
     threads: int | None = None,
     master: str = "local[*]",
@@ -199,7 +198,7 @@ def aggregate(
     max_rejected    the share of rows that may be set aside, without those that `exclude_users` and `exclude_bots` ask
                     for; above it, TooManyRejectsError
     counted         files that were counted before, such as the sources of a table; they are left out
-    days            True: count each day by itself, by the timestamp in UTC; a date: all rows are of that day
+    days            also count each day by itself, by the timestamp in UTC
     memory_limit, threads, master   of the engine (see `cldrank.tables.connect`)
 
     Several clicks on one result in one session count once. With a column for the role "segment", which names the
@@ -222,7 +221,7 @@ def aggregate(
     """
     check_number("max_rejected", max_rejected, least=0, most=1)
     layout = LogLayout.of(layout, reading)
-    source, sources = log_source(paths, layout)
+    source, sources = log_source(paths)
     files = [file.path for file in source] if isinstance(source, list) else list(sources)
     known = counted_before(files, sources, tuple(counted))
     if known and len(known) == len(sources):
@@ -244,19 +243,15 @@ def aggregate(
     return replace(result, left_out=tuple(known.values()))
 
 
-def log_source(paths: Any, layout: LogLayout) -> tuple[Any, dict[Path, LogFile]]:
-    """The files of a log, or its frame, and what is known of each by its content; cells are refused."""
-    files = [] if is_frame(paths) else table_files(paths, what="log")
-    for part in [file.path for file in files] or [paths]:
+def log_source(paths: Any) -> tuple[Any, dict[Path, LogFile]]:
+    """The files of a log and what is known of each by its content, or its frame; files of cells are refused."""
+    if is_frame(paths):
+        return paths, {}
+    files = table_files(paths, what="log")
+    for part in (file.path for file in files):
         if is_cells(part):
-            raise UsageError(
-                f"{frame_name(part) if is_frame(part) else part} holds cells already, not a log; add cells to others "
-                "with ClickTable.merge."
-            )
-    if not is_frame(paths):
-        return files, log_files(files)
-    source = frame_source(paths, layout)
-    return paths, {} if source is None else {Path(source.name): source}
+            raise UsageError(f"{part} holds cells already, not a log; add cells to others with ClickTable.merge.")
+    return files, log_files(files)
 
 
 def aggregate_any(
@@ -266,7 +261,7 @@ def aggregate_any(
     layout: LogLayout,
     sources: tuple[LogFile, ...] = (),
     *,
-    days: bool | date = False,
+    days: bool = False,
 ) -> tuple[Log, Aggregation]:
     """Aggregate a log, however bad it is, as the audit does; the plain log stays open in the engine."""
     start = time.perf_counter()
@@ -275,10 +270,10 @@ def aggregate_any(
     log = open_log(source, engine, layout)
     times = Times("", 0, ())
     with querying(engine, log.table.where):
-        if days is True:
+        if days:
             log = _with_days(log)
             times = log.times()
-        counted = _count_cells(log, by_day=days is True)
+        counted = _count_cells(log, by_day=days)
     if not counted.rows:
         raise DataError(f"{log.table.where}: the log is empty, it has no rows.")
     cells = counted.cells
@@ -286,7 +281,7 @@ def aggregate_any(
     candidates = Candidates.seen(queries, documents) if dataset is None else Candidates.of(dataset)
     row = candidates.find(queries, documents)
     clicks = ClickTable.from_cells(cells, candidates, row, sources=sources)
-    by_day = {days: clicks} if isinstance(days, date) else _cells_by_day(cells, clicks, row) if days else {}
+    by_day = _cells_by_day(cells, clicks, row) if days else {}
     rejects = _reject_table(counted.rejects, cells, row)
     rejected = _by_reason(rejects)
     account = Account(
@@ -454,8 +449,7 @@ def _with_days(log: Log) -> Log:
     """The log with rows without a day set aside."""
     if not log.has("timestamp"):
         raise UsageError(
-            'the days of a log are those of its timestamp, which it lacks; name one with `columns={"timestamp": ...}`, '
-            "or name the day with `day`."
+            'the days of a log are those of its timestamp, which it lacks; name one with `columns={"timestamp": ...}`.'
         )
     return log.set_aside("timestamp IS NULL", "no day", first=True)
 

@@ -22,8 +22,7 @@ from cldrank.data.dataset import RankingDataset
 from cldrank.errors import CldrankWarning, DataError, FormatError, warn
 from cldrank.files import replacing
 from cldrank.reading import reading
-from cldrank.tables import is_frame, named_paths
-from cldrank.tables.frames import arrow_table, frame_columns, frame_name
+from cldrank.tables import named_paths
 from cldrank.tables.types import is_text
 from cldrank.wording import some
 
@@ -32,9 +31,7 @@ _METADATA = b"cldrank.cells"
 
 
 def is_cells(path: Any) -> bool:
-    """Whether a path is a Parquet file of cells, or a frame one of them, by its columns."""
-    if is_frame(path):
-        return set(COLUMNS) <= set(frame_columns(path))
+    """Whether a path is a Parquet file of cells, by its columns."""
     if not isinstance(path, str | PathLike) or not Path(path).is_file():
         return False
     with reading(path, "a readable Parquet file"):
@@ -59,13 +56,13 @@ def save_cells(table: ClickTable, path: Path) -> None:
 
 
 def load_cells(paths: Any, dataset: RankingDataset | None = None, *, known_only: bool = False) -> ClickTable:
-    """Load the cells of a file, a frame, or several files together, aligned to a dataset if one is given.
+    """Load the cells of a file, or of several together, aligned to a dataset if one is given.
 
     known_only   leave out cells of candidates that the dataset does not have, with a warning, instead of refusing them
     """
-    given = [paths] if is_frame(paths) else named_paths(paths, "cells")
-    names = [frame_name(paths)] if is_frame(paths) else list(map(str, given))
-    contents = [_content(source, name) for source, name in zip(given, names, strict=True)]
+    given = named_paths(paths, "cells")
+    names = list(map(str, given))
+    contents = [_content(file) for file in given]
     described = [_described(content.schema, len(content), name) for content, name in zip(contents, names, strict=True)]
     check_segments((name, has_segments) for name, (has_segments, _) in zip(names, described, strict=True))
     sources = tuple(source for _, own in described for source in own)
@@ -129,33 +126,27 @@ def added_cells(parts: list[pa.Table]) -> pa.Table:
 # -- one file ----------------------------------------------------------------------------------------------------------
 
 
-def _content(source: Any, where: str) -> pa.Table:
+def _content(path: Path) -> pa.Table:
     """The columns of cells, each there once and without nulls."""
-    if isinstance(source, Path):
-        with reading(source, "a readable Parquet file"):
-            names = pq.read_schema(source).names
-    else:
-        names = frame_columns(source)
+    with reading(path, "a readable Parquet file"):
+        names = pq.read_schema(path).names
     wanted = [*COLUMNS, *([SEGMENT] if SEGMENT in names else [])]
     for column in wanted:
         if names.count(column) != 1:
             raise FormatError(
                 f"there are {names.count(column)} columns {column!r}; a file of cells has one each of "
                 f"{', '.join(COLUMNS)}.",
-                path=where,
+                path=path,
             )
-    if isinstance(source, Path):
-        with reading(source, "a readable Parquet file"):
-            content = pq.ParquetFile(source, page_checksum_verification=True).read(wanted)
-            content.validate(full=True)
-    else:
-        content = arrow_table(source, wanted)
+    with reading(path, "a readable Parquet file"):
+        content = pq.ParquetFile(path, page_checksum_verification=True).read(wanted)
+        content.validate(full=True)
     for column in COLUMNS:
         if content[column].null_count:
             needed = ", ".join(COLUMNS)
-            raise FormatError(f"column {column!r} has null entries; a cell needs all of {needed}.", path=where)
+            raise FormatError(f"column {column!r} has null entries; a cell needs all of {needed}.", path=path)
     if SEGMENT in wanted:  # as text: codes of other days stand for other segments
-        with reading(where, "a file of cells whose segments are text"):
+        with reading(path, "a file of cells whose segments are text"):
             content = content.set_column(wanted.index(SEGMENT), SEGMENT, content[SEGMENT].cast(pa.string()))
     return content
 

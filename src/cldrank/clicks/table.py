@@ -21,8 +21,6 @@ from cldrank.clicks.log.log_files import LogFile, in_both, names_of
 from cldrank.data.checks import LARGEST, whole_numbers
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import CldrankWarning, DataError, UsageError, warn
-from cldrank.tables import is_frame
-from cldrank.tables.frames import frame_name
 from cldrank.wording import count
 
 if TYPE_CHECKING:
@@ -171,10 +169,8 @@ class ClickTable:
     ) -> ClickTable:
         """Read cells that `save` wrote, or aggregate a raw log of impressions (see `cldrank.clicks.aggregate`).
 
-        Either may be in a frame (pandas, Polars, Arrow, …) in place of a file. `merge` knows a frame by its content,
-        unless it is yet to be computed.
-
-        With a dataset, cells are aligned to its rows; without one, the candidates are those that the file names.
+        A log may be a frame (pandas, Polars, Arrow, …) in place of files. With a dataset, cells are aligned to its
+        rows; without one, the candidates are those that the file names.
 
         last, until   of a folder of days (see `cldrank.clicks.days`): the window, such as "28d", and its last day
         """
@@ -186,7 +182,7 @@ class ClickTable:
             return DayFolder(path).read(dataset, last=last, until=until)
         refuse_window(path, last, until)
         if is_cells(path):
-            refuse_for_cells(frame_name(path) if is_frame(path) else path, columns or options)
+            refuse_for_cells(path, columns or options)
             return load_cells(path, dataset)
         from cldrank.clicks.aggregate import aggregate
 
@@ -444,10 +440,8 @@ def _check_same_display(tables: Sequence[ClickTable]) -> None:
     """Refuse to add up logs of policies that differ, or might."""
     first, *others = tables
     for other in others:
-        if first.display is None and other.display is None:
-            continue
-        known = first.display is not None and other.display is not None and first.candidates.equals(other.candidates)
-        if not known or not np.array_equal(first.display, other.display):  # type: ignore[arg-type]  # both are known
+        is_same = first.candidates.equals(other.candidates) and np.array_equal(first.display, other.display)  # type: ignore[arg-type]
+        if (first.display is not None or other.display is not None) and not is_same:
             raise DataError(
                 "the tables differ in their display probabilities; merge them without, and set those of the merged log "
                 "with with_display."

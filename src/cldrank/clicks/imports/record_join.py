@@ -117,11 +117,7 @@ class ImportOptions:
 
 @dataclass(frozen=True)
 class SetAside:
-    """Records that were set aside for one reason, and one of them as an example.
-
-    >>> print(SetAside("click", "never shown", 3, "q1"))
-               3  click, never shown: a click on something that its page did not show; such as q1
-    """
+    """Records that were set aside for one reason, and one of them as an example."""
 
     record: str
     reason: str
@@ -147,11 +143,6 @@ class ImportReport:
     set_aside     all that did not become part of the log
     joined        shares: of impressions and clicks that found their page, of clicks that found what was clicked
     notes         what to know before the log is used
-
-    >>> aside = (SetAside("click", "never shown", 1, "q1"),)
-    >>> report = ImportReport("ubi", "log.parquet", {"query": 2, "click": 3}, 2, 20, 2, 2, aside)
-    >>> report.aside("click")
-    1
     """
 
     source: str
@@ -215,7 +206,9 @@ def join_records(records: Records, options: ImportOptions) -> tuple[Relation, Re
         start, note = _first_ordinal(counts, options.first_position)
         notes += [note] if note else []
     elif records.impressions:
-        notes.append(_returned_note(events, options))
+        others = f"there are no impression events (other actions: {other_actions(events) or 'none'}), so "
+        every = "all results that were returned count as shown, seen or not"
+        notes.append(every if options.impressions == "returned" else others + every)
     items = _positioned(events, pages, start, shown)
     results, judged = _matched(items)
     rejects = _set_aside(records.page_name, pages, items, results, judged)
@@ -308,13 +301,6 @@ def _first_ordinal(counts: Mapping[str, int], first_position: int | None) -> tup
         )
     start = int(at_1 > at_0)
     return start, f"ordinals count from {start}, as {max(at_0, at_1):,} of {at_0 + at_1:,} results returned first show"
-
-
-def _returned_note(events: Relation, options: ImportOptions) -> str:
-    text = "all results that were returned count as shown, seen or not"
-    if options.impressions == "returned":
-        return text
-    return f"there are no impression events (other actions: {other_actions(events) or 'none'}), so {text}"
 
 
 def other_actions(events: Relation) -> str:

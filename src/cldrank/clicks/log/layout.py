@@ -23,7 +23,6 @@ SEGMENT = "segment"
 ROLES = (*REQUIRED, "documents", *CLICKS[:2], *OPTIONAL, SEGMENT)
 NO_SEGMENT = "(missing)"  # the segment of rows that name none
 DEEPEST = 10_000  # a position beyond it is a mistake, and so are more clicks on one result in one session
-ONE_QUERY = "all"  # the query of a log without queries
 
 
 @dataclass(frozen=True)

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from cldrank.clicks.log.layout import LogLayout, columns_of
 from cldrank.errors import DataError
 from cldrank.fingerprints import file_fingerprint
 from cldrank.reading import reading
 from cldrank.tables import TableFile
-from cldrank.tables.columns import root_column
-from cldrank.tables.frames import arrow_table, frame_columns, frame_name, is_lazy
 from cldrank.wording import some
 
 _SMALL = 1 << 12  # bytes of a text file that may hold a header and nothing else
@@ -80,26 +75,6 @@ def log_files(files: Sequence[TableFile]) -> dict[Path, LogFile]:
 
 def _folder(file: Path) -> str:
     return file.resolve().parent.name
-
-
-def frame_source(frame: Any, layout: LogLayout) -> LogFile | None:
-    """A frame by its content: that of the columns that are read. One that is yet to be computed has none."""
-    import pyarrow as pa
-
-    if is_lazy(frame):
-        return None
-    names = frame_columns(frame)
-    wanted = {root_column(names, path) or path for path in columns_of(names, frame_name(frame), layout).values()}
-    table, digest, size = arrow_table(frame, sorted(wanted)), hashlib.sha256(), 0
-    for name in sorted(wanted):
-        column = table.select([name]).combine_chunks()  # a frame may be in other pieces the next time
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, column.schema) as stream:
-            stream.write_table(column)
-        content = sink.getvalue()
-        digest.update(content)
-        size += content.size
-    return LogFile(f"{frame_name(frame)} {digest.hexdigest()[:_SHORT]}", size, digest.hexdigest())
 
 
 def in_both(first: Iterable[LogFile], second: Iterable[LogFile]) -> list[LogFile]:

@@ -24,17 +24,7 @@ from pyarrow import types
 
 from cldrank.clicks.log import casts
 from cldrank.clicks.log.casts import Cast, Field, locate
-from cldrank.clicks.log.layout import (
-    DEEPEST,
-    KEYS,
-    NO_SEGMENT,
-    ONE_QUERY,
-    OPTIONAL,
-    SEGMENT,
-    LogLayout,
-    columns_of,
-    user_ids,
-)
+from cldrank.clicks.log.layout import DEEPEST, KEYS, NO_SEGMENT, OPTIONAL, SEGMENT, LogLayout, columns_of, user_ids
 from cldrank.errors import CldrankError, DataError, FormatError, UsageError
 from cldrank.reading import reason
 from cldrank.tables import Engine, Relation, is_frame, table_files
@@ -47,6 +37,7 @@ _AS_THEY_ARE = (*KEYS, "user_id", "ranker_id", "surface", SEGMENT)  # roles whos
 _CLICKED_LISTS = ("clicked_positions", "clicked_documents")  # lists of what was clicked, not of results
 _OF_RESULTS = ("doc_id", "clicked", "position")  # a page has a list of them
 _FEW_ROWS = 10
+_ONE_QUERY = "all"  # the query of a log without queries
 _LONGEST_EXAMPLE = 40  # letters
 
 
@@ -316,7 +307,7 @@ class _PlainQuery:
 
     def _id(self, role: str, kinds: _Kinds) -> Cast:
         if role == "query_id" and self.layout.one_query:
-            return Cast(text_literal(ONE_QUERY if self.layout.one_query is True else self.layout.one_query))
+            return Cast(text_literal(_ONE_QUERY if self.layout.one_query is True else self.layout.one_query))
         return casts.identifier(f"raw_{role}", kinds[role], self._called(role), self.table.where)
 
     def _check_ids(self, read: str, kinds: _Kinds) -> None:
