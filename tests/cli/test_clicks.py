@@ -86,7 +86,7 @@ class TestClicks:
             (2, "no such file", ["clicks", "aggregate", "absent.csv", "-o", "x.parquet"]),
             (2, "absent/*.csv", ["clicks", "audit", "absent/*.csv"]),
             (2, "--memory-limit must be an amount of", ["clicks", "audit", log, "--memory-limit", "-1"]),
-            (1, "the limit of 1KB, although", ["clicks", "audit", log, "--memory-limit", "1KB"]),
+            (1, "the limit of 1KB", ["clicks", "audit", log, "--memory-limit", "1KB"]),
             (2, "cannot be both doc_id and clicked", ["clicks", "audit", log, "--log-column", "clicked=doc_id"]),
             (2, "--one-query treats all pages", ["clicks", "audit", log, "-f", "train.parquet", "--one-query"]),
             (

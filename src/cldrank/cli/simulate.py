@@ -140,8 +140,8 @@ class SimulateCommand(options.Reading, options.JsonOutput):
             f"{count:,} sessions on {data['name'] or 'data without a name'}{synthetic}, {data['queries']:,} queries; "
             f"relevant: label {relevance['relevant_from']:g} or more"
         )
-        rows = [(place, f"{n:,}", f"{c:,}", f"{c / max(n, 1):.4f}") for place, n, c in by_position]
-        print_table("", ("position", "impressions", "clicks", "click rate"), rows)
+        lines = [(place, f"{n:,}", f"{c:,}", f"{c / max(n, 1):.4f}") for place, n, c in by_position]
+        print_table("", ("position", "impressions", "clicks", "click rate"), lines)
         for name, path in written.items():
             beside = f", and the truth about it in {truths[name]}" if truths[name] else ""
             console.print(f"wrote {path}{beside}", markup=False)

@@ -12,7 +12,7 @@ CAST(rank AS BIGINT)
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
@@ -176,19 +176,13 @@ def _in_text(text: str, zone: str) -> str:
 
 def _wall_offset(zone: str) -> str:
     """The microseconds by which the clocks of a zone are ahead of UTC when they show `wall`."""
-
-    def among(steps: Sequence[tuple[int, int]]) -> str:
-        if len(steps) == 1:
-            return str(steps[0][1])
-        middle = len(steps) // 2
-        return f"CASE WHEN wall < {steps[middle][0]} THEN {among(steps[:middle])} ELSE {among(steps[middle:])} END"
-
-    return among(_wall_offsets(zone))
+    ends, last = _wall_offsets(zone)
+    return f"CASE {' '.join(f'WHEN wall < {end} THEN {offset}' for end, offset in ends)} ELSE {last} END"
 
 
 @lru_cache(maxsize=8)
-def _wall_offsets(zone: str) -> tuple[tuple[int, int], ...]:
-    """The offsets of a zone from UTC, each with the first time on the clock at which it holds; in microseconds.
+def _wall_offsets(zone: str) -> tuple[list[tuple[int, int]], int]:
+    """The times on the clock at which offsets from UTC end, each with its offset, and the last one; in microseconds.
 
     An hour that occurs twice is the first of both. Times in an hour that is left out are read as if the clock had not
     been put forward. Engines differ in this; Python's datetime does the same.
@@ -199,13 +193,13 @@ def _wall_offsets(zone: str) -> tuple[tuple[int, int], ...]:
     def offset(wall: datetime) -> timedelta:
         return wall.utcoffset() or timedelta()
 
-    steps = [(0, offset(start) // micro)]
+    ends = [(0, offset(start) // micro)]
     for day in (start + timedelta(days=number) for number in range((end - start).days)):
         if offset(day + timedelta(days=1)) != offset(day):
             change = next(wall for at in range(97) if offset(wall := day + at * quarter) != offset(day))
             shown = change.replace(tzinfo=UTC) - datetime(1970, 1, 1, tzinfo=UTC)
-            steps.append((shown // micro, offset(change) // micro))
-    return tuple(steps)
+            ends.append((shown // micro, offset(day) // micro))
+    return ends, offset(end) // micro
 
 
 def _let(name: str, value: str, body: str) -> str:
