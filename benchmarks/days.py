@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
@@ -53,15 +54,17 @@ def aggregation(simulation: Simulation, days: int, sessions: int) -> dict[str, A
         for at, log in enumerate(logs):
             simulation.save_log(log, sessions, seed=at)
             rows = pq.read_table(log)  # sessions of different days are different ones
-            pq.write_table(rows.set_column(0, "session_id", pc.add(rows["session_id"], at * sessions)), log)
+            rows = rows.set_column(0, "session_id", pc.add(rows["session_id"], at * sessions))
+            day = pa.repeat(pa.scalar(FIRST + timedelta(days=at), pa.date32()), len(rows))
+            pq.write_table(rows.append_column("timestamp", day), log)
         folder = DayFolder(Path(place) / "cells")
         for log in logs[:-1]:
-            folder.add(log, day=log.stem)
+            folder.add(log)
         anew, expected = timed(lambda: aggregate(logs[1:], simulation.dataset).clicks)
-        adding, _ = timed(lambda: folder.add(logs[-1], day=logs[-1].stem))
+        adding, _ = timed(lambda: folder.add(logs[-1]))
         reading, found = timed(lambda: cr.ClickTable.read(folder.path, simulation.dataset, last=f"{days}d"))
-        repeating, again = timed(lambda: folder.add(logs, day=logs[-1].stem))
-        assert not again.written
+        repeating, again = timed(lambda: folder.add(logs))
+        assert not again.days
         for name in ("row", "position", "impressions", "clicks"):
             assert np.array_equal(getattr(found, name), getattr(expected, name)), name
     return {

@@ -39,7 +39,9 @@ def rows(title: str, values: Mapping[str, Interval], references: Mapping[str, fl
     ends = [end for one in values.values() for end in (one.low, one.high)] + [*known.values(), 0.0]
     axis = Axis.around(ends)
     words = "by labels, test queries" if known else ""
-    figure = Figure(title, tuple(series), Axis.of_rows(list(values)), axis, "rows", 640, marked=(0.0,), references=words)
+    figure = Figure(
+        title, tuple(series), Axis.of_rows(list(values)), axis, "rows", 640, marked=(0.0,), references=words
+    )
     return picture([figure])
 
 

@@ -164,12 +164,12 @@ class TestPages:
         assert result.facts.log.surfaces is not None
         assert [(g.name, g.pages, g.depth) for g in result.facts.log.surfaces] == [("web", 60, 5), ("app", 20, 3)]
         assert "app: 3" in found(result, "surfaces").found
-        assert "--segment surface`" in found(result, "surfaces").advice
+        assert "--log-column segment=surface`" in found(result, "surfaces").advice
 
     def test_advice_on_surfaces_names_their_column(self, logs: MakeLogs) -> None:
         made = logs().add(60, lambda _: np.arange(12), device=lambda page: "web" if page % 2 else "app")
         result = audit(made.write(), columns={"surface": "device"})
-        assert "--segment device`" in found(result, "surfaces").advice
+        assert "--log-column segment=device`" in found(result, "surfaces").advice
 
     @pytest.mark.parametrize("depth", [5, 12])
     def test_positions_from_zero(self, logs: MakeLogs, depth: int) -> None:

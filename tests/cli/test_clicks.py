@@ -50,12 +50,9 @@ class TestClicks:
         assert (found.code, "2 candidates were clicked at position 1" in found.err) == (1, True), found  # too few
         (tmp_path / "cells" / "2026-11-14.parquet").unlink()
         assert "1 is missing" in run("show", "cells/", "--last", "2d").err
-        named = run("clicks", "aggregate", log, "--add-to", "named", "--day", "2026-12-24")
-        assert "wrote named/2026-12-24.parquet" in named.out
         for message, arguments in (
             ("or a folder of days with --add-to", ["--add-to", "cells", "-o", "x.parquet"]),
             ("added to a folder of days", ["--add-to", "cells.parquet"]),
-            ("--day is for a folder of days", ["-o", "x.parquet", "--day", "2026-11-15"]),
             ("name the file of cells to write with --out", []),
         ):
             ran = run("clicks", "aggregate", log, *arguments)
@@ -89,7 +86,7 @@ class TestClicks:
             (2, "no such file", ["clicks", "aggregate", "absent.csv", "-o", "x.parquet"]),
             (2, "absent/*.csv", ["clicks", "audit", "absent/*.csv"]),
             (2, "--memory-limit must be an amount of", ["clicks", "audit", log, "--memory-limit", "-1"]),
-            (1, "the limit of 1KB, although", ["clicks", "audit", log, "--memory-limit", "1KB"]),
+            (1, "the limit of 1KB", ["clicks", "audit", log, "--memory-limit", "1KB"]),
             (2, "cannot be both doc_id and clicked", ["clicks", "audit", log, "--log-column", "clicked=doc_id"]),
             (2, "--one-query treats all pages", ["clicks", "audit", log, "-f", "train.parquet", "--one-query"]),
             (

@@ -98,7 +98,7 @@ def test_a_raw_log_is_judged_by_the_curve_of_each_segment(run: Run) -> None:
     assert done.code == 0, done.err
     assert pq.read_table("out.parquet")["examinations"].to_pylist() == [60, 20 + 40 / 4]
     lacking = run("judgements", "log.csv", "-p", "rho.json", "-o", "none.parquet")
-    assert "clicks aggregate --segment COLUMN" in " ".join(lacking.err.split())
+    assert "clicks aggregate --log-column segment=COLUMN" in " ".join(lacking.err.split())
 
 
 @pytest.mark.parametrize(

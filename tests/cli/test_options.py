@@ -11,7 +11,7 @@ import pytest
 
 from cldrank import cli
 
-RAW_LOG = {"--first-position", "--one-query", "--exclude-users", "--exclude-bots", "--memory-limit", "--segment"}
+RAW_LOG = {"--first-position", "--one-query", "--exclude-users", "--exclude-bots", "--memory-limit", "--time-zone"}
 SAME = [  # what stands for the value, in words that mean the same
     {"FILE", "FOLDER", "PATH"},  # of --out: what the command writes
     {"INTEGER", "COUNT", "POSITION"},

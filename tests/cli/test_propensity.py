@@ -72,9 +72,8 @@ def logs(tmp_path_factory: pytest.TempPathFactory) -> Logs:
 
     simulation(1, TopK()).draw(4e4, seed=0).save(found.one)
     for name, policy in (("swaps", NeighbourSwaps(0.4)), ("shuffled", ShuffledShare(1.0))):
-        written = simulation(1, policy).save_log(found.folder / f"{name}_log.parquet", 2e4, seed=1, count=True)
-        assert written.cells is not None
-        written.cells.save(found.folder / f"{name}.parquet")
+        written = simulation(1, policy).save_log(found.folder / f"{name}_log.parquet", 2e4, seed=1)
+        written.save(found.folder / f"{name}.parquet")
     parts = []
     for number, (eta, device) in enumerate([(0.3, "phone"), (1.5, "Desktop / Web"), (1, None)]):
         path = found.folder / "part.parquet"
@@ -276,7 +275,7 @@ class TestSegments:
         from_log = propensity(
             "estimate", logs.devices, "--log-column", "segment=device", "-o", "one.json", "--json"
         ).json
-        cr.ClickTable.read(logs.devices, segment="device").save("cells.parquet")
+        cr.ClickTable.read(logs.devices, columns={"segment": "device"}).save("cells.parquet")
         from_cells = propensity("estimate", "cells.parquet", "-o", "two.json", "--json").json
         assert from_cells["segments"] == from_log["segments"]
         asked = propensity("estimate", "cells.parquet", "--log-column", "segment=device", "-o", "two.json")
@@ -316,7 +315,7 @@ class TestSegments:
 
     def test_parts_add_up_to_the_whole(self, logs: Logs) -> None:
         whole = cr.ClickTable.read(logs.devices)
-        found = aggregate(logs.devices, segment="device")
+        found = aggregate(logs.devices, columns={"segment": "device"})
         parts = found.clicks.by_segment().values()
         assert sum(int(part.impressions.sum()) for part in parts) == whole.impressions.sum()
         assert found.account.rows == pq.read_metadata(logs.devices).num_rows

@@ -53,7 +53,7 @@ def test_a_verdict(run: Run, clicks: cr.ClickTable) -> None:
 @pytest.mark.parametrize(
     ("cells", "curve", "complaint"),
     [
-        ("cells.parquet", "rho.json", "clicks aggregate --segment COLUMN"),
+        ("cells.parquet", "rho.json", "clicks aggregate --log-column segment=COLUMN"),
         ("split.parquet", "phone=power:1", "have a segment 'desktop', and there is no curve for it, only for phone"),
         ("split.parquet", "phone=power:1,phone=power:2", "is not one curve for each segment"),
         ("split.parquet", "phone=", "is not one curve for each segment"),
@@ -71,7 +71,7 @@ def test_a_log_is_counted_and_shown_by_segment(run: Run, folder: Path) -> None:
     rows = {"session_id": [1, 1, 2], "query_id": ["q"] * 3, "doc_id": ["a", "b", "a"], "position": [1, 2, 1]}
     log = pa.table({**rows, "clicked": [1, 0, 0], "device": ["phone", "phone", None]})
     pq.write_table(log, folder / "log.parquet")
-    assert run("clicks", "aggregate", "log.parquet", "--segment", "device", "-o", "found.parquet").code == 0
+    assert run("clicks", "aggregate", "log.parquet", "--log-column", "segment=device", "-o", "found.parquet").code == 0
     shown = run("show", "found.parquet", "--json").json["segments"]
     assert {name: (part["pages"], part["clicks"]) for name, part in shown.items()} == {
         "(missing)": (1, 0),
@@ -79,5 +79,5 @@ def test_a_log_is_counted_and_shown_by_segment(run: Run, folder: Path) -> None:
     }
     printed = run("show", "found.parquet").out
     assert printed.index("(missing)") < printed.index("phone")
-    refused = run("clicks", "aggregate", "log.parquet", "--segment", "divice", "-o", "other.parquet")
+    refused = run("clicks", "aggregate", "log.parquet", "--log-column", "segment=divice", "-o", "other.parquet")
     assert (refused.code, "there is no column 'divice'" in refused.err) == (1, True)

@@ -49,11 +49,8 @@ def test_segments(run: Run, folder: Path) -> None:
         for doc in (1, 2)
     ]
     (folder / "log.jsonl").write_text("\n".join(map(json.dumps, rows)))
-    assert seen(run("clicks", "aggregate", "log.jsonl", "--segment", "surface", "-o", "segments.parquet")) == (
-        0,
-        False,
-        True,
-    )
+    counted = run("clicks", "aggregate", "log.jsonl", "--log-column", "segment=surface", "-o", "segments.parquet")
+    assert seen(counted) == (0, False, True)
     assert seen(run("show", "segments.parquet")) == (0, False, True)
 
 

@@ -33,12 +33,12 @@ def cells(table: ClickTable) -> dict[tuple[Any, Any, int], tuple[int, int]]:
     return dict(zip(keys, zip(table.impressions.tolist(), table.clicks.tolist(), strict=True), strict=True))
 
 
-def plainly(rows: list[Row], every_click: bool) -> tuple[dict[Any, tuple[int, int]], dict[str, int]]:
+def plainly(rows: list[Row]) -> tuple[dict[Any, tuple[int, int]], dict[str, int]]:
     """What aggregation means, one row after the other."""
     rejected: Counter[str] = Counter()
     shown: dict[Any, list[int]] = {}  # of rows without a time: other clicks on a page make it one of two views
     for session, query, document, position, clicked in rows:
-        clicks = (clicked or 0) if every_click else int((clicked or 0) > 0)
+        clicks = int((clicked or 0) > 0)
         if session is None or query is None or document is None:
             rejected["null key"] += 1
         elif (position is None or position < 1) and clicks > 0:
@@ -60,7 +60,7 @@ def plainly(rows: list[Row], every_click: bool) -> tuple[dict[Any, tuple[int, in
             rejected["document twice"] += len(clicks_logged)
             continue
         rejected["second view" if (session, query) in seen_twice else "repeated row"] += len(clicks_logged) - 1
-        counted = sum(clicks_logged) if every_click else max(clicks_logged)
+        counted = max(clicks_logged)
         n, c = counts.get((query, document, position), (0, 0))
         counts[query, document, position] = (n + 1, c + counted)
     return counts, {reason: rejected[reason] for reason in REASONS if rejected[reason]}

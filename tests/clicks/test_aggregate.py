@@ -209,9 +209,8 @@ class TestSources:
         assert earlier.sources == one.sources
         shutil.move(tmp_path / "one.parquet", tmp_path / "renamed.parquet")
         again = aggregate(tmp_path / "renamed.parquet").clicks
-        with pytest.raises(DataError, match=r"renamed\.parquet went into both .* `again`"):
+        with pytest.raises(DataError, match=r"renamed\.parquet went into both"):
             earlier.merge(again)
-        assert earlier.merge(again, again=True).impressions.sum() == 4
         both = earlier.merge(aggregate(write(tmp_path / "two.parquet", CLEAN[2:])).clicks)
         assert [source.name for source in both.sources] == ["one.parquet", "two.parquet"]
         with pytest.raises(DataError, match="went into both"):
@@ -221,7 +220,7 @@ class TestSources:
 
     def test_segments_of_a_log_add_up(self, tmp_path: Path) -> None:
         path = write_timed(tmp_path / "log.parquet", VIEWED)
-        whole = aggregate(path, segment="session_id", max_rejected=1).clicks
+        whole = aggregate(path, columns={"segment": "session_id"}, max_rejected=1).clicks
         parts = whole.by_segment()
         assert cells(parts["1"].merge(parts["2"])) == cells(whole)
         with pytest.raises(DataError, match=r"log\.parquet went into both"):

@@ -37,14 +37,6 @@ class TestOnEachEngine:
         result.clicks.check_same(data)
         assert result.clicks.shown.tolist() == [True, True, False, True]
 
-    def test_every_click_counts_on_request(self, tmp_path: Path, engine: Any) -> None:
-        rows: list[Row] = [(1, "q", "a", 1, 3), (1, "q", "a", 1, 2), (2, "q", "a", 1, 0)]
-        path = write(tmp_path / "log.parquet", rows)
-        once = aggregate(path, engine=engine, max_rejected=1)
-        each = aggregate(path, engine=engine, max_rejected=1, every_click=True)
-        assert cells(once.clicks) == {("q", "a", 1): (2, 1)}
-        assert cells(each.clicks) == {("q", "a", 1): (2, 5)}
-
     def test_pages_deeper_than_the_mask(self, tmp_path: Path, engine: Any) -> None:
         rows: list[Row] = [(1, "q", f"d{k}", k, k % 2) for k in range(1, 101)]
         result = aggregate(write(tmp_path / "log.parquet", rows), engine=engine)
@@ -63,15 +55,12 @@ class TestOnEachEngine:
             ),
             min_size=1,
             max_size=25,
-        ),
-        every_click=st.booleans(),
+        )
     )
-    def test_any_log(
-        self, tmp_path_factory: pytest.TempPathFactory, engine: Any, rows: list[Row], every_click: bool
-    ) -> None:
+    def test_any_log(self, tmp_path_factory: pytest.TempPathFactory, engine: Any, rows: list[Row]) -> None:
         path = write(tmp_path_factory.mktemp("log") / "log.parquet", rows)
-        result = aggregate(path, engine=engine, max_rejected=1, every_click=every_click, first_position=1)
-        expected, rejected = plainly(rows, every_click)
+        result = aggregate(path, engine=engine, max_rejected=1, first_position=1)
+        expected, rejected = plainly(rows)
         assert cells(result.clicks) == expected
         assert result.account.rejected == rejected
         assert result.clicks.impressions.sum() + result.account.n_rejected == result.account.rows == len(rows)
@@ -108,6 +97,6 @@ class TestByHashes:
             patch.setattr(counting, "_MANY_ROWS", 0)
             patch.setattr(counting, "_HASHES_AT_A_TIME", at_a_time)
             result = aggregate(path, max_rejected=1, first_position=1)
-        expected, rejected = plainly(rows, every_click=False)
+        expected, rejected = plainly(rows)
         assert cells(result.clicks) == expected
         assert result.account.rejected == rejected

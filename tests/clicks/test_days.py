@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -99,7 +98,7 @@ class TestAdding:
             alone = aggregate(path, max_rejected=1).clicks
             assert content(together.path)[f"{path.parent.name}.parquet"] == cells(alone)
         # sessions come back on other days, so this is not so for pages that are checked across days
-        assert whole.counted.account.n_rejected == sum(
+        assert whole.account.n_rejected == sum(
             aggregate(path, max_rejected=1).account.n_rejected for path in three_days
         )
         assert cells(together.read()) == cells(
@@ -111,9 +110,9 @@ class TestAdding:
         rows = [*page(1, late)[:2], page(1, early)[2]]
         rows += page(2, late) + page(2, early)  # seen again after midnight
         added = DayFolder(tmp_path / "cells").add(write(tmp_path / "log.parquet", rows))
-        shown = {str(day): table.impressions.sum() for day, table in added.written.items()}
+        shown = {str(day): table.impressions.sum() for day, table in added.days.items()}
         assert shown == {"2026-11-13": 5, "2026-11-14": 4}
-        assert added.counted.account.n_rejected == 0
+        assert added.account.n_rejected == 0
 
     def test_a_file_counts_once_whatever_it_is_called(self, three_days: list[Path], tmp_path: Path) -> None:
         folder = DayFolder(tmp_path / "cells")
@@ -121,21 +120,19 @@ class TestAdding:
         before = {file: file.read_bytes() for file in folder.path.iterdir()}
         moved = three_days[0].rename(tmp_path / "other.parquet")
         again = folder.add([moved, three_days[1]], max_rejected=0)
-        assert (again.written, again.counted.account.rows) == ({}, 0)
-        assert [one.name for one in again.counted.left_out] == ["other.parquet", "part-0.parquet"]
+        assert (again.days, again.account.rows) == ({}, 0)
+        assert [one.name for one in again.left_out] == ["other.parquet", "part-0.parquet"]
         assert {file: file.read_bytes() for file in folder.path.iterdir()} == before
         new = folder.add(tmp_path / "logs", max_rejected=1)
-        assert (list(new.written), len(new.counted.left_out)) == ([date(2026, 11, 15)], 1)
-        twice = folder.add(three_days[2], max_rejected=1, again=True).written[date(2026, 11, 15)]
-        assert twice.impressions.sum() == 2 * new.written[date(2026, 11, 15)].impressions.sum()
+        assert (list(new.days), len(new.left_out)) == ([date(2026, 11, 15)], 1)
 
     def test_a_late_file_is_added_to_its_day(self, tmp_path: Path) -> None:
         folder = DayFolder(tmp_path / "cells")
         folder.add(write(tmp_path / "a.parquet", page(1, START)))
         added = folder.add(write(tmp_path / "b.parquet", page(2, START) + page(2, START + timedelta(days=1))))
-        assert [table.impressions.sum() for table in added.written.values()] == [6, 3]
+        assert [table.impressions.sum() for table in added.days.values()] == [6, 3]
         assert {one.name for one in folder.sources()[START.date()]} == {"a.parquet", "b.parquet"}
-        assert folder.add(tmp_path / "b.parquet").written == {}
+        assert folder.add(tmp_path / "b.parquet").days == {}
 
     def test_partitions_stay_known_where_files_are_left_out(self, tmp_path: Path) -> None:
         folder, log = DayFolder(tmp_path / "cells"), tmp_path / "log"
@@ -146,7 +143,7 @@ class TestAdding:
             (log / f"day={day}").mkdir(parents=True)
             pq.write_table(table, log / f"day={day}" / "x.parquet")
             added = folder.add(log, columns={"timestamp": "day"})
-            assert list(map(str, added.written)) == [day]
+            assert list(map(str, added.days)) == [day]
 
     def test_days_without_a_timestamp_are_named(self, tmp_path: Path) -> None:
         path, folder = tmp_path / "log.csv", DayFolder(tmp_path / "cells")
@@ -154,10 +151,6 @@ class TestAdding:
         with pytest.raises(UsageError, match="timestamp, which it lacks"):
             folder.add(path)
         assert not folder.path.exists()
-        assert list(folder.add(path, day="2026-11-15").written) == [date(2026, 11, 15)]
-        assert folder.add(path, day="2026-11-16").written == {}  # no file counts on two days
-        with pytest.raises(UsageError, match="written as 2026-11-15, not '15.11.2026'"):
-            folder.add(path, day="15.11.2026")
 
     def test_nothing_is_written_where_a_write_fails(
         self, three_days: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -176,7 +169,7 @@ class TestAdding:
             folder.add(three_days, max_rejected=1)
         monkeypatch.undo()
         assert content(folder.path) == before
-        assert len(folder.add(three_days, max_rejected=1).written) == 2
+        assert len(folder.add(three_days, max_rejected=1).days) == 2
 
     def test_other_files_in_the_folder_are_respected(self, three_days: list[Path]) -> None:
         with pytest.raises(UsageError, match=r"holds '2026-11-13'; a folder of days"):
@@ -192,16 +185,14 @@ class TestAdding:
             tmp_path / "raw" / "2026-11-12.parquet"
         )  # the first is cells
         before = log.read_bytes()
-        for again in (False, True):
-            with pytest.raises(UsageError, match=r"raw holds '2026-11-13\.parquet'; a folder of days"):
-                raw.add(log, again=again)
+        with pytest.raises(UsageError, match=r"raw holds '2026-11-13\.parquet'; a folder of days"):
+            raw.add(log)
         assert (log.read_bytes(), len(raw.files())) == (before, 2)
 
     def test_a_time_is_of_its_day(self, tmp_path: Path) -> None:
         folder, log = DayFolder(tmp_path / "cells"), write(tmp_path / "log.parquet", page(1, START))
-        assert list(folder.add(log, day=datetime(2026, 11, 15, 8)).written) == [date(2026, 11, 15)]
-        assert [file.name for file in folder.path.iterdir()] == ["2026-11-15.parquet"]
-        for until in (datetime(2026, 11, 15, 8), pd.Timestamp("2026-11-15 08:00")):
+        folder.add(log)
+        for until in (datetime(2026, 11, 13, 8), pd.Timestamp("2026-11-13 08:00")):
             assert folder.read(last="1d", until=until).impressions.sum() == 3
         with pytest.raises(UsageError, match="not NaT"):
             folder.read(until=pd.NaT)
@@ -224,20 +215,18 @@ class TestDaysOfOneKind:
             for day, devices in ((14, ("desktop", "phone")), (15, ("phone", "tablet")), (16, ("phone", "tablet")))
         ]
         for log in logs:
-            folder.add(log, segment="device")
+            folder.add(log, columns={"segment": "device"})
         shown = {name: int(part.impressions.sum()) for name, part in folder.read().by_segment().items()}
         assert shown == {"desktop": 2, "phone": 6, "tablet": 4}
-        assert cells(folder.read()) == cells(aggregate(logs, segment="device").clicks)
+        assert cells(folder.read()) == cells(aggregate(logs, columns={"segment": "device"}).clicks)
         assert folder.read(last="2d").segment_names == ("phone", "tablet")
 
     def test_all_days_have_segments_or_none(self, tmp_path: Path) -> None:
         folder = DayFolder(tmp_path / "cells")
         monday, tuesday = (by_device(tmp_path / f"{day}.csv", day, ("phone", "tv")) for day in (14, 15))
-        folder.add(monday, segment="device")
-        message = r"the log .*`segment=False`, .*2026-11-14.parquet .*`segment=True`.*"
-        for logs, again in (([tuesday], False), ([monday, tuesday], True)):
-            with pytest.raises(DataError, match=message):
-                folder.add(logs, again=again)
+        folder.add(monday, columns={"segment": "device"})
+        with pytest.raises(DataError, match=r"2026-11-14.parquet was counted by segment, the log was not"):
+            folder.add(tuesday)
         assert list(folder.files()) == [date(2026, 11, 14)]
         folder.file(date(2026, 11, 14)).unlink()
         folder.add([monday, tuesday])  # no day stays that has segments
@@ -248,35 +237,9 @@ class TestDaysOfOneKind:
 class TestFrames:
     FRAME = pd.DataFrame(dict(zip(NAMES, zip(*page(1, START), strict=True), strict=True)))
 
-    def test_a_frame_counts_once(self, tmp_path: Path) -> None:
-        folder = DayFolder(tmp_path / "cells")
-        assert folder.add(self.FRAME).written
-        again = folder.add(self.FRAME.copy())
-        assert (again.written, len(again.counted.left_out)) == ({}, 1)
-        assert folder.add(self.FRAME.assign(note="not read")).written == {}
-        other = self.FRAME.assign(session_id=2)
-        assert folder.add(other).written[START.date()].impressions.sum() == 6
-        assert folder.add(self.FRAME, again=True).written[START.date()].impressions.sum() == 9
-        assert len(folder.sources()[START.date()]) == 2
-
-    def test_pieces_do_not_matter(self, tmp_path: Path) -> None:
-        folder, table = DayFolder(tmp_path / "cells"), pa.Table.from_pandas(self.FRAME, preserve_index=False)
-        folder.add(table)
-        assert folder.add(pa.concat_tables([table[:1], table[1:]])).written == {}
-
-    def test_merging_notices_a_frame_in_both(self) -> None:
-        table = ClickTable.read(self.FRAME)
-        with pytest.raises(DataError, match=r"the pandas DataFrame [0-9a-f]{8} went into both"):
-            table.merge(ClickTable.read(self.FRAME))
-        assert table.merge(ClickTable.read(self.FRAME.assign(session_id=2))).impressions.sum() == 6
-
-    def test_a_frame_that_is_yet_to_be_computed_cannot_be_known(self, tmp_path: Path) -> None:
-        lazy, folder = pl.from_pandas(self.FRAME).lazy(), DayFolder(tmp_path / "cells")
-        with pytest.raises(
-            UsageError, match="the polars LazyFrame is yet to be computed.*compute it first, or set `again`"
-        ):
-            folder.add(lazy)
-        assert folder.add(lazy, again=True).written[START.date()].impressions.sum() == 3
+    def test_a_frame_is_refused(self, tmp_path: Path) -> None:
+        with pytest.raises(UsageError, match="save the pandas DataFrame as a file"):
+            DayFolder(tmp_path / "cells").add(self.FRAME)
 
 
 class TestCorrecting:
@@ -289,9 +252,19 @@ class TestCorrecting:
         for file in folder.files().values():
             file.unlink()
         added = folder.add(path)
-        assert {str(one): table.impressions.sum() for one, table in added.written.items()} == {"2026-11-13": 6}
+        assert {str(one): table.impressions.sum() for one, table in added.days.items()} == {"2026-11-13": 6}
         assert list(content(folder.path)) == ["2026-11-13.parquet"]
-        assert folder.add(path).written == {}
+        assert folder.add(path).days == {}
+
+    def test_a_file_that_is_empty_now_is_refused(self, tmp_path: Path) -> None:
+        folder, path = DayFolder(tmp_path / "cells"), tmp_path / "log" / "a.parquet"
+        folder.add(write(path, page(1, START)))
+        pq.write_table(pq.read_table(path).slice(0, 0), path)
+        with pytest.raises(DataError, match=r"and is empty now.*delete the files of its days"):
+            folder.add(path)
+        folder.file(START.date()).unlink()
+        write(tmp_path / "log" / "b.parquet", page(2, START))
+        assert folder.add(path.parent).days[START.date()].impressions.sum() == 3
 
     def test_files_of_one_name_in_other_folders_are_others(self, tmp_path: Path) -> None:
         folder = DayFolder(tmp_path / "cells")
@@ -307,31 +280,48 @@ class TestTimes:
         monkeypatch.setenv("TZ", "Asia/Tokyo")
         rows = page(1, START - timedelta(seconds=1)) + page(2, START)
         added = DayFolder(tmp_path / "cells").add(write(tmp_path / "log.parquet", rows, zone))
-        assert list(map(str, added.written)) == ["2026-11-12", "2026-11-13"]
+        assert list(map(str, added.days)) == ["2026-11-12", "2026-11-13"]
 
     @pytest.mark.parametrize("text", ["2026-11-13", "2026-11-13T00:30:00Z", "2026-11-13 04:00:00+03:00"])
     def test_text(self, text: str, tmp_path: Path) -> None:
         path = tmp_path / "log.csv"
         path.write_text(f"{','.join(NAMES)}\n1,q,a,1,1,{text}\n")
-        assert list(map(str, DayFolder(tmp_path / "cells").add(path).written)) == ["2026-11-13"]
+        assert list(map(str, DayFolder(tmp_path / "cells").add(path).days)) == ["2026-11-13"]
+
+    def test_times_of_a_zone(self, tmp_path: Path, engine: Any) -> None:
+        """Half past two is there twice in Berlin's night of 26 October 2025; the first is meant."""
+        times = ("2025-10-26T00:30:00", "2025-10-26T02:30:00", "2025-10-26T23:30:00", "2025-10-26T23:30:00Z")
+        rows = [f"{session},q,a,1,0,{time}" for session, time in enumerate(times)]
+        path = tmp_path / "log.csv"
+        path.write_text("\n".join([",".join(NAMES), *rows]))
+        with pytest.raises(DataError, match="`time_zone`"):
+            aggregate(path, engine=engine)
+        counted = aggregate(path, engine=engine, time_zone="Europe/Berlin", days=True)
+        assert {str(day): cells.impressions.sum() for day, cells in counted.days.items()} == {
+            "2025-10-25": 1,
+            "2025-10-26": 3,
+        }
+        assert "times that name no zone are in Europe/Berlin" in counted.account.found
+        with pytest.raises(UsageError, match="not 'Mars'"):
+            aggregate(path, time_zone="Mars")
 
     def test_rows_without_a_time_are_set_aside(self, tmp_path: Path) -> None:
         path, folder = tmp_path / "log.csv", DayFolder(tmp_path / "cells")
         path.write_text(f"{','.join(NAMES)}\n1,q,a,1,1,2026-11-13\n2,q,a,1,1,\n3,q,a,1,1,soon\n")
-        found = folder.add(path, max_rejected=0.7).counted
+        found = folder.add(path, max_rejected=0.7)
         assert (found.account.rows, found.account.rejected) == (3, {"no day": 2})
         assert found.rejects["session_id"].to_pylist() == ["2", "3"]
         path.write_text(f"{','.join(NAMES)}\n2,q,a,1,1,\n")
         with pytest.raises(TooManyRejectsError):
             DayFolder(tmp_path / "others").add(path)
-        assert DayFolder(tmp_path / "others").add(path, max_rejected=1).written == {}
+        assert DayFolder(tmp_path / "others").add(path, max_rejected=1).days == {}
 
     def test_numbers_since_1970(self, tmp_path: Path) -> None:
         table = pa.table([[1], ["q"], ["a"], [1], [1], [1_763_000_000]], names=NAMES)
         pq.write_table(table, tmp_path / "log.parquet")
         added = DayFolder(tmp_path / "cells").add(tmp_path / "log.parquet")
-        assert list(added.written) == [date(2025, 11, 13)]
-        assert "timestamps are seconds since 1970" in added.counted.account.found
+        assert list(added.days) == [date(2025, 11, 13)]
+        assert "timestamps are seconds since 1970" in added.account.found
 
 
 class TestReading:
@@ -410,7 +400,6 @@ class TestMerged:
         )
         with pytest.raises(DataError, match=r"a\.parquet went into both"):
             ClickTable.merged([one, two, one])
-        assert ClickTable.merged([one, two, one], again=True).impressions.sum() == 9
 
     def test_a_day_of_a_file_is_in_the_whole_file(self, tmp_path: Path) -> None:
         path = write(tmp_path / "a.parquet", page(1, START))

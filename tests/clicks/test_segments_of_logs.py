@@ -29,12 +29,12 @@ def write(path: Path, rows: list[tuple[Device, Row]]) -> Path:
     return path
 
 
-def expected_of(rows: list[tuple[Device, Row]], every_click: bool) -> tuple[dict[str, Any], int]:
+def expected_of(rows: list[tuple[Device, Row]]) -> tuple[dict[str, Any], int]:
     """The cells of each device, counted by itself, and how many rows are set aside in all."""
     parts: dict[str, list[Row]] = {}
     for device, row in rows:
         parts.setdefault(device or "(missing)", []).append(row)
-    found = {name: plainly(own, every_click) for name, own in parts.items()}
+    found = {name: plainly(own) for name, own in parts.items()}
     rejected = sum(sum(lost.values()) for _, lost in found.values())
     return {name: own for name, (own, _) in found.items() if own}, rejected
 
@@ -57,14 +57,11 @@ class TestOnEachEngine:
             min_size=1,
             max_size=30,
         ),
-        every_click=st.booleans(),
     )
-    def test_any_log(self, tmp_path_factory: pytest.TempPathFactory, engine: Any, rows: Any, every_click: bool) -> None:
+    def test_any_log(self, tmp_path_factory: pytest.TempPathFactory, engine: Any, rows: Any) -> None:
         path = write(tmp_path_factory.mktemp("log") / "log.parquet", rows)
-        result = aggregate(
-            path, engine=engine, max_rejected=1, every_click=every_click, first_position=1, segment="device"
-        )
-        expected, rejected = expected_of(rows, every_click)
+        result = aggregate(path, engine=engine, max_rejected=1, first_position=1, columns={"segment": "device"})
+        expected, rejected = expected_of(rows)
         assert {name: cells(part) for name, part in result.clicks.by_segment().items()} == expected
         assert result.account.n_rejected == rejected
         assert result.clicks.impressions.sum() + rejected == result.account.rows == len(rows)
@@ -73,7 +70,7 @@ class TestOnEachEngine:
         """One session on two devices saw two pages; without segments, it would be one page that repeats itself."""
         rows: list[tuple[Device, Row]] = [("phone", (1, "q", "a", 1, 1)), ("desktop", (1, "q", "a", 2, 0))]
         path = write(tmp_path / "log.parquet", rows)
-        split = aggregate(path, engine=engine, segment="device")
+        split = aggregate(path, engine=engine, columns={"segment": "device"})
         assert split.account.rejected == {}
         assert split.clicks.query_impressions.tolist() == [2]
         assert aggregate(path, engine=engine, max_rejected=1).account.rejected == {"document twice": 1}
@@ -83,7 +80,9 @@ class TestOnEachEngine:
         rows: list[tuple[Device, Row]] = [("y", (0, "q", "d0", 301, 0))]
         for device in ("x", "y"):
             rows += [(device, (s, "q", f"d{(k + s) % 300}", k + 1, 0)) for s in range(2) for k in range(300)]
-        found = aggregate(write(tmp_path / "log.parquet", rows), engine=engine, segment="device", max_rejected=1)
+        found = aggregate(
+            write(tmp_path / "log.parquet", rows), engine=engine, columns={"segment": "device"}, max_rejected=1
+        )
         assert found.account.rejected == {"document twice": 1}
         parts = found.clicks.by_segment()
         assert {name: part.impressions.sum() for name, part in parts.items()} == {"x": 600, "y": 600}
@@ -92,10 +91,10 @@ class TestOnEachEngine:
         rows: list[tuple[Device, Row]] = [(f"{at}", (at, "q", "a", 1, 0)) for at in range(101)]
         path = write(tmp_path / "log.parquet", rows)
         with pytest.raises(DataError, match=r"more than 100 values"):
-            aggregate(path, engine=engine, segment="device")
-        assert aggregate(write(path, rows[:100]), engine=engine, segment="device").clicks.n_segments == 100
+            aggregate(path, engine=engine, columns={"segment": "device"})
+        assert aggregate(write(path, rows[:100]), engine=engine, columns={"segment": "device"}).clicks.n_segments == 100
         with pytest.raises(FormatError, match=r"no column 'divice' \(for segment\); there are session_id"):
-            aggregate(path, engine=engine, segment="divice")
+            aggregate(path, engine=engine, columns={"segment": "divice"})
 
 
 def test_pages_in_lists_and_a_dataset(tmp_path: Path) -> None:
@@ -110,7 +109,7 @@ def test_pages_in_lists_and_a_dataset(tmp_path: Path) -> None:
     )
     pq.write_table(pages, tmp_path / "pages.parquet")
     data = RankingDataset.from_arrays(np.eye(2), ["q", "q"], doc_ids=["a", "b"])
-    found = aggregate(tmp_path / "pages.parquet", data, segment="device", max_rejected=1)
+    found = aggregate(tmp_path / "pages.parquet", data, columns={"segment": "device"}, max_rejected=1)
     assert {name: cells(part) for name, part in found.clicks.by_segment().items()} == {
         "1": {("q", "a", 1): (1, 1), ("q", "b", 2): (1, 0)},
         "2": {("q", "b", 1): (1, 0), ("q", "a", 2): (1, 0), ("q", "a", 1): (1, 0)},
@@ -123,5 +122,5 @@ def test_a_column_called_segment_counts_only_if_it_is_asked_for(tmp_path: Path) 
     renamed = pq.read_table(path).rename_columns([*COLUMNS, "segment"])
     pq.write_table(renamed, path)
     assert not ClickTable.read(path).has_segments
-    assert ClickTable.read(path, segment="segment").segment_names == ("phone",)
+    assert ClickTable.read(path, columns={"segment": "segment"}).segment_names == ("phone",)
     assert ClickTable.read(path, columns={"segment": "session_id"}).segment_names == ("1",)

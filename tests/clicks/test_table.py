@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -46,10 +45,6 @@ class TestMaking:
         assert table.n_cells == table.depth == 0
         assert table.query_impressions.tolist() == [0, 0, 0]
         assert "0 cells, 0 impressions, 0 clicks" in repr(table)
-
-    def test_every_click(self) -> None:
-        table = ClickTable.from_arrays(DATA[2], position=[1], impressions=[1], clicks=[4], every_click=True)
-        assert table.row_clicks.tolist() == [4]
 
     @pytest.mark.parametrize(
         ("change", "message"),
@@ -124,19 +119,17 @@ class TestPartsAndSums:
         clicked = table.clicks > 0
         kept = table.where(clicked)
         kept.check_same(DATA)
-        assert kept.every_click == table.every_click
         assert sorted([*cells(kept), *cells(table.where(~clicked))]) == sorted(cells(table))
         with pytest.raises(UsageError, match="needs True or False"):
             table.where(np.arange(table.n_cells + 1))  # type: ignore[arg-type]
 
     def test_pages_that_end_earlier(self) -> None:
-        shown = {"position": [1, 2, 3, 3, 0, 0], "impressions": [5, 5, 5, 2, 0, 0], "clicks": [3, 0, 4, 5, 0, 0]}
-        table = ClickTable.from_arrays(DATA, **shown, every_click=True)
+        shown = {"position": [1, 2, 3, 3, 0, 0], "impressions": [5, 5, 5, 2, 0, 0], "clicks": [3, 0, 4, 2, 0, 0]}
+        table = ClickTable.from_arrays(DATA, **shown)
         first = table.first(np.int64(2))  # type: ignore[arg-type]
         assert cells(first) == [(1, "a", 1, 5, 3), (1, "b", 2, 5, 0)]
         assert first.shown.tolist() == [True, True, False, False, False, False]
         assert first.query_impressions.tolist() == [5, 0, 0]  # of the second query no page is left
-        assert first.every_click
         for depth in (0, 1.5, True, None):
             with pytest.raises(UsageError, match="`depth` must be a whole number of at least 1"):
                 table.first(depth)  # type: ignore[arg-type]
@@ -157,9 +150,6 @@ class TestPartsAndSums:
 
     def test_what_does_not_belong_together(self) -> None:
         table = ClickTable.from_arrays(DATA[2], position=[1], impressions=[1], clicks=[0])
-        every = ClickTable.from_arrays(DATA[2], position=[1], impressions=[1], clicks=[2], every_click=True)
-        with pytest.raises(DataError, match="every_click"):
-            table.merge(every)
         with pytest.raises(DataError, match="1 queries and 1 candidates that are not those of"):
             table.check_same(DATA)
 
@@ -346,16 +336,11 @@ def test_the_order_of_merging_does_not_matter() -> None:
 
 
 def test_with_and_without_segments() -> None:
-    with pytest.raises(DataError, match="table 2 .*`segment=False`, table 1 .*`segment=True`"):
+    with pytest.raises(DataError, match="table 1 was counted by segment, table 2 was not"):
         one_cell(1, "phone").merge(one_cell(1))
     nothing = one_cell(1).where(one_cell(1).clicks > 9)
     assert nothing.merge(one_cell(1, "phone")).segment_names == ("phone",)
     assert one_cell(1, "phone").merge(nothing).segment_names == ("phone",)
-
-
-def test_tables_that_were_counted_in_another_way_are_refused() -> None:
-    with pytest.raises(DataError, match="table 2 .*`every_click=True`, table 1 .*`every_click=False`"):
-        one_cell(1).merge(replace(one_cell(1), every_click=True))
 
 
 def test_nothing_with_and_without_segments() -> None:

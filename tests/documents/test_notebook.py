@@ -50,7 +50,6 @@ def shown() -> dict[str, Any]:
         method = cr.IPS().fit(data[half], clicks[half], rho)
         judging: dict[str, Any] = {"clicks": clicks, "propensities": rho}
         return {
-            "clicks": clicks,
             "curve": rho,
             "assumed": cr.Propensities.power(1, 60),
             "segments": BySegment(AllPairs(replicates=20)).fit({SCRIPT: clicks[half], "phone": clicks[~half]}),
@@ -65,7 +64,7 @@ def shown() -> dict[str, Any]:
 
 
 KINDS = (
-    *("clicks", "curve", "assumed", "segments", "affine", "trust"),
+    *("curve", "assumed", "segments", "affine", "trust"),
     *("evaluation", "comparison", "by clicks", "verdict", "audit"),
 )
 
@@ -95,16 +94,6 @@ def test_what_has_a_figure_shows_it(kind: str) -> None:
 
 def rows_of(kind: str) -> list[list[str]]:
     return [[cell.strip() for cell in row] for row in Checked(shown()[kind]._repr_html_()).rows]
-
-
-def test_clicks_by_position_add_up() -> None:
-    clicks, rows = shown()["clicks"], rows_of("clicks")
-    assert [row[0] for row in rows[1:]] == ["1", "2", "3", "4", "5", "all"]
-    assert rows[-1][1:3] == [f"{clicks.impressions.sum():,}", f"{clicks.clicks.sum():,}"]
-    first = clicks.position == 1
-    assert rows[1][2] == f"{clicks.clicks[first].sum():,}"
-    assert rows[1][3] == f"{clicks.clicks[first].sum() / clicks.impressions[first].sum():.2%}"
-    assert "ClickTable" in clicks.where(np.zeros(clicks.n_cells, dtype=bool))._repr_html_()
 
 
 def test_long_curves_say_what_they_leave_out() -> None:

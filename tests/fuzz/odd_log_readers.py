@@ -141,7 +141,7 @@ def _read_days(path: Path) -> None:
     after = folder.read()
     same(
         int(after.impressions.sum()),
-        int(whole.impressions.sum()) + int(added.counted.clicks.impressions.sum()),
+        int(whole.impressions.sum()) + int(added.clicks.impressions.sum()),
         "impressions after a log was added",
     )
 

@@ -292,10 +292,6 @@ def test_clicks_and_propensities_that_do_not_fit_are_refused() -> None:
     given = scene(0)
     with pytest.raises(UsageError, match="is for a linear model"):
         CLD(model=MLP(), target="clicks").fit(*given)
-    cells = {name: getattr(given.clicks, name) for name in ("row", "position", "impressions")}
-    often = ClickTable.from_arrays(given.data, **cells, clicks=cells["impressions"] * 2, every_click=True)
-    with pytest.raises(DataError, match="at most one click per impression"):
-        CLD(target="clicks", envelope="off").fit(given.data, often, given.propensities)
     with pytest.raises(UsageError, match="CLD needs `clicks`, .*not None"):
         CLD().fit(given.data)
     with pytest.raises(UsageError, match="CLD needs `propensities` .*not None"):

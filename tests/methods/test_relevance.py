@@ -29,11 +29,11 @@ RHO = Propensities(np.array([1, 0.4, 0.05]))
 every_estimate = pytest.mark.parametrize("estimate", ESTIMATES)
 
 
-def cells(position: Any, impressions: Any, clicks: Any, every_click: bool = False) -> ClickTable:
+def cells(position: Any, impressions: Any, clicks: Any) -> ClickTable:
     """One cell of each candidate, in order."""
     data = RankingDataset.from_arrays(np.zeros((len(position), 1)), np.arange(len(position)))
     parts = {"position": position, "impressions": impressions, "clicks": clicks}
-    return ClickTable.from_arrays(data, **parts, every_click=every_click)
+    return ClickTable.from_arrays(data, **parts)
 
 
 def brute_force(counts: list[tuple[int, int]], rho: float, points: int = 1000, steps: int = 2000) -> list[float]:
@@ -115,16 +115,6 @@ def test_each_position_has_a_prior_of_its_own() -> None:
     np.testing.assert_allclose(found[200:], alone)
     mixed = estimated_relevance(table, RHO, "mixed")
     assert mixed[0] > passed_over  # a click speaks for itself
-
-
-def test_several_clicks_of_an_impression_count_once_in_the_posterior() -> None:
-    position, n, clicks = [1, 1, 2, 2], [2, 3, 2, 4], np.array([5, 1, 3, 0])
-    several, once = cells(position, n, clicks, every_click=True), cells(position, n, np.minimum(clicks, n))
-    np.testing.assert_allclose(estimated_relevance(several, RHO, "ips"), [2.5, 1 / 3, 3.75, 0])
-    np.testing.assert_array_equal(
-        estimated_relevance(several, RHO, "posterior"), estimated_relevance(once, RHO, "posterior")
-    )
-    np.testing.assert_allclose(estimated_relevance(several, RHO, "clipped"), [2, 1 / 3, 2, 0])
 
 
 # -- methods use them ------------------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ import shutil
 from datetime import UTC, datetime
 from pathlib import Path
 
+import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -209,6 +210,34 @@ def test_an_emptied_file_takes_its_day_with_it(two_days: Path) -> None:
     record = run(two_days)
     assert impressions(record) == 2000 * 5
     assert record.step("days").facts["days"] == ["2026-11-02"]  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("suffix", ["csv", "jsonl"])
+def test_an_emptied_text_file_takes_its_day_with_it(two_days: Path, suffix: str) -> None:
+    logs = two_days / "logs"
+    for day in (1, 2):
+        form = "CSV, HEADER" if suffix == "csv" else "JSON"
+        duckdb.sql(f"COPY (FROM '{logs}/{day}.parquet') TO '{logs}/{day}.{suffix}' (FORMAT {form})")
+        (logs / f"{day}.parquet").unlink()
+    run(two_days)
+    header = (logs / "1.csv").read_text().partition("\n")[0] if suffix == "csv" else ""
+    (logs / f"1.{suffix}").write_text(header)
+    record = run(two_days)
+    assert impressions(record) == 2000 * 5
+    assert record.step("days").facts["days"] == ["2026-11-02"]  # type: ignore[union-attr]
+
+
+def test_a_changed_file_of_excluded_users_counts_all_days_anew(two_days: Path) -> None:
+    for day in (1, 2):
+        file = two_days / "logs" / f"{day}.parquet"
+        table = pq.read_table(file)
+        users = pa.array([str(session % 100) for session in table["session_id"].to_pylist()])
+        pq.write_table(table.append_column("user_id", users), file)
+    (two_days / "users.txt").write_text("0\n")
+    excluding = ("features.", 'log.exclude_users = "users.txt"\nfeatures.')
+    assert impressions(run(two_days, excluding)) == 2 * 1980 * 5
+    (two_days / "users.txt").write_text("0\n1\n")
+    assert impressions(run(two_days, excluding)) == 2 * 1960 * 5
 
 
 def test_the_window_is_audited_by_itself(two_days: Path) -> None:

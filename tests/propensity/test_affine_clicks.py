@@ -184,11 +184,3 @@ class TestRefusals:
     def test_too_few_clicks(self, world: Any) -> None:
         with pytest.raises(UnidentifiableError, match="trust-bias cannot"):
             TrustBias(refuse_above=0.01).fit(world.two_rankers(3e4))
-
-    def test_every_click(self) -> None:
-        data = cr.RankingDataset.from_arrays(np.zeros((2, 1)), np.zeros(2))
-        table = ClickTable.from_arrays(
-            data, row=[0, 0], position=[1, 2], impressions=[1, 1], clicks=[2, 2], every_click=True
-        )
-        with pytest.raises(DataError, match="counts every click"):
-            TrustBias().fit(table)

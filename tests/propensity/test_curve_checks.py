@@ -100,7 +100,7 @@ def test_a_curve_of_the_whole_log_is_not_refused_on_some_of_its_queries(world: A
 # -- clicked too often ------------------------------------------------------------------------------------------------
 
 
-def table(clicks: Any, impressions: int = 1000, every_click: bool = False) -> ClickTable:
+def table(clicks: Any, impressions: int = 1000) -> ClickTable:
     """Clicks of candidates in rows, at the position of their column."""
     clicks = np.asarray(clicks)
     data = cr.RankingDataset.from_arrays(
@@ -108,9 +108,7 @@ def table(clicks: Any, impressions: int = 1000, every_click: bool = False) -> Cl
     )
     position = np.tile(np.arange(1, clicks.shape[1] + 1), len(clicks))
     shown = np.full(clicks.size, impressions)
-    return ClickTable.from_arrays(
-        data, position=position, impressions=shown, clicks=clicks.ravel(), every_click=every_click
-    )
+    return ClickTable.from_arrays(data, position=position, impressions=shown, clicks=clicks.ravel())
 
 
 def refuted(rho: Propensities, clicks: ClickTable) -> tuple[int, ...]:
@@ -159,10 +157,6 @@ def test_the_bound_is_one_on_the_exact_chance() -> None:
 
 def test_few_impressions_refute_nothing() -> None:
     assert not refuted(Propensities.power(1, 5), table([[1, 1, 1, 1, 1]], impressions=1))
-
-
-def test_several_clicks_of_an_impression_refute_nothing() -> None:
-    assert not refuted(Propensities.power(1, 2), table([[2000, 1900]], every_click=True))
 
 
 @pytest.mark.parametrize(
@@ -250,12 +244,9 @@ def test_an_estimate_is_only_warned_of_and_held_to_its_interval(log: Any) -> Non
     assert not said(lambda: held_to_clicks(wide, log))
 
 
-def test_few_clicks_and_every_click_prove_nothing() -> None:
+def test_few_clicks_prove_nothing() -> None:
     _, few = logistic_log(follows=1.0, queries=1)
     assert not said(lambda: held_to_clicks(STEEP, few.first(2)))
-    _, rich = logistic_log(follows=1.0)
-    parts = {name: getattr(rich, name) for name in ("candidates", "row", "position", "impressions", "clicks")}
-    assert not said(lambda: held_to_clicks(STEEP, cr.ClickTable(**parts, every_click=True)))
 
 
 def test_positions_above_one_that_is_too_thin_are_still_raised() -> None:

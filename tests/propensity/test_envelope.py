@@ -23,9 +23,7 @@ TRUTH = 1 / np.arange(1, 6)
 _TOP_TWO = Envelope(depth=2)
 
 
-def one_ranker(
-    relevance: Any, pages: Any, seed: int = 0, queries: int = 2000, rho: Any = TRUTH, every_click: bool = False
-) -> ClickTable:
+def one_ranker(relevance: Any, pages: Any, seed: int = 0, queries: int = 2000, rho: Any = TRUTH) -> ClickTable:
     """Each query shows one result at each position; `relevance(random, place, queries)` draws theirs."""
     random = np.random.default_rng([seed, 7])
     size = len(rho)
@@ -35,7 +33,7 @@ def one_ranker(
     position = np.tile(np.arange(1, size + 1), queries)
     clicks = random.binomial(shown, np.tile(rho, queries) * r)
     position = np.where(shown > 0, position, 0)
-    return ClickTable.from_arrays(data, position=position, impressions=shown, clicks=clicks, every_click=every_click)
+    return ClickTable.from_arrays(data, position=position, impressions=shown, clicks=clicks)
 
 
 def binary(random: Any, place: int, queries: int) -> Any:
@@ -177,11 +175,6 @@ def test_click_through_rates_stand_in_only_where_results_are_not_clicked_again()
     found, rates, one = (estimator.fit(clicks).values for estimator in (Envelope(), Envelope(others=0), _TOP_TWO))
     assert found[2] == rates[2]
     assert found[1] == one[1] > rates[1]
-
-
-def test_tables_that_count_every_click_are_refused() -> None:
-    with pytest.raises(UnidentifiableError, match="this table counts every click"):
-        Envelope().fit(one_ranker(binary, 10, every_click=True))
 
 
 def test_a_bound_may_be_above_1() -> None:

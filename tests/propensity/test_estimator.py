@@ -266,12 +266,6 @@ class TestRefusals:
             with pytest.raises(UnidentifiableError, match="empty|one position|only one candidate"):
                 estimator.fit(cells(shown))
 
-    def test_every_click(self) -> None:
-        table = cells([(row, position, 5, 10) for row in range(60) for position in (1, 2)], every_click=True)
-        with pytest.raises(CldrankError, match="counts every click"):
-            AllPairs().fit(table)
-        np.testing.assert_allclose(Pivot().fit(table).values, 1)
-
     @pytest.mark.parametrize(
         ("make", "message"),
         [
@@ -328,12 +322,12 @@ def test_repr_tells_what_was_chosen() -> None:
     assert repr(Pivot(depth=4, seed=3)) == "Pivot(depth=4, seed=3)"
 
 
-def cells(shown: list[tuple[int, int, int, int]], every_click: bool = False) -> ClickTable:
+def cells(shown: list[tuple[int, int, int, int]]) -> ClickTable:
     """A table of one query from (row, position, impressions, clicks)."""
     data = cr.RankingDataset.from_arrays(np.zeros((100, 1)), np.zeros(100, dtype=int))
     columns = np.array(shown, dtype=np.int64).reshape(-1, 4).T
     named = dict(zip(("row", "position", "impressions", "clicks"), columns, strict=True))
-    return ClickTable.from_arrays(data, **named, every_click=every_click)
+    return ClickTable.from_arrays(data, **named)
 
 
 # -- coverage of intervals --------------------------------------------------------------------------------------------

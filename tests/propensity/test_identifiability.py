@@ -196,17 +196,6 @@ class TestRequirements:
             assert "position 3 was never shown" in need.reason
             assert need.depth == 2
 
-    def test_no_promise_of_all_pairs_where_impressions_have_several_clicks(self) -> None:
-        n = np.full((60, 3), 50)
-        cut = counts(n, n // 5)
-        several = ClickTable(
-            cut.candidates, cut.row, cut.position, cut.impressions, cut.impressions + 1, every_click=True
-        )
-        for estimator, met in ((AllPairs(), False), (Pivot(), True), (Envelope(), False)):
-            need = estimator.requirements(several)
-            assert need.met == met
-            assert met or "every click" in need.reason
-
     @pytest.mark.parametrize(("clicked", "met"), [(19, False), (20, True)])
     def test_a_bound_needs_results_that_were_clicked(self, clicked: int, met: bool) -> None:
         n = np.full((60, 3), 50)

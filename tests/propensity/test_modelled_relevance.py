@@ -12,7 +12,7 @@ from sklearn.cross_decomposition import CCA
 
 import cldrank as cr
 from cldrank.clicks.table import ClickTable
-from cldrank.errors import CldrankError, DataError, UnidentifiableError, UsageError
+from cldrank.errors import DataError, UnidentifiableError, UsageError
 from cldrank.models import Epoch, Linear, Run
 from cldrank.propensity import AllPairs, ClickThrough, DualLearning, RegressionEM
 from cldrank.propensity.cells import Cells, draw_weights
@@ -147,14 +147,6 @@ class TestRefusals:
         silent = np.where(clicks.position == 3, 0, clicks.clicks)
         table = ClickTable(clicks.candidates, clicks.row, clicks.position, clicks.impressions, silent)
         with pytest.raises(UnidentifiableError, match="position 3: nothing was clicked there"):
-            RegressionEM().fit(table, data)
-
-    def test_every_click(self, logistic: Any) -> None:
-        data, clicks = logistic(1.0, queries=60)
-        table = ClickTable(
-            clicks.candidates, clicks.row, clicks.position, clicks.impressions, clicks.clicks + 400, True
-        )
-        with pytest.raises(CldrankError, match="counts every click"):
             RegressionEM().fit(table, data)
 
     @pytest.mark.parametrize("wrong", [{"model": cr.MLP()}, {"confidence": 2}])

@@ -35,7 +35,7 @@ ORIGIN = Provenance(
     fingerprint="0123456789abcdef" * 4,
     has_missing=True,
     method=MethodRecord("Oracle", "learns from labels", ("position",), "Oracle()"),
-    clicks=ClicksRecord(1000, 90, 8, 7, 3, False, "a" * 64),
+    clicks=ClicksRecord(1000, 90, 8, 7, 3, "a" * 64),
     propensities={
         "": CurveRecord(
             (1.0, 0.5, 0.25),

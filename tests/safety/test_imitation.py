@@ -21,7 +21,7 @@ SCORES = FEATURES @ [3.0, -1.0, 0.5, 0.0, 0.1]
 def test_heights_are_the_mean_over_pages() -> None:
     data = cr.RankingDataset.from_arrays([[1], [2], [3], [4]], [7] * 4)
     shown = {"row": [0, 0, 1, 1], "position": [1, 2, 1, 2], "impressions": [8, 2, 2, 8], "clicks": [1, 1, 1, 1]}
-    np.testing.assert_allclose(heights(cr.ClickTable.from_arrays(data, **shown)), [0.9, 0.6, 0, 0])  # type: ignore[arg-type]
+    np.testing.assert_allclose(heights(cr.ClickTable.from_arrays(data, **shown)), [0.9, 0.6, 0, 0])
 
 
 def test_a_linear_production_is_found_again() -> None:

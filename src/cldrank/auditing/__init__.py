@@ -74,7 +74,7 @@ def audit(
         refuse_for_cells(source, layout != LogLayout())
         cells = DayFolder(named[0]).read(dataset, last=last, until=until) if days else load_cells(paths, dataset)
         return _judged(cells, dataset, source, dataset is not None)
-    files, _ = log_source(paths, layout)
+    files, _ = log_source(paths)
     limits: dict[str, Any] = {"memory_limit": memory_limit, "threads": threads, "master": master}
     with connect(engine, source=files, **limits) as opened:
         log, counted = aggregate_any(files, dataset, opened, layout)

@@ -144,7 +144,7 @@ def _surfaces(facts: AuditFacts) -> Iterator[Finding]:
     surfaces, column = facts.log.surfaces, shlex.quote(facts.log.columns.get("surface", "surface"))
     depths = some((f"{group.name}: {group.depth}" for group in surfaces), most=4)
     number = f"{len(surfaces)}{' or more' if len(surfaces) == MOST_SURFACES else ''}"
-    command = f"`cldrank clicks aggregate --segment {column}`"
+    command = f"`cldrank clicks aggregate --log-column segment={column}`"
     advice = f"Each is examined in its own way: aggregate by them ({command}), for a curve each."
     yield Finding("surfaces", "note", f"{number} surfaces with their own depth ({depths}).", advice)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -47,11 +47,15 @@ class RawRecords(options.ComputePlace):
     first_position: int | None = of_reading(
         "0|1", "The number of the top position. [default: 1, unless there are some at 0]", min=0, max=1
     )
+    time_zone: str | None = of_reading(
+        "NAME", "The zone of times that name none, such as Europe/Berlin. [default: UTC]"
+    )
+    exclude_users: str | None = of_reading("FILE", "Set aside what is of these users: a file with an id per line.")
 
     def given(self, *names: str) -> dict[str, Any]:
         """These options and those of the engine, as far as they were given; `local` is DuckDB, in this process."""
         self.check_engine()
-        every = ("memory_limit", "first_position", *names, *(entry.name for entry in fields(options.ComputePlace)))
+        every = (*(entry.name for entry in fields(RawRecords)), *names)
         values = {name: getattr(self, name) for name in every}
         known = {name: value for name, value in values.items() if value is not None and value is not False}
         return {**known, "engine": "duckdb" if self.engine == "local" else self.engine}
@@ -62,21 +66,20 @@ class RawLog(RawRecords, options.CandidateReading, options.JsonOutput):
     """A log of any layout: the fields of `cldrank.clicks.LogLayout`."""
 
     one_query: bool = of_reading("", "The log has no queries (recommendations): all pages belong to one.", False)
-    exclude_users: str | None = of_reading("FILE", "Set aside the rows of these users: a file with an id per line.")
     exclude_bots: bool = of_reading("", "Set aside the rows of users (or sessions) that are not like people.", False)
     log: list[str] = argument("LOG", "Log files, folders or patterns: Parquet, CSV, JSON Lines.")
     log_column: list[str] | None = of_reading(
         "ROLE=NAME",
         "Which column of the log holds `session_id`, `query_id`, `doc_id`, `position`, `clicked` (or lists: "
         "`documents`, `clicked_positions`, `clicked_documents`), `timestamp`, `user_id`, `ranker_id`, `surface`, "
-        "`propensity`, if it has another name; and which holds `segment`, if any. A field inside of a column by its "
-        "path: doc_id=event.object.id.",
+        "`propensity`, if it has another name; and which holds `segment`, such as devices, each with its curve. A "
+        "field inside of a column by its path: doc_id=event.object.id.",
     )
 
     def log_arguments(self) -> dict[str, Any]:
         """The arguments for functions that read logs."""
         columns = options.log_columns(self.log_column)
-        return {**self.given("one_query", "exclude_users", "exclude_bots"), **({"columns": columns} if columns else {})}
+        return {**self.given("one_query", "exclude_bots"), **({"columns": columns} if columns else {})}
 
 
 @declared
@@ -145,10 +148,6 @@ class AggregateCommand(RawLog):
         "Add the counts to a folder with a file of cells per day, which is made if need be. Log files that are in "
         "already are left out.",
     )
-    day: str | None = option("DAY", "With a folder of days: all rows are of this day. [default: by timestamp, in UTC]")
-    again: bool = option("", "Count files even if they are named twice, or went into --add-to already.", False)
-    every_click: bool = option("", "Count each click on a result in a session, not just one.", False)
-    segment: str | None = option("COLUMN", "Count by the values of this column, such as devices, each with its curve.")
     rejects: Path | None = option("FILE", "Write what is set aside, with reasons, to this Parquet file.")
     max_rejected: float = option("NUMBER", "Fail if a larger share of rows has to be set aside.", 0.05, min=0, max=1)
 
@@ -180,8 +179,6 @@ class AggregateCommand(RawLog):
             raise UsageError("name the file of cells to write with --out, or a folder of days with --add-to.")
         if self.add_to is not None and self.add_to.suffix in (".parquet", ".pq"):
             raise UsageError(f"--add-to {self.add_to}: cells are added to a folder of days; name a folder.")
-        if self.add_to is None and self.day:
-            raise UsageError("--day is for a folder of days; name one with --add-to FOLDER.")
         for path in (self.out, self.rejects):
             if path is not None:
                 check_parquet_name(path)
@@ -192,15 +189,14 @@ class AggregateCommand(RawLog):
         from cldrank.clicks.aggregate import aggregate
         from cldrank.clicks.days import DayFolder
 
-        names = ("every_click", "segment", "max_rejected", "again")
-        arguments = {**self.log_arguments(), **{name: getattr(self, name) for name in names}}
+        arguments = {**self.log_arguments(), "max_rejected": self.max_rejected}
         if self.out is not None:
             counted = aggregate(self.log, dataset, **arguments)
             counted.clicks.save(self.out)
             return counted, {self.out: counted.clicks}
         folder = DayFolder(self.add_to or "")
-        added = folder.add(self.log, dataset, day=self.day, **arguments)
-        return added.counted, {folder.file(day): cells for day, cells in sorted(added.written.items())}
+        added = folder.add(self.log, dataset, **arguments)
+        return added, {folder.file(day): cells for day, cells in sorted(added.days.items())}
 
     def _as_dict(self, counted: Aggregation, written: Mapping[Path, ClickTable]) -> dict[str, Any]:
         """For programs; a single file of cells is described as `cldrank show` does."""
@@ -239,9 +235,19 @@ class AggregateCommand(RawLog):
 
 
 @declared
-class ImportedRecords(RawRecords):
-    """How records are read, by the names that `import_log` has for it."""
+class ImportCommand(RawRecords, options.JsonOutput):
+    """Turn the log of another program into the plain log that all other commands take.
 
+    UBI (User Behavior Insights of OpenSearch and Solr): queries and events as JSON Lines, with or without `_source`, or
+    Parquet. Metarank: its events as JSON Lines. Every record is in the log, or set aside, counted and reported.
+
+    Example: `cldrank clicks import --from ubi --queries queries.jsonl --events events.jsonl --out log.parquet`
+    """
+
+    files: list[str] | None = argument("FILE", "Metarank: log files, folders or patterns.", None)
+    source: str = option("--from ubi|metarank", "The format of the log.", ...)
+    out: Path = option("-o FILE", "The log to write: a Parquet file; with Spark, a folder.", ...)
+    rejects: Path | None = option("FILE", "Write what is set aside, with reasons, to this Parquet file.")
     queries: list[str] | None = option("FILE", "UBI: files, folders or patterns of queries. Repeat it for several.")
     events: list[str] | None = option("FILE", "UBI: files, folders or patterns of events. Repeat it for several.")
     min_joined: float = option(
@@ -264,33 +270,23 @@ class ImportedRecords(RawRecords):
         "--normalise/--as-typed", "Queries in lower case with single blanks, or as they were typed.", True
     )
 
-
-@declared
-class ImportCommand(ImportedRecords, options.JsonOutput):
-    """Turn the log of another program into the plain log that all other commands take.
-
-    UBI (User Behavior Insights of OpenSearch and Solr): queries and events as JSON Lines, with or without `_source`, or
-    Parquet. Metarank: its events as JSON Lines. Every record is in the log, or set aside, counted and reported.
-
-    Example: `cldrank clicks import --from ubi --queries queries.jsonl --events events.jsonl --out log.parquet`
-    """
-
-    files: list[str] | None = argument("FILE", "Metarank: log files, folders or patterns.", None)
-    source: str = option("--from ubi|metarank", "The format of the log.", ...)
-    out: Path = option("-o FILE", "The log to write: a Parquet file; with Spark, a folder.", ...)
-    rejects: Path | None = option("FILE", "Write what is set aside, with reasons, to this Parquet file.")
-
     def run(self) -> None:
         """Write the log, and account for every record."""
-        from cldrank.clicks.imports import import_log
+        from cldrank.clicks.imports import ImportOptions, import_log
 
         inputs = [*(self.files or []), *(self.queries or []), *(self.events or [])]
         self._check_outputs(inputs)
-        named = (entry.name for entry in fields(ImportedRecords))
-        arguments = {**self.given(*named), "normalise": self.normalise}
+        arguments = {**self.given(*asdict(ImportOptions())), "normalise": self.normalise}
         with working(f"importing {some(inputs)} …") as progress:
             report = import_log(
-                self.source, self.files or None, out=self.out, rejects=self.rejects, progress=progress, **arguments
+                self.source,
+                self.files or None,
+                queries=self.queries,
+                events=self.events,
+                out=self.out,
+                rejects=self.rejects,
+                progress=progress,
+                **arguments,
             )
         if report.returned_only:
             print_warning(f"{report.notes[0]}.")

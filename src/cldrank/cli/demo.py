@@ -60,8 +60,8 @@ simulate {out}/train.parquet --sessions 5e4 -k 10 --policy neighbour-swaps --eta
         "Propensities",
         "How likely is each position to be examined, on each device? Pages with two neighbours swapped show the same "
         "result at two positions; its clicks tell.",
-        """clicks aggregate {out}/log/phone.parquet {out}/log/desktop.parquet --segment device -f {out}/train.parquet \
--o {out}/cells.parquet
+        """clicks aggregate {out}/log/phone.parquet {out}/log/desktop.parquet --log-column segment=device \
+-f {out}/train.parquet -o {out}/cells.parquet
 propensity estimate {out}/cells.parquet -o {out}/rho.json
 show {out}/rho.json --plot {out}/propensities.svg""",
         ("propensities.svg",),

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from cldrank.clicks.simulate import Simulation
     from cldrank.clicks.simulate.click_models import SimulationPart
+    from cldrank.clicks.table import ClickTable
     from cldrank.data.dataset import RankingDataset
     from cldrank.parameters import Parameter
 
@@ -44,7 +45,7 @@ class SimulateCommand(options.Reading, options.JsonOutput):
         "Labelled candidates: a Parquet, CSV or LETOR file, a folder or pattern of parts, or a known data set such as "
         "`mq2008:train`.",
     )
-    sessions: str = option("COUNT", "How many pages are shown, such as 1e5.", "1e5")
+    sessions: float = option("COUNT", "How many pages are shown, such as 1e5.", 1e5)
     out: Path | None = option("-o FILE", "Save cells: counts by document and position, for training.")
     log: Path | None = option("FILE", "Save the raw log, one row per impression, session by session.")
     add_column: str | None = option(
@@ -69,16 +70,15 @@ class SimulateCommand(options.Reading, options.JsonOutput):
         """Draw sessions, and save cells, a log, or both."""
         from cldrank.clicks.simulate import Simulation
         from cldrank.clicks.simulate.simulation import whole_sessions
-        from cldrank.clicks.simulate.truth import has_truth, truth_path
+        from cldrank.clicks.simulate.truth import truth_path
 
-        count = whole_sessions(_number(self.sessions))
-        out, log = self.out, self.log
-        if out is None and log is None:
+        count = whole_sessions(self.sessions)
+        outputs = [path for path in (self.out, self.log) if path is not None]
+        if not outputs:
             raise UsageError("say where to write: --out FILE for cells, --log FILE for a raw log, or both.")
-        added = self._added_column()
+        segment = self._segment()
         ranked_by = [self.production] if Path(self.production).is_file() else []
-        truths = [truth_path(path) for path in (out, log) if path is not None and has_truth(path)]
-        options.check_outputs([out, log, *truths], [*self.features, *ranked_by])
+        options.check_outputs([*outputs, *map(truth_path, outputs)], [*self.features, *ranked_by])
         if self.save_production is not None:
             options.check_ranker_folder(self.save_production)
         who, what = (self._chosen(name) for name in _PANELS)
@@ -86,28 +86,65 @@ class SimulateCommand(options.Reading, options.JsonOutput):
         dataset = self.load(self.features)
         scores, origin = self._trained(dataset) if self.production == "svm" else _production(self.production, dataset)
         simulation = Simulation(dataset, scores, who, what, self.depth, self.relevant_from, origin)
-        result = _run(simulation, count, self.seed, out, log, added)
-        if self.as_json:
-            print_json(result)
-        else:
-            _print(simulation, result)
+        self._show(simulation, self._drawn(simulation, count, segment), count)
 
-    def _added_column(self) -> tuple[str, str] | None:
+    def _segment(self) -> tuple[str, str] | None:
         """The column that names the segment of a log, and the segment."""
         if self.add_column is None:
             return None
         column, _, value = self.add_column.partition("=")
-        given = f"--add-column {self.add_column}"
         if not column or not value:
-            raise UsageError(f"{given} is not of the form COLUMN=VALUE, such as device=phone.")
-        if self.log is None:
-            raise UsageError(f"{given} is a column of a raw log; name one with --log.")
-        if self.out is not None:
+            raise UsageError(f"--add-column {self.add_column} is not of the form COLUMN=VALUE, such as device=phone.")
+        if self.log is None or self.out is not None:
             raise UsageError(
-                f"{given} marks the log, and the cells of --out would carry no segment; leave --out out, and make them "
-                f"with `cldrank clicks aggregate {self.log} --segment {column} --out {self.out}`."
+                f"--add-column {self.add_column} is a column of a raw log; name one with --log, and make cells of it "
+                f"with `cldrank clicks aggregate --log-column segment={column}`."
             )
         return column, value
+
+    def _drawn(self, simulation: Simulation, count: int, segment: tuple[str, str] | None) -> ClickTable:
+        """Draw the sessions, and save the log or the cells."""
+        with counting("sessions", count, shown=self.log is not None or not simulation.counts_all) as report:
+            drawing: dict[str, Any] = {"seed": self.seed, "progress": report}
+            if self.log is None:
+                cells = simulation.draw(count, **drawing)
+            else:
+                cells = simulation.save_log(self.log, count, segment=segment, **drawing)
+        if self.out is not None:
+            cells.save(self.out)
+        return cells
+
+    def _show(self, simulation: Simulation, cells: ClickTable, count: int) -> None:
+        """Save the truth beside what was written, and print both."""
+        import numpy as np
+
+        from cldrank.clicks.simulate.truth import save_truth, truth_of
+
+        truth = truth_of(simulation, count, self.seed, by_session=self.log is not None)
+        written = {name: path for name, path in (("log", self.log), ("out", self.out)) if path is not None}
+        truths = {name: save_truth(truth, path) for name, path in written.items()}
+        shown, clicked = (
+            np.bincount(cells.position, values, simulation.longest_page + 1)[1:].astype(int).tolist()
+            for values in (cells.impressions, cells.clicks)
+        )
+        by_position = list(zip(range(1, len(shown) + 1), shown, clicked, strict=True))
+        if self.as_json:
+            files = {name: str(path) for name, path in written.items()}
+            files |= {f"{name}_truth": str(path) for name, path in truths.items() if path is not None}
+            rows = [dict(zip(("position", "impressions", "clicks"), row, strict=True)) for row in by_position]
+            print_json({**files, "cells": cells.n_cells, "by_position": rows, "truth": truth})
+            return
+        data, relevance = truth["data"], truth["relevance"]
+        synthetic = " (synthetic)" if data["synthetic"] else ""
+        print_title(
+            f"{count:,} sessions on {data['name'] or 'data without a name'}{synthetic}, {data['queries']:,} queries; "
+            f"relevant: label {relevance['relevant_from']:g} or more"
+        )
+        lines = [(place, f"{n:,}", f"{c:,}", f"{c / max(n, 1):.4f}") for place, n, c in by_position]
+        print_table("", ("position", "impressions", "clicks", "click rate"), lines)
+        for name, path in written.items():
+            beside = f", and the truth about it in {truths[name]}" if truths[name] else ""
+            console.print(f"wrote {path}{beside}", markup=False)
 
     def _chosen(self, name: str) -> Any:
         """The click model or the policy that was chosen, with the parameters that were given."""
@@ -117,12 +154,11 @@ class SimulateCommand(options.Reading, options.JsonOutput):
         return built(kinds, kind, self.settings, said=f"{dashed(name)} {kind}")
 
     def _check_production(self) -> None:
-        if self.production == "svm":
-            return
+        """Refuse what does not fit before any file is read."""
         for name in ("fraction", "save_production"):
-            if getattr(self, name) is not None:
+            if self.production != "svm" and getattr(self, name) is not None:
                 raise UsageError(f"{dashed(name)} is for --production svm; {self.production} is used as it is.")
-        if not self.production.startswith("column:") and not Path(self.production).exists():
+        if not self.production.startswith(("svm", "column:")) and not Path(self.production).exists():
             raise UsageError(
                 f"--production {self.production}: there is no such ranker folder or score file; "
                 "say svm, column:NAME, a folder or a file."
@@ -168,85 +204,7 @@ def derived_options() -> list[Option]:
     return every
 
 
-# -- drawing and showing -------------------------------------------------------------------------------------------
-
-
-def _run(
-    simulation: Simulation,
-    sessions: int,
-    seed: int,
-    out: Path | None,
-    log: Path | None,
-    segment: tuple[str, str] | None,
-) -> dict[str, Any]:
-    """Draw and save; what came of it, for JSON."""
-    import numpy as np
-
-    from cldrank.clicks.simulate.truth import save_truth, truth_of
-
-    result: dict[str, Any] = {}
-    truth = truth_of(simulation, sessions, seed, by_session=log is not None)
-    with counting("sessions", sessions, shown=log is not None or not simulation.counts_all) as report:
-        if log is None:
-            cells = simulation.draw(sessions, seed=seed, progress=report)
-            counts = [
-                np.bincount(cells.position, values, simulation.longest_page + 1)[1:]
-                for values in (cells.impressions, cells.clicks)
-            ]
-        else:
-            saved = simulation.save_log(
-                log, sessions, seed=seed, count=out is not None, segment=segment, progress=report
-            )
-            counts = [saved.impressions, saved.clicks]
-            result |= {"log": str(log), "log_truth": _path(save_truth(truth, log))}
-            cells = saved.cells  # type: ignore[assignment]  # None only if nobody asked for them
-    if out is not None:
-        cells.save(out)
-        result |= {"out": str(out), "out_truth": _path(save_truth(truth, out)), "cells": cells.n_cells}
-    result["by_position"] = [
-        {"position": place, "impressions": int(shown), "clicks": int(clicked)}
-        for place, (shown, clicked) in enumerate(zip(*counts, strict=True), 1)
-    ]
-    return {**result, "truth": truth}
-
-
-def _path(path: Path | None) -> str | None:
-    return None if path is None else str(path)
-
-
-def _print(simulation: Simulation, result: dict[str, Any]) -> None:
-    """The result for people."""
-    truth = result["truth"]
-    synthetic = " (synthetic)" if truth["data"]["synthetic"] else ""
-    print_title(
-        f"{truth['sessions']:,} sessions on {truth['data']['name'] or 'data without a name'}{synthetic}, "
-        f"{truth['data']['queries']:,} queries; relevant: label {truth['relevance']['relevant_from']:g} or more"
-    )
-    console.print(f"production: {_origin(simulation)}", markup=False)
-    examination = truth["examination"] or [None] * simulation.longest_page
-    rows = [
-        (
-            entry["position"],
-            "–" if examined is None else f"{examined:.3f}",
-            f"{entry['impressions']:,}",
-            f"{entry['clicks']:,}",
-            f"{entry['clicks'] / max(entry['impressions'], 1):.4f}",
-        )
-        for entry, examined in zip(result["by_position"], examination, strict=True)
-    ]
-    print_table("", ("position", "examined", "impressions", "clicks", "click rate"), rows)
-    for kind in ("log", "out"):
-        if kind in result:
-            truth_file = result[f"{kind}_truth"]
-            beside = f", and the truth about it in {truth_file}" if truth_file else ""
-            console.print(f"wrote {result[kind]}{beside}", markup=False)
-
-
-def _origin(simulation: Simulation) -> str:
-    origin = simulation.production
-    if origin["kind"] == "svm":
-        return f"SVM-rank on {origin['rows']:,} labelled rows, {origin['pairs']:,} pairs"
-    return f"{origin['kind']} {origin['source']}"
+# -- the production ranker -----------------------------------------------------------------------------------------
 
 
 def _production(production: str, dataset: RankingDataset) -> tuple[NDArray[Any], dict[str, Any]]:
@@ -265,11 +223,3 @@ def _production(production: str, dataset: RankingDataset) -> tuple[NDArray[Any],
     from cldrank.data.scores import load_scores
 
     return load_scores(production, dataset), {"kind": "scores", "source": production}
-
-
-def _number(text: str) -> float:
-    """A number of sessions such as 100000 or 1e5."""
-    try:
-        return float(text)
-    except ValueError:
-        raise UsageError(f"--sessions {text!r} is not a number; write it as 100000 or 1e5.") from None

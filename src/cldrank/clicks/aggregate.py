@@ -27,13 +27,12 @@ from cldrank.arguments import check_number
 from cldrank.clicks.candidates import UNKNOWN_QUERY, Candidates, ids_of
 from cldrank.clicks.cells_file import added_cells, is_cells
 from cldrank.clicks.log.layout import KEYS, OPTIONAL, SEGMENT, LogLayout
-from cldrank.clicks.log.log_files import LogFile, counted_before, frame_source, log_files
+from cldrank.clicks.log.log_files import LogFile, counted_before, log_files
 from cldrank.clicks.log.plain_log import Log, Times, only_query, open_log, querying
 from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import CldrankError, DataError, UsageError
 from cldrank.tables import Engine, Relation, connect, is_frame, table_files
-from cldrank.tables.frames import frame_name
 
 __all__ = ["Account", "Aggregation", "TooManyRejectsError", "aggregate"]
 
@@ -181,12 +180,9 @@ def aggregate(
     *,
     engine: str | Engine = "duckdb",
     layout: LogLayout | None = None,
-    every_click: bool = False,
-    segment: str | None = None,
     max_rejected: float = 0.05,
-    again: bool = False,
     counted: Iterable[LogFile] = (),
-    days: bool | date = False,
+    days: bool = False,
     memory_limit: str = "3GB",
     threads: int | None = None,
     master: str = "local[*]",
@@ -199,16 +195,14 @@ def aggregate(
     engine          "duckdb" or "spark"
     layout          how to read the log; its fields can be given by their names: columns={"doc_id": "item"},
                     first_position=0, exclude_bots=True (see `cldrank.clicks.LogLayout`)
-    every_click     count each of several clicks on one result in one session, instead of one
-    segment         the column that names the device, layout or other surface of each page: cells are counted by
-                    segment, those without a value under "(missing)"
     max_rejected    the share of rows that may be set aside, without those that `exclude_users` and `exclude_bots` ask
                     for; above it, TooManyRejectsError
-    again           accept a file that is named twice, two with the same content, or one that was counted
     counted         files that were counted before, such as the sources of a table; they are left out
-    days            True: count each day by itself, by the timestamp in UTC; a date: all rows are of that day
+    days            also count each day by itself, by the timestamp in UTC
     memory_limit, threads, master   of the engine (see `cldrank.tables.connect`)
 
+    Several clicks on one result in one session count once. With a column for the role "segment", which names the
+    device, layout or other surface of each page, cells are counted by segment, those without a value under "(missing)".
     Without a first_position, positions count from 1, and a log that seems to count from 0 is refused.
 
     >>> import tempfile, pathlib
@@ -226,20 +220,21 @@ def aggregate(
                  1  repeated row: a copy of another row, with the same clicks and, if the log has times, the same time
     """
     check_number("max_rejected", max_rejected, least=0, most=1)
-    layout = _with_segment(LogLayout.of(layout, reading), segment)
-    source, sources = log_source(paths, layout, again=again)
-    known = {} if again else counted_before(sources, tuple(counted))
+    layout = LogLayout.of(layout, reading)
+    source, sources = log_source(paths)
+    files = [file.path for file in source] if isinstance(source, list) else list(sources)
+    known = counted_before(files, sources, tuple(counted))
     if known and len(known) == len(sources):
         none = np.zeros(0, dtype=np.int64)
         candidates = Candidates.seen(none, none) if dataset is None else Candidates.of(dataset)
-        clicks = ClickTable(candidates, none, none, none, none, every_click=every_click)
+        clicks = ClickTable(candidates, none, none, none, none)
         return Aggregation(clicks, Account(0), _REJECTS.empty_table(), left_out=tuple(known.values()))
     if isinstance(source, list):
         source = [file for file in source if file.path not in known]
     fresh = tuple(named for file, named in sources.items() if file not in known)
     limits: dict[str, Any] = {"memory_limit": memory_limit, "threads": threads, "master": master}
     with connect(engine, source=source, **limits) as opened:
-        log, result = aggregate_any(source, dataset, opened, layout, fresh, every_click=every_click, days=days)
+        log, result = aggregate_any(source, dataset, opened, layout, fresh, days=days)
     account = result.account
     if account.wrong_start:
         raise DataError(f"{log.table.where}: {account.wrong_start.found}. {account.wrong_start.advice}")
@@ -248,33 +243,15 @@ def aggregate(
     return replace(result, left_out=tuple(known.values()))
 
 
-def log_source(paths: Any, layout: LogLayout, *, again: bool = False) -> tuple[Any, dict[Path, LogFile]]:
-    """The files of a log, or its frame, and what is known of each by its content; cells are refused.
-
-    again   accept a file that is named twice, or two of the same content
-    """
-    files = [] if is_frame(paths) else table_files(paths, what="log")
-    for part in [file.path for file in files] or [paths]:
+def log_source(paths: Any) -> tuple[Any, dict[Path, LogFile]]:
+    """The files of a log and what is known of each by its content, or its frame; files of cells are refused."""
+    if is_frame(paths):
+        return paths, {}
+    files = table_files(paths, what="log")
+    for part in (file.path for file in files):
         if is_cells(part):
-            raise UsageError(
-                f"{frame_name(part) if is_frame(part) else part} holds cells already, not a log; add cells to others "
-                "with ClickTable.merge."
-            )
-    if not is_frame(paths):
-        return files, log_files(files, again=again)
-    source = frame_source(paths, layout)
-    return paths, {} if source is None else {Path(source.name): source}
-
-
-def _with_segment(layout: LogLayout, segment: str | None) -> LogLayout:
-    if segment is None:
-        return layout
-    named = layout.columns.get(SEGMENT, segment)
-    if named != segment:
-        raise UsageError(
-            f"`segment={segment}` and `columns={{{SEGMENT!r}: {named!r}}}` both name the segment; leave out one."
-        )
-    return replace(layout, columns={**layout.columns, SEGMENT: segment})
+            raise UsageError(f"{part} holds cells already, not a log; add cells to others with ClickTable.merge.")
+    return files, log_files(files)
 
 
 def aggregate_any(
@@ -284,8 +261,7 @@ def aggregate_any(
     layout: LogLayout,
     sources: tuple[LogFile, ...] = (),
     *,
-    every_click: bool = False,
-    days: bool | date = False,
+    days: bool = False,
 ) -> tuple[Log, Aggregation]:
     """Aggregate a log, however bad it is, as the audit does; the plain log stays open in the engine."""
     start = time.perf_counter()
@@ -294,18 +270,18 @@ def aggregate_any(
     log = open_log(source, engine, layout)
     times = Times("", 0, ())
     with querying(engine, log.table.where):
-        if days is True:
+        if days:
             log = _with_days(log)
             times = log.times()
-        counted = _count_cells(log, every_click, by_day=days is True)
+        counted = _count_cells(log, by_day=days)
     if not counted.rows:
         raise DataError(f"{log.table.where}: the log is empty, it has no rows.")
     cells = counted.cells
     queries, documents = (ids_of(cells[name], f"the {name} of the log") for name in ("query_id", "doc_id"))
     candidates = Candidates.seen(queries, documents) if dataset is None else Candidates.of(dataset)
     row = candidates.find(queries, documents)
-    clicks = ClickTable.from_cells(cells, candidates, row, sources=sources, every_click=every_click)
-    by_day = {days: clicks} if isinstance(days, date) else _cells_by_day(cells, clicks, row) if days else {}
+    clicks = ClickTable.from_cells(cells, candidates, row, sources=sources)
+    by_day = _cells_by_day(cells, clicks, row) if days else {}
     rejects = _reject_table(counted.rejects, cells, row)
     rejected = _by_reason(rejects)
     account = Account(
@@ -339,17 +315,12 @@ class _Counted:
     from_0: int
 
 
-def _count_cells(log: Log, every_click: bool = False, by_day: bool = False) -> _Counted:
-    """Count the rows of a log.
-
-    every_click   count each of several clicks on one result, instead of one
-    by_day        count the days of the timestamp apart
-    """
+def _count_cells(log: Log, by_day: bool = False) -> _Counted:
+    """Count the rows of a log; `by_day`: the days of the timestamp apart."""
     table = log.table
-    clicks = "clicks" if every_click else "least(clicks, 1)"
     apart = [*([SEGMENT] if log.has(SEGMENT) else []), *(["day"] if by_day else [])]
     day = ", CAST(timestamp AS DATE) AS day" if by_day else ""
-    rows = f"(SELECT * EXCLUDE (clicks), {clicks} AS clicks{day} FROM {table})"
+    rows = f"(SELECT * EXCLUDE (clicks), least(clicks, 1) AS clicks{day} FROM {table})"
     cell = ", ".join(["query_id", "doc_id", "position", *apart])
     grouped = log.engine.arrow(
         f"SELECT {cell}, count(*) AS logged, count(*) FILTER (WHERE reason IS NULL) AS impressions, "
@@ -372,11 +343,11 @@ def _count_cells(log: Log, every_click: bool = False, by_day: bool = False) -> _
     kept_rows = f"(SELECT * FROM {rows} WHERE reason IS NULL)" if kept < total else rows  # all: fewer columns are read
     repeated = _repeated_documents(log, kept_rows, cells, apart)
     if repeated is not None:
-        judged = _judged_pages(log, kept_rows, repeated, apart, every_click)
+        judged = _judged_pages(log, kept_rows, repeated, apart)
         rejects.append(log.engine.arrow(f"{_REJECT} FROM {judged} WHERE reason IS NOT NULL"))
         corrections = log.engine.arrow(
-            f"SELECT {cell}, -count(*) FILTER (WHERE reason IS NOT NULL) AS impressions, CAST(sum(CASE WHEN reason IS "
-            f"NULL THEN counted ELSE 0 END - clicks) AS BIGINT) AS clicks FROM {judged} GROUP BY {cell}"
+            f"SELECT {cell}, -count(*) AS impressions, -CAST(sum(clicks) AS BIGINT) AS clicks FROM {judged} "
+            f"WHERE reason IS NOT NULL GROUP BY {cell}"
         )
         cells = added_cells([cells, corrections.cast(cells.schema)])
         cells = cells.filter(pc.greater(cells["impressions"], 0))
@@ -390,8 +361,8 @@ def _count_cells(log: Log, every_click: bool = False, by_day: bool = False) -> _
 # -- rows that repeat others -------------------------------------------------------------------------------------------
 
 
-def _judged_pages(log: Log, rows: str, repeated: Relation, apart: list[str], every_click: bool) -> Relation:
-    """The rows of pages that repeat a document, with the reason to set one aside; `counted` is what its clicks count.
+def _judged_pages(log: Log, rows: str, repeated: Relation, apart: list[str]) -> Relation:
+    """The rows of pages that repeat a document, with the reason to set one aside.
 
     Of rows with the same document at the same position, the first clicked one is kept: `repeated row` (a copy in every
     column) and `second view` (at another time, or with other clicks) are the others. Of a document at two positions,
@@ -404,7 +375,6 @@ def _judged_pages(log: Log, rows: str, repeated: Relation, apart: list[str], eve
     timed = log.has("timestamp")
     uppermost = f"min(position) OVER (PARTITION BY {', '.join([*document, 'timestamp'])})" if timed else "position - 1"
     other_view = "is_other" if timed else f"max(is_other) OVER (PARTITION BY {', '.join(page)})"
-    counted = "CASE WHEN is_copy = 1 THEN 0 ELSE clicks END" if timed else "clicks"
     return log.engine.hold(f"""
         WITH numbered AS (
             SELECT *, row_number() OVER {ordered} AS number,
@@ -413,17 +383,15 @@ def _judged_pages(log: Log, rows: str, repeated: Relation, apart: list[str], eve
             FROM {rows} SEMI JOIN {repeated} USING ({", ".join(page)})
         ),
         compared AS (
-            SELECT *, CASE WHEN number > place THEN 1 ELSE 0 END AS is_copy,
-                CASE WHEN number > 1 AND number = place THEN 1 ELSE 0 END AS is_other
+            SELECT *, CASE WHEN number > 1 AND number = place THEN 1 ELSE 0 END AS is_other
             FROM numbered
         ),
-        viewed AS (SELECT *, {other_view} AS other_view, {counted} AS own FROM compared)
+        viewed AS (SELECT *, {other_view} AS other_view FROM compared)
         SELECT {", ".join([*document, "position", "clicks"])}, CASE
                 WHEN position > top AND position > uppermost THEN 'document twice'
                 WHEN position > top THEN 'second view'
                 WHEN number > 1 AND other_view = 1 THEN 'second view'
-                WHEN number > 1 THEN 'repeated row' END AS reason,
-            {f"sum(own) OVER ({here})" if every_click else "own"} AS counted
+                WHEN number > 1 THEN 'repeated row' END AS reason
         FROM viewed""")
 
 
@@ -481,8 +449,7 @@ def _with_days(log: Log) -> Log:
     """The log with rows without a day set aside."""
     if not log.has("timestamp"):
         raise UsageError(
-            'the days of a log are those of its timestamp, which it lacks; name one with `columns={"timestamp": ...}`, '
-            "or name the day with `day`."
+            'the days of a log are those of its timestamp, which it lacks; name one with `columns={"timestamp": ...}`.'
         )
     return log.set_aside("timestamp IS NULL", "no day", first=True)
 
@@ -498,8 +465,7 @@ def _cells_by_day(cells: pa.Table, whole: ClickTable, row: IntArray) -> dict[dat
         day = date.fromordinal(date(1970, 1, 1).toordinal() + at)
         parts = (replace(file, part=", ".join(filter(None, (file.part, f"day={day}")))) for file in whole.sources)
         mine = np.where(number == at, row, -1)
-        options = {"sources": tuple(parts), "every_click": whole.every_click}
-        tables[day] = ClickTable.from_cells(cells, whole.candidates, mine, **options)
+        tables[day] = ClickTable.from_cells(cells, whole.candidates, mine, sources=tuple(parts))
     return tables
 
 

@@ -17,13 +17,12 @@ from numpy.typing import NDArray
 from cldrank.clicks.candidates import UNKNOWN_QUERY, Candidates, ids_of
 from cldrank.clicks.log.layout import SEGMENT
 from cldrank.clicks.log.log_files import LogFile, in_both
-from cldrank.clicks.table import ClickTable, joined_settings
+from cldrank.clicks.table import ClickTable, check_segments
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import CldrankWarning, DataError, FormatError, warn
 from cldrank.files import replacing
 from cldrank.reading import reading
-from cldrank.tables import is_frame, named_paths
-from cldrank.tables.frames import arrow_table, frame_columns, frame_name
+from cldrank.tables import named_paths
 from cldrank.tables.types import is_text
 from cldrank.wording import some
 
@@ -32,9 +31,7 @@ _METADATA = b"cldrank.cells"
 
 
 def is_cells(path: Any) -> bool:
-    """Whether a path is a Parquet file of cells, or a frame one of them, by its columns."""
-    if is_frame(path):
-        return set(COLUMNS) <= set(frame_columns(path))
+    """Whether a path is a Parquet file of cells, by its columns."""
     if not isinstance(path, str | PathLike) or not Path(path).is_file():
         return False
     with reading(path, "a readable Parquet file"):
@@ -52,24 +49,23 @@ def save_cells(table: ClickTable, path: Path) -> None:
     if table.has_segments:
         names = pa.DictionaryArray.from_arrays(pa.array(table.segment), pa.array(table.segment_names))
         content = content.append_column(SEGMENT, names)
-    described = {"every_click": table.every_click, "sources": [asdict(source) for source in table.sources]}
+    described = {"sources": [asdict(source) for source in table.sources]}
     content = content.replace_schema_metadata({_METADATA: json.dumps(described).encode()})
     with replacing(path) as temporary:
         pq.write_table(content, temporary, compression="zstd", write_page_checksum=True)
 
 
 def load_cells(paths: Any, dataset: RankingDataset | None = None, *, known_only: bool = False) -> ClickTable:
-    """Load the cells of a file, a frame, or several files together, aligned to a dataset if one is given.
+    """Load the cells of a file, or of several together, aligned to a dataset if one is given.
 
     known_only   leave out cells of candidates that the dataset does not have, with a warning, instead of refusing them
     """
-    given = [paths] if is_frame(paths) else named_paths(paths, "cells")
-    names = [frame_name(paths)] if is_frame(paths) else list(map(str, given))
-    contents = [_content(source, name) for source, name in zip(given, names, strict=True)]
+    given = named_paths(paths, "cells")
+    names = list(map(str, given))
+    contents = [_content(file) for file in given]
     described = [_described(content.schema, len(content), name) for content, name in zip(contents, names, strict=True)]
-    settings = joined_settings((name, own) for name, (own, _) in zip(names, described, strict=True))
+    check_segments((name, has_segments) for name, (has_segments, _) in zip(names, described, strict=True))
     sources = tuple(source for _, own in described for source in own)
-    every_click = settings["every_click"]
     if len(contents) > 1:
         shared, counted = False, list[LogFile]()
         for _, own in described:
@@ -97,13 +93,13 @@ def load_cells(paths: Any, dataset: RankingDataset | None = None, *, known_only:
         share = impressions[unknown].sum() / max(impressions.sum(), 1)
         warn(CldrankWarning(f"{text}; they are left out, with {share:.1%} of the impressions."))
     try:
-        return ClickTable.from_cells(cells, candidates, row, every_click=every_click, sources=sources)
+        return ClickTable.from_cells(cells, candidates, row, sources=sources)
     except (DataError, pa.ArrowException) as error:
         raise FormatError(str(error), path=some(names, 1)) from None
 
 
-def describe_cells(path: Path) -> tuple[dict[str, bool], tuple[LogFile, ...]]:
-    """How the cells of a file were counted, and from which log files, without reading the cells."""
+def describe_cells(path: Path) -> tuple[bool | None, tuple[LogFile, ...]]:
+    """Whether the cells of a file have segments, None if there are none, and its log files; cells are not read."""
     with reading(path, "a readable Parquet file"):
         metadata = pq.read_metadata(path)
         schema = metadata.schema.to_arrow_schema()
@@ -130,33 +126,27 @@ def added_cells(parts: list[pa.Table]) -> pa.Table:
 # -- one file ----------------------------------------------------------------------------------------------------------
 
 
-def _content(source: Any, where: str) -> pa.Table:
+def _content(path: Path) -> pa.Table:
     """The columns of cells, each there once and without nulls."""
-    if isinstance(source, Path):
-        with reading(source, "a readable Parquet file"):
-            names = pq.read_schema(source).names
-    else:
-        names = frame_columns(source)
+    with reading(path, "a readable Parquet file"):
+        names = pq.read_schema(path).names
     wanted = [*COLUMNS, *([SEGMENT] if SEGMENT in names else [])]
     for column in wanted:
         if names.count(column) != 1:
             raise FormatError(
                 f"there are {names.count(column)} columns {column!r}; a file of cells has one each of "
                 f"{', '.join(COLUMNS)}.",
-                path=where,
+                path=path,
             )
-    if isinstance(source, Path):
-        with reading(source, "a readable Parquet file"):
-            content = pq.ParquetFile(source, page_checksum_verification=True).read(wanted)
-            content.validate(full=True)
-    else:
-        content = arrow_table(source, wanted)
+    with reading(path, "a readable Parquet file"):
+        content = pq.ParquetFile(path, page_checksum_verification=True).read(wanted)
+        content.validate(full=True)
     for column in COLUMNS:
         if content[column].null_count:
             needed = ", ".join(COLUMNS)
-            raise FormatError(f"column {column!r} has null entries; a cell needs all of {needed}.", path=where)
+            raise FormatError(f"column {column!r} has null entries; a cell needs all of {needed}.", path=path)
     if SEGMENT in wanted:  # as text: codes of other days stand for other segments
-        with reading(where, "a file of cells whose segments are text"):
+        with reading(path, "a file of cells whose segments are text"):
             content = content.set_column(wanted.index(SEGMENT), SEGMENT, content[SEGMENT].cast(pa.string()))
     return content
 
@@ -170,15 +160,13 @@ def _ids(content: pa.Table, name: str, path: str) -> NDArray[Any]:
     return ids
 
 
-def _described(schema: pa.Schema, n_cells: int, path: str) -> tuple[dict[str, bool], tuple[LogFile, ...]]:
-    """How cells were counted, and their sources; cells that others made record neither."""
-    segment = {"segment": SEGMENT in schema.names} if n_cells else {}
+def _described(schema: pa.Schema, n_cells: int, path: str) -> tuple[bool | None, tuple[LogFile, ...]]:
+    """Whether cells have segments, and their sources, which cells that others made do not record."""
     described: Mapping[str, Any] = {}
     with reading(path, "a file of cells with metadata that can be read"):
         if _METADATA in (schema.metadata or {}):
             described = json.loads(schema.metadata[_METADATA])
-        every_click = described.get("every_click", False)
         sources = tuple(LogFile(**entry) for entry in described.get("sources", ()))
-        if not isinstance(every_click, bool) or not all(source.is_valid for source in sources):
+        if not all(source.is_valid for source in sources):
             raise ValueError("the metadata of the cells is damaged; aggregate the log again")
-    return {"every_click": every_click, **segment}, sources
+    return SEGMENT in schema.names if n_cells else None, sources

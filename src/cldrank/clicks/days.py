@@ -11,7 +11,7 @@ import os
 import re
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import replace
 from datetime import date, datetime, timedelta
 from itertools import islice
 from os import PathLike
@@ -20,11 +20,11 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 
 from cldrank.clicks.cells_file import describe_cells, is_cells, load_cells
 from cldrank.clicks.log.log_files import LogFile
-from cldrank.clicks.table import ClickTable, joined_settings
+from cldrank.clicks.table import ClickTable, check_segments
 from cldrank.errors import CldrankWarning, DataError, UsageError, warn
 from cldrank.files import holding, make_folder, recover_folder, replacing_folder
 from cldrank.tables import is_frame
-from cldrank.tables.frames import frame_name, is_lazy
+from cldrank.tables.frames import frame_name
 from cldrank.wording import count
 
 if TYPE_CHECKING:
@@ -34,18 +34,6 @@ if TYPE_CHECKING:
 _NAME = re.compile(r"(\d{4}-\d{2}-\d{2})\.parquet")
 _SPAN = re.compile(r"([1-9]\d{0,4})([dw])")
 _MOST_NAMED = 5  # days, in a message
-
-
-@dataclass(frozen=True)
-class DaysAdded:
-    """What `DayFolder.add` did.
-
-    counted     the log as it was counted: its account, its rejects, and the files that were left out
-    written     the days that were written, with their cells
-    """
-
-    counted: Aggregation
-    written: Mapping[date, ClickTable] = field(default_factory=dict)
 
 
 class DayFolder:
@@ -60,9 +48,9 @@ class DayFolder:
     ...     "2,shoes,a,1,1,2026-11-15T08:00:00Z\n2,shoes,b,2,0,2026-11-15T08:00:00Z\n"
     ... )
     >>> days = DayFolder(Path(folder.name) / "cells")
-    >>> {str(day): int(cells.clicks.sum()) for day, cells in days.add(log).written.items()}
+    >>> {str(day): int(cells.clicks.sum()) for day, cells in days.add(log).days.items()}
     {'2026-11-14': 1, '2026-11-15': 1}
-    >>> [file.name for file in days.add(log).counted.left_out]
+    >>> [file.name for file in days.add(log).left_out]
     ['log.csv']
     >>> days.read(last="1d")
     ClickTable(1 query, 2 candidates, 2 shown at positions 1…2; 2 cells, 2 impressions, 1 click)
@@ -128,48 +116,42 @@ class DayFolder:
         self,
         paths: Any,
         dataset: RankingDataset | None = None,
-        *,
-        day: date | str | None = None,
-        again: bool = False,
         **options: Any,
-    ) -> DaysAdded:
-        """Count the log files that are new, and add them to their days.
+    ) -> Aggregation:
+        """Count the log files that are new, and add them to the days of their timestamps, in UTC.
 
-        day       the day of all rows; by default that of each row's timestamp, in UTC
-        again     count files that were counted before once more
-        options   those of `cldrank.clicks.aggregate.aggregate`
+        The options are those of `cldrank.clicks.aggregate.aggregate`. The result has the cells of the days as they are
+        now, as far as they were written.
         """
         from cldrank.clicks.aggregate import aggregate
 
-        if is_frame(paths) and not again and is_lazy(paths):
+        if is_frame(paths):
             raise UsageError(
-                f"{frame_name(paths)} is yet to be computed, so whether it was counted before cannot be known; compute "
-                "it first, or set `again` if it is new."
+                f"days know the files that they were counted from; save {frame_name(paths)} as a file, and add that."
             )
         self._check()
         described = self._described()
         known = [source for _, sources in described.values() for source in sources]
-        days = True if day is None else as_day(day)
-        counted = aggregate(paths, dataset, **options, again=again, counted=known, days=days)
+        counted = aggregate(paths, dataset, **options, counted=known, days=True)
         if counted.days:
-            kept = [(str(self.file(day)), settings) for day, (settings, _) in described.items()]
-            joined_settings([*kept, ("the log", counted.clicks.settings)])
+            kept = [(str(self.file(day)), has_segments) for day, (has_segments, _) in described.items()]
+            check_segments([*kept, ("the log", counted.clicks.has_segments if counted.clicks.n_cells else None)])
         make_folder(self.path)
         with holding(self.path.resolve().parent):
             if self._described() != described:
                 raise DataError(f"{self.path} was changed by another process while the log was counted; run it again.")
             cells = dict(counted.days)
             for day in cells.keys() & described.keys():
-                cells[day] = ClickTable.merged([load_cells(self.file(day)), cells[day]], again=again)
+                cells[day] = ClickTable.merged([load_cells(self.file(day)), cells[day]])
             self._save(cells)
-        return DaysAdded(counted, cells)
+        return replace(counted, days=cells)
 
     def sources(self) -> dict[date, tuple[LogFile, ...]]:
         """The log files that went into each day."""
         return {day: sources for day, (_, sources) in self._described().items()}
 
-    def _described(self) -> dict[date, tuple[dict[str, bool], tuple[LogFile, ...]]]:
-        """How each day was counted, and from which log files."""
+    def _described(self) -> dict[date, tuple[bool | None, tuple[LogFile, ...]]]:
+        """Whether each day has segments, and its log files."""
         return {day: describe_cells(file) for day, file in self.files().items()}
 
     def _save(self, cells: Mapping[date, ClickTable]) -> None:

@@ -21,15 +21,12 @@ from cldrank.clicks.log.log_files import LogFile, in_both, names_of
 from cldrank.data.checks import LARGEST, whole_numbers
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import CldrankWarning, DataError, UsageError, warn
-from cldrank.tables import is_frame
-from cldrank.tables.frames import frame_name
 from cldrank.wording import count
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 _CELLS = ("row", "segment", "position", "impressions", "clicks")
-_MOST_ROWS = 10  # positions that a notebook shows
 _ROUNDING = 1e-6  # by which display probabilities may add up to more than 1
 
 
@@ -41,8 +38,7 @@ class ClickTable:
     row           (cells,) int64: the candidate of each cell
     position      (cells,) int64, from 1: where it was shown
     impressions   (cells,) int64: how often, at least 1
-    clicks        (cells,) int64: how many of those were clicked
-    every_click   True if each of several clicks on one impression was counted; then clicks may exceed impressions
+    clicks        (cells,) int64: how many of those were clicked, each at most once
     sources       the log files that went into it, where they are known
     display       (rows, positions) float64: the known probability that a candidate is shown at a position, see
                   `with_display`; None where it is not known
@@ -65,7 +61,6 @@ class ClickTable:
     position: IntArray
     impressions: IntArray
     clicks: IntArray
-    every_click: bool = False
     sources: tuple[LogFile, ...] = ()
     display: NDArray[np.float64] | None = None
     segment: IntArray = None  # type: ignore[assignment]  # given None: all cells are of one segment
@@ -78,11 +73,11 @@ class ClickTable:
             raise DataError("row, position, impressions and clicks must have one entry per cell each.")
         if len(row) and row.max() >= self.candidates.n_rows:
             raise DataError(f"a cell names row {row.max()}, but there are {self.candidates.n_rows:,} candidates.")
-        if not self.every_click and (clicks > impressions).any():
+        if (clicks > impressions).any():
             cell = int(np.flatnonzero(clicks > impressions)[0])
             raise DataError(
                 f"row {row[cell]} at position {position[cell]} has {clicks[cell]} clicks in {impressions[cell]} "
-                "impressions; an impression is clicked at most once, unless `every_click` counts every click."
+                "impressions; an impression is clicked at most once."
             )
         for what, values in (("impressions", impressions), ("clicks", clicks)):
             if values.sum(dtype=np.float64) > LARGEST:
@@ -113,7 +108,6 @@ class ClickTable:
         clicks: ArrayLike,
         row: ArrayLike | None = None,
         segment: ArrayLike | None = None,
-        every_click: bool = False,
     ) -> ClickTable:
         """A table from arrays with one entry per dataset row; position 0 means that the row was not shown.
 
@@ -146,7 +140,7 @@ class ClickTable:
         cells = {what: values[shown] for what, values in entries.items()}
         if segment is not None:
             cells["segment"], cells["segment_names"] = _named_segments(cells["segment"])
-        return cls(Candidates.of(dataset), position=positions[shown], every_click=every_click, **cells)
+        return cls(Candidates.of(dataset), position=positions[shown], **cells)
 
     @classmethod
     def from_cells(cls, cells: pa.Table, candidates: Candidates, row: IntArray, **facts: Any) -> ClickTable:
@@ -175,10 +169,8 @@ class ClickTable:
     ) -> ClickTable:
         """Read cells that `save` wrote, or aggregate a raw log of impressions (see `cldrank.clicks.aggregate`).
 
-        Either may be in a frame (pandas, Polars, Arrow, …) in place of a file. `merge` knows a frame by its content,
-        unless it is yet to be computed.
-
-        With a dataset, cells are aligned to its rows; without one, the candidates are those that the file names.
+        A log may be a frame (pandas, Polars, Arrow, …) in place of files. With a dataset, cells are aligned to its
+        rows; without one, the candidates are those that the file names.
 
         last, until   of a folder of days (see `cldrank.clicks.days`): the window, such as "28d", and its last day
         """
@@ -190,7 +182,7 @@ class ClickTable:
             return DayFolder(path).read(dataset, last=last, until=until)
         refuse_window(path, last, until)
         if is_cells(path):
-            refuse_for_cells(frame_name(path) if is_frame(path) else path, columns or options)
+            refuse_for_cells(path, columns or options)
             return load_cells(path, dataset)
         from cldrank.clicks.aggregate import aggregate
 
@@ -267,12 +259,6 @@ class ClickTable:
         most = np.maximum.reduceat(_sums(inverse, self.impressions, len(places)), starts)
         return _sums(places[starts] // span // self.n_segments, most, self.n_queries)
 
-    @property
-    def settings(self) -> dict[str, bool]:
-        """How it was counted, which tables to be merged must have in common; without cells, segments fit any."""
-        segment = {"segment": self.has_segments} if self.n_cells else {}
-        return {"every_click": self.every_click, **segment}
-
     # -- segments ------------------------------------------------------------------------------------------------
 
     @property
@@ -336,28 +322,6 @@ class ClickTable:
             f"{count(self.impressions.sum(), 'impression')}, {count(self.clicks.sum(), 'click')}{named})"
         )
 
-    def _repr_html_(self) -> str:
-        """Its size, and impressions and clicks by position."""
-        from cldrank.documents import Document, Table, left_out, render_notebook
-        from cldrank.documents.numbers import percent
-
-        def line(place: object, shown: float, clicks: float) -> tuple[str, str, str, str]:
-            return str(place), f"{shown:,.0f}", f"{clicks:,.0f}", percent(clicks / shown, 2) if shown else "–"
-
-        about = (
-            f"{count(self.n_queries, 'query', 'queries')}, {count(self.candidates.n_rows, 'candidate')}, "
-            f"{self.shown.sum():,} of them shown; {count(self.n_cells, 'cell')}"
-        )
-        shown, clicks = (
-            np.bincount(self.position, counts, self.depth + 1) for counts in (self.impressions, self.clicks)
-        )
-        places = np.flatnonzero(shown)
-        rows = [line(place, shown[place], clicks[place]) for place in places[:_MOST_ROWS]]
-        rows.append(line("all", shown.sum(), clicks.sum()))
-        table = [Table(("position", "impressions", "clicks", "click-through rate"), rows)] if len(places) else []
-        notes = left_out(min(len(places), _MOST_ROWS), len(places), "positions")
-        return render_notebook(Document("ClickTable", [*table, *notes], about))
-
     # -- parts and sums ------------------------------------------------------------------------------------------
 
     def __getitem__(self, queries: int | slice | ArrayLike) -> ClickTable:
@@ -396,21 +360,21 @@ class ClickTable:
             raise UsageError(f"the mask needs True or False for each of {self.n_cells:,} cells.")
         return replace(self, **{name: getattr(self, name)[mask] for name in _CELLS})
 
-    def merge(self, other: ClickTable, *, again: bool = False) -> ClickTable:
+    def merge(self, other: ClickTable) -> ClickTable:
         """Both logs together: counts of equal cells are added. Candidates that only one of them has are kept.
 
-        Tables with a source and cells in common are refused, since the source would count twice, unless `again` asks
-        for that. Tables with display probabilities are merged only if they agree on them. Cells of different segments
-        stay apart.
+        Tables with a source and cells in common are refused, since the source would count twice. Tables with display
+        probabilities are merged only if they agree on them. Cells of different segments stay apart.
         """
-        return ClickTable.merged([self, other], again=again)
+        return ClickTable.merged([self, other])
 
     @classmethod
-    def merged(cls, tables: Sequence[ClickTable], *, again: bool = False) -> ClickTable:
+    def merged(cls, tables: Sequence[ClickTable]) -> ClickTable:
         """Any number of logs together, as `merge` adds two; one pass over all cells, however many tables there are."""
         if not tables:
             raise UsageError("there are no tables to merge.")
-        joined_settings((f"table {number}", table.settings) for number, table in enumerate(tables, 1))
+        counted = [(f"table {number}", table) for number, table in enumerate(tables, 1)]
+        check_segments((name, table.has_segments if table.n_cells else None) for name, table in counted)
         first, *others = tables
         candidates = first.candidates
         if not all(candidates.equals(other.candidates) for other in others):
@@ -425,7 +389,7 @@ class ClickTable:
             (row * len(names) + segment) * (DEEPEST + 1) + table.position
             for table, row, segment in zip(tables, rows, codes, strict=True)
         ]
-        sources = _joined_sources([table.sources for table in tables], keys, again=again)
+        sources = _joined_sources([table.sources for table in tables], keys)
         cells: dict[str, Any] = {
             name: np.concatenate([getattr(table, name) for table in tables]) for name in _CELLS[2:]
         }
@@ -436,37 +400,28 @@ class ClickTable:
 # -- sums of tables ----------------------------------------------------------------------------------------------------
 
 
-def joined_settings(named: Iterable[tuple[str, Mapping[str, bool]]]) -> dict[str, bool]:
-    """How cells were counted that are to be added up, each called by a name; those that differ are refused.
-
-    >>> joined_settings([("the log", {"every_click": True}), ("2026-11-14.parquet", {"every_click": False})])
-    Traceback (most recent call last):
-    cldrank.errors.DataError: 2026-11-14.parquet was counted with `every_click=False`, the log with ...
-    """
-    known: dict[str, tuple[str, bool]] = {}
-    for name, settings in named:
-        for setting, value in settings.items():
-            there, other = known.setdefault(setting, (name, value))
-            if value != other:
-                raise DataError(
-                    f"{name} was counted with `{setting}={value}`, {there} with `{setting}={other}`; only cells that "
-                    "were counted alike can be added up, so count one of the logs again."
-                )
-    return {setting: value for setting, (_, value) in known.items()}
+def check_segments(named: Iterable[tuple[str, bool | None]]) -> None:
+    """Refuse to add up cells with and without segments, each called by a name; None: it has no cells."""
+    known = [(name, has_segments) for name, has_segments in named if has_segments is not None]
+    for name, has_segments in known:
+        first, expected = known[0]
+        if has_segments != expected:
+            with_them, without = (name, first) if has_segments else (first, name)
+            raise DataError(
+                f"{with_them} was counted by segment, {without} was not; only cells that were counted alike can be "
+                "added up, so count one of the logs again."
+            )
 
 
-def _joined_sources(sources: Sequence[tuple[LogFile, ...]], keys: Sequence[IntArray], *, again: bool) -> Any:
-    """The sources of tables, each once; tables with a source and cells in common are refused, unless `again`."""
+def _joined_sources(sources: Sequence[tuple[LogFile, ...]], keys: Sequence[IntArray]) -> Any:
+    """The sources of tables, each once; tables with a source and cells in common are refused."""
     joined: list[LogFile] = []
     for place, own in enumerate(sources):
         common = in_both(joined, own)
-        if common and not again:
+        if common:
             earlier = [keys[at] for at in range(place) if in_both(sources[at], own)]
             if any(np.isin(keys[place], other).any() for other in earlier):
-                raise DataError(
-                    f"{names_of(common)} went into both and would be counted twice; add only what is new, or set "
-                    "`again` if intended."
-                )
+                raise DataError(f"{names_of(common)} went into both and would be counted twice; add only what is new.")
         joined += [source for source in own if source not in common]
     return tuple(joined)
 
@@ -485,10 +440,8 @@ def _check_same_display(tables: Sequence[ClickTable]) -> None:
     """Refuse to add up logs of policies that differ, or might."""
     first, *others = tables
     for other in others:
-        if first.display is None and other.display is None:
-            continue
-        known = first.display is not None and other.display is not None and first.candidates.equals(other.candidates)
-        if not known or not np.array_equal(first.display, other.display):  # type: ignore[arg-type]  # both are known
+        is_same = first.candidates.equals(other.candidates) and np.array_equal(first.display, other.display)  # type: ignore[arg-type]
+        if (first.display is not None or other.display is not None) and not is_same:
             raise DataError(
                 "the tables differ in their display probabilities; merge them without, and set those of the merged log "
                 "with with_display."

@@ -14,7 +14,7 @@ from cldrank._typing import IntArray
 from cldrank.arguments import check_number, check_whole
 from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
-from cldrank.errors import CldrankError, CldrankWarning, DataError, UsageError, warn
+from cldrank.errors import CldrankError, DataError, UsageError
 from cldrank.evaluation.by_labels import Evaluation, RankerComparison, compare_by_labels, evaluate_by_labels
 from cldrank.evaluation.click_measures import ClickMeasure, default_measures, parse_click_measures
 from cldrank.evaluation.click_results import ClickComparison, ClickEvaluation
@@ -338,8 +338,3 @@ def _check_log(log: LoggedClicks, left_out: int) -> None:
         raise DataError(
             f"{found} clicks{apart}; {_USER} needs {_FEWEST_CLICKED}, since it rests on how queries differ."
         )
-    if log.clicks.every_click:
-        text = (
-            "the log counts every click, and the bounds of never-shown results take one per impression to be the most"
-        )
-        warn(CldrankWarning(f"{text}; aggregate it without `every_click=True`."))

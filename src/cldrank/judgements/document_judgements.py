@@ -175,11 +175,6 @@ def _checked(clicks: ClickTable, curve: Curve, envelope: EnvelopeUse) -> Curve:
     """The curve, raised where an assumed one is refuted; what cannot be judged is refused."""
     if not clicks.n_cells:
         raise DataError(f"{clicks!r} has no impressions; nothing can be judged.")
-    if clicks.every_click:
-        raise DataError(
-            "the table counts every click, and a judgement asks how many impressions were clicked; aggregate the log "
-            "without `every_click`."
-        )
     if isinstance(curve, AffineClicks):
         curve.per_cell(clicks)
         return curve

@@ -35,7 +35,6 @@ def clicks_record(clicks: ClickTable) -> ClicksRecord:
         cells=clicks.n_cells,
         shown=int(clicks.shown.sum()),
         depth=clicks.depth,
-        every_click=clicks.every_click,
         fingerprint=fingerprint_of({name: getattr(clicks, name) for name in names}),
     )
 

@@ -35,7 +35,7 @@ from cldrank.reading import reading
 
 USERS = "exclude_users"  # the option that names a file of users
 _NOT_LOADING = ("name", "cache")  # of `load`: they do not decide what is read
-_NOT_READING = ("again", "counted", "days", "layout", "segment", "threads")  # of `aggregate`: decided elsewhere
+_NOT_READING = ("counted", "days", "layout", "threads")  # of `aggregate`: decided elsewhere
 _WHERE = ("engine", "master", "memory_limit")  # of `aggregate`: the result does not depend on them
 
 

@@ -135,8 +135,8 @@ class Workbench:
 
     def counting(self) -> dict[str, Any]:
         """The options of how the log is read and counted."""
-        segment = self.pipeline.propensities.segment
-        return self.pipeline.reading_options(aggregate) | ({"segment": segment} if segment else {})
+        segment, options = self.pipeline.propensities.segment, self.pipeline.reading_options(aggregate)
+        return {**options, "columns": {**options.get("columns", {}), "segment": segment}} if segment else options
 
     # -- what steps work with ----------------------------------------------------------------------------------------
 

@@ -208,7 +208,6 @@ class TrustBias(PropensityEstimator[AffineClicks]):
     name = "trust-bias"
     sentence = "Several rankers; a slope and a base per position, where people trust high positions"
     affine = True
-    binary = True
     order = 40
 
     def _prepared(

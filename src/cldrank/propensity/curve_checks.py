@@ -102,11 +102,10 @@ def least_unrefuted(clicks: ClickTable, size: int) -> Floats:
         exp(-n (r log(r / rho) + (1 - r) log((1 - r) / (1 - rho))))        (Chernoff)
 
     which is tested for every candidate at every position, and for every position as a whole; the chance that any of
-    these tests refutes a true curve is below 1 in 10,000. Tables that count every click refute nothing: there an
-    impression may have several.
+    these tests refutes a true curve is below 1 in 10,000.
     """
     low, high = np.zeros(size), np.zeros(size)
-    if clicks.every_click or not clicks.n_cells:
+    if not clicks.n_cells:
         return low
     used = (clicks.impressions > 0) & (clicks.position <= size)
     place, n, c = clicks.position[used] - 1, clicks.impressions[used].astype(float), clicks.clicks[used].astype(float)

@@ -5,11 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from cldrank._typing import Floats, IntArray
-from cldrank.clicks.table import ClickTable
 from cldrank.parameters import parameter, value
 from cldrank.propensity.cells import Cells, draw_weights
 from cldrank.propensity.estimator import CellEstimator, Sample
-from cldrank.propensity.identifiability import counts_every_click, refusal
+from cldrank.propensity.identifiability import refusal
 from cldrank.wording import count, positions
 
 FEWEST_CLICKED = 20  # candidates at each position that a bound of the curve needs
@@ -57,11 +56,6 @@ class Envelope(CellEstimator):
         "a lower bound, not the curve itself: it holds if results that are clicked at a position are, on average, no "
         "more relevant than those clicked at the first, as with a ranker that tends to put better results higher"
     )
-
-    def _cells(self, clicks: ClickTable) -> Cells:
-        if clicks.every_click:
-            raise counts_every_click(self.name)
-        return super()._cells(clicks)
 
     def _sample(self, cells: Cells) -> Sample:
         orders = self._orders(cells)

@@ -23,7 +23,6 @@ from cldrank.propensity.cells import FEWEST_GROUPS, Cells, PairSums, draw_weight
 from cldrank.propensity.identifiability import (
     Requirement,
     cannot_estimate,
-    counts_every_click,
     errors_of_logs,
     too_few,
 )
@@ -51,7 +50,6 @@ class PropensityEstimator(Value, ABC, Generic[Result_co]):
     affine     whether it finds a slope and a base for each position, instead of one propensity
     bound      whether it finds a lower bound of the curve, instead of the curve
     baseline   whether it is known to be biased, and only there to be compared with
-    binary     whether its model has at most one click per impression
     order      its place in lists: the better founded, the earlier
     assumes    what must hold that no log can show, for the audit
     """
@@ -72,7 +70,6 @@ class PropensityEstimator(Value, ABC, Generic[Result_co]):
     affine: ClassVar[bool] = False
     bound: ClassVar[bool] = False
     baseline: ClassVar[bool] = False
-    binary: ClassVar[bool] = False
     order: ClassVar[int] = 50
     assumes: ClassVar[str] = ""
 
@@ -161,8 +158,6 @@ class PropensityEstimator(Value, ABC, Generic[Result_co]):
             raise too_few(self.name, weak + 1, int(weak[errors[weak].argmax()]) + 1, errors, cells, self.confidence)
 
     def _cells(self, clicks: ClickTable) -> Cells:
-        if self.binary and (clicks.clicks > clicks.impressions).any():
-            raise counts_every_click(self.name)
         return Cells.of(clicks, self.depth, self.seed)
 
 

@@ -120,7 +120,6 @@ class AllPairs(Harvesting):
     name = "all-pairs"
     sentence = "Several rankers, or one that changes; all pairs of positions at once"
     order = 20
-    binary = True
     against = "one that leads to the first"
 
     def _links(self, size: int) -> tuple[IntArray, IntArray]:

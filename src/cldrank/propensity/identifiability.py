@@ -266,13 +266,6 @@ def refusal(estimator: str, which: str, reason: str, needed: str, weak: tuple[in
     )
 
 
-def counts_every_click(estimator: str) -> UnidentifiableError:
-    """The error of estimators whose model has at most one click per impression."""
-    reason = "an impression is clicked or not, but this table counts every click"
-    advice = "aggregate the log with one click per impression, or use pivot"
-    return UnidentifiableError(f"{estimator}: {reason}; {advice}.", reason=reason)
-
-
 def way_out(depth: int) -> str:
     """What to do where only the first positions, or none, can be estimated."""
     if depth >= 2:

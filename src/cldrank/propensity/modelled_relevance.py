@@ -76,7 +76,6 @@ class ModelledRelevance(CurveEstimator):
     model: Linear | MLP = parameter(default=Linear(l2=1e-5), about="Of relevance", option=False)
 
     needs = "features"
-    binary = True
     caution = (
         "relevance is modelled, not held fixed: what the features do not know of it counts as position wherever the "
         "order follows relevance"

@@ -82,7 +82,7 @@ class SegmentPropensities(CurveBase, Mapping[str, Propensities]):
         if not clicks.has_segments:
             raise DataError(
                 f"the propensities are those of segments ({some(self)}), but the clicks have no segments; count the "
-                "log by segment (`cldrank clicks aggregate --segment COLUMN`, or aggregate(…, segment=COLUMN))."
+                "log by segment (`cldrank clicks aggregate --log-column segment=COLUMN`)."
             )
         propensity = np.empty(clicks.n_cells)
         for code in np.unique(clicks.segment):

@@ -67,7 +67,6 @@ class ClicksRecord(Record, frozen=True):
     cells: Count
     shown: Count
     depth: Count
-    every_click: bool
     fingerprint: Fingerprint
 
 

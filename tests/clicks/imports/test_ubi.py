@@ -172,12 +172,13 @@ class TestWhatCountsAsShown:
 
 class TestPositions:
     @pytest.mark.parametrize("hits", [True, False])
-    def test_ordinals_from_0(self, log: Path, rows: list[ubi_export.Row], tmp_path: Path, hits: bool) -> None:
+    def test_ordinals_from_0(
+        self, log: Path, rows: list[ubi_export.Row], tmp_path: Path, engine: Any, hits: bool
+    ) -> None:
         paths = ubi_export.export(rows, first=0, hits=hits).write(tmp_path)
-        with pytest.raises(DataError, match=r"impressions are at ordinal 0.*first_position=0"):
-            imported(paths, tmp_path / "log.parquet")
-        imported(paths, tmp_path / "log.parquet", first_position=0)
+        report = imported(paths, tmp_path / "log.parquet", engine=engine)
         assert cells(ClickTable.read(tmp_path / "log.parquet")) == cells(ClickTable.read(log))
+        assert report.notes[0].startswith("ordinals count from 0")
 
     def test_without_ordinals_the_place_among_the_hits(
         self, log: Path, rows: list[ubi_export.Row], tmp_path: Path, engine: Any
@@ -196,7 +197,7 @@ class TestPositions:
         made, other = ubi_export.export(half[0]), ubi_export.export(half[1], first=0)
         made.queries, made.events = made.queries + other.queries, made.events + other.events
         paths = made.write(tmp_path)
-        with pytest.raises(DataError, match=r"60 of [0-9]+ impressions are at ordinal 0.*first_position=0"):
+        with pytest.raises(DataError, match=r"60 are at 0 and 60 at 1.*first_position=0"):
             imported(paths, tmp_path / "log.parquet")
         report = imported(paths, tmp_path / "log.parquet", first_position=1, min_joined=0)
         assert report.aside("impression", "position out of range") == 60
@@ -370,6 +371,22 @@ class TestTimes:
         with pytest.raises(DataError, match="1 times that name their zone and 1 that do not"):
             self.times(tmp_path, stamps)
         assert self.times(tmp_path, stamps[:1]) == ["2024-06-01T02:00:00+00:00"]
+        assert self.times(tmp_path, stamps, time_zone="Europe/Berlin") == ["2024-06-01T00:00:00+00:00"] * 2
+
+
+def test_excluded_users_are_set_aside_with_their_events(
+    rows: list[ubi_export.Row], tmp_path: Path, engine: Any
+) -> None:
+    paths = ubi_export.export(rows).write(tmp_path)
+    (tmp_path / "robots.txt").write_text("client 0\nclient 7\n")
+    report = imported(paths, tmp_path / "log.parquet", exclude_users=tmp_path / "robots.txt", engine=engine)
+    theirs = [row for row in rows if row[0] // 3 in (0, 7)]
+    assert report.aside("query", "excluded user") == 6
+    assert report.aside("impression", "excluded user") == len(theirs)
+    assert report.aside("click", "excluded user") == sum(row[4] for row in theirs)
+    assert report.rows == len(rows) - len(theirs)
+    again = imported(paths, tmp_path / "log.parquet", exclude_users=["client 0", "client 7"], engine=engine)
+    assert again.set_aside == report.set_aside
 
 
 class TestFrames:

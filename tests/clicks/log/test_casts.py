@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import duckdb
 import pyarrow as pa
@@ -102,3 +103,22 @@ class TestInstants:
     def test_extreme_numbers_do_not_overflow(self) -> None:
         extremes = [-(1 << 63), (1 << 63) - 1]
         assert read(casts.instant("value", pa.int64()), extremes, pa.int64()) == [None, None]
+
+    @pytest.mark.parametrize(
+        "wall",
+        [
+            "2024-07-01 10:00:00",
+            "2024-12-31 23:59:59",
+            "2024-03-31 02:30:00",
+            "2024-10-27 02:30:00",
+            "2024-10-27 03:00:00",
+        ],
+    )
+    @pytest.mark.parametrize("zone", ["Europe/Berlin", "America/New_York", "Asia/Kolkata"])
+    def test_a_zone_is_read_as_python_reads_it(self, wall: str, zone: str) -> None:
+        """In the hour that occurs twice, and in the one that is left out, as well."""
+        naive = datetime.fromisoformat(wall)
+        expected = naive.replace(tzinfo=ZoneInfo(zone)).astimezone(UTC).replace(tzinfo=None)
+        assert read(casts.instant("value", pa.string(), zone), [wall], pa.string()) == [expected]
+        assert read(casts.instant("value", pa.timestamp("us"), zone), [naive], pa.timestamp("us")) == [expected]
+        assert read(casts.instant("value", pa.string(), zone), [f"{wall}Z"], pa.string()) == [naive]

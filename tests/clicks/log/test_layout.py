@@ -41,14 +41,6 @@ def test_options_take_the_place_of_those_of_a_layout() -> None:
     assert LogLayout.of(None, {"columns": None}) == LogLayout()
 
 
-def test_two_columns_for_the_segment(tmp_path: Path) -> None:
-    path = renamed(tmp_path, device="phone", foo="x")
-    with pytest.raises(UsageError, match=r"`segment=device` and `columns="):
-        aggregate(path, segment="device", columns={**COLUMNS, "segment": "foo"}, first_position=0)
-    named = {**COLUMNS, "segment": "device"}
-    assert aggregate(path, segment="device", columns=named, first_position=0).clicks.segment_names == ("phone",)
-
-
 def test_an_option_that_does_not_exist(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"`max_reject` is not an option for reading logs"):
         aggregate(renamed(tmp_path), max_reject=1)

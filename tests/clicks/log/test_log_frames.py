@@ -14,7 +14,7 @@ import pytest
 import cldrank as cr
 from cldrank.auditing import audit
 from cldrank.clicks.aggregate import aggregate
-from cldrank.errors import CldrankWarning, DataError, FormatError, UsageError
+from cldrank.errors import CldrankWarning, DataError, FormatError
 from cldrank.propensity import logged_probability
 from cldrank.tables.frames import arrow_table
 
@@ -72,7 +72,7 @@ def test_the_cells_are_those_of_the_file(make: Any, from_file: cr.ClickTable) ->
 @every_frame
 def test_all_that_reads_logs_reads_frames(make: Any, from_file: cr.ClickTable) -> None:
     frame = make(sessions())
-    parts = aggregate(frame, segment="device", columns=COLUMNS).clicks
+    parts = aggregate(frame, columns={**COLUMNS, "segment": "device"}).clicks
     assert parts.segment_names == ("desktop", "phone")
     assert parts.impressions.sum() == from_file.impressions.sum()
     facts = audit(frame, columns=COLUMNS).facts
@@ -147,18 +147,6 @@ def test_what_was_set_aside_is_said() -> None:
     twice = {name: [*values, *values[:3]] for name, values in sessions().items()}
     with pytest.warns(CldrankWarning, match="of the log, 183 rows read, 3 set aside"):
         cr.ClickTable.read(pd.DataFrame(twice), columns=COLUMNS)
-
-
-@pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame, pa.table])
-def test_cells_in_a_frame(make: Any, from_file: cr.ClickTable, tmp_path: Path) -> None:
-    from_file.save(tmp_path / "cells.parquet")
-    cells = make(pq.read_table(tmp_path / "cells.parquet").to_pydict())
-    assert same_cells(cr.ClickTable.read(cells), from_file)
-    assert audit(cells).facts.clicks == from_file.clicks.sum()
-    with pytest.raises(UsageError, match="holds cells already"):
-        cr.ClickTable.read(cells, columns=COLUMNS)
-    with pytest.raises(UsageError, match="holds cells already"):
-        aggregate(cells)
 
 
 def test_spark_counts_its_own_frames(from_file: cr.ClickTable, engine: Any) -> None:

@@ -4,18 +4,13 @@ import json
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
-from simulated_worlds import TINY, TINY_SCORES, every_world, small_world
+from simulated_worlds import TINY, TINY_SCORES, every_world
 
 from cldrank.clicks import simulate
 from cldrank.clicks.simulate import (
-    Cascade,
-    NeighbourSwaps,
     PositionBased,
-    ShuffledShare,
     Simulation,
-    TopK,
 )
 from cldrank.clicks.simulate.truth import save_truth
 from cldrank.errors import CldrankError, FormatError, UsageError
@@ -44,23 +39,6 @@ class TestTruth:
     def test_every_world_can_be_told(self, world: dict[str, Any]) -> None:
         told = simulate.truth_of(Simulation(TINY, TINY_SCORES, **world), 10, 0, by_session=True)
         assert json.loads(json.dumps(told, allow_nan=False))["drawn"] == "by session"
-
-    @pytest.mark.parametrize("policy", [TopK(), NeighbourSwaps(0.7)], ids=repr)
-    def test_examination_of_a_cascade(self, policy: Any) -> None:
-        """Every result of a page without stopping is clicked where it is examined, so clicks count examinations."""
-        simulation = small_world(model=Cascade(noise=0.4), policy=policy, depth=4)
-        told = simulate.truth_of(simulation, 10, 0)
-        assert told["propensities"] is None
-        table = simulation.draw(1e9)
-        attraction = np.where(simulation.relevant[table.row], 1, 0.4)
-        impressions, examined = (
-            np.bincount(table.position, values)[1:] for values in (table.impressions, table.clicks / attraction)
-        )
-        np.testing.assert_allclose(told["examination"], examined / impressions, rtol=2e-3)
-
-    def test_examination_is_unknown_where_pages_are_drawn(self) -> None:
-        simulation = small_world(model=Cascade(), policy=ShuffledShare(1))
-        assert simulate.truth_of(simulation, 10, 0)["examination"] is None
 
     def test_what_is_no_truth(self, tmp_path: Path) -> None:
         with pytest.raises(UsageError, match="there is no such file"):

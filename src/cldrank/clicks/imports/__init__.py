@@ -7,14 +7,14 @@ record_join   from pages and events to rows, and a report with a reason for ever
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import replace
+from dataclasses import asdict, replace
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from cldrank.arguments import check_choice, check_flag, check_number
+from cldrank.arguments import check_choice
 from cldrank.clicks.imports.formats import metarank_records, ubi_records
 from cldrank.clicks.imports.record_join import ImportOptions, ImportReport, SetAside, join_records
 from cldrank.clicks.log.plain_log import querying
@@ -22,17 +22,13 @@ from cldrank.errors import UsageError
 from cldrank.files import replacing, replacing_folder
 from cldrank.tables import Engine, Relation, connect, is_frame
 from cldrank.tables.sources import text_files
-from cldrank.wording import some
+from cldrank.wording import listed, some
 
-__all__ = ["ImportReport", "SetAside", "import_log"]
+__all__ = ["ImportOptions", "ImportReport", "SetAside", "import_log"]
 
-_OF_ONE = {  # options of one format, with their defaults
-    "impression_action": ("ubi", "impression"),
-    "impressions": ("ubi", "auto"),
-    "object_id": ("ubi", "object_id"),
-    "surface": ("ubi", "application"),
-    "first_position": ("ubi", None),
-    "query_field": ("metarank", None),
+_OF_ONE = {  # options of one format
+    "ubi": ("impression_action", "impressions", "object_id", "surface", "first_position"),
+    "metarank": ("query_field",),
 }
 
 
@@ -43,38 +39,22 @@ def import_log(
     out: str | PathLike[str],
     queries: Any = None,
     events: Any = None,
-    click_action: str | Sequence[str] = "click",
-    impression_action: str | Sequence[str] = "impression",
-    impressions: str = "auto",
-    object_id: str = "object_id",
-    surface: str = "application",
-    first_position: int | None = None,
-    query_field: str | None = None,
-    normalise: bool = True,
-    min_joined: float = 0.8,
     rejects: str | PathLike[str] | None = None,
     engine: str | Any = "duckdb",
     memory_limit: str = "3GB",
     threads: int | None = None,
     master: str = "local[*]",
     progress: Callable[[str], None] | None = None,
+    **reading: Any,
 ) -> ImportReport:
     r"""Turn the log of another program into a plain log in Parquet: a file or, written by Spark, a folder.
 
     source              "ubi", with `queries` and `events`, or "metarank", with `paths`: files, folders, patterns or
                         DataFrames
-    click_action        the actions (UBI) or types of interactions (Metarank) that count as clicks
-    impression_action   UBI: the actions that are impressions
-    impressions         UBI: what counts as shown: "events", what was "returned", or "auto": events, if there are any
-    object_id           UBI: which id of an object is the document, "object_id" or "internal_id"
-    surface             UBI: the field of a query that names its surface, such as "query_attributes.device"
-    first_position      UBI: whether ordinals count from 0 or 1; None: from 1, and a log with some at 0 is refused
-    query_field         Metarank: the field of a ranking that holds its query; None: one of the usual names
-    normalise           write queries in lower case, with single blanks, so that they count as one
-    min_joined          the share of events that must find their page, and of clicks that must find their result
     rejects             a Parquet file for the records set aside, with reasons
     engine, memory_limit, threads, master   see `cldrank.tables.connect`
     progress            is told what happens next
+    reading             how records are read and joined: the fields of `ImportOptions`
 
     >>> import json, tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -91,26 +71,14 @@ def import_log(
     """
     start = time.perf_counter()
     check_choice("source", source, ("ubi", "metarank"))
-    for name, (owner, default) in _OF_ONE.items():
-        if source != owner and locals()[name] != default:
+    defaults = asdict(ImportOptions())
+    for name, value in reading.items():
+        owner = next((owner for owner, names in _OF_ONE.items() if name in names), source)
+        if name not in defaults:
+            raise UsageError(f"`{name}` is not an option for importing logs; those are {listed(defaults)}.")
+        if owner != source and value != defaults[name]:
             raise UsageError(f"`{name}` is for logs of {owner}, not of {source}; leave it out.")
-    check_number("min_joined", min_joined, least=0, most=1)
-    check_flag("normalise", normalise)
-    check_choice("impressions", impressions, ("auto", "events", "returned"))
-    check_choice("object_id", object_id, ("object_id", "internal_id"))
-    if first_position is not None:
-        check_choice("first_position", first_position, (0, 1))
-    options = ImportOptions(
-        _words("click_action", click_action),
-        _words("impression_action", impression_action),
-        impressions,
-        object_id,
-        surface,
-        first_position,
-        query_field,
-        normalise,
-        min_joined,
-    )
+    options = ImportOptions(**reading)
     sources = _sources(source, paths, queries, events)
     tell = progress or str  # which does nothing
     limits: dict[str, Any] = {"memory_limit": memory_limit, "threads": threads, "master": master}
@@ -143,13 +111,6 @@ def _sources(source: str, paths: Any, queries: Any, events: Any) -> list[Any]:
     if paths is None or queries is not None or events is not None:
         raise UsageError(f"a log of {source} is one set of files; name them alone, without `queries` and `events`.")
     return [paths]
-
-
-def _words(name: str, given: str | Sequence[str]) -> tuple[str, ...]:
-    words = (given,) if isinstance(given, str) else tuple(given)
-    if not words or not all(isinstance(word, str) and word for word in words):
-        raise UsageError(f"`{name}` must be a name, or several, not {given!r}.")
-    return words
 
 
 def _check_target(path: Path, engine: Engine) -> None:

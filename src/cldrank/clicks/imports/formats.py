@@ -32,13 +32,16 @@ class RecordFields:
     """SQL for the fields of records, by path, also in the envelope of an index; the first path with a value counts.
 
     what   what the records are, for messages
+    zone   of times that name none
     """
 
-    def __init__(self, source: Any, engine: Engine, kinds: Mapping[str, pa.DataType], what: str) -> None:
+    def __init__(
+        self, source: Any, engine: Engine, kinds: Mapping[str, pa.DataType], what: str, zone: str | None
+    ) -> None:
         columns = _columns(kinds)
         schema = pa.schema([*columns, pa.field(_ENVELOPE, pa.struct(columns))])
         roots = {*kinds, *schema.names}
-        self.what = what
+        self.what, self.zone = what, zone or "UTC"
         self.table = engine.open(
             source, lambda names: [name for name in names if name in roots], what="log", json_schema=schema
         )
@@ -79,7 +82,7 @@ class RecordFields:
         """SQL for timestamp, in UTC, and for time_form, how it is written."""
         sql, kind = self.value(path)
         sql = casts.trimmed(sql) if is_text(kind) else sql
-        moment = casts.instant(sql, kind)
+        moment = casts.instant(sql, kind, self.zone)
         return f"{moment} AS timestamp, {casts.time_form(sql, kind, moment)} AS time_form"
 
 
@@ -87,7 +90,7 @@ def ubi_records(queries: Any, events: Any, engine: Engine, options: ImportOption
     """The queries and events of some files or frames."""
     names = ("query_id", "user_query", "client_id", "timestamp", "action_name", options.surface)
     kinds = dict.fromkeys(names, pa.string()) | dict.fromkeys(_HITS, pa.list_(pa.string()))
-    fields = RecordFields(queries, engine, kinds, "queries of UBI")
+    fields = RecordFields(queries, engine, kinds, "queries of UBI", options.time_zone)
     pages = engine.hold(
         f"SELECT {fields.text('query_id', required=True)} AS page, "
         f"{_query_text(fields.text('user_query', required=True), options)} AS query, "
@@ -97,7 +100,7 @@ def ubi_records(queries: Any, events: Any, engine: Engine, options: ImportOption
     )
     document = f"event_attributes.object.{options.object_id}"
     names = ("action_name", "query_id", "timestamp", document, *_ORDINALS[:2])
-    fields = RecordFields(events, engine, dict.fromkeys(names, pa.string()), "events of UBI")
+    fields = RecordFields(events, engine, dict.fromkeys(names, pa.string()), "events of UBI", options.time_zone)
     ordinal = f"CAST({fields.value(*_ORDINALS)[0]} AS VARCHAR)"
     raw = (
         f"SELECT {fields.text('action_name', required=True)} AS action, "
@@ -121,7 +124,7 @@ def metarank_records(source: Any, engine: Engine, options: ImportOptions) -> Rec
     texts = ("event", "id", "timestamp", "user", "ranking", "item", "type", "tenant")
     named = pa.list_(pa.struct([("name", pa.string()), ("value", pa.string())]))
     kinds = {**dict.fromkeys(texts, pa.string()), "fields": named, "items": pa.list_(pa.struct([("id", pa.string())]))}
-    fields = RecordFields(source, engine, kinds, "events of Metarank")
+    fields = RecordFields(source, engine, kinds, "events of Metarank", options.time_zone)
     table, query_field = fields.table, options.query_field
     query, items = fields.value("fields")[0], fields.value("items", required=True)[0]
     if "CAST(NULL" not in query:

@@ -7,17 +7,20 @@ judged one by one. Everything is grouping and joining, so the order of records d
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from os import PathLike
 from typing import Any
 
-from cldrank.clicks.log.layout import DEEPEST
-from cldrank.clicks.log.plain_log import check_zones
-from cldrank.errors import DataError, FormatError
+from cldrank.arguments import check_choice, check_flag, check_number
+from cldrank.clicks.log.layout import DEEPEST, check_zone
+from cldrank.clicks.log.plain_log import check_zones, of_users
+from cldrank.errors import DataError, FormatError, UsageError
 from cldrank.tables import Relation
 from cldrank.wording import count, listed, some
 
 REASONS = {
+    "excluded user": "of a user who is left out on request",
     "no id": "it does not name its page",
     "not a query": "an event among the queries",
     "no text": "the query is missing or blank",
@@ -42,6 +45,7 @@ RECORDS = {  # how they are counted: one, several
 }
 _OPTIONAL = ("timestamp", "user_id", "surface")  # what a page may tell beside its query
 _MOST_EXAMPLES = 3
+_STRAY = 0.1  # ordinals at 0 or 1, relative to the others, up to which they are mistakes
 
 
 @dataclass(frozen=True)
@@ -68,10 +72,23 @@ class Records:
 
 @dataclass(frozen=True)
 class ImportOptions:
-    """How records are read and joined; see `import_log`."""
+    """How the records of another program are read and joined.
 
-    click_action: tuple[str, ...] = ()
-    impression_action: tuple[str, ...] = ()
+    click_action        the actions (UBI) or types of interactions (Metarank) that count as clicks
+    impression_action   UBI: the actions that are impressions
+    impressions         UBI: what counts as shown: "events", what was "returned", or "auto": events, if there are any
+    object_id           UBI: which id of an object is the document, "object_id" or "internal_id"
+    surface             UBI: the field of a query that names its surface, such as "query_attributes.device"
+    first_position      UBI: whether ordinals count from 0 or 1; None: as the results that were returned first show
+    query_field         Metarank: the field of a ranking that holds its query; None: one of the usual names
+    normalise           write queries in lower case, with single blanks, so that they count as one
+    min_joined          the share of events that must find their page, and of clicks that must find their result
+    time_zone           of times that name no zone; None: UTC, and a log in which other times name theirs is refused
+    exclude_users       users whose records are set aside: their ids, or a file with an id per line
+    """
+
+    click_action: str | Sequence[str] = "click"
+    impression_action: str | Sequence[str] = "impression"
     impressions: str = "auto"
     object_id: str = "object_id"
     surface: str = "application"
@@ -79,15 +96,28 @@ class ImportOptions:
     query_field: str | None = None
     normalise: bool = True
     min_joined: float = 0.8
+    time_zone: str | None = None
+    exclude_users: str | PathLike[str] | Collection[Any] | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("click_action", "impression_action"):
+            given = getattr(self, name)
+            words = (given,) if isinstance(given, str) else tuple(given)
+            if not words or not all(isinstance(word, str) and word for word in words):
+                raise UsageError(f"`{name}` must be a name, or several, not {given!r}.")
+            object.__setattr__(self, name, words)
+        check_choice("impressions", self.impressions, ("auto", "events", "returned"))
+        check_choice("object_id", self.object_id, ("object_id", "internal_id"))
+        if self.first_position is not None:
+            check_choice("first_position", self.first_position, (0, 1))
+        check_flag("normalise", self.normalise)
+        check_number("min_joined", self.min_joined, least=0, most=1)
+        check_zone(self.time_zone)
 
 
 @dataclass(frozen=True)
 class SetAside:
-    """Records that were set aside for one reason, and one of them as an example.
-
-    >>> print(SetAside("click", "never shown", 3, "q1"))
-               3  click, never shown: a click on something that its page did not show; such as q1
-    """
+    """Records that were set aside for one reason, and one of them as an example."""
 
     record: str
     reason: str
@@ -113,11 +143,6 @@ class ImportReport:
     set_aside     all that did not become part of the log
     joined        shares: of impressions and clicks that found their page, of clicks that found what was clicked
     notes         what to know before the log is used
-
-    >>> aside = (SetAside("click", "never shown", 1, "q1"),)
-    >>> report = ImportReport("ubi", "log.parquet", {"query": 2, "click": 3}, 2, 20, 2, 2, aside)
-    >>> report.aside("click")
-    1
     """
 
     source: str
@@ -160,8 +185,9 @@ class ImportReport:
 
 def join_records(records: Records, options: ImportOptions) -> tuple[Relation, Relation, ImportReport]:
     """The rows of a log, in which clicks are joined to what was shown; the records set aside, and the report."""
-    check_zones(records.pages, records.where)
-    pages = _with_reasons(records.pages)
+    if options.time_zone is None:
+        check_zones(records.pages, records.where)
+    pages = _with_reasons(records.pages, options)
     engine = pages.engine
     own = {"page": "<> 'other'", "doc_id": "<> 'other'", "ordinal": "= 'impression'", "action": "<> 'impression'"}
     own |= {"mark": "= 'click'"}
@@ -174,12 +200,16 @@ def join_records(records: Records, options: ImportOptions) -> tuple[Relation, Re
     )
     counts = _event_counts(events)
     _check_events(events, counts, records, options)
-    shown, notes = "result", list(records.notes)
+    shown, start, notes = "result", 1, list(records.notes)
     if options.impressions == "events" or (options.impressions == "auto" and counts["impression"]):
         shown = "impression"
+        start, note = _first_ordinal(counts, options.first_position)
+        notes += [note] if note else []
     elif records.impressions:
-        notes.append(_returned_note(events, options))
-    items = _positioned(events, pages, 1 if options.first_position is None else options.first_position, shown)
+        others = f"there are no impression events (other actions: {other_actions(events) or 'none'}), so "
+        every = "all results that were returned count as shown, seen or not"
+        notes.append(every if options.impressions == "returned" else others + every)
+    items = _positioned(events, pages, start, shown)
     results, judged = _matched(items)
     rejects = _set_aside(records.page_name, pages, items, results, judged)
     set_aside = _by_reason(rejects, records)
@@ -203,16 +233,17 @@ def join_records(records: Records, options: ImportOptions) -> tuple[Relation, Re
 # -- pages -------------------------------------------------------------------------------------------------------------
 
 
-def _with_reasons(raw: Relation) -> Relation:
+def _with_reasons(raw: Relation, options: ImportOptions) -> Relation:
     """The pages with the reason to set one aside; of several with one id, the earliest is kept (`is_page`)."""
     engine = raw.engine
     n = engine.row(f"SELECT count(page) AS n, count(DISTINCT page) AS pages FROM {raw} WHERE stray IS NOT TRUE")
     repeats = n["n"] > n["pages"]
     order = "timestamp, query, user_id, surface, CAST(documents AS VARCHAR)"
     turn = f"row_number() OVER (PARTITION BY page, stray ORDER BY {order})" if repeats else "1"
+    excluded = "FALSE" if options.exclude_users is None else of_users(options.exclude_users, engine)
     reason = (
         "CASE WHEN stray THEN 'not a query' WHEN page IS NULL THEN 'no id' WHEN turn > 1 THEN 'repeated' "
-        "WHEN query IS NULL THEN 'no text' END"
+        f"WHEN query IS NULL THEN 'no text' WHEN {excluded} THEN 'excluded user' END"
     )
     query = (
         f"SELECT page, query, {', '.join(_OPTIONAL)}, documents, {reason} AS reason, "
@@ -225,10 +256,14 @@ def _with_reasons(raw: Relation) -> Relation:
 
 
 def _event_counts(events: Relation) -> dict[str, int]:
-    """How many events there are of each kind, how many name their page, and how many impressions are at ordinal 0."""
+    """How many events there are of each kind, how many name their page, and where ordinals begin."""
     kinds = [f"count(*) FILTER (WHERE record = '{kind}') AS {kind}" for kind in ("impression", "click", "other")]
-    at_0 = "count(*) FILTER (WHERE record = 'impression' AND ordinal = 0) AS at_0"
-    return events.engine.row(f"SELECT {', '.join(kinds)}, count(page) AS named, {at_0} FROM {events}")
+    ordinals = [
+        f"count(*) FILTER (WHERE record = 'impression' AND ordinal = {start} AND {which}) AS {name}_{start}"
+        for start in (0, 1)
+        for name, which in (("at", "TRUE"), ("first_at", "place = 1"))
+    ]
+    return events.engine.row(f"SELECT {', '.join([*kinds, *ordinals])}, count(page) AS named FROM {events}")
 
 
 def _check_events(events: Relation, counts: Mapping[str, int], records: Records, options: ImportOptions) -> None:
@@ -246,18 +281,26 @@ def _check_events(events: Relation, counts: Mapping[str, int], records: Records,
             )
     if counts["click"] + counts["impression"] and not counts["named"]:
         raise FormatError(f"no click or impression has a {records.id_name}.", path=records.where)
-    if counts["at_0"] and options.first_position is None:
+
+
+def _first_ordinal(counts: Mapping[str, int], first_position: int | None) -> tuple[int, str]:
+    """Whether ordinals count from 0 or 1, which clients do differently, and how that is known.
+
+    The results that were returned first decide or, where no page lists what it returned, the smallest ordinals.
+    """
+    if first_position is not None:
+        return first_position, ""
+    at_0, at_1 = counts["first_at_0"], counts["first_at_1"]
+    if not at_0 + at_1:
+        start = 0 if counts["at_0"] > _STRAY * counts["at_1"] else 1
+        return start, f"ordinals count from {start}: {counts['at_0']:,} impressions are at 0, {counts['at_1']:,} at 1"
+    if min(at_0, at_1) > _STRAY * (at_0 + at_1):
         raise DataError(
-            f"{records.where}: {counts['at_0']:,} of {counts['impression']:,} impressions are at ordinal 0. Set "
-            "`first_position=0` if ordinals count from 0, or `first_position=1` to set those at 0 aside."
+            f"some ordinals count from 0 and some from 1: of the results returned first, {at_0:,} are at 0 and "
+            f"{at_1:,} at 1. Import the clients one by one, or set `first_position=0` or `first_position=1`."
         )
-
-
-def _returned_note(events: Relation, options: ImportOptions) -> str:
-    text = "all results that were returned count as shown, seen or not"
-    if options.impressions == "returned":
-        return text
-    return f"there are no impression events (other actions: {other_actions(events) or 'none'}), so {text}"
+    start = int(at_1 > at_0)
+    return start, f"ordinals count from {start}, as {max(at_0, at_1):,} of {at_0 + at_1:,} results returned first show"
 
 
 def other_actions(events: Relation) -> str:

@@ -14,7 +14,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from zoneinfo import ZoneInfo
 
 import pyarrow as pa
 from pyarrow import types
@@ -103,15 +105,15 @@ def whole(
 # -- instants ----------------------------------------------------------------------------------------------------------
 
 
-def instant(sql: str, kind: pa.DataType) -> str:
+def instant(sql: str, kind: pa.DataType, zone: str = "UTC") -> str:
     """Times as timestamps in UTC: typed, text, or numbers since 1970, whose size tells their unit.
 
-    A time that names no zone is taken as UTC. NULL for what cannot be read, and for times in which no logs were written
+    A time that names no zone is in `zone`. NULL for what cannot be read, and for times in which no logs were written
     (before 1990, from 2100 on).
     """
     first, end = (int(datetime(year, 1, 1, tzinfo=UTC).timestamp()) * _SECOND for year in _YEARS)
     likely = f"CASE WHEN moment >= {first} AND moment < {end} THEN moment END"
-    return f"make_timestamp({_let('moment', _micros(sql, kind), likely)})"
+    return f"make_timestamp({_let('moment', _micros(sql, kind, zone), likely)})"
 
 
 def time_form(sql: str, kind: pa.DataType, instant: str) -> str:
@@ -131,16 +133,18 @@ def time_form(sql: str, kind: pa.DataType, instant: str) -> str:
     return f"CASE WHEN {instant} IS NOT NULL THEN {form} WHEN {given} THEN '?' || CAST({sql} AS VARCHAR) END"
 
 
-def _micros(sql: str, kind: pa.DataType) -> str:
+def _micros(sql: str, kind: pa.DataType, zone: str) -> str:
     """Microseconds since 1970."""
     if is_text(kind):
         counted = _let("counted", f"TRY_CAST({sql} AS DOUBLE)", _since_1970("counted", False))
         usual = f"WHEN regexp_matches({sql}, '{_USUAL}') THEN epoch_us(TRY_CAST({sql} AS TIMESTAMP))"  # much faster
-        return f"CASE {usual} ELSE coalesce({counted}, {_in_text(f'upper({sql})')}) END"
+        return f"CASE {usual} ELSE coalesce({counted}, {_in_text(f'upper({sql})', zone)}) END"
     if is_number(kind):
         return _since_1970(sql, types.is_integer(kind) and not types.is_uint64(kind))
     if types.is_timestamp(kind) or types.is_date(kind):
-        return f"epoch_us(CAST({sql} AS {'TIMESTAMPTZ' if getattr(kind, 'tz', None) else 'TIMESTAMP'}))"
+        has_zone = getattr(kind, "tz", None) is not None
+        moment = f"epoch_us(CAST({sql} AS {'TIMESTAMPTZ' if has_zone else 'TIMESTAMP'}))"
+        return moment if has_zone or zone == "UTC" else _let("wall", moment, f"wall - {_wall_offset(zone)}")
     return "CAST(NULL AS BIGINT)"
 
 
@@ -155,7 +159,7 @@ def _since_1970(sql: str, is_whole: bool) -> str:
     return f"CASE {' '.join(cases)} END"
 
 
-def _in_text(text: str) -> str:
+def _in_text(text: str, zone: str) -> str:
     """A date and a time. The zone is removed first: engines ignore it, or each reads it in its own way."""
     zoned = f"regexp_matches({text}, '{_ZONE}')"
     bare = f"CASE WHEN {zoned} THEN regexp_replace({text}, '{_ZONE_ALONE}', '') ELSE {text} END"
@@ -165,7 +169,37 @@ def _in_text(text: str) -> str:
     hours, minutes = (f"coalesce(TRY_CAST(substr(ahead, {start}, 2) AS BIGINT), 0)" for start in (2, 4))
     seconds = f"CASE WHEN ahead LIKE '-%' THEN -60 ELSE 60 END * (60 * {hours} + {minutes})"
     offset = _let("ahead", f"replace(regexp_extract({text}, '{_OFFSET}', 1), ':', '')", seconds)  # +0130, or nothing
-    return f"{micros} - {_SECOND} * {offset}"
+    if zone == "UTC":
+        return f"{micros} - {_SECOND} * {offset}"
+    return _let("wall", micros, f"wall - CASE WHEN {zoned} THEN {_SECOND} * {offset} ELSE {_wall_offset(zone)} END")
+
+
+def _wall_offset(zone: str) -> str:
+    """The microseconds by which the clocks of a zone are ahead of UTC when they show `wall`."""
+    ends, last = _wall_offsets(zone)
+    return f"CASE {' '.join(f'WHEN wall < {end} THEN {offset}' for end, offset in ends)} ELSE {last} END"
+
+
+@lru_cache(maxsize=8)
+def _wall_offsets(zone: str) -> tuple[list[tuple[int, int]], int]:
+    """The times on the clock at which offsets from UTC end, each with its offset, and the last one; in microseconds.
+
+    An hour that occurs twice is the first of both. Times in an hour that is left out are read as if the clock had not
+    been put forward. Engines differ in this; Python's datetime does the same.
+    """
+    place, micro, quarter = ZoneInfo(zone), timedelta(microseconds=1), timedelta(minutes=15)  # clocks change on these
+    start, end = (datetime(year, 1, 1, tzinfo=place) for year in _YEARS)
+
+    def offset(wall: datetime) -> timedelta:
+        return wall.utcoffset() or timedelta()
+
+    ends = [(0, offset(start) // micro)]
+    for day in (start + timedelta(days=number) for number in range((end - start).days)):
+        if offset(day + timedelta(days=1)) != offset(day):
+            change = next(wall for at in range(97) if offset(wall := day + at * quarter) != offset(day))
+            shown = change.replace(tzinfo=UTC) - datetime(1970, 1, 1, tzinfo=UTC)
+            ends.append((shown // micro, offset(day) // micro))
+    return ends, offset(end) // micro
 
 
 def _let(name: str, value: str, body: str) -> str:

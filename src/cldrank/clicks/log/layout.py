@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, fields, replace
 from os import PathLike
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 from cldrank.arguments import check_choice, check_flag
 from cldrank.errors import UsageError
@@ -22,7 +23,6 @@ SEGMENT = "segment"
 ROLES = (*REQUIRED, "documents", *CLICKS[:2], *OPTIONAL, SEGMENT)
 NO_SEGMENT = "(missing)"  # the segment of rows that name none
 DEEPEST = 10_000  # a position beyond it is a mistake, and so are more clicks on one result in one session
-ONE_QUERY = "all"  # the query of a log without queries
 
 
 @dataclass(frozen=True)
@@ -34,6 +34,8 @@ class LogLayout:
     first_position   the number of the top position, 1 or, for logs that count from 0, 0
     one_query        treat all pages as answers to one query, for logs without queries, such as recommendations; a text
                      is the id of that query
+    time_zone        of times that name no zone, such as "Europe/Berlin"; None: UTC, and a log in which other times name
+                     theirs is refused
     exclude_users    users whose rows are set aside: their ids, or a file with an id per line
     exclude_bots     set aside the rows of users (or sessions, in a log without users) that do not look like people
 
@@ -47,6 +49,7 @@ class LogLayout:
     columns: Mapping[str, str] = field(default_factory=dict)
     first_position: int | None = None
     one_query: bool | str = False
+    time_zone: str | None = None
     exclude_users: str | PathLike[str] | Collection[Any] | None = None
     exclude_bots: bool = False
 
@@ -54,6 +57,7 @@ class LogLayout:
         check_flag("exclude_bots", self.exclude_bots)
         if self.first_position is not None:
             check_choice("first_position", self.first_position, (0, 1))
+        check_zone(self.time_zone)
 
     @classmethod
     def of(cls, layout: LogLayout | None, options: Mapping[str, Any]) -> LogLayout:
@@ -71,10 +75,18 @@ class LogLayout:
         return 1 if self.first_position is None else self.first_position
 
 
-def user_ids(given: str | PathLike[str] | Collection[Any] | None) -> list[str] | None:
+def check_zone(name: str | None) -> None:
+    """Refuse what is not the name of a time zone."""
+    try:
+        ZoneInfo("UTC" if name is None else name)
+    except Exception:  # of many kinds: for unknown names, for folders, and for what is not text
+        raise UsageError(f"`time_zone` must be the name of a zone, such as Europe/Berlin, not {name!r}.") from None
+
+
+def user_ids(given: str | PathLike[str] | Collection[Any]) -> list[str]:
     """The ids of users to be left out, as text: as they are given, or one per line of a file."""
-    if given is None or not isinstance(given, str | PathLike):
-        return None if given is None else [str(user) for user in given]
+    if not isinstance(given, str | PathLike):
+        return [str(user) for user in given]
     with reading(given, "a file with the id of a user on each line"):
         lines = Path(given).read_text(encoding="utf-8-sig").splitlines()
     return [line.strip() for line in lines if line.strip()]

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from cldrank.clicks.log.layout import LogLayout, columns_of
 from cldrank.errors import DataError
 from cldrank.fingerprints import file_fingerprint
 from cldrank.reading import reading
 from cldrank.tables import TableFile
-from cldrank.tables.columns import root_column
-from cldrank.tables.frames import arrow_table, frame_columns, frame_name, is_lazy
 from cldrank.wording import some
 
 _SMALL = 1 << 12  # bytes of a text file that may hold a header and nothing else
@@ -63,43 +58,23 @@ class LogFile:
         return self.place == earlier.place and not self.same_content(earlier)
 
 
-def log_files(files: Sequence[TableFile], *, again: bool = False) -> dict[Path, LogFile]:
-    """The files by their content, each once; those without rows are left out.
-
-    again   accept a file that is named twice, or two of the same content
-    """
+def log_files(files: Sequence[TableFile]) -> dict[Path, LogFile]:
+    """The files by their content; those without rows are left out, and two of the same content are refused."""
     known: dict[tuple[int, str], tuple[LogFile, Path]] = {}
     for file in (file.path for file in files):
         with reading(file, "a log"):
             if is_empty(file):
                 continue
-            folder = file.resolve().parent.name
-            named = LogFile(file.name, file.stat().st_size, file_fingerprint(file), folder=folder)
+            named = LogFile(file.name, file.stat().st_size, file_fingerprint(file), folder=_folder(file))
         _, earlier = known.setdefault((named.size, named.sha256), (named, file))
-        if earlier is not file and not again:
+        if earlier is not file:
             what = "is named twice" if earlier.samefile(file) else f"has the same content as {earlier}"
-            raise DataError(f"{file} {what} and would be counted twice; name it once, or set `again` if intended.")
+            raise DataError(f"{file} {what} and would be counted twice; name it once.")
     return {file: named for named, file in known.values()}
 
 
-def frame_source(frame: Any, layout: LogLayout) -> LogFile | None:
-    """A frame by its content: that of the columns that are read. One that is yet to be computed has none."""
-    import pyarrow as pa
-
-    if is_lazy(frame):
-        return None
-    names = frame_columns(frame)
-    wanted = {root_column(names, path) or path for path in columns_of(names, frame_name(frame), layout).values()}
-    table, digest, size = arrow_table(frame, sorted(wanted)), hashlib.sha256(), 0
-    for name in sorted(wanted):
-        column = table.select([name]).combine_chunks()  # a frame may be in other pieces the next time
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, column.schema) as stream:
-            stream.write_table(column)
-        content = sink.getvalue()
-        digest.update(content)
-        size += content.size
-    return LogFile(f"{frame_name(frame)} {digest.hexdigest()[:_SHORT]}", size, digest.hexdigest())
+def _folder(file: Path) -> str:
+    return file.resolve().parent.name
 
 
 def in_both(first: Iterable[LogFile], second: Iterable[LogFile]) -> list[LogFile]:
@@ -110,16 +85,23 @@ def in_both(first: Iterable[LogFile], second: Iterable[LogFile]) -> list[LogFile
     return [file for file in second if any(map(file.shares_rows, known.get(file.sha256, ())))]
 
 
-def counted_before(sources: Mapping[Path, LogFile], counted: Sequence[LogFile]) -> dict[Path, LogFile]:
-    """The files that were counted; one that has changed since is refused, as what it held cannot be taken away."""
+def counted_before(
+    files: Iterable[Path], sources: Mapping[Path, LogFile], counted: Sequence[LogFile]
+) -> dict[Path, LogFile]:
+    """Those of some files that were counted; what is empty or else has changed since is refused.
+
+    sources   all of the files that have rows
+    """
     before = set(in_both(counted, sources.values()))
-    changed = [file for file, own in sources.items() if own not in before and any(map(own.is_changed, counted))]
-    if changed:
-        raise DataError(
-            f"{changed[0]} was counted before, with other content, and cells cannot be taken away again. If it was "
-            "corrected, rebuild the cells from all logs (in a folder of days, delete the files of its days, and add "
-            "their logs again); if it is another file that has the same name, rename it, or add it with `again`."
-        )
+    for file in files:
+        own = sources.get(file, LogFile(file.name, 0, "", folder=_folder(file)))
+        if own not in before and any(map(own.is_changed, counted)):
+            now = "with other content" if file in sources else "and is empty now"
+            raise DataError(
+                f"{file} was counted before, {now}, and cells cannot be taken away again. If it was corrected, rebuild "
+                "the cells from all logs (in a folder of days, delete the files of its days, and add their logs "
+                "again); if it is another file that has the same name, rename it."
+            )
     return {file: named for file, named in sources.items() if named in before}
 
 

@@ -24,8 +24,7 @@ from pyarrow import types
 
 from cldrank.clicks.log import casts
 from cldrank.clicks.log.casts import Cast, Field, locate
-from cldrank.clicks.log.layout import DEEPEST, KEYS, NO_SEGMENT, ONE_QUERY, OPTIONAL, SEGMENT, LogLayout, columns_of
-from cldrank.clicks.log.layout import user_ids as listed_users
+from cldrank.clicks.log.layout import DEEPEST, KEYS, NO_SEGMENT, OPTIONAL, SEGMENT, LogLayout, columns_of, user_ids
 from cldrank.errors import CldrankError, DataError, FormatError, UsageError
 from cldrank.reading import reason
 from cldrank.tables import Engine, Relation, is_frame, table_files
@@ -38,6 +37,7 @@ _AS_THEY_ARE = (*KEYS, "user_id", "ranker_id", "surface", SEGMENT)  # roles whos
 _CLICKED_LISTS = ("clicked_positions", "clicked_documents")  # lists of what was clicked, not of results
 _OF_RESULTS = ("doc_id", "clicked", "position")  # a page has a list of them
 _FEW_ROWS = 10
+_ONE_QUERY = "all"  # the query of a log without queries
 _LONGEST_EXAMPLE = 40  # letters
 
 
@@ -56,12 +56,14 @@ class Log:
     table       one row per displayed result: session_id, query_id, doc_id, position (from 1), clicks, reason (NULL: to
                 be counted), and those of timestamp (UTC), user_id, ranker_id, surface, propensity, segment that the log
                 has; with timestamp also time_form, how it is written
+    time_zone   of times that name none
     by_clicks   whether only clicks have positions in the log, as in lists of clicked positions
     columns     the name of the column of each role
     faults      says, of reasons to set rows aside, which columns gave them
     """
 
     table: Relation
+    time_zone: str = "UTC"
     by_clicks: bool = False
     columns: Mapping[str, str] = field(default_factory=dict)
     faults: Callable[[Collection[str]], Mapping[str, str]] = lambda _: {}
@@ -96,7 +98,7 @@ class Log:
         if units and list(units.values()) == [every - unread]:
             found = [f"timestamps are {next(iter(units))} since 1970"]
         if "wall" in counts:
-            found.append("times that name no zone are in UTC")
+            found.append(f"times that name no zone are in {self.time_zone}")
         if unread:
             example = rows["?"]["example"][1:]
             found.append(f"{unread:,} of {every:,} timestamps cannot be read, such as {example!r}")
@@ -132,7 +134,7 @@ def open_log(source: Any, engine: Engine, layout: LogLayout) -> Log:
         log = _without(log, layout)
         _check_clicks(log, fields.get("clicked"))
         written = fields.get("timestamp")
-        if written is not None and is_text(written.kind):
+        if written is not None and is_text(written.kind) and layout.time_zone is None:
             check_zones(log.table, f"column {columns['timestamp']!r} (timestamp)")
     return log
 
@@ -198,7 +200,8 @@ class _PlainQuery:
         engine = self.table.engine
         table = engine.hold(query) if has_lists or self._is_costly(kinds) else engine.sql(query)
         table = replace(table, files=self.table.files, where=self.table.where)
-        return Log(table, "clicked_positions" in kinds, self.columns, partial(self._described, judged, faults))
+        zone, described = self.layout.time_zone or "UTC", partial(self._described, judged, faults)
+        return Log(table, zone, "clicked_positions" in kinds, self.columns, described)
 
     # -- the values as they were logged --------------------------------------------------------------------------------
 
@@ -304,7 +307,7 @@ class _PlainQuery:
 
     def _id(self, role: str, kinds: _Kinds) -> Cast:
         if role == "query_id" and self.layout.one_query:
-            return Cast(text_literal(ONE_QUERY if self.layout.one_query is True else self.layout.one_query))
+            return Cast(text_literal(_ONE_QUERY if self.layout.one_query is True else self.layout.one_query))
         return casts.identifier(f"raw_{role}", kinds[role], self._called(role), self.table.where)
 
     def _check_ids(self, read: str, kinds: _Kinds) -> None:
@@ -357,7 +360,7 @@ class _PlainQuery:
             chance = casts.number("raw_propensity", kinds["propensity"], self._called("propensity"), self.table.where)
             values["propensity"] = chance
         if "timestamp" in kinds:
-            values["timestamp"] = casts.instant("raw_timestamp", kinds["timestamp"])
+            values["timestamp"] = casts.instant("raw_timestamp", kinds["timestamp"], self.layout.time_zone or "UTC")
         if SEGMENT in kinds:
             text = f"CAST(raw_{SEGMENT} AS VARCHAR)"
             values[SEGMENT] = f"CASE WHEN coalesce(trim({text}), '') = '' THEN '{NO_SEGMENT}' ELSE {text} END"
@@ -404,18 +407,22 @@ class _PlainQuery:
 
 def _without(log: Log, layout: LogLayout) -> Log:
     """The log without users that are excluded, or look like bots."""
-    users = listed_users(layout.exclude_users)
-    if users is not None:
+    if layout.exclude_users is not None:
         if not log.has("user_id"):
             raise UsageError('`exclude_users` needs a column of users; name it with `columns={"user_id": ...}`.')
-        listed = log.engine.open(pa.table({"excluded": pa.array(users, pa.string())}))
-        log = log.set_aside(f"CAST(user_id AS VARCHAR) IN (SELECT excluded FROM {listed})", "excluded user")
+        log = log.set_aside(of_users(layout.exclude_users, log.engine), "excluded user")
     if layout.exclude_bots:
         from cldrank.clicks.bots import find_bots
 
         column = "user_id" if log.has("user_id") else "session_id"
         log = log.set_aside(f"{column} IN (SELECT name FROM {find_bots(log.table)})", "bot")
     return log
+
+
+def of_users(given: Any, engine: Engine) -> str:
+    """A condition of SQL for the rows of some users, which are given as `user_ids` takes them."""
+    listed = engine.open(pa.table({"excluded": pa.array(user_ids(given), pa.string())}))
+    return f"CAST(user_id AS VARCHAR) IN (SELECT excluded FROM {listed})"
 
 
 # -- refusals ----------------------------------------------------------------------------------------------------------
@@ -444,8 +451,8 @@ def check_zones(table: Relation, what: str) -> None:
     counts = {row["form"]: row["n"] for row in forms}
     if len(counts) == 2:
         raise DataError(
-            f"{what} has {counts['zone']:,} times that name their zone and {counts['wall']:,} that do not; write all "
-            "of them in UTC."
+            f"{what} has {counts['zone']:,} times that name their zone and {counts['wall']:,} that do not; say the "
+            "zone of the latter with `time_zone`."
         )
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
 from itertools import islice
 from os import PathLike
 from typing import TYPE_CHECKING, Any
@@ -34,46 +33,30 @@ _NAME = pa.dictionary(pa.int32(), pa.string())
 Display = Callable[[IntArray, IntArray, NDArray[np.int32]], NDArray[np.float64]]
 
 
-@dataclass(frozen=True)
-class SavedLog:
-    """What went into a log: impressions and clicks by position, and, if they were counted, its cells."""
-
-    sessions: int
-    impressions: IntArray
-    clicks: IntArray
-    cells: ClickTable | None = None
-
-
 def save_log(
     simulation: Simulation,
     path: str | PathLike[str],
     sessions: float,
     *,
     seed: int = 0,
-    count: bool = False,
     segment: tuple[str, str] | None = None,
     progress: Progress | None = None,
-) -> SavedLog:
+) -> ClickTable:
     """See `Simulation.save_log`."""
     from cldrank.clicks.simulate.simulation import BLOCK, Counts, whole_sessions
 
-    total = whole_sessions(sessions)
-    counts = Counts(simulation) if count else None
-    by_position = np.zeros((2, simulation.longest_page), dtype=np.int64)
-    columns = Columns(simulation, segment)
+    counts, columns = Counts(simulation), Columns(simulation, segment)
     with (
         replacing(path) as temporary,
         pq.ParquetWriter(temporary, columns.schema, **columns.options) as writer,
         ThreadPoolExecutor(1) as thread,  # writing releases the interpreter, so it runs beside the drawing
     ):
         waiting: deque[Future[None]] = deque()
-        blocks = simulation.sessions(total, seed=seed)
+        blocks = simulation.sessions(whole_sessions(sessions), seed=seed)
         together = -(-_GROUP_ROWS // (BLOCK * simulation.longest_page))  # blocks that make a row group
         while group := list(islice(blocks, together)):
             for block in group:
-                by_position += (block.rows >= 0).sum(axis=0), (block.clicked & (block.rows >= 0)).sum(axis=0)
-                if counts:
-                    counts.add(block.rows, block.clicked)
+                counts.add(block.rows, block.clicked)
             table = pa.Table.from_batches([columns.batch(block) for block in group])
             waiting.append(thread.submit(writer.write_table, table, row_group_size=len(table)))
             if len(waiting) > _WAITING:
@@ -82,7 +65,7 @@ def save_log(
                 progress(group[-1].first + len(group[-1].queries))
         for written in waiting:
             written.result()
-    return SavedLog(total, by_position[0], by_position[1], None if counts is None else counts.table())
+    return counts.table()
 
 
 class Columns:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from os import PathLike
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,9 +20,6 @@ from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import DataError
 from cldrank.workers import ahead
-
-if TYPE_CHECKING:
-    from cldrank.clicks.simulate.session_log import SavedLog
 
 BLOCK = 1 << 16  # sessions drawn from one random stream; part of what a seed means, so never changed lightly
 _COUNTED, _BY_SESSION = 0, 1  # each of the two ways has its own random streams
@@ -191,15 +188,14 @@ class Simulation:
 
         return ahead(block, range(0, total, BLOCK), threads=_DRAWERS, most=_DRAWERS)
 
-    def save_log(self, path: str | PathLike[str], sessions: float, **options: Any) -> SavedLog:
-        """Save a raw log, one row per impression, to a Parquet file, which is complete or not there at all.
+    def save_log(self, path: str | PathLike[str], sessions: float, **options: Any) -> ClickTable:
+        """Save a raw log, one row per impression, to a Parquet file, complete or not there at all; return its cells.
 
         Columns are session_id, query_id, doc_id, position and clicked; if the policy varies pages, also ranker_id
         (which layout was shown) and propensity (the probability with which the policy shows this document at this
         position). Memory does not grow with sessions. Options:
 
         seed       the same seed gives the same log
-        count      also count the cells
         segment    a column and its value, such as ("device", "phone"), that all rows have; the ids of sessions then
                    begin with the value, so that logs of several segments can be read together
         progress   gets the number of sessions that are done

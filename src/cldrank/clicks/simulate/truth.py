@@ -6,9 +6,6 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from cldrank._version import __version__
 from cldrank.clicks.simulate.simulation import Simulation, whole_sessions
 from cldrank.errors import FormatError, UsageError
@@ -19,21 +16,16 @@ FORMAT = "cldrank-simulation"
 FORMAT_VERSION = 2
 
 
-def truth_path(path: str | PathLike[str]) -> Path:
-    """Where the truth about a file is: beside it, with `.json` after its name."""
-    return Path(f"{Path(path)}.json")
-
-
-def has_truth(path: str | PathLike[str]) -> bool:
-    """Whether a file can be beside it: not beside a pipe or a device."""
-    return not Path(path).exists() or Path(path).is_file()
+def truth_path(path: str | PathLike[str]) -> Path | None:
+    """Where the truth about a file is: beside it, with `.json` after its name; None beside a pipe or a device."""
+    is_file = not Path(path).exists() or Path(path).is_file()
+    return Path(f"{Path(path)}.json") if is_file else None
 
 
 def truth_of(simulation: Simulation, sessions: float, seed: int, *, by_session: bool = False) -> dict[str, Any]:
     """Everything that made the clicks, ready for JSON; `by_session` says in which of the two ways they were drawn.
 
     propensities   P(examined) by position; null where it depends on the page, as in a cascade
-    examination    the same, averaged over the sessions that show the position; null where no closed form is known
     attraction     P(click | examined) by position, of relevant and of irrelevant results
 
     >>> from cldrank.clicks.simulate import Simulation
@@ -44,7 +36,7 @@ def truth_of(simulation: Simulation, sessions: float, seed: int, *, by_session: 
     [1.0, 0.5]
     """
     data, model = simulation.dataset, simulation.model
-    propensities, examination = model.propensities(simulation.depth), mean_examination(simulation)
+    propensities = model.propensities(simulation.depth)
     irrelevant, relevant = model.attraction(simulation.depth)
     return {
         "format": FORMAT,
@@ -58,7 +50,6 @@ def truth_of(simulation: Simulation, sessions: float, seed: int, *, by_session: 
         "policy": simulation.policy.describe(),
         "relevance": {"relevant_from": simulation.relevant_from, "relevant_rows": int(simulation.relevant.sum())},
         "propensities": None if propensities is None else propensities.tolist(),
-        "examination": None if examination is None else examination.tolist(),
         "attraction": {"relevant": relevant.tolist(), "irrelevant": irrelevant.tolist()},
         "production": dict(simulation.production),
         "data": {
@@ -71,31 +62,12 @@ def truth_of(simulation: Simulation, sessions: float, seed: int, *, by_session: 
     }
 
 
-def mean_examination(simulation: Simulation) -> NDArray[np.float64] | None:
-    """P(examined | shown at the position) over all sessions; None where that depends on pages that are drawn."""
-    depth = simulation.longest_page
-    propensities = simulation.model.propensities(depth)
-    if propensities is not None:
-        return propensities
-    if not simulation.counts_all:
-        return None
-    ranking, layouts = simulation.ranking, simulation.layouts
-    queries = np.arange(ranking.n_queries)
-    examined, shown = np.zeros(depth), np.zeros(depth)
-    for layout in range(len(layouts.names)):
-        rows = ranking.pages(queries, layouts.places[layout])
-        weight = layouts.shares[ranking.lengths, layout][:, None] * (rows >= 0)
-        examined += (weight * simulation.model.examination(simulation.relevant_on(rows))).sum(axis=0)
-        shown += weight.sum(axis=0)
-    return examined / shown
-
-
 def save_truth(truth: dict[str, Any], path: str | PathLike[str]) -> Path | None:
     """Save the truth beside a file of clicks and return its path; None beside a pipe or a device."""
-    if not has_truth(path):
-        return None
-    save_json(truth_path(path), truth)
-    return truth_path(path)
+    place = truth_path(path)
+    if place is not None:
+        save_json(place, truth)
+    return place
 
 
 def load_truth(path: str | PathLike[str]) -> dict[str, Any]:
@@ -107,7 +79,7 @@ def load_truth(path: str | PathLike[str]) -> dict[str, Any]:
     ...     load_truth(f"{folder}/log.parquet")["seed"]
     3
     """
-    source = truth_path(path)
+    source = Path(f"{Path(path)}.json")
     if not source.exists():
         raise UsageError(f"{source}: there is no such file; it would hold the truth about simulated clicks.")
     truth = read_json(source, "a JSON file")
