@@ -54,7 +54,6 @@ from cldrank.propensity import (
     AllPairs,
     ClickThrough,
     DualLearning,
-    Logged,
     Pivot,
     Propensities,
     Randomised,
@@ -186,7 +185,7 @@ class World:
         return logs[0].merge(logs[1])
 
 
-SHARE = 0.3  # of shuffled pages, in the log of the policy that logs its probabilities
+SHARE = 0.3  # of shuffled pages, beside those of one ranker
 
 
 def designs(world: World, model: ClickModel, sessions: float, seed: int) -> dict[str, ClickTable]:
@@ -201,7 +200,6 @@ def designs(world: World, model: ClickModel, sessions: float, seed: int) -> dict
 
 METHODS: Mapping[tuple[str, str], CurveEstimator] = {
     ("shuffled", "Randomised"): Randomised(),
-    ("30% shuffled", "Logged"): Logged(),
     ("first swaps", "Pivot"): Pivot(),
     ("neighbour swaps", "Adjacent chain"): AdjacentChain(),
     ("two rankers", "Pivot"): Pivot(depth=4),
@@ -210,18 +208,6 @@ METHODS: Mapping[tuple[str, str], CurveEstimator] = {
     ("two rankers", "AllPairs, candidates alike"): AllPairs(weighting="candidates"),
     ("two rankers", "ClickThrough"): ClickThrough(),
 }
-
-
-def fitted(world: World, estimator: CurveEstimator, log: ClickTable) -> Propensities:
-    return estimator.given_log(shown_with(world, log)).fit(log)
-
-
-def shown_with(world: World, log: ClickTable) -> Any:
-    """P(a cell is shown): production's place in 1 - SHARE of pages, any place of the page in the others."""
-    place = Simulation(world.data, world.scores, depth=DEPTH).ranking.top
-    own = np.zeros(world.data.n_rows, dtype=np.int64)
-    own[place[place >= 0]] = np.nonzero(place >= 0)[1] + 1
-    return (1 - SHARE) * (own[log.row] == log.position) + SHARE / DEPTH
 
 
 def coverage(logs: int) -> None:
@@ -233,7 +219,7 @@ def coverage(logs: int) -> None:
     for seed in range(logs):
         tables = designs(world, model, 6e4, seed)
         for (design, name), estimator in METHODS.items():
-            rho = fitted(world, estimator, tables[design])
+            rho = estimator.fit(tables[design])
             assert rho.low is not None
             assert rho.high is not None
             inside = (rho.low <= truth[: len(rho)]) & (truth[: len(rho)] <= rho.high)
@@ -327,7 +313,7 @@ def failures() -> None:
         for (design, method), estimator in METHODS.items():
             told: dict[str, Any] = {}
             try:
-                rho = fitted(world, estimator, tables[design])
+                rho = estimator.fit(tables[design])
                 told = {"found": [round(value, 3) for value in rho.values.tolist()]}
                 told["fit_p"] = None if rho.goodness is None else round(rho.goodness.p_value, 4)
                 attraction = check_attraction(Cells.of(tables[design], None, 0), rho.values)

@@ -285,7 +285,7 @@ def test_a_bound_as_the_curve_is_not_held_to_itself(log: Any) -> None:
 
 @pytest.mark.parametrize(
     "method",
-    [cr.CLD(), cr.HeckmanRank(position_correction=True)],
+    [cr.CLD(), cr.IPS()],
     ids=lambda m: type(m).__name__,
 )
 def test_methods_keep_the_raised_curve(method: Any) -> None:
@@ -306,12 +306,6 @@ def test_the_parts_of_rankagg_learn_from_the_raised_curve() -> None:
         method = cr.RankAgg(model=cr.Linear()).fit(data, log, STEEP)
     assert method.propensities_ is method.ips_.propensities_
     assert method.propensities_.raised == (2, 3, 4, 5)
-
-
-def test_without_a_curve_there_is_nothing_to_raise() -> None:
-    data, log = logistic_log(follows=1.0)
-    with pytest.raises(UsageError, match="position_correction=True"):
-        cr.HeckmanRank(envelope="off").fit(data, log)
 
 
 def test_an_estimate_of_the_same_log_lies_above_the_bound(world: Any) -> None:

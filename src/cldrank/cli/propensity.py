@@ -91,7 +91,7 @@ class EstimateCommand(options.CandidateReading, options.LogReading, options.Json
             if table.n_segments > 1 or "segment" in (options.log_columns(self.log_column) or {}):
                 curve = fitted_segments(estimator, table, clip=self.clip)
             else:
-                curve = fitted_curve(self._given_log(estimator, table), table, dataset, clip=self.clip)
+                curve = fitted_curve(estimator, table, dataset, clip=self.clip)
         self._write(curve_content(curve), named_curves(curve))
         self._tell(curve, name, table.depth, "" if best is None else best.reason)
 
@@ -111,22 +111,12 @@ class EstimateCommand(options.CandidateReading, options.LogReading, options.Json
         return table
 
     def _holds_cells(self) -> bool:
-        """Whether the files hold cells already, which do not know with which probability results were shown."""
+        """Whether the files hold cells already."""
         from cldrank.clicks.cells_file import is_cells
         from cldrank.clicks.days import DayFolder
         from cldrank.tables import named_paths
 
         return DayFolder.is_one(self.log[0]) or all(is_cells(path) for path in named_paths(self.log, "log"))
-
-    def _given_log(self, estimator: Any, table: ClickTable) -> Any:
-        """The estimator with the probabilities of display, if it needs them and the log has them."""
-        from cldrank.propensity import logged_probability
-
-        if estimator.needs != "log" or self._holds_cells():
-            return estimator
-        columns = options.log_columns(self.log_column)
-        arguments: dict[str, Any] = {"columns": columns} if columns else {}
-        return estimator.given_log(logged_probability(self.log, table, **arguments))
 
     def _show_all(self, table: ClickTable, dataset: RankingDataset | None, given: Mapping[str, Any]) -> None:
         """Print what every method finds that applies, and why the others do not."""

@@ -38,7 +38,7 @@ from cldrank.methods.registry import configured, methods
 from cldrank.models import Epoch
 from cldrank.pipeline.definition import PipelineDefinition, deciding
 from cldrank.pipeline.shipped import RANKER, shipped_place
-from cldrank.propensity import SegmentPropensities, estimators, logged_probability
+from cldrank.propensity import SegmentPropensities, estimators
 from cldrank.propensity.affine_clicks import curve_of
 from cldrank.propensity.choosing import choose_method, fitted_curve, fitted_segments
 from cldrank.propensity.curve_document import save_chart
@@ -405,9 +405,6 @@ def _curve(bench: Workbench, options: Mapping[str, Any]) -> tuple[Curve, str, st
         estimator: Any = estimators()[name](**options)
         if chosen.segment:
             return fitted_segments(estimator, table, clip=chosen.clip), words, name
-        if estimator.needs == "log":
-            reading = bench.pipeline.reading_options(logged_probability)
-            estimator = estimator.given_log(logged_probability(bench.log_paths(), table, **reading))
         return fitted_curve(estimator, table, bench.dataset, clip=chosen.clip), words, name
     except UnidentifiableError as error:
         raise DataError(

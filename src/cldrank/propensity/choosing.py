@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from cldrank._typing import Floats
 from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import UnidentifiableError, UsageError
@@ -18,13 +17,9 @@ from cldrank.propensity.propensities import Propensities
 from cldrank.propensity.segment_propensities import BySegment, SegmentPropensities
 
 
-def all_requirements(
-    clicks: ClickTable, dataset: RankingDataset | None = None, probability: Floats | None = None
-) -> tuple[Requirement, ...]:
-    """The requirement of every estimator, the best founded first; `probability` is that of display, of each cell."""
-    every = [kind() for kind in estimators().values()]
-    known = every if probability is None else [estimator.given_log(probability) for estimator in every]
-    return tuple(estimator.requirements(clicks, dataset) for estimator in known)
+def all_requirements(clicks: ClickTable, dataset: RankingDataset | None = None) -> tuple[Requirement, ...]:
+    """The requirement of every estimator, the best founded first."""
+    return tuple(kind().requirements(clicks, dataset) for kind in estimators().values())
 
 
 def best_requirement(requirements: Sequence[Requirement]) -> Requirement | None:
