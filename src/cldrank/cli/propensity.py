@@ -64,8 +64,8 @@ class EstimateCommand(options.CandidateReading, options.LogReading, options.Json
 
     def run(self) -> None:
         """Estimate, write, and print."""
-        from cldrank.propensity import estimators
-        from cldrank.propensity.choosing import choose_method, fitted_curve, fitted_segments
+        from cldrank.propensity import BySegment, estimators
+        from cldrank.propensity.choosing import choose_method, fitted_curve
         from cldrank.propensity.curve_document import named_curves
         from cldrank.propensity.curve_files import curve_content
 
@@ -86,37 +86,28 @@ class EstimateCommand(options.CandidateReading, options.LogReading, options.Json
         best = choose_method(table, given.get("depth")) if method == AUTO else None
         name = method if best is None else best.estimator
         estimator = built(estimators(), name, given)
-        curve: Any
         with working(f"estimating by {name} …"):
             if table.n_segments > 1 or "segment" in (options.log_columns(self.log_column) or {}):
-                curve = fitted_segments(estimator, table, clip=self.clip)
-            else:
-                curve = fitted_curve(estimator, table, dataset, clip=self.clip)
+                estimator = BySegment(estimator)
+            curve = fitted_curve(estimator, table, dataset, clip=self.clip)
         self._write(curve_content(curve), named_curves(curve))
         self._tell(curve, name, table.depth, "" if best is None else best.reason)
 
     def _table(self, dataset: RankingDataset | None) -> ClickTable:
         """The cells of all files."""
-        from cldrank.clicks.cells_file import load_cells
+        from cldrank.clicks.cells_file import is_cells, load_cells
         from cldrank.clicks.table import ClickTable
+        from cldrank.tables import named_paths
 
         arguments = self.log_arguments()
         with working(f"reading {some(self.log)} …"), columns_by("--log-column"):
-            if len(self.log) > 1 and not arguments and self._holds_cells():
+            if len(self.log) > 1 and not arguments and all(is_cells(path) for path in named_paths(self.log, "log")):
                 table = load_cells(self.log, dataset)
             else:
                 table = ClickTable.read(self.log[0] if len(self.log) == 1 else self.log, dataset, **arguments)
         if table.n_cells and not table.clicks.any():
             raise UnidentifiableError("nothing was clicked in this log, and only clicks show what was examined.")
         return table
-
-    def _holds_cells(self) -> bool:
-        """Whether the files hold cells already."""
-        from cldrank.clicks.cells_file import is_cells
-        from cldrank.clicks.days import DayFolder
-        from cldrank.tables import named_paths
-
-        return DayFolder.is_one(self.log[0]) or all(is_cells(path) for path in named_paths(self.log, "log"))
 
     def _show_all(self, table: ClickTable, dataset: RankingDataset | None, given: Mapping[str, Any]) -> None:
         """Print what every method finds that applies, and why the others do not."""

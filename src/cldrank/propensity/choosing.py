@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from typing import Any
 
 from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
-from cldrank.errors import UnidentifiableError, UsageError
+from cldrank.errors import UnidentifiableError
 from cldrank.propensity.affine_clicks import AffineClicks
 from cldrank.propensity.curve_checks import held_to_clicks
 from cldrank.propensity.estimator import REFUSALS, PropensityEstimator, comparing_estimators, estimators
 from cldrank.propensity.identifiability import Requirement, way_out
 from cldrank.propensity.propensities import Propensities
-from cldrank.propensity.segment_propensities import BySegment, SegmentPropensities
+from cldrank.propensity.segment_propensities import BySegment, Curve
 
 
 def all_requirements(clicks: ClickTable, dataset: RankingDataset | None = None) -> tuple[Requirement, ...]:
@@ -56,16 +55,16 @@ def choose_method(table: ClickTable, depth: int | None) -> Requirement:
 
 
 def fitted_curve(
-    estimator: PropensityEstimator[Any],
+    estimator: PropensityEstimator[Any] | BySegment,
     table: ClickTable,
     dataset: RankingDataset | None = None,
     *,
     clip: float | None = None,
-) -> Propensities | AffineClicks:
+) -> Curve:
     """What an estimator finds in a log, clipped as asked; a curve that the log refutes is warned of."""
-    curve: Propensities | AffineClicks = estimator.fit(table, dataset)
+    curve: Curve = estimator.fit(table, dataset)
     curve = curve if clip is None else curve.clip(clip)
-    return held_to_clicks(curve, table, "off") if isinstance(curve, Propensities) else curve
+    return curve if isinstance(curve, AffineClicks) else held_to_clicks(curve, table, "off")
 
 
 def fitted_by_all(
@@ -90,15 +89,3 @@ def fitted_by_all(
         else:
             curves[method.name] = curve if clip is None else curve.clip(clip)
     return curves, reasons
-
-
-def fitted_segments(estimator: Any, clicks: ClickTable, *, clip: float | None = None) -> SegmentPropensities:
-    """The same for each segment of a log, down to the `depth` of the estimator or the end of the segment's pages."""
-    if estimator.depth is not None:
-        if estimator.depth > clicks.depth:
-            raise UsageError(f"`depth={estimator.depth}` is too deep: nothing was shown below position {clicks.depth}.")
-        clicks = clicks.first(estimator.depth)
-    curves = BySegment(replace(estimator, depth=None)).fit(clicks)
-    curves = curves if clip is None else curves.clip(clip)
-    held_to_clicks(curves, clicks, "off")
-    return curves

@@ -10,7 +10,7 @@ from cldrank._typing import Floats
 from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import UnidentifiableError
-from cldrank.parameters import parameter, value
+from cldrank.parameters import value
 from cldrank.propensity.cells import Cells, PairSums
 from cldrank.propensity.estimator import CellEstimator, Sample
 from cldrank.propensity.identifiability import Requirement, display_order
@@ -27,8 +27,6 @@ class Randomised(CellEstimator):
     hold the shuffled sessions alone.
     """
 
-    check_order: bool = parameter(default=True, about="Refuse a log whose order is not random")
-
     name = "randomised"
     sentence = "Pages in random order, compared by position within each query"
     order = 10
@@ -42,13 +40,12 @@ class Randomised(CellEstimator):
 
     def _cells(self, clicks: ClickTable) -> Cells:
         cells = super()._cells(clicks)
-        order = display_order(clicks) if self.check_order else None
-        if order is not None and order.looks in ("mixed", "fixed"):
+        order = display_order(clicks)
+        if order.looks in ("mixed", "fixed"):
             raise UnidentifiableError(
                 f"randomised needs pages in random order, but here the candidate determines the position (strength "
                 f"{order.strength:.2f}, where 0 is random and 1 fixed): click-through rates mix relevance with "
-                "position. Keep only the shuffled sessions; a log of several rankers is for all-pairs. "
-                "`check_order=False` goes on regardless, and is biased.",
+                "position. Keep only the shuffled sessions; a log of several rankers is for all-pairs.",
                 positions=tuple(range(1, cells.size + 1)),
                 reason=str(order),
             )
