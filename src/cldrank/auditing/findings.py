@@ -20,9 +20,7 @@ _UNCLICKED, _NEARLY_ALL = 0.5, 0.9
 _DRIFT, _SLIGHT_DRIFT, _DRIFT_P = 0.1, 0.05, 1e-3
 _PRECISE = 0.1  # an interval of ± this much, relative to the propensity, leaves nothing to be desired
 _ESTIMATE = "`cldrank propensity estimate"
-_NOT_ESTIMABLE = (
-    "Propensities of all positions cannot be estimated by comparing them: assume a curve, or model relevance."
-)
+_UNKNOWN = "Propensities of all positions cannot be estimated by comparing them: assume a curve, or model relevance."
 _FROM_BAD_TO_MILD: tuple[Severity, ...] = ("blocking", "warning", "note", "ok")
 
 _REJECT_ADVICE = {
@@ -51,7 +49,7 @@ def judge(facts: AuditFacts) -> Verdict:
     findings.sort(key=lambda finding: _FROM_BAD_TO_MILD.index(finding.severity))
     worst, best = findings[0].severity, facts.chosen
     topics = dict.fromkeys(finding.topic for finding in findings if finding.severity == worst)
-    estimable = f"Propensities can be estimated by {best.estimator}{_to_within(best)}." if best else _NOT_ESTIMABLE
+    estimable = f"Propensities can be estimated by {best.estimator}{_to_within(best)}." if best else _UNKNOWN
     sentence = {
         "blocking": f"Do not train on this log as it is. {findings[0].found}",
         "warning": f"Usable with care: see {', '.join(topics)}. {estimable}",
