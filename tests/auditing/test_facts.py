@@ -58,7 +58,8 @@ class TestBots:
         result = audit(made.write())
         assert result.facts.log is not None
         bots = result.facts.log.bots
-        assert (list(bots.reasons.values()), bots.reasons["everything clicked"], bots.suspicious) == ([1, 1], 1, 2)
+        assert (bots.reasons["everything clicked"], bots.suspicious) == (1, 2)
+        assert [number for reason, number in bots.reasons.items() if reason.endswith("pages")] == [1]
         assert [suspect.name for suspect in bots.named] == ["crawler", "<b>clicker"]
         assert (bots.impressions, bots.clicks) == (230 * 5, 30 * 5)
         assert found(result, "bots").severity == "warning"
@@ -77,7 +78,7 @@ class TestBots:
         log = audit(tmp_path / "log.parquet").facts.log
         assert log is not None
         assert [suspect.name for suspect in log.bots.named] == ["odd"]
-        assert [(reason[:18], number) for reason, number in log.bots.reasons.items()] == [("a click rate above", 1)]
+        assert [number for reason, number in log.bots.reasons.items() if "a click rate above" in reason] == [1]
 
     def test_sessions_stand_in_for_users(self, logs: MakeLogs) -> None:
         made = logs(depth=12)

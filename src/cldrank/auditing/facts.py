@@ -222,7 +222,7 @@ class Audit:
         return {"source": facts.pop("source"), "verdict": asdict(self.verdict), "totals": totals, **facts}
 
     def to_html(self) -> str:
-        """One page with charts that needs nothing else: no network, no other files."""
+        """One page with a chart that needs nothing else: no network, no other files."""
         from cldrank.auditing.audit_document import audit_document
         from cldrank.documents import render_html
 
