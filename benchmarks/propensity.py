@@ -54,6 +54,7 @@ from cldrank.propensity import (
     AllPairs,
     ClickThrough,
     DualLearning,
+    Logged,
     Pivot,
     Propensities,
     Randomised,
@@ -185,7 +186,7 @@ class World:
         return logs[0].merge(logs[1])
 
 
-SHARE = 0.3  # of shuffled pages, beside those of one ranker
+SHARE = 0.3  # of shuffled pages, in the log of the policy that logs its probabilities
 
 
 def designs(world: World, model: ClickModel, sessions: float, seed: int) -> dict[str, ClickTable]:
@@ -200,6 +201,7 @@ def designs(world: World, model: ClickModel, sessions: float, seed: int) -> dict
 
 METHODS: Mapping[tuple[str, str], CurveEstimator] = {
     ("shuffled", "Randomised"): Randomised(),
+    ("30% shuffled", "Logged"): Logged(),
     ("first swaps", "Pivot"): Pivot(),
     ("neighbour swaps", "Adjacent chain"): AdjacentChain(),
     ("two rankers", "Pivot"): Pivot(depth=4),
@@ -208,6 +210,18 @@ METHODS: Mapping[tuple[str, str], CurveEstimator] = {
     ("two rankers", "AllPairs, candidates alike"): AllPairs(weighting="candidates"),
     ("two rankers", "ClickThrough"): ClickThrough(),
 }
+
+
+def fitted(world: World, estimator: CurveEstimator, log: ClickTable) -> Propensities:
+    return estimator.given_log(shown_with(world, log)).fit(log)
+
+
+def shown_with(world: World, log: ClickTable) -> Any:
+    """P(a cell is shown): production's place in 1 - SHARE of pages, any place of the page in the others."""
+    place = Simulation(world.data, world.scores, depth=DEPTH).ranking.top
+    own = np.zeros(world.data.n_rows, dtype=np.int64)
+    own[place[place >= 0]] = np.nonzero(place >= 0)[1] + 1
+    return (1 - SHARE) * (own[log.row] == log.position) + SHARE / DEPTH
 
 
 def coverage(logs: int) -> None:
@@ -219,7 +233,7 @@ def coverage(logs: int) -> None:
     for seed in range(logs):
         tables = designs(world, model, 6e4, seed)
         for (design, name), estimator in METHODS.items():
-            rho = estimator.fit(tables[design])
+            rho = fitted(world, estimator, tables[design])
             assert rho.low is not None
             assert rho.high is not None
             inside = (rho.low <= truth[: len(rho)]) & (truth[: len(rho)] <= rho.high)
@@ -313,7 +327,7 @@ def failures() -> None:
         for (design, method), estimator in METHODS.items():
             told: dict[str, Any] = {}
             try:
-                rho = estimator.fit(tables[design])
+                rho = fitted(world, estimator, tables[design])
                 told = {"found": [round(value, 3) for value in rho.values.tolist()]}
                 told["fit_p"] = None if rho.goodness is None else round(rho.goodness.p_value, 4)
                 attraction = check_attraction(Cells.of(tables[design], None, 0), rho.values)

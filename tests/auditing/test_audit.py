@@ -102,6 +102,18 @@ class TestPropensities:
         assert {"regression-em", "dual-learning"} & possible(audit(path)) == set()
         assert {"regression-em", "dual-learning"} <= possible(audit(path, features))
 
+    @pytest.mark.parametrize(("chance", "advised"), [(1 / 12, True), (None, False), (7.0, False)])
+    def test_propensities_of_the_log_are_judged_by_the_estimator(
+        self, logs: MakeLogs, chance: float | None, advised: bool
+    ) -> None:
+        made = logs()
+        result = audit(made.add(2000, made.shuffled, propensity=chance).write())
+        told = [finding for finding in result.verdict.findings if "column of propensities" in finding.found]
+        assert [("--method logged" in finding.advice, "logged cannot" in finding.found) for finding in told] == [
+            (advised, not advised)
+        ]
+        assert ("logged" in possible(result)) == advised
+
 
 class TestAmounts:
     def test_candidates_never_shown(self, logs: MakeLogs) -> None:

@@ -112,7 +112,7 @@ def test_codes_of_gates(step: str, word: str, code: int) -> None:
 
 
 def test_a_step_that_fails_has_code_1_and_its_line(run: Run, scene: Path) -> None:
-    write_definition(scene, [("[train]", '[propensities]\nmethod = "all-pairs"\n[train]')])
+    write_definition(scene, [("[train]", '[propensities]\nmethod = "logged"\n[train]')])
     (scene / "log.parquet").write_bytes(b"PAR1 and nothing else")
     ended = run("pipeline", "run", "--json")
     found = line(ended)

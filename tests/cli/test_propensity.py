@@ -147,6 +147,15 @@ class TestEstimate:
             AllPairs().fit(cr.ClickTable.read(logs.swaps)).values.tolist()
         )
 
+    def test_probabilities_of_the_log(self, propensity: Run, logs: Logs) -> None:
+        result = propensity("estimate", logs.shuffled_log, "-o", "rho.json", "--method", "logged", "--json").json
+        truth = [1, 1 / 2, 1 / 3, 1 / 4]
+        for entry, value in zip(result["positions"], truth, strict=True):
+            assert entry["low"] / 1.1 < value < entry["high"] * 1.1
+        refused = propensity("estimate", logs.shuffled, "-o", "rho.json", "--method", "logged")
+        assert refused.code == 2
+        assert refused.err.startswith("error: logged: it needs the probability")
+
     @pytest.mark.parametrize("method", ["all-pairs", "adjacent-chain", "pivot", "click-through"])
     def test_every_method_by_name(self, propensity: Run, logs: Logs, method: str) -> None:
         result = propensity("estimate", logs.swaps, "-o", "rho.json", "--method", method, "--depth", "3", "--json").json
@@ -310,10 +319,11 @@ class TestSegments:
     def test_cells_and_methods_without_segments(self, propensity: Run, logs: Logs) -> None:
         cells = propensity("estimate", logs.swaps, "--log-column", "segment=device", "-o", "rho.json")
         assert (cells.code, "cells" in cells.err) == (2, True)
-        affine = propensity(
-            "estimate", logs.devices, "--log-column", "segment=device", "--method", "trust-bias", "-o", "rho.json"
-        )
-        assert (affine.code, "trust-bias does not take segments" in affine.err) == (2, True)
+        for method in ("trust-bias", "logged"):
+            ran = propensity(
+                "estimate", logs.devices, "--log-column", "segment=device", "--method", method, "-o", "rho.json"
+            )
+            assert (ran.code, f"{method} does not take segments" in ran.err) == (2, True)
 
     def test_parts_add_up_to_the_whole(self, logs: Logs) -> None:
         whole = cr.ClickTable.read(logs.devices)

@@ -6,11 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import cldrank as cr
+from cldrank.clicks.simulate import NeighbourSwaps, ShuffledShare, Simulation
 from cldrank.clicks.table import ClickTable
-from cldrank.propensity import ClickThrough, Randomised
+from cldrank.errors import CldrankError, CldrankWarning, UnidentifiableError
+from cldrank.propensity import ClickThrough, Logged, Randomised, logged_probability
 
 
 def lists_of_two_lengths() -> ClickTable:
@@ -56,3 +59,73 @@ def test_ranklens(real_data: Path) -> None:
     assert rho.low[23] > rho.high[22]  # the last of 24 is looked at more often than the one above
     assert rho.goodness is not None
     assert rho.goodness.p_value > 0.05
+
+
+# -- logged probabilities ---------------------------------------------------------------------------------------------
+
+
+def probability(world: Any, table: ClickTable, share: float) -> Any:
+    top = Simulation(world.data, world.scores, depth=world.depth).ranking.top
+    own = np.zeros(world.data.n_rows, dtype=np.int64)
+    own[top] = np.arange(1, world.depth + 1)
+    return (1 - share) * (own[table.row] == table.position) + share / world.depth
+
+
+def test_recovers_the_truth_from_a_policy_that_is_not_random(world: Any) -> None:
+    table = world.log(ShuffledShare(0.3), 1e5)
+    rho = Logged(probability=probability(world, table, 0.3)).fit(table)
+    assert rho.errors is not None
+    np.testing.assert_allclose(rho.values, 1 / np.arange(1, 6), rtol=4 * rho.errors.max())
+    raw = ClickThrough().fit(table).values
+    assert (raw[1:] < 0.97 * rho.values[1:]).all()
+
+
+def test_constant_probabilities_are_a_random_order(world: Any) -> None:
+    table = world.shuffled()
+    logged = Logged(probability=np.full(table.n_cells, 0.2)).fit(table)
+    np.testing.assert_allclose(logged.values, Randomised().fit(table).values, rtol=1e-9)
+
+
+def test_refuses_where_some_results_cannot_stand_everywhere(world: Any) -> None:
+    table = world.log(NeighbourSwaps(0.5), 1e5)
+    ends = np.isin(table.position, (1, world.depth))
+    total = table.row_impressions[table.row]
+    with pytest.raises(UnidentifiableError, match="some chance at every position.*pivot or all-pairs"):
+        Logged(probability=np.where(ends, 0.2, 1.0) * table.impressions / total).fit(table)
+
+
+def test_probabilities_from_the_log(world: Any, tmp_path: Path) -> None:
+    path = tmp_path / "log.parquet"
+    simulation = Simulation(world.data, world.scores, policy=ShuffledShare(0.4), depth=world.depth)
+    simulation.save_log(path, 2e4)
+    table = ClickTable.read(path, world.data)
+    found = logged_probability(path, table)
+    np.testing.assert_allclose(found, probability(world, table, 0.4))
+    assert Logged(probability=found).fit(table).values[1] == pytest.approx(0.5, rel=0.1)
+    with pytest.raises(CldrankError, match="has no probability for row"):
+        logged_probability(path, world.two_rankers())
+    Simulation(world.data, world.scores).save_log(path, 10)
+    with pytest.raises(CldrankError, match="no column 'propensity'"):
+        logged_probability(path, table)
+
+
+@pytest.mark.parametrize(
+    ("chance", "message"),
+    [(None, "needs the probability"), ("short", "one per cell"), (0.0, "probability 0.0"), (1.5, "probability 1.5")],
+)
+def test_wrong_probabilities(world: Any, chance: Any, message: str) -> None:
+    table = world.shuffled(1e3)
+    short = np.array([0.5]) if chance == "short" else None
+    given = np.full(table.n_cells, chance) if isinstance(chance, float) else short
+    with pytest.raises(CldrankError, match=message):
+        Logged(probability=given).fit(table)
+
+
+@pytest.mark.parametrize("column", ["query_id", "doc_id", "position"])
+def test_a_row_without_an_id_or_a_position_changes_nothing(column: str) -> None:
+    log = {"session_id": [1, 1, 2, 2, 3], "query_id": [7] * 5, "doc_id": [5, 6, 6, 5, 6], "position": [1, 2, 1, 2, 2]}
+    log = {**log, column: [*log[column][:4], None]}  # type: ignore[list-item]
+    table = pa.table({**log, "clicked": [1, 0, 1, 0, 0], "propensity": [0.5, 0.25, 0.5, 0.25, 0.9]})
+    with pytest.warns(CldrankWarning, match="1 set aside"):
+        clicks = ClickTable.read(table, max_rejected=1.0)
+    np.testing.assert_allclose(logged_probability(table, clicks), [0.5, 0.25, 0.5, 0.25])

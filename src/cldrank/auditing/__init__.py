@@ -6,6 +6,7 @@ from dataclasses import replace
 from datetime import date
 from typing import Any
 
+from cldrank._typing import Floats
 from cldrank.auditing.facts import (
     Audit,
     AuditFacts,
@@ -26,6 +27,7 @@ from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
 from cldrank.propensity.choosing import all_requirements
 from cldrank.propensity.identifiability import display_order, overlap
+from cldrank.propensity.randomised import probability_in
 from cldrank.tables import Engine, connect, is_frame, named_paths
 from cldrank.tables.frames import frame_name
 from cldrank.wording import some
@@ -79,8 +81,9 @@ def audit(
         with querying(opened, log.table.where):
             log = log.with_times()
             facts = describe_log(log, counted.clicks)
+            probability = probability_in(log.table, counted.clicks) if log.has("propensity") else None
     account = replace(counted.account, found=log.found, layout=log.settings)
-    return _judged(counted.clicks, dataset, source, dataset is not None, account, facts)
+    return _judged(counted.clicks, dataset, source, dataset is not None, account, facts, probability)
 
 
 def audit_table(table: ClickTable, dataset: RankingDataset | None = None, *, source: str = "cells") -> Audit:
@@ -104,6 +107,7 @@ def _judged(
     knows_candidates: bool,
     account: Account | None = None,
     log: LogFacts | None = None,
+    probability: Floats | None = None,
 ) -> Audit:
     facts = AuditFacts(
         source=source,
@@ -112,7 +116,7 @@ def _judged(
         queries=describe_queries(table, knows_candidates),
         overlap=overlap(table),
         order=display_order(table),
-        requirements=all_requirements(table, dataset) if table.n_cells else (),
+        requirements=all_requirements(table, dataset, probability) if table.n_cells else (),
         log=log,
     )
     return Audit(facts, judge(facts))

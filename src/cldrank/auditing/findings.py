@@ -208,6 +208,12 @@ def _propensities(facts: AuditFacts) -> Iterator[Finding]:
         assumed = estimators()[best.estimator].assumes
         advice = f"Estimate them with {_named(best)}{f', if {assumed}' if assumed else ''}."
         yield Finding("propensities", "ok", f"{moving}; {best.reason}.", advice)
+    logged = next((need for need in facts.requirements if need.estimator == "logged"), None)
+    if logged is not None and facts.log is not None and "propensity" in facts.log.columns:
+        can = f"{'and logged can' if logged.met else 'but logged cannot'} use it: {logged.reason}"
+        advice = f"Use it with {_named(logged)}, if it is the probability of being shown at that position."
+        sentence = f"The log has a column of propensities, {can}."
+        yield Finding("propensities", "note", sentence, advice if logged.met else "")
 
 
 def _not_compared(facts: AuditFacts, moving: str) -> Finding:

@@ -79,8 +79,8 @@ class RawLog(RawLayout, options.CandidateReading, options.JsonOutput):
         "ROLE=NAME",
         "Which column of the log holds `session_id`, `query_id`, `doc_id`, `position`, `clicked` (or lists: "
         "`documents`, `clicked_positions`, `clicked_documents`), `timestamp`, `user_id`, `ranker_id`, `surface`, "
-        "if it has another name; and which hold `segment`, `page`, or `row` and `column`, if any. A field inside of a "
-        "column by its path: doc_id=event.object.id.",
+        "`propensity`, if it has another name; and which hold `segment`, `page`, or `row` and `column`, if any. A "
+        "field inside of a column by its path: doc_id=event.object.id.",
     )
 
     def log_arguments(self) -> dict[str, Any]:

@@ -89,6 +89,8 @@ class EstimateCommand(options.CandidateReading, options.LogReading, options.Json
         with working(f"estimating by {name} …"):
             if table.n_segments > 1 or "segment" in (options.log_columns(self.log_column) or {}):
                 estimator = BySegment(estimator)
+            elif estimator.needs == "log":
+                estimator = self._given_log(estimator, table)
             curve = fitted_curve(estimator, table, dataset, clip=self.clip)
         self._write(curve_content(curve), named_curves(curve))
         self._tell(curve, name, table.depth, "" if best is None else best.reason)
@@ -108,6 +110,18 @@ class EstimateCommand(options.CandidateReading, options.LogReading, options.Json
         if table.n_cells and not table.clicks.any():
             raise UnidentifiableError("nothing was clicked in this log, and only clicks show what was examined.")
         return table
+
+    def _given_log(self, estimator: Any, table: ClickTable) -> Any:
+        """The estimator with the probabilities of display, which files of cells do not know."""
+        from cldrank.clicks.cells_file import is_cells
+        from cldrank.clicks.days import DayFolder
+        from cldrank.propensity import logged_probability
+        from cldrank.tables import named_paths
+
+        if DayFolder.is_one(self.log[0]) or all(map(is_cells, named_paths(self.log, "log"))):
+            return estimator
+        columns = options.log_columns(self.log_column)
+        return estimator.given_log(logged_probability(self.log, table, columns=columns))
 
     def _show_all(self, table: ClickTable, dataset: RankingDataset | None, given: Mapping[str, Any]) -> None:
         """Print what every method finds that applies, and why the others do not."""

@@ -38,7 +38,7 @@ from cldrank.methods.registry import configured, methods
 from cldrank.models import Epoch
 from cldrank.pipeline.definition import PipelineDefinition, deciding
 from cldrank.pipeline.shipped import RANKER, shipped_place
-from cldrank.propensity import BySegment, SegmentPropensities, estimators
+from cldrank.propensity import BySegment, SegmentPropensities, estimators, logged_probability
 from cldrank.propensity.affine_clicks import curve_of
 from cldrank.propensity.choosing import choose_method, fitted_curve
 from cldrank.propensity.curve_document import save_chart
@@ -403,7 +403,11 @@ def _curve(bench: Workbench, options: Mapping[str, Any]) -> tuple[Curve, str, st
             best = choose_method(table, options.get("depth"))
             name, words = best.estimator, f"by {best.estimator}, since {best.reason}"
         estimator: Any = estimators()[name](**options)
-        estimator = BySegment(estimator) if chosen.segment else estimator
+        if chosen.segment:
+            estimator = BySegment(estimator)
+        elif estimator.needs == "log":
+            reading = bench.pipeline.reading_options(logged_probability)
+            estimator = estimator.given_log(logged_probability(bench.log_paths(), table, **reading))
         return fitted_curve(estimator, table, bench.dataset, clip=chosen.clip), words, name
     except UnidentifiableError as error:
         raise DataError(

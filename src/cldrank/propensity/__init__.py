@@ -12,7 +12,7 @@ from cldrank.propensity.harvesting import AdjacentChain, AllPairs, Pivot
 from cldrank.propensity.identifiability import Requirement, impressions_needed
 from cldrank.propensity.modelled_relevance import DualLearning, RegressionEM
 from cldrank.propensity.propensities import Propensities
-from cldrank.propensity.randomised import ClickThrough, Randomised
+from cldrank.propensity.randomised import ClickThrough, Logged, Randomised, logged_probability
 from cldrank.propensity.segment_propensities import BySegment, SegmentPropensities
 
 __all__ = [
@@ -23,6 +23,7 @@ __all__ = [
     "ClickThrough",
     "DualLearning",
     "Envelope",
+    "Logged",
     "Pivot",
     "Propensities",
     "PropensityEstimator",
@@ -33,4 +34,5 @@ __all__ = [
     "TrustBias",
     "estimators",
     "impressions_needed",
+    "logged_probability",
 ]

@@ -33,7 +33,8 @@ class Cells:
     row, query            (cells,) int64: codes of the candidate and of the query, each together with the segment, since
                           only what was shown on the same surface is compared
     place                 (cells,) int64: the position, from 0
-    impressions, clicks   (cells,) float64
+    impressions, clicks   (cells,) float64, weighted where the estimator has weights
+    seen                  (cells,) float64: the impressions, not weighted
     group                 (cells,) int64: what is drawn together when the log is resampled, one of `n_groups`
     n_units, units        how many queries or candidates there are in the groups, and which of both
     """
@@ -43,6 +44,7 @@ class Cells:
     place: IntArray
     impressions: Floats
     clicks: Floats
+    seen: Floats
     size: int
     group: IntArray
     n_groups: int
@@ -62,12 +64,14 @@ class Cells:
         group, n_groups, n_units = deal(row if few else query, size, seed)
         if n_units < 2:
             raise UnidentifiableError("the log has only one candidate: nothing shows how far off an estimate may be.")
+        impressions = clicks.impressions[kept].astype(np.float64)
         return cls(
             row=clicks.segment_row[kept],
             query=clicks.segment_query[kept],
             place=clicks.position[kept] - 1,
-            impressions=clicks.impressions[kept].astype(np.float64),
+            impressions=impressions,
             clicks=clicks.clicks[kept].astype(np.float64),
+            seen=impressions,
             size=size,
             group=group,
             n_groups=n_groups,
@@ -81,9 +85,13 @@ class Cells:
         """(cells,) the row of the dataset."""
         return self.row // self.n_segments
 
+    def unweighted(self) -> Cells:
+        """The same as they were counted."""
+        return replace(self, impressions=self.seen, clicks=np.rint(self.clicks * self.seen / self.impressions))
+
     def chosen(self, which: NDArray[np.bool_]) -> Cells:
         """Some of the cells, in the same groups."""
-        names, at = ("row", "query", "place", "impressions", "clicks", "group"), np.flatnonzero(which)
+        names, at = ("row", "query", "place", "impressions", "clicks", "seen", "group"), np.flatnonzero(which)
         return replace(self, **{name: getattr(self, name)[at] for name in names})
 
     def by_group(self, key: IntArray, values: Floats, width: int, cells: IntArray | None = None) -> Floats:

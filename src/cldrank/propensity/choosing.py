@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from cldrank._typing import Floats
 from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import UnidentifiableError
@@ -16,9 +17,12 @@ from cldrank.propensity.propensities import Propensities
 from cldrank.propensity.segment_propensities import BySegment, Curve
 
 
-def all_requirements(clicks: ClickTable, dataset: RankingDataset | None = None) -> tuple[Requirement, ...]:
-    """The requirement of every estimator, the best founded first."""
-    return tuple(kind().requirements(clicks, dataset) for kind in estimators().values())
+def all_requirements(
+    clicks: ClickTable, dataset: RankingDataset | None = None, probability: Floats | None = None
+) -> tuple[Requirement, ...]:
+    """The requirement of every estimator, the best founded first; `probability` is that of display, of each cell."""
+    every = (kind().given_log(probability) for kind in estimators().values())
+    return tuple(estimator.requirements(clicks, dataset) for estimator in every)
 
 
 def best_requirement(requirements: Sequence[Requirement]) -> Requirement | None:

@@ -43,7 +43,7 @@ class PropensityEstimator(Value, ABC, Generic[Result_co]):
 
     name       what the command line calls it
     sentence   what it does, without a full stop
-    needs      "cells" alone, or "features" of the candidates
+    needs      "cells" alone; the raw "log", for the probabilities of display; or "features" of the candidates
     affine     whether it finds a slope and a base for each position, instead of one propensity
     bound      whether it finds a lower bound of the curve, instead of the curve
     baseline   whether it is known to be biased, and only there to be compared with
@@ -64,7 +64,7 @@ class PropensityEstimator(Value, ABC, Generic[Result_co]):
 
     name: ClassVar[str]
     sentence: ClassVar[str]
-    needs: ClassVar[Literal["cells", "features"]] = "cells"
+    needs: ClassVar[Literal["cells", "log", "features"]] = "cells"
     affine: ClassVar[bool] = False
     bound: ClassVar[bool] = False
     baseline: ClassVar[bool] = False
@@ -133,6 +133,11 @@ class PropensityEstimator(Value, ABC, Generic[Result_co]):
         if self.needs != "features" or dataset is not None:
             return None
         return "it needs the features of the candidates (`features`)"
+
+    def given_log(self, probability: Floats | None) -> Self:
+        """The same with the probability of display of each cell, if it needs the log."""
+        del probability
+        return self
 
     @abstractmethod
     def _prepared(self, clicks: ClickTable, dataset: RankingDataset | None) -> tuple[Any, Requirement]:
@@ -236,7 +241,7 @@ class CellEstimator(CurveEstimator):
         values, draws = sample.solved[0], sample.solved[1:]
         attraction, parts = None, {}
         if sample.pairs is not None:
-            attraction = check_attraction(cells, values, self.replicates, self.seed)
+            attraction = check_attraction(cells.unweighted(), values, self.replicates, self.seed)
             parts["goodness"] = goodness_of_fit(sample.pairs, values, draws, self._weights(cells))
         return self._curve(cells, values, draws, notes=self._notes(cells, attraction), **parts)
 
@@ -339,7 +344,7 @@ def estimators() -> dict[str, type[PropensityEstimator[Any]]]:
     """All estimators by name, the best founded first.
 
     >>> list(estimators())[:3], estimators()["all-pairs"].__name__
-    (['randomised', 'all-pairs', 'pivot'], 'AllPairs')
+    (['randomised', 'logged', 'all-pairs'], 'AllPairs')
     """
     from cldrank import propensity
 

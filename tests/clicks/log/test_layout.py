@@ -3,6 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from odd_logs import expected, plain_rows, read, write_json, write_parquet
 from small_logs import cells
@@ -12,6 +13,7 @@ from cldrank.auditing import audit
 from cldrank.clicks.aggregate import aggregate
 from cldrank.clicks.log.layout import LogLayout
 from cldrank.errors import UsageError
+from cldrank.propensity import logged_probability
 
 COLUMNS = {"doc_id": "item", "position": "rank"}
 
@@ -22,13 +24,14 @@ def renamed(tmp_path: Path, **more: Any) -> Path:
 
 
 def test_one_value_for_every_reader(tmp_path: Path) -> None:
-    path = renamed(tmp_path)
+    path = renamed(tmp_path, propensity=0.5)
     layout = LogLayout(columns=COLUMNS, first_position=0)
     by_name: dict[str, Any] = {"columns": COLUMNS, "first_position": 0}
     table = aggregate(path, layout=layout).clicks
     assert cells(table) == cells(ClickTable.read(path, **by_name)) == expected()
     assert cells(ClickTable.read(path, layout=layout)) == expected()
     assert audit(path, layout=layout).as_dict() == audit(path, **by_name).as_dict()
+    assert np.array_equal(logged_probability(path, table, layout=layout), logged_probability(path, table, **by_name))
 
 
 def test_options_take_the_place_of_those_of_a_layout() -> None:

@@ -15,6 +15,7 @@ import cldrank as cr
 from cldrank.auditing import audit
 from cldrank.clicks.aggregate import aggregate
 from cldrank.errors import CldrankWarning, DataError, FormatError, UsageError
+from cldrank.propensity import logged_probability
 from cldrank.tables.frames import arrow_table
 
 pd: Any = pytest.importorskip("pandas")
@@ -77,6 +78,8 @@ def test_all_that_reads_logs_reads_frames(make: Any, from_file: cr.ClickTable) -
     facts = audit(frame, columns=COLUMNS).facts
     assert facts.impressions == 180
     assert facts.source.startswith("the ")
+    chance = logged_probability(frame, from_file, columns=COLUMNS)
+    np.testing.assert_allclose(chance, 0.25)
 
 
 def test_columns_that_nobody_asked_for_are_not_converted() -> None:

@@ -222,6 +222,17 @@ class TestOneQuery:
             with pytest.raises(UsageError, match="the dataset has 2 queries"):
                 read(write(tmp_path / "log.parquet"), data, one_query=True)
 
+    def test_logged_probabilities(self, tmp_path: Path) -> None:
+        from cldrank.propensity import logged_probability
+
+        data = RankingDataset.from_arrays(np.eye(1), ["home"], doc_ids=["d"])
+        lines = "\n".join(f"{s},d,1,0,0.25" for s in range(4))
+        path = tmp_path / "log.csv"
+        path.write_text(f"session_id,doc_id,position,clicked,propensity\n{lines}\n")
+        for dataset in (None, data):
+            table = aggregate(path, dataset, one_query=True).clicks
+            assert logged_probability(path, table, one_query=True).tolist() == [0.25]
+
 
 @pytest.mark.parametrize("kind", [pa.list_(pa.int64()), pa.struct([("a", pa.int64())]), pa.binary(), pa.time64("ns")])
 def test_every_column_may_be_of_any_type(tmp_path: Path, kind: pa.DataType) -> None:

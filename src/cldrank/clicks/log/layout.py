@@ -17,7 +17,7 @@ from cldrank.wording import listed
 
 KEYS = ("session_id", "query_id", "doc_id")
 REQUIRED = (*KEYS, "position", "clicked")
-OPTIONAL = ("timestamp", "user_id", "ranker_id", "surface")
+OPTIONAL = ("timestamp", "user_id", "ranker_id", "surface", "propensity")
 CLICKS = ("clicked_positions", "clicked_documents", "clicked")  # the ways to say what was clicked
 SEGMENT = "segment"
 ON_REQUEST = ("page", "row", "column", SEGMENT)  # common names: a log may mean something else by them

@@ -45,7 +45,7 @@ class Log:
     """An impression log as a plain table in an engine.
 
     table       one row per displayed result: session_id, query_id, doc_id, position (from 1), clicks, reason (NULL: to
-                be counted), and those of timestamp (UTC), user_id, ranker_id, surface, segment that the log
+                be counted), and those of timestamp (UTC), user_id, ranker_id, surface, propensity, segment that the log
                 has; with timestamp also time_form, how it is written
     by_clicks   whether only clicks have positions in the log, as in lists of clicked positions
     found       what was found out, in words
@@ -387,6 +387,9 @@ class _PlainQuery:
         values = {}
         for role in (role for role in ("user_id", "ranker_id", "surface") if role in kinds):
             values[role] = f"CAST(raw_{role} AS VARCHAR)" if types.is_nested(kinds[role]) else f"raw_{role}"
+        if "propensity" in kinds:
+            chance = casts.number("raw_propensity", kinds["propensity"], self._called("propensity"), self.table.where)
+            values["propensity"] = chance
         if "timestamp" in kinds:
             instant = casts.instant("raw_timestamp", kinds["timestamp"], self.layout.time_zone or "UTC")
             values |= {"timestamp": instant, "written": "raw_timestamp"}
