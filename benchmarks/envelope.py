@@ -36,7 +36,6 @@ from cldrank.deconvolution import RateCounts
 from cldrank.errors import UnidentifiableError
 from cldrank.propensity import ClickThrough, Envelope, Propensities, Randomised
 from cldrank.propensity.curve_checks import held_to_clicks
-from cldrank.propensity.envelope import clicked_more_than
 
 Floats = NDArray[np.float64]
 
@@ -161,7 +160,9 @@ def measured(log: ClickTable, limits: dict[int, Floats]) -> dict[str, Floats]:
     rho = upper_positions(log)
     if rho is not None and rho.low is not None and rho.high is not None:
         size = len(rho)
-        counts = {others: clicked_more_than(log.position - 1, log.clicks, SIZE, others)[:size] for others in limits}
+        counts = {
+            others: np.bincount(log.position[log.clicks > others] - 1, minlength=SIZE)[:size] for others in limits
+        }
         used = np.ones(size, dtype=int)
         for others in (2, 3):
             used[np.minimum(counts[others], counts[others][0]) >= 200] = others

@@ -101,6 +101,8 @@ ELSEWHERE = {  # whose example takes more than a docstring: it is run on a page
     "cldrank.SparkDataset": "how-to/scale.md",
     "cldrank.pipeline.run_pipeline": "how-to/pipeline.md",
     "cldrank.experiment.save_report": "how-to/experiments.md",
+    "cldrank.evaluation.ClickComparison": "explanation/verdict.md",
+    "cldrank.evaluation.ClickEvaluation": "explanation/verdict.md",
 }
 
 

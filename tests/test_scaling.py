@@ -251,9 +251,9 @@ def test_what_is_not_finite_is_refused_with_its_place(
     [
         (np.zeros((0, 3)), "0 rows × 3 features"),
         (np.zeros((3, 0)), "3 rows × 0 features"),
-        (np.zeros(3), r"not an array of shape \(3,\)"),
-        (np.array([["a"]]), "must be numbers"),
-        (np.array([[1j]]), "must be numbers"),
+        (np.zeros(3), r"table of numbers \(rows × features\), not float64 \(3,\)"),
+        (np.array([["a"]]), "must be a table of numbers"),
+        (np.array([[1j]]), "must be a table of numbers"),
     ],
 )
 def test_what_is_no_table_of_numbers_is_refused(features: NDArray[Any], message: str) -> None:

@@ -25,7 +25,7 @@ class TestDrift:
         assert facts.account is not None
         assert any(name.removeprefix("epoch ") in text for text in facts.account.found)
         assert drift.first == "2023-11-15 01:00:00"
-        assert [day.pages for day in drift.days] == [20] * 6
+        assert drift.last.startswith("2023-11-20")
 
     def test_a_steady_log(self, logs: MakeLogs) -> None:
         made = logs()
@@ -43,14 +43,13 @@ class TestDrift:
         assert drift.top_rate is not None
         assert drift.top_rate.p_value < 1e-6
 
-    def test_days_without_pages_and_pages_without_a_time(self, logs: MakeLogs) -> None:
+    def test_pages_without_a_time(self, logs: MakeLogs) -> None:
         made = logs().add(100, lambda _: np.arange(12), timestamp=days(1, 20))
         made.rows = [row for row in made.rows if row["timestamp"] != START + 2 * DAY + 3600]
         made.add(10, made.fixed, timestamp=None)
         result = audit(made.write())
         drift = result.facts.log.drift  # type: ignore[union-attr]
         assert drift is not None
-        assert [day.day for day in drift.days] == [f"2023-11-{number}" for number in (15, 16, 18, 19)]
         assert drift.undated == 10
 
     def test_one_day_is_too_short(self, logs: MakeLogs) -> None:
@@ -71,7 +70,7 @@ class TestDrift:
 
 
 class TestBrokenDays:
-    def broken(self, log: Path) -> list[tuple[str, str, int, int]]:
+    def broken(self, log: Path) -> list[tuple[str, int, int]]:
         result = audit(log)
         facts = result.facts.log
         assert facts is not None
@@ -79,7 +78,7 @@ class TestBrokenDays:
         if facts.drift.broken_days:
             assert found(result, "broken days").severity == result.verdict.severity == "blocking"
             assert all(day.day in found(result, "broken days").found for day in facts.drift.broken_days)
-        return [(day.day, day.lacks, day.impressions, day.clicks) for day in facts.drift.broken_days]
+        return [(day.day, day.impressions, day.clicks) for day in facts.drift.broken_days]
 
     @pytest.mark.parametrize("clicked", [0, 7])
     def test_a_day_with_no_clicks_or_hardly_any(self, logs: MakeLogs, clicked: int) -> None:
@@ -90,7 +89,7 @@ class TestBrokenDays:
             row["clicked"] = False
         for row in last[:clicked]:
             row["clicked"] = True
-        assert self.broken(made.write()) == [("2023-11-20", "clicks", 500, clicked)]
+        assert self.broken(made.write()) == [("2023-11-20", 500, clicked)]
 
     def test_a_third_of_the_clicks_is_drift(self, logs: MakeLogs) -> None:
         made = logs()
@@ -106,24 +105,7 @@ class TestBrokenDays:
     def test_two_days_suffice_to_miss_clicks(self, logs: MakeLogs) -> None:
         made = logs()
         made.add(200, made.shuffled, timestamp=days(1, 200)).add(200, made.shuffled, 0.0, timestamp=days(1, 200))
-        assert self.broken(made.write()) == [("2023-11-16", "clicks", 1000, 0)]
-
-    @pytest.mark.parametrize("kept", [0, 5])
-    def test_a_day_with_hardly_any_impressions(self, logs: MakeLogs, kept: int) -> None:
-        made = logs()
-        made.add(800, made.shuffled, timestamp=days(1, 100))
-        lost = START + 3 * DAY + 3600
-        rows = [row for row in made.rows if row["timestamp"] == lost]
-        made.rows = [row for row in made.rows if row["timestamp"] != lost] + rows[:kept]
-        assert [day[:3] for day in self.broken(made.write())] == [("2023-11-18", "impressions", kept)]
-
-    def test_weekends_and_days_cut_short_are_no_fault(self, logs: MakeLogs) -> None:
-        made = logs()
-        made.add(2000, made.shuffled, timestamp=days(1, 100))
-        weekday = (START + DAY * 7 - DAY * 3) // DAY % 7
-        made.rows = [row for row in made.rows if (row["timestamp"] // DAY - weekday) % 7 not in (0, 1)]
-        made.add(3, made.shuffled, timestamp=START + 20 * DAY + 60)  # a minute past midnight
-        assert self.broken(made.write()) == []
+        assert self.broken(made.write()) == [("2023-11-16", 1000, 0)]
 
 
 class TestTimes:

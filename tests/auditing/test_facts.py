@@ -58,7 +58,8 @@ class TestBots:
         result = audit(made.write())
         assert result.facts.log is not None
         bots = result.facts.log.bots
-        assert (bots.many_pages, bots.all_clicked, bots.suspicious) == (1, 1, 2)
+        assert (bots.reasons["everything clicked"], bots.suspicious) == (1, 2)
+        assert [number for reason, number in bots.reasons.items() if reason.endswith("pages")] == [1]
         assert [suspect.name for suspect in bots.named] == ["crawler", "<b>clicker"]
         assert (bots.impressions, bots.clicks) == (230 * 5, 30 * 5)
         assert found(result, "bots").severity == "warning"
@@ -76,10 +77,8 @@ class TestBots:
         pq.write_table(pa.Table.from_pylist(rows), tmp_path / "log.parquet")
         log = audit(tmp_path / "log.parquet").facts.log
         assert log is not None
-        assert log.bots.rate_limit is not None
-        assert log.bots.rate_limit < 6 / 20
         assert [suspect.name for suspect in log.bots.named] == ["odd"]
-        assert log.bots.high_rate == 1
+        assert [number for reason, number in log.bots.reasons.items() if "a click rate above" in reason] == [1]
 
     def test_sessions_stand_in_for_users(self, logs: MakeLogs) -> None:
         made = logs(depth=12)
@@ -88,7 +87,7 @@ class TestBots:
         assert result.facts.log is not None
         bots = result.facts.log.bots
         assert bots.kind == "session"
-        assert bots.all_clicked == 4
+        assert bots.reasons["everything clicked"] == 4
 
 
 # -- pages ------------------------------------------------------------------------------------------------------------

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import click
 import pytest
-import typer
 from browser import Checked, cut_on_a_phone
 
 import cldrank as cr
@@ -65,7 +65,7 @@ def test_every_device_has_a_curve(told: Told) -> None:
     curves = SegmentPropensities.load(told.folder / "rho.json")
     assert set(curves) == {"phone", "desktop"}
     assert curves["phone"].values[1] < curves["desktop"].values[1]
-    drawn = (told.folder / "propensities.svg").read_text(encoding="utf-8")
+    drawn = (told.folder / "report.html").read_text(encoding="utf-8")
     assert drawn.count('class="reference"') == 21  # the truth at ten positions, twice, and what a ring means
 
 
@@ -90,7 +90,7 @@ def test_the_page_leads_to_all_pages(told: Told, tmp_path: Path) -> None:
 
 def test_a_command_that_is_stopped_stops_the_demo(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cli, "app", lambda **_: 130)
-    with pytest.raises(typer.Exit) as stop:
+    with pytest.raises(click.exceptions.Exit) as stop:
         typed("data list")
     assert stop.value.exit_code == 130
 

@@ -52,8 +52,8 @@ class TestHoldingOut:
         np.testing.assert_array_equal(ranker.saw(data.query_ids), ~held)
         assert ranker.provenance.held_out == 0.2
         card = Path("ranker/README.md").read_text()
-        assert f"| queries trained on | {(~held).sum()}, remembered by their hashes |" in card
-        assert "| held out beside them | 0.2 of all queries, by their hashes |" in card
+        assert f"| queries trained on | {(~held).sum()} |" in card
+        assert "| share of queries held out | 0.2 |" in card
         assert "--hold-out 0.2" in ranker.provenance.command
 
     def test_says_how_to_judge_the_ranker(self, run: Run) -> None:

@@ -176,7 +176,7 @@ class TestValues:
             (
                 "cld",
                 ("--target", "Clicks"),
-                "--target must be 'ips', 'clipped', 'posterior' or 'mixed', not Clicks.",
+                "--target must be 'ips', 'clipped', 'posterior', 'mixed' or 'clicks', not Clicks.",
             ),
             (
                 "rankagg",

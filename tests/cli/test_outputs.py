@@ -44,7 +44,7 @@ CALLS: dict[str, tuple[list[str], list[str]]] = {
     "experiment run": (["table1"], ["train.parquet"]),
     "experiment report": (["results.parquet"], ["results.parquet"]),
     "score": (["ranker", "-f", "train.parquet"], ["train.parquet"]),
-    "export": (["ranker", "--to", "json", "--check", "train.parquet"], ["train.parquet"]),
+    "export": (["ranker", "--to", "opensearch", "--check", "train.parquet"], ["train.parquet"]),
     "demo": ([], ["train.parquet"]),
 }
 
@@ -119,9 +119,8 @@ def test_a_place_where_nothing_can_be_written_is_told_at_once(
 
 BESIDE_A_RANKER = [
     ["score", "ranker", "-f", "train.parquet", "--out"],
-    ["export", "ranker", "--to", "json", "--out"],
+    ["export", "ranker", "--to", "onnx", "--out"],
     ["export", "ranker", "--to", "opensearch", "--out"],
-    ["evaluate", "ranker", "-f", "train.parquet", "--per-query"],
 ]
 
 

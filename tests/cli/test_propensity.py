@@ -167,8 +167,6 @@ class TestEstimate:
         clicks = cr.ClickTable.read(logs.swaps)
         swapped = propensity(*call, "adjacent-chain", "--weighting", "candidates").json
         assert examined(swapped) == AdjacentChain(weighting="candidates").fit(clicks).values.tolist()
-        ordered = propensity(*call, "randomised", "--no-check-order").json
-        assert examined(ordered) == Randomised(check_order=False).fit(clicks).values.tolist()
         shown = propensity("estimate", "--help").out
         assert all(f"--{name.replace('_', '-')}" in shown for name in parameters(Pivot))
         assert all(name in shown for name in estimators())
@@ -209,7 +207,7 @@ class TestRefusal:
     def test_an_order_that_is_not_random(self, propensity: Run, logs: Logs) -> None:
         ran = propensity("estimate", logs.swaps, "-o", "rho.json", "--method", "randomised")
         assert ran.err.startswith("error: randomised needs pages in random order")
-        assert "a log of several rankers is for all-pairs. --no-check-order goes on regardless" in ran.err
+        assert "a log of several rankers is for all-pairs." in ran.err
 
 
 class TestModelsOfRelevance:
@@ -308,10 +306,11 @@ class TestSegments:
     def test_cells_and_methods_without_segments(self, propensity: Run, logs: Logs) -> None:
         cells = propensity("estimate", logs.swaps, "--log-column", "segment=device", "-o", "rho.json")
         assert (cells.code, "cells" in cells.err) == (2, True)
-        logged = propensity(
-            "estimate", logs.devices, "--log-column", "segment=device", "--method", "logged", "-o", "rho.json"
-        )
-        assert (logged.code, "logged does not take segments" in logged.err) == (2, True)
+        for method in ("trust-bias", "logged"):
+            ran = propensity(
+                "estimate", logs.devices, "--log-column", "segment=device", "--method", method, "-o", "rho.json"
+            )
+            assert (ran.code, f"{method} does not take segments" in ran.err) == (2, True)
 
     def test_parts_add_up_to_the_whole(self, logs: Logs) -> None:
         whole = cr.ClickTable.read(logs.devices)
@@ -349,6 +348,29 @@ class TestRefuted:
         assert "the clicks refute" not in propensity("estimate", logs.swaps, "-o", "rho.json").err
 
 
+class TestEveryMethod:
+    def test_all_that_apply_and_why_the_others_do_not(self, propensity: Run, logs: Logs) -> None:
+        call = ("estimate", logs.swaps, "--method", "all", "--depth", "3")
+        result = propensity(*call, "--plot", "curves.svg", "--json").json
+        assert list(result["estimates"]) == [
+            "all-pairs", "pivot", "adjacent-chain", "envelope", "trust-bias", "click-through",
+        ]  # fmt: skip
+        assert {"randomised", "regression-em", "dual-learning"} <= set(result["refusals"])
+        one = propensity("estimate", logs.swaps, "--method", "pivot", "--depth", "3", "--json").json
+        assert result["estimates"]["pivot"]["positions"] == one["positions"]
+        assert Path("curves.svg").read_text().count(", position ") == 6 * 3
+
+    def test_one_ranker_leaves_what_cannot_be_trusted(self, propensity: Run, logs: Logs) -> None:
+        ran = propensity("estimate", logs.one, "--method", "all")
+        assert ran.code == 0
+        assert "envelope, at least" in ran.out
+        assert "each candidate was shown at one position only" in " ".join(ran.out.split())
+
+    def test_there_is_no_one_curve_to_write(self, propensity: Run, logs: Logs) -> None:
+        ran = propensity("estimate", logs.swaps, "--method", "all", "--out", "rho.json")
+        assert (ran.code, "name one method" in ran.err) == (2, True)
+
+
 class TestShow:
     def test_what_was_written_is_shown(self, run: Run, propensity: Run, logs: Logs) -> None:
         written = propensity("estimate", logs.swaps, "-o", "rho.json", "--json").json
@@ -371,7 +393,7 @@ class TestComplaints:
         ("arguments", "complaint", "code"),
         [
             (["nothing.parquet"], "nothing.parquet: no such file.", 2),
-            (["{swaps}", "--method", "magic"], "--method must be 'auto', 'randomised'", 2),
+            (["{swaps}", "--method", "magic"], "--method must be 'auto', 'all', 'randomised'", 2),
             (["{swaps}", "--log-column", "doc_id=page"], "cells", 2),
             (["{swaps_log}", "--log-column", "doc_id=page"], "there is no column 'page' (for doc_id)", 1),
             (["{swaps}", "--plot", "rho.png"], "name a file that ends in .svg", 2),
@@ -419,9 +441,37 @@ class TestComplaints:
         assert ran.code == 1
         assert not list(Path().glob("*rho*"))
 
-    def test_a_curve_is_needed(self, propensity: Run, logs: Logs) -> None:
+    @pytest.mark.parametrize("lost", ["{", "<svg"])
+    def test_on_a_full_disk_nothing_is_written(
+        self, propensity: Run, logs: Logs, monkeypatch: pytest.MonkeyPatch, lost: str
+    ) -> None:
+        write = Path.write_text
+
+        def full(path: Path, text: str, *options: Any, **named: Any) -> int:
+            if text.startswith(lost):
+                raise OSError(errno.ENOSPC, "No space left on device")
+            return write(path, text, *options, **named)
+
+        Path("rho.json").write_text("before")
+        Path("rho.svg").write_text("before")
+        monkeypatch.setattr(Path, "write_text", full)
+        ran = propensity("estimate", logs.swaps, "-o", "rho.json", "--plot", "rho.svg")
+        assert ran.code == 1
+        assert f"{'rho.json' if lost == '{' else 'rho.svg'} cannot be written: No space left on device" in ran.err
+        assert {path.name: path.read_text() for path in Path().glob("*rho*")} == dict.fromkeys(
+            ("rho.json", "rho.svg"), "before"
+        )
+
+    def test_a_second_path_that_cannot_be_written(self, propensity: Run, logs: Logs) -> None:
+        Path("file").write_text("")
+        ran = propensity("estimate", logs.swaps, "-o", "rho.json", "--plot", "file/rho.svg")
+        assert (ran.code, "file/rho.svg" in ran.err, Path("rho.json").exists()) == (2, True, False)
+
+    def test_without_a_file_the_estimate_is_printed(self, propensity: Run, logs: Logs) -> None:
         ran = propensity("estimate", logs.swaps)
-        assert (ran.code, "--out" in ran.err) == (2, True)
+        assert (ran.code, "90% interval" in ran.out, "wrote" in ran.out) == (0, True, False)
+        assert propensity("estimate", logs.swaps, "--json").json["out"] is None
+        assert not list(Path().glob("*.json"))
 
     def test_files_in_the_wrong_place(self, run: Run, logs: Logs) -> None:
         """Cells given as propensities."""

@@ -66,7 +66,7 @@ def test_options_of_reading(run: Run, folder: Path, letor: Path) -> None:
     refused = run("score", "numbered", "-f", "odd.txt", "-o", "b.parquet")
     assert refused.code == 1
     assert "odd.txt:1:" in refused.err
-    assert "choose a value to fill in with --missing 0" in refused.err
+    assert "fill in missing values on loading with --missing 0" in refused.err
     assert run("score", "numbered", "-f", "odd.txt", "-o", "b.parquet", "--missing", "0").code == 0
     kept = run("score", "numbered", "-f", "odd.txt", "-o", "c.parquet", "--missing", "keep")
     assert "odd.txt: feature 'f1' of row 0" in kept.err

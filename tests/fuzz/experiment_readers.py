@@ -13,13 +13,13 @@ from reader import Reader, WrongError, bytes_of, parquet_of
 
 _EXPERIMENT: dict[str, Any] = {
     "title": "Small",
-    "data": {"train": "train.txt", "test": "test.txt", "name": "small"},
+    "data": {"name": "web10k-like", "queries": 20, "test_queries": 10},
     "seeds": [0, 1],
     "measures": ["nDCG@3", "AP"],
     "production": {"fraction": 0.2},
     "simulation": {"sessions": 2000, "depth": 3, "eta": 1.0, "noise": 0.1},
     "vary": {"simulation.eta": [0.5, 1.0]},
-    "methods": {"Naive": {"use": "cldrank:Naive"}, "CLD": {"gamma": 0.1, "l2": 1e-3}},
+    "methods": {"Naive": {"use": "naive"}, "CLD": {"gamma": 0.1, "l2": 1e-3}},
 }
 
 

@@ -11,8 +11,8 @@ import pytest
 import cldrank as cr
 from cldrank.clicks.table import ClickTable
 from cldrank.errors import UsageError
-from cldrank.propensity import AllPairs, RegressionEM
-from cldrank.propensity.choosing import all_requirements, fitted_segments
+from cldrank.propensity import AllPairs, BySegment, RegressionEM
+from cldrank.propensity.choosing import all_requirements, fitted_curve
 
 
 def test_with_a_dataset_relevance_is_modelled_too(logistic: Any) -> None:
@@ -45,13 +45,13 @@ def test_segments_are_clipped_and_one_position_is_certain() -> None:
     table = on_every_position([1, 0.5, 0.33], "desktop").merge(on_every_position([1], "watch", 1))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        found = fitted_segments(AllPairs(), table, clip=0.4)
+        found: Any = fitted_curve(BySegment(AllPairs()), table, clip=0.4)
     assert found["watch"].values.tolist() == [1]
     assert found["desktop"].values[2] == pytest.approx(0.4)
 
 
 def test_segments_go_down_to_the_depth_of_the_estimator() -> None:
     table = on_every_position([1, 0.5, 0.33], "desktop").merge(on_every_position([1], "watch", 1))
-    assert [len(rho) for rho in fitted_segments(AllPairs(depth=2), table).values()] == [2, 1]
+    assert [len(rho) for rho in BySegment(AllPairs(depth=2)).fit(table).values()] == [2, 1]
     with pytest.raises(UsageError, match="nothing was shown below position 3"):
-        fitted_segments(AllPairs(depth=4), table)
+        BySegment(AllPairs(depth=4)).fit(table)

@@ -274,8 +274,12 @@ def test_a_bound_as_the_curve_is_not_held_to_itself(log: Any) -> None:
     assert not said(lambda: held_to_clicks(bound, log))
 
 
-def test_methods_keep_the_raised_curve() -> None:
-    method: Any = cr.CLD()
+@pytest.mark.parametrize(
+    "method",
+    [cr.CLD(), cr.IPS()],
+    ids=lambda m: type(m).__name__,
+)
+def test_methods_keep_the_raised_curve(method: Any) -> None:
     data, log = logistic_log(follows=1.0)
     with pytest.warns(CldrankWarning, match="clicked too often"):
         method.fit(data, log, STEEP)

@@ -208,7 +208,6 @@ class TestRefusals:
         for log in (world.log(), two_rankers):
             with pytest.raises(UnidentifiableError, match="needs pages in random order"):
                 Randomised().fit(log)
-        assert len(Randomised(check_order=False).fit(two_rankers)) == 5
 
     def test_too_few_clicks(self, world: Any) -> None:
         with pytest.raises(UnidentifiableError, match=r"times as many pages for ±10% at 90%"):
@@ -303,10 +302,6 @@ class TestNotes:
     def test_estimates_above_one_are_kept(self) -> None:
         shown = [(row, position, 500, 100 + 100 * (position == 3)) for row in range(80) for position in (1, 2, 3)]
         np.testing.assert_allclose(Pivot().fit(cells(shown)).values, [1, 1, 2])
-
-    def test_few_candidates_are_said(self) -> None:
-        shown = [(row, position, 500, 100 + row) for row in range(10) for position in (1, 2)]
-        assert any("rest on 10 candidates only" in note for note in Pivot().fit(cells(shown)).notes)
 
 
 def test_the_data_that_a_refusal_asks_for_suffice() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from cldrank import documents as docs
-from cldrank.auditing.drift import Drift, wilson
 from cldrank.auditing.facts import Audit, AuditFacts, PageGroup
 from cldrank.documents import Block, Details, Document, Figure, Heading, Notice, Paragraph, Point, Table, left_out
 from cldrank.documents.numbers import percent, span
@@ -73,12 +72,16 @@ def _findings(audit: Audit) -> Iterator[Notice]:
 
 def _position_figure(facts: AuditFacts) -> Figure:
     entries = facts.by_position[:_MOST_POSITIONS]
-    points = [
+    points = tuple(
         Point(at, e.rate, e.low, e.high, f"position {e.position}: {percent(e.rate, 2)} ({span(e.low, e.high, '.2%')})")
         for at, e in enumerate(entries)
-    ]
-    about = "Clicks per impression, with 95% intervals."
-    return _rates("Click-through rate by position", about, points, [str(e.position) for e in entries], "position")
+    )
+    names = [str(entry.position) for entry in entries]
+    most = max(2, min(12, int((_WIDTH - 60) / (LETTER * max(map(len, names), default=1) + 8))))
+    along = docs.Axis.of_labels(names, most=most, name="position")
+    rates = docs.Axis.from_zero(max((entry.high for entry in entries), default=0.0), in_percent=True)
+    title, about = "Click-through rate by position", "Clicks per impression, with 95% intervals."
+    return Figure(title, (docs.Series(title, points),), along, rates, "dots", _WIDTH, _HEIGHT, about=about)
 
 
 def _positions(facts: AuditFacts, most: int) -> list[Block]:
@@ -117,8 +120,6 @@ def _requirements(facts: AuditFacts) -> Table:
 def _traffic(facts: AuditFacts) -> Iterator[Block]:
     log, account = facts.log, facts.account
     if log is not None:
-        if log.drift is not None:
-            yield _drift(log.drift)
         kind = f"{log.bots.kind}s"
         about = f"{log.bots.suspicious:,} of {log.bots.users:,} {kind} behave unlike people; the busiest of these."
         yield _groups(f"Suspicious {kind}", about, log.bots.named)
@@ -142,26 +143,3 @@ def _groups(title: str, about: str, groups: Sequence[PageGroup]) -> Table:
         for group in groups
     ]
     return Table(("name", "pages", "impressions", "rate", "depth"), rows, title, about)
-
-
-def _drift(drift: Drift) -> Figure:
-    points = []
-    for at, day in enumerate(drift.days):
-        if day.top_impressions:
-            low, high = wilson(day.top_clicks, day.top_impressions)
-            note = f"{day.day}: {day.top_clicks:,} of {day.top_impressions:,}"
-            points.append(Point(at, day.top_clicks / day.top_impressions, float(low), float(high), note))
-    change = drift.top_rate
-    about = "Too few clicks to test for change." if change is None else f"Varies by ±{change.spread:.1%} beyond chance."
-    if drift.undated:
-        about += f" {count(drift.undated, 'page')} without a time."
-    names = [day.day[5:] for day in drift.days]
-    return _rates("Click-through rate at position 1 over time", about, points, names, "days, UTC")
-
-
-def _rates(title: str, about: str, points: Sequence[Point], names: Sequence[str], across: str) -> Figure:
-    top = max((point.value if point.high is None else point.high for point in points), default=0.0)
-    most = max(2, min(12, int((_WIDTH - 60) / (LETTER * max(map(len, names), default=1) + 8))))
-    along = docs.Axis.of_labels(names, most=most, name=across)
-    series = (docs.Series(title, tuple(points)),)
-    return Figure(title, series, along, docs.Axis.from_zero(top, in_percent=True), "dots", _WIDTH, _HEIGHT, about=about)

@@ -101,19 +101,14 @@ class PageGroup:
 class Bots:
     """Users (or sessions) that do not look like people, by the rules of `BotRule`.
 
-    many_pages    users with more than `page_limit` pages
-    high_rate     users with a click rate above `rate_limit`
-    suspicious    users with either, or that clicked everything; `impressions` and `clicks` are theirs
+    reasons       how many users do what people do not, such as "more than 50 pages"
+    suspicious    users with any of these; `impressions` and `clicks` are theirs
     named         the busiest of them
     """
 
     kind: Literal["user", "session"]
     users: int
-    page_limit: int
-    many_pages: int
-    all_clicked: int
-    rate_limit: float | None
-    high_rate: int
+    reasons: Mapping[str, int]
     suspicious: int
     impressions: int
     clicks: int
@@ -227,7 +222,7 @@ class Audit:
         return {"source": facts.pop("source"), "verdict": asdict(self.verdict), "totals": totals, **facts}
 
     def to_html(self) -> str:
-        """One page with charts that needs nothing else: no network, no other files."""
+        """One page with a chart that needs nothing else: no network, no other files."""
         from cldrank.auditing.audit_document import audit_document
         from cldrank.documents import render_html
 
@@ -357,20 +352,26 @@ def describe_bots(pages: Relation, rate: float) -> Bots:
             CAST(sum(clicked) AS BIGINT) AS clicks, max(bottom) AS depth
         FROM {pages} WHERE {column} IS NOT NULL GROUP BY {column}""")
     rule = bot_rule(users, rate)
-    reasons = rule.sql()
-    odd = " OR ".join(f"({condition})" for condition in reasons.values())
+    conditions = rule.sql()
+    odd = " OR ".join(f"({condition})" for condition in conditions.values())
+    by_reason = ", ".join(f"count(*) FILTER (WHERE {conditions[name]}) AS {name}" for name in REASONS)
     counts = engine.row(f"""
-        SELECT count(*) AS users, {", ".join(f"count(*) FILTER (WHERE {reasons[name]}) AS {name}" for name in REASONS)},
+        SELECT count(*) AS users, {by_reason},
             count(*) FILTER (WHERE {odd}) AS suspicious, coalesce(sum(clicks) FILTER (WHERE {odd}), 0) AS clicks,
             coalesce(sum(impressions) FILTER (WHERE {odd}), 0) AS impressions
         FROM {users}""")
     busiest = engine.rows(f"""
         SELECT CAST(name AS VARCHAR) AS name, pages, impressions, clicks, depth FROM {users} WHERE {odd}
         ORDER BY impressions DESC, name LIMIT {_MOST_NAMED}""")
+    numbers = [int(counts.pop(name)) for name in REASONS]
+    words = (
+        f"more than {rule.page_limit:,} pages",
+        "everything clicked",
+        f"a click rate above {rule.rate_limit or 1:.0%}",
+    )
     return Bots(
         kind="user" if column == "user_id" else "session",
-        page_limit=rule.page_limit,
-        rate_limit=rule.rate_limit,
+        reasons={reason: number for reason, number in zip(words, numbers, strict=True) if number},
         named=_page_groups(busiest),
         **{name: int(value) for name, value in counts.items()},
     )

@@ -20,6 +20,7 @@ _UNCLICKED, _NEARLY_ALL = 0.5, 0.9
 _DRIFT, _SLIGHT_DRIFT, _DRIFT_P = 0.1, 0.05, 1e-3
 _PRECISE = 0.1  # an interval of ± this much, relative to the propensity, leaves nothing to be desired
 _ESTIMATE = "`cldrank propensity estimate"
+_UNKNOWN = "Propensities of all positions cannot be estimated by comparing them: assume a curve, or model relevance."
 _FROM_BAD_TO_MILD: tuple[Severity, ...] = ("blocking", "warning", "note", "ok")
 
 _REJECT_ADVICE = {
@@ -47,11 +48,7 @@ def judge(facts: AuditFacts) -> Verdict:
     findings.sort(key=lambda finding: _FROM_BAD_TO_MILD.index(finding.severity))
     worst, best = findings[0].severity, facts.chosen
     topics = dict.fromkeys(finding.topic for finding in findings if finding.severity == worst)
-    estimable = (
-        "Propensities of all positions cannot be estimated by comparing them: assume a curve, or model relevance."
-    )
-    if best is not None:
-        estimable = f"Propensities can be estimated by {best.estimator}{_to_within(best)}."
+    estimable = f"Propensities can be estimated by {best.estimator}{_to_within(best)}." if best else _UNKNOWN
     sentence = {
         "blocking": f"Do not train on this log as it is. {findings[0].found}",
         "warning": f"Usable with care: see {', '.join(topics)}. {estimable}",
@@ -223,17 +220,14 @@ def _not_compared(facts: AuditFacts, moving: str) -> Finding:
     met = [need for need in facts.requirements if need.met]
     bounds = [f"Find a lower bound with {_named(need)}. " for need in met if estimators()[need.estimator].bound]
     modelled = [f", with {_named(need)}" for need in met if estimators()[need.estimator].needs == "features"]
-    advice = (
-        f"{''.join(bounds)}Model relevance from features as well{''.join(modelled[:1])}, or assume a known curve; or "
-    )
-    advice += "randomise a few pages and log again."
+    model = f"{''.join(bounds)}Model relevance from features as well{''.join(modelled[:1])}"
+    advice = f"{model}, or assume a known curve; or randomise a few pages and log again."
     if overlap.moving:
-        sets = f"positions fall into {len(overlap.components)} sets that cannot be compared"
-        few = "too few of them were clicked to compare all positions"
+        reason = next(need.reason for need in facts.requirements if need.estimator == "all-pairs")
         depth = max((need.usable_to or 0 for need in facts.requirements if not need.met), default=0)
         if depth > 1:
             advice = f"{_upper(depth)}, to within {USABLE:.0%}. Or: {advice}"
-        sentence = f"{moving}, and {sets if len(overlap.components) > 1 else few}."
+        sentence = f"{moving}; but {reason}."
     elif queries.searched > 1 and queries.most_pages == 1:
         sentence = (
             f"Each of the {queries.searched:,} queries was searched once, so none of its candidates could move: "
@@ -255,18 +249,13 @@ def _precision(facts: AuditFacts) -> Iterator[Finding]:
     best = facts.chosen
     if best is None or best.within is None:
         return
-    every = (
-        f"With {best.estimator}, the propensity of every position can be estimated{_to_within(best)}, at 90% confidence"
-    )
-    if best.within <= _PRECISE:
-        yield Finding("precision", "ok", f"{every}.")
-    elif best.within <= USABLE:
-        yield Finding("precision", "note", f"{every}.", "Enough to train with; more pages would help.")
-    else:
-        upper = f"; down to position {best.usable_to}, to within {USABLE:.0%}" if best.usable_to else ""
-        cut = _upper(best.usable_to) if best.usable_to else "Collect more pages"
+    sentence = f"With {best.estimator}, the propensity of every position can be estimated{_to_within(best)}"
+    severity: Severity = "ok" if best.within <= _PRECISE else "note" if best.within <= USABLE else "warning"
+    advice = {"ok": "", "note": "Enough to train with; more pages would help."}.get(severity)
+    if advice is None:
+        cut = _upper(best.usable_to) + f", to within {USABLE:.0%}" if best.usable_to else "Collect more pages"
         advice = f"{cut}: inverse propensity weights would be mostly noise."
-        yield Finding("precision", "warning", f"{every}{upper}.", advice)
+    yield Finding("precision", severity, f"{sentence}, at 90% confidence.", advice)
 
 
 def _bots(facts: AuditFacts) -> Iterator[Finding]:
@@ -278,15 +267,11 @@ def _bots(facts: AuditFacts) -> Iterator[Finding]:
         yield Finding("bots", "ok", f"None of {users} behaves very differently from the rest.")
         return
     shown, clicked = bots.impressions / max(facts.impressions, 1), bots.clicks / max(facts.clicks, 1)
-    reasons = [
-        f"{bots.many_pages:,} with more than {bots.page_limit:,} pages" if bots.many_pages else "",
-        f"{bots.all_clicked:,} that clicked everything" if bots.all_clicked else "",
-        f"{bots.high_rate:,} with a click rate above {bots.rate_limit:.0%}" if bots.high_rate else "",
-    ]
+    reasons = ", ".join(f"{number:,} with {reason}" for reason, number in bots.reasons.items())
     yield Finding(
         "bots",
         "warning" if max(shown, clicked) > _BOTS else "note",
-        f"{bots.suspicious:,} of {users} behaved unlike people ({', '.join(filter(None, reasons))}); "
+        f"{bots.suspicious:,} of {users} behaved unlike people ({reasons}); "
         f"they made {shown:.1%} of the impressions and {clicked:.1%} of the clicks.",
         f"Look at those {bots.kind}s; leave them out with `exclude_bots=True`, or name them in `exclude_users`.",
     )

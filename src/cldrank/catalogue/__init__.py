@@ -252,6 +252,10 @@ def fetch(source: DataSource | str, *, accept_licence: bool = False) -> Path:
 
     A set that is present is left alone: remove its folder to download it again. A set that must be downloaded by hand,
     or made from its published files, raises DownloadError with the steps to do so.
+
+    >>> fetch("yahoo")
+    Traceback (most recent call last):
+    cldrank.errors.DownloadError: ...
     """
     source = get(source) if isinstance(source, str) else source
     if folder := source.find():

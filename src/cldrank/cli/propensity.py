@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import shlex
+from contextlib import ExitStack
 from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,10 +23,11 @@ from cldrank.cli.commands import (
     owned,
     parsed,
 )
-from cldrank.cli.option_names import columns_by, dashed
+from cldrank.cli.option_names import as_options, columns_by, dashed
 from cldrank.cli.output import console, print_json, print_line, say, working
 from cldrank.cli.show import curve_facts
 from cldrank.errors import UnidentifiableError, UsageError
+from cldrank.files import replacing
 from cldrank.wording import some
 
 if TYPE_CHECKING:
@@ -33,63 +36,74 @@ if TYPE_CHECKING:
     from cldrank.clicks.table import ClickTable
     from cldrank.data.dataset import RankingDataset
     from cldrank.parameters import Parameter
+    from cldrank.propensity import Propensities
 
-AUTO = "auto"
+AUTO, ALL = "auto", "all"
 
 
 @declared
 class EstimateCommand(options.CandidateReading, options.LogReading, options.JsonOutput):
-    """Estimate propensities with an interval for every position, and write them for `cldrank train`.
+    """Estimate propensities with an interval for every position, and write them for `cldrank train` with `--out`.
 
     Reads cells that `cldrank clicks aggregate` wrote, a folder of days, or a log with the usual columns. Cells that
     have segments are estimated segment by segment. Where the log cannot support an estimate, it says why, and what data
     would be needed; then the exit code is 1, and nothing is written.
 
     Example: `cldrank propensity estimate logs/ --out rho.json --plot rho.svg`
+
+    With `--method all`, every method that applies is shown side by side, and the others say why they do not.
+
+    Example: `cldrank propensity estimate logs/ --method all --plot curves.svg`
     """
 
     log: list[str] = argument("LOG", "Files of cells, a folder of days, or logs with the usual columns.")
-    out: Path = option("-o FILE", "The JSON file to write, for `--propensity`.", ...)
+    out: Path | None = option("-o FILE", "The JSON file to write, for `--propensity`.")
     clip: float | None = option("NUMBER", "Raise smaller propensities to this.")
     plot: Path | None = option("FILE", "Draw the curves into this SVG file.")
     settings: dict[str, Any] = field(default_factory=dict)
 
     def run(self) -> None:
         """Estimate, write, and print."""
-        from cldrank.propensity import estimators
-        from cldrank.propensity.choosing import choose_method, fitted_curve, fitted_segments
+        from cldrank.propensity import BySegment, estimators
+        from cldrank.propensity.choosing import choose_method, fitted_curve
+        from cldrank.propensity.curve_document import named_curves
+        from cldrank.propensity.curve_files import curve_content
 
         if self.plot is not None and self.plot.suffix.lower() != ".svg":
             raise UsageError(f"--plot {self.plot}: curves are drawn as SVG; name a file that ends in .svg.")
         options.check_outputs([self.out, self.plot], [*self.log, *(self.features or [])])
         method = _method().parse(self.settings.get("method") or AUTO)
+        if method == ALL and self.out is not None:
+            raise UsageError("`out` takes one curve, and `method=all` shows many; name one method, or use --json.")
         given = parsed({name: known for name, (known, _) in owned(estimators()).items()}, self.settings)
-        if method != AUTO:
+        if method not in (AUTO, ALL):
             built(estimators(), method, given)  # which refuses, before the log is read, what it does not have
         dataset = self.candidates()
         table = self._table(dataset)
+        if method == ALL:
+            self._show_all(table, dataset, given)
+            return
         best = choose_method(table, given.get("depth")) if method == AUTO else None
         name = method if best is None else best.estimator
         estimator = built(estimators(), name, given)
-        curve: Any
         with working(f"estimating by {name} …"):
             if table.n_segments > 1 or "segment" in (options.log_columns(self.log_column) or {}):
-                curve = fitted_segments(estimator, table, clip=self.clip)
-            else:
-                curve = fitted_curve(self._given_log(estimator, table), table, dataset, clip=self.clip)
-        if self.plot is not None:
-            curve.plot(self.plot)
-        curve.save(self.out)  # last, so that it is there only if all went well
+                estimator = BySegment(estimator)
+            elif estimator.needs == "log":
+                estimator = self._given_log(estimator, table)
+            curve = fitted_curve(estimator, table, dataset, clip=self.clip)
+        self._write(curve_content(curve), named_curves(curve))
         self._tell(curve, name, table.depth, "" if best is None else best.reason)
 
     def _table(self, dataset: RankingDataset | None) -> ClickTable:
         """The cells of all files."""
-        from cldrank.clicks.cells_file import load_cells
+        from cldrank.clicks.cells_file import is_cells, load_cells
         from cldrank.clicks.table import ClickTable
+        from cldrank.tables import named_paths
 
         arguments = self.log_arguments()
         with working(f"reading {some(self.log)} …"), columns_by("--log-column"):
-            if len(self.log) > 1 and not arguments and self._holds_cells():
+            if len(self.log) > 1 and not arguments and all(is_cells(path) for path in named_paths(self.log, "log")):
                 table = load_cells(self.log, dataset)
             else:
                 table = ClickTable.read(self.log[0] if len(self.log) == 1 else self.log, dataset, **arguments)
@@ -97,23 +111,61 @@ class EstimateCommand(options.CandidateReading, options.LogReading, options.Json
             raise UnidentifiableError("nothing was clicked in this log, and only clicks show what was examined.")
         return table
 
-    def _holds_cells(self) -> bool:
-        """Whether the files hold cells already, which do not know with which probability results were shown."""
+    def _given_log(self, estimator: Any, table: ClickTable) -> Any:
+        """The estimator with the probabilities of display, which files of cells do not know."""
         from cldrank.clicks.cells_file import is_cells
         from cldrank.clicks.days import DayFolder
+        from cldrank.propensity import logged_probability
         from cldrank.tables import named_paths
 
-        return DayFolder.is_one(self.log[0]) or all(is_cells(path) for path in named_paths(self.log, "log"))
-
-    def _given_log(self, estimator: Any, table: ClickTable) -> Any:
-        """The estimator with the probabilities of display, if it needs them and the log has them."""
-        from cldrank.propensity import logged_probability
-
-        if estimator.needs != "log" or self._holds_cells():
+        if DayFolder.is_one(self.log[0]) or all(map(is_cells, named_paths(self.log, "log"))):
             return estimator
         columns = options.log_columns(self.log_column)
-        arguments: dict[str, Any] = {"columns": columns} if columns else {}
-        return estimator.given_log(logged_probability(self.log, table, **arguments))
+        return estimator.given_log(logged_probability(self.log, table, columns=columns))
+
+    def _show_all(self, table: ClickTable, dataset: RankingDataset | None, given: Mapping[str, Any]) -> None:
+        """Print what every method finds that applies, and why the others do not."""
+        from cldrank.documents import render_terminal
+        from cldrank.propensity import estimators
+        from cldrank.propensity.affine_clicks import curve_of
+        from cldrank.propensity.choosing import fitted_by_all
+        from cldrank.propensity.curve_document import comparison_document
+
+        methods = []
+        for name, kind in estimators().items():
+            own = {key: value for key, value in given.items() if key in owned({name: kind})}
+            methods.append(kind(**own))
+        with working("estimating by every method …"):
+            curves, reasons = fitted_by_all(methods, table, dataset, clip=self.clip)
+        reasons = {name: as_options(reason) for name, reason in reasons.items()}
+        if not curves:
+            name, reason = next(iter(reasons.items()))
+            raise UnidentifiableError(f"nothing can be estimated from this log; {name}: {reason}.")
+        propensities = {name: curve_of(curve) for name, curve in curves.items()}
+        self._write(None, propensities)
+        if self.as_json:
+            estimates = {name: curve_facts(curve) for name, curve in curves.items()}
+            print_json({"estimates": estimates, "refusals": reasons, "plot": self.plot and str(self.plot)})
+            return
+        render_terminal(comparison_document(propensities, reasons), console)
+        self._say_written()
+
+    def _write(self, content: Any, curves: Mapping[str, Propensities]) -> None:
+        """Write the file and the picture that were asked for: all of them, or none."""
+        from cldrank.documents import picture
+        from cldrank.propensity.curve_document import curve_figure
+
+        with ExitStack() as both:  # the curve takes its name last, so that it is there only if all went well
+            if self.out is not None:
+                text = json.dumps(content, indent=1, allow_nan=False) + "\n"
+                both.enter_context(replacing(self.out)).write_text(text, encoding="utf-8", newline="")
+            if self.plot is not None:
+                both.enter_context(replacing(self.plot)).write_text(picture([curve_figure(curves)]), encoding="utf-8")
+
+    def _say_written(self) -> None:
+        written = [str(path) for path in (self.out, self.plot) if path is not None]
+        if written:
+            print_line(f"wrote {' and '.join(written)}")
 
     def _tell(self, curve: Any, method: str, depth: int, reason: str) -> None:
         """Print the curve, and the command that uses it; `depth` is that of the log."""
@@ -126,12 +178,12 @@ class EstimateCommand(options.CandidateReading, options.LogReading, options.Json
             facts = {name: curve_facts(own) for name, own in curves.items()}
             content = facts[method] if curve is curves.get(method) else {"segments": facts}
             told = {"method": method, "chosen_because": reason or None, **content}
-            print_json({**told, "out": str(self.out), "plot": self.plot and str(self.plot)})
+            print_json({**told, "out": self.out and str(self.out), "plot": self.plot and str(self.plot)})
             return
         if reason:
             say(f"{method} was chosen: {reason}.")
         render_terminal(curve_document(curve), console)
-        print_line(f"wrote {self.out}{f' and {self.plot}' if self.plot else ''}")
+        self._say_written()
         reach = max(map(len, curves.values()))
         self._say_next(method, reach if reach < depth else None)
 
@@ -146,7 +198,7 @@ class EstimateCommand(options.CandidateReading, options.LogReading, options.Json
         named: dict[str, Any] = {"features": self.features or ["FEATURES"], "clicks": self.log}
         named["log_column"] = self.log_column or ()
         named |= {name: [value] for name, value in self.window().items()}
-        named |= {"propensity": [self.out], "depth": [] if depth is None else [depth]}
+        named |= {"propensity": [self.out or "RHO.json"], "depth": [] if depth is None else [depth]}
         words = [f"{dashed(name)} {shlex.quote(str(value))}" for name, values in named.items() for value in values]
         say(f"next: cldrank train {use} {' '.join(words)} --hold-out 0.2 --out ranker/")
         if depth is not None:
@@ -154,11 +206,12 @@ class EstimateCommand(options.CandidateReading, options.LogReading, options.Json
 
 
 def _method() -> Parameter:
-    """--method: one of the estimators, or what suits the log."""
+    """--method: one of the estimators, what suits the log, or all of them."""
     from cldrank.propensity import estimators
 
     known = {name: kind.sentence for name, kind in estimators().items()}
-    return choice("method", {AUTO: "The most reliable that the log allows", **known}, default=AUTO)
+    every = {AUTO: "The most reliable that the log allows", ALL: "Every method that applies, side by side"}
+    return choice("method", {**every, **known}, default=AUTO)
 
 
 def _estimator_options() -> list[Option]:

@@ -110,6 +110,9 @@ class ExportFormat(ABC):
     model_name      what a model may be called: a pattern, and the same in words
     own_feature     a pattern of names that are features of the engine itself, and are left as they are
     defines         a pattern of what defines a feature in the files that users complete
+
+    >>> sorted(export_formats())
+    ['elasticsearch', 'onnx', 'opensearch', 'solr', 'vespa']
     """
 
     name: ClassVar[str]

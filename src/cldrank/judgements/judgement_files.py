@@ -14,7 +14,6 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from cldrank.arguments import check_choice
-from cldrank.data.table_rows import file_part, id_texts
 from cldrank.errors import DataError, FormatError, UsageError
 from cldrank.files import replacing, save_text
 from cldrank.judgements.document_judgements import Judgements
@@ -88,6 +87,8 @@ def read_query_texts(path: str | PathLike[str]) -> dict[str, str]:
     ...     read_query_texts(file)
     {'7': 'red shoes, size 39'}
     """
+    from cldrank.data.table_rows import file_part, id_texts
+
     file = Path(path)
     if not file.is_file():
         raise UsageError(f"{file}: there is no such file; name one of query texts.")

@@ -38,9 +38,9 @@ from cldrank.methods.registry import configured, methods
 from cldrank.models import Epoch
 from cldrank.pipeline.definition import PipelineDefinition, deciding
 from cldrank.pipeline.shipped import RANKER, shipped_place
-from cldrank.propensity import SegmentPropensities, estimators, logged_probability
+from cldrank.propensity import BySegment, SegmentPropensities, estimators, logged_probability
 from cldrank.propensity.affine_clicks import curve_of
-from cldrank.propensity.choosing import choose_method, fitted_curve, fitted_segments
+from cldrank.propensity.choosing import choose_method, fitted_curve
 from cldrank.propensity.curve_document import save_chart
 from cldrank.propensity.curve_files import load_curve, parse_curve
 from cldrank.propensity.segment_propensities import Curve
@@ -382,7 +382,7 @@ def propensities_task(bench: Workbench) -> Task:
 
     names = ["cells", *(["propensities file"] if chosen.file else []), *([needs] if needs != "cells" else [])]
     own = {name: option for name, option in chosen.get_params().items() if name != "file"}
-    more = {"log": ("duckdb",), "features": ("torch",)}.get(needs, ())
+    more = ("torch",) if needs == "features" else ()
     return Task(
         "propensities", bench.hashes(*names), plain({**own, "options": options}), work, ("numpy", "scipy", *more)
     )
@@ -402,8 +402,8 @@ def _curve(bench: Workbench, options: Mapping[str, Any]) -> tuple[Curve, str, st
             name, words = best.estimator, f"by {best.estimator}, since {best.reason}"
         estimator: Any = estimators()[name](**options)
         if chosen.segment:
-            return fitted_segments(estimator, table, clip=chosen.clip), words, name
-        if estimator.needs == "log":
+            estimator = BySegment(estimator)
+        elif estimator.needs == "log":
             reading = bench.pipeline.reading_options(logged_probability)
             estimator = estimator.given_log(logged_probability(bench.log_paths(), table, **reading))
         return fitted_curve(estimator, table, bench.dataset, clip=chosen.clip), words, name

@@ -120,11 +120,6 @@ class AffineClicks(CurveBase):
         """(n, k) slopes and (n, k) bases that might have been estimated instead: normal draws from the covariance.
 
         Slopes stay above 1% of their estimates. Without a covariance, all draws are the same.
-
-        >>> slopes, bases = AffineClicks(np.array([1, 0.5]), np.array([0, 0.1])).draws(2, seed=0)
-        >>> slopes
-        array([[1. , 0.5],
-               [1. , 0.5]])
         """
         check_whole("n", n, least=1)
         check_whole("seed", seed, least=0)
@@ -176,11 +171,7 @@ class AffineClicks(CurveBase):
 
 
 def curve_of(curve: Propensities | AffineClicks) -> Propensities:
-    """The propensities themselves, or the slopes as propensities.
-
-    >>> curve_of(AffineClicks(np.array([0.4, 0.2]), np.array([0.5, 0.1])))
-    Propensities(1, 0.5; slopes of given)
-    """
+    """The propensities themselves, or the slopes as propensities."""
     return curve.propensities() if isinstance(curve, AffineClicks) else curve
 
 
@@ -223,7 +214,8 @@ class TrustBias(PropensityEstimator[AffineClicks]):
         logs = self._joined(lines.log_slope, cells.size)
         errors = logs[1:].std(axis=0)
         self._refuse_weak(errors, cells)
-        return (cells, lines, logs), self._met("candidates of different relevance connect all positions", errors)
+        grounds = "candidates of different relevance connect all positions"
+        return (cells, lines, logs), Requirement(self.name, True, grounds, tuple(errors.tolist()))
 
     def _result(self, prepared: tuple[Cells, Lines, Floats]) -> AffineClicks:
         cells, lines, logs = prepared

@@ -30,8 +30,6 @@ _ENTRIES = 4_000_000  # sums held at a time, of groups by pairs of positions
 class Cells:
     """The cells of the first `size` positions, sorted by row and position.
 
-    Only `of` knows that a place is a position: estimators compare places, whatever these stand for.
-
     row, query            (cells,) int64: codes of the candidate and of the query, each together with the segment, since
                           only what was shown on the same surface is compared
     place                 (cells,) int64: the position, from 0
@@ -89,8 +87,6 @@ class Cells:
 
     def unweighted(self) -> Cells:
         """The same as they were counted."""
-        if self.impressions is self.seen:
-            return self
         return replace(self, impressions=self.seen, clicks=np.rint(self.clicks * self.seen / self.impressions))
 
     def chosen(self, which: NDArray[np.bool_]) -> Cells:
@@ -101,8 +97,8 @@ class Cells:
     def by_group(self, key: IntArray, values: Floats, width: int, cells: IntArray | None = None) -> Floats:
         """(groups, width): the sum of values by group and key; `cells` says which cells they are of."""
         group = self.group if cells is None else self.group[cells]
-        sums = np.bincount(group * width + key, values, minlength=self.n_groups * width)
-        return np.asarray(sums, dtype=np.float64).reshape(self.n_groups, width)
+        sums: Floats = np.bincount(group * width + key, values, self.n_groups * width).astype(np.float64, copy=False)
+        return sums.reshape(self.n_groups, width)
 
     def pairs(self) -> Iterator[tuple[IntArray, IntArray, IntArray]]:
         """Pairs of cells of one candidate on one surface: the upper cells, the lower ones, numbers of their places."""
@@ -235,7 +231,7 @@ class PooledCells:
         c_s ~ Binomial(n_s, ρ_s r)                  for each segment s of the pages, with one relevance r
         Σ c_s ~ Binomial(Σ n_s, share ρ r),         share = Σ n_s ρ_s / (ρ Σ n_s)
 
-    to a good approximation, and exactly where segments are examined alike: labels that mean nothing change nothing.
+    to a good approximation, and exactly where segments are examined alike.
 
     rho     the largest propensity of any segment at the position
     share   of it, what the pages of the cell have on average; 1 where all segments are alike

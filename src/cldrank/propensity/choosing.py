@@ -2,29 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from cldrank._typing import Floats
 from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
-from cldrank.errors import UnidentifiableError, UsageError
+from cldrank.errors import UnidentifiableError
 from cldrank.propensity.affine_clicks import AffineClicks
 from cldrank.propensity.curve_checks import held_to_clicks
-from cldrank.propensity.estimator import PropensityEstimator, comparing_estimators, estimators
+from cldrank.propensity.estimator import REFUSALS, PropensityEstimator, comparing_estimators, estimators
 from cldrank.propensity.identifiability import Requirement, way_out
 from cldrank.propensity.propensities import Propensities
-from cldrank.propensity.segment_propensities import BySegment, SegmentPropensities
+from cldrank.propensity.segment_propensities import BySegment, Curve
 
 
 def all_requirements(
     clicks: ClickTable, dataset: RankingDataset | None = None, probability: Floats | None = None
 ) -> tuple[Requirement, ...]:
     """The requirement of every estimator, the best founded first; `probability` is that of display, of each cell."""
-    every = [kind() for kind in estimators().values()]
-    known = every if probability is None else [estimator.given_log(probability) for estimator in every]
-    return tuple(estimator.requirements(clicks, dataset) for estimator in known)
+    every = (kind().given_log(probability) for kind in estimators().values())
+    return tuple(estimator.requirements(clicks, dataset) for estimator in every)
 
 
 def best_requirement(requirements: Sequence[Requirement]) -> Requirement | None:
@@ -61,25 +59,37 @@ def choose_method(table: ClickTable, depth: int | None) -> Requirement:
 
 
 def fitted_curve(
-    estimator: PropensityEstimator[Any],
+    estimator: PropensityEstimator[Any] | BySegment,
     table: ClickTable,
     dataset: RankingDataset | None = None,
     *,
     clip: float | None = None,
-) -> Propensities | AffineClicks:
+) -> Curve:
     """What an estimator finds in a log, clipped as asked; a curve that the log refutes is warned of."""
-    curve: Propensities | AffineClicks = estimator.fit(table, dataset)
+    curve: Curve = estimator.fit(table, dataset)
     curve = curve if clip is None else curve.clip(clip)
-    return held_to_clicks(curve, table, "off") if isinstance(curve, Propensities) else curve
+    return curve if isinstance(curve, AffineClicks) else held_to_clicks(curve, table, "off")
 
 
-def fitted_segments(estimator: Any, clicks: ClickTable, *, clip: float | None = None) -> SegmentPropensities:
-    """The same for each segment of a log, down to the `depth` of the estimator or the end of the segment's pages."""
-    if estimator.depth is not None:
-        if estimator.depth > clicks.depth:
-            raise UsageError(f"`depth={estimator.depth}` is too deep: nothing was shown below position {clicks.depth}.")
-        clicks = clicks.first(estimator.depth)
-    curves = BySegment(replace(estimator, depth=None)).fit(clicks)
-    curves = curves if clip is None else curves.clip(clip)
-    held_to_clicks(curves, clicks, "off")
-    return curves
+def fitted_by_all(
+    methods: Iterable[PropensityEstimator[Any]],
+    table: ClickTable,
+    dataset: RankingDataset | None = None,
+    *,
+    clip: float | None = None,
+) -> tuple[dict[str, Propensities | AffineClicks], dict[str, str]]:
+    """The curve of each estimator that the log supports, and the reason why each other has none, by name."""
+    curves: dict[str, Propensities | AffineClicks] = {}
+    reasons = {}
+    for method in methods:
+        lacking = method.missing(dataset)
+        if lacking is not None:
+            reasons[method.name] = lacking
+            continue
+        try:
+            curve = method.fit(table, dataset)
+        except REFUSALS as refusal:
+            reasons[method.name] = getattr(refusal, "reason", "") or str(refusal).removesuffix(".")
+        else:
+            curves[method.name] = curve if clip is None else curve.clip(clip)
+    return curves, reasons

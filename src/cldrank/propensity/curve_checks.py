@@ -1,8 +1,4 @@
-"""Whether clicks refute a curve: results clicked too often for it, or results shown at several positions.
-
-- `held_to_clicks`: every log proves a lower bound of the curve, and an assumed one is raised to it;
-- `check_own_pages`: candidates that were shown at several positions may show another curve.
-"""
+"""Whether clicks refute a curve: results clicked too often for it, or results shown at several positions."""
 
 from __future__ import annotations
 
@@ -40,9 +36,8 @@ _MOST = 3  # positions in a message
 def held_to_clicks(propensities: Held, clicks: ClickTable, envelope: EnvelopeUse = "raise") -> Held:
     """The propensities that clicks are about to be divided by, checked; whatever is found is warned of.
 
-    envelope   "raise": an assumed curve is raised to `proven_bound` where it lies significantly below; an estimated one
-               is only warned of, if its interval lies below. "warn": so is an assumed one. "off": the same, where
-               single results are clicked too often
+    envelope   "raise": an assumed curve is raised to `proven_bound` where it lies significantly below. Otherwise, and
+               if it was estimated, it is only warned of. "off": only what single results prove is looked at
 
     Curves of segments are held to the clicks of their own; a segment without any keeps its curve.
     """
@@ -96,13 +91,13 @@ def proven_bound(clicks: ClickTable, size: int, *, envelope: bool = True) -> Pro
 def least_unrefuted(clicks: ClickTable, size: int) -> Floats:
     """(size,) the smallest propensities that no single result, and no position as a whole, refutes; 0 without clicks.
 
-    An impression is clicked with a probability of at most rho_k, since rho_1 is at most 1 and nothing is more than
-    relevant. So c clicks in n impressions, at a rate r above rho, have a chance of at most
+    An impression is clicked with a probability of at most rho_k, so that c clicks in n impressions, at a rate r above
+    rho, have a chance of at most
 
         exp(-n (r log(r / rho) + (1 - r) log((1 - r) / (1 - rho))))        (Chernoff)
 
-    which is tested for every candidate at every position, and for every position as a whole; the chance that any of
-    these tests refutes a true curve is below 1 in 10,000.
+    This is tested for every candidate at every position and for every position as a whole; any of these tests refutes a
+    true curve less than once in 10,000 logs.
     """
     low, high = np.zeros(size), np.zeros(size)
     if not clicks.n_cells:
@@ -138,9 +133,8 @@ def _evidence(n: Floats, c: Floats, rho: Floats) -> Floats:
 def check_own_pages(propensities: Propensities | SegmentPropensities, clicks: ClickTable) -> None:
     """Refuse a supplied curve that the log's own pages refute, unless it is `trusted`.
 
-    The log must meet what an estimator that compares positions needs, for some positions from the top. The curve is
-    refuted where it differs by more than 25% and by more than chance would bring about at any position in one log of
-    1,000, given the errors of both; positions that were clipped or raised on purpose are left out. Where the
+    The curve is refuted where it differs from `own_curve` by more than 25%, and by more than chance would bring about
+    at any position in one log of 1,000; positions that were clipped or raised on purpose are left out. Where the
     position-based model does not fit the log, it is only warned of.
     """
     if isinstance(propensities, SegmentPropensities):

@@ -4,23 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from os import PathLike
-from types import MappingProxyType
 from typing import Any
 
-from cldrank.documents import (
-    Axis,
-    Block,
-    Document,
-    Figure,
-    Heading,
-    Notice,
-    Point,
-    Series,
-    Table,
-    left_out,
-    looks,
-    picture,
-)
+from cldrank import documents as docs
+from cldrank.documents import Block, Document, Figure, Heading, Notice, Point, Series, Table
 from cldrank.documents.numbers import span
 from cldrank.errors import UsageError
 from cldrank.files import save_text
@@ -29,9 +16,6 @@ from cldrank.propensity.propensities import MISFIT, Propensities
 from cldrank.propensity.segment_propensities import SegmentPropensities
 from cldrank.wording import some
 
-NO_TRUTH: Mapping[str, Propensities] = MappingProxyType({})
-_TITLE = "Examination by position"
-_SIZE = (640, 340)  # width and height
 _APART = 0.012  # between the curves at a position, where the whole axis is 1
 _MOST_POSITIONS = 50  # in a table; files and JSON have all
 
@@ -45,13 +29,31 @@ def curve_document(curve: Any) -> Document:
     return Document(curve.origin, [figure, *_blocks(curve)])
 
 
+def comparison_document(curves: Mapping[str, Propensities], reasons: Mapping[str, str]) -> Document:
+    """The curves of several estimators side by side, and the reasons why the others have none."""
+    depth = max(map(len, curves.values()))
+    rows: list[tuple[str, ...]] = [
+        (str(at + 1), *(f"{curve.values[at]:.4g}" if at < len(curve) else "" for curve in curves.values()))
+        for at in range(min(depth, _MOST_POSITIONS))
+    ]
+    fits = [curve.goodness for curve in curves.values()]
+    names = [f"{name}, at least" if curve.bound else name for name, curve in curves.items()]
+    table = Table(
+        ("position", *names), [*rows, ("fit, p", *("" if fit is None else f"{fit.p_value:.2g}" for fit in fits))]
+    )
+    blocks: list[Block] = [curve_figure(curves), table, *docs.left_out(len(rows), depth, "positions")]
+    if reasons:
+        blocks.append(Table(("method", "why not here"), list(reasons.items()), text=("why not here",), wide=True))
+    return Document("Propensities by every method that applies", blocks)
+
+
 def _blocks(curve: Propensities | AffineClicks) -> Iterator[Block]:
     """The values of a curve, whether it fits the clicks, and its notes."""
     columns = dict(_columns(curve))
     rows = list(zip(*columns.values(), strict=True))
     shown = [(at, *row) for at, row in enumerate(rows[:_MOST_POSITIONS], start=1)]
     yield Table(("position", *columns), shown)
-    yield from left_out(len(shown), len(rows), "positions")
+    yield from docs.left_out(len(shown), len(rows), "positions")
     goodness = curve.goodness if isinstance(curve, Propensities) else None
     if goodness is not None:
         refuted = goodness.p_value < MISFIT
@@ -85,19 +87,20 @@ def named_curves(curve: Any) -> dict[str, Propensities]:
 
 def curve_figure(
     curves: Mapping[str, Propensities],
-    title: str = _TITLE,
-    truth: Mapping[str, Propensities] = NO_TRUTH,
-    size: tuple[int, int] = _SIZE,
+    title: str = "Examination by position",
+    truth: Mapping[str, Propensities] | None = None,
+    size: tuple[int, int] = (640, 340),
 ) -> Figure:
     """Curves with their intervals, by name, in one figure; where the `truth` of a name is known, as rings."""
+    truth = truth or {}
     strange = next((name for name in truth if name not in curves), None)
     if strange is not None:
         raise UsageError(f"there is no curve {strange!r} to compare with the truth, only {some(curves)}.")
     positions = [str(at + 1) for at in range(max(map(len, curves.values())))]
-    along = Axis.of_labels(positions, name="position; examination relative to the first")
+    along = docs.Axis.of_labels(positions, name="position; examination relative to the first")
     top = max((rho.values if rho.high is None else rho.high).max() for rho in (*curves.values(), *truth.values()))
     named = {name: f"{name} (lower bound)" if curve.bound else name for name, curve in curves.items()}
-    chosen = looks(named.values())
+    chosen = docs.looks(named.values())
     apart = min(_APART * len(positions), 0.6 / len(curves))
     series = tuple(
         Series(
@@ -108,19 +111,17 @@ def curve_figure(
         for number, (name, label) in enumerate(named.items())
     )
     references = "truth" if truth else ""
-    return Figure(title, series, along, Axis.from_zero(float(top)), "dots", *size, marked=(1.0,), references=references)
+    axis = docs.Axis.from_zero(float(top))
+    return Figure(title, series, along, axis, "dots", *size, marked=(1.0,), references=references)
 
 
 def save_chart(
-    curves: Mapping[str, Propensities],
-    path: str | PathLike[str],
-    title: str = _TITLE,
-    truth: Mapping[str, Propensities] = NO_TRUTH,
+    curves: Mapping[str, Propensities], path: str | PathLike[str], truth: Mapping[str, Propensities] | None = None
 ) -> None:
     """Draw curves into an SVG file, see `curve_figure`."""
     if not str(path).lower().endswith(".svg"):
         raise UsageError(f"{path}: curves are drawn as SVG; name a file that ends in .svg.")
-    save_text(path, picture([curve_figure(curves, title, truth)]))
+    save_text(path, docs.picture([curve_figure(curves, truth=truth)]))
 
 
 def _points(name: str, curve: Propensities, shift: float, truth: Propensities | None) -> tuple[Point, ...]:

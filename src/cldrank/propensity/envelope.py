@@ -77,7 +77,7 @@ class Envelope(CellEstimator):
     def _orders(self, cells: Cells) -> IntArray:
         """(size,) how many others must have clicked a result, by position; a refusal where too few results were."""
         least = self.others or 0
-        counts = clicked_more_than(cells.place, cells.clicks, cells.size, least)
+        counts = np.bincount(cells.place[cells.clicks > least], minlength=cells.size)
         weak = np.flatnonzero(counts < FEWEST_CLICKED) + 1
         if len(weak):
             few = count(int(counts[weak[0] - 1]), "candidate was", "candidates were")
@@ -87,15 +87,10 @@ class Envelope(CellEstimator):
             raise refusal(self.name, positions(weak.tolist()), reason, remedy, tuple(weak.tolist()))
         orders = np.full(cells.size, least)
         for more in range(1, _MOST_OTHERS + 1) if self.others is None else ():
-            counts = clicked_more_than(cells.place, cells.clicks, cells.size, more)
+            counts = np.bincount(cells.place[cells.clicks > more], minlength=cells.size)
             needed = FEWEST_CLICKED if more == 1 else _ENOUGH
             orders[np.minimum(counts, counts[0]) >= needed] = more
         return orders
-
-
-def clicked_more_than(place: IntArray, clicks: Floats | IntArray, size: int, times: int) -> IntArray:
-    """(size,) how many candidates were clicked more than `times` times at each place, counted from 0."""
-    return np.bincount(place[clicks > times], minlength=size)
 
 
 def _tally(cells: Cells, others: int) -> tuple[Floats, Floats]:

@@ -1,7 +1,4 @@
-"""What estimators share: their description, one `fit`, resampling, requirements, the result and tests of its fit.
-
-An estimator is described once, on its class, and `estimators` finds it: a new one is one new file in this package.
-"""
+"""What estimators share; `estimators` finds them, so that a new one is one new file in this package."""
 
 from __future__ import annotations
 
@@ -32,7 +29,6 @@ Result_co = TypeVar("Result_co", covariant=True)
 Outcome = TypeVar("Outcome")
 
 REFUSALS = (UnidentifiableError, MissingDependencyError, MissingValueError)
-_FEW_UNITS = 20
 _FEWEST_REPLICATES = 20
 _EXACT = 1e-9  # a pair that the estimator itself solved for has no residual to test
 _ENOUGH = 500_000  # cells that are compared by attraction; more only cost time
@@ -135,8 +131,8 @@ class PropensityEstimator(Value, ABC, Generic[Result_co]):
             return None
         return "it needs the features of the candidates (`features`)"
 
-    def given_log(self, probability: Floats) -> Self:
-        """The same with the probability of display of each cell, for estimators that need the log."""
+    def given_log(self, probability: Floats | None) -> Self:
+        """The same with the probability of display of each cell, if it needs the log."""
         del probability
         return self
 
@@ -147,9 +143,6 @@ class PropensityEstimator(Value, ABC, Generic[Result_co]):
     @abstractmethod
     def _result(self, prepared: Any) -> Result_co:
         """The estimate."""
-
-    def _met(self, reason: str, errors: Floats) -> Requirement:
-        return Requirement(self.name, True, reason, tuple(errors.tolist()))
 
     def _refuse_weak(self, errors: Floats, cells: Cells) -> None:
         """Refuse places (from 0) whose log propensity has too large a standard error, or none, if there are any."""
@@ -206,8 +199,6 @@ class CurveEstimator(PropensityEstimator[Propensities]):
                 "candidates were resampled, not queries: the log has too few queries, and cells do not know pages; "
                 "if some people click much more than others, the intervals are somewhat too short"
             )
-        if cells.n_units < _FEW_UNITS:
-            notes.append(f"the intervals rest on {cells.n_units} {cells.units} only: take them as rough")
         return tuple(notes)
 
 
@@ -236,7 +227,9 @@ class CellEstimator(CurveEstimator):
         del dataset
         cells = self._cells(clicks)
         sample = self._sample(cells)
-        return (cells, sample), self._met(sample.grounds, self._errors(sample.solved[1:], cells))
+        return (cells, sample), Requirement(
+            self.name, True, sample.grounds, tuple(self._errors(sample.solved[1:], cells).tolist())
+        )
 
     def _result(self, prepared: tuple[Cells, Sample]) -> Propensities:
         cells, sample = prepared
@@ -306,14 +299,6 @@ def check_attraction(cells: Cells, rho: Floats, replicates: int = 400, seed: int
     Where people trust high positions, or stop at the first result that they like, attractive candidates lose less. Half
     of the impressions, drawn at random, decide which candidates are attractive: clicked more than most at their
     positions; the other half is compared. Of large logs, a part of the groups is used.
-
-    >>> import cldrank as cr
-    >>> data = cr.RankingDataset.from_arrays([[0.0]] * 60, [0] * 60)
-    >>> shown = {"row": [*range(60)] * 2, "position": [1] * 60 + [2] * 60, "impressions": [1000] * 120}
-    >>> trusted = [800, 400] * 30 + [600, 100] * 30      # the good ones lose a quarter, the bad ones more
-    >>> cells = Cells.of(cr.ClickTable.from_arrays(data, **shown, clicks=trusted), depth=2, seed=0)
-    >>> check_attraction(cells, np.array([1, 0.5])) < 0.01
-    True
     """
     several = np.bincount(cells.row)[cells.row] > 1
     if not several.any() or (cells.clicks > cells.impressions).any():
@@ -373,11 +358,7 @@ def estimators() -> dict[str, type[PropensityEstimator[Any]]]:
 
 
 def comparing_estimators() -> list[type[PropensityEstimator[Any]]]:
-    """Estimators that compare positions on equal terms and find one curve from cells, the best founded first.
-
-    >>> [kind.name for kind in comparing_estimators()]
-    ['randomised', 'all-pairs', 'pivot', 'adjacent-chain']
-    """
+    """Estimators that compare positions on equal terms and find one curve from cells, the best founded first."""
     return [
         kind
         for kind in estimators().values()

@@ -298,9 +298,8 @@ def _broken(against: str, pairs: PairSums, used: IntArray, reached: Bools, units
     first = int(np.flatnonzero(~reached)[0]) + 1
     if not candidates:
         return f"no candidate was shown both at position {first} and at {against}"
-    shared = count(candidates, "candidate")
-    shared += f", of {counted:,} {units}, shown" if units == "queries" else " shown"
-    shared += f" both there and at {against}"
+    of_queries = f", of {counted:,} queries," if units == "queries" else ""
+    shared = f"{count(candidates, 'candidate')}{of_queries} shown both there and at {against}"
     if (pairs.units[used][across] >= _FEWEST_COMPARED).any():
         return f"there are {shared}, but not with clicks at both"
     return f"there are only {shared}, too few to know how far an estimate could be trusted"

@@ -1,7 +1,4 @@
-"""What a log can tell about propensities: requirements of estimators, the display order, overlap, and refusals.
-
-Estimators and the audit both ask here, so what an audit promises is what an estimator then does.
-"""
+"""What a log can tell about propensities: requirements of estimators, the display order, overlap, and refusals."""
 
 from __future__ import annotations
 
@@ -91,9 +88,8 @@ class Order:
         strength = sum_q (X2_q - I_q (P_q - 1)) / sum_q (N_q - I_q) (P_q - 1)
 
     X2 is the chi-square statistic of candidates against positions in the N impressions of query q, of the I candidates
-    shown at least twice, over P positions. In a random order E[X2] = I (P - 1); where each candidate has one position,
-    X2 = N (P - 1). A page shows each candidate once, so in a random order X2 (I - 1) / I, not X2, is chi-square
-    distributed with (I - 1) (P - 1) degrees of freedom.
+    shown at least twice, over P positions. A page shows each candidate once, so in a random order X2 (I - 1) / I is
+    chi-square distributed with (I - 1) (P - 1) degrees of freedom; where each has one position, X2 = N (P - 1).
     """
 
     strength: float | None
@@ -160,39 +156,22 @@ class Overlap:
     candidates    that were shown at all
     moving        of those, shown at several positions
     impressions   of the moving ones
-    components    sets of positions that are connected by candidates in common; one set means that all can be compared
     """
 
     candidates: int
     moving: int
     impressions: int
-    components: tuple[tuple[int, ...], ...]
 
 
 def overlap(table: ClickTable) -> Overlap:
-    """Count the candidates that were shown at several positions of one surface.
-
-    >>> from cldrank.data.dataset import RankingDataset
-    >>> data = RankingDataset.from_arrays([[1], [2], [3]], [7, 7, 7])
-    >>> cells = {"row": [0, 0, 1, 2], "position": [1, 2, 2, 3], "impressions": [5, 1, 4, 5], "clicks": [3, 0, 1, 0]}
-    >>> overlap(ClickTable.from_arrays(data, **cells))
-    Overlap(candidates=3, moving=1, impressions=6, components=((1, 2), (3,)))
-    """
-    from scipy.sparse import coo_matrix
-    from scipy.sparse.csgraph import connected_components
-
-    shown, place = np.unique(table.position, return_inverse=True)
-    row, size = table.segment_row, len(shown)
+    """Count the candidates that were shown at several positions of one surface."""
+    row = table.segment_row
     next_is_same = row[1:] == row[:-1]  # cells are sorted by row
     several: Bools = np.append(next_is_same, False) | np.append(False, next_is_same) if len(row) else row > 0
-    upper = np.flatnonzero(next_is_same)
-    edges = coo_matrix((np.ones(len(upper)), (place[upper], place[upper + 1])), shape=(size, size))
-    label = connected_components(edges, directed=False)[1] if size else np.zeros(0, dtype=np.int64)
     return Overlap(
         candidates=len(np.unique(table.row)),
         moving=len(np.unique(table.row[several])),
         impressions=int(table.impressions[several].sum()),
-        components=tuple(tuple(shown[label == part].tolist()) for part in dict.fromkeys(label.tolist())),
     )
 
 

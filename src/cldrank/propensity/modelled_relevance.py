@@ -54,9 +54,8 @@ def explained_order(shown: ShownCandidates) -> float:
     )
     means = by_candidate @ features
     gram, cross = np.zeros((features.shape[1],) * 2), np.zeros((features.shape[1], size))
-    step = max(1, _BLOCK_VALUES // max(features.shape[1], 1))
-    for own in (slice(start, start + step) for start in range(0, rows, step)):
-        centred = features[own] - means
+    for own, block in _blocks(features):
+        centred = block - means
         gram += (centred * by_candidate[own][:, None]).T @ centred
         cross += centred.T @ by_row[own]
     contrasts = np.diag(share) - np.outer(share, share)
@@ -297,7 +296,7 @@ class ExaminedRegression:
     def scores(self, parameters: Vector) -> Floats:
         """(rows,) β·x + intercept."""
         beta = parameters[self.n_positions : -1]
-        scores: Floats = np.concatenate([block @ beta for _, block in self._blocks()])
+        scores: Floats = np.concatenate([block @ beta for _, block in _blocks(self.features)])
         return scores + float(parameters[-1])
 
     def logs(self, parameters: Vector) -> Floats:
@@ -311,15 +310,14 @@ class ExaminedRegression:
         """
         from scipy.special import expit
 
-        cells, scores = self.cells, self.scores(parameters)
-        gamma = expit(scores)[self.row]
+        cells, fitted = self.cells, expit(self.scores(parameters))
+        gamma = fitted[self.row]
         rho = np.exp(np.minimum(self.logs(parameters), 0.0))[cells.place]
         left = np.maximum(1 - rho * gamma, 1e-12)
-        examined = _summed(cells.place, cells.clicks + self.missed * rho * (1 - gamma) / left, cells.size)
-        relevant = _summed(self.row, cells.clicks + self.missed * (1 - rho) * gamma / left, len(scores))
-        shown = _summed(self.row, cells.impressions, len(scores))
-        rates = np.clip(examined / _summed(cells.place, cells.impressions, cells.size), 1e-9, 1.0)
-        fitted = expit(scores)
+        examined = np.bincount(cells.place, cells.clicks + self.missed * rho * (1 - gamma) / left, cells.size)
+        relevant = np.bincount(self.row, cells.clicks + self.missed * (1 - rho) * gamma / left, len(fitted))
+        shown = np.bincount(self.row, cells.impressions, len(fitted))
+        rates = np.clip(examined / np.bincount(cells.place, cells.impressions, cells.size), 1e-9, 1.0)
         gradient = self._back(relevant - shown * fitted) / self.total
         hessian = self._gram(shown * fitted * (1 - fitted)) / self.total
         gradient[:-1] -= 2 * self.l2 * parameters[self.n_positions : -1]
@@ -333,12 +331,12 @@ class ExaminedRegression:
         value, first, second, mixed, curved, relevant = self._terms(parameters)
         beta, ends = parameters[self.n_positions : -1], slice(self.n_positions, None)
         gradient, hessian = np.zeros(len(parameters)), np.zeros((len(parameters), len(parameters)))
-        gradient[: self.n_positions] = _summed(place, first, size)[1:]
-        gradient[ends] = self._back(_summed(self.row, first * relevant, n_rows))
+        gradient[: self.n_positions] = np.bincount(place, first, size)[1:]
+        gradient[ends] = self._back(np.bincount(self.row, first * relevant, n_rows))
         inner = np.arange(self.n_positions)
-        hessian[inner, inner] = _summed(place, second, size)[1:]
-        hessian[ends, ends] = -self._gram(-_summed(self.row, curved, n_rows))
-        across = _summed(self.row * size + place, mixed, n_rows * size).reshape(n_rows, size)[:, 1:]
+        hessian[inner, inner] = np.bincount(place, second, size)[1:]
+        hessian[ends, ends] = -self._gram(-np.bincount(self.row, curved, n_rows))
+        across = np.bincount(self.row * size + place, mixed, n_rows * size).reshape(n_rows, size)[:, 1:]
         hessian[ends, : self.n_positions] = self._back(across)
         hessian[: self.n_positions, ends] = hessian[ends, : self.n_positions].T
         gradient /= self.total
@@ -360,11 +358,11 @@ class ExaminedRegression:
         gradients = np.zeros((cells.n_groups, len(parameters)))
         gradients[:, : self.n_positions] = cells.by_group(cells.place, first, cells.size)[:, 1:]
         member = csr_matrix((first * relevant, (cells.group, self.row)), shape=(cells.n_groups, len(self.features)))
-        for own, block in self._blocks():
+        for own, block in _blocks(self.features):
             part = member[:, own]
             gradients[:, self.n_positions : -1] += part @ block
             gradients[:, -1] += np.asarray(part.sum(axis=1)).ravel()
-        shown = _summed(cells.group, cells.impressions, cells.n_groups)
+        shown = np.bincount(cells.group, cells.impressions, cells.n_groups)
         beta = parameters[self.n_positions : -1]
         gradients[:, self.n_positions : -1] -= 2 * self.l2 * np.outer(shown, beta)
         return gradients / self.total
@@ -391,21 +389,15 @@ class ExaminedRegression:
         curved = second * unlike**2 - first * unlike * (1 - unlike)
         return value, first, second, second * unlike, curved, unlike
 
-    def _blocks(self) -> Iterator[tuple[slice, Floats]]:
-        size = max(1, _BLOCK_VALUES // max(self.width, 1))
-        for start in range(0, len(self.features), size):
-            own = slice(start, min(start + size, len(self.features)))
-            yield own, self.features[own].astype(np.float64)
-
-    def _back(self, values: Floats) -> Floats:
+    def _back(self, values: NDArray[Any]) -> Floats:
         """(columns + 1, …) Σ over rows of the value times (x, 1)."""
-        inner = sum(block.T @ values[own] for own, block in self._blocks())
+        inner = sum(block.T @ values[own] for own, block in _blocks(self.features))
         return np.concatenate([inner, values.sum(axis=0)[None]])
 
-    def _gram(self, weight: Floats) -> Floats:
+    def _gram(self, weight: NDArray[Any]) -> Floats:
         """(columns + 1, columns + 1) Σ weight (x, 1)(x, 1)ᵀ; weights of either sign."""
         gram = np.zeros((self.width + 1, self.width + 1))
-        for own, block in self._blocks():
+        for own, block in _blocks(self.features):
             part = block * weight[own][:, None]
             gram[:-1, :-1] += part.T @ block
             gram[:-1, -1] += part.sum(axis=0)
@@ -414,6 +406,9 @@ class ExaminedRegression:
         return gram
 
 
-def _summed(key: IntArray, values: Floats, size: int) -> Floats:
-    """(size,) the sum of the values of each key."""
-    return np.asarray(np.bincount(key, values, size), dtype=np.float64)
+def _blocks(features: NDArray[np.float32]) -> Iterator[tuple[slice, Floats]]:
+    """The rows block by block, in double precision."""
+    rows, width = features.shape
+    size = max(1, _BLOCK_VALUES // max(width, 1))
+    for own in (slice(start, start + size) for start in range(0, rows, size)):
+        yield own, features[own].astype(np.float64)

@@ -115,11 +115,9 @@ class Goodness:
 
     def __str__(self) -> str:
         verdict = "contradict" if self.p_value < MISFIT else "agree with"
-        pairs = count(self.pairs, "pair")
-        return (
-            f"clicks of the same candidates elsewhere {verdict} the curve: {pairs} of positions, mean squared residual "
-            f"{self.statistic:.2f}, p = {self.p_value:.2g}, worst at {self.worst[0]} and {self.worst[1]}"
-        )
+        agreement = f"clicks of the same candidates elsewhere {verdict} the curve"
+        tested = f"{count(self.pairs, 'pair')} of positions, mean squared residual {self.statistic:.2f}"
+        return f"{agreement}: {tested}, p = {self.p_value:.2g}, worst at {self.worst[0]} and {self.worst[1]}"
 
 
 @dataclass(frozen=True, eq=False, repr=False)

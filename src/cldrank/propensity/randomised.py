@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -25,16 +25,39 @@ _SURE = 4.0  # standard errors beyond which that is not chance
 
 
 @value
-class Stratified(CellEstimator):
-    """Each position against the first, query by query, so that lists of different lengths do not mix up queries.
+class Randomised(CellEstimator):
+    """From pages in random order, where every position has results of the same relevance (Wang et al. 2016).
 
         rho_k = sum_q w_qk c_qk / n_qk / sum_q w_qk c_q1 / n_q1,   w_qk = n_qk n_q1 / (n_qk + n_q1)
 
-    c_qk and n_qk are the clicks and impressions of query q at position k. Only queries that show both count, and where
-    all pages have the same length this is the ratio of the click-through rates.
+    c_qk and n_qk are the clicks and impressions of query q at position k. Queries are compared with themselves only, so
+    lists may differ in length; where all have the same, this is the ratio of the click-through rates. The table must
+    hold the shuffled sessions alone.
     """
 
-    grounds: ClassVar[str] = "every position has clicks of queries that were clicked at the first position, too"
+    name = "randomised"
+    sentence = "Pages in random order, compared by position within each query"
+    order = 10
+
+    def requirements(self, clicks: ClickTable, dataset: RankingDataset | None = None) -> Requirement:
+        """Whether the order looks random; one that is unknown may be, so that `fit` goes on, but is not shown to be."""
+        requirement, order = super().requirements(clicks, dataset), display_order(clicks)
+        if not requirement.met:
+            return requirement
+        return replace(requirement, met=order.looks == "random", reason=str(order), approximate=order.nearly)
+
+    def _cells(self, clicks: ClickTable) -> Cells:
+        cells = super()._cells(clicks)
+        order = display_order(clicks)
+        if order.looks in ("mixed", "fixed"):
+            raise UnidentifiableError(
+                f"randomised needs pages in random order, but here the candidate determines the position (strength "
+                f"{order.strength:.2f}, where 0 is random and 1 fixed): click-through rates mix relevance with "
+                "position. Keep only the shuffled sessions; a log of several rankers is for all-pairs.",
+                positions=tuple(range(1, cells.size + 1)),
+                reason=str(order),
+            )
+        return cells
 
     def _sample(self, cells: Cells) -> Sample:
         size, place, query = cells.size, cells.place, cells.query
@@ -59,7 +82,8 @@ class Stratified(CellEstimator):
         why = "no query with clicks at the first position has clicks there, too"
         self._refuse_silent(silent, cells, why, "more pages in random order")
         solved = self._solved(self._solve, sums.reshape(cells.n_groups, -1), cells)
-        return Sample(solved, self.grounds, PairSums.of(cells))
+        grounds = "every position has clicks of queries that were clicked at the first position, too"
+        return Sample(solved, grounds, PairSums.of(cells))
 
     def _solve(self, sums: Floats) -> Floats:
         clicks, clicks_first, shown, shown_first = sums.reshape(len(sums), 4, -1).swapaxes(0, 1)
@@ -69,45 +93,7 @@ class Stratified(CellEstimator):
 
 
 @value
-class Randomised(Stratified):
-    """From pages in random order, where every position has results of the same relevance (Wang et al. 2016).
-
-        rho_k = click-through rate at k / click-through rate at 1, over the queries whose pages reach k
-
-    The table must hold the shuffled sessions alone. Queries are compared with themselves only, so lists may differ in
-    length.
-    """
-
-    check_order: bool = parameter(default=True, about="Refuse a log whose order is not random")
-
-    name = "randomised"
-    sentence = "Pages in random order, compared by position within each query"
-    order = 10
-
-    def requirements(self, clicks: ClickTable, dataset: RankingDataset | None = None) -> Requirement:
-        """Whether the order looks random; one that is unknown may be, so that `fit` goes on, but is not shown to be."""
-        requirement, order = super().requirements(clicks, dataset), display_order(clicks)
-        if not requirement.met:
-            return requirement
-        return replace(requirement, met=order.looks == "random", reason=str(order), approximate=order.nearly)
-
-    def _cells(self, clicks: ClickTable) -> Cells:
-        cells = super()._cells(clicks)
-        order = display_order(clicks) if self.check_order else None
-        if order is not None and order.looks in ("mixed", "fixed"):
-            raise UnidentifiableError(
-                f"randomised needs pages in random order, but here the candidate determines the position (strength "
-                f"{order.strength:.2f}, where 0 is random and 1 fixed): click-through rates mix relevance with "
-                "position. Keep only the shuffled sessions; a log of several rankers is for all-pairs. "
-                "`check_order=False` goes on regardless, and is biased.",
-                positions=tuple(range(1, cells.size + 1)),
-                reason=str(order),
-            )
-        return cells
-
-
-@value
-class Logged(Stratified):
+class Logged(Randomised):
     """From a policy that drew pages and logged the probability of each candidate to stand where it stood.
 
     Impressions and clicks count 1 / probability each, which turns the log into one of a random order; then positions
@@ -126,21 +112,27 @@ class Logged(Stratified):
     sentence = "Pages drawn with logged probabilities; clicks count by their inverse"
     needs = "log"
     order = 11
-    grounds = "weighted by 1 / probability, every position was shown equally often"
 
     def missing(self, dataset: RankingDataset | None) -> str | None:
         """That probabilities are missing, where they are."""
         del dataset
-        if self.probability is not None:
-            return None
-        return "it needs the probability with which each result was shown, from a column of the raw log (propensity)"
+        lacking = "it needs the probability with which each result was shown, from a column of the raw log (propensity)"
+        return lacking if self.probability is None else None
 
-    def given_log(self, probability: Floats) -> Self:
+    def given_log(self, probability: Floats | None) -> Self:
         """The same with these probabilities."""
         return replace(self, probability=probability)
 
+    def requirements(self, clicks: ClickTable, dataset: RankingDataset | None = None) -> Requirement:
+        """Whether every result had some chance at every position; the order need not be random."""
+        return CellEstimator.requirements(self, clicks, dataset)
+
+    def _sample(self, cells: Cells) -> Sample:
+        grounds = "weighted by 1 / probability, every position was shown equally often"
+        return super()._sample(cells)._replace(grounds=grounds)
+
     def _cells(self, clicks: ClickTable) -> Cells:
-        cells, chance = super()._cells(clicks), np.asarray(self.probability, dtype=np.float64)
+        cells, chance = CellEstimator._cells(self, clicks), np.asarray(self.probability, dtype=np.float64)
         if chance.shape != (clicks.n_cells,):
             raise DataError(f"probability has shape {chance.shape} for {clicks.n_cells:,} cells; give one per cell.")
         bad = ~((chance > 0) & (chance <= 1 + 1e-9))
@@ -161,11 +153,11 @@ class Logged(Stratified):
         expected = np.array([cells.impressions[(cells.place == 0) & shown[cells.query, k]].sum() for k in range(size)])
         spread = np.bincount(cells.place, cells.impressions**2 / cells.seen, size)  # of a sum of 1 / probability
         ratio = totals / np.maximum(expected, 1e-300)
-        error = np.sqrt(spread / totals**2 + spread[0] / totals[0] ** 2)
-        uneven = np.flatnonzero((np.abs(ratio - 1) > _UNEVEN) & (np.abs(ratio - 1) > _SURE * error))
+        error, off = np.sqrt(spread / totals**2 + spread[0] / totals[0] ** 2), np.abs(ratio - 1)
+        uneven = np.flatnonzero(off > np.maximum(_UNEVEN, _SURE * error))
         if not len(uneven):
             return
-        worst = uneven[np.argmax(np.abs(ratio - 1)[uneven])]
+        worst = uneven[np.argmax(off[uneven])]
         often = f"position {worst + 1} was shown {ratio[worst]:.2f} times as often as the first"
         reason = f"weighted by 1 / probability, {often}"
         raise UnidentifiableError(

@@ -115,27 +115,26 @@ class SegmentPropensities(CurveBase, Mapping[str, Propensities]):
         """The same, to be used whatever the log's own pages show, see `Propensities.trusted`."""
         return self.mapped(lambda _, rho: rho.trusted())
 
-    def drawn(self, n: int, seed: int) -> list[SegmentPropensities]:
-        """Curves that might have been estimated instead; those of one segment do not depend on those of another."""
-        seeds = np.random.SeedSequence(seed).generate_state(len(self))
-        draws = [rho.draws(n, int(own)) for rho, own in zip(self.values(), seeds, strict=True)]
-        curves = ([Propensities(draw, method="drawn") for draw in each] for each in zip(*draws, strict=True))
-        return [SegmentPropensities(dict(zip(self, each, strict=True))) for each in curves]
-
 
 Curve = Propensities | SegmentPropensities | AffineClicks
 
 
 def drawn_curves(curve: Curve, n: int, seed: int) -> list[Curve]:
-    """Curves that might have been estimated instead; none where it is not known how far the curve may be off."""
+    """Curves that might have been estimated instead; none where it is not known how far the curve may be off.
+
+    Curves of one segment are drawn independently of those of another.
+    """
     if not curve.uncertain:
         return []
     if isinstance(curve, AffineClicks):
         slopes, bases = curve.draws(n, seed)
         return [AffineClicks(slope, base) for slope, base in zip(slopes, bases, strict=True)]
-    if isinstance(curve, SegmentPropensities):
-        return [*curve.drawn(n, seed)]
-    return [Propensities(draw, method="drawn") for draw in curve.draws(n, seed)]
+    if isinstance(curve, Propensities):
+        return [Propensities(draw, method="drawn") for draw in curve.draws(n, seed)]
+    seeds = np.random.SeedSequence(seed).generate_state(len(curve))
+    draws = [rho.draws(n, int(own)) for rho, own in zip(curve.values(), seeds, strict=True)]
+    rows = ([Propensities(draw, method="drawn") for draw in row] for row in zip(*draws, strict=True))
+    return [SegmentPropensities(dict(zip(curve, row, strict=True))) for row in rows]
 
 
 def slopes_and_bases(curve: Curve, clicks: ClickTable) -> tuple[Floats, Floats]:
@@ -148,7 +147,8 @@ def slopes_and_bases(curve: Curve, clicks: ClickTable) -> tuple[Floats, Floats]:
 class BySegment:
     """Estimate the curve of each segment by itself, from candidates compared within that segment only.
 
-    The curve of a segment ends where its pages do; a single position has propensity 1.
+    The curve of a segment goes down to the `depth` of the estimator, or to the end of its pages; a single position has
+    propensity 1.
 
     >>> from cldrank.propensity import AllPairs
     >>> BySegment(AllPairs(depth=3))
@@ -163,18 +163,24 @@ class BySegment:
                 f"{self.estimator.name} does not take segments; methods that find one curve from cells alone do."
             )
 
-    def fit(self, clicks: ClickTable | Mapping[str, ClickTable]) -> SegmentPropensities:
-        """Estimate from a table whose cells have segments, or from one table per segment."""
+    def fit(self, clicks: ClickTable | Mapping[str, ClickTable], dataset: object = None) -> SegmentPropensities:
+        """Estimate from a table whose cells have segments, or from one table per segment; no features are needed."""
+        del dataset
         tables = clicks.by_segment() if isinstance(clicks, ClickTable) else clicks
         if not any(tables):
             raise DataError("the clicks have no segments; estimate one curve, without BySegment.")
+        depth, deepest = self.estimator.depth, max(table.depth for table in tables.values())
+        if depth is not None and depth > deepest:
+            raise UsageError(f"`depth={depth}` is too deep: nothing was shown below position {deepest}.")
         return SegmentPropensities.of({name: self._alone(name, table) for name, table in tables.items()})
 
     def _alone(self, name: str, table: ClickTable) -> Propensities:
+        depth = self.estimator.depth
+        table = table if depth is None or depth >= table.depth else table.first(depth)
         if table.depth <= 1:
             return Propensities(np.ones(1), "one position")
         try:
-            return self.estimator.fit(table)
+            return replace(self.estimator, depth=None).fit(table)
         except UnidentifiableError as refusal:
             raise UnidentifiableError(
                 f"segment {name!r}: {refusal} Or leave the segment out, or estimate one curve for all segments.",

@@ -29,7 +29,12 @@ _MEMBERS: dict[str, type[Ranker]] = {kind.kind: kind for kind in (LinearRanker, 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class GroupRanker(Ranker):
-    """Several rankers of the same features, each with a weight."""
+    """Several rankers of the same features, each with a weight.
+
+    >>> from cldrank.rankers import BlendRanker, BordaRanker
+    >>> issubclass(BlendRanker, GroupRanker), issubclass(BordaRanker, GroupRanker)
+    (True, True)
+    """
 
     members: Sequence[Ranker]
     weights: Sequence[float]

@@ -85,6 +85,9 @@ class ImportOptions:
     min_joined          the share of events that must find their page, and of clicks that must find their result
     time_zone           of times that name no zone; None: UTC, and a log in which other times name theirs is refused
     exclude_users       users whose records are set aside: their ids, or a file with an id per line
+
+    >>> ImportOptions(click_action=("click", "add_to_cart")).min_joined
+    0.8
     """
 
     click_action: str | Sequence[str] = "click"
@@ -117,7 +120,11 @@ class ImportOptions:
 
 @dataclass(frozen=True)
 class SetAside:
-    """Records that were set aside for one reason, and one of them as an example."""
+    """Records that were set aside for one reason, and one of them as an example.
+
+    >>> print(SetAside("click", "never shown", 3, "q1"))
+               3  click, never shown: a click on something that its page did not show; such as q1
+    """
 
     record: str
     reason: str
@@ -143,6 +150,11 @@ class ImportReport:
     set_aside     all that did not become part of the log
     joined        shares: of impressions and clicks that found their page, of clicks that found what was clicked
     notes         what to know before the log is used
+
+    >>> aside = (SetAside("click", "never shown", 1, "q1"),)
+    >>> report = ImportReport("ubi", "log.parquet", {"query": 2, "click": 3}, 2, 20, 2, 2, aside)
+    >>> report.pages, len(report.set_aside)
+    (2, 1)
     """
 
     source: str

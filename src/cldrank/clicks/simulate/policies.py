@@ -67,7 +67,11 @@ class Layouts(NamedTuple):
 
 
 class Policy(SimulationPart, ABC):
-    """How pages are made."""
+    """How pages are made.
+
+    >>> TopK().reaches_all, ShuffledShare(share=0.1, shuffle="candidates").reaches_all
+    (False, True)
+    """
 
     def layouts(self, depth: int) -> Layouts:
         """The layouts that the policy shows."""
