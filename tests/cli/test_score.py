@@ -69,7 +69,7 @@ def test_options_of_reading(run: Run, folder: Path, letor: Path) -> None:
     assert "fill in missing values on loading with --missing 0" in refused.err
     assert run("score", "numbered", "-f", "odd.txt", "-o", "b.parquet", "--missing", "0").code == 0
     kept = run("score", "numbered", "-f", "odd.txt", "-o", "c.parquet", "--missing", "keep")
-    assert "odd.txt: feature 'f1' of row 0" in kept.err
+    assert "odd.txt:1: feature 'f1' of row 0" in kept.err
     assert "fill in missing values on loading with --missing 0" in kept.err
     assert not Path("c.parquet").exists()
     shifted = run("score", "numbered", "-f", letor, "-o", "c.parquet", "--zero-based")

@@ -88,7 +88,7 @@ def test_scores_are_a_folder_of_parquet_files(run: Run, here: World, tmp_path: P
         (["--engine", "spark", "--safe"], "--safe judges blends by features on this machine"),
         (["--engine", "spark", "--missing", "0"], "--missing is for files that are read here, not by Spark"),
         (["--engine", "spark", "--column", "query_id=nowhere"], "there is no column 'nowhere'"),
-        (["--engine", "spark", "--model", "mlp"], "IPS with a network cannot learn from features on Spark"),
+        (["--engine", "spark", "--model", "mlp"], "ips has no use for --engine; leave it out"),
     ],
 )
 def test_what_cannot_be_is_said(

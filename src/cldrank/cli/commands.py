@@ -192,6 +192,11 @@ def built(kinds: Mapping[str, type], name: str, values: Mapping[str, Any], said:
 class Shell(click.Command):
     """What commands and groups of commands share: help in two columns, and what messages know of them."""
 
+    def get_help_option_names(self, ctx: click.Context) -> list[str]:
+        """Both, whatever the context says."""
+        del ctx
+        return ["-h", "--help"]
+
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse options; messages may name them from now on."""
         remember_command(self)

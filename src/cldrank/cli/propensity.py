@@ -129,7 +129,7 @@ class EstimateCommand(options.CandidateReading, options.LogReading, options.Json
         from cldrank.propensity import estimators
         from cldrank.propensity.affine_clicks import curve_of
         from cldrank.propensity.choosing import fitted_by_all
-        from cldrank.propensity.curve_document import comparison_document
+        from cldrank.propensity.curve_document import estimates_document
 
         methods = []
         for name, kind in estimators().items():
@@ -147,7 +147,7 @@ class EstimateCommand(options.CandidateReading, options.LogReading, options.Json
             estimates = {name: curve_facts(curve) for name, curve in curves.items()}
             print_json({"estimates": estimates, "refusals": reasons, "plot": self.plot and str(self.plot)})
             return
-        render_terminal(comparison_document(propensities, reasons), console)
+        render_terminal(estimates_document(propensities, reasons), console)
         self._say_written()
 
     def _write(self, content: Any, curves: Mapping[str, Propensities]) -> None:

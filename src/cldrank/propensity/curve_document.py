@@ -29,7 +29,7 @@ def curve_document(curve: Any) -> Document:
     return Document(curve.origin, [figure, *_blocks(curve)])
 
 
-def comparison_document(curves: Mapping[str, Propensities], reasons: Mapping[str, str]) -> Document:
+def estimates_document(curves: Mapping[str, Propensities], reasons: Mapping[str, str]) -> Document:
     """The curves of several estimators side by side, and the reasons why the others have none."""
     depth = max(map(len, curves.values()))
     rows: list[tuple[str, ...]] = [

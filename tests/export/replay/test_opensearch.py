@@ -16,7 +16,7 @@ OWN = (None, "3.8", "3.8.1", "3.9", "4.0", "8.11.4", "8.17", "9.0.8")
 
 def files_of(kind: str, definition: Any, features: tuple[str, ...], **more: Any) -> dict[str, bytes]:
     """Files as somebody writes them by hand."""
-    model = {"model": {"name": "mine", "model": {"type": kind, "definition": definition, **more}}}
+    model = {"model": {"name": "mine", "model": {"type": kind, "definition": json.dumps(definition), **more}}}
     featureset = {"featureset": {"features": [{"name": name} for name in features]}}
     return {"model.json": json.dumps(model).encode(), "featureset.json": json.dumps(featureset).encode()}
 

@@ -69,8 +69,8 @@ class Layouts(NamedTuple):
 class Policy(SimulationPart, ABC):
     """How pages are made.
 
-    >>> TopK().reaches_all, ShuffledShare(share=0.1, shuffle="candidates").reaches_all
-    (False, True)
+    >>> TopK().layouts(3).drawn, ShuffledShare(0.2).layouts(3).drawn
+    (0.0, 0.2)
     """
 
     def layouts(self, depth: int) -> Layouts:
