@@ -55,7 +55,7 @@ class RemoteFeatures(ABC):
 
     @abstractmethod
     def fit_rows(self, observed: Any, view: Any, rows: Any) -> Any:
-        """The rows of a linear fit (see `cldrank.models.linear.rows`), with what was observed of them."""
+        """The rows of a linear fit (see `cldrank.models.linear.row_blocks`), with what was observed of them."""
 
 
 class Moments(NamedTuple):

@@ -9,7 +9,7 @@ import pytest
 from cldrank import catalogue
 from cldrank.errors import DataError, UsageError
 from cldrank.experiment.datasets import find_folds
-from cldrank.experiment.definition import Data, read
+from cldrank.experiment.experiment_file import Data, read
 from cldrank.experiment.units import units
 
 

@@ -12,7 +12,7 @@ from cldrank.clicks.simulate import PositionBased, Simulation
 from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import CldrankWarning, DataError, MissingDependencyError, UsageError
-from cldrank.experiment.definition import read
+from cldrank.experiment.experiment_file import read
 from cldrank.experiment.units import units
 from cldrank.measures import compute, mean
 from cldrank.propensity import Propensities

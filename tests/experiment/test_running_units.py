@@ -15,7 +15,7 @@ from small_experiment import Here
 
 from cldrank.errors import CldrankError
 from cldrank.experiment import units
-from cldrank.experiment.definition import read
+from cldrank.experiment.experiment_file import read
 from cldrank.experiment.results import load_results
 from cldrank.experiment.units import Progress, plan
 
@@ -164,7 +164,7 @@ def test_kill_9_loses_only_the_running_unit(folder: Path, monkeypatch: pytest.Mo
 KILLED = """
 import os, pathlib, signal
 from cldrank.experiment import units
-from cldrank.experiment.definition import read
+from cldrank.experiment.experiment_file import read
 from cldrank.runs import tasks
 from small_experiment import Here
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from cldrank.errors import UsageError
-from cldrank.experiment.definition import read
+from cldrank.experiment.experiment_file import read
 from cldrank.experiment.units import Unit, units
 
 
@@ -29,7 +29,7 @@ def test_a_unit_for_every_setting_method_and_seed(folder: Path) -> None:
 def test_hashes_are_stable(folder: Path) -> None:
     first = [unit.task().key for unit in planned()]
     script = (
-        "from cldrank.experiment.definition import read; from cldrank.experiment.units import units;"
+        "from cldrank.experiment.experiment_file import read; from cldrank.experiment.units import units;"
         "print([unit.task().key for unit in units([read('small.toml')])])"
     )
     printed = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=folder)

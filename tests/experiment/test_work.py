@@ -9,7 +9,7 @@ import pytest
 from cldrank.clicks.simulate import PositionBased, Simulation
 from cldrank.data.loading import load
 from cldrank.evaluation import evaluate
-from cldrank.experiment.definition import read
+from cldrank.experiment.experiment_file import read
 from cldrank.experiment.units import units
 from cldrank.methods import CLD, SVMRank
 from cldrank.models import Run

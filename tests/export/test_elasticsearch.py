@@ -25,8 +25,8 @@ from cldrank.export import Parity, export_ranker
 from cldrank.export.format import Exported, ExportRequest, InexpressibleError
 from cldrank.export.formats.elasticsearch import ElasticSearch
 from cldrank.export.replay import NamedTable
-from cldrank.export.replay import elasticsearch as module
-from cldrank.export.replay import elasticsearch as replay
+from cldrank.export.replay import elasticsearch_replay as module
+from cldrank.export.replay import elasticsearch_replay as replay
 from cldrank.methods import Oracle
 from cldrank.models import Trees
 from cldrank.rankers import Ranker, TreeRanker

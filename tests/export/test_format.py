@@ -115,4 +115,4 @@ def test_every_format_has_a_file_and_a_replay_of_its_name() -> None:
     for name, form in export_formats().items():
         assert form.name == name == type(form).__module__.rpartition(".")[2]
         assert form.label
-        assert hasattr(import_module(f"cldrank.export.replay.{name}"), "scores")
+        assert hasattr(import_module(f"cldrank.export.replay.{name}_replay"), "scores")

@@ -20,7 +20,7 @@ from cldrank.export import Parity
 from cldrank.export.format import Exported, ExportRequest, InexpressibleError
 from cldrank.export.formats.opensearch import OpenSearch, _knows_missing
 from cldrank.export.replay import NamedTable
-from cldrank.export.replay import opensearch as replay
+from cldrank.export.replay import opensearch_replay as replay
 from cldrank.methods import Oracle
 from cldrank.models import Linear, Trees
 from cldrank.rankers import LinearRanker, Ranker

@@ -16,7 +16,7 @@ from cldrank import scaling
 from cldrank.errors import UsageError
 from cldrank.export import Exported, ExportRequest, Parity, export_formats, export_ranker
 from cldrank.export.format import InexpressibleError
-from cldrank.export.replay import NamedTable, vespa
+from cldrank.export.replay import NamedTable, vespa_replay
 from cldrank.rankers import LinearRanker, Ranker, TreeRanker
 
 FORMAT = export_formats()["vespa"]
@@ -45,7 +45,7 @@ def named(*names: str) -> LinearRanker:
 def replay_of(expression: str, table: NamedTable, functions: str = "") -> NDArray[np.float64]:
     """The replay of a first phase written by hand."""
     text = f"rank-profile p {{\n{functions}\n first-phase {{\n expression: {expression}\n }}\n}}\n"
-    return vespa.scores({"p.profile": text.encode()}, table, version=None)
+    return vespa_replay.scores({"p.profile": text.encode()}, table, version=None)
 
 
 # -- linear rankers ----------------------------------------------------------------------------------------------------
@@ -310,10 +310,10 @@ def test_profiles_that_are_not_whole() -> None:
     files = dict(written(made.linear()).files)
     table = NamedTable(ENGINE_NAMES, made.FEATURES)
     with pytest.raises(ValueError, match="'cldrank_features', which 'cldrank' inherits, is not there"):
-        vespa.scores({"cldrank.profile": files["cldrank.profile"]}, table, version=None)
+        vespa_replay.scores({"cldrank.profile": files["cldrank.profile"]}, table, version=None)
     files["other.profile"] = files.pop("cldrank.profile")
     with pytest.raises(ValueError, match="does not begin with the rank profile of that name"):
-        vespa.scores(files, table, version=None)
+        vespa_replay.scores(files, table, version=None)
 
 
 def test_models_that_do_not_fit_their_profile() -> None:
@@ -325,4 +325,4 @@ def test_models_that_do_not_fit_their_profile() -> None:
         ("tensor<float>", "tensor<double>", "does not make a tensor"),
     ]:
         with pytest.raises(ValueError, match=message):
-            vespa.scores({**files, "cldrank.profile": profile.replace(old, new).encode()}, table, version=None)
+            vespa_replay.scores({**files, "cldrank.profile": profile.replace(old, new).encode()}, table, version=None)

@@ -43,7 +43,7 @@ def _case_toml(seeds: Path, place: Path, random: Random) -> Path:
 
 
 def _read_toml(path: Path) -> None:
-    from cldrank.experiment.definition import read
+    from cldrank.experiment.experiment_file import read
 
     experiment = read(path)
     for setting in experiment.settings():

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from shop import PRODUCTS, RefusedError, filled, matching, need, query_score, table_of
 
-from cldrank.export.replay import elasticsearch, opensearch
+from cldrank.export.replay import elasticsearch_replay, opensearch_replay
 
 Answer = dict[str, Any]
 
@@ -92,7 +92,7 @@ class OpenSearch:
         }
         try:
             written = {file: json.dumps(content).encode() for file, content in files.items()}
-            return [float(one) for one in opensearch.scores(written, table_of(features), "3.8")]
+            return [float(one) for one in opensearch_replay.scores(written, table_of(features), "3.8")]
         except (ValueError, KeyError) as error:
             raise RefusedError(f"parsing_exception: {error}") from error
 
@@ -184,7 +184,7 @@ class Elasticsearch:
                 features[product][one["feature_name"]] = np.nan if score is None else score
         packed = body.get("compressed_definition")
         definition = json.loads(gzip.decompress(base64.b64decode(packed))) if packed else body["definition"]
-        found = elasticsearch.ensemble_scores(definition, table_of(features))
+        found = elasticsearch_replay.ensemble_scores(definition, table_of(features))
         return dict(zip(window, (float(one) for one in found), strict=True))
 
     def search(self, body: dict[str, Any]) -> Answer:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from shop import PRODUCTS, RefusedError, matching, need, table_of, text_field, word_score
 
-from cldrank.export.replay import solr, vespa
+from cldrank.export.replay import solr_replay, vespa_replay
 
 Answer = dict[str, Any]
 
@@ -71,7 +71,7 @@ class Solr:
         features = {one: {part["name"]: self.value(part, one, parameters) for part in store} for one in window}
         files = {"model.json": json.dumps(model).encode(), "features.json": json.dumps(store).encode()}
         try:
-            return [float(one) for one in solr.scores(files, table_of(features), "9.9")]
+            return [float(one) for one in solr_replay.scores(files, table_of(features), "9.9")]
         except (ValueError, KeyError) as error:
             raise RefusedError(f"SolrException: {error}") from error
 
@@ -158,7 +158,7 @@ class Vespa:
                 if name.endswith(f"{query['ranking']}.profile")
             }
             models = {name: text for name, text in self.files.items() if name.startswith("models/")}
-            scores = list(vespa.scores({**names, **models}, table_of(features), version=None))
+            scores = list(vespa_replay.scores({**names, **models}, table_of(features), version=None))
         hits = []
         for product, score in sorted(zip(products, scores, strict=True), key=lambda entry: -entry[1]):
             fields: Answer = {"id": product, "title": PRODUCTS[product]["title"]}

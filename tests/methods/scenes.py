@@ -14,7 +14,7 @@ from cldrank.methods.observing import observe
 from cldrank.models.linear.design import Design
 from cldrank.models.linear.device_rows import DeviceRows
 from cldrank.models.linear.objective import SelectionObjective
-from cldrank.models.linear.rows import LocalRows, Rows, View
+from cldrank.models.linear.row_blocks import LocalRows, Rows, View
 from cldrank.propensity import Propensities
 
 

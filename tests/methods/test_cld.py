@@ -18,7 +18,7 @@ from cldrank.likelihood import log_cdf
 from cldrank.methods import CLD, IPS
 from cldrank.methods.registry import configured
 from cldrank.models import MLP, Linear, Run
-from cldrank.models.linear import rows as rows_module
+from cldrank.models.linear import row_blocks as rows_module
 from cldrank.propensity import Propensities
 from cldrank.rankers import LinearRanker
 

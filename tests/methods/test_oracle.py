@@ -15,7 +15,7 @@ from cldrank.errors import DataError, UsageError
 from cldrank.methods.oracle import Oracle
 from cldrank.models import MLP, Linear
 from cldrank.models.linear.least_squares import LeastSquaresSums, ridge
-from cldrank.models.linear.rows import LocalRows, View
+from cldrank.models.linear.row_blocks import LocalRows, View
 from cldrank.models.targets import Targets
 from cldrank.propensity import Propensities
 

@@ -39,9 +39,9 @@ def scores(name: str, data: cr.RankingDataset, clicks: cr.ClickTable) -> Any:
 @pytest.fixture
 def little_memory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """No array fits into memory, and blocks are as much smaller than usual as the features are."""
-    for module in ("linear.rows", "network.features", "trees.engine"):
+    for module in ("linear.row_blocks", "network.features", "trees.boosting"):
         monkeypatch.setattr(f"cldrank.models.{module}.spare_memory", lambda: 0)
-    for module in ("models.linear.rows", "models.trees.engine", "feature_blocks"):
+    for module in ("models.linear.row_blocks", "models.trees.boosting", "feature_blocks"):
         monkeypatch.setattr(f"cldrank.{module}._BLOCK_VALUES", 1 << 16)
     monkeypatch.setenv("CLDRANK_CACHE", str(tmp_path))
 
@@ -76,7 +76,7 @@ if limit:
     resource.setrlimit(resource.RLIMIT_DATA, (limit << 20, limit << 20))
 import cldrank as cr
 from cldrank.data import new_array
-from cldrank.models.linear import rows
+from cldrank.models.linear import row_blocks
 from test_larger_than_memory import scores
 
 new_array._KEPT_IN_MEMORY = 0

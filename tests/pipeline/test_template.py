@@ -10,7 +10,7 @@ import pytest
 from cldrank.decoding import keys_of
 from cldrank.errors import DataError, UsageError
 from cldrank.pipeline import read_pipeline, run_pipeline
-from cldrank.pipeline.definition import SECTIONS
+from cldrank.pipeline.pipeline_file import SECTIONS
 from cldrank.pipeline.template import pipeline_template
 
 

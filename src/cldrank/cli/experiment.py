@@ -15,7 +15,7 @@ from cldrank.errors import CldrankError
 from cldrank.wording import count
 
 if TYPE_CHECKING:
-    from cldrank.experiment.definition import Experiment
+    from cldrank.experiment.experiment_file import Experiment
     from cldrank.experiment.units import Plan, Progress
 
 _EVERYTHING = "all"
@@ -31,7 +31,7 @@ class ExperimentListCommand(options.JsonOutput):
 
     def run(self) -> None:
         """Print a line for each."""
-        from cldrank.experiment.definition import shipped
+        from cldrank.experiment.experiment_file import shipped
 
         entries = [_described(experiment) for experiment in shipped()]
         if self.as_json:
@@ -67,7 +67,7 @@ class ExperimentRunCommand(options.JsonOutput):
 
     def run(self) -> None:
         """Run what is missing, and print the results of all."""
-        from cldrank.experiment.definition import SHIPPED, read
+        from cldrank.experiment.experiment_file import SHIPPED, read
         from cldrank.experiment.units import plan
         from cldrank.workers import available_cores
 

@@ -81,7 +81,7 @@ class PipelineShowCommand(options.JsonOutput):
         from dataclasses import asdict
 
         from cldrank.documents import render_terminal
-        from cldrank.pipeline.definition import read_pipeline
+        from cldrank.pipeline.pipeline_file import read_pipeline
         from cldrank.pipeline.run_page import run_document
         from cldrank.pipeline.running import runs_in
 

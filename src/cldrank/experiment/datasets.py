@@ -13,7 +13,7 @@ from cldrank.data.dataset import RankingDataset
 from cldrank.data.loading import feature_files, load
 from cldrank.data.store import stored
 from cldrank.errors import DataError, UsageError
-from cldrank.experiment.definition import Data
+from cldrank.experiment.experiment_file import Data
 from cldrank.fingerprints import content_hash, file_fingerprint
 
 _EVERY_FOLD = ("mq2007", "mq2008")  # small sets: by custom, the mean over all folds is reported

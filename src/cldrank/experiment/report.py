@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from cldrank import documents as doc
 from cldrank.decoding import dotted
 from cldrank.errors import UsageError
-from cldrank.experiment.definition import SHIPPED, read
+from cldrank.experiment.experiment_file import SHIPPED, read
 from cldrank.experiment.results import Summary, load_results, setting_order, summary
 from cldrank.files import make_folder, replacing, save_text
 from cldrank.wording import count, duration, listed

@@ -21,7 +21,7 @@ from typing import Any
 from cldrank._version import __version__
 from cldrank.decoding import canonical
 from cldrank.experiment.datasets import Fold, find_folds
-from cldrank.experiment.definition import Experiment
+from cldrank.experiment.experiment_file import Experiment
 from cldrank.experiment.makers import Maker, maker
 from cldrank.experiment.results import PLACE, save_results
 from cldrank.experiment.work import UnitFit, fit_unit

@@ -159,7 +159,7 @@ class ExportFormat(ABC):
 
     def replay(self, files: Files, table: NamedTable, request: ExportRequest) -> NDArray[np.float64]:
         """What the engine's documentation says that it makes of the files: a score per row of the table."""
-        scores: Any = import_module(f"cldrank.export.replay.{self.name}").scores
+        scores: Any = import_module(f"cldrank.export.replay.{self.name}_replay").scores
         return scores(files, table, request.version)  # type: ignore[no-any-return]
 
     def engine(self, version: str) -> str:

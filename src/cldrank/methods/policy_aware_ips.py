@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from cldrank.methods.exposure import Exposure, ExposureMethod
+from cldrank.methods.mean_exposure import Exposure, ExposureMethod
 from cldrank.parameters import described, parameter
 
 

@@ -20,7 +20,7 @@ from typing import Any, Literal, Self
 from cldrank.errors import CldrankError, FormatError
 from cldrank.files import holding, make_folder, replacing_folder, save_json, save_text, sweep
 from cldrank.fingerprints import commit, versions
-from cldrank.pipeline.definition import PipelineDefinition
+from cldrank.pipeline.pipeline_file import PipelineDefinition
 from cldrank.pipeline.shipped import check_place, is_shipped, ship, shipped_content
 from cldrank.pipeline.steps import STEPS, UNFINISHED, Say, Workbench, steps_of
 from cldrank.reading import read_json

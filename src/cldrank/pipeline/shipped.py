@@ -17,7 +17,7 @@ from cldrank._version import __version__
 from cldrank.errors import UsageError
 from cldrank.files import recover_folder, replacing_folder, save_json, sweep
 from cldrank.fingerprints import file_fingerprint
-from cldrank.pipeline.definition import PipelineDefinition
+from cldrank.pipeline.pipeline_file import PipelineDefinition
 
 if TYPE_CHECKING:
     from cldrank.pipeline.steps import Workbench

@@ -36,7 +36,7 @@ from cldrank.fingerprints import content_hash, file_fingerprint
 from cldrank.methods.evidence import needed
 from cldrank.methods.registry import configured, methods
 from cldrank.models import Epoch
-from cldrank.pipeline.definition import PipelineDefinition, deciding
+from cldrank.pipeline.pipeline_file import PipelineDefinition, deciding
 from cldrank.pipeline.shipped import RANKER, shipped_place
 from cldrank.propensity import BySegment, SegmentPropensities, estimators, logged_probability
 from cldrank.propensity.affine_clicks import curve_of

@@ -10,7 +10,7 @@ from typing import Any
 
 from cldrank import catalogue
 from cldrank.decoding import keys_of
-from cldrank.pipeline.definition import SECTIONS
+from cldrank.pipeline.pipeline_file import SECTIONS
 from cldrank.tables import named_paths
 
 _HEAD = """\

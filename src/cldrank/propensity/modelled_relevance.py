@@ -175,7 +175,7 @@ class DualLearning(ModelledRelevance):
 
         from cldrank.models.network.features import FeatureTable
         from cldrank.models.network.loop import train_network
-        from cldrank.models.network.tasks import DualLists
+        from cldrank.models.network.training_tasks import DualLists
         from cldrank.rankers.devices import device_of
 
         cells, lists = shown.cells, _lists(shown.cells, weight)

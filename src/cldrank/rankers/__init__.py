@@ -9,14 +9,14 @@ from cldrank.rankers.base import Ranker
 from cldrank.rankers.base import ScalingRanker as ScalingRanker
 from cldrank.rankers.base import check_features as check_features
 from cldrank.rankers.card import model_card
-from cldrank.rankers.files import check_replaceable as check_replaceable
-from cldrank.rankers.files import load_ranker, record_evaluation
 from cldrank.rankers.groups import BlendRanker, BordaRanker, blended
 from cldrank.rankers.groups import GroupRanker as GroupRanker
 from cldrank.rankers.linear import LinearRanker
 from cldrank.rankers.network import Layer as Layer
 from cldrank.rankers.network import NetworkRanker
 from cldrank.rankers.provenance import Provenance
+from cldrank.rankers.ranker_folder import check_replaceable as check_replaceable
+from cldrank.rankers.ranker_folder import load_ranker, record_evaluation
 from cldrank.rankers.trees import TreeRanker
 
 __all__ = [

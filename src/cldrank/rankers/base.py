@@ -158,7 +158,7 @@ class Ranker(ABC):
         A ranker already saved there is replaced; a folder with anything else in it is refused. Your `NOTES.md`
         stays, and becomes part of the card.
         """
-        from cldrank.rankers.files import save_ranker
+        from cldrank.rankers.ranker_folder import save_ranker
 
         save_ranker(self, folder)
 

@@ -19,7 +19,7 @@ from cldrank._typing import IntArray
 from cldrank.clicks.candidates import Candidates
 from cldrank.errors import UsageError
 from cldrank.feature_blocks import RemoteFeatures
-from cldrank.models.linear.rows import Array, Rows, View
+from cldrank.models.linear.row_blocks import Array, Rows, View
 from cldrank.models.targets import Observations, Targets
 from cldrank.spark.folding import explained, folded
 from cldrank.spark.packed_blocks import (

@@ -9,10 +9,10 @@ from scenes import scene
 
 from cldrank import scaling
 from cldrank.errors import UsageError
-from cldrank.models.linear import rows as rows_module
+from cldrank.models.linear import row_blocks as rows_module
 from cldrank.models.linear.design import Design
 from cldrank.models.linear.device_rows import DeviceRows
-from cldrank.models.linear.rows import LocalRows, View, in_order
+from cldrank.models.linear.row_blocks import LocalRows, View, in_order
 from cldrank.models.targets import Targets
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scenes import objective, scene
 
 from cldrank import likelihood, scaling
-from cldrank.models.linear import rows as rows_module
+from cldrank.models.linear import row_blocks as rows_module
 from cldrank.optimise import newton
 
 GAMMAS = [0.3, -0.5]

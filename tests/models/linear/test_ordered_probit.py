@@ -11,7 +11,7 @@ from scipy.stats import norm, truncnorm
 from cldrank import scaling
 from cldrank.models.linear.design import Design
 from cldrank.models.linear.ordered_probit import GaussianInterval, OrderedProbit, log_interval
-from cldrank.models.linear.rows import LocalRows, View
+from cldrank.models.linear.row_blocks import LocalRows, View
 from cldrank.models.targets import Observations
 from cldrank.optimise import newton
 

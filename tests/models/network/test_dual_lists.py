@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from cldrank.models.network.lists import ListBatch
-from cldrank.models.network.tasks import DualLists
+from cldrank.models.network.training_tasks import DualLists
 
 
 def batch(rows: list[list[int]], target: list[list[float]], weight: list[list[float]]) -> ListBatch:

@@ -15,9 +15,9 @@ from cldrank.methods import CLD, IPS, CLDPair, Naive, Oracle
 from cldrank.methods.evidence import needed
 from cldrank.methods.observing import observe
 from cldrank.models import MLP
-from cldrank.models.network import fitting, loop
-from cldrank.models.network.fitting import split
+from cldrank.models.network import loop, network_fit
 from cldrank.models.network.lists import observed_lists
+from cldrank.models.network.network_fit import split
 
 
 def learnable(queries: int = 80, seed: int = 0) -> RankingDataset:
@@ -63,7 +63,7 @@ def test_features_held_and_streamed_give_the_same_bits() -> None:
 
 def test_features_scaled_on_a_device_give_the_same_ranker(monkeypatch: pytest.MonkeyPatch) -> None:
     here = small_pair().fit(*GIVEN)
-    monkeypatch.setattr(fitting, "raw_on_device", lambda features, device, _: uploaded(features.copy(), device))
+    monkeypatch.setattr(network_fit, "raw_on_device", lambda features, device, _: uploaded(features.copy(), device))
     there = small_pair().fit(*GIVEN)
     np.testing.assert_allclose(scores(there), scores(here), rtol=1e-5, atol=1e-6)
 

@@ -3,7 +3,7 @@ import torch
 
 from cldrank.errors import CldrankError, UsageError
 from cldrank.models import MLP
-from cldrank.models.network.fitting import enough_memory
+from cldrank.models.network.network_fit import enough_memory
 
 
 @pytest.mark.parametrize("hidden", [(0,), (-3,), (2.5,), ("8",), (True,), 8, None])

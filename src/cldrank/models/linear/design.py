@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cldrank import scaling as scalings
-from cldrank.models.linear.rows import Array, Rows
+from cldrank.models.linear.row_blocks import Array, Rows
 
 Value = TypeVar("Value")
 Floats = NDArray[np.float64]

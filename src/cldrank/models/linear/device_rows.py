@@ -14,7 +14,7 @@ from cldrank import scaling as scalings
 from cldrank._typing import IntArray
 from cldrank.errors import DataError
 from cldrank.feature_blocks import uploaded
-from cldrank.models.linear.rows import Array, Rows, View
+from cldrank.models.linear.row_blocks import Array, Rows, View
 from cldrank.models.targets import Observations
 from cldrank.rankers.devices import device_of
 from cldrank.scaling import ScalingRule

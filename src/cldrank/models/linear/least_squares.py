@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 
 from cldrank.errors import DataError
 from cldrank.models.fit import Context, Fit, linear_fit
-from cldrank.models.linear.rows import rows_of
+from cldrank.models.linear.row_blocks import rows_of
 from cldrank.models.targets import Targets
 
 if TYPE_CHECKING:
-    from cldrank.models.linear.model import Linear
+    from cldrank.models.linear.linear_model import Linear
 
 _COLLINEAR = 1e-12  # of a feature's variance; float32 rounding of the features leaves about 1e-14
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from cldrank import likelihood, segments
 from cldrank.models.linear.design import Block, Design, as_numpy, gram, like
-from cldrank.models.linear.rows import Array, added, wider
+from cldrank.models.linear.row_blocks import Array, added, wider
 from cldrank.optimise import Derivatives, Matrix, Vector
 
 _SURE = 1e300  # a selection at which Φ is 1 and all its derivatives 0, whatever the residual adds

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from cldrank._typing import IntArray
 from cldrank.likelihood import log_cdf
 from cldrank.models.linear.design import Block, Design
-from cldrank.models.linear.rows import added
+from cldrank.models.linear.row_blocks import added
 from cldrank.optimise import Derivatives
 
 Floats = NDArray[np.float64]

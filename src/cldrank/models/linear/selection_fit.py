@@ -11,12 +11,12 @@ from cldrank.errors import ConvergenceWarning, DataError, warn
 from cldrank.models.fit import Context, Fit, linear_fit
 from cldrank.models.linear.design import Design
 from cldrank.models.linear.objective import SelectionObjective
-from cldrank.models.linear.rows import rows_of
+from cldrank.models.linear.row_blocks import rows_of
 from cldrank.models.targets import Observations
 from cldrank.optimise import Solution, newton
 
 if TYPE_CHECKING:
-    from cldrank.models.linear.model import Linear
+    from cldrank.models.linear.linear_model import Linear
 
 
 def fit_points(

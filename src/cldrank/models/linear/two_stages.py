@@ -14,13 +14,13 @@ from cldrank.errors import DataError
 from cldrank.models.fit import Context, Fit, linear_fit
 from cldrank.models.linear.design import Block, Design
 from cldrank.models.linear.ordered_probit import OrderedProbit, PlaceRule, chosen_columns
-from cldrank.models.linear.rows import added, rows_of
+from cldrank.models.linear.row_blocks import added, rows_of
 from cldrank.models.linear.selection_fit import warn_unless_converged
 from cldrank.models.targets import Observations
 from cldrank.optimise import inverse, newton
 
 if TYPE_CHECKING:
-    from cldrank.models.linear.model import Linear
+    from cldrank.models.linear.linear_model import Linear
 
 Floats = NDArray[np.float64]
 

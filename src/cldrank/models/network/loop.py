@@ -17,11 +17,11 @@ from cldrank.models.checkpoint import Checkpoint, digest_of
 from cldrank.models.network.features import FeatureTable
 from cldrank.models.network.lists import BatchSource, ListBatch, Lists
 from cldrank.models.network.networks import FlatParameters
-from cldrank.models.network.tasks import TrainingTask
+from cldrank.models.network.training_tasks import TrainingTask
 from cldrank.models.run import Epoch, Run
 
 if TYPE_CHECKING:
-    from cldrank.models.network.model import MLP
+    from cldrank.models.network.mlp import MLP
 
 Status = Literal["completed", "interrupted", "non_finite"]
 State = dict[str, Tensor]

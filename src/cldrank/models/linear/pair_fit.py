@@ -13,7 +13,7 @@ from cldrank.errors import DataError
 from cldrank.models import compiled
 from cldrank.models.fit import Context, Fit, finite, linear_ranker
 from cldrank.models.linear.design import Block, Design, gram
-from cldrank.models.linear.rows import added, rows_of
+from cldrank.models.linear.row_blocks import added, rows_of
 from cldrank.models.linear.selection_fit import warn_unless_converged
 from cldrank.models.pairs import PairTable
 from cldrank.models.targets import Observations
@@ -21,7 +21,7 @@ from cldrank.optimise import Derivatives, Vector, newton
 from cldrank.rankers.provenance import FitRecord
 
 if TYPE_CHECKING:
-    from cldrank.models.linear.model import Linear
+    from cldrank.models.linear.linear_model import Linear
 
 Floats = NDArray[np.float64]
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from cldrank.export.replay import NamedTable
-from cldrank.export.replay import opensearch as replay
+from cldrank.export.replay import opensearch_replay as replay
 
 ZERO = ("1.3", "2.19", "3.0", "3.1.0", "7.10", "8.9.2", "8.11")
 RIGHT = ("3.2", "3.5", "3.6.0", "3.7")

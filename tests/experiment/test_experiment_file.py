@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from cldrank.errors import CldrankError, FormatError, UsageError
-from cldrank.experiment.definition import SHIPPED, read, shipped
+from cldrank.experiment.experiment_file import SHIPPED, read, shipped
 
 SEVEN = ["Naive", "IPS", "Heckman^rank", "RankAgg", "CLD", "CLD-pair", "Oracle"]
 BEYOND = ["CLD-pair+", "Naive trees", "IPS trees", "CLD-pair trees", "Oracle trees"]

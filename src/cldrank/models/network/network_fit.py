@@ -16,14 +16,14 @@ from cldrank.models.fit import Context, Fit, trained_fit
 from cldrank.models.network.features import FeatureTable, raw_on_device
 from cldrank.models.network.lists import Lists, in_table, observed_lists, target_lists
 from cldrank.models.network.loop import train_network
-from cldrank.models.network.tasks import Pairs, SelectedPairs, SelectedPoints, TrainingTask
+from cldrank.models.network.training_tasks import Pairs, SelectedPairs, SelectedPoints, TrainingTask
 from cldrank.rankers.devices import device_of
 from cldrank.rankers.network import ranker_of
 from cldrank.reading import reason
 from cldrank.wording import count
 
 if TYPE_CHECKING:
-    from cldrank.models.network.model import MLP
+    from cldrank.models.network.mlp import MLP
     from cldrank.models.targets import Observations, Targets
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from cldrank.export.replay import NamedTable
-from cldrank.export.replay import solr as replay
+from cldrank.export.replay import solr_replay as replay
 
 
 def solr_scores(model: dict[str, Any], rows: Any, version: str | None = None, **defaults: Any) -> list[float]:

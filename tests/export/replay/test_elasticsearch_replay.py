@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from cldrank.export.replay import NamedTable
-from cldrank.export.replay import elasticsearch as replay
+from cldrank.export.replay import elasticsearch_replay as replay
 
 
 def made_definition(*trees: list[dict[str, Any]], names: tuple[str, ...] = ("distance", "minutes")) -> dict[str, Any]:

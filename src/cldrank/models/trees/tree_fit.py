@@ -14,14 +14,14 @@ from cldrank.models.checkpoint import Checkpoint, digest_of
 from cldrank.models.fit import Context, Fit, trained_fit
 from cldrank.models.pairs import PairLoss, PairTable, judged_pairs
 from cldrank.models.run import Epoch, Run
-from cldrank.models.trees.engine import TreeEngine, page_folder
+from cldrank.models.trees.boosting import TreeEngine, page_folder
 from cldrank.rankers.trees import TreeRanker
 from cldrank.wording import count
 from cldrank.workers import available_cores, fair_threads
 
 if TYPE_CHECKING:
     from cldrank.models.targets import Observations, Targets
-    from cldrank.models.trees.model import Trees
+    from cldrank.models.trees.tree_model import Trees
 
 _EVERY = 10  # rounds between two checkpoints
 _TREES = "trees"

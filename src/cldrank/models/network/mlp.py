@@ -56,9 +56,9 @@ class MLP(ScaledModel):
     )
     activation: Literal["elu", "relu", "tanh"] = parameter(default="elu", about="of the hidden layers")
 
-    fit_targets = fitted_in("network.fitting")
-    fit_points = fitted_in("network.fitting")
-    fit_pairs = fitted_in("network.fitting")
+    fit_targets = fitted_in("network.network_fit")
+    fit_points = fitted_in("network.network_fit")
+    fit_pairs = fitted_in("network.network_fit")
 
     def progress(self) -> tuple[str, int]:
         """Epochs."""

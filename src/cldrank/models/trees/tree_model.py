@@ -49,8 +49,8 @@ class Trees(Model):
         default=256, about="most values of a feature to split at", least=2, most=1 << 16, option=False
     )
 
-    fit_targets = fitted_in("trees.fitting")
-    fit_pairs = fitted_in("trees.fitting")
+    fit_targets = fitted_in("trees.tree_fit")
+    fit_pairs = fitted_in("trees.tree_fit")
 
     def progress(self) -> tuple[str, int]:
         """Rounds."""

@@ -16,8 +16,8 @@ from cldrank.errors import ConvergenceWarning, DataError
 from cldrank.methods.observing import observe
 from cldrank.models import Linear, Run
 from cldrank.models.linear.design import Design
-from cldrank.models.linear.pairs import PairObjective
-from cldrank.models.linear.rows import LocalRows, View
+from cldrank.models.linear.pair_fit import PairObjective
+from cldrank.models.linear.row_blocks import LocalRows, View
 from cldrank.models.network.lists import BatchSource, observed_lists
 from cldrank.models.pairs import PairTable
 

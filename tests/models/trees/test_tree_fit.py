@@ -20,7 +20,7 @@ import cldrank as cr
 from cldrank.errors import ConvergenceWarning, DataError, UsageError
 from cldrank.models import Epoch, Trees
 from cldrank.models.pairs import PairLoss
-from cldrank.models.trees import engine, fitting
+from cldrank.models.trees import boosting, tree_fit
 from cldrank.rankers import TreeRanker
 
 
@@ -110,7 +110,7 @@ def test_missing_values_are_scored() -> None:
 
 def test_some_rows_give_what_the_same_rows_alone_give(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows of queries that were not displayed lie between the others, and are never copied all at once."""
-    monkeypatch.setattr("cldrank.models.trees.engine._BLOCK_VALUES", 64)
+    monkeypatch.setattr("cldrank.models.trees.boosting._BLOCK_VALUES", 64)
     data = GIVEN_TREES.data
     fitted = small_boosted().fit(*GIVEN_TREES)
     seen = np.unique(data.row_queries[GIVEN_TREES.clicks.row[GIVEN_TREES.clicks.impressions > 0]])
@@ -123,7 +123,7 @@ def test_some_rows_give_what_the_same_rows_alone_give(monkeypatch: pytest.Monkey
 def test_threads_give_the_same_ranker(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     alone = small_boosted().fit(*GIVEN_TREES).predict(GIVEN_TREES.data)
-    monkeypatch.setattr(fitting, "available_cores", lambda: 2)
+    monkeypatch.setattr(tree_fit, "available_cores", lambda: 2)
     monkeypatch.setenv("OMP_NUM_THREADS", "2")
     np.testing.assert_allclose(small_boosted().fit(*GIVEN_TREES).predict(GIVEN_TREES.data), alone, rtol=1e-5)
 
@@ -132,9 +132,9 @@ def test_seeds_draw_the_columns_and_the_queries_held_out() -> None:
     rankers = [small_boosted(seed=seed).fit(*GIVEN_TREES).predict(GIVEN_TREES.data) for seed in (0, 1, 2**40)]
     assert (rankers[0] != rankers[1]).any()
     model = replace(SMALL_TREES, validation=0.5)
-    assert [len(part) for part in fitting.split(model, 60, 0)] == [30, 30]
-    assert (fitting.split(model, 60, 0)[1] != fitting.split(model, 60, 1)[1]).any()
-    assert np.array_equal(np.sort(np.concatenate(fitting.split(model, 60, 3))), np.arange(60))
+    assert [len(part) for part in tree_fit.split(model, 60, 0)] == [30, 30]
+    assert (tree_fit.split(model, 60, 0)[1] != tree_fit.split(model, 60, 1)[1]).any()
+    assert np.array_equal(np.sort(np.concatenate(tree_fit.split(model, 60, 3))), np.arange(60))
 
 
 # -- when it ends --------------------------------------------------------------------------------------------------
@@ -259,8 +259,8 @@ def test_bins_on_disk_give_the_same_trees(tmp_path: Path, monkeypatch: pytest.Mo
     model = Trees(rounds=6, column_share=0.5)
     expected: Any = cr.Oracle(model=model).fit(whole).ranker_
     monkeypatch.setenv("CLDRANK_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(engine, "spare_memory", lambda size=free: size)
-    monkeypatch.setattr(engine, "_BLOCK_VALUES", 50 * whole.n_features)
+    monkeypatch.setattr(boosting, "spare_memory", lambda size=free: size)
+    monkeypatch.setattr(boosting, "_BLOCK_VALUES", 50 * whole.n_features)
     paged: list[Any] = []
     build = xgboost.ExtMemQuantileDMatrix
 

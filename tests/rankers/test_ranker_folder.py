@@ -230,8 +230,8 @@ def test_what_is_no_folder_is_refused(tmp_path: Path) -> None:
 
 
 def test_every_kind_can_be_loaded() -> None:
-    assert {kind: ranker.kind for kind, ranker in rankers.files.KINDS.items()} == {
-        kind: kind for kind in rankers.files.KINDS
+    assert {kind: ranker.kind for kind, ranker in rankers.ranker_folder.KINDS.items()} == {
+        kind: kind for kind in rankers.ranker_folder.KINDS
     }
 
 

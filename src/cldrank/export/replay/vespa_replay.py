@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cldrank.export.replay import NamedTable, dumped_nodes, evaluated, leaf_values, onnx
+from cldrank.export.replay import NamedTable, dumped_nodes, evaluated, leaf_values, onnx_replay
 
 _FUNCTIONS: dict[str, Callable[..., Any]] = {"max": np.maximum, "min": np.minimum}
 _EXPRESSION = r"\{\s*expression(?:: ([^\n]*)\n| \{([^{}]*)\})\s*\}"
@@ -40,7 +40,7 @@ def scores(files: Mapping[str, bytes], table: NamedTable, version: str | None = 
         name, file, given, output = _MODEL.findall(text)[0]
         if (name, output) != match.groups():
             raise ValueError(f"there is no model {match[1]!r} with the output {match[2]!r}")
-        return onnx.row_scores(files[file], table.columns(_cells(functions[given].strip())))
+        return onnx_replay.row_scores(files[file], table.columns(_cells(functions[given].strip())))
     known = dict(zip(table.names, rows.T, strict=True))
     terms = [evaluated(term, known, _FUNCTIONS) for term in re.split(r"\+\s*\n", phase)]  # one per line
     return np.broadcast_to(sum(terms[1:], terms[0]), len(rows)).astype(np.float64)

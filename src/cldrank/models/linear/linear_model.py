@@ -8,7 +8,7 @@ from cldrank.models.model import Heeded, ScaledModel, fitted_in
 from cldrank.parameters import parameter, value
 
 if TYPE_CHECKING:
-    from cldrank.models.network.model import MLP
+    from cldrank.models.network.mlp import MLP
 
 
 @value
@@ -35,11 +35,11 @@ class Linear(ScaledModel):
 
     fit_targets = fitted_in("linear.least_squares")
     fit_points = fitted_in("linear.selection_fit")
-    fit_pairs = fitted_in("linear.pairs")
+    fit_pairs = fitted_in("linear.pair_fit")
     fit_two_stages = fitted_in("linear.two_stages")
 
     def as_network(self) -> MLP:
         """The same scores as those of a network without hidden layers."""
-        from cldrank.models.network.model import MLP
+        from cldrank.models.network.mlp import MLP
 
         return MLP(hidden=(), l2=self.l2, scaling=self.scaling)

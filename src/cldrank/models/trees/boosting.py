@@ -21,7 +21,7 @@ from cldrank.rankers.trees import checked_trees
 from cldrank.reading import reason
 
 if TYPE_CHECKING:
-    from cldrank.models.trees.model import Trees
+    from cldrank.models.trees.tree_model import Trees
 
 _BLOCK_VALUES = 1 << 24  # 64 MiB of float32: what is copied at a time where only some rows are needed, or are on disk
 _FEWEST_VALUES = 1 << 20  # of such a block where memory is scarce
