@@ -30,7 +30,7 @@ class TestReplayOfLinearModels:
 
     def test_weights_multiply_features(self) -> None:
         names = ("title_query", "body_query", "recency")
-        files = files_of("model/linear", '{"title_query": 0.3, "body_query": 0.5, "recency": 0.1}', names)
+        files = files_of("model/linear", {"title_query": 0.3, "body_query": 0.5, "recency": 0.1}, names)
         assert scored(files, names, [10, 2, 0], [0, 0, 5]) == pytest.approx([4.0, 0.5])
 
     def test_a_feature_without_weight_counts_nothing_and_one_that_does_not_match_is_zero(self) -> None:
@@ -75,7 +75,7 @@ class TestReplayOfTrees:
         inner = {**title, "missing": 3, "children": [{"nodeid": 3, "leaf": -0.03125}, {"nodeid": 4, "leaf": 0.25}]}
         root = {"nodeid": 0, "depth": 0, "split": "tmdb_multi", "split_condition": 11.2009, "yes": 1, "no": 2}
         tree = {**root, "missing": 1, "children": [inner, {"nodeid": 2, "leaf": 1.5}]}
-        files = files_of("model/xgboost+json", json.dumps([tree, tree]), names)
+        files = files_of("model/xgboost+json", [tree, tree], names)
         found = scored(files, names, [1, 1], [11.2009, 1], [12, 0], [0, 2.20631], [np.nan, np.nan])
         assert found == [-0.0625, 3.0, 3.0, 0.5, -0.0625]
 

@@ -30,6 +30,8 @@ def scores(files: Mapping[str, bytes], table: NamedTable, version: str | None = 
     if derived:
         rows = np.column_stack([rows, *_derived(derived, features, rows)])
     described = json.loads(files["model.json"])["model"]["model"]
+    if unknown := set(described) - {"type", "definition"}:
+        raise ValueError(f"this replay does not know {', '.join(sorted(unknown))}")
     model = json.loads(described["definition"])
     with np.errstate(over="ignore", invalid="ignore"):
         if described["type"] == "model/linear":
