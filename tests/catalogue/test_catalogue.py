@@ -1,8 +1,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -66,7 +64,7 @@ def test_layouts_name_all_splits_and_only_known_fields(source: DataSource) -> No
 
 
 @ALL
-@pytest.mark.parametrize("below", ["", "MSLR-WEB10K", "a/b"])
+@pytest.mark.parametrize("below", ["", "a/b"])
 def test_every_split_is_found_at_any_depth(source: DataSource, below: str, folders: tuple[Path, Path]) -> None:
     assert source.find() is None
     for reference in source.references:
@@ -86,17 +84,6 @@ def test_the_nearest_file_counts_and_hidden_ones_do_not(folders: tuple[Path, Pat
     assert catalogue.resolve("msrd:train") == [nearest]
 
 
-def test_known_counts() -> None:
-    """As published: Qin and Liu 2013, Chapelle and Chang 2011, the README of Istella-S."""
-    sources = [catalogue.get(name) for name in catalogue.names()]
-    counts = {source.key: (source.queries, source.rows, source.features) for source in sources}
-    assert counts["web10k"] == (10_000, 1_200_192, 136)
-    assert counts["web30k"] == (31_531, 3_771_125, 136)
-    assert counts["istella-s"] == (33_018, 3_408_630, 220)
-    assert counts["mq2007"] == (1_692, 69_623, 46)
-    assert counts["mq2008"] == (784, 15_211, 46)
-
-
 # -- looking things up -------------------------------------------------------------------------------------------------
 
 
@@ -108,38 +95,21 @@ def test_the_data_folder_comes_before_the_cache(folders: tuple[Path, Path]) -> N
     assert catalogue.resolve("msrd:test") == [chosen]
 
 
-def test_without_a_data_folder_the_cache_is_enough(folders: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("CLDRANK_DATA")
-    assert catalogue.get("msrd").places == [folders[1] / "msrd"]
-
-
 @pytest.mark.parametrize("suffix", ["", ".gz", ".xz", ".zst"])
 def test_text_may_be_compressed(folders: tuple[Path, Path], suffix: str) -> None:
     path = place(folders[0] / "web10k" / "MSLR-WEB10K" / "Fold3" / f"vali.txt{suffix}")
     assert catalogue.get("web10k").files("vali", fold="fold3") == [path]
 
 
-def test_one_fold_is_enough_to_be_found(folders: tuple[Path, Path]) -> None:
-    place(folders[0] / "yahoo" / "set2.valid.txt")
-    source = catalogue.get("yahoo")
-    assert source.find() == folders[0] / "yahoo"
-    assert source.present_in(folders[0] / "yahoo") == ["yahoo:set2/vali"]
-
-
 def test_the_five_parts_rotate(folders: tuple[Path, Path]) -> None:
-    for part in range(1, 6):
+    for part in (1, 2, 4, 5, 3):
+        with pytest.raises(DataError, match=r"S1.txt \+ S2.txt \+ S3.txt"):
+            catalogue.resolve("mq2008:train")
         place(folders[0] / "mq2008" / f"S{part}.txt.xz")
     expected = {1: "123 4 5", 2: "234 5 1", 3: "345 1 2", 4: "451 2 3", 5: "512 3 4"}  # Qin and Liu 2013
     for fold, parts in expected.items():
-        found = [catalogue.resolve(f"mq2008:fold{fold}/{split}") for split in ("train", "vali", "test")]
-        assert " ".join("".join(path.name[1] for path in paths) for paths in found) == parts
-
-
-def test_half_of_the_parts_are_not_a_split(folders: tuple[Path, Path]) -> None:
-    place(folders[0] / "mq2008" / "S1.txt")
-    place(folders[0] / "mq2008" / "S2.txt")
-    with pytest.raises(DataError, match=r"no Fold1/train.txt nor S1.txt \+ S2.txt \+ S3.txt in"):
-        catalogue.resolve("mq2008:train")
+        splits = [catalogue.resolve(f"mq2008:fold{fold}/{split}") for split in ("train", "vali", "test")]
+        assert " ".join("".join(path.name[1] for path in paths) for paths in splits) == parts
 
 
 # -- what is told to someone who asks for something else ---------------------------------------------------------------
@@ -149,29 +119,24 @@ def test_absent_files_tell_what_was_looked_for_where_and_how_to_get_it(folders: 
     data, cache = folders
     with pytest.raises(DataError) as caught:
         catalogue.resolve("web30k:fold2/test")
-    assert str(caught.value) == (
-        f"web30k:fold2/test is not on this machine: no Fold2/test.txt in {data / 'web30k'} nor in {cache / 'web30k'}; "
-        "`cldrank data list web30k` says how to get it."
-    )
-    with pytest.raises(DataError, match="`cldrank data fetch istella-s` downloads it"):
+    for named in ("Fold2/test.txt", str(data / "web30k"), str(cache / "web30k"), "`cldrank data list web30k`"):
+        assert named in str(caught.value)
+    with pytest.raises(DataError, match="`cldrank data fetch istella-s`"):
         catalogue.resolve("istella-s:test")
-    with pytest.raises(DataError, match="`cldrank data list msrd` says how to get it"):
+    with pytest.raises(DataError, match="`cldrank data list msrd`"):
         catalogue.resolve("msrd:test")
 
 
 @pytest.mark.parametrize(
     ("reference", "message"),
     [
-        ("mq208:train", "no data set 'mq208'; it has web10k, "),
-        ("zzzzzz:train", "no data set 'zzzzzz'; it has web10k, web10k-sample"),
-        ("mq2008:trian", "mq2008 has no split 'trian'; it has train, vali, test"),
-        ("mq2008:fold6/train", "mq2008 has no fold 'fold6'; it has fold1, fold2"),
-        ("msrd:fold1/train", "msrd has no fold 'fold1'; its splits are train, vali, test"),
-        ("ranklens", "names no split; choose ranklens:impressions or ranklens:items"),
-        ("ranklens:", "names no split"),
-        ("mq2008:fold1/", "names no split"),
-        ("mq2008:/train", "names no split"),
-        ("web10k-sample:vali", "no split 'vali'; it has train, test"),
+        ("zzzzzz:train", "'zzzzzz'; it has web10k, web10k-sample"),
+        ("mq2008:trian", "'trian'; it has train, vali, test"),
+        ("mq2008:fold6/train", "'fold6'; it has fold1, fold2"),
+        ("msrd:fold1/train", "'fold1'; its splits are train, vali, test"),
+        ("ranklens", "ranklens:impressions or ranklens:items"),
+        ("mq2008:fold1/", "'mq2008:fold1/'"),
+        ("mq2008:/train", "'mq2008:/train'"),
     ],
 )
 def test_references_to_nothing(reference: str, message: str) -> None:
@@ -179,53 +144,13 @@ def test_references_to_nothing(reference: str, message: str) -> None:
         catalogue.resolve(reference)
 
 
-@pytest.mark.parametrize("fold", ["fold6", "1", "Fold1"])
-def test_folds_that_do_not_exist(fold: str) -> None:
-    with pytest.raises(UsageError, match="mq2008 has no fold"):
-        catalogue.get("mq2008").files("train", fold=fold)
-
-
-def test_names_in_other_spellings() -> None:
-    assert all(catalogue.get(name.upper().replace("-", "_")) is catalogue.get(name) for name in catalogue.names())
-    assert all(catalogue.is_reference(reference) for reference in catalogue.get("mq2008").references)
-
-
-@pytest.mark.parametrize(
-    "text", ["train.txt", "a/b.txt", "C:\\x.txt", "C:/x.txt", "https://example.org/x", "a b:train", ""]
-)
-def test_paths_are_no_references(text: str) -> None:
-    assert not catalogue.is_reference(text)
-
-
-def test_a_bare_name_counts_as_a_reference() -> None:
-    assert catalogue.is_reference("mq2008")
-
-
-def test_nothing_heavy_is_imported() -> None:
-    code = (
-        "import sys; from cldrank import catalogue; catalogue.names(); "
-        "print(*{'pyarrow', 'numba', 'scipy', 'sklearn', 'torch', 'pandas'} & set(sys.modules))"
-    )
-    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert ran.stdout.strip() == ""
+def test_paths_are_no_references() -> None:
+    paths = ("train.txt", "a/b.txt", "C:\\x.txt", "C:/x.txt", "https://example.org/x", "a b:train", "")
+    assert not any(map(catalogue.is_reference, paths))
+    assert all(map(catalogue.is_reference, ["mq2008", *catalogue.get("mq2008").references]))
 
 
 # -- the real thing ----------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.data
-@pytest.mark.parametrize("name", ["msrd", "ranklens", "mq2008", "web10k-sample"])
-def test_real_sets_are_found(real_data: Path, name: str) -> None:
-    source = catalogue.get(name)
-    if not (real_data / name).is_dir():
-        pytest.skip(f"CLDRANK_DATA holds no {name}")
-    assert source.find() == real_data / name
-    assert source.present_in(real_data / name) == source.references
-
-
-def test_the_default_cache_is_the_users(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("CLDRANK_CACHE", raising=False)
-    assert catalogue.cache_folder().name == "cldrank"
 
 
 def test_the_environment_moves_both(monkeypatch: pytest.MonkeyPatch) -> None:

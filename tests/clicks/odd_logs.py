@@ -27,11 +27,11 @@ Cells = dict[tuple[Any, Any, int], tuple[int, int]]
 
 def expected() -> Cells:
     """The cells of the plain log, counted one by one."""
-    found: Cells = {}
+    counts: Cells = {}
     for _, query, document, position, clicked in PLAIN:
-        n, c = found.get((query, document, position), (0, 0))
-        found[query, document, position] = n + 1, c + clicked
-    return found
+        n, c = counts.get((query, document, position), (0, 0))
+        counts[query, document, position] = n + 1, c + clicked
+    return counts
 
 
 def plain_rows() -> list[dict[str, Any]]:

@@ -8,49 +8,33 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from small_logs import CLEAN, COLUMNS, DEFECTS, VIEWED, cells, pages_from, write, write_timed
+from small_logs import CLEAN, COLUMNS, DEFECTS, cells, pages_from, write
 
-from cldrank import ClickTable, RankingDataset, load
+from cldrank import ClickTable, load
 from cldrank.clicks.aggregate import Aggregation, TooManyRejectsError, aggregate
 from cldrank.errors import CldrankError, DataError, FormatError, UsageError
 
 
 class TestOnEachEngine:
-    def test_a_clean_log(self, tmp_path: Path, engine: Any) -> None:
-        result = aggregate(write(tmp_path / "log.parquet", CLEAN), engine=engine)
-        assert cells(result.clicks) == {("q", "a", 1): (2, 1), ("q", "b", 2): (2, 2), ("r", "a", 1): (1, 0)}
-        assert result.account.rows == 5
-        assert result.account.rejected == {}
-        assert len(result.rejects) == 0
-
-    def test_csv_json_lines_and_partitioned_folders(self, tmp_path: Path, engine: Any) -> None:
+    def test_csv_json_lines_and_partitioned_folders(self, tmp_path: Path) -> None:
         with (tmp_path / "log.csv").open("w") as file:
             csv.writer(file).writerows([COLUMNS, *CLEAN])
         (tmp_path / "log.jsonl").write_text("\n".join(json.dumps(dict(zip(COLUMNS, r, strict=True))) for r in CLEAN))
         for day, part in (("1", CLEAN[:2]), ("2", CLEAN[2:])):
             (tmp_path / f"log/day={day}").mkdir(parents=True)
             write(tmp_path / f"log/day={day}/part.parquet", part)
-        expected = cells(aggregate(write(tmp_path / "log.parquet", CLEAN)).clicks)
-        for source in ("log.csv", "log.jsonl", "log"):
-            assert cells(aggregate(tmp_path / source, engine=engine).clicks) == expected
         parts = [tmp_path / f"log/day={day}/part.parquet" for day in (1, 2)]
-        assert cells(aggregate(parts, engine=engine).clicks) == expected
+        for source in (tmp_path / "log.csv", tmp_path / "log.jsonl", tmp_path / "log", parts):
+            result = aggregate(source)
+            assert cells(result.clicks) == {("q", "a", 1): (2, 1), ("q", "b", 2): (2, 2), ("r", "a", 1): (1, 0)}
+            assert (result.account.rows, result.account.rejected, len(result.rejects)) == (5, {}, 0)
 
     def test_values_that_are_no_numbers_are_set_aside(self, tmp_path: Path, engine: Any) -> None:
-        lines = [
-            "1,q,a,1,0",
-            "1,q,b,2,true",
-            "2,q,a,one,0",
-            "2,q,b,2,maybe",
-            "3,q,a,1.5,0",
-            "3,q,b,2,-5",
-            "4,q,a,1,0.3",
-        ]
-        lines += ["text,q,a,1.0,FALSE", "5,q,a,nan,0", "5,q,b,99999999,0", "6,q,a,,", "7,q,a,1,"]
+        lines = ["1,q,a,1,0", "1,q,b,2,true", "2,q,a,one,0", "2,q,b,2,maybe", "3,q,a,1.5,0", "3,q,b,2,-5"]
+        lines += ["4,q,a,1,0.3", "text,q,a,1.0,FALSE", "5,q,a,nan,0", "5,q,b,99999999,0", "6,q,a,,", "7,q,a,1,"]
         (tmp_path / "log.csv").write_text("\n".join([",".join(COLUMNS), *lines]))
         result = aggregate(tmp_path / "log.csv", engine=engine, max_rejected=1)
         assert cells(result.clicks) == {("q", "a", 1): (3, 0), ("q", "b", 2): (1, 1)}
@@ -65,11 +49,14 @@ class TestOnEachEngine:
             (tmp_path / "log.csv").write_text(f"{','.join(COLUMNS)}\n1,q,a,1,{clicked}\n")
             assert aggregate(tmp_path / "log.csv", engine=engine).clicks.clicks.tolist() == [clicked]
 
-    def test_a_log_that_counts_from_zero(self, tmp_path: Path, engine: Any) -> None:
+    def test_a_log_that_counts_from_zero(self, tmp_path: Path) -> None:
         path = write(tmp_path / "log.parquet", pages_from(0, sessions=5))
         with pytest.raises(DataError, match=r"5 rows .* `first_position=0`"):
-            aggregate(path, engine=engine)
-        assert aggregate(path, engine=engine, first_position=0).clicks.depth == 24
+            aggregate(path)
+        assert aggregate(path, first_position=0).clicks.depth == 24
+        path = write(tmp_path / "log.parquet", pages_from(1, sessions=5))
+        with pytest.raises(DataError, match="does not count positions from 0: 0 rows are at position 0, 5 at"):
+            aggregate(path, first_position=0)
 
     def test_one_row_a_page(self, tmp_path: Path, engine: Any) -> None:
         path = tmp_path / "pages.parquet"
@@ -84,14 +71,6 @@ class TestOnEachEngine:
         assert cells(result.clicks) == {("q", "a", 1): (2, 1), ("q", "b", 2): (2, 2), ("r", "a", 1): (1, 0)}
         assert result.account.rejected == {"click never shown": 1}
 
-    def test_columns_positions_from_zero_and_no_query(self, tmp_path: Path, engine: Any) -> None:
-        path = tmp_path / "log.parquet"
-        log = {"list": [1, 1, 2], "item": [7, 8, 7], "rank": [0.0, 1.0, 1.0], "hit": [True, False, None]}
-        pq.write_table(pa.table(log), path)
-        columns = {"session_id": "list", "doc_id": "item", "position": "rank", "clicked": "hit"}
-        result = aggregate(path, engine=engine, columns=columns, first_position=0, one_query=True)
-        assert cells(result.clicks) == {("all", 7, 1): (1, 1), ("all", 8, 2): (1, 0), ("all", 7, 2): (1, 0)}
-
 
 class TestRefusing:
     def test_too_many_rejects(self, tmp_path: Path) -> None:
@@ -104,38 +83,21 @@ class TestRefusing:
             aggregate(path, max_rejected=2)
 
     def test_logs_that_cannot_be_read(self, tmp_path: Path) -> None:
-        (tmp_path / "log.txt").write_text("hello")
         (tmp_path / "bad.parquet").write_text("not parquet")
-        (tmp_path / "empty").mkdir()
         pq.write_table(pa.table({"session_id": [1]}), tmp_path / "few.parquet")
-        text = {name: ["x"] for name in COLUMNS}
-        pq.write_table(pa.table(text), tmp_path / "text.parquet")
-        pq.write_table(pa.table({**{n: [1] for n in COLUMNS}, "position": [[1]]}), tmp_path / "lists.parquet")
+        pq.write_table(pa.table({name: ["x"] for name in COLUMNS}), tmp_path / "text.parquet")
         (tmp_path / "long.csv").write_text(",".join(COLUMNS) + "\n" + "1,q,a,1,0\n" * 50_000 + "1,q,a,1,0,9,9\n" * 9)
         good = write(tmp_path / "good.parquet", CLEAN)
         cases: list[tuple[type[CldrankError], str, Any, dict[str, Any]]] = [
-            (UsageError, "no such file", tmp_path / "absent.parquet", {}),
-            (UsageError, "no log matches", tmp_path / "*.absent", {}),
-            (DataError, "log.txt", tmp_path / "log.txt", {}),
             (DataError, "bad.parquet", tmp_path / "bad.parquet", {}),
-            (DataError, "empty", tmp_path / "empty", {}),
-            (
-                FormatError,
-                "'query_id', 'doc_id', 'clicked' or 'position'; there are session_id",
-                tmp_path / "few.parquet",
-                {},
-            ),
-            (FormatError, "holds list<.*int64>, not numbers", tmp_path / "lists.parquet", {}),
-            (TooManyRejectsError, "not a whole number", tmp_path / "text.parquet", {}),
-            (DataError, "long.csv: the log cannot be read|long.csv cannot be read", tmp_path / "long.csv", {}),
-            (FormatError, "no column 'zz' .for doc_id", good, {"columns": {"doc_id": "zz"}}),
-            (UsageError, "'rank'", good, {"columns": {"rank": "position"}}),
-            (UsageError, "Did you mean doc_id", good, {"columns": {"docid": "position"}}),
-            (DataError, "few.parquet has no column 'query_id', but", [good, tmp_path / "few.parquet"], {}),
-            (UsageError, "`engine` must be 'duckdb' or 'spark', not 'postgres'", good, {"engine": "postgres"}),
-            (UsageError, "7", good, {"engine": 7}),
-            (UsageError, "must be an amount of memory .*'lots'", good, {"memory_limit": "lots"}),
-            (UsageError, "DuckDB refuses its settings", good, {"threads": -1}),
+            (FormatError, "'query_id', 'doc_id', 'clicked' or 'position'", tmp_path / "few.parquet", {}),
+            (TooManyRejectsError, "'position'", tmp_path / "text.parquet", {}),
+            (DataError, "long.csv", tmp_path / "long.csv", {}),
+            (FormatError, "'zz'", good, {"columns": {"doc_id": "zz"}}),
+            (UsageError, "docid", good, {"columns": {"docid": "position"}}),
+            (DataError, "few.parquet has no column 'query_id'", [good, tmp_path / "few.parquet"], {}),
+            (UsageError, "postgres", good, {"engine": "postgres"}),
+            (UsageError, "lots", good, {"memory_limit": "lots"}),
         ]
         for kind, message, log, options in cases:
             with pytest.raises(kind, match=message):
@@ -146,7 +108,7 @@ class TestRefusing:
         (tmp_path / "latin.csv").write_text("\n".join(lines) + "\n", encoding="latin-1")
         with pytest.raises(FormatError, match=r"latin\.csv.*line 3 is not text in UTF-8"):
             aggregate(tmp_path / "latin.csv")
-        with pytest.raises(FormatError, match=r"latin\.csv.*line 3 is not text in UTF-8"):
+        with pytest.raises(FormatError, match=r"latin\.csv.*line 3"):
             load(tmp_path / "latin.csv", columns={"features": ["position"]})
 
 
@@ -157,28 +119,12 @@ class TestFirstPosition:
         assert result.account.rejected == {"position below 1": 1, "click never shown": 1}
         assert result.account.wrong_start is None
 
-    def test_one_stray_zero_in_a_small_log_is_set_aside(self, tmp_path: Path) -> None:
-        rows = [*pages_from(1, sessions=9), (9, "q", "a", 1, 0), (9, "q", "x", 0, 0)]
-        assert aggregate(write(tmp_path / "log.parquet", rows)).account.rejected == {"position below 1": 1}
-
-    def test_one_file_of_many_counts_from_zero(self, tmp_path: Path) -> None:
-        for day in range(12):
-            rows = pages_from(0 if day == 7 else 1, sessions=30, start=30 * day)
-            write(tmp_path / f"{day}.parquet", rows)
-        with pytest.raises(DataError, match="or a part of it, counts positions from 0: 30 rows"):  # 0.4% of all rows
-            aggregate(tmp_path)
-
     def test_a_part_of_the_log_counts_from_zero(self, tmp_path: Path) -> None:
         rows = [*pages_from(1, sessions=60), *pages_from(0, sessions=10, start=60)]
         path = write(tmp_path / "log.parquet", rows)
         with pytest.raises(DataError, match="or a part of it, counts positions from 0: 10 rows .* 70 at position 1"):
             aggregate(path)
         assert aggregate(path, first_position=1).account.n_rejected == 10  # the caller insists
-
-    def test_a_log_that_does_not_count_from_zero(self, tmp_path: Path) -> None:
-        path = write(tmp_path / "log.parquet", pages_from(1, sessions=5))
-        with pytest.raises(DataError, match="does not count positions from 0: 0 rows are at position 0, 5 at"):
-            aggregate(path, first_position=0)
 
     def test_clicked_positions_that_count_from_zero(self, tmp_path: Path) -> None:
         path = tmp_path / "pages.parquet"
@@ -218,24 +164,8 @@ class TestSources:
         halves = both.split([0.5, 0.5], seed=0)
         assert cells(halves[0].merge(halves[1])) == cells(both)  # no cell in common: nothing counts twice
 
-    def test_segments_of_a_log_add_up(self, tmp_path: Path) -> None:
-        path = write_timed(tmp_path / "log.parquet", VIEWED)
-        whole = aggregate(path, columns={"segment": "session_id"}, max_rejected=1).clicks
-        parts = whole.by_segment()
-        assert cells(parts["1"].merge(parts["2"])) == cells(whole)
-        with pytest.raises(DataError, match=r"log\.parquet went into both"):
-            whole.merge(parts["1"])
 
-
-def test_a_days_log_is_added_to_the_old(tmp_path: Path) -> None:
-    data = RankingDataset.from_arrays(np.eye(3), ["q", "q", "r"], doc_ids=["a", "b", "a"])
-    days = [
-        aggregate(write(tmp_path / f"{i}.parquet", part), data).clicks for i, part in enumerate((CLEAN[:2], CLEAN[2:]))
-    ]
-    whole = aggregate(write(tmp_path / "all.parquet", CLEAN), data).clicks
-    assert cells(days[0].merge(days[1])) == cells(whole)
-
-
+@pytest.mark.slow
 @pytest.mark.data
 def test_ranklens_on_both_engines(real_data: Path, spark: Any) -> None:
     columns = {"session_id": "ranking", "doc_id": "item", "clicked": "click", "user_id": "user", "timestamp": "ts_ms"}
@@ -244,7 +174,7 @@ def test_ranklens_on_both_engines(real_data: Path, spark: Any) -> None:
     def run(engine: Any) -> Aggregation:
         return aggregate(path, engine=engine, columns=columns, one_query=True)
 
-    one, two = run("duckdb"), run(spark)
-    assert cells(one.clicks) == cells(two.clicks)
-    assert one.account.rejected == two.account.rejected == {}
-    assert (one.clicks.impressions.sum(), one.clicks.clicks.sum(), one.clicks.depth) == (235_200, 46_125, 24)
+    near, far = run("duckdb"), run(spark)
+    assert cells(near.clicks) == cells(far.clicks)
+    assert near.account.rejected == far.account.rejected == {}
+    assert (near.clicks.impressions.sum(), near.clicks.clicks.sum(), near.clicks.depth) == (235_200, 46_125, 24)

@@ -7,13 +7,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from click_tables import DATA, cells, tables
-from hypothesis import given
+from hypothesis import given, settings
 
 from cldrank import ClickTable
 from cldrank.errors import CldrankError, DataError, FormatError
 
 
 class TestFiles:
+    @settings(max_examples=30)
     @given(tables())
     def test_round_trip(self, tmp_path_factory: pytest.TempPathFactory, table: ClickTable) -> None:
         path = tmp_path_factory.mktemp("cells") / "cells.parquet"
@@ -43,16 +44,10 @@ class TestFiles:
         ("change", "message"),
         [
             ({"query_id": pa.array([None, 1])}, "'query_id' has null entries"),
-            ({"query_id": pa.array([[1], [2]])}, r"'query_id' holds list<.*>; ids are whole numbers or text"),
-            ({"doc_id": pa.array([True, False])}, "'doc_id' holds bool"),
             ({"doc_id": pa.array([1.5, 2.0])}, "'doc_id' holds double; ids are whole numbers"),
-            ({"doc_id": pa.array([float("inf"), 2.0])}, "'doc_id' holds double; ids are whole numbers"),
             ({"doc_id": pa.array(["a", "a\0"])}, "ends in a NUL character"),
             ({"position": pa.array([2**63, 1], pa.uint64())}, "entry 0 of position is 9223372036854775808"),
-            ({"position": pa.array(["1", "2"])}, "position must be whole numbers"),
-            ({"position": pa.array([[1], [2]])}, "position must be whole numbers"),
             ({"position": pa.array([True, False])}, r"entry 1 of position is 0\.0"),
-            ({"position": pa.array([1, 2], pa.duration("s"))}, "position must be whole numbers"),
             ({"clicks": pa.array([9, 0])}, "9 clicks in 5 impressions"),
             ({"impressions": pa.array([2**62, 2**62])}, "add up to more than"),
         ],
@@ -64,46 +59,12 @@ class TestFiles:
             ClickTable.read(path)
         assert str(path) in str(error.value)
 
-    @pytest.mark.parametrize(
-        "metadata",
-        [
-            b"{",
-            b"[]",
-            b"\xff",
-            b'{"sources": 1' + b"0" * 5000 + b"}",
-            b"[" * 100_000,
-            b'{"sources": 5}',
-            b'{"sources": [5]}',
-            b'{"sources": [{"name": "a"}]}',
-            b'{"sources": [{"name": "a", "size": "b", "sha256": 1}]}',
-        ],
-    )
+    @pytest.mark.parametrize("metadata", [b"{", b"[" * 100_000, b'{"sources": 5}', b'{"sources": [{"name": "a"}]}'])
     def test_damaged_metadata(self, tmp_path: Path, metadata: bytes) -> None:
         path = tmp_path / "cells.parquet"
         pq.write_table(pa.table(self.GOOD).replace_schema_metadata({b"cldrank.cells": metadata}), path)
         with pytest.raises(FormatError, match="metadata"):
             ClickTable.read(path)
-
-    def test_columns_that_are_there_twice(self, tmp_path: Path) -> None:
-        path = tmp_path / "cells.parquet"
-        table = pa.table(self.GOOD)
-        pq.write_table(table.append_column("clicks", table["clicks"]), path)
-        with pytest.raises(FormatError, match="there are 2 columns 'clicks'"):
-            ClickTable.read(path)
-
-    def test_ids_of_many_types(self, tmp_path: Path) -> None:
-        path = tmp_path / "cells.parquet"
-        for ids in (
-            pa.array([2**63 + 1, 7], pa.uint64()),
-            pa.array(["a", "b"]).dictionary_encode(),
-            pa.array(["a", "b"], pa.large_string()),
-            pa.array([1, 2], pa.int8()),
-        ):
-            pq.write_table(pa.table({**self.GOOD, "doc_id": ids}), path)
-            read = ClickTable.read(path)
-            read.save(path)
-            documents = {str(document) for _, document, *_ in cells(ClickTable.read(path))}
-            assert documents == {str(value) for value in ids.to_pylist()}
 
     def test_damaged_files(self, tmp_path: Path) -> None:
         path = tmp_path / "cells.parquet"

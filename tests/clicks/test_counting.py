@@ -15,6 +15,18 @@ from cldrank import RankingDataset
 from cldrank.clicks import aggregate as counting
 from cldrank.clicks.aggregate import aggregate
 
+some_rows = st.lists(
+    st.tuples(
+        st.sampled_from([1, 2, 3, None]),
+        st.sampled_from(["q", "r", None]),
+        st.sampled_from(["a", "b", "c", None]),
+        st.sampled_from([1, 2, 3, 41, 0, None]),
+        st.sampled_from([0, 1, 2, None]),
+    ),
+    min_size=1,
+    max_size=25,
+)
+
 
 class TestOnEachEngine:
     def test_every_kind_of_defect(self, tmp_path: Path, engine: Any) -> None:
@@ -43,20 +55,9 @@ class TestOnEachEngine:
         assert result.account.rejected == {}
         assert result.clicks.n_cells == 100
 
+    @pytest.mark.exhaustive
     @settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture])
-    @given(
-        rows=st.lists(
-            st.tuples(
-                st.sampled_from([1, 2, 3, None]),
-                st.sampled_from(["q", "r", None]),
-                st.sampled_from(["a", "b", "c", None]),
-                st.sampled_from([1, 2, 3, 41, 0, None]),
-                st.sampled_from([0, 1, 2, None]),
-            ),
-            min_size=1,
-            max_size=25,
-        )
-    )
+    @given(rows=some_rows)
     def test_any_log(self, tmp_path_factory: pytest.TempPathFactory, engine: Any, rows: list[Row]) -> None:
         path = write(tmp_path_factory.mktemp("log") / "log.parquet", rows)
         result = aggregate(path, engine=engine, max_rejected=1, first_position=1)
@@ -73,21 +74,8 @@ class TestOnEachEngine:
 
 
 class TestByHashes:
-    @settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
-    @given(
-        rows=st.lists(
-            st.tuples(
-                st.sampled_from([1, 2, 3, 4, None]),
-                st.sampled_from(["q", "r", None]),
-                st.sampled_from(["a", "b", "c", "d", None]),
-                st.sampled_from([1, 2, 3, 41, 0, None]),
-                st.sampled_from([0, 1, 2, None]),
-            ),
-            min_size=1,
-            max_size=25,
-        ),
-        at_a_time=st.sampled_from([100, 3]),
-    )
+    @settings(max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture])
+    @given(rows=some_rows, at_a_time=st.sampled_from([100, 3]))
     def test_by_hashes_as_by_grouping(
         self, tmp_path_factory: pytest.TempPathFactory, rows: list[Row], at_a_time: int
     ) -> None:

@@ -55,24 +55,12 @@ def three_days(tmp_path: Path) -> list[Path]:
     return paths
 
 
-def test_adding_clears_away_what_a_killed_process_left(three_days: list[Path], tmp_path: Path) -> None:
-    folder = DayFolder(tmp_path / "cells")
-    left = tmp_path / ".cells.abcd1234.part"
-    left.mkdir()
-    folder.add(three_days, max_rejected=1)
-    assert not left.exists()
-
-
 def test_a_date_far_away_is_warned_of_at_once(three_days: list[Path], tmp_path: Path) -> None:
     folder = DayFolder(tmp_path / "cells")
     folder.add(three_days, max_rejected=1)
     folder.file(START.date()).rename(folder.file(date(9999, 12, 31)))
     with pytest.warns(CldrankWarning, match=r"2,912,\d+ are missing: .* and 2,912,\d+ more"):
         folder.window()
-    with pytest.warns(CldrankWarning, match="are missing"):
-        assert folder.window("99999w") == [date(9999, 12, 31)]  # 1917 years hold no other day
-    with pytest.raises(DataError, match=r"has no day up to 0001-01-02"):
-        folder.window(until="0001-01-02")
 
 
 class TestAdding:
@@ -80,9 +68,9 @@ class TestAdding:
         """Several days of one call, and a day that is added to."""
         folder, reference = DayFolder(tmp_path / "cells"), DayFolder(tmp_path / "reference")
         more = write(tmp_path / "more" / "log.parquet", page(99, START))
-        for one, options in ((folder, {"engine": engine}), (reference, {})):
-            one.add(three_days, max_rejected=1, **options)
-            one.add(more, **options)
+        for days, options in ((folder, {"engine": engine}), (reference, {})):
+            days.add(three_days, max_rejected=1, **options)
+            days.add(more, **options)
         assert list(folder.files()) == [(START + timedelta(days=at)).date() for at in range(3)]
         assert content(folder.path) == content(reference.path)
         assert folder.sources() == reference.sources()
@@ -94,16 +82,9 @@ class TestAdding:
             single.add(path, max_rejected=1)
         assert content(together.path) == content(single.path)
         assert list(content(single.path)) == [f"2026-11-{day}.parquet" for day in (13, 14, 15)]
-        for path in three_days:  # and as aggregated without any days
-            alone = aggregate(path, max_rejected=1).clicks
-            assert content(together.path)[f"{path.parent.name}.parquet"] == cells(alone)
-        # sessions come back on other days, so this is not so for pages that are checked across days
-        assert whole.account.n_rejected == sum(
-            aggregate(path, max_rejected=1).account.n_rejected for path in three_days
-        )
-        assert cells(together.read()) == cells(
-            ClickTable.merged([ClickTable.read(f) for f in together.files().values()])
-        )
+        alone = [aggregate(path, max_rejected=1) for path in three_days]  # as aggregated without any days
+        assert list(content(together.path).values()) == [cells(day.clicks) for day in alone]
+        assert whole.account.n_rejected == sum(day.account.n_rejected for day in alone)
 
     def test_a_page_that_crosses_midnight_counts_on_both_days(self, tmp_path: Path) -> None:
         late, early = START + timedelta(hours=23.99), START + timedelta(hours=24.01)
@@ -121,36 +102,19 @@ class TestAdding:
         moved = three_days[0].rename(tmp_path / "other.parquet")
         again = folder.add([moved, three_days[1]], max_rejected=0)
         assert (again.days, again.account.rows) == ({}, 0)
-        assert [one.name for one in again.left_out] == ["other.parquet", "part-0.parquet"]
+        assert [file.name for file in again.left_out] == ["other.parquet", "part-0.parquet"]
         assert {file: file.read_bytes() for file in folder.path.iterdir()} == before
         new = folder.add(tmp_path / "logs", max_rejected=1)
         assert (list(new.days), len(new.left_out)) == ([date(2026, 11, 15)], 1)
 
-    def test_a_late_file_is_added_to_its_day(self, tmp_path: Path) -> None:
-        folder = DayFolder(tmp_path / "cells")
-        folder.add(write(tmp_path / "a.parquet", page(1, START)))
-        added = folder.add(write(tmp_path / "b.parquet", page(2, START) + page(2, START + timedelta(days=1))))
-        assert [table.impressions.sum() for table in added.days.values()] == [6, 3]
-        assert {one.name for one in folder.sources()[START.date()]} == {"a.parquet", "b.parquet"}
-        assert folder.add(tmp_path / "b.parquet").days == {}
-
     def test_partitions_stay_known_where_files_are_left_out(self, tmp_path: Path) -> None:
         folder, log = DayFolder(tmp_path / "cells"), tmp_path / "log"
         for session, day in enumerate(("2026-11-13", "2026-11-14")):
-            table = pa.table(
-                [list(part) for part in list(zip(*page(session, START), strict=True))[:5]], names=NAMES[:5]
-            )
+            columns = list(map(list, zip(*page(session, START), strict=True)))[:5]
             (log / f"day={day}").mkdir(parents=True)
-            pq.write_table(table, log / f"day={day}" / "x.parquet")
+            pq.write_table(pa.table(columns, names=NAMES[:5]), log / f"day={day}" / "x.parquet")
             added = folder.add(log, columns={"timestamp": "day"})
             assert list(map(str, added.days)) == [day]
-
-    def test_days_without_a_timestamp_are_named(self, tmp_path: Path) -> None:
-        path, folder = tmp_path / "log.csv", DayFolder(tmp_path / "cells")
-        path.write_text("session_id,query_id,doc_id,position,clicked\n1,q,a,1,1\n")
-        with pytest.raises(UsageError, match="timestamp, which it lacks"):
-            folder.add(path)
-        assert not folder.path.exists()
 
     def test_nothing_is_written_where_a_write_fails(
         self, three_days: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -172,22 +136,15 @@ class TestAdding:
         assert len(folder.add(three_days, max_rejected=1).days) == 2
 
     def test_other_files_in_the_folder_are_respected(self, three_days: list[Path]) -> None:
-        with pytest.raises(UsageError, match=r"holds '2026-11-13'; a folder of days"):
+        with pytest.raises(UsageError, match="'2026-11-13'"):
             DayFolder(three_days[0].parents[1]).add(three_days)
         with pytest.raises(UsageError, match="is a file"):
             DayFolder(three_days[0]).add(three_days)
-
-    def test_raw_logs_are_never_replaced(self, tmp_path: Path) -> None:
-        raw = DayFolder(tmp_path / "raw")
-        log = write(tmp_path / "raw" / "2026-11-13.parquet", page(1, START))
-        DayFolder(tmp_path / "cells").add(log)
-        (tmp_path / "cells" / "2026-11-13.parquet").rename(
-            tmp_path / "raw" / "2026-11-12.parquet"
-        )  # the first is cells
-        before = log.read_bytes()
-        with pytest.raises(UsageError, match=r"raw holds '2026-11-13\.parquet'; a folder of days"):
-            raw.add(log)
-        assert (log.read_bytes(), len(raw.files())) == (before, 2)
+        raw = three_days[0].rename(three_days[0].parent / "2026-11-13.parquet")  # named as cells are
+        before = raw.read_bytes()
+        with pytest.raises(UsageError, match=r"'2026-11-13\.parquet'"):
+            DayFolder(raw.parent).add(raw)
+        assert raw.read_bytes() == before
 
     def test_a_time_is_of_its_day(self, tmp_path: Path) -> None:
         folder, log = DayFolder(tmp_path / "cells"), write(tmp_path / "log.parquet", page(1, START))
@@ -210,10 +167,8 @@ def by_device(path: Path, day: int, devices: Sequence[str]) -> Path:
 class TestDaysOfOneKind:
     def test_days_with_other_segments_are_read_together(self, tmp_path: Path) -> None:
         folder = DayFolder(tmp_path / "cells")
-        logs = [
-            by_device(tmp_path / f"{day}.csv", day, devices)
-            for day, devices in ((14, ("desktop", "phone")), (15, ("phone", "tablet")), (16, ("phone", "tablet")))
-        ]
+        kinds = {14: ("desktop", "phone"), 15: ("phone", "tablet"), 16: ("phone", "tablet")}
+        logs = [by_device(tmp_path / f"{day}.csv", day, devices) for day, devices in kinds.items()]
         for log in logs:
             folder.add(log, columns={"segment": "device"})
         shown = {name: int(part.impressions.sum()) for name, part in folder.read().by_segment().items()}
@@ -234,25 +189,17 @@ class TestDaysOfOneKind:
         assert len(folder.files()) == 2
 
 
-class TestFrames:
-    FRAME = pd.DataFrame(dict(zip(NAMES, zip(*page(1, START), strict=True), strict=True)))
-
-    def test_a_frame_is_refused(self, tmp_path: Path) -> None:
-        with pytest.raises(UsageError, match="save the pandas DataFrame as a file"):
-            DayFolder(tmp_path / "cells").add(self.FRAME)
-
-
 class TestCorrecting:
     def test_a_changed_file_is_refused_until_its_days_are_deleted(self, tmp_path: Path) -> None:
         folder, path, day = DayFolder(tmp_path / "cells"), tmp_path / "log" / "a.parquet", timedelta(days=1)
         folder.add(write(path, page(1, START) + page(1, START + day)))
         write(path, page(1, START) + page(2, START))
-        with pytest.raises(DataError, match="counted before, with other content.*delete the files of its days"):
+        with pytest.raises(DataError, match="a.parquet was counted before, with other content"):
             folder.add(path)
         for file in folder.files().values():
             file.unlink()
         added = folder.add(path)
-        assert {str(one): table.impressions.sum() for one, table in added.days.items()} == {"2026-11-13": 6}
+        assert {str(day): table.impressions.sum() for day, table in added.days.items()} == {"2026-11-13": 6}
         assert list(content(folder.path)) == ["2026-11-13.parquet"]
         assert folder.add(path).days == {}
 
@@ -260,18 +207,11 @@ class TestCorrecting:
         folder, path = DayFolder(tmp_path / "cells"), tmp_path / "log" / "a.parquet"
         folder.add(write(path, page(1, START)))
         pq.write_table(pq.read_table(path).slice(0, 0), path)
-        with pytest.raises(DataError, match=r"and is empty now.*delete the files of its days"):
+        with pytest.raises(DataError, match="a.parquet .*empty now"):
             folder.add(path)
         folder.file(START.date()).unlink()
         write(tmp_path / "log" / "b.parquet", page(2, START))
         assert folder.add(path.parent).days[START.date()].impressions.sum() == 3
-
-    def test_files_of_one_name_in_other_folders_are_others(self, tmp_path: Path) -> None:
-        folder = DayFolder(tmp_path / "cells")
-        for at in range(2):
-            rows = page(at, START) + page(at, START + timedelta(days=1))
-            folder.add(write(tmp_path / f"{at}" / "part-0.parquet", rows))
-        assert folder.read().impressions.sum() == 12
 
 
 class TestTimes:
@@ -282,12 +222,6 @@ class TestTimes:
         added = DayFolder(tmp_path / "cells").add(write(tmp_path / "log.parquet", rows, zone))
         assert list(map(str, added.days)) == ["2026-11-12", "2026-11-13"]
 
-    @pytest.mark.parametrize("text", ["2026-11-13", "2026-11-13T00:30:00Z", "2026-11-13 04:00:00+03:00"])
-    def test_text(self, text: str, tmp_path: Path) -> None:
-        path = tmp_path / "log.csv"
-        path.write_text(f"{','.join(NAMES)}\n1,q,a,1,1,{text}\n")
-        assert list(map(str, DayFolder(tmp_path / "cells").add(path).days)) == ["2026-11-13"]
-
     def test_times_of_a_zone(self, tmp_path: Path, engine: Any) -> None:
         """Half past two is there twice in Berlin's night of 26 October 2025; the first is meant."""
         times = ("2025-10-26T00:30:00", "2025-10-26T02:30:00", "2025-10-26T23:30:00", "2025-10-26T23:30:00Z")
@@ -297,10 +231,8 @@ class TestTimes:
         with pytest.raises(DataError, match="`time_zone`"):
             aggregate(path, engine=engine)
         counted = aggregate(path, engine=engine, time_zone="Europe/Berlin", days=True)
-        assert {str(day): cells.impressions.sum() for day, cells in counted.days.items()} == {
-            "2025-10-25": 1,
-            "2025-10-26": 3,
-        }
+        shown = {str(day): cells.impressions.sum() for day, cells in counted.days.items()}
+        assert shown == {"2025-10-25": 1, "2025-10-26": 3}
         assert "times that name no zone are in Europe/Berlin" in counted.account.found
         with pytest.raises(UsageError, match="not 'Mars'"):
             aggregate(path, time_zone="Mars")
@@ -308,20 +240,13 @@ class TestTimes:
     def test_rows_without_a_time_are_set_aside(self, tmp_path: Path) -> None:
         path, folder = tmp_path / "log.csv", DayFolder(tmp_path / "cells")
         path.write_text(f"{','.join(NAMES)}\n1,q,a,1,1,2026-11-13\n2,q,a,1,1,\n3,q,a,1,1,soon\n")
-        found = folder.add(path, max_rejected=0.7)
-        assert (found.account.rows, found.account.rejected) == (3, {"no day": 2})
-        assert found.rejects["session_id"].to_pylist() == ["2", "3"]
+        added = folder.add(path, max_rejected=0.7)
+        assert (added.account.rows, added.account.rejected) == (3, {"no day": 2})
+        assert added.rejects["session_id"].to_pylist() == ["2", "3"]
         path.write_text(f"{','.join(NAMES)}\n2,q,a,1,1,\n")
         with pytest.raises(TooManyRejectsError):
             DayFolder(tmp_path / "others").add(path)
         assert DayFolder(tmp_path / "others").add(path, max_rejected=1).days == {}
-
-    def test_numbers_since_1970(self, tmp_path: Path) -> None:
-        table = pa.table([[1], ["q"], ["a"], [1], [1], [1_763_000_000]], names=NAMES)
-        pq.write_table(table, tmp_path / "log.parquet")
-        added = DayFolder(tmp_path / "cells").add(tmp_path / "log.parquet")
-        assert list(added.days) == [date(2025, 11, 13)]
-        assert "timestamps are seconds since 1970" in added.account.found
 
 
 class TestReading:
@@ -329,16 +254,13 @@ class TestReading:
     def folder(self, tmp_path: Path) -> DayFolder:
         folder = DayFolder(tmp_path / "cells")
         for at in (0, 1, 3, 5):
-            rows = [
-                row for session in range(at + 1) for row in page(session, START + timedelta(days=at), query=f"q{at}")
-            ]
+            day = START + timedelta(days=at)
+            rows = [row for session in range(at + 1) for row in page(session, day, query=f"q{at}")]
             folder.add(write(tmp_path / f"{at}.parquet", rows))
         return folder
 
     def test_windows_and_gaps(self, folder: DayFolder) -> None:
-        with pytest.warns(
-            CldrankWarning, match=r"of the 6 days from 2026-11-13 to 2026-11-18, 2 are missing: 2026-11-15"
-        ):
+        with pytest.warns(CldrankWarning, match=r"of the 6 days .*, 2 are missing: 2026-11-15"):
             assert ClickTable.read(folder.path).impressions.sum() == 3 * (1 + 2 + 4 + 6)
         with pytest.warns(CldrankWarning, match=r"of the 3 days .* 1 is missing: 2026-11-17\."):
             assert ClickTable.read(folder.path, last="3d").impressions.sum() == 3 * (4 + 6)
@@ -347,7 +269,7 @@ class TestReading:
             assert ClickTable.read(folder.path, last="2d", until="2026-11-14").impressions.sum() == 3 * (1 + 2)
         with pytest.warns(CldrankWarning, match="26 are missing"):  # before the first day as well
             assert ClickTable.read(folder.path, last="4w", until=date(2026, 11, 14)).impressions.sum() == 9
-        with pytest.raises(DataError, match="no day from 2026-12-01 to 2026-12-01; its days go from"):
+        with pytest.raises(DataError, match="no day from 2026-12-01"):
             ClickTable.read(folder.path, last="1d", until="2026-12-01")
 
     def test_candidates_that_are_gone_are_left_out_with_a_warning(self, folder: DayFolder) -> None:
@@ -358,12 +280,12 @@ class TestReading:
         assert "left out, with 43.6% of the impressions" in str(warned[1].message)
         assert table.row_impressions.tolist() == [6, 6, 6, 4]
         other = RankingDataset.from_arrays([[0.0]], ["else"])
-        with pytest.raises(DataError, match="were they made for another dataset"):
+        with pytest.raises(DataError, match="of query q5"):
             ClickTable.read(folder.path, other, last="1d")
 
     def test_only_folders_of_days_have_windows(self, folder: DayFolder, tmp_path: Path) -> None:
         for path in (next(iter(folder.files().values())), tmp_path / "0.parquet"):
-            with pytest.raises(UsageError, match="`last` and `until` choose from a folder of days"):
+            with pytest.raises(UsageError, match="`last` and `until`"):
                 ClickTable.read(path, last="3d")
         with pytest.raises(UsageError, match="holds cells already"):
             ClickTable.read(folder.path, columns={"clicked": "c"})
@@ -372,9 +294,9 @@ class TestReading:
 
     def test_spans_and_days(self) -> None:
         assert (n_days("90d"), n_days("2w"), as_day(date(2026, 1, 2))) == (90, 14, date(2026, 1, 2))
-        for wrong in ("0d", "28", "d", "1m", "-3d", 28):
-            with pytest.raises(UsageError, match="such as 28d or 4w"):
-                n_days(wrong)  # type: ignore[arg-type]
+        for wrong in ("0d", "28", "1m", "-3d"):
+            with pytest.raises(UsageError, match=wrong):
+                n_days(wrong)
 
 
 class TestMerged:
@@ -393,17 +315,3 @@ class TestMerged:
         assert many.candidates.equals(pairwise.candidates)
         with pytest.raises(UsageError, match="no tables"):
             ClickTable.merged([])
-
-    def test_any_two_with_a_source_and_cells_in_common_are_refused(self, tmp_path: Path) -> None:
-        one, two = (
-            aggregate(write(tmp_path / f"{name}.parquet", page(1, START, query=name))).clicks for name in ("a", "b")
-        )
-        with pytest.raises(DataError, match=r"a\.parquet went into both"):
-            ClickTable.merged([one, two, one])
-
-    def test_a_day_of_a_file_is_in_the_whole_file(self, tmp_path: Path) -> None:
-        path = write(tmp_path / "a.parquet", page(1, START))
-        days = DayFolder(tmp_path / "cells")
-        days.add(path)
-        with pytest.raises(DataError, match="went into both"):
-            days.read().merge(aggregate(path).clicks)

@@ -36,32 +36,18 @@ class TestMaking:
         assert table.row_impressions.tolist() == [4, 6, 0, 0, 0, 0]
         assert table.row_clicks.tolist() == [0, 3, 0, 0, 0, 0]
 
-    def test_floats_that_are_whole_and_booleans_count(self) -> None:
-        table = ClickTable.from_arrays(DATA[2], position=[1.0], impressions=[1.0], clicks=[True])
-        assert cells(table) == [(3, "x", 1, 1, 1)]
-
-    def test_nothing_shown(self) -> None:
-        table = ClickTable.from_arrays(DATA, position=[0] * 6, impressions=[0] * 6, clicks=[0] * 6)
-        assert table.n_cells == table.depth == 0
-        assert table.query_impressions.tolist() == [0, 0, 0]
-        assert "0 cells, 0 impressions, 0 clicks" in repr(table)
-
     @pytest.mark.parametrize(
         ("change", "message"),
         [
             ({"position": [1]}, "1 entries for 6 rows"),
-            ({"position": [-1, 0, 0, 0, 0, 0]}, "entry 0 of position is -1"),
             ({"position": [1.5, 0, 0, 0, 0, 0]}, "entry 0 of position is 1.5"),
             ({"impressions": [1]}, "impressions has 1 entries, position 6"),
             ({"clicks": [2, 0, 0, 0, 0, 0]}, "row 0 at position 1 has 2 clicks in 1 impressions"),
             ({"clicks": [0, 1, 0, 0, 0, 0]}, "entry 1 has clicks but position 0"),
             ({"clicks": ["a"] * 6}, "clicks must be whole numbers"),
-            ({"clicks": [[0] * 6]}, "clicks must be a flat array"),
             ({"row": [9, 0, 0, 0, 0, 0]}, "names row 9, but there are 6 candidates"),
             ({"position": [10_001, 0, 0, 0, 0, 0]}, "from 0 to 10,000"),
-            ({"position": np.array([np.inf, 0, 0, 0, 0, 0], np.float16)}, "entry 0 of position is inf"),
             ({"impressions": np.array([2**64 - 1, 0, 0, 0, 0, 0], np.uint64)}, "18446744073709551615"),
-            ({"impressions": [2**70, 0, 0, 0, 0, 0]}, "impressions must be whole numbers"),
         ],
     )
     def test_refusals(self, change: dict[str, Any], message: str) -> None:
@@ -84,11 +70,11 @@ class TestMaking:
 
 class TestPartsAndSums:
     @given(tables(), tables())
-    def test_merging_adds_and_commutes(self, one: ClickTable, two: ClickTable) -> None:
-        both = one.merge(two)
-        assert cells(both) == cells(two.merge(one))
-        assert both.impressions.sum() == one.impressions.sum() + two.impressions.sum()
-        assert both.row_clicks.tolist() == (one.row_clicks + two.row_clicks).tolist()
+    def test_merging_adds_and_commutes(self, first: ClickTable, second: ClickTable) -> None:
+        both = first.merge(second)
+        assert cells(both) == cells(second.merge(first))
+        assert both.impressions.sum() == first.impressions.sum() + second.impressions.sum()
+        assert both.row_clicks.tolist() == (first.row_clicks + second.row_clicks).tolist()
 
     @given(tables(), st.integers(0, 50))
     def test_a_split_goes_with_the_datasets(self, table: ClickTable, seed: int) -> None:
@@ -96,14 +82,12 @@ class TestPartsAndSums:
         for part, dataset in zip(parts, data, strict=True):
             part.check_same(dataset)
         assert sorted(cell for part in parts for cell in cells(part)) == sorted(cells(table))
-
-    @given(tables())
-    def test_slicing_as_the_dataset(self, table: ClickTable) -> None:
-        for chosen in (0, -1, slice(1, 3), [2, 0], np.array([True, False, True])):
-            part = table[chosen]
-            part.check_same(DATA[chosen])
+        for chosen in (0, slice(1, 3), [2, 0], np.array([True, False, True])):
+            table[chosen].check_same(DATA[chosen])
             wanted = set(DATA[chosen].query_ids.tolist())
-            assert sorted(cells(part)) == sorted(cell for cell in cells(table) if cell[0] in wanted)
+            assert sorted(cells(table[chosen])) == sorted(cell for cell in cells(table) if cell[0] in wanted)
+        with pytest.raises(DataError, match="2 queries and 4 candidates"):
+            table[[0, 2]].check_same(DATA)
 
     @given(tables(), st.integers(1, 5))
     def test_the_first_positions(self, table: ClickTable, depth: int) -> None:
@@ -130,9 +114,8 @@ class TestPartsAndSums:
         assert cells(first) == [(1, "a", 1, 5, 3), (1, "b", 2, 5, 0)]
         assert first.shown.tolist() == [True, True, False, False, False, False]
         assert first.query_impressions.tolist() == [5, 0, 0]  # of the second query no page is left
-        for depth in (0, 1.5, True, None):
-            with pytest.raises(UsageError, match="`depth` must be a whole number of at least 1"):
-                table.first(depth)  # type: ignore[arg-type]
+        with pytest.raises(UsageError, match="`depth`"):
+            table.first(0)
 
     def test_tables_without_a_dataset_merge_by_id(self, tmp_path: Path) -> None:
         def table(**columns: list[Any]) -> ClickTable:
@@ -148,11 +131,6 @@ class TestPartsAndSums:
             ("r", 7, 1, 2, 0),
         ]
 
-    def test_what_does_not_belong_together(self) -> None:
-        table = ClickTable.from_arrays(DATA[2], position=[1], impressions=[1], clicks=[0])
-        with pytest.raises(DataError, match="1 queries and 1 candidates that are not those of"):
-            table.check_same(DATA)
-
 
 class TestDisplay:
     TABLE = ClickTable.from_arrays(
@@ -161,34 +139,27 @@ class TestDisplay:
     KNOWN: ClassVar[list[list[float]]] = [[0.5, 0.25, 0.25], [0.25, 0.5, 0], [0, 0, 0], [1, 0, 0], [0, 1, 0], [1, 0, 0]]
 
     def test_it_is_kept_beside_the_cells(self) -> None:
-        given = np.array(self.KNOWN)
-        table = self.TABLE.with_display(given)
-        given[:] = 0  # what is given is copied
+        known = np.array(self.KNOWN)
+        known[3, 0] += 5e-7  # rounding is forgiven
+        assert self.TABLE.with_display(known).display is not None
+        table = self.TABLE.with_display(self.KNOWN)
         assert table.display is not None
-        assert table.display.dtype == np.float64
         assert table.display.tolist() == self.KNOWN
         assert not table.display.flags.writeable
         assert cells(table) == cells(self.TABLE)
-        assert self.TABLE.display is None
         assert table.with_display(None).display is None
-
-    def test_rounding_is_forgiven(self) -> None:
-        known = [*self.KNOWN[:3], [1 + 5e-7, 0, 0], *self.KNOWN[4:]]
-        assert self.TABLE.with_display(known).display is not None
+        with pytest.raises(UsageError, match="with_display"):
+            table.save(Path("cells.parquet"))  # cells in a file have none
 
     @pytest.mark.parametrize(
         ("change", "message"),
         [
-            (lambda known: known[:5], r"display has shape \(5, 3\).* 6 candidates .* at least 2"),
-            (lambda known: known[:, 0], r"display has shape \(6,\)"),
-            (lambda known: known[:, :1], r"display has shape \(6, 1\)"),
-            (lambda known: np.where(known == 0.25, 0.9, known), r"row 0 of display, \[0.5, 0.9, 0.9\].* at most 1"),
-            (lambda known: np.where(known == 0.25, -0.1, known), "row 0 of display"),
+            (lambda known: known[:5], r"\(5, 3\)"),
+            (lambda known: known[:, :1], r"\(6, 1\)"),
+            (lambda known: np.where(known == 0.25, 0.9, known), r"row 0 of display, \[0.5, 0.9, 0.9\]"),
             (lambda known: np.where(np.arange(6)[:, None] == 2, np.nan, known), r"row 2 of display, \[nan"),
-            (lambda known: np.where(np.arange(6)[:, None] == 4, np.inf, known), r"row 4 of display, \[inf"),
-            (lambda known: np.roll(known, 1, axis=1), "row 3 was shown at position 1, where display says it cannot be"),
+            (lambda known: np.roll(known, 1, axis=1), "row 3 was shown at position 1"),
             (lambda _: [["a"] * 3] * 6, "display must be a table of numbers"),
-            (lambda _: [[0.5], [0.5, 0.1]], "display must be a table of numbers"),
         ],
     )
     def test_refusals(self, change: Any, message: str) -> None:
@@ -214,16 +185,9 @@ class TestDisplay:
         assert both.display is not None
         assert both.display.tolist() == self.KNOWN
         other = self.TABLE.with_display(np.array(self.KNOWN)[:, [0, 1]])
-        for one, two in ((table, self.TABLE), (self.TABLE, table), (table, other), (table, table[[2, 1, 0]])):
-            with pytest.raises(DataError, match="differ in their display probabilities"):
-                one.merge(two)
-
-    def test_a_file_of_cells_does_not_hold_them(self, tmp_path: Path) -> None:
-        table = self.TABLE.with_display(self.KNOWN)
-        with pytest.raises(UsageError, match="does not hold display probabilities"):
-            table.save(tmp_path / "cells.parquet")
-        table.with_display(None).save(tmp_path / "cells.parquet")
-        assert cells(ClickTable.read(tmp_path / "cells.parquet", DATA)) == cells(table)
+        for first, second in ((table, self.TABLE), (self.TABLE, table), (table, other), (table, table[[2, 1, 0]])):
+            with pytest.raises(DataError, match="display probabilities"):
+                first.merge(second)
 
 
 class TestSegments:
@@ -246,12 +210,8 @@ class TestSegments:
         assert table.segment_row.tolist() == [0, 1, 1, 3, 3]
         assert "15 impressions" not in repr(table)
         assert repr(table).endswith("7 clicks; segments desktop, phone)")
-
-    def test_pages_of_each_surface_add_up(self) -> None:
-        """On phones 8 pages show position 1, and 8 position 2; on desktops 7 show position 1."""
-        assert self.table().query_impressions[0] == 8 + 7
-        one = ClickTable.from_arrays(DATA, **self.CELLS)
-        assert one.query_impressions[0] == 5 + 7 + 3
+        assert table.query_impressions[0] == 8 + 7  # pages on phones, and on desktops
+        assert ClickTable.from_arrays(DATA, **self.CELLS).query_impressions[0] == 5 + 7 + 3
 
     def test_parts_keep_their_segments(self) -> None:
         table = self.table()
@@ -271,20 +231,12 @@ class TestSegments:
         assert "segment" not in pq.read_schema(tmp_path / "plain.parquet").names
         assert ClickTable.read(tmp_path / "plain.parquet", DATA).segment_names == ("",)
 
-    def test_without_segments_they_cost_nothing(self) -> None:
-        plain = ClickTable.from_arrays(DATA, **self.CELLS)
-        assert plain.segment.shape == (plain.n_cells,)
-        assert plain.segment.strides == (0,)
-        assert plain.segment_row is plain.row
-        assert not plain.segment.flags.writeable
-
     @pytest.mark.parametrize(
         ("wrong", "complaint"),
         [
             ({"segment": [0, 0]}, "segment has 2 entries for 5 cells"),
             ({"segment": [0, 1, 2, 0, 0], "segment_names": ("a", "b")}, "names segment 2, but there are 2 names"),
             ({"segment_names": ("a", "a")}, "must be different texts"),
-            ({"segment_names": ()}, "must be different texts"),
             ({"segment": [0, 1, 0, 0, 0], "segment_names": ("", "b")}, "others have none"),
         ],
     )
@@ -329,20 +281,9 @@ def test_segments_stay_apart_and_equal_ones_add_up() -> None:
     assert both.impressions.tolist() == [5, 10]
 
 
-def test_the_order_of_merging_does_not_matter() -> None:
-    one, two = one_cell(1, "b").merge(one_cell(2, "a")), one_cell(2, "a").merge(one_cell(1, "b"))
-    for name in ("row", "segment", "position", "impressions", "clicks", "segment_names"):
-        assert list(getattr(one, name)) == list(getattr(two, name))
-
-
 def test_with_and_without_segments() -> None:
     with pytest.raises(DataError, match="table 1 was counted by segment, table 2 was not"):
         one_cell(1, "phone").merge(one_cell(1))
     nothing = one_cell(1).where(one_cell(1).clicks > 9)
     assert nothing.merge(one_cell(1, "phone")).segment_names == ("phone",)
     assert one_cell(1, "phone").merge(nothing).segment_names == ("phone",)
-
-
-def test_nothing_with_and_without_segments() -> None:
-    nothing = one_cell(1).where(one_cell(1).clicks > 9)
-    assert nothing.merge(nothing.as_segment("phone")).n_cells == 0

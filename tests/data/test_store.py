@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 import threading
@@ -52,16 +51,6 @@ def test_the_second_load_is_mapped_and_equal(source: Path) -> None:
         second.features[0, 0] = 1
 
 
-def test_missing_values_are_kept(source: Path) -> None:
-    source.write_text("2 qid:b 1:nan 2:2\n0 qid:a 1:3\n")
-    for _ in range(2):
-        data = load(source, missing="keep")
-        assert data.has_missing
-        assert np.isnan(data.features[0, 0])
-    assert is_mapped(data)
-    assert not load(source, missing=0).has_missing
-
-
 def test_a_changed_source_is_read_again(source: Path) -> None:
     load(source)
     times = source.stat()
@@ -102,10 +91,11 @@ def test_large_features_are_mapped_from_a_file(
 
 
 def test_no_room_for_features_in_memory_or_on_disk(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cldrank.data.new_array.spare_memory", lambda: 0)
     blocked = source.with_name("file-in-the-way")
     blocked.write_text("")
     monkeypatch.setenv("CLDRANK_CACHE", str(blocked))
+    assert load(source).n_rows == 3  # a cache that cannot be written does not stop the load
+    monkeypatch.setattr("cldrank.data.new_array.spare_memory", lambda: 0)
     with pytest.raises(DataError, match="CLDRANK_CACHE"):
         load(source)
 
@@ -117,8 +107,16 @@ def test_other_options_are_other_entries(source: Path, own_cache: Path) -> None:
     assert len(entries(own_cache)) == 2
 
 
-@pytest.mark.parametrize("name", ["features.npy", "dataset.json", "offsets.npy"])
-@pytest.mark.parametrize("content", [b"", b"\x93NUMPY\x01\x00garbage", None])
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("features.npy", b""),
+        ("offsets.npy", b"\x93NUMPY\x01\x00garbage"),
+        ("dataset.json", None),
+        ("dataset.json", b"[" * 100_000),
+        ("dataset.json", b'{"arrays": ["features"], "feature_names": 3, "name": ""}'),
+    ],
+)
 def test_a_damaged_entry_is_read_again(source: Path, own_cache: Path, name: str, content: bytes | None) -> None:
     load(source)
     (file,) = own_cache.glob(f"loaded/*/{name}")
@@ -132,25 +130,6 @@ def test_a_damaged_entry_is_read_again(source: Path, own_cache: Path, name: str,
     assert again.query_ids.tolist() == ["b", "a"]
 
 
-def test_a_cache_that_cannot_be_written_does_not_stop_the_load(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    blocked = source.with_name("file-in-the-way")
-    blocked.write_text("")
-    monkeypatch.setenv("CLDRANK_CACHE", str(blocked))
-    assert load(source).n_rows == 3
-
-
-def test_no_cache_on_request(source: Path, own_cache: Path) -> None:
-    load(source, cache=False)
-    assert entries(own_cache) == []
-
-
-def test_removing_an_entry_does_not_disturb_who_reads_it(source: Path, own_cache: Path) -> None:
-    load(source)
-    data = load(source)
-    shutil.rmtree(own_cache)
-    assert data.features.sum() == 11
-
-
 def test_many_threads_at_once(source: Path, own_cache: Path) -> None:
     results: list[float] = []
     threads = [threading.Thread(target=lambda: results.append(float(load(source).features.sum()))) for _ in range(8)]
@@ -162,19 +141,7 @@ def test_many_threads_at_once(source: Path, own_cache: Path) -> None:
     assert len(entries(own_cache)) == 1
 
 
-def test_two_processes_at_once(source: Path, own_cache: Path) -> None:
-    script = (
-        "import sys, cldrank.data.loading as l; l._WORTH_KEEPING = 0\n"
-        "for _ in range(20): assert l.load(sys.argv[1]).features.sum() == 11\n"
-        "import shutil, cldrank.catalogue as c; shutil.rmtree(c.cache_folder() / 'loaded', ignore_errors=True)\n"
-        "for _ in range(20): assert l.load(sys.argv[1]).features.sum() == 11\n"
-    )
-    processes = [subprocess.Popen([sys.executable, "-c", script, str(source)]) for _ in range(2)]
-    assert [process.wait(timeout=60) for process in processes] == [0, 0]
-    assert len(entries(own_cache)) == 1
-    assert not list(own_cache.glob("loaded/.*"))
-
-
+@pytest.mark.slow
 def test_what_a_killed_process_left_goes_with_the_next_write(source: Path, own_cache: Path, tmp_path: Path) -> None:
     script = (
         "import os, sys, signal, numpy as np, cldrank.data.loading as l; l._WORTH_KEEPING = 0\n"
@@ -189,21 +156,3 @@ def test_what_a_killed_process_left_goes_with_the_next_write(source: Path, own_c
     load(other)
     assert not list(own_cache.glob("loaded/.*"))
     assert len(entries(own_cache)) == 1
-
-
-@pytest.mark.parametrize(
-    "text", ["[]", "{}", '{"arrays": 3}', "[" * 100_000, '{"arrays": ["features"], "feature_names": 3, "name": ""}']
-)
-def test_a_damaged_description_is_read_again(source: Path, own_cache: Path, text: str) -> None:
-    load(source)
-    (file,) = own_cache.glob("loaded/*/dataset.json")
-    file.write_text(text)
-    assert load(source).feature_names == ("f1", "f2")
-    assert is_mapped(load(source))
-
-
-def test_an_entry_whose_arrays_do_not_fit_together_is_read_again(source: Path, own_cache: Path) -> None:
-    load(source)
-    (file,) = own_cache.glob("loaded/*/labels.npy")
-    np.save(file, np.zeros(2, dtype=np.float32))
-    assert load(source).labels.tolist() == [2, 1, 0]  # type: ignore[union-attr]

@@ -12,17 +12,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from cldrank import RankingDataset, load
 from cldrank.data.table_rows import save_parquet
-from cldrank.errors import CldrankError, FormatError, UsageError
+from cldrank.errors import CldrankError, FormatError
 
 
-def equal(one: RankingDataset, other: RankingDataset) -> bool:
-    pairs = [(getattr(one, key), getattr(other, key)) for key in one.__dataclass_fields__ if key != "name"]
+def equal(first: RankingDataset, second: RankingDataset) -> bool:
+    pairs = [(getattr(first, key), getattr(second, key)) for key in first.__dataclass_fields__ if key != "name"]
     return all(a is b or np.array_equal(a, b) for a, b in pairs)
 
 
@@ -51,16 +51,12 @@ def datasets(draw: st.DrawFn) -> RankingDataset:
 
 
 class TestRoundTrip:
+    @settings(max_examples=30)
     @given(datasets())
     def test_what_is_written_is_read(self, tmp_path_factory: pytest.TempPathFactory, data: RankingDataset) -> None:
         path = tmp_path_factory.mktemp("round") / "data.parquet"
         assert save_parquet([data], path) == data.n_rows
         assert equal(data, load(path))
-
-    def test_blocks_become_one_file(self, tmp_path: Path) -> None:
-        data = RankingDataset.from_arrays(np.eye(6), np.repeat([3, 1, 2], 2), labels=np.arange(6))
-        save_parquet((data[i] for i in range(3)), tmp_path / "data.parquet")
-        assert equal(data, load(tmp_path / "data.parquet"))
 
     def test_a_failed_write_leaves_the_old_file(self, tmp_path: Path) -> None:
         path = tmp_path / "data.parquet"
@@ -89,9 +85,8 @@ class TestRoundTrip:
 
 class TestForeignFiles:
     def test_columns_can_be_mapped(self, tmp_path: Path) -> None:
-        path = written(
-            tmp_path / "a.parquet", q=["x", "x"], rel=[1, 0], d=[5, 6], one=[0.5, 1.5], two=[2, 3], note=["a", "b"]
-        )
+        values = {"rel": [1, 0], "d": [5, 6], "one": [0.5, 1.5], "two": [2, 3], "note": ["a", "b"]}
+        path = written(tmp_path / "a.parquet", q=["x", "x"], **values)
         columns = {"query_id": "q", "label": "rel", "doc_id": "d", "features": ["two", "one"]}
         data = load(path, columns=columns)
         assert data.features.tolist() == [[2, 0.5], [3, 1.5]]
@@ -111,7 +106,7 @@ class TestForeignFiles:
         assert data.features.tolist() == [[1], [0]]
 
     def test_scattered_rows_are_brought_together_without_a_second_table(self, tmp_path: Path) -> None:
-        rows, width = 100_000, 50
+        rows, width = 50_000, 40
         table = np.random.default_rng(0).random((rows, width), dtype=np.float32)
         columns = {f"f{index}": column for index, column in enumerate(table.T)}
         pq.write_table(pa.table({"query_id": np.arange(rows) % 300, **columns}), tmp_path / "a.parquet")
@@ -125,23 +120,6 @@ class TestForeignFiles:
         np.testing.assert_array_equal(data.features, table[np.argsort(np.arange(rows) % 300, kind="stable")])
         assert peak < 1.5 * table.nbytes
 
-    def test_scattered_queries_and_parts(self, tmp_path: Path) -> None:
-        parts = [
-            written(tmp_path / "a.parquet", query_id=[2, 1], x=[1.0, 2.0]),
-            written(tmp_path / "b.parquet", query_id=[2], x=[3.0]),
-        ]
-        data = load(parts)
-        assert data.query_ids.tolist() == [2, 1]
-        assert data.features[:, 0].tolist() == [1, 3, 2]
-        assert data.source_rows is not None
-        assert data.source_rows.tolist() == [0, 2, 1]
-
-    def test_missing_values_can_be_filled(self, tmp_path: Path) -> None:
-        path = written(tmp_path / "a.parquet", query_id=[1, 1, 1], x=[1.0, None, float("nan")])
-        assert load(path, missing=0).features[:, 0].tolist() == [1, 0, 0]
-        with pytest.raises(CldrankError, match="feature 'x' of row 1 .* is nan"):
-            load(path)
-
     def test_missing_values_can_be_kept_and_saved(self, tmp_path: Path) -> None:
         path = written(tmp_path / "a.parquet", query_id=[1, 1, 2], x=[1.0, None, float("nan")], y=[1.0, 2.0, 3.0])
         data = load(path, missing="keep")
@@ -154,49 +132,28 @@ class TestForeignFiles:
         filled = load(tmp_path / "b.parquet", missing=7)
         assert (filled.has_missing, filled.features[:, 0].tolist()) == (False, [1, 7, 7])
         infinite = written(tmp_path / "i.parquet", query_id=[1, 1], x=[None, float("inf")])
-        with pytest.raises(
-            CldrankError, match="feature 'x' of row 1 .* is inf; features must be finite, and infinity is not a miss"
-        ):
+        with pytest.raises(CldrankError, match="feature 'x' of row 1 .* is inf"):
             load(infinite, missing="keep")
+        with pytest.raises(CldrankError, match="feature 'x' of row 1 .* is nan"):
+            load(written(tmp_path / "n.parquet", query_id=[1, 1], x=[1.0, None]))
 
     def test_files_that_do_not_fit(self, tmp_path: Path) -> None:
-        garbage = tmp_path / "g.parquet"
-        garbage.write_bytes(b"PAR1 and then nothing of the kind")
         whole = written(tmp_path / "w.parquet", query_id=list(range(9000)), x=np.random.default_rng(0).random(9000))
-        broken = tmp_path / "b.parquet"
-        content = bytearray(whole.read_bytes())
-        content[200:60_000] = b"\x55" * (60_000 - 200)
-        broken.write_bytes(content)
-        cut = tmp_path / "cut.parquet"
-        cut.write_bytes(whole.read_bytes()[:-100])
+        content = whole.read_bytes()
+        (tmp_path / "b.parquet").write_bytes(content[:200] + b"\x55" * 59_800 + content[60_000:])
+        (tmp_path / "cut.parquet").write_bytes(content[:-100])
         cases: list[tuple[Any, Any, str]] = [
-            (garbage, None, "not a readable Parquet file"),
-            (cut, None, "not a readable Parquet file"),
-            (broken, None, "damaged Parquet file|not a readable"),
-            (written(tmp_path / "1.parquet", qid=[1], x=[1.0]), None, "no column 'query_id'; there are qid, x"),
-            (whole, {"label": "relevance"}, "no column 'relevance' .for label."),
-            (whole, {"rating": "x"}, "`columns` names the role 'rating'; the roles are"),
-            (whole, {"label": ["x", "x"]}, "takes the name of one column"),
-            (written(tmp_path / "2.parquet", query_id=[1], x=["a"]), None, "column 'x' holds string, not numbers"),
-            (written(tmp_path / "3.parquet", query_id=[1]), None, "there is no feature column"),
+            (tmp_path / "cut.parquet", None, "cut.parquet"),
+            (tmp_path / "b.parquet", None, "b.parquet"),
+            (written(tmp_path / "1.parquet", qid=[1], x=[1.0]), None, "'query_id'; there are qid, x"),
+            (whole, {"label": "relevance"}, "'relevance' .for label."),
+            (whole, {"label": ["x", "x"]}, "label"),
+            (written(tmp_path / "3.parquet", query_id=[1]), None, "no feature column"),
             (written(tmp_path / "4.parquet", query_id=[1, None], x=[1.0, 2.0]), None, "'query_id' is null in row 1"),
-            (written(tmp_path / "5.parquet", query_id=[1.5], x=[1.0]), None, "ids are whole numbers or text"),
-            (
-                written(tmp_path / "6.parquet", query_id=[1, 1], label=[1, None], x=[1, 2]),
-                None,
-                "'label' is null in row 1",
-            ),
-            (written(tmp_path / "7.parquet", query_id=[1], features=[[1.0]]), None, "'features' holds list<"),
-            (
-                written(tmp_path / "8.parquet", query_id=pa.array([], pa.int64()), x=pa.array([], pa.float32())),
-                None,
-                "no rows",
-            ),
-            (written(tmp_path / "9.parquet", query_id=[1], label=["good"], x=[1.0]), None, "'label' holds string"),
-            ([whole, written(tmp_path / "10.parquet", query_id=[1], y=[1.0])], None, "no column 'x', which the first"),
+            (written(tmp_path / "6.parquet", query_id=[1, 1], label=[1, None], x=[1, 2]), None, "'label' .* row 1"),
+            (written(tmp_path / "8.parquet", query_id=pa.array([], pa.int64()), x=pa.array([], pa.int8())), None, "8"),
+            ([whole, written(tmp_path / "10.parquet", query_id=[1], y=[1.0])], None, "10.parquet: .*'x'"),
         ]
-        with pytest.raises(UsageError, match="absent.parquet: no such"):
-            load(tmp_path / "absent.parquet")
         for path, columns, message in cases:
             with pytest.raises(CldrankError, match=message):
                 load(path, columns=columns)
@@ -211,32 +168,21 @@ def table(columns: list[tuple[str, Any]], **metadata: Any) -> pa.Table:
 ID, X = ("query_id", [1, 1]), ("x", [1.0, 2.0])
 HUGE = pa.array([1, 2**63], pa.uint64())
 ODD_TABLES: list[tuple[pa.Table, str]] = [
-    (table([ID, X, X]), "column 'x' appears more than once"),
-    (table([ID, ID, X]), "column 'query_id' appears more than once"),
-    (table([ID, ("label", [1, 0]), ("label", [0, 1]), X]), "column 'label' appears more than once"),
-    (table([ID, ("features", [[1.0], [2.0]]), ("features", [[1.0], [2.0]])]), "'features' appears more than once"),
-    (table([("query_id", HUGE), X]), "'query_id' is 9223372036854775808 in row 1 .*too large for a 64-bit number"),
-    (table([ID, ("doc_id", HUGE), X]), "column 'doc_id' is 9223372036854775808 in row 1"),
-    (table([("query_id", [[1], [2]]), X]), "column 'query_id' holds list<.*; ids are whole numbers or text"),
-    (table([("query_id", [{"a": 1}, {"a": 2}]), X]), "column 'query_id' holds struct<"),
-    (table([("query_id", [True, False]), X]), "column 'query_id' holds bool; ids are"),
-    (table([("query_id", [None, None]), X]), "column 'query_id' holds null; ids are"),
-    (table([ID, ("doc_id", [b"a", b"b"]), X]), "column 'doc_id' holds binary; ids are"),
-    (table([ID, ("x", [[[1.0]], [[2.0]]])]), "column 'x' holds list<"),
-    (table([ID, ("label", [[1], [2]]), X]), "column 'label' holds list<"),
-    (table([ID, ("label", [None, None]), X]), "column 'label' holds null"),
-    (table([ID, ("x", [{"a": 1}, {"a": 2}])]), "column 'x' holds struct<"),
-    (table([ID, ("x", [None, None])]), "column 'x' holds null"),
-    (
-        table([("query_id", pa.array([b"\xff", b"\xfe"]).cast(pa.binary()).view(pa.string())), X]),
-        "not a readable",
-    ),
-    (table([ID, X], cldrank=[1]), "metadata .*damaged"),
-    (table([ID, X], cldrank={"name": 7}), "metadata .*damaged"),
-    (table([ID, X], cldrank={"synthetic": "no"}), "metadata .*damaged"),
-    (table([ID, X]).replace_schema_metadata({"cldrank": "{"}), "metadata .*damaged"),
-    (table([ID, X]).replace_schema_metadata({"cldrank": "[" * 100_000}), "metadata .*damaged"),
-    (table([ID, X]).replace_schema_metadata({"cldrank": b"\xff\xfe"}), "metadata .*damaged"),
+    (table([ID, X, X]), "'x'"),
+    (table([ID, ID, X]), "'query_id'"),
+    (table([("query_id", HUGE), X]), "'query_id' is 9223372036854775808 in row 1"),
+    (table([ID, ("doc_id", HUGE), X]), "'doc_id' is 9223372036854775808 in row 1"),
+    (table([("query_id", [[1], [2]]), X]), "'query_id' holds list<"),
+    (table([("query_id", [True, False]), X]), "'query_id' holds bool"),
+    (table([("query_id", [None, None]), X]), "'query_id' holds null"),
+    (table([ID, ("doc_id", [b"a", b"b"]), X]), "'doc_id' holds binary"),
+    (table([ID, ("label", [None, None]), X]), "'label' holds null"),
+    (table([ID, ("x", [{"a": 1}, {"a": 2}])]), "'x' holds struct<"),
+    (table([("query_id", pa.array([b"\xff", b"\xfe"]).view(pa.string())), X]), "odd.parquet"),
+    (table([ID, X], cldrank=[1]), "metadata"),
+    (table([ID, X], cldrank={"synthetic": "no"}), "metadata"),
+    (table([ID, X]).replace_schema_metadata({"cldrank": "[" * 100_000}), "metadata"),
+    (table([ID, X]).replace_schema_metadata({"cldrank": b"\xff\xfe"}), "metadata"),
 ]
 
 
@@ -247,12 +193,6 @@ def test_odd_columns_and_metadata_are_refused_with_the_file(tmp_path: Path, odd:
     with pytest.raises(FormatError, match=message) as caught:
         load(path)
     assert str(path) in str(caught.value)
-
-
-def test_columns_that_are_not_used_may_repeat(tmp_path: Path) -> None:
-    path = tmp_path / "a.parquet"
-    pq.write_table(table([ID, X, ("note", ["a", "b"]), ("note", ["c", "d"])]), path)
-    assert load(path, columns={"features": "x"}).features[:, 0].tolist() == [1, 2]
 
 
 def test_a_column_whose_name_begins_like_another(tmp_path: Path) -> None:
@@ -283,9 +223,7 @@ class TestParts:
             ({"query_id": [2, None], "x": [1.0, 2.0]}, "'query_id' is null in row 1"),
             ({"query_id": ["2", "3"], "x": [1.0, 2.0]}, r"'query_id' holds text here, whole numbers in .*one.parquet"),
             ({"query_id": [2, 3], "x": ["a", "b"]}, "column 'x' holds string, not numbers"),
-            ({"query_id": [2, 3], "x": [[1.0], [2.0]]}, "column 'x' holds list<"),
             ({"query_id": [2, 3], "x": [1.0, 2.0], "y": [1.0, 2.0]}, "column 'y' is not in the first part"),
-            ({"query_id": [2, 3], "y": [1.0, 2.0]}, "no column 'x', which the first part has"),
         ],
     )
     def test_what_is_wrong_with_a_later_part_is_not_blamed_on_the_first(
@@ -295,22 +233,6 @@ class TestParts:
         with pytest.raises(FormatError, match=f"^{re.escape(str(parts[1]))}: .*{message}"):
             load(parts)
 
-    def test_the_label_that_is_null(self, tmp_path: Path) -> None:
-        parts = [
-            self.one(tmp_path, label=[1, 0]),
-            written(tmp_path / "two.parquet", query_id=[2, 3], label=[0, None], x=[1, 2]),
-        ]
-        with pytest.raises(FormatError, match=r"two.parquet: column 'label' is null in row 1 \(counted from 0\)"):
-            load(parts)
-
-    def test_numbers_of_other_widths_are_one_column(self, tmp_path: Path) -> None:
-        two = written(
-            tmp_path / "two.parquet", query_id=pa.array([2, 3], pa.int32()), x=pa.array([1.5, 2.5], pa.float32())
-        )
-        data = load([self.one(tmp_path), two])
-        assert data.query_ids.tolist() == [1, 2, 3]
-        assert data.features[:, 0].tolist() == [1, 2, 1.5, 2.5]
-
     def test_one_synthetic_part_makes_the_whole_synthetic(self, tmp_path: Path) -> None:
         for query in (1, 2):
             RankingDataset.from_arrays([[1.0]], [query], synthetic=query == 2).save(tmp_path / f"{query}.parquet")
@@ -319,60 +241,27 @@ class TestParts:
 
 @pytest.mark.data
 def test_msrd(real_data: Path) -> None:
-    for part, shape in {"train": (9_767, 230_503), "vali": (3_256, 76_965), "test": (3_256, 76_913)}.items():
-        data = load(real_data / f"msrd/{part}.parquet")
-        assert (data.n_queries, data.n_rows, data.n_features) == (*shape, 140)
-        assert data.sizes.max() == 24
-        assert data.labels is not None
-        assert set(np.unique(data.labels)) == {0, 1}
-
-
-LOAD_EACH = """
-import sys
-from pathlib import Path
-
-import cldrank as cr
-from cldrank.errors import CldrankError
-
-content, path = Path(sys.argv[1]).read_bytes(), Path(sys.argv[2])
-for place in range(max(4, len(content) - 700), len(content) - 8):
-    for byte in (0x00, 0x19, 0xFF):
-        path.write_bytes(content[:place] + bytes([byte]) + content[place + 1 :])
-        try:
-            cr.load(path, cache=False)
-        except CldrankError:
-            pass
-"""
-
-
-def test_no_changed_byte_of_a_footer_ends_the_process(tmp_path: Path) -> None:
-    columns = {"query_id": [1, 1], "doc_id": ["a", "b"], "x": [1.0, 2.0]}
-    pq.write_table(pa.table(columns), tmp_path / "whole.parquet")
-    command = [sys.executable, "-c", LOAD_EACH, str(tmp_path / "whole.parquet"), str(tmp_path / "changed.parquet")]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr[-2000:]
+    data = load(real_data / "msrd/vali.parquet")
+    assert (data.n_queries, data.n_rows, data.n_features) == (3_256, 76_965, 140)
+    assert data.sizes.max() == 24
+    assert data.labels is not None
+    assert set(np.unique(data.labels)) == {0, 1}
 
 
 PEAK = """
 import resource, sys
 
 import cldrank as cr
-from cldrank.errors import DataError
 
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-try:
-    print(cr.load(sys.argv[1], cache=False).n_rows)
-except DataError as error:
-    print("1,048,576" in str(error))
+assert cr.load(sys.argv[1], cache=False).n_rows == 200
 assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 300 << 10
 """
 
 
-@pytest.mark.parametrize(("column", "answer"), [("query_id", "200"), ("doc_id", "True")])
-def test_a_long_id_that_repeats_is_held_once(tmp_path: Path, column: str, answer: str) -> None:
-    ids = {"query_id": pa.array(range(200)), "doc_id": pa.array(range(200)), column: pa.array(["x" * (1 << 20)] * 200)}
-    pq.write_table(pa.table({**ids, "bm25": np.ones(200)}), tmp_path / "x.parquet", compression="zstd")
-    done = subprocess.run(
-        [sys.executable, "-c", PEAK, str(tmp_path / "x.parquet")], capture_output=True, text=True, check=False
-    )
-    assert (done.returncode, done.stdout.strip()) == (0, answer), done.stderr[-2000:]
+def test_a_long_id_that_repeats_is_held_once(tmp_path: Path) -> None:
+    table = pa.table({"query_id": pa.array(["x" * (1 << 20)] * 200), "bm25": np.ones(200)})
+    pq.write_table(table, tmp_path / "x.parquet", compression="zstd")
+    command = [sys.executable, "-c", PEAK, str(tmp_path / "x.parquet")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]

@@ -4,7 +4,7 @@ import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -15,32 +15,23 @@ from cldrank import CLD, IPS, cli
 from cldrank.rankers import load_ranker
 
 pytestmark = pytest.mark.usefixtures("session")
-
-Run = Callable[..., Any]
-
-
-class Done(NamedTuple):
-    """What a command did."""
-
-    exit_code: int
-    stdout: str
-    output: str
+Run = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
-def run(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Done]:
-    """Call the command line, as `main` would."""
+def run(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Call the command line, as `main` would: its exit code, standard output, and all that it prints."""
 
-    def call(*words: str | Path) -> Done:
+    def call(*words: str | Path) -> tuple[int, str, str]:
         monkeypatch.setattr(sys, "argv", ["cldrank", *map(str, words)])
         capfd.readouterr()
-        code: object = 0
+        code: Any = 0
         try:
             cli.main()
         except SystemExit as stop:
-            code = stop.code
+            code = stop.code or 0
         captured = capfd.readouterr()
-        return Done(code if isinstance(code, int) else 0, captured.out, captured.out + captured.err)
+        return code, captured.out, " ".join((captured.out + captured.err).split())
 
     return call
 
@@ -54,85 +45,53 @@ def cells(here: World, tmp_path: Path) -> Path:
 
 
 def test_a_ranker_is_trained_where_the_features_are(run: Run, here: World, cells: Path, tmp_path: Path) -> None:
-    done = run(
+    code, out, printed = run(
         *("train", "cld", "--features", here.path, "--clicks", cells, "--propensity", "power:1.0"),
         *("--engine", "spark", "--out", tmp_path / "ranker", "--json"),
     )
-    assert done.exit_code == 0, done.output
-    assert json.loads(done.stdout)["status"] == "converged"
+    assert code == 0, printed
+    assert json.loads(out)["status"] == "converged"
     expected = CLD().fit(here.data, here.clicks, here.propensities).ranker_
-    found = load_ranker(tmp_path / "ranker")
-    np.testing.assert_allclose(found.predict(here.data), expected.predict(here.data), rtol=1e-7, atol=1e-9)
-    card = (tmp_path / "ranker" / "README.md").read_text()
-    assert "--engine spark" in card
+    ranker = load_ranker(tmp_path / "ranker")
+    np.testing.assert_allclose(ranker.predict(here.data), expected.predict(here.data), rtol=1e-7, atol=1e-9)
+    assert "--engine spark" in (tmp_path / "ranker" / "README.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (["--master", "local[1]"], "--engine spark"),
+        (["--engine", "spark", "--safe"], "--safe"),
+        (["--engine", "spark", "--missing", "0"], "--missing"),
+        (["--engine", "spark", "--column", "query_id=nowhere"], "'nowhere'"),
+        (["--engine", "spark", "--model", "mlp"], "--engine"),
+        (["--engine", "spark", "--features", "nowhere.parquet"], "nowhere.parquet"),
+        (["--engine", "spark", "--features", "train.txt"], "Parquet"),
+    ],
+)
+def test_what_cannot_be_is_refused(
+    words: list[str], named: str, run: Run, here: World, cells: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("train.txt").write_text("1 qid:1 1:0.5\n")
+    features = [] if "--features" in words else ["--features", here.path]
+    base = ["train", "ips", *features, "--clicks", cells, "--propensity", "power:1.0", "--out", tmp_path / "ranker"]
+    code, _, printed = run(*base, *words)
+    assert code in (1, 2)
+    assert named in printed
+    assert "Traceback" not in printed
 
 
 def test_scores_are_a_folder_of_parquet_files(run: Run, here: World, tmp_path: Path) -> None:
     ranker = IPS().fit(here.data, here.clicks, here.propensities).ranker_
     ranker.save(tmp_path / "ranker")
-    done = run("score", tmp_path / "ranker", "--features", here.path, "--engine", "spark", "--out", tmp_path / "scores")
-    assert done.exit_code == 0, done.output
-    found = pq.read_table(tmp_path / "scores").to_pandas().set_index(["query_id", "doc_id"])["score"]
-    assert len(found) == here.data.n_rows
-    data = here.data
-    for row in (0, 100, 700):
-        key = (str(data.row_queries[row]), str(data.doc_ids[row]))  # type: ignore[index]
-        assert found[key] == pytest.approx(float(ranker.predict(data)[row]), rel=1e-6)
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["--master", "local[1]"], "--master says where Spark runs; say --engine spark, too"),
-        (["--engine", "flink"], "engine"),
-        (["--engine", "spark", "--safe"], "--safe judges blends by features on this machine"),
-        (["--engine", "spark", "--missing", "0"], "--missing is for files that are read here, not by Spark"),
-        (["--engine", "spark", "--column", "query_id=nowhere"], "there is no column 'nowhere'"),
-        (["--engine", "spark", "--model", "mlp"], "ips has no use for --engine; leave it out"),
-    ],
-)
-def test_what_cannot_be_is_said(
-    words: list[str], message: str, run: Run, here: World, cells: Path, tmp_path: Path
-) -> None:
-    base: list[str | Path] = ["train", "ips", "--features", here.path, "--clicks", cells, "--propensity", "power:1.0"]
-    done = run(*base, "--out", tmp_path / "ranker", *words)
-    assert done.exit_code in (1, 2)
-    assert message in " ".join(done.output.split())
-    assert "Traceback" not in done.output
-
-
-def test_files_that_are_not_there_are_named(run: Run, cells: Path, tmp_path: Path) -> None:
-    base: list[str | Path] = [
-        "train",
-        "ips",
-        "--features",
-        tmp_path / "nowhere.parquet",
-        "--clicks",
-        cells,
-        "--propensity",
-        "power:1.0",
-    ]
-    done = run(*base, "--engine", "spark", "--out", tmp_path / "ranker")
-    assert done.exit_code != 0
-    assert "nowhere.parquet" in done.output
-    assert "Traceback" not in done.output
-
-
-def test_files_that_are_not_parquet_are_named(run: Run, cells: Path, tmp_path: Path) -> None:
-    (tmp_path / "train.txt").write_text("1 qid:1 1:0.5\n")
-    words = ["train", "ips", "--features", tmp_path / "train.txt", "--clicks", cells, "--propensity", "power:1.0"]
-    done = run(*words, "--engine", "spark", "--out", tmp_path / "ranker")
-    assert done.exit_code != 0
-    assert "expected Parquet files that Spark can read" in " ".join(done.output.split())
-
-
-def test_scores_replace_a_folder_but_are_no_csv_file(run: Run, here: World, tmp_path: Path) -> None:
-    IPS().fit(here.data, here.clicks, here.propensities).ranker_.save(tmp_path / "ranker")
-    words = ["score", tmp_path / "ranker", "--features", here.path, "--engine", "spark", "--top", "2"]
-    for _ in range(2):
-        assert run(*words, "--out", tmp_path / "scores").exit_code == 0
-    assert pq.read_table(tmp_path / "scores").num_rows == 2 * here.data.n_queries
-    done = run(*words, "--out", tmp_path / "scores.csv")
-    assert done.exit_code == 2
-    assert "scores are a folder of Parquet files" in " ".join(done.output.split())
-    assert run(*words, "--device", "cpu", "--out", tmp_path / "scores").exit_code == 2
+    words = ["score", tmp_path / "ranker", "--features", here.path, "--engine", "spark"]
+    for more in ((), ("--top", "2")):  # which replace the others
+        code, _, printed = run(*words, *more, "--out", tmp_path / "scores")
+        assert code == 0, printed
+        scores = pq.read_table(tmp_path / "scores").to_pandas().set_index(["query_id", "doc_id"])["score"]
+        assert len(scores) == (2 * here.data.n_queries if more else here.data.n_rows)
+        for row in () if more else (0, 100, 700):
+            key = (str(here.data.row_queries[row]), str(here.data.doc_ids[row]))  # type: ignore[index]
+            assert scores[key] == pytest.approx(float(ranker.predict(here.data)[row]), rel=1e-6)
+    assert run(*words, "--out", tmp_path / "scores.csv")[0] == 2

@@ -1,5 +1,6 @@
 """Candidates in Spark DataFrames, and their scores."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -7,8 +8,8 @@ import pytest
 from worlds import World
 
 from cldrank import IPS
-from cldrank.errors import DataError, FormatError, UsageError
-from cldrank.models import Linear, Trees
+from cldrank.errors import FormatError, UsageError
+from cldrank.models import Trees
 from cldrank.spark import SparkDataset
 from cldrank.spark.folding import explained
 
@@ -25,15 +26,10 @@ def test_columns_are_found_or_named(session: Any, here: World) -> None:
     named = SparkDataset(other, columns=columns, name="shop")
     assert named.feature_names == ("f2", "f1")
     assert repr(named) == "SparkDataset(shop: 2 features)"
-    for features, words in (
-        (["f9"], "there is no column 'f9'"),
-        (["f1", "f1"], "'f1' is named more than once"),
-        (["query_id", "f1"], "'query_id' holds ids, so it cannot be a feature too"),
-        (["doc_id"], "holds ids"),
-    ):
-        with pytest.raises(UsageError, match=words):
+    for features, named in ((["f9"], "'f9'"), (["f1", "f1"], "'f1'"), (["query_id", "f1"], "'query_id' holds ids")):
+        with pytest.raises(UsageError, match=named):
             SparkDataset(frame, columns={"features": features})
-    with pytest.raises(UsageError, match="made of a DataFrame of Spark 4 or newer, not of a ndarray"):
+    with pytest.raises(UsageError, match="ndarray"):
         SparkDataset(np.eye(2))
 
 
@@ -41,20 +37,12 @@ def test_what_is_not_a_number_is_refused_and_decimals_are_numbers(session: Any, 
     from pyspark.sql.functions import col, lit
 
     frame = session.read.parquet(str(here.path))
-    with pytest.raises(UsageError, match="column 'brand' holds string, not numbers; choose the feature columns"):
+    with pytest.raises(UsageError, match="'brand' holds string"):
         SparkDataset(frame.withColumn("brand", lit("x")))
     exact = SparkDataset(frame.withColumn("f1", col("f1").cast("decimal(10,4)")))
     assert exact.feature_names == ("f1", "f2", "f3", "f4", "f5")
     odd = SparkDataset(frame.withColumnRenamed("f1", "f`1 x"))
     assert odd.packed.count() == here.data.n_rows
-
-
-def test_folders_of_a_lake_are_not_features(session: Any, here: World, tmp_path: Any) -> None:
-    from pyspark.sql.functions import lit
-
-    lake = str(tmp_path / "lake")
-    session.read.parquet(str(here.path)).withColumn("dt", lit(20261116)).write.partitionBy("dt").parquet(lake)
-    assert SparkDataset.read(session, [lake]).feature_names == ("f1", "f2", "f3", "f4", "f5")
 
 
 def test_a_dataset_on_spark_is_not_an_array(session: Any, here: World) -> None:
@@ -82,38 +70,27 @@ def test_missing_features_are_named_unless_trees_take_them(session: Any, here: W
         far.scored(fits["linear"].ranker_).collect()
 
 
-@pytest.mark.parametrize("model", [Linear(), Trees(rounds=3, validation=0.0)], ids=["linear", "trees"])
-def test_scores_and_ranks_are_those_of_the_ranker(model: Any, session: Any, here: World) -> None:
-    if isinstance(model, Trees):
-        pytest.importorskip("xgboost")
-    ranker = IPS(model=model).fit(here.data, here.clicks, here.propensities).ranker_
-    found = SparkDataset.read(session, [str(here.path)]).scored(ranker).toPandas()
-    scores = {
-        (str(query), str(document)): score
-        for query, document, score in zip(
-            here.data.row_queries,
-            here.data.doc_ids,  # type: ignore[arg-type]
-            ranker.predict(here.data),
-            strict=True,
-        )
-    }
-    assert len(found) == len(scores)
-    for _, row in found.iterrows():
+@pytest.mark.parametrize("lake", [False, True])
+def test_scores_and_ranks_are_those_of_the_ranker(lake: bool, session: Any, here: World, tmp_path: Path) -> None:
+    from pyspark.sql.functions import lit
+
+    ranker = IPS().fit(here.data, here.clicks, here.propensities).ranker_
+    far = SparkDataset.read(session, [str(here.path)])
+    if lake:  # whose folders are columns, and not features
+        far.frame.withColumn("dt", lit(20261116)).write.partitionBy("dt").parquet(str(tmp_path / "lake"))
+        far = SparkDataset.read(session, [str(tmp_path / "lake")])
+    scored = far.scored(ranker).toPandas()
+    ids = zip(map(str, here.data.row_queries), map(str, here.data.doc_ids), strict=True)  # type: ignore[arg-type]
+    scores = dict(zip(ids, ranker.predict(here.data), strict=True))
+    assert len(scored) == len(scores)
+    for _, row in scored.iterrows():
         assert row["score"] == pytest.approx(scores[row["query_id"], row["doc_id"]], rel=1e-6)
-    for _, part in found.groupby("query_id"):
+    with pytest.raises(UsageError, match="top"):
+        far.scored(ranker, top=0)
+    for _, part in scored.groupby("query_id"):
         by_rank = part.sort_values("rank")
         assert by_rank["rank"].tolist() == list(range(1, len(part) + 1))
         assert (np.diff(by_rank["score"]) <= 0).all()
-
-
-def test_only_the_top_is_kept_if_asked(session: Any, here: World) -> None:
-    ranker = IPS().fit(here.data, here.clicks, here.propensities).ranker_
-    far = SparkDataset.read(session, [str(here.path)])
-    assert far.scored(ranker, top=3).count() == 3 * here.data.n_queries
-    with pytest.raises(UsageError, match="top"):
-        far.scored(ranker, top=0)
-    with pytest.raises(DataError, match="4 features instead of the ranker's 5"):
-        SparkDataset(far.frame.drop("f5")).scored(ranker)
 
 
 def test_generated_data_say_so(session: Any, tmp_path: Any) -> None:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
@@ -16,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from cldrank.errors import CldrankError, DataError, FormatError, UsageError
-from cldrank.tables import Engine, connect, is_frame, open_table
+from cldrank.tables import Engine, connect, open_table
 from cldrank.tables.duckdb_engine import json_type
 
 HOSTILE = (  # names that some engine would take for something else than a file's name
@@ -68,10 +66,6 @@ class TestFiles:
         assert values(engine, tmp_path / "log[1].parquet", "doc_id") == ["log[1]"]
         assert values(engine, tmp_path / "br{a,b}.parquet", "doc_id") == ["br{a,b}"]
 
-    def test_compression(self, tmp_path: Path, duckdb: Engine) -> None:
-        (tmp_path / "log.csv.gz").write_bytes(gzip.compress(b"doc_id\n007\n"))
-        assert values(duckdb, tmp_path / "log.csv.gz", "doc_id") == ["007"]
-
     def test_folders_are_columns(self, tmp_path: Path, engine: Engine) -> None:
         for surface in ("web", "a%20b", "__HIVE_DEFAULT_PARTITION__"):
             write(tmp_path / f"env=x/log/surface={surface}/part.parquet", [{"doc_id": 1}])
@@ -79,19 +73,17 @@ class TestFiles:
         assert values(engine, tmp_path / "env=x/log", "doc_id") == [1, 1, 1]
 
     def test_many_parts_of_many_kinds(self, tmp_path: Path, duckdb: Engine) -> None:
-        for place in range(300):
+        for place in range(100):
             write(tmp_path / f"{place}.parquet", [{"doc_id": place, f"extra_{place}": 1}])
-        assert len(values(duckdb, tmp_path, "doc_id")) == 300
+        assert len(values(duckdb, tmp_path, "doc_id")) == 100
 
 
 class TestParts:
     def test_numbers_widen_and_become_text_beside_text(self, tmp_path: Path, engine: Engine) -> None:
-        write(tmp_path / "numbers/1.parquet", [{"id": 1}])
-        write(tmp_path / "numbers/2.parquet", [{"id": 1.5}])
-        assert values(engine, tmp_path / "numbers", "id") == [1.0, 1.5]
-        write(tmp_path / "ids/1.parquet", [{"id": 1}])
-        write(tmp_path / "ids/2.parquet", [{"id": "x"}])
-        assert values(engine, tmp_path / "ids", "id") == ["1", "x"]
+        for other, expected in ((1.5, [1.0, 1.5]), ("x", ["1", "x"])):
+            for part, value in enumerate((1, other)):
+                write(tmp_path / f"{other}/{part}.parquet", [{"id": value}])
+            assert values(engine, tmp_path / str(other), "id") == expected
 
     def test_fractions_beside_text_are_refused(self, tmp_path: Path, engine: Engine) -> None:
         write(tmp_path / "1.parquet", [{"id": "1"}])
@@ -110,10 +102,6 @@ class TestParts:
         write(tmp_path / "1.json", [{"id": 1}])
         write(tmp_path / "2.json", [{"id": 2, "clicked": 1}])
         assert values(engine, tmp_path, "clicked") == [1, None]
-
-    def test_a_fraction_far_down_in_json(self, tmp_path: Path, duckdb: Engine) -> None:
-        file = write(tmp_path / "log.json", [*({"p": 1} for _ in range(30_000)), {"p": 1.5}])
-        assert values(duckdb, file, "p")[-1] == 1.5
 
     def test_csv_is_text(self, tmp_path: Path, engine: Engine) -> None:
         file = write(tmp_path / "a.csv", [{"id": "007", "x": "1.0"}, {"id": "0x10", "x": "true"}])
@@ -150,10 +138,6 @@ class TestFrames:
                 assert table.engine.name == "spark"
                 assert table.engine.row(f"SELECT sum(id) AS total FROM {table}") == {"total": 3}
 
-    def test_names_that_occur_twice(self, duckdb: Engine) -> None:
-        with pytest.raises(FormatError, match="'a'"):
-            duckdb.open(pa.table([pa.array([1]), pa.array([2])], names=["a", "a"]))
-
 
 class TestQueries:
     def test_holding_computes_once(self, engine: Engine) -> None:
@@ -164,11 +148,6 @@ class TestQueries:
         engine.save("SELECT 1 AS a UNION ALL SELECT 2 AS a", tmp_path / "out.parquet")
         assert sorted(pq.read_table(tmp_path / "out.parquet")["a"].to_pylist()) == [1, 2]
 
-    def test_batches(self, duckdb: Engine) -> None:
-        batches = list(duckdb.batches("SELECT range AS a FROM range(100000)", 1 << 14))
-        assert sum(len(batch) for batch in batches) == 100_000
-        assert len(batches) > 1
-
     def test_running_out_of_memory_names_the_limit(self) -> None:
         query = "SELECT list(range) AS a FROM range(20000000)"
         with (
@@ -178,18 +157,11 @@ class TestQueries:
             engine.rows(query)
 
     def test_wrong_settings(self) -> None:
-        for limit in ("much", "-3GB", "0GB"):
+        for limit in ("much", "-3GB"):
             with pytest.raises(UsageError, match=limit), connect(memory_limit=limit):
                 pass
-        with pytest.raises(UsageError, match="dukdb"), connect("dukdb"):
-            pass
 
 
 def test_what_json_holds_stays_text_at_any_depth() -> None:
     kind = 'STRUCT(id UUID, shown STRUCT("at" TIMESTAMP, n BIGINT)[])'
     assert json_type(kind) == 'STRUCT("id" VARCHAR, "shown" STRUCT("at" VARCHAR, "n" BIGINT)[])'
-
-
-def test_what_is_a_frame() -> None:
-    assert is_frame(pa.table({"a": [1]}))
-    assert not any(map(is_frame, (np.eye(2), "train.parquet", {"a": [1]})))

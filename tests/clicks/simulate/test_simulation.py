@@ -8,7 +8,7 @@ import pytest
 from numpy.typing import NDArray
 from simulated_worlds import TINY, TINY_SCORES, by_session, dense, every_world, small_world
 
-from cldrank import ClickTable, RankingDataset, segments
+from cldrank import ClickTable, RankingDataset
 from cldrank.clicks.simulate import (
     FirstSwaps,
     NeighbourSwaps,
@@ -27,8 +27,8 @@ class TestBothWaysAgree:
     def test_in_distribution(self, world: dict[str, Any]) -> None:
         """Means and covariances of all cells over repeated logs of one size, to 4.5 standard errors each."""
         simulation = Simulation(TINY, TINY_SCORES, depth=3, **world)
-        counted = np.array([dense(simulation.draw(40, seed=seed), 3) for seed in range(500)])
-        gone_through = np.array([dense(by_session(simulation, 40, seed), 3) for seed in range(500)])
+        counted = np.array([dense(simulation.draw(40, seed=seed), 3) for seed in range(250)])
+        gone_through = np.array([dense(by_session(simulation, 40, seed), 3) for seed in range(250)])
         means = np.mean(np.concatenate([counted, gone_through]), axis=0)
 
         def products(counts: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -36,12 +36,12 @@ class TestBothWaysAgree:
             each: NDArray[np.float64] = apart[:, :, None] * apart[:, None, :]
             return each.reshape(len(counts), -1)
 
-        for one, two in ((counted, gone_through), (products(counted), products(gone_through))):
-            error = np.sqrt((one.var(axis=0) + two.var(axis=0)) / 500)
+        for sums, steps in ((counted, gone_through), (products(counted), products(gone_through))):
+            error = np.sqrt((sums.var(axis=0) + steps.var(axis=0)) / 250)
             # products of cells that hardly ever occur are far from normal
-            tested = (np.concatenate([one, two]) != 0).sum(axis=0) > 50
+            tested = (np.concatenate([sums, steps]) != 0).sum(axis=0) > 40
             assert tested.sum() > 8
-            assert (np.abs(one.mean(axis=0) - two.mean(axis=0)) <= 4.5 * error + 1e-9)[tested].all()
+            assert (np.abs(sums.mean(axis=0) - steps.mean(axis=0)) <= 4.5 * error + 1e-9)[tested].all()
 
     @pytest.mark.parametrize("way", ["counted", "by session"])
     @pytest.mark.parametrize("model", [PositionBased(eta=0.7, noise=0.2), TrustBiased(eta=1)], ids=repr)
@@ -58,13 +58,12 @@ class TestBothWaysAgree:
         assert abs(chi_square - cells) < 4 * np.sqrt(2 * cells)
         assert (table.clicks == table.impressions)[expected == 1].all()
 
-    @pytest.mark.parametrize("way", ["counted", "by session"])
-    def test_queries_are_drawn_evenly(self, way: str) -> None:
+    def test_queries_are_drawn_evenly(self) -> None:
         simulation = small_world(queries=50, depth=1)
-        table = simulation.draw(50_000) if way == "counted" else by_session(simulation, 50_000, 0)
-        pages = table.query_impressions
-        assert pages.sum() == 50_000
-        assert abs(((pages - 1000) ** 2 / 1000).sum() - 49) < 4 * np.sqrt(2 * 49)
+        for table in (simulation.draw(50_000), by_session(simulation, 50_000, 0)):
+            pages = table.query_impressions
+            assert pages.sum() == 50_000
+            assert abs(((pages - 1000) ** 2 / 1000).sum() - 49) < 4 * np.sqrt(2 * 49)
 
     @every_world
     def test_the_log_and_its_cells(self, world: dict[str, Any], tmp_path: Path) -> None:
@@ -93,32 +92,6 @@ class TestCounted:
         assert Simulation(TINY, TINY_SCORES, policy=ShuffledShare(0)).counts_all
         assert not Simulation(TINY, TINY_SCORES, policy=ShuffledShare(0.1)).counts_all
 
-    def test_swapping_one_pair_half_the_time_is_symmetric(self) -> None:
-        table = Simulation(TINY, TINY_SCORES, policy=FirstSwaps(0.5, positions=(3,)), depth=3).draw(4e8)
-        first, third = (table.impressions[(table.row == row) & (table.position == 1)][0] for row in (1, 3))
-        assert first / third == pytest.approx(1, abs=1e-3)
-        assert set(table.position[table.row == 2]) == {2}
-        assert (table.position[table.row == 5] == 2).all()  # query b has no third result
-
-    def test_depth_and_few_candidates(self) -> None:
-        assert Simulation(TINY, TINY_SCORES, depth=1).draw(100).depth == 1
-        whole = Simulation(TINY, TINY_SCORES, depth=100, model=PositionBased(eta=0, noise=1))
-        assert (whole.depth, whole.longest_page) == (100, 4)
-        assert whole.draw(10_000).shown.all()
-        assert whole.draw(10_000).clicks.sum() == whole.draw(10_000).impressions.sum()
-
-    def test_ties_do_not_favour_the_relevant(self) -> None:
-        labels = np.tile([4.0, 4, 0, 0, 0, 0], 300)
-        data = RankingDataset.from_arrays(np.zeros((1800, 1)), np.repeat(np.arange(300), 6), labels)
-        top = Simulation(data, np.zeros(1800), depth=1).ranking.top[:, 0]
-        np.testing.assert_array_equal(top, segments.descending_order(np.zeros(1800), data.offsets)[data.offsets[:-1]])
-        assert labels[top].mean() == pytest.approx(4 / 3, abs=0.4)
-
-    def test_progress_counts_the_drawn_sessions(self) -> None:
-        told: list[int] = []
-        Simulation(TINY, TINY_SCORES, policy=ShuffledShare(1)).draw(BLOCK + 10, progress=told.append)
-        assert told == [BLOCK, BLOCK + 10]
-
 
 class TestRelevance:
     def test_threshold(self) -> None:
@@ -127,23 +100,17 @@ class TestRelevance:
         assert Simulation(TINY, TINY_SCORES, relevant_from=1).relevant.sum() == 4
         binary = RankingDataset.from_arrays(np.eye(3), [1, 1, 1], labels=[0, 2, 1])
         assert Simulation(binary, [1, 2, 3]).relevant_from == 1
-
-    def test_nothing_relevant(self) -> None:
-        with pytest.raises(DataError, match="no label reaches 5, the highest is 4"):
+        with pytest.raises(DataError, match="5, the highest is 4"):
             Simulation(TINY, TINY_SCORES, relevant_from=5)
-
-    def test_without_labels(self) -> None:
-        with pytest.raises(DataError, match="has no labels; a simulation needs"):
-            Simulation(RankingDataset.from_arrays([[1.0]], [1]), [1])
 
 
 class TestSeeds:
     @every_world
     def test_the_same_seed_gives_the_same_clicks(self, world: dict[str, Any], tmp_path: Path) -> None:
         simulation = small_world(**world)
-        one, two, other = (dense(simulation.draw(5_000, seed=seed), 5) for seed in (7, 7, 8))
-        np.testing.assert_array_equal(one, two)
-        assert (one != other).any()
+        first, again, other = (dense(simulation.draw(5_000, seed=seed), 5) for seed in (7, 7, 8))
+        np.testing.assert_array_equal(first, again)
+        assert (first != other).any()
         for name, seed in (("a", 7), ("b", 7), ("c", 8)):
             simulation.save_log(tmp_path / name, 5_000, seed=seed)
         contents = [(tmp_path / name).read_bytes() for name in "abc"]
@@ -162,11 +129,8 @@ class TestSeeds:
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        ({"depth": 0}, "`depth` must be a whole number of at least 1 and up to 10000, not 0"),
-        ({"depth": 2.5}, "`depth` must be a whole number"),
-        ({"scores": [1, 2]}, r"production's scores have shape \(2,\) for 6 rows"),
+        ({"depth": 0}, "`depth`.*not 0"),
         ({"scores": [1, 2, 3, 4, np.nan, 6]}, "production's score of row 4 is nan"),
-        ({"relevant_from": "3"}, "`relevant_from` must be a number"),
         ({"policy": FirstSwaps(positions=(4,)), "depth": 3}, "position 4 cannot be swapped on pages of 3"),
         ({"model": TrustBiased(epsilon_minus=(0.1,)), "depth": 3}, "epsilon_minus.* has 1 entries"),
     ],
@@ -176,7 +140,7 @@ def test_what_does_not_fit_is_refused(arguments: dict[str, Any], complaint: str)
         Simulation(TINY, **{"scores": TINY_SCORES, **arguments})
 
 
-@pytest.mark.parametrize(("sessions", "seed"), [(0, 0), (1.5, 0), (np.nan, 0), (-1, 0), (1e30, 0), (10, -1)])
+@pytest.mark.parametrize(("sessions", "seed"), [(0, 0), (1.5, 0), (1e30, 0), (10, -1)])
 def test_sessions_and_seeds_are_whole_numbers(sessions: Any, seed: Any) -> None:
     simulation = Simulation(TINY, TINY_SCORES)
     with pytest.raises(UsageError):
