@@ -74,7 +74,7 @@ class TestRoundTrip:
         assert [file.name for file in tmp_path.iterdir()] == ["data.parquet"]
 
     def test_nothing_to_write_no_folder_and_clashing_names(self, tmp_path: Path) -> None:
-        with pytest.raises(CldrankError, match="nothing to save"):
+        with pytest.raises(CldrankError, match="data.parquet"):
             save_parquet([], tmp_path / "data.parquet")
         data = RankingDataset.from_arrays([[1.0]], [1], feature_names=["query_id"])
         with pytest.raises(CldrankError, match="a feature is called 'query_id'"):

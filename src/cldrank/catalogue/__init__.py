@@ -1,7 +1,7 @@
 """The catalogue: the public data sets that cldrank knows by name, and where their files lie on this machine.
 
-A reference names one split of a set: `NAME:SPLIT`, or `NAME:FOLD/SPLIT` if the set comes in folds (`fold1` … `fold5`)
-or in several sets (`set1`, `set2`); without a fold, the first one is used. Each set has a folder of its name, first in
+A reference names a split of a set: `NAME:SPLIT`, or `NAME:FOLD/SPLIT` if the set comes in folds (`fold1` … `fold5`)
+or in several sets (`set1`, `set2`); without a fold, the first is used. Each set has a folder of its name, first in
 `$CLDRANK_DATA`, then in the cache (`$CLDRANK_CACHE`, or the user's cache folder); its files may lie at any depth.
 
 pooch downloads each file under a temporary name; only a file with the SHA-256 on record takes its real name. A file
@@ -65,9 +65,9 @@ class RemoteFile:
 
 @dataclass(frozen=True, repr=False)
 class DataSource:
-    """One data set of the catalogue: what it is, whose it is, how to get it, and where its files are.
+    """A data set of the catalogue: what it is, whose it is, how to get it, and where its files are.
 
-    kind          "features": rows to rank; "clicks": a click log, of which a query is one displayed list
+    kind          "features": rows to rank; "clicks": a click log, whose queries are displayed lists
     queries …     how much there is in all, as far as that is known; grades are the lowest and the highest label
     gated         cannot be downloaded by a program: `instructions` say how to place it by hand
     acceptance    can be downloaded, but only by someone who accepts the licence
@@ -141,7 +141,7 @@ class DataSource:
         return [reference for reference in self.references if self._files_in(place, self._names(reference))]
 
     def files(self, split: str, fold: str | None = None) -> list[Path]:
-        """The files of one split, in order; without a fold, of the first one."""
+        """The files of a split, in order; without a fold, of the first."""
         if split not in self.splits:
             raise UsageError(f"{self.key} has no split {split!r}; it has {', '.join(self.splits)}.")
         if fold is not None and fold not in self.folds:
@@ -269,7 +269,7 @@ def fetch(source: DataSource | str, *, accept_licence: bool = False) -> Path:
         )
     home = cache_folder() / "data" / source.key
     with holding(make_folder(home)):
-        if source.find():  # another process fetched it while this one waited
+        if source.find():  # another process fetched it meanwhile
             return home
         with downloaded(source) as files, replacing_folder(home / "fetched") as temporary:
             for path in files:
@@ -299,7 +299,7 @@ def downloaded(source: DataSource) -> Iterator[list[Path]]:
 
 
 def _retrieve(source: DataSource, file: RemoteFile, folder: Path) -> Path:
-    """One file, verified; if it is in the folder already and has the right SHA-256, nothing is downloaded."""
+    """A file, verified; if it is in the folder already and has the right SHA-256, nothing is downloaded."""
     import pooch
 
     pooch.get_logger().setLevel("WARNING")  # else every step is reported on standard error

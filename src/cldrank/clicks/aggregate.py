@@ -3,8 +3,8 @@
 source ─► log.open_log ─► grouped into cells, corrected on pages that repeat a document ─► aligned to the candidates of
 a dataset ─► ClickTable
 
-All rows are grouped into cells once. Rows are wrong if their document repeats on its page (the rows of one session and
-query), which few pages do: only the rows of those pages are judged one by one, and the cells corrected by what is set
+All rows are grouped into cells once. Rows are wrong if their document repeats on its page (the rows of a session and
+query), which few pages do: only the rows of those pages are judged individually, and the cells corrected by what is set
 aside. Of a log with segments or days, cells and pages are those of each segment and day.
 """
 
@@ -45,7 +45,7 @@ REASONS = {
     "position below 1": "shown at a position before the first",
     "click never shown": "clicked, but shown at no position",
     "excluded user": "of a user that is left out on request",
-    "bot": "of a user or session that does not look like people, left out on request",
+    "bot": "of a user or session that does not look human, left out on request",
     "repeated row": "a copy of another row, with the same clicks and, if the log has times, the same time",
     "second view": "the same result of the same page again, at another time or with other clicks",
     "document twice": "the same document further down on the same page",
@@ -76,7 +76,7 @@ _BATCH = 1 << 17
 
 
 class WrongStart(NamedTuple):
-    """What speaks against the number of the top position that the caller gave, and what to do about it."""
+    """Why the top position seems to have another number than the caller says, and what to do about it."""
 
     found: str
     advice: str
@@ -86,7 +86,7 @@ class WrongStart(NamedTuple):
 class Account:
     """What became of the rows of a log: rows read, and rows set aside by reason.
 
-    found         how the timestamps turned out to be written, in words
+    found         how the timestamps are written, in words
     unread_times  timestamps that could not be read
     mismatch      why no row is of a candidate of the dataset, if none is
     details       by reason, which columns made rows be set aside, with an example
@@ -188,12 +188,12 @@ def aggregate(
     master: str = "local[*]",
     **reading: Any,
 ) -> Aggregation:
-    r"""Aggregate a log to cells, aligned to a dataset if one is given.
+    r"""Aggregate a log to cells; with a dataset, cells are aligned to its candidates.
 
     paths           files, folders, patterns, or a frame: pandas, Polars, Arrow, …; a Spark DataFrame is counted where
                     it lies
     engine          "duckdb" or "spark"
-    layout          how to read the log; its fields can be given by their names: columns={"doc_id": "item"},
+    layout          how to read the log; its fields can be passed by name: columns={"doc_id": "item"},
                     first_position=0, exclude_bots=True (see `cldrank.clicks.LogLayout`)
     max_rejected    the share of rows that may be set aside, without those that `exclude_users` and `exclude_bots` ask
                     for; above it, TooManyRejectsError
@@ -201,7 +201,7 @@ def aggregate(
     days            also count each day by itself, by the timestamp in UTC
     memory_limit, threads, master   of the engine (see `cldrank.tables.connect`)
 
-    Several clicks on one result in one session count once. With a column for the role "segment", which names the
+    Several clicks on a result in a session count once. With a column for the role "segment", which names the
     device, layout or other surface of each page, cells are counted by segment, those without a value under "(missing)".
     Without a first_position, positions count from 1, and a log that seems to count from 0 is refused.
 
@@ -362,11 +362,11 @@ def _count_cells(log: Log, by_day: bool = False) -> _Counted:
 
 
 def _judged_pages(log: Log, rows: str, repeated: Relation, apart: list[str]) -> Relation:
-    """The rows of pages that repeat a document, with the reason to set one aside.
+    """The rows of pages that repeat a document, with a reason where they are set aside.
 
-    Of rows with the same document at the same position, the first clicked one is kept: `repeated row` (a copy in every
-    column) and `second view` (at another time, or with other clicks) are the others. Of a document at two positions,
-    the upper one is kept: `document twice`. Without times, a page with any such row counts as viewed twice.
+    Of rows with the same document at the same position, the first with a click is kept; the others are `repeated row`
+    (a copy in every column) or `second view` (at another time, or with other clicks). Of a document at two positions,
+    the upper is kept: `document twice`. Without times, a page with any such row counts as viewed twice.
     """
     page, document = ["session_id", "query_id", *apart], [*KEYS, *apart]
     optional = [name for name in OPTIONAL if log.has(name)]
@@ -420,7 +420,7 @@ def _rises(log: Log, rows: str, cells: pa.Table, apart: list[str]) -> bool:
         return False
     steps = "SELECT session_id, position, lag(session_id) OVER () AS s, lag(position) OVER () AS p FROM"
     grows = "coalesce(s IS NULL OR session_id > s OR (session_id = s AND position > p), FALSE)"
-    return not log.engine.rows(f"SELECT 1 AS found FROM ({steps} {rows}) WHERE NOT ({grows}) LIMIT 1")
+    return not log.engine.rows(f"SELECT 1 AS falls FROM ({steps} {rows}) WHERE NOT ({grows}) LIMIT 1")
 
 
 def _repeated_hashes(log: Log, rows: str, keys: list[str], n: int) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:
@@ -457,7 +457,7 @@ def _with_days(log: Log) -> Log:
 def _cells_by_day(cells: pa.Table, whole: ClickTable, row: IntArray) -> dict[date, ClickTable]:
     """The cells of each day, each with the part of its sources that it holds; `row` is below 0 for unknown ones.
 
-    A session that sees a page on two days has two pages: so days give the same cells together and one by one.
+    A session that sees a page on two days has two pages: so days give the same cells together and separately.
     """
     number = cells["day"].cast(pa.date32()).cast(pa.int32()).to_numpy()
     tables = {}

@@ -1,4 +1,4 @@
-"""Users, or sessions where a log has no users, that do not look like people."""
+"""Users, or sessions where a log has no users, that do not look human."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _CHANCE = 1e-6
 
 @dataclass(frozen=True)
 class BotRule:
-    """What does not look like people, in one log. SQL for each reason is over name, pages, impressions and clicks.
+    """What does not look human in a log. The SQL of each reason refers to name, pages, impressions and clicks.
 
     page_limit         more pages than this: three quartile ranges, on a log scale and at least a factor of two each,
                        above the upper quartile
     all_clicked_from   everything clicked, of at least this many impressions, which chance alone would do less than once
                        in a million
     rate_limit         a click rate above this, three quartile ranges above the upper quartile, over enough impressions
-                       that one at the upper quartile would reach it less than once in a million; None: no rate is
+                       that a user at the upper quartile would reach it less than once in a million; None: no rate
     usual_rate         the upper quartile of click rates
     """
 
@@ -47,7 +47,7 @@ class BotRule:
 
 
 def find_bots(log: Relation) -> Relation:
-    """The names of users, or sessions, of a plain log that do not look like people."""
+    """The names of users, or sessions, of a plain log that do not look human."""
     column = "user_id" if "user_id" in log.columns else "session_id"
     pages = (
         f"SELECT session_id, query_id, max({column}) AS named, count(*) AS size, count(*) FILTER (WHERE clicks > 0) AS "

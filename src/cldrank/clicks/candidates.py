@@ -25,7 +25,7 @@ _ROWS_AT_A_TIME = 1 << 20
 
 @dataclass(frozen=True, eq=False)
 class Candidates:
-    """The candidates of each query, as in `RankingDataset`: offsets, query ids, and one document id per row.
+    """The candidates of each query, as in `RankingDataset`: offsets, query ids, and a document id per row.
 
     >>> candidates = Candidates.of(RankingDataset.from_arrays([[0], [1], [2]], ["a", "a", "b"]))
     >>> candidates.doc_ids                        # documents without an id are numbered within their query
@@ -159,7 +159,7 @@ class Candidates:
 
     @classmethod
     def joined(cls, many: Iterable[Candidates]) -> Candidates:
-        """All candidates of several, those of the first one first within each query, new queries last."""
+        """The union of sets of candidates: in order of appearance within each query, new queries last."""
         every = list(many)
         queries = np.concatenate(_alike(*(part.query_ids[part.row_queries] for part in every)))
         documents = np.concatenate(_alike(*(part.doc_ids for part in every)))
@@ -204,7 +204,7 @@ def _codes(values: NDArray[Any]) -> tuple[IntArray, NDArray[Any]]:
 
 
 def _alike(*many: NDArray[Any]) -> list[NDArray[Any]]:
-    """Ids of one kind: all as numbers, or else all as text, since a log may write 12 as '12'."""
+    """Ids of the same kind: all numbers, or else all text, since a log may write 12 as '12'."""
     flat = [checks.flat_ids(ids, "ids") for ids in many]
     kinds = {ids.dtype.kind for ids in flat if len(ids)}
     return flat if len(kinds) < 2 else [ids.astype(np.str_) for ids in flat]

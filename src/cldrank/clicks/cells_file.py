@@ -1,4 +1,4 @@
-"""Cells on disk: a Parquet file with one row per cell."""
+"""Cells on disk: a Parquet file with a row per cell."""
 
 from __future__ import annotations
 
@@ -56,13 +56,13 @@ def save_cells(table: ClickTable, path: Path) -> None:
 
 
 def load_cells(paths: Any, dataset: RankingDataset | None = None, *, known_only: bool = False) -> ClickTable:
-    """Load the cells of a file, or of several together, aligned to a dataset if one is given.
+    """Load the cells of a file, or of several together; with a dataset, aligned to its candidates.
 
     known_only   leave out cells of candidates that the dataset does not have, with a warning, instead of refusing them
     """
-    given = named_paths(paths, "cells")
-    names = list(map(str, given))
-    contents = [_content(file) for file in given]
+    files = named_paths(paths, "cells")
+    names = list(map(str, files))
+    contents = [_content(file) for file in files]
     described = [_described(content.schema, len(content), name) for content, name in zip(contents, names, strict=True)]
     check_segments((name, has_segments) for name, (has_segments, _) in zip(names, described, strict=True))
     sources = tuple(source for _, own in described for source in own)
@@ -71,8 +71,8 @@ def load_cells(paths: Any, dataset: RankingDataset | None = None, *, known_only:
         for _, own in described:
             shared |= bool(in_both(counted, own))
             counted += own
-        if shared or not _are_alike(contents):  # then one by one, with all checks
-            return ClickTable.merged([load_cells(file, dataset, known_only=known_only) for file in given])
+        if shared or not _are_alike(contents):  # then file by file, with all checks
+            return ClickTable.merged([load_cells(file, dataset, known_only=known_only) for file in files])
         contents = [added_cells(contents)]
     (cells,) = contents
     query_ids, doc_ids = (_ids(cells, column, names[0]) for column in COLUMNS[:2])
@@ -110,20 +110,20 @@ def describe_cells(path: Path) -> tuple[bool | None, tuple[LogFile, ...]]:
 
 
 def _are_alike(contents: list[pa.Table]) -> bool:
-    """Whether files hold cells as `save_cells` writes them, all with ids of one kind, so that Arrow can add them up."""
+    """Whether files hold cells as `save_cells` writes them and ids of the same kind: then Arrow can add them up."""
     first = contents[0].schema
     plain = all(first.field(name).type in (pa.int64(), pa.string()) for name in COLUMNS)
     return plain and all(content.schema.equals(first) for content in contents)
 
 
 def added_cells(parts: list[pa.Table]) -> pa.Table:
-    """Cells of one kind together, those with equal keys added up, before anything is done with their ids."""
+    """Cells of the same kind, those with equal keys added up, before anything is done with their ids."""
     keys = [name for name in parts[0].column_names if name not in COLUMNS[3:]]
     sums = pa.concat_tables(parts).group_by(keys).aggregate([(name, "sum") for name in COLUMNS[3:]])
     return sums.rename_columns([*keys, *COLUMNS[3:]])
 
 
-# -- one file ----------------------------------------------------------------------------------------------------------
+# -- each file ---------------------------------------------------------------------------------------------------------
 
 
 def _content(path: Path) -> pa.Table:

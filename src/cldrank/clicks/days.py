@@ -87,12 +87,12 @@ class DayFolder:
         with a warning.
 
         last    how long the window is, such as "28d" or "4w"; None for all days
-        until   its last day; None for the newest one there is
+        until   its last day; None for the newest day there is
         """
         return load_cells([self.files()[day] for day in self.window(last, until)], dataset, known_only=True)
 
     def window(self, last: str | None = None, until: date | str | None = None) -> list[date]:
-        """The days of a window that there are, the first one first, with a warning about those that are missing."""
+        """The days of a window that have files, in order, with a warning about those that have none."""
         there = self._days()
         end = there[-1] if until is None else as_day(until)
         start = there[0] if last is None else _first_day(end, last)
@@ -127,7 +127,7 @@ class DayFolder:
 
         if is_frame(paths):
             raise UsageError(
-                f"days know the files that they were counted from; save {frame_name(paths)} as a file, and add that."
+                f"a folder of days knows logs by their files; save {frame_name(paths)} as a file, and add that."
             )
         self._check()
         described = self._described()
@@ -186,7 +186,7 @@ class DayFolder:
             )
 
     def _days(self) -> list[date]:
-        """The days that there are, the first one first; at least one."""
+        """The days of the folder, in order; refused if it has none."""
         there = list(self.files())
         if not self.path.exists():
             raise UsageError(f"{self.path}: no such folder of days.")
@@ -195,15 +195,15 @@ class DayFolder:
         return there
 
     def file(self, day: date) -> Path:
-        """The file of a day, whether it is there or not."""
+        """The path of a day's file, which need not exist."""
         return self.path / f"{day.isoformat()}.parquet"
 
 
 def as_day(value: date | str) -> date:
     """A day from a text such as 2026-11-15, or from a time of that day."""
     try:
-        if isinstance(value, datetime):  # which is a date too, but neither written nor compared like one
-            return date(value.year, value.month, value.day)  # a missing one of pandas has no year
+        if isinstance(value, datetime):  # a subclass of date, but written and compared differently
+            return date(value.year, value.month, value.day)  # NaT of pandas has no year
         return value if isinstance(value, date) else date.fromisoformat(value)
     except (TypeError, ValueError):
         raise UsageError(f"a day is written as 2026-11-15, not {value!r}.") from None

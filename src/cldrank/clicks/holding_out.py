@@ -14,7 +14,7 @@ from cldrank.wording import count
 
 @dataclass(frozen=True)
 class HeldOut:
-    """What is kept out of training: a share of the queries, and how many they are; `others` are left."""
+    """Queries kept out of training: their share and number; `others` is what is left."""
 
     share: float
     queries: int
@@ -23,7 +23,7 @@ class HeldOut:
 
     @classmethod
     def of(cls, dataset: RankingDataset, clicks: ClickTable | None, share: float) -> HeldOut:
-        """By the hashes of the queries; refused where one side has nothing left."""
+        """By the hashes of the queries; a share that leaves either side empty is refused."""
         held = held_out(dataset.query_ids, share)
         used = held if clicks is None else held[dataset.row_queries[clicks.row]]
         some = "query" if clicks is None else "query with impressions"

@@ -34,7 +34,7 @@ _ROUNDING = 1e-6  # by which display probabilities may add up to more than 1
 class ClickTable:
     """Cells of a click log: how often each candidate was shown at each position, and clicked there.
 
-    candidates    those of a dataset or, without one, all that the log names
+    candidates    those of a dataset or, without a dataset, all that the log names
     row           (cells,) int64: the candidate of each cell
     position      (cells,) int64, from 1: where it was shown
     impressions   (cells,) int64: how often, at least 1
@@ -43,9 +43,9 @@ class ClickTable:
     display       (rows, positions) float64: the known probability that a candidate is shown at a position, see
                   `with_display`; None where it is not known
     segment       (cells,) int64: the device, layout or other surface that each cell was shown on, as a code
-    segment_names   what the codes stand for, in order; a log without segments has one, which has no name
+    segment_names   what the codes stand for, in order; of a log without segments, the empty name alone
 
-    A candidate may have cells at several positions; one without any was never shown. Cells are sorted by row, segment
+    A candidate may have cells at several positions; without any, it was never shown. Cells are sorted by row, segment
     and position, no two alike; nothing can be changed.
 
     >>> data = RankingDataset.from_arrays([[1], [2], [3]], [7, 7, 7])
@@ -63,7 +63,7 @@ class ClickTable:
     clicks: IntArray
     sources: tuple[LogFile, ...] = ()
     display: NDArray[np.float64] | None = None
-    segment: IntArray = None  # type: ignore[assignment]  # given None: all cells are of one segment
+    segment: IntArray = None  # type: ignore[assignment]  # None: all cells are of a single segment
     segment_names: tuple[str, ...] = ("",)
 
     def __post_init__(self) -> None:
@@ -92,11 +92,11 @@ class ClickTable:
         object.__setattr__(self, "segment_names", names)
         if self.display is not None:
             if len(names) > 1:
-                raise DataError("display probabilities are those of one policy, and the cells are of several segments.")
+                raise DataError("display probabilities are for a single policy, but the cells are of several segments.")
             display = _display_table(self.display, self.candidates.n_rows, self.row, self.position)
             object.__setattr__(self, "display", display)
 
-    # -- making one ----------------------------------------------------------------------------------------------
+    # -- construction --------------------------------------------------------------------------------------------
 
     @classmethod
     def from_arrays(
@@ -109,9 +109,9 @@ class ClickTable:
         row: ArrayLike | None = None,
         segment: ArrayLike | None = None,
     ) -> ClickTable:
-        """A table from arrays with one entry per dataset row; position 0 means that the row was not shown.
+        """A table from arrays with an entry per dataset row; position 0 means that the row was not shown.
 
-        With `row`, one entry per cell instead: the dataset row of each, so that rows may have several positions.
+        With `row`, an entry per cell instead: the dataset row of each, so that rows may have several positions.
         `segment` names the device or layout of each entry.
 
         >>> data = RankingDataset.from_arrays([[1], [2]], [7, 7])
@@ -144,7 +144,7 @@ class ClickTable:
 
     @classmethod
     def from_cells(cls, cells: pa.Table, candidates: Candidates, row: IntArray, **facts: Any) -> ClickTable:
-        """A table from cells in Arrow, given the candidate of each; those below 0 are left out."""
+        """A table from cells in Arrow and the candidate of each; candidates below 0 are left out."""
         import pyarrow as pa
         import pyarrow.compute as pc
 
@@ -170,7 +170,7 @@ class ClickTable:
         """Read cells that `save` wrote, or aggregate a raw log of impressions (see `cldrank.clicks.aggregate`).
 
         A log may be a frame (pandas, Polars, Arrow, …) in place of files. With a dataset, cells are aligned to its
-        rows; without one, the candidates are those that the file names.
+        rows; otherwise the candidates are those that the file names.
 
         last, until   of a folder of days (see `cldrank.clicks.days`): the window, such as "28d", and its last day
         """
@@ -202,8 +202,8 @@ class ClickTable:
     def with_display(self, probabilities: ArrayLike | None) -> ClickTable:
         """The same log with known display probabilities, which a policy that draws its pages can state.
 
-        One row per candidate and one column per position: P(candidate is shown at the position), given that its query
-        is. They must not contradict the log. None takes them off.
+        A row per candidate and a column per position: P(candidate is shown at the position | its query is shown).
+        They must not contradict the log. None takes them off.
 
         >>> data = RankingDataset.from_arrays([[1], [2]], [7, 7])
         >>> table = ClickTable.from_arrays(data, position=[1, 0], impressions=[10, 0], clicks=[4, 0])
@@ -249,7 +249,7 @@ class ClickTable:
     def query_impressions(self) -> IntArray:
         """For each query, how often a page of results was shown for it.
 
-        That is the most impressions at any one position or, of several segments, the sum of theirs.
+        That is the most impressions at any position or, of several segments, the sum of theirs.
         """
         if not self.n_cells:
             return np.zeros(self.n_queries, dtype=np.int64)
@@ -278,7 +278,7 @@ class ClickTable:
 
     @property
     def segment_query(self) -> IntArray:
-        """(cells,) a code of query and segment: the pages of a query in one segment."""
+        """(cells,) a code of query and segment: the pages of a query in a segment."""
         query = self.candidates.row_queries[self.row]
         return query if self.n_segments == 1 else query * self.n_segments + self.segment
 
@@ -288,7 +288,7 @@ class ClickTable:
         return self.position if self.n_segments == 1 else self.segment * (self.depth + 1) + self.position
 
     def as_segment(self, name: str) -> ClickTable:
-        """The same cells, all of one segment of this name: to be merged with those of others."""
+        """The same cells, all in the segment of this name, to be merged with those of others."""
         return replace(self, segment=None, segment_names=(name,))  # type: ignore[arg-type]
 
     def by_segment(self) -> dict[str, ClickTable]:
@@ -354,14 +354,14 @@ class ClickTable:
         return replace(self.where(self.position <= depth), display=cut)
 
     def where(self, kept: NDArray[np.bool_]) -> ClickTable:
-        """Only the cells that a mask with one entry per cell keeps; all candidates stay."""
+        """Only the cells where the mask, an entry per cell, is true; all candidates stay."""
         mask = np.asarray(kept)
         if mask.dtype != bool or mask.shape != (self.n_cells,):
             raise UsageError(f"the mask needs True or False for each of {self.n_cells:,} cells.")
         return replace(self, **{name: getattr(self, name)[mask] for name in _CELLS})
 
     def merge(self, other: ClickTable) -> ClickTable:
-        """Both logs together: counts of equal cells are added. Candidates that only one of them has are kept.
+        """Both logs together: counts of equal cells are added. The candidates of either are kept.
 
         Tables with a source and cells in common are refused, since the source would count twice. Tables with display
         probabilities are merged only if they agree on them. Cells of different segments stay apart.
@@ -370,7 +370,7 @@ class ClickTable:
 
     @classmethod
     def merged(cls, tables: Sequence[ClickTable]) -> ClickTable:
-        """Any number of logs together, as `merge` adds two; one pass over all cells, however many tables there are."""
+        """Any number of logs together, as `merge` adds two; in a single pass over all cells."""
         if not tables:
             raise UsageError("there are no tables to merge.")
         counted = [(f"table {number}", table) for number, table in enumerate(tables, 1)]
@@ -401,7 +401,7 @@ class ClickTable:
 
 
 def check_segments(named: Iterable[tuple[str, bool | None]]) -> None:
-    """Refuse to add up cells with and without segments, each called by a name; None: it has no cells."""
+    """Refuse to add up tables with and without segments, by their names; None: the table has no cells."""
     known = [(name, has_segments) for name, has_segments in named if has_segments is not None]
     for name, has_segments in known:
         first, expected = known[0]
@@ -475,18 +475,18 @@ def _merged_cells(
 
 
 def _one_segment(cells: int) -> IntArray:
-    """The code of each cell of a log with one segment, which costs no memory."""
+    """The code of each cell of a log with a single segment, which costs no memory."""
     return np.broadcast_to(np.zeros(1, dtype=np.int64), cells)
 
 
-def _segment_codes(given: Any, names: tuple[str, ...], cells: int) -> tuple[IntArray, tuple[str, ...]]:
+def _segment_codes(segment: Any, names: tuple[str, ...], cells: int) -> tuple[IntArray, tuple[str, ...]]:
     """The segment of each cell as a code, and the names of segments in order."""
     if not names or len(set(names)) < len(names) or not all(isinstance(name, str) for name in names):
         raise DataError(f"segment_names must be different texts, one for each segment, not {shortened(names)}.")
     if len(names) > 1 and "" in names:
-        raise DataError("some cells have segments and others have none; give all of them one.")
+        raise DataError("some cells have segments and others have none; name a segment for all.")
     ordered = tuple(sorted(names))
-    codes = _one_segment(cells) if given is None else whole_numbers(given, "segment", 0)
+    codes = _one_segment(cells) if segment is None else whole_numbers(segment, "segment", 0)
     if len(codes) != cells:
         raise DataError(f"segment has {len(codes):,} entries for {cells:,} cells.")
     if codes.max(initial=0) >= len(names):
@@ -524,6 +524,6 @@ def _display_table(probabilities: Any, rows: int, row: IntArray, position: IntAr
     impossible = np.flatnonzero(table[row, position - 1] == 0)
     if len(impossible):
         cell = impossible[0]
-        raise DataError(f"row {row[cell]} was shown at position {position[cell]}, where display says it cannot be.")
+        raise DataError(f"row {row[cell]} was shown at position {position[cell]}, where display has probability 0.")
     table.flags.writeable = False
     return table

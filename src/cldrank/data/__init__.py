@@ -1,4 +1,4 @@
-"""Ranking data: `RankingDataset`, how to load and save one, and synthetic sets."""
+"""Ranking data: `RankingDataset`, how to load and save it, and synthetic sets."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any

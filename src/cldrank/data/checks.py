@@ -51,7 +51,7 @@ def matrix(features: Any) -> NDArray[np.float32]:
 
 
 def row_labels(labels: ArrayLike, rows: int, first_row: int = 0) -> NDArray[np.float32]:
-    """One finite label per row; rows count from `first_row`."""
+    """A finite label per row; rows count from `first_row`."""
     values = _float32(labels, "labels must be numbers")
     if values.shape != (rows,):
         raise DataError(f"labels have shape {values.shape} for {rows:,} rows; they need one entry per row.")
@@ -96,7 +96,7 @@ def _flat(values: ArrayLike, what: str) -> NDArray[Any]:
     except (ValueError, OverflowError):  # lists of different lengths
         raise DataError(f"{what} must be a flat array.") from None
     if array.ndim != 1:
-        raise DataError(f"{what} must be a flat array, not one of shape {array.shape}.")
+        raise DataError(f"{what} must be a flat array, not of shape {array.shape}.")
     return array
 
 
@@ -128,21 +128,21 @@ def column_names(table: Any) -> tuple[str, ...] | None:
 
 
 def agreed_names(table: Any, names: Sequence[str]) -> tuple[str, ...]:
-    """The names that were given for a table's columns, or else its own; refused where they contradict each other."""
-    given, own = tuple(str(name) for name in names), column_names(table)
-    if own is None or not given:
-        return own or given
-    for place, (name, other) in enumerate(zip(given, own, strict=False), start=1):
+    """The caller's names for a table's columns, or else its own; refused where they contradict each other."""
+    chosen, own = tuple(str(name) for name in names), column_names(table)
+    if own is None or not chosen:
+        return own or chosen
+    for place, (name, other) in enumerate(zip(chosen, own, strict=False), start=1):
         if name != other:
             raise DataError(
                 f"feature_names says {name!r} for column {place}, which the table itself calls {other!r}; leave "
                 "feature_names out, or pass the numbers alone (to_numpy())."
             )
-    return given
+    return chosen
 
 
 def unique_names(names: Sequence[str], width: int) -> tuple[str, ...]:
-    """One name per feature, none twice; f1, f2, … if there are none."""
+    """A name per feature, none twice; f1, f2, … by default."""
     if not names:
         return tuple(f"f{index}" for index in range(1, width + 1))
     names = tuple(str(name) for name in names)
@@ -197,7 +197,7 @@ def _is_kept(value: Any, is_text: bool) -> bool:
 
 
 def unique_query_ids(values: ArrayLike, queries: int) -> NDArray[Any]:
-    """One id per query, none twice."""
+    """An id per query, none twice."""
     ids = flat_ids(values, "query_ids")
     if len(ids) != queries:
         raise DataError(f"query_ids has {len(ids):,} entries for {queries:,} queries; it needs one entry per query.")
@@ -208,7 +208,7 @@ def unique_query_ids(values: ArrayLike, queries: int) -> NDArray[Any]:
 
 
 def unique_doc_ids(values: ArrayLike, offsets: IntArray) -> NDArray[Any]:
-    """One id per row, none twice within a query."""
+    """An id per row, none twice within a query."""
     ids = flat_ids(values, "doc_ids")
     if len(ids) != offsets[-1]:
         raise DataError(f"doc_ids has {len(ids):,} entries for {offsets[-1]:,} rows; it needs one entry per row.")
@@ -226,7 +226,7 @@ def check_unique(ids: NDArray[Any], offsets: IntArray, order: IntArray | None = 
 
 
 def first_repeated(ids: NDArray[Any], offsets: IntArray) -> tuple[int, int] | None:
-    """The first two rows of a query with the same id; None where no query repeats one. Some queries at a time."""
+    """The first two rows of a query with the same id; None where no query repeats an id. Some queries at a time."""
     query, queries = 0, len(offsets) - 1
     while query < queries:
         stop = max(query + 1, int(np.searchsorted(offsets, offsets[query] + _CHECKED_ROWS, side="right")) - 1)
@@ -252,7 +252,7 @@ def _codes(ids: NDArray[Any]) -> IntArray:
 
 
 def check_missing(missing: Any) -> None:
-    """Refuse what cannot say what to do with missing values."""
+    """Refuse a `missing` that is neither None, "keep" nor a number."""
     if missing is None or missing == KEEP:
         return
     if isinstance(missing, str):
@@ -261,7 +261,7 @@ def check_missing(missing: Any) -> None:
 
 
 def filled(features: NDArray[np.float32], missing: Missing) -> NDArray[np.float32]:
-    """Features with the number that is given, if one is, for those that are missing."""
+    """Features with missing values filled in, if `missing` is a number."""
     if missing is None or missing == KEEP or not has_missing(features):
         return features
     with np.errstate(over="ignore"):  # what overflows becomes infinite, and is refused as such

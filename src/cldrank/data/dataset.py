@@ -32,12 +32,12 @@ class RankingDataset:
     labels          (rows,) float32, or None
     query_ids       (queries,) int64 or text
     doc_ids         (rows,) int64 or text, or None; unique within a query
-    feature_names   one name per feature
+    feature_names   a name per feature
     name            what to call the data in reports
     synthetic       True for generated data, whose results must always be labelled as such
     source_rows     (rows,) the place of each row in the file or frame it came from, where reading had to regroup them;
                     or None
-    has_missing     whether a feature is missing somewhere, as NaN; one that is made with False refuses NaN
+    has_missing     whether a feature is missing somewhere, as NaN; False on construction refuses NaN
 
     >>> data = RankingDataset.from_arrays([[1, 2], [3, 4], [5, 6]], [7, 7, 8], labels=[0, 1, 2])
     >>> data
@@ -80,7 +80,7 @@ class RankingDataset:
         for key, value in clean.items():
             object.__setattr__(self, key, _frozen(value))
 
-    # -- making one ----------------------------------------------------------------------------------------------
+    # -- construction --------------------------------------------------------------------------------------------
 
     @classmethod
     def from_arrays(
@@ -95,7 +95,7 @@ class RankingDataset:
         synthetic: bool = False,
         missing: Missing = None,
     ) -> Self:
-        """A dataset from arrays with one entry per row; `qid` names the query of each row.
+        """A dataset from arrays with an entry per row; `qid` names the query of each row.
 
         NaN is refused as a missing value, unless `missing` gives a number to fill in, or says "keep": trees can learn
         from rows with missing values, other models refuse them.
@@ -156,7 +156,7 @@ class RankingDataset:
         return len(self.features)
 
     def column(self, name: str) -> NDArray[Any]:
-        """The values of a feature, one per row: a simple ranker to compare with.
+        """The values of a feature by row: a simple ranker to compare with.
 
         >>> data = RankingDataset.from_arrays([[3, 1], [2, 5]], [7, 7], feature_names=["bm25", "price"])
         >>> data.column("price")
@@ -191,8 +191,8 @@ class RankingDataset:
     def fingerprint(self) -> str:
         """SHA-256 of features, queries, labels, ids and feature names: all but the name and the order of a file.
 
-        >>> one, two = (RankingDataset.from_arrays([[1.0], [x]], [7, 7]) for x in (2.0, 3.0))
-        >>> one.fingerprint == two.fingerprint, one.fingerprint == one.renamed("other").fingerprint
+        >>> first, second = (RankingDataset.from_arrays([[1.0], [x]], [7, 7]) for x in (2.0, 3.0))
+        >>> first.fingerprint == second.fingerprint, first.fingerprint == first.renamed("other").fingerprint
         (False, True)
         """
         features: Any = self.features
@@ -271,7 +271,7 @@ class RankingDataset:
         chosen = np.atleast_1d(np.asarray(queries))
         if chosen.dtype == bool:
             if chosen.shape != (self.n_queries,):
-                raise DataError(f"a mask over queries needs {self.n_queries:,} entries, this one has {chosen.size:,}.")
+                raise DataError(f"a mask over queries needs {self.n_queries:,} entries, not {chosen.size:,}.")
             return self._gather(np.flatnonzero(chosen))
         if chosen.size and chosen.dtype.kind not in "iu":
             raise DataError(f"queries are chosen by whole numbers, slices or a mask, not by {chosen.dtype} values.")

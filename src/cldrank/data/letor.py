@@ -1,4 +1,4 @@
-"""LETOR / SVMlight text, as it is found in the wild.
+"""LETOR / SVMlight text, with the variations that occur in practice.
 
 A row is `label qid:query feature:value … # comment`. Blocks of lines are parsed in threads. The number of features is
 that of the first block; if a later row has more, all ids are surveyed and reading starts again.
@@ -67,7 +67,7 @@ def read_letor(
     name: str = "",
     folder: Path | None = None,
 ) -> RankingDataset:
-    r"""Read LETOR / SVMlight text: one file, or one data set split into several. Options are those of `load`.
+    r"""Read LETOR / SVMlight text: a file, or several that make up a data set. Options are those of `load`.
 
     folder   where large arrays are kept
 
@@ -103,9 +103,9 @@ def letor_for_ranker(
     zero_based: bool = False,
     missing: Missing = None,
 ) -> LetorSource:
-    """LETOR files with the features of a ranker: the feature with the id 7 is the one that it calls f7.
+    """LETOR files with the features of a ranker: the feature with the id 7 is its f7.
 
-    So none can be taken for its neighbour: an id that the ranker does not know is refused.
+    An id that the ranker does not know is refused, so no feature can be taken for its neighbour.
     """
     names = tuple(feature_names)
     layout = RowLayout(0 if names[:1] == ("f0",) else 1, len(names))
@@ -226,7 +226,7 @@ def _check_proportion(layout: RowLayout, rows: int, text: int, path: Path) -> No
 
 
 def _document_ids(text: bytes, starts: IntArray, ends: IntArray) -> pa.Array | None:
-    """What the comments of rows say after `docid =`, null where one does not; None if no comment does."""
+    """What the comments of rows say after `docid =`, null where a comment does not; None if none does."""
     if not (ends > starts).any():
         return None
     spans = zip(starts.tolist(), ends.tolist(), strict=True)

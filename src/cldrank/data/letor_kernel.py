@@ -28,14 +28,14 @@ BAD_LABEL_RANGE = 8
 
 _TAB, _NEWLINE, _RETURN, _SPACE, _HASH, _PLUS, _MINUS, _POINT, _ZERO, _COLON = 9, 10, 13, 32, 35, 43, 45, 46, 48, 58
 _NINE = 57
-_MAX_FLOAT32 = float(np.finfo(np.float32).max) * (1 + 2.0**-26)  # the largest float32, read one unit too high, is one
+_MAX_FLOAT32 = float(np.finfo(np.float32).max) * (1 + 2.0**-26)  # the largest float32 may be read a unit too high
 _MAX_DIGITS = 18  # decimal digits that always fit an int64
 _FULL = 10**17  # a mantissa with as many
 _POWERS = 10.0 ** np.arange(309)
 
 
 class RowBuffer(NamedTuple):
-    """Where the parser writes the rows of one block of text; one entry per row, or per run of rows of one query."""
+    """Where the parser writes the rows of a block of text; an entry per row, or per run of rows of the same query."""
 
     features: NDArray[np.float32]  # (rows, width), zeros beforehand
     labels: NDArray[np.float32]
@@ -154,7 +154,7 @@ def _odd_value(text, at):
 
 
 @njit(nogil=True, cache=True)
-def parse_rows(text, first_id, block):  # noqa: C901 - one loop over bytes; calls would cost its speed
+def parse_rows(text, first_id, block):  # noqa: C901 - a loop over bytes; calls would cost its speed
     """Parse whole lines into a block: (problem, byte, feature id, rows, runs).
 
     `first_id` is the id of column 0. Missing values become NaN, those too large for a float32 become infinite.

@@ -41,8 +41,8 @@ def load(
                  `features`, which are columns of numbers; by default every column without another role
     n_features   LETOR: the number of features, if rows may leave out the last ones
     zero_based   LETOR: whether feature ids start at 0; by default they start at 1, and an id 0 is refused
-    missing      the value to fill in where one is missing, or "keep" for models that can use that; by default a missing
-                 value is refused
+    missing      the number to fill in for missing values, or "keep" for models that can use them; by default missing
+                 values are refused
     cache        keep large files memory-mapped in the user's cache, so that the next load is immediate
 
     >>> import tempfile
@@ -77,7 +77,7 @@ def load(
 
 
 def feature_files(source: Source | Sequence[Source]) -> list[TableFile]:
-    """The files that a source of `load` stands for, at least one; of a folder, those of one format."""
+    """The files that a source of `load` stands for, at least one; of a folder, those of a single format."""
     if not isinstance(source, str | PathLike | Sequence):
         raise UsageError(
             f"a source is a path, the name of a data set, or a DataFrame, not {kind_of(source)}; "
@@ -110,8 +110,8 @@ def check_format_options(
         raise UsageError(f"{first} and {second} are of different formats; load them separately.")
     if "letor" in formats and columns:
         raise UsageError("`columns` is for tables with named columns; a LETOR row has no column names.")
-    for name, given in (("n_features", n_features is not None), ("zero_based", zero_based)):
-        if given and "letor" not in formats:
+    for name, is_set in (("n_features", n_features is not None), ("zero_based", zero_based)):
+        if is_set and "letor" not in formats:
             raise UsageError(f"`{name}` is for LETOR files, not for tables with named columns.")
 
 

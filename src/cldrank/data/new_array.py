@@ -93,7 +93,7 @@ class NewArray:
             ) from error
 
     def finish(self) -> NDArray[Any]:
-        """The array: a new one in memory, or one that is mapped from its file, read-only."""
+        """The array: in memory, or mapped read-only from its file."""
         shape = (self.rows, *self._row_shape)
         if self._file is None:
             self._array.resize(shape, refcheck=False)

@@ -1,7 +1,7 @@
 """Queries known by a hash of their id: what rankers remember them by, and what decides which are held out.
 
 The hash of a query is BLAKE2b, with a digest of 8 bytes, of its id as text in UTF-8, read as a little-endian number. It
-depends on nothing else, so a query has the same one in every file, and in tomorrow's log.
+depends on nothing else, so a query has the same hash in every file, and in tomorrow's log.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _BYTES = 8
 
 
 def hashes_of(query_ids: ArrayLike) -> Hashes:
-    """One hash per id; a whole number and the same as text have the same, since files differ in how they write ids.
+    """A hash per id; a whole number and its text have the same hash, since files differ in how they write ids.
 
     >>> hashes_of([7]) == hashes_of(["7"])
     array([ True])
@@ -70,7 +70,7 @@ def check_hashes(values: Any) -> Hashes:
 def _hashed(query_ids: ArrayLike, seed: int) -> Hashes:
     salt = seed.to_bytes(_BYTES, "little")  # that of seed 0 is as good as none
     ids: list[Any] = flat_ids(query_ids, "query_ids").tolist()
-    texts = (str(one).encode("utf-8", "surrogatepass") for one in ids)
+    texts = (str(query_id).encode("utf-8", "surrogatepass") for query_id in ids)
     digests = b"".join([blake2b(text, digest_size=_BYTES, salt=salt).digest() for text in texts])
     hashes = np.frombuffer(digests, dtype="<u8")
     return hashes if sys.byteorder == "little" else hashes.astype(np.uint64)

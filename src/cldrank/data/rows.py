@@ -30,14 +30,14 @@ _LARGE_BYTES = 1 << 28  # of an array of ids
 
 @dataclass(frozen=True, eq=False)
 class RowBatch:
-    """Consecutive rows of one file or frame.
+    """Consecutive rows of a file or frame.
 
     where       the file, or what messages call the frame
     first_row   the place of the first row there, from 0
-    run_rows    the first row of each run of rows of one query, within the batch: 0 first
+    run_rows    the first row of each run of rows of the same query, within the batch: 0 first
     run_ids     the query of each run, an Arrow array of int64 or text; a run may go on in the next batch
-    doc_ids     an Arrow array with one id per row, null for a row without; None if no row has one
-    labels      one per row, or None
+    doc_ids     an Arrow array with an id per row, null where a row has none; None if no row has an id
+    labels      a label per row, or None
     features    (rows, features) float32
     """
 
@@ -54,7 +54,7 @@ class RowBatch:
 
     @property
     def offsets(self) -> IntArray:
-        """Where each run begins and the last one ends."""
+        """Where each run begins, and the end of the last."""
         return np.append(self.run_rows, len(self))
 
     def query_of(self, row: int) -> Any:
@@ -170,7 +170,7 @@ def dataset_of(source: RowSource, *, name: str = "", folder: Path | None = None)
 
 
 def _known_documents(chunks: list[pa.Array | None]) -> Any:
-    """The document ids of all rows; None, with a warning, if only some rows have one."""
+    """The document ids of all rows; None, with a warning, if only some rows have an id."""
     known = [chunk for chunk in chunks if chunk is not None]
     if len(known) == len(chunks) and not any(chunk.null_count for chunk in known):
         return known
@@ -196,7 +196,7 @@ def whole_queries(batches: Iterator[RowBatch]) -> Iterator[RowBatch]:
 
 
 def _joined(batches: list[RowBatch]) -> RowBatch:
-    """Batches as one; the run that one ends with goes on in the next."""
+    """Batches joined; the last run of each goes on in the next."""
     if len(batches) == 1:
         return batches[0]
     first, starts = batches[0], np.cumsum([0, *map(len, batches)])
@@ -275,7 +275,7 @@ def id_array(chunks: Sequence[pa.Array], *, narrow: bool = False, folder: Path |
 
 
 def as_numbers(chunks: Sequence[pa.Array]) -> list[pa.Array] | None:
-    """Texts as whole numbers; None where one of them is not written just as its number, such as 007."""
+    """Texts as whole numbers; None if any is not written just as its number, such as 007."""
     numbers = []
     for chunk in chunks:
         texts = _texts(chunk)

@@ -25,8 +25,8 @@ _IDS = ("query_id", "doc_id")
 def load_scores(source: str | Path | Any, dataset: RankingDataset) -> NDArray[np.float64]:
     r"""The score of each row of a dataset, from a file or a frame.
 
-    Text has one number per line, in the order of the rows in the dataset's own file. Parquet, CSV, and a frame, has a
-    column `score` in that order, or in any order beside columns `query_id` and `doc_id`.
+    A text file has a number per line, in the order of the rows in the dataset's own file. A table or frame has a column
+    `score` in that order, or in any order beside columns `query_id` and `doc_id`.
 
     >>> import tempfile
     >>> data = RankingDataset.from_arrays([[1], [2]], [7, 7])

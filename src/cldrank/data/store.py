@@ -38,7 +38,7 @@ Read = Callable[[Path | None], RankingDataset]
 def stored(read: Read, sources: Sequence[Path], options: Mapping[str, Any]) -> RankingDataset:
     """The dataset that `read` gives, from the store if it has these sources, read with these options.
 
-    read   is given the folder for large arrays, or None where nothing is to be kept
+    read   takes the folder for large arrays, or None where nothing is to be kept
     """
     files, plain = list(map(file_fingerprint, sources)), json.loads(json.dumps(options, default=str))
     key = content_hash({"layout": _LAYOUT, "version": __version__, "files": files, "options": plain})

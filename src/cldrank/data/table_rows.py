@@ -1,6 +1,6 @@
 """Candidates in tables with named columns: Parquet and CSV files, and frames.
 
-The columns are `query_id`, `doc_id`, `label`, and one column per feature, unless others are named.
+The columns are `query_id`, `doc_id`, `label`, and a column per feature, unless others are named.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def file_part(path: Path, form: Format | None) -> TablePart:
 
 
 def frame_part(frame: Any) -> TablePart:
-    """A frame; a lazy one is computed."""
+    """A frame; lazy frames are computed."""
     table = arrow_table(frame)
 
     def read(ids: Sequence[str], numbers: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
@@ -108,7 +108,7 @@ def frame_part(frame: Any) -> TablePart:
 
 
 def _parquet_part(path: Path) -> TablePart:
-    """A Parquet file. Texts are read as codes and a dictionary, so that a long one that repeats is held once."""
+    """A Parquet file. Texts are read as codes and a dictionary, so that a long text that repeats is held once."""
     what = "a readable Parquet file"
     with reading(path, what):
         schema = pq.read_schema(path)
@@ -194,14 +194,14 @@ class FeatureColumns(NamedTuple):
 
 def _feature_columns(part: TablePart, columns: ColumnNames | None) -> FeatureColumns:
     """The roles of the columns of a table, as `columns` says or by their names."""
-    names, given = part.schema.names, dict(columns or {})
-    features = given.pop("features", None)
-    for role, column in given.items():
+    names, named = part.schema.names, dict(columns or {})
+    features = named.pop("features", None)
+    for role, column in named.items():
         if not isinstance(column, str):
             raise UsageError(f"`columns` takes the name of one column for {role}, not {column!r}.")
     if not columns and {"position", "impressions", "clicks"} <= set(names):
         raise part.refused("holds counts of clicks, not features; name it with `clicks`.")
-    roles = resolve_columns(names, given, _ROLES, str(part.where))  # type: ignore[arg-type]
+    roles = resolve_columns(names, named, _ROLES, str(part.where))  # type: ignore[arg-type]
     ids = roles["query_id"], roles.get("doc_id"), roles.get("label")
     there = f"there are {some(map(repr, names), most=8)}"
     if features is not None:
@@ -222,7 +222,7 @@ def _feature_columns(part: TablePart, columns: ColumnNames | None) -> FeatureCol
 
 
 def _check_part(part: TablePart, columns: FeatureColumns, first: TablePart) -> None:
-    """Refuse a part that lacks a column, has one of the wrong type, or one that the first part lacks."""
+    """Refuse a part with a column too few, a column of the wrong type, or a column that the first part lacks."""
     names, read = part.schema.names, [*columns.ids, *columns.numbers]
     for column in read:
         if column not in names:
@@ -245,7 +245,7 @@ def _check_part(part: TablePart, columns: FeatureColumns, first: TablePart) -> N
 
 
 class TableSource(RowSource):
-    """Candidates in parts of one table.
+    """Candidates in the parts of a table.
 
     wanted   the features of a ranker: columns of just these names are read in its order
     """
@@ -326,7 +326,7 @@ def numbers_of(values: pa.Array) -> NDArray[Any]:
 
 
 def _ids(values: pa.Array, column: str, part: TablePart, row: int) -> pa.Array:
-    """Ids as int64, or as text with a dictionary of those that occur; a missing one is refused."""
+    """Ids as int64, or as text with a dictionary of those that occur; missing ids are refused."""
     if part.is_text:
         values = pc.if_else(pc.equal(values, ""), None, values)
     _refuse_null(values, column, part, row)
@@ -379,7 +379,7 @@ def file_notes(schema: pa.Schema, where: Path | str) -> dict[str, Any]:
 
 
 def save_parquet(blocks: Iterable[RankingDataset], path: str | PathLike[str]) -> int:
-    """Save datasets one after the other in one Parquet file, holding one at a time; returns the number of rows.
+    """Save datasets in their order as a Parquet file, holding one at a time; returns the number of rows.
 
     The file appears under its name only when it is complete.
     """
@@ -395,7 +395,7 @@ def save_parquet(blocks: Iterable[RankingDataset], path: str | PathLike[str]) ->
             if writer is not None:
                 writer.close()
         if writer is None:
-            raise DataError(f"{path}: there is nothing to save; no dataset was given.")
+            raise DataError(f"{path}: there is no dataset to save.")
     return rows
 
 

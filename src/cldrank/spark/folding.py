@@ -1,4 +1,4 @@
-"""Folds over Spark DataFrames: one value a partition, joined there, and joined again in two levels."""
+"""Folds over Spark DataFrames: a value per partition, joined there, and again in two levels."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def folded(
 
 @contextmanager
 def explained(expected: str = "") -> Iterator[None]:
-    """Say in a word what Spark raises at length; `expected` is what would have been right, if that is known."""
+    """Raise Spark's long errors as short ones; `expected` is what would have been right, if that is known."""
     try:
         yield
     except CldrankError:

@@ -29,7 +29,7 @@ _PARTITION_BITS = 40  # of the code of a query, those that count queries within 
 
 
 def packed_features(batch: pa.RecordBatch, names: tuple[str, ...], *, missing: bool = False) -> NDArray[np.float32]:
-    """The features of some rows as a table; refused where one is null or not finite, or an id is null.
+    """The features of some rows as a table; refused where a feature is null or not finite, or an id is null.
 
     missing   whether features may be missing, as null or NaN
     """

@@ -58,9 +58,9 @@ class SparkDataset:
         if not hasattr(frame, "toArrow"):
             raise UsageError(f"SparkDataset is made of a DataFrame of Spark 4 or newer, not of {kind_of(frame)}.")
         self.frame, self.name, self.synthetic = frame, name, synthetic
-        given: dict[str, Any] = dict(columns or {})
-        features = given.pop("features", None)
-        ids = resolve_columns(frame.columns, given, _IDS, name or "the Spark DataFrame")
+        named: dict[str, Any] = dict(columns or {})
+        features = named.pop("features", None)
+        ids = resolve_columns(frame.columns, named, _IDS, name or "the Spark DataFrame")
         self._query, self._document = (_column(ids[role]).cast("string") for role in ("query_id", "doc_id"))
         self.feature_names = _feature_names(frame, features, list(ids.values()))
 
@@ -138,8 +138,8 @@ class SparkDataset:
         """The clicks on candidates that the DataFrame has, and no other candidates."""
         if clicks.display is not None:
             raise UsageError(
-                "display probabilities are those of candidates that are not all here, so they cannot be used on Spark; "
-                "give the clicks without them: clicks.with_display(None)."
+                "display probabilities cover candidates that are not on this machine, so they cannot be used on Spark; "
+                "pass the clicks without them: clicks.with_display(None)."
             )
         candidates = clicks.candidates
         kept = self._present(candidates, np.flatnonzero(clicks.shown))
@@ -162,7 +162,7 @@ class SparkDataset:
         )
 
     def _present(self, candidates: Candidates, rows: IntArray) -> IntArray:
-        """Those of some candidates that the DataFrame has; tells of the others."""
+        """The rows whose candidates the DataFrame has; a warning names others."""
         import pyarrow as pa
 
         queries = candidates.query_ids[candidates.row_queries[rows]].astype(np.str_)
@@ -198,10 +198,10 @@ def _column(name: str) -> Column:
     return col("`" + name.replace("`", "``") + "`")
 
 
-def _feature_names(frame: DataFrame, given: str | Sequence[str] | None, ids: Sequence[str]) -> tuple[str, ...]:
+def _feature_names(frame: DataFrame, chosen: str | Sequence[str] | None, ids: Sequence[str]) -> tuple[str, ...]:
     """The columns of the features, all of which must hold numbers."""
     kinds = dict(frame.dtypes)
-    names = [given] if isinstance(given, str) else given
+    names = [chosen] if isinstance(chosen, str) else chosen
     if names is None:
         # folders of a lake, such as dt=2026-11-16, are columns to Spark
         folders = {part.partition("=")[0] for file in frame.inputFiles()[:1] for part in file.split("/") if "=" in part}

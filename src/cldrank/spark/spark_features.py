@@ -47,7 +47,7 @@ Value = TypeVar("Value")
 
 _PARTITION_BYTES = 128 << 20  # of features: so that an executor holds many partitions, and each of them with ease
 _MANY = 64  # partitions are assumed of a table in a lake, as asking for their number may cost a pass
-_ELSEWHERE = "the features are on Spark and do not come to this machine, where they are needed for this."
+_ELSEWHERE = "the features are on Spark and are not copied to this machine, where this call needs them."
 
 
 class SparkFeatures(RemoteFeatures):
@@ -85,7 +85,7 @@ class SparkFeatures(RemoteFeatures):
         raise UsageError(_ELSEWHERE)
 
     def fold(self, function: Callable[[NDArray[np.float32]], Value], join: Callable[[Value, Value], Value]) -> Value:
-        """One pass over all candidates, those of queries that were never displayed included."""
+        """A pass over all candidates, those of queries that were never displayed included."""
         value: Value = folded(self._frame, _MANY, partial(_table_values, self._names, function), join)
         return value
 
@@ -93,7 +93,7 @@ class SparkFeatures(RemoteFeatures):
     def fingerprint(self) -> str:
         """SHA-256 of the names, the number of rows and a sum of their hashes, whatever their order.
 
-        It tells one table on Spark from another, but differs from that of the same data in memory.
+        It tells tables on Spark apart, but differs from that of the same data in memory.
         """
         from pyspark.sql import functions as sql
 
@@ -179,7 +179,7 @@ class SparkRows(Rows):
         self.n_rows, self.observed = counts.rows, ClusterObserved(seen, counts)
 
     def fold(self, function: Callable[[Array, Any], Value], join: Callable[[Value, Value], Value]) -> Value:
-        """One pass: a value from each partition."""
+        """A pass over the blocks: a value from each partition."""
         value: Value = folded(self._blocks, self._partitions, partial(_block_values, self.view, function), join)
         return value
 

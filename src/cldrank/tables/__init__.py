@@ -1,4 +1,4 @@
-"""Tables: one way in for features, logs, cells, scores and judgements, from files and frames, on DuckDB and Spark."""
+"""Tables: the way in for features, logs, cells, scores and judgements, from files and frames, on DuckDB and Spark."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def connect(
     master: str = "local[*]",
     source: Any = None,
 ) -> Iterator[Engine]:
-    """An engine by its name, or the one that is given, which then stays open.
+    """An engine by its name, or the engine itself, which then stays open.
 
     memory_limit   of DuckDB, which spills to disk beyond it, or of Spark's driver
     threads        of DuckDB; by default as many as there are cores

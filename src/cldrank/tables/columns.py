@@ -1,4 +1,4 @@
-"""Which column of a table means what: the one place where roles are matched with columns."""
+"""Which column of a table means what: the only place where roles are matched with columns."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ class Relation:
 
 @dataclass(frozen=True)
 class Part:
-    """Files that can be read together: one format, and the same columns of the same types.
+    """Files that can be read together: of the same format, with the same columns of the same types.
 
     names         the columns of CSV and Parquet
     partition     the values in the names of their folders, as far as they are wanted
@@ -259,7 +259,7 @@ def _agreed(column: str, parts: Sequence[tuple[Part, Relation]]) -> pa.DataType:
     agreed = common_type(list(kinds)) if kinds else pa.string()
     if agreed is None:
         types = ", ".join(f"{kind} in {where}" for kind, where in kinds.items())
-        raise DataError(f"column {column!r} is {types}; write it with one type in all parts.")
+        raise DataError(f"column {column!r} is {types}; write it with the same type in all parts.")
     return agreed
 
 

@@ -55,7 +55,7 @@ def is_spark_frame(frame: Any) -> bool:
 
 
 def arrow_table(frame: Any, columns: Sequence[str] | None = None) -> pa.Table:
-    """A frame as an Arrow table, all of it or some columns; a lazy one is computed.
+    """A frame as an Arrow table, all of it or some columns; lazy frames are computed.
 
     Columns share memory with the frame where its library allows that. An index of pandas is not a column.
     """
@@ -71,7 +71,7 @@ def arrow_table(frame: Any, columns: Sequence[str] | None = None) -> pa.Table:
 
 
 def native_frame(frame: Any) -> Any:
-    """A frame as its own library has it; names that occur twice, or would end the process somewhere, are refused."""
+    """A frame as its own library has it; names that occur twice or hold a null character are refused."""
     native = _native(frame)
     if hasattr(native, "collect_schema"):
         columns = native.collect_schema()

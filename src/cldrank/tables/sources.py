@@ -38,7 +38,7 @@ FORMATS: dict[str, Format] = {
     ".svmlight": "letor",
     ".dat": "letor",
 }
-COMPRESSIONS = (".gz", ".zst", ".xz")  # the last one of LETOR text only
+COMPRESSIONS = (".gz", ".zst", ".xz")  # the last for LETOR text only
 TABLES: tuple[Format, ...] = ("parquet", "csv", "json")
 _NO_VALUE = "__HIVE_DEFAULT_PARTITION__"  # Hive's name for the folder of rows without a value
 _DELIMITERS = ",\t;|"
@@ -50,7 +50,7 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 class TableFile:
     """A file of a table.
 
-    root   the folder below which it was found; for a file that was named itself, the folder that it lies in
+    root   the folder that was searched; for a file that was named directly, the folder that it lies in
     """
 
     path: Path
@@ -79,8 +79,8 @@ def table_files(
     """The files that a source stands for: paths, folders with all that is below them, patterns, names of the catalogue.
 
     A pattern such as `2024-*.parquet`, `days/*/*.parquet` or `days/**/*.parquet` stands for all that match, sorted.
-    Hidden files are left out unless they are named. A file that is named twice is refused. Files that were found so
-    before are given back.
+    Hidden files are left out unless they are named. A file that is named twice is refused. A list of
+    `TableFile` is returned as it is.
 
     formats       the formats that the caller reads
     what          what messages call it
@@ -113,7 +113,7 @@ def named_paths(source: Source, what: str = "table") -> list[Path]:
     named = [source] if isinstance(source, str | PathLike) else source
     if not isinstance(named, list | tuple) or not all(isinstance(path, str | PathLike) for path in named):
         raise UsageError(
-            f"a {what} is given by the paths of its files or as one DataFrame, not as {kind_of(source)}; write a table "
+            f"a {what} is given by the paths of its files or as a DataFrame, not as {kind_of(source)}; write a table "
             "of another kind to a Parquet file first."
         )
     if not named or not all(map(os.fspath, named)):
@@ -171,14 +171,14 @@ def known_format(path: Path) -> Format | None:
 
 
 def _check_lines(path: Path, what: str) -> None:
-    """Refuse a JSON file that is one array, or that cldrank wrote for something else."""
+    """Refuse a JSON file that is an array, or that cldrank wrote for something else."""
     with reading(path, what), path.open("rb") as file:
         start = file.read(200).lstrip()
     own = re.match(rb'\{\s*"format":\s*"cldrank-([a-z-]+)"', start)
     if own:
         raise UsageError(f"{path} holds {own[1].decode().replace('-', ' ')}, not a {what}.")
     if start.startswith(b"["):
-        raise FormatError("the file is one array; write one object per line (JSON Lines).", path=path)
+        raise FormatError("the file is a single array; write an object per line (JSON Lines).", path=path)
 
 
 def _below(folder: Path, formats: Sequence[Format], skip_others: bool, what: str) -> list[TableFile]:

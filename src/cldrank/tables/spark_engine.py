@@ -56,7 +56,7 @@ class Spark(Engine):
                 raise UsageError(f"{part.paths[0]}: a {part.format} file is not a table with named columns.")
 
     def read_frame(self, frame: Any, columns: Sequence[str] | None) -> Relation:
-        """The rows of a frame; one that is not Spark's is sent there."""
+        """The rows of a frame; frames of other libraries are sent to Spark."""
         if not is_spark_frame(frame):
             return self._view(self.session.createDataFrame(arrow_table(frame, columns).to_pandas()))
         return self._view(frame if columns is None else frame.select(*(f"`{column}`" for column in columns)))
@@ -119,7 +119,7 @@ def translated(query: str) -> str:
 
 
 def spark_session(master: str = "local[*]", memory_limit: str = "3GB") -> Any:
-    """A Spark session: the one that is active, or a new one, which ends with this process."""
+    """The active Spark session, or a new one, which ends with this process."""
     try:
         from pyspark.sql import SparkSession
     except ImportError:

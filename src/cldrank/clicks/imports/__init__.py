@@ -26,7 +26,7 @@ from cldrank.wording import listed, some
 
 __all__ = ["ImportOptions", "ImportReport", "SetAside", "import_log"]
 
-_OF_ONE = {  # options of one format
+_OWN_OPTIONS = {  # of each format
     "ubi": ("impression_action", "impressions", "object_id", "surface", "first_position"),
     "metarank": ("query_field",),
 }
@@ -53,7 +53,7 @@ def import_log(
                         DataFrames
     rejects             a Parquet file for the records set aside, with reasons
     engine, memory_limit, threads, master   see `cldrank.tables.connect`
-    progress            is told what happens next
+    progress            is called with a text before each step
     reading             how records are read and joined: the fields of `ImportOptions`
 
     >>> import json, tempfile
@@ -73,7 +73,7 @@ def import_log(
     check_choice("source", source, ("ubi", "metarank"))
     defaults = asdict(ImportOptions())
     for name, value in reading.items():
-        owner = next((owner for owner, names in _OF_ONE.items() if name in names), source)
+        owner = next((owner for owner, names in _OWN_OPTIONS.items() if name in names), source)
         if name not in defaults:
             raise UsageError(f"`{name}` is not an option for importing logs; those are {listed(defaults)}.")
         if owner != source and value != defaults[name]:
@@ -82,8 +82,7 @@ def import_log(
     sources = _sources(source, paths, queries, events)
     tell = progress or str  # which does nothing
     limits: dict[str, Any] = {"memory_limit": memory_limit, "threads": threads, "master": master}
-    paths_given = [given for given in sources if not is_frame(given)]
-    files = [file for given in paths_given for file in text_files(given)]
+    files = [file for named in sources if not is_frame(named) for file in text_files(named)]
     with connect(engine, source=sources[0], **limits) as opened, querying(opened, some(files, 3) or "the DataFrame"):
         _check_target(Path(out), opened)
         tell("reading records …")
@@ -101,7 +100,7 @@ def import_log(
 
 
 def _sources(source: str, paths: Any, queries: Any, events: Any) -> list[Any]:
-    """What is read: queries and events, or the records of one set of files."""
+    """The sources to read: queries and events, or a single set of files."""
     if source == "ubi":
         if queries is None or events is None or paths is not None:
             raise UsageError(

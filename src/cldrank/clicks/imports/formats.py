@@ -156,8 +156,8 @@ def metarank_records(source: Any, engine: Engine, options: ImportOptions) -> Rec
         if query_field is not None:
             raise DataError(f"{table.where}: no ranking has the field {query_field!r}; see `query_field`.")
         notes = (
-            f"no ranking names a query: all pages belong to one, {_ONE_QUERY!r}; if a field holds it, name it with "
-            "`query_field`",
+            f"no ranking names a query: all pages count for the query {_ONE_QUERY!r}; if a field holds the query, name "
+            "it with `query_field`",
         )
     query = "query" if counts["asked"] else text_literal(_ONE_QUERY)
     pages = engine.sql(

@@ -1,8 +1,8 @@
 """Records of any format, joined to the rows of a plain log, with an account of every record that came in.
 
-A page is one query of one person with the results that it returned (a query of UBI, a ranking of Metarank). Results and
+A page is a query by one person, with the results that it returned (a query of UBI, a ranking of Metarank). Results and
 clicks are grouped by page and document; only where a document occurs twice, or was clicked but not shown, are records
-judged one by one. Everything is grouping and joining, so the order of records does not matter.
+judged individually. Everything is grouping and joining, so the order of records does not matter.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ REASONS = {
     "never shown": "a click on something that its page did not show",
     "other action": "neither a click nor an impression",
 }
-RECORDS = {  # how they are counted: one, several
+RECORDS = {  # singular and plural, for counts
     "query": ("query", "queries"),
     "ranking": ("ranking", "rankings"),
     "impression": ("impression", "impressions"),
@@ -53,7 +53,7 @@ class Records:
     """What came in, in the terms of both formats; columns are NULL where a format does not have them.
 
     pages        page, query, documents, timestamp, time_form, user_id, surface, and stray: whether it is not a page
-    events       record ("impression", "click" or "other"), page, doc_id, action, ordinal, mark. Clicks on one result
+    events       record ("impression", "click" or "other"), page, doc_id, action, ordinal, mark. Clicks on a result
                  with the same action and mark are copies
     where        the source of the events, for messages
     page_name, id_name   what the format calls a page, and its id
@@ -81,7 +81,7 @@ class ImportOptions:
     surface             UBI: the field of a query that names its surface, such as "query_attributes.device"
     first_position      UBI: whether ordinals count from 0 or 1; None: as the results that were returned first show
     query_field         Metarank: the field of a ranking that holds its query; None: one of the usual names
-    normalise           write queries in lower case, with single blanks, so that they count as one
+    normalise           write queries in lower case, with single blanks, so that spellings count together
     min_joined          the share of events that must find their page, and of clicks that must find their result
     time_zone           of times that name no zone; None: UTC, and a log in which other times name theirs is refused
     exclude_users       users whose records are set aside: their ids, or a file with an id per line
@@ -104,10 +104,10 @@ class ImportOptions:
 
     def __post_init__(self) -> None:
         for name in ("click_action", "impression_action"):
-            given = getattr(self, name)
-            words = (given,) if isinstance(given, str) else tuple(given)
+            actions = getattr(self, name)
+            words = (actions,) if isinstance(actions, str) else tuple(actions)
             if not words or not all(isinstance(word, str) and word for word in words):
-                raise UsageError(f"`{name}` must be a name, or several, not {given!r}.")
+                raise UsageError(f"`{name}` must be a name, or several, not {actions!r}.")
             object.__setattr__(self, name, words)
         check_choice("impressions", self.impressions, ("auto", "events", "returned"))
         check_choice("object_id", self.object_id, ("object_id", "internal_id"))
@@ -120,7 +120,7 @@ class ImportOptions:
 
 @dataclass(frozen=True)
 class SetAside:
-    """Records that were set aside for one reason, and one of them as an example.
+    """Records that were set aside for the same reason, with an example.
 
     >>> print(SetAside("click", "never shown", 3, "q1"))
                3  click, never shown: a click on something that its page did not show; such as q1
@@ -143,12 +143,12 @@ class ImportReport:
     source        the format: ubi or metarank
     out           the log that was written
     came_in       how many records of each kind were read
-    pages         pages in the log: one query of one person each
+    pages         pages in the log: each a query by one person
     rows          rows of the log: results that were shown
     clicked       rows with a click
-    clicks        clicks in the log; several on one result count each
+    clicks        clicks in the log; several on the same result count separately
     set_aside     all that did not become part of the log
-    joined        shares: of impressions and clicks that found their page, of clicks that found what was clicked
+    joined        shares: of impressions and clicks joined to their page, of clicks joined to a result
     notes         what to know before the log is used
 
     >>> aside = (SetAside("click", "never shown", 1, "q1"),)
@@ -170,7 +170,7 @@ class ImportReport:
     seconds: float = 0.0
 
     def aside(self, record: str, reason: str | None = None) -> int:
-        """How many records of a kind were set aside, for one reason or for any."""
+        """How many records of a kind were set aside, for a reason or for any."""
         return sum(entry.count for entry in self.set_aside if entry.record == record and reason in (None, entry.reason))
 
     @property
@@ -246,7 +246,7 @@ def join_records(records: Records, options: ImportOptions) -> tuple[Relation, Re
 
 
 def _with_reasons(raw: Relation, options: ImportOptions) -> Relation:
-    """The pages with the reason to set one aside; of several with one id, the earliest is kept (`is_page`)."""
+    """The pages, with a reason where they are set aside; the earliest page of an id is kept (`is_page`)."""
     engine = raw.engine
     n = engine.row(f"SELECT count(page) AS n, count(DISTINCT page) AS pages FROM {raw} WHERE stray IS NOT TRUE")
     repeats = n["n"] > n["pages"]
@@ -309,7 +309,7 @@ def _first_ordinal(counts: Mapping[str, int], first_position: int | None) -> tup
     if min(at_0, at_1) > _STRAY * (at_0 + at_1):
         raise DataError(
             f"some ordinals count from 0 and some from 1: of the results returned first, {at_0:,} are at 0 and "
-            f"{at_1:,} at 1. Import the clients one by one, or set `first_position=0` or `first_position=1`."
+            f"{at_1:,} at 1. Import each client separately, or set `first_position=0` or `first_position=1`."
         )
     start = int(at_1 > at_0)
     return start, f"ordinals count from {start}, as {max(at_0, at_1):,} of {at_0 + at_1:,} results returned first show"
@@ -359,7 +359,7 @@ def _matched(items: Relation) -> tuple[Relation, Relation]:
     """What was shown or clicked on each page by document: the `top` position, results and clicks; and what to take off.
 
     The latter are copies, second places, and clicks on what was not shown, with their reasons: only documents that
-    occur in any of these ways are looked at one record at a time.
+    occur in any of these ways are looked at record by record.
     """
     engine = items.engine
     results = engine.hold(
@@ -378,7 +378,7 @@ def _matched(items: Relation) -> tuple[Relation, Relation]:
 
 
 def _rows(results: Relation, judged: Relation, pages: Relation) -> Relation:
-    """The log: one row per result that was shown."""
+    """The log: a row per result that was shown."""
     known = f"(SELECT * FROM {pages} WHERE reason IS NULL)"
     filled = pages.engine.row(f"SELECT {', '.join(f'count({name}) AS {name}' for name in _OPTIONAL)} FROM {known}")
     values = {"timestamp": "CAST(timestamp AS TIMESTAMPTZ)", "user_id": "user_id", "surface": "surface"}
@@ -431,7 +431,7 @@ def _by_reason(rejects: Relation, records: Records) -> tuple[SetAside, ...]:
 
 
 def _shares(came_in: Mapping[str, int], set_aside: Sequence[SetAside], shown: str) -> dict[str, float]:
-    """Which share of events found their page, and of clicks what was clicked."""
+    """The share of events joined to their page, and of clicks joined to a result."""
 
     def number(kinds: Sequence[str], reasons: Sequence[str]) -> int:
         return sum(entry.count for entry in set_aside if entry.record in kinds and entry.reason in reasons)
@@ -450,7 +450,7 @@ def _shares(came_in: Mapping[str, int], set_aside: Sequence[SetAside], shown: st
 
 
 def _check_shares(shares: Mapping[str, float], rejects: Relation, records: Records, least: float) -> None:
-    """Refuse a poor join, with examples of what did not find its counterpart."""
+    """Refuse a poor join, with examples of records that were not joined."""
     for what, share in shares.items():
         if share >= least:
             continue

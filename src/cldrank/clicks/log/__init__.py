@@ -1,4 +1,4 @@
-"""Impression logs: from the files that a path names to one plain table of displayed results.
+"""Impression logs: from the files that a path names to a plain table of displayed results.
 
 layout        `LogLayout`: all that a user says about how a log is to be read; which column holds what
 casts         fields inside of columns, by their path, and SQL that reads them as ids, whole numbers and instants

@@ -46,7 +46,7 @@ _ZONE_ALONE = r"[ ]*([+]00:?00 )?(Z|UTC|GMT|[+-][01][0-9]:?([0-5][0-9])?)$"
 
 @dataclass(frozen=True)
 class Cast:
-    """SQL for a value, NULL where it cannot be read, and for whether it is given but cannot be read."""
+    """SQL for a value, NULL where it cannot be read, and a condition for values that are there but unreadable."""
 
     value: str
     odd: str = "FALSE"
@@ -182,10 +182,10 @@ def _wall_offset(zone: str) -> str:
 
 @lru_cache(maxsize=8)
 def _wall_offsets(zone: str) -> tuple[list[tuple[int, int]], int]:
-    """The times on the clock at which offsets from UTC end, each with its offset, and the last one; in microseconds.
+    """The times on the clock at which offsets from UTC end, each with its offset, and the last offset; in microseconds.
 
-    An hour that occurs twice is the first of both. Times in an hour that is left out are read as if the clock had not
-    been put forward. Engines differ in this; Python's datetime does the same.
+    A time in an hour that occurs twice is taken in the first. Times in an hour that is skipped are read as if the clock
+    had not been put forward. Engines differ in this; Python's datetime does the same.
     """
     place, micro, quarter = ZoneInfo(zone), timedelta(microseconds=1), timedelta(minutes=15)  # clocks change on these
     start, end = (datetime(year, 1, 1, tzinfo=place) for year in _YEARS)

@@ -22,7 +22,7 @@ CLICKS = ("clicked_positions", "clicked_documents", "clicked")  # the ways to sa
 SEGMENT = "segment"
 ROLES = (*REQUIRED, "documents", *CLICKS[:2], *OPTIONAL, SEGMENT)
 NO_SEGMENT = "(missing)"  # the segment of rows that name none
-DEEPEST = 10_000  # a position beyond it is a mistake, and so are more clicks on one result in one session
+DEEPEST = 10_000  # a position beyond it is a mistake, and so are more clicks on a result in a session
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class LogLayout:
     time_zone        of times that name no zone, such as "Europe/Berlin"; None: UTC, and a log in which other times name
                      theirs is refused
     exclude_users    users whose rows are set aside: their ids, or a file with an id per line
-    exclude_bots     set aside the rows of users (or sessions, in a log without users) that do not look like people
+    exclude_bots     set aside the rows of users (or sessions, in a log without users) that do not look human
 
     >>> LogLayout.of(None, {"columns": {"doc_id": "item"}, "first_position": 0}).first_position
     0
@@ -66,8 +66,8 @@ class LogLayout:
         for name in options:
             if name not in known:
                 raise UsageError(f"`{name}` is not an option for reading logs; those are {listed(known)}.")
-        given = {name: value for name, value in options.items() if name != "columns" or value is not None}
-        return replace(layout or cls(), **given)
+        chosen = {name: value for name, value in options.items() if name != "columns" or value is not None}
+        return replace(layout or cls(), **chosen)
 
     @property
     def top(self) -> int:
@@ -83,25 +83,25 @@ def check_zone(name: str | None) -> None:
         raise UsageError(f"`time_zone` must be the name of a zone, such as Europe/Berlin, not {name!r}.") from None
 
 
-def user_ids(given: str | PathLike[str] | Collection[Any]) -> list[str]:
-    """The ids of users to be left out, as text: as they are given, or one per line of a file."""
-    if not isinstance(given, str | PathLike):
-        return [str(user) for user in given]
-    with reading(given, "a file with the id of a user on each line"):
-        lines = Path(given).read_text(encoding="utf-8-sig").splitlines()
+def user_ids(users: str | PathLike[str] | Collection[Any]) -> list[str]:
+    """The ids of users to be left out, as text: from a collection, or from the lines of a file."""
+    if not isinstance(users, str | PathLike):
+        return [str(user) for user in users]
+    with reading(users, "a file with the id of a user on each line"):
+        lines = Path(users).read_text(encoding="utf-8-sig").splitlines()
     return [line.strip() for line in lines if line.strip()]
 
 
-def refuse_for_cells(source: object, given: object) -> None:
-    """Refuse columns and options, if any are given, for something that holds cells already."""
-    if given:
+def refuse_for_cells(source: object, options: object) -> None:
+    """Refuse columns and options for a source that holds cells already."""
+    if options:
         raise UsageError(f"{source} holds cells already; columns and options are for reading raw logs, leave them out.")
 
 
 def columns_of(available: Sequence[str], where: str, layout: LogLayout) -> dict[str, str]:
     """The column, or the path of the field, of each role that is needed or may help.
 
-    Whether results come one per row or as lists, only the types can tell; a missing position is for later.
+    Only types tell whether results come in rows or in lists, so a missing position is reported later.
     """
     every = [Role(role, by_name=False) for role in ROLES]
     resolve_columns(available, layout.columns, every, where, shared=ROLES)  # refuses unknown roles and columns
@@ -110,9 +110,9 @@ def columns_of(available: Sequence[str], where: str, layout: LogLayout) -> dict[
     lacking = [role for role in wanted if role not in (*OPTIONAL, *available, *layout.columns)]
     later = () if lacking[1:] else ("position",)  # where others are missing as well, all are named at once
     roles = [Role(role, required=role not in (*OPTIONAL, *later)) for role in wanted]
-    given = {role: column for role, column in layout.columns.items() if role in wanted}
+    named = {role: column for role, column in layout.columns.items() if role in wanted}
     shared = [SEGMENT, *(role for role in OPTIONAL if role not in layout.columns)]
-    return resolve_columns(available, given, roles, where, shared=shared)
+    return resolve_columns(available, named, roles, where, shared=shared)
 
 
 def _wanted(there: Collection[str], layout: LogLayout) -> list[str]:

@@ -50,7 +50,7 @@ class LogFile:
         return (self.size, self.sha256) == (other.size, other.sha256)
 
     def shares_rows(self, other: LogFile) -> bool:
-        """Whether rows of one are rows of the other: the same content, and the same part of it or all of it."""
+        """Whether both files share rows: the same content, and the same part of it or all of it."""
         return self.same_content(other) and (self.part == other.part or not self.part or not other.part)
 
     def is_changed(self, earlier: LogFile) -> bool:
@@ -88,7 +88,7 @@ def in_both(first: Iterable[LogFile], second: Iterable[LogFile]) -> list[LogFile
 def counted_before(
     files: Iterable[Path], sources: Mapping[Path, LogFile], counted: Sequence[LogFile]
 ) -> dict[Path, LogFile]:
-    """Those of some files that were counted; what is empty or else has changed since is refused.
+    """The files that were counted before; a file that is empty now, or changed since, is refused.
 
     sources   all of the files that have rows
     """

@@ -1,10 +1,10 @@
 """`open_log`: a log of any layout as a plain table, with a reason for each row that must be set aside.
 
-One query makes the table, in steps that are each a SELECT over the one before:
+A single query makes the table, in steps that each SELECT from the step before:
 
-    raw      the columns by their roles; of a log with one row per page, one row per displayed result, and one per click
-             on what its page does not show
-    read     ids, whole numbers and instants (see `casts`), and whether a given value cannot be read
+    raw      the columns by their roles; a log of pages is split into a row per displayed result, and a row per click on
+             what its page does not show
+    read     ids, whole numbers and instants (see `casts`), and whether a value is unreadable
     plain    session_id, query_id, doc_id, position (from 1), clicks (0 for none), reason, and what else the log has
 
 Everything else (counting, account, audit) reads that table. Rows that repeat others are found by `aggregate`.
@@ -42,7 +42,7 @@ _LONGEST_EXAMPLE = 40  # letters
 
 
 class Times(NamedTuple):
-    """What the timestamps of a log turned out to be: their unit, how many cannot be read, and both in words."""
+    """How the timestamps of a log are written: their unit, how many cannot be read, and both in words."""
 
     unit: str
     unread: int
@@ -53,7 +53,7 @@ class Times(NamedTuple):
 class Log:
     """An impression log as a plain table in an engine.
 
-    table       one row per displayed result: session_id, query_id, doc_id, position (from 1), clicks, reason (NULL: to
+    table       a row per displayed result: session_id, query_id, doc_id, position (from 1), clicks, reason (NULL: to
                 be counted), and those of timestamp (UTC), user_id, ranker_id, surface, propensity, segment that the log
                 has; with timestamp also time_form, how it is written
     time_zone   of times that name none
@@ -85,7 +85,7 @@ class Log:
         return replace(self, table=replace(table, files=self.table.files, where=self.table.where))
 
     def times(self) -> Times:
-        """What the timestamps turned out to be, which takes a pass over them."""
+        """How the timestamps are written, which takes a pass over them."""
         if not self.has("timestamp"):
             return Times("", 0, ())
         forms = "CASE WHEN time_form LIKE '?%' THEN '?' ELSE time_form END AS form, max(time_form) AS example"
@@ -109,10 +109,10 @@ class Log:
 def open_log(source: Any, engine: Engine, layout: LogLayout) -> Log:
     """Open a log: files, folders, patterns, or a frame.
 
-    A log has one row per displayed result, with columns session_id, query_id, doc_id, position and clicked (true and
-    false, or a number of clicks; null means none), or one row per page, with lists: session_id, query_id, documents (or
-    doc_id, top first) and clicked_positions, clicked_documents or clicked (one entry per document). A session_id stands
-    for one page of results: one search of one person.
+    A log has a row per displayed result, with columns session_id, query_id, doc_id, position and clicked (true and
+    false, or a number of clicks; null means none), or a row per page, with lists: session_id, query_id, documents (or
+    doc_id, top first) and clicked_positions, clicked_documents or clicked (an entry per document). A session_id stands
+    for a single page of results: one search of one person.
 
     source    as `cldrank.tables.Engine.open` takes it
     """
@@ -170,7 +170,7 @@ class _PlainQuery:
 
     table     the log as it is
     columns   the name of the column of each role, for messages
-    fields    where each role is found
+    fields    the field of each role
     """
 
     table: Relation
@@ -206,14 +206,14 @@ class _PlainQuery:
     # -- the values as they were logged --------------------------------------------------------------------------------
 
     def _of_results(self, names: Sequence[str]) -> _Raw:
-        """The values of a table with one row per displayed result."""
+        """The values of a table with a row per displayed result."""
         for role in ("position", "clicked"):
             if role not in self.fields:
                 raise missing_columns([role], names, self.table.where)
         return self._raw(self.fields, str(self.table))
 
     def _of_pages(self, fields: dict[str, Field]) -> _Raw:
-        """The values of a table with one row per page: its lists, matched by place, and clicks on what they lack.
+        """The values of a table with a row per page: its lists, matched by place, and clicks on what they lack.
 
         A missing list has no values. `place` is the position that the list gives, or that was clicked; `entry` the
         place in the list, NULL for what is not there; `fault` what is wrong with the page or the click.
@@ -419,9 +419,9 @@ def _without(log: Log, layout: LogLayout) -> Log:
     return log
 
 
-def of_users(given: Any, engine: Engine) -> str:
-    """A condition of SQL for the rows of some users, which are given as `user_ids` takes them."""
-    listed = engine.open(pa.table({"excluded": pa.array(user_ids(given), pa.string())}))
+def of_users(users: Any, engine: Engine) -> str:
+    """A condition of SQL for the rows of some users, named as `user_ids` takes them."""
+    listed = engine.open(pa.table({"excluded": pa.array(user_ids(users), pa.string())}))
     return f"CAST(user_id AS VARCHAR) IN (SELECT excluded FROM {listed})"
 
 
@@ -429,7 +429,7 @@ def of_users(given: Any, engine: Engine) -> str:
 
 
 def _check_clicks(log: Log, clicked: Field | None) -> None:
-    """Refuse a column that cannot hold clicks: one that counts, but never counts 0."""
+    """Refuse a column of counts that is never 0: it cannot hold clicks."""
     if clicked is None or types.is_boolean(clicked.kind):
         return
     readable = f"FROM {log.table} WHERE reason IS DISTINCT FROM 'not a number'"
@@ -444,7 +444,7 @@ def _check_clicks(log: Log, clicked: Field | None) -> None:
 
 
 def check_zones(table: Relation, what: str) -> None:
-    """Refuse times with and without a zone in one table, by its `time_form`."""
+    """Refuse a table that has times both with and without a zone, by its `time_form`."""
     forms = table.engine.rows(
         f"SELECT time_form AS form, count(*) AS n FROM {table} WHERE time_form IN ('zone', 'wall') GROUP BY 1"
     )
@@ -457,7 +457,7 @@ def check_zones(table: Relation, what: str) -> None:
 
 
 def only_query(query_ids: Sequence[object] | NDArray[Any]) -> str:
-    """The query of all pages of a log without queries: the only one of the dataset, whatever its id."""
+    """The query of all pages of a log without queries: the only query of the dataset, whatever its id."""
     if len(query_ids) != 1:
         raise UsageError(
             f"`one_query` treats all pages as answers to one query, but the dataset has {len(query_ids):,} queries; "

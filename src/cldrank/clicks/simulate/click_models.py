@@ -1,6 +1,6 @@
 """Click models: how far down a page people look, and what they click.
 
-Everywhere, `relevant` is a table of pages: one row per page, one column per position from the top, true where the
+Everywhere, `relevant` is a table of pages: a row per page, a column per position from the top, true where the
 result there is relevant. Each model gives the clicks of single sessions (`draw`) and of many sessions that saw the same
 page (`draw_counts`); the sum of the first has exactly the distribution of the second.
 """
@@ -28,19 +28,19 @@ class SimulationPart(Value):
     """A click model or a policy: a frozen value whose parameters are options of `cldrank simulate`."""
 
     name: ClassVar[str]  # as the command line and truth files spell it
-    about: ClassVar[str]  # one phrase for help
+    about: ClassVar[str]  # a phrase for help
 
     def __post_init__(self) -> None:
         for declared in parameters(type(self)).values():
-            given = getattr(self, declared.name)
-            given = given.tolist() if isinstance(given, np.ndarray | np.generic) else given
-            given = tuple(given) if isinstance(given, list) else given
-            declared.check(given)
-            if given == ():
+            chosen = getattr(self, declared.name)
+            chosen = chosen.tolist() if isinstance(chosen, np.ndarray | np.generic) else chosen
+            chosen = tuple(chosen) if isinstance(chosen, list) else chosen
+            declared.check(chosen)
+            if chosen == ():
                 raise UsageError(f"`{declared.name}` is empty; give at least one number.")
-            if float in declared.kinds and given is not None:
-                given = tuple(map(float, given)) if isinstance(given, tuple) else float(given)
-            object.__setattr__(self, declared.name, given)
+            if float in declared.kinds and chosen is not None:
+                chosen = tuple(map(float, chosen)) if isinstance(chosen, tuple) else float(chosen)
+            object.__setattr__(self, declared.name, chosen)
 
     def check(self, depth: int) -> None:
         """Refuse parameters that do not fit pages of `depth` results."""
@@ -51,13 +51,13 @@ class SimulationPart(Value):
         return {"name": self.name, **self.get_params()}
 
 
-def per_position(given: PerPosition, name: str, depth: int) -> Probabilities:
-    """The value at each of the first `depth` positions, from one number or from one per position."""
-    if isinstance(given, tuple):
-        if len(given) < depth:
-            raise UsageError(f"`{name}` has {len(given)} entries for pages of {depth} results; give one per position.")
-        return np.array(given[:depth], dtype=np.float64)
-    return np.full(depth, given)
+def per_position(values: PerPosition, name: str, depth: int) -> Probabilities:
+    """The value at each of the first `depth` positions, from a single number or a number per position."""
+    if isinstance(values, tuple):
+        if len(values) < depth:
+            raise UsageError(f"`{name}` has {len(values)} entries for pages of {depth} results; give one for each.")
+        return np.array(values[:depth], dtype=np.float64)
+    return np.full(depth, values)
 
 
 class ClickModel(SimulationPart, ABC):
@@ -81,7 +81,7 @@ class ClickModel(SimulationPart, ABC):
 
     @abstractmethod
     def draw(self, relevant: Pages, random: np.random.Generator) -> Pages:
-        """Which results are clicked, one session per page."""
+        """Which results are clicked in a session per page."""
 
     @abstractmethod
     def draw_counts(self, relevant: Pages, sessions: IntArray, random: np.random.Generator) -> IntArray:
@@ -115,11 +115,11 @@ class _Independent(ClickModel):
         return np.broadcast_to(self.propensities(relevant.shape[1]), relevant.shape)
 
     def draw(self, relevant: Pages, random: np.random.Generator) -> Pages:
-        """One trial per result."""
+        """A trial per result."""
         return random.random(relevant.shape) < self.click_probability(relevant)
 
     def draw_counts(self, relevant: Pages, sessions: IntArray, random: np.random.Generator) -> IntArray:
-        """One binomial per result."""
+        """A binomial draw per result."""
         return random.binomial(sessions[:, None], self.click_probability(relevant))
 
 
@@ -148,7 +148,7 @@ class TrustBiased(_Independent):
 
         P(click at k) = (1/k)^eta * (epsilon_plus_k if relevant else epsilon_minus_k)
 
-    Each epsilon is one number, or one per position. None means a trust that fades with the position:
+    Each epsilon is a number, or a number per position. None means a trust that fades with the position:
 
         epsilon_plus_k = 1 - (min(k, 20) + 1) / 100,    epsilon_minus_k = 0.65 / min(k, 10)
 
@@ -160,7 +160,7 @@ class TrustBiased(_Independent):
     name = "trust"
     about = "high positions are trusted, relevant or not"
     epsilon_plus: PerPosition | None = parameter(
-        default=None, about="P(click | examined, relevant), one number or one per position", least=0, most=1,
+        default=None, about="P(click | examined, relevant), for all positions or for each", least=0, most=1,
         kw_only=False,
     )  # fmt: skip
     epsilon_minus: PerPosition | None = parameter(
@@ -218,7 +218,7 @@ class _Sequential(ClickModel):
         return attracted
 
     def draw_counts(self, relevant: Pages, sessions: IntArray, random: np.random.Generator) -> IntArray:
-        """Two binomials per result: of those still reading, who clicks; of those who click, who reads on."""
+        """Two binomial draws per result: of those still reading, who clicks; of those who click, who reads on."""
         attracted = self._attracted(relevant)
         clicks = np.empty(relevant.shape, dtype=np.int64)
         reading = sessions
@@ -248,7 +248,7 @@ class Cascade(_Sequential):
 class DependentClicks(_Sequential):
     """Read from the top, click what attracts, and after a click at k read on with probability continuation_k.
 
-    The dependent click model (DCM). `continuation` is one number, or one per position.
+    The dependent click model (DCM). `continuation` is a number, or a number per position.
 
     >>> DependentClicks(noise=0, continuation=0.5).examination(np.array([[True, True, True]]))
     array([[1.  , 0.5 , 0.25]])
@@ -257,11 +257,11 @@ class DependentClicks(_Sequential):
     name = "dcm"
     about = "the same, but some read on after a click"
     continuation: PerPosition = parameter(
-        default=0.5, about="P(reads on after a click), one number or one per position", least=0, most=1, kw_only=False
+        default=0.5, about="P(reads on after a click), for all positions or for each", least=0, most=1, kw_only=False
     )
 
     def continuations(self, depth: int) -> Probabilities:
-        """As given."""
+        """`continuation` at each position."""
         return per_position(self.continuation, "continuation", depth)
 
 

@@ -1,8 +1,8 @@
-"""Production's order of the candidates, and logging policies: which page a session sees, given that order.
+"""Production's order of the candidates, and logging policies: which page a session sees.
 
-A policy shows each query a few fixed *layouts*, each in some share of sessions, and draws the page of the remaining
-sessions one by one. Sessions that see the same layout can be counted together, which is what makes a simulation quick;
-those whose pages are drawn have to be simulated one by one.
+A policy shows a few fixed *layouts* of each query, each in a share of the sessions, and draws a page for every other
+session. Sessions that see the same layout can be counted together, which is what makes a simulation quick; those whose
+pages are drawn have to be simulated individually.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Production:
         self.lengths: IntArray = np.diff(shown)
 
     def pages(self, queries: IntArray, places: IntArray) -> IntArray:
-        """The rows at the given places (queries, depth) of production's order, from 0; -1 where it has ended."""
+        """The rows at `places` (queries, depth) of production's order, from 0; -1 where it has ended."""
         rows: IntArray = self.top.ravel()[queries[:, None] * self.depth + places]
         return rows
 
@@ -57,7 +57,7 @@ class Layouts(NamedTuple):
     names    what each layout is called in the log
     places   (layouts, depth): for each position, the place in production's order (from 0) of the result there
     shares   (depth + 1, layouts): for each length of a page, from 0, the share of sessions that see it
-    drawn    the share of sessions whose page is drawn, one by one
+    drawn    the share of sessions whose page is drawn
     """
 
     names: tuple[str, ...]
@@ -110,7 +110,7 @@ class _Swaps(Policy):
         """The pairs of positions that may be swapped, from 1."""
 
     def layouts(self, depth: int) -> Layouts:
-        """Production's order, and one layout per pair."""
+        """Production's order, and a layout per pair."""
         return _swapped(self.pairs(depth), self.probability, depth)
 
 
@@ -201,7 +201,7 @@ POLICIES: tuple[type[Policy], ...] = (TopK, NeighbourSwaps, FirstSwaps, Shuffled
 
 
 def _drawn_candidates(production: Production, queries: IntArray, random: np.random.Generator) -> IntArray:
-    """Pages of candidates drawn evenly, without replacement: one that is on the page already is drawn again."""
+    """Pages of candidates drawn evenly, without replacement: a candidate that is on the page already is redrawn."""
     rows = np.full((len(queries), production.depth), -1, dtype=np.int64)
     for position in range(production.depth):
         pages = np.flatnonzero(production.lengths[queries] > position)

@@ -130,7 +130,7 @@ def _ids(ids: NDArray[Any]) -> pa.Array:
 
 
 def display_probability(simulation: Simulation) -> Display:
-    """A function for P(the policy shows a row at a position | query), given queries, rows and positions."""
+    """A function for P(the policy shows a row at a position | query), of queries, rows and positions."""
     ranking, layouts, depth = simulation.ranking, simulation.layouts, simulation.longest_page
     lengths, length_code = np.unique(ranking.lengths, return_inverse=True)
     by_layout = np.zeros((len(lengths), depth + 1, depth))  # by length of page, place in production's order, position

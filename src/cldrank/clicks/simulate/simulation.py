@@ -21,9 +21,9 @@ from cldrank.data.dataset import RankingDataset
 from cldrank.errors import DataError
 from cldrank.workers import ahead
 
-BLOCK = 1 << 16  # sessions drawn from one random stream; part of what a seed means, so never changed lightly
-_COUNTED, _BY_SESSION = 0, 1  # each of the two ways has its own random streams
-_DRAWERS = 2  # threads that draw sessions beside the one that uses them
+BLOCK = 1 << 16  # sessions drawn from each random stream; part of what a seed means, so never changed lightly
+_COUNTED, _BY_SESSION = 0, 1  # each way to draw has its own random streams
+_DRAWERS = 2  # threads that draw sessions ahead of the thread that uses them
 _MOST_SESSIONS = (1 << 63) - 1
 
 Progress = Callable[[int], None]
@@ -31,11 +31,11 @@ Cells = tuple[IntArray, IntArray, IntArray, IntArray]  # row, position, impressi
 
 
 class Sessions(NamedTuple):
-    """Some sessions one after the other, one page each.
+    """Consecutive sessions, a page each.
 
     first     the number of the first session
     queries   (sessions,) the query of each
-    layout    (sessions,) which layout of the policy was shown; one more than the last if the page was drawn
+    layout    (sessions,) the layout of the policy that was shown; the number of layouts if the page was drawn
     rows      (sessions, depth) the dataset row at each position, -1 where the page has ended
     clicked   (sessions, depth)
     """
@@ -52,14 +52,14 @@ class Simulation:
     """Clicks as people would leave them on the pages of a production ranker.
 
     dataset         the candidates, with labels
-    scores          production's score of each row; a higher one ranks higher
+    scores          production's score of each row; higher scores rank higher
     model           who clicks on what
     policy          how pages vary around production's order
     depth           how many results a page shows
     relevant_from   the lowest label that counts as relevant; None: 3 where labels reach it, else 1
     production      facts about the production ranker, for the truth file
 
-    Each session draws a query evenly, sees one page of it, and clicks. The same seed gives the same clicks.
+    Each session draws a query evenly, sees a page of it, and clicks. The same seed gives the same clicks.
 
     >>> data = RankingDataset.from_arrays([[3], [2], [1]], [7, 7, 7], labels=[0, 4, 1])
     >>> Simulation(data, scores=[3, 2, 1], depth=2)
@@ -114,7 +114,7 @@ class Simulation:
 
     @property
     def varies(self) -> bool:
-        """Whether a query may be shown in more than one way."""
+        """Whether a query may be shown in several ways."""
         return len(self.layouts.names) > 1 or not self.counts_all
 
     def relevant_on(self, rows: IntArray) -> NDArray[np.bool_]:
@@ -146,7 +146,7 @@ class Simulation:
         return ClickTable(Candidates.of(self.dataset), row, position, impressions, clicks)
 
     def _layout_shares(self) -> tuple[list[int], NDArray[np.float64]]:
-        """All that a session may see, and the shares by length of the page: layouts, and one more for a drawn page.
+        """What a session may see, and the shares by length of the page: each layout, and a drawn page.
 
         Production's order comes last, where rounding makes up for what is missing to 1: every page has it.
         """
@@ -189,7 +189,7 @@ class Simulation:
         return ahead(block, range(0, total, BLOCK), threads=_DRAWERS, most=_DRAWERS)
 
     def save_log(self, path: str | PathLike[str], sessions: float, **options: Any) -> ClickTable:
-        """Save a raw log, one row per impression, to a Parquet file, complete or not there at all; return its cells.
+        """Save a raw log, a row per impression, as a Parquet file, whole or not at all; return its cells.
 
         Columns are session_id, query_id, doc_id, position and clicked; if the policy varies pages, also ranker_id
         (which layout was shown) and propensity (the probability with which the policy shows this document at this

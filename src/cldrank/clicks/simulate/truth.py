@@ -71,7 +71,7 @@ def save_truth(truth: dict[str, Any], path: str | PathLike[str]) -> Path | None:
 
 
 def load_truth(path: str | PathLike[str]) -> dict[str, Any]:
-    """The truth about a file of simulated clicks, found beside it.
+    """The truth about a file of simulated clicks, from the file beside it.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:

@@ -38,7 +38,7 @@ def make(kind: str, queries: int, seed: int = 0) -> RankingDataset:
 def generate(
     kind: str, queries: int, seed: int = 0, *, skip: int = 0, block_queries: int = 16 * CHUNK
 ) -> Iterator[RankingDataset]:
-    """The same set in blocks of queries, so that only one block needs to be in memory; multiples of CHUNK are fastest.
+    """The same set in blocks of queries, so that a single block is in memory at a time; multiples of CHUNK are fastest.
 
     skip   leave out as many queries: those after them, with their ids, which another set of the seed does not have
 

@@ -78,7 +78,7 @@ _FIELDS = (  # body, anchor, title, url
 
 
 class _QueryTerms(NamedTuple):
-    """The terms of each row's query, as one field sees them: (terms, rows), 0 where the query has fewer terms."""
+    """The terms of each row's query, as a field sees them: (terms, rows), 0 where the query has fewer terms."""
 
     present: Values
     number: Values
@@ -139,7 +139,7 @@ def _draw_field(
 
 
 def _write_field(counts: Values, length: Values, mean_length: float, terms: _QueryTerms, out: Values) -> None:
-    """Write the 25 statistics of one field, in the order of STATISTICS.
+    """Write the 25 statistics of a field, in the order of STATISTICS.
 
     The language models have absolute discounting, Dirichlet and Jelinek-Mercer smoothing.
     """

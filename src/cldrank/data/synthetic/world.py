@@ -24,7 +24,7 @@ class HiddenWorld(NamedTuple):
 
     sizes       (queries,) candidates of each query
     query       (rows,) the query of each row
-    intent      (queries,) 0 … 1: the query wants one particular site rather than a topic
+    intent      (queries,) 0 … 1: the query wants a particular site rather than a topic
     recency     (queries,) 0 … 1: the query wants news
     ease        (queries,) how many of its candidates are any good
     match       (rows,) how well the document answers the query
@@ -47,7 +47,7 @@ class HiddenWorld(NamedTuple):
 
     @classmethod
     def draw(cls, sizes: IntArray, random: np.random.Generator) -> HiddenWorld:
-        """Queries of the given sizes, with their candidates."""
+        """Queries with as many candidates as `sizes` says."""
         intent, recency, ease = random.standard_normal((3, len(sizes)), dtype=np.float32)
         traits = random.standard_normal((5, int(sizes.sum())), dtype=np.float32)
         query = segments.segment_of_rows(segments.from_lengths(sizes))
@@ -57,7 +57,7 @@ class HiddenWorld(NamedTuple):
 class Kind(NamedTuple):
     """A kind of synthetic set, with the published shape of the real set that it imitates.
 
-    thresholds      the relevance from which grades 1 … 4 are given, measured so that the published shares come out
+    thresholds      the relevance from which grades 1 … 4 begin, measured so that the published shares come out
     write_features  writes the features of a world into a (rows, features) array
     """
 

@@ -11,7 +11,7 @@ from cldrank.data.synthetic.world import HiddenWorld, Kind, Values
 
 
 class Family(NamedTuple):
-    """Features of one origin: how many, the mean share of zeros, and the hidden traits they show, with weights."""
+    """Features of the same origin: how many, the mean share of zeros, and the hidden traits they show, with weights."""
 
     features: int
     zeros: float
