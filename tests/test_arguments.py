@@ -9,26 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cldrank.arguments import Bounds, check_choice, check_flag, check_number, check_whole, one_of
+from cldrank.arguments import Bounds, check_choice, check_flag, check_number, check_whole
 from cldrank.errors import UsageError
 
 NAN, INF = float("nan"), float("inf")
-
-
-@pytest.mark.parametrize(
-    ("bounds", "words"),
-    [
-        (Bounds(), ""),
-        (Bounds(least=0), " of at least 0"),
-        (Bounds(above=-1, below=1), " above -1 and below 1"),
-        (Bounds(most=0.9), " up to 0.9"),
-        (Bounds(below=1), " below 1"),
-        (Bounds(least=1e-12), " of at least 1e-12"),
-        (Bounds(least=1, most=2**31 - 1), " of at least 1 and up to 2147483647"),
-    ],
-)
-def test_bounds_in_words(bounds: Bounds, words: str) -> None:
-    assert bounds.words == words
 
 
 @given(st.floats(allow_nan=True, allow_infinity=True), st.floats(-5, 5), st.floats(-5, 5))
@@ -64,17 +48,3 @@ def test_a_flag_is_true_or_false() -> None:
     for wrong in (0, 1, None, "no"):
         with pytest.raises(UsageError, match="^`x` must be True or False, not "):
             check_flag("x", wrong)
-
-
-@pytest.mark.parametrize(
-    ("words", "expected"),
-    [
-        ([], ""),
-        (["a text"], "a text"),
-        (["'a'", "'b'"], "'a' or 'b'"),
-        (["a number above 0", "'b'"], "a number above 0, or 'b'"),
-        (["'a'", "'b'", "'c'"], "'a', 'b' or 'c'"),
-    ],
-)
-def test_alternatives_in_words(words: list[str], expected: str) -> None:
-    assert one_of(words) == expected

@@ -1,9 +1,6 @@
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
-from hypothesis.extra.numpy import array_shapes, arrays
 from numpy.typing import NDArray
 
 from cldrank import feature_blocks, scaling
@@ -22,19 +19,13 @@ random = np.random.default_rng(0)
 heavy = random.lognormal(0, 4, (500, 6)).astype(np.float32) - 1
 far = (1e4 + random.normal(size=(500, 6))).astype(np.float32)  # its squares lose half their digits
 ties = random.integers(0, 4, (500, 6)).astype(np.float32) * [0, 1, 1, 1, 1e-30, 1e30]
-tables = arrays(
-    np.float32,
-    array_shapes(min_dims=2, max_dims=2, max_side=12),
-    elements=st.one_of(
-        st.floats(width=32, allow_nan=False, allow_infinity=False), st.sampled_from([0.0, 1.0, 3.4e38, -3.4e38, 1e-45])
-    ),
-)
 
 
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("rule", RULES, ids=repr)
-@pytest.mark.parametrize("table", [heavy, far, ties.astype(np.float32)], ids=["heavy", "far", "ties"])
-@pytest.mark.parametrize("values", [1 << 25, 100])
+@pytest.mark.parametrize(
+    ("table", "values"), [(heavy, 1 << 25), (heavy, 100), (far, 100), (ties.astype(np.float32), 100)]
+)
 def test_a_device_learns_and_applies_what_the_cpu_does(
     device: str, rule: ScalingRule, table: NDArray[np.float32], values: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -55,15 +46,6 @@ def test_a_device_learns_and_applies_what_the_cpu_does(
     )
     assert found.transform(there, out=there) is there
     np.testing.assert_allclose(there.cpu().numpy(), expected.transform(table), rtol=2e-7, atol=1e-7)
-
-
-@given(st.sampled_from([Standard(clip=3), MinMax(), SignedLog()]), tables, st.data())
-def test_the_same_scaling_gives_the_same_bits(
-    rule: ScalingRule, train: NDArray[np.float32], data: st.DataObject
-) -> None:
-    found = scaling.fit(rule, uploaded(train, "cpu"))
-    unseen = data.draw(arrays(np.float32, (5, train.shape[1]), elements=st.floats(-1024, 1024, width=32)))
-    np.testing.assert_array_equal(found.transform(uploaded(unseen, "cpu")).numpy(), found.transform(unseen))
 
 
 @pytest.mark.parametrize("device", DEVICES)

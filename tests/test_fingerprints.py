@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from cldrank import fingerprints
-from cldrank.errors import UsageError
-from cldrank.fingerprints import content_hash, file_fingerprint
+from cldrank.fingerprints import file_fingerprint
 
 
 @pytest.fixture(autouse=True)
@@ -59,12 +58,3 @@ def test_a_cache_that_cannot_be_written_only_costs_time(tmp_path: Path, monkeypa
     path = tmp_path / "log.csv"
     path.write_text("a")
     assert file_fingerprint(aged(path, 1000)) == file_fingerprint(path)
-
-
-def test_a_file_that_is_not_there(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"absent\.csv"):
-        file_fingerprint(tmp_path / "absent.csv")
-
-
-def test_content() -> None:
-    assert content_hash({"a": [1, 2.5, None]}) != content_hash({"a": [1, 2.5]})

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy.stats import norm
 
 from cldrank import likelihood
-from cldrank.likelihood import log_cdf, shown, unshown
+from cldrank.likelihood import log_cdf, shown
 
 finite = st.floats(-20, 20)
 correlations = st.floats(-0.95, 0.95)
@@ -37,9 +37,7 @@ def exact(z: float) -> tuple[float, float, float]:
         return float(value), float(m), float(m * (x + m))
 
 
-@pytest.mark.parametrize(
-    "z", [-1e6, -1e5, -1e3, -101.0, -60.1, -59.9, -37.5, -10.0, -5.0, -1.0, -1e-9, 0.0, 1.0, 5.0, 8.0, 30.0, 1e3, 1e6]
-)
+@pytest.mark.parametrize("z", [-1e6, -1e3, -101.0, -60.1, -59.9, -37.5, -5.0, -1e-9, 0.0, 1.0, 8.0, 30.0, 1e6])
 def test_log_cdf_equals_many_digits(z: float) -> None:
     found = log_cdf(at(z))
     value, slope, curvature = exact(z)
@@ -83,29 +81,9 @@ def test_derivatives_of_shown_are_those_of_its_value(
     assert slopes("selection") == pytest.approx((mixed, -curvature * along**2), rel=1e-5, abs=1e-8 * size)
 
 
-@given(finite)
-def test_derivatives_of_unshown_are_those_of_its_value(selection: float) -> None:
-    found, step = unshown(at(selection)), 1e-5
-    up, down = unshown(at(selection + step)), unshown(at(selection - step))
-    assert (up.value - down.value) / (2 * step) == pytest.approx(found.slope, rel=1e-6, abs=1e-8)
-    assert (up.slope - down.slope) / (2 * step) == pytest.approx(-found.curvature, rel=1e-5, abs=1e-8)
-
-
 @given(finite, finite, finite)
 def test_without_correlation_it_splits_into_square_and_probit(score: float, selection: float, target: float) -> None:
     found = shown(at(score), at(selection), at(target), 0.0)
     assert found.value[0] == pytest.approx(-((target - score) ** 2) + norm.logcdf(selection), rel=1e-10)
     assert found.score[0] == pytest.approx(2 * (target - score))
     assert found.selection[0] == pytest.approx(log_cdf(at(selection)).slope[0])
-
-
-def test_torch_gives_the_same() -> None:
-    torch: Any = pytest.importorskip("torch")
-    z = np.concatenate([-np.logspace(6, -3, 50), np.logspace(-3, 6, 50)])
-    for mine, theirs in zip(log_cdf(z), log_cdf(torch.from_numpy(z)), strict=True):
-        np.testing.assert_allclose(theirs.numpy(), mine, rtol=1e-11, atol=1e-300)
-    score, selection, target = np.linspace(-3, 3, 7), np.linspace(2, -2, 7), np.linspace(0, 1, 7)
-    tensors: Any = [torch.from_numpy(values) for values in (score, selection, target)]
-    theirs_shown = shown(tensors[0], tensors[1], tensors[2], -0.4)
-    for mine, theirs in zip(shown(score, selection, target, -0.4), theirs_shown, strict=True):
-        np.testing.assert_allclose(theirs.numpy(), mine, rtol=1e-11, atol=1e-13)

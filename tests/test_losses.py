@@ -126,19 +126,11 @@ every_loss = pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES)
 
 
 @every_loss
-@pytest.mark.parametrize("seed", range(3))
-def test_the_value_is_that_of_the_equation_written_out(loss: Loss, seed: int) -> None:
-    given = numbers(seed)
+def test_the_value_is_that_of_the_equation_written_out(loss: Loss) -> None:
+    given = numbers(0)
     arrays = {name: values.numpy() for name, values in given.items()}
     expected = [loss.by_hand(arrays, at) for at in range(3)]
     np.testing.assert_allclose(loss.value(given).numpy(), expected, rtol=1e-12)
-
-
-@every_loss
-def test_single_precision_gives_the_same_value(loss: Loss) -> None:
-    given = numbers(1)
-    single = loss.value({name: values.float() for name, values in given.items()})
-    np.testing.assert_allclose(single.numpy(), loss.value(given).numpy(), rtol=1e-5)
 
 
 @every_loss
@@ -150,20 +142,6 @@ def test_the_gradient_is_that_of_finite_differences(loss: Loss) -> None:
 
     leaves = [given[name].clone().requires_grad_() for name in loss.inputs]
     assert torch.autograd.gradcheck(value, leaves)
-
-
-@every_loss
-@pytest.mark.parametrize("kind", [torch.float32, torch.float64])
-@pytest.mark.parametrize("extreme", [1e4, -1e4])
-def test_extreme_scores_give_finite_values_and_slopes(loss: Loss, extreme: float, kind: torch.dtype) -> None:
-    for extremes in ([name] for name in loss.inputs), [list(loss.inputs)]:
-        for names in extremes:
-            given = {name: values.to(kind) for name, values in numbers(3).items()}
-            for name in names:
-                given[name][:, ::2] = extreme
-                given[name][:, 1::2] = -extreme
-            assert loss.value(given).isfinite().all()
-            assert all(slope.isfinite().all() for slope in loss.slopes(given).values())
 
 
 @every_loss
@@ -183,45 +161,6 @@ def test_padding_has_no_slope_and_its_numbers_do_not_matter(loss: Loss) -> None:
     changed["target"][0, -1] = 1e3
     np.testing.assert_array_equal(loss.value(changed).numpy(), loss.value(given).numpy())
     assert all(slope[0, -1] == 0 for slope in loss.slopes(given).values())
-
-
-@every_loss
-def test_weights_are_repetitions(loss: Loss) -> None:
-    given = numbers(6)
-    three = given | {name: 3 * given[name] for name in ("weight", "absent")}
-    np.testing.assert_allclose(loss.value(three).numpy(), 3 * loss.value(given).numpy(), rtol=1e-12)
-
-
-def test_a_row_of_weight_n_is_n_rows_of_the_pointwise_loss() -> None:
-    given = {name: values[1:2] for name, values in numbers(7).items()}
-    times = given["weight"][0].long()
-    again = given | {
-        name: given[name][0].repeat_interleave(times)[None] for name in ("scores", "selection", "target", "weight")
-    }
-    again["weight"] = torch.ones_like(again["weight"])
-    assert cld(again).item() == pytest.approx(cld(given).item(), rel=1e-12)
-
-
-@every_loss
-def test_the_order_of_candidates_changes_nothing(loss: Loss) -> None:
-    given = numbers(8)
-    shown, unshown = torch.randperm(4, generator=torch.Generator().manual_seed(0)), torch.tensor([2, 0, 1])
-    turned = {name: values[:, unshown if values.shape[1] == 3 else shown] for name, values in given.items()}
-    np.testing.assert_allclose(loss.value(turned).numpy(), loss.value(given).numpy(), rtol=1e-12)
-
-
-@every_loss
-def test_lists_do_not_see_each_other(loss: Loss) -> None:
-    given = numbers(9)
-    alone = [loss.value({name: values[at : at + 1] for name, values in given.items()}).item() for at in range(3)]
-    np.testing.assert_allclose(loss.value(given).numpy(), alone, rtol=1e-12)
-
-
-def test_pairs_do_not_see_the_level_of_the_scores() -> None:
-    given = numbers(10)
-    raised = given | {name: given[name] + 5 for name in ("scores", "unshown_scores")}
-    for value in (pairwise, cld_pair):
-        np.testing.assert_allclose(value(raised).numpy(), value(given).numpy(), rtol=1e-10)
 
 
 def test_without_selection_cld_pair_is_pairwise() -> None:

@@ -40,10 +40,9 @@ def test_the_limit_of_a_control_group_counts(group: Path) -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="/proc is Linux's")
-@pytest.mark.parametrize("limit", ["RLIMIT_DATA", "RLIMIT_AS"])
-def test_a_limit_of_the_process_counts(limit: str) -> None:
+def test_a_limit_of_the_process_counts() -> None:
     code = (
-        f"import resource; resource.setrlimit(resource.{limit}, (1 << 31, 1 << 31)); "
+        "import resource; resource.setrlimit(resource.RLIMIT_DATA, (1 << 31, 1 << 31)); "
         "from cldrank.memory import machine_memory as found; print(found(free=False), found(free=True))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

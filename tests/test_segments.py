@@ -57,18 +57,6 @@ def test_reductions_equal_a_loop(kind: Any, data: Any) -> None:
     assert listed(segments.running_sums(values, offsets)) == running
 
 
-def test_reductions_count_truth_values() -> None:
-    offsets = np.array([0, 3])
-    assert segments.sums_of_segments(np.array([True, True, False]), offsets).tolist() == [2.0]
-
-
-def test_running_sums_leave_their_input_alone_and_keep_segments_apart() -> None:
-    values = np.array([1e3, 1e3, 0.1, 0.2])
-    running = segments.running_sums(values, np.array([0, 2, 4]))
-    assert values.tolist() == [1e3, 1e3, 0.1, 0.2]
-    assert running == pytest.approx([1e3, 2e3, 0.1, 0.3], rel=1e-11)
-
-
 def test_rounding_does_not_build_up_over_many_segments() -> None:
     values = np.log(np.random.default_rng(0).uniform(0.05, 1, size=400_000))
     running = segments.running_sums(values, np.arange(0, 400_001, 100))
@@ -111,13 +99,6 @@ def test_tie_breakers_are_splitmix64() -> None:
     """The first numbers of the generator with seed 0, as its reference implementation prints them."""
     drawn = segments.tie_breakers(np.arange(3), np.array([0, 3])).view(np.uint64)
     assert [hex(number) for number in drawn] == ["0xe220a8397b1dcdaf", "0x6e789e6aa1b965f4", "0x6c45d188009454f"]
-
-
-def test_every_place_is_drawn_first_equally_often() -> None:
-    queries, size = 12_000, 6
-    order = segments.descending_order(np.zeros(queries * size), np.arange(0, queries * size + 1, size))
-    first = np.bincount(order.reshape(queries, size)[:, 0] % size, minlength=size)
-    assert (((first - queries / size) ** 2) / (queries / size)).sum() < 20.5  # chi-square, 5 degrees, p = 0.001
 
 
 def test_one_segment_and_no_rows() -> None:

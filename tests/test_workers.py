@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Iterator
 
 import pytest
@@ -10,16 +9,18 @@ from cldrank.workers import ahead
 
 
 def test_work_is_done_ahead_but_not_far() -> None:
-    started: list[int] = []
+    started, waits = [0] * 100, threading.Event()
 
     def work(item: int) -> int:
-        started.append(item)
+        started[item] = 1
+        if item == 3:
+            waits.set()
         return item
 
     found = ahead(work, range(100), threads=1, most=3)
     assert next(found) == 0
-    time.sleep(0.05)
-    assert len(started) <= 5
+    assert waits.wait(timeout=60)
+    assert sum(started) <= 5
     assert list(found) == list(range(1, 100))
 
 

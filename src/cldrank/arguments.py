@@ -1,4 +1,4 @@
-"""Checks of single arguments: whether a value is of a type and within bounds; one sentence refuses what is not."""
+"""Checks of single arguments: whether a value is of a type and within bounds; if not, an error says what it must be."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def check_flag(name: str, given: Any) -> None:
 
 
 def check_choice(name: str, given: Any, choices: Iterable[Any]) -> None:
-    """Refuse what is not one of some words.
+    """Refuse anything but some words.
 
     >>> check_choice("engine", "dukdb", ("duckdb", "spark"))
     Traceback (most recent call last):
@@ -96,7 +96,7 @@ def refuse(name: str, given: Any, requirement: str) -> NoReturn:
 def is_of_kind(kind: Any, given: Any, bounds: Bounds = NO_BOUNDS) -> bool:
     """Whether a value is of a type and, if it is a number, within bounds.
 
-    A text is of a type that it can stand for: one with `of_text`, which gives None for any other text.
+    A text is of a type whose `of_text` knows it, and does not return None.
     """
     if kind is bool:
         return isinstance(given, bool | np.bool_)

@@ -19,7 +19,7 @@ GRID = 100
 _MOST_PAIRS = 20_000  # distinct counts told apart; beyond, impressions are rounded
 _RATIO = 1.05  # of neighbouring numbers of impressions, once they are rounded
 _MOST_STEPS = 500
-_GAIN = 1e-8  # in the mean log-likelihood of a candidate: a smaller one ends EM
+_GAIN = 1e-8  # in the mean log-likelihood of a candidate: a smaller gain ends EM
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +41,7 @@ class RateCounts:
 
     @classmethod
     def of(cls, clicks: ArrayLike, impressions: ArrayLike, share: ArrayLike = 1.0) -> RateCounts:
-        """The distinct pairs of counts; clicks beyond one per impression do not count.
+        """The distinct pairs of counts; at most a click per impression counts.
 
         Very many distinct pairs are made fewer: impressions and shares are rounded to steps of 5%, and clicks with
         them, so that the rate stays as it was.
@@ -116,7 +116,7 @@ def most_likely_mass(
 
 
 def posterior_mass(likelihood: Floats, mass: Floats) -> Floats:
-    """(candidates, grid) the posterior of each candidate, given the (grid,) prior of all or one for each."""
+    """(candidates, grid) the posterior of each candidate, given a (grid,) prior for all or a prior for each."""
     joint = likelihood * mass
     posterior: Floats = joint / joint.sum(axis=1, keepdims=True)
     return posterior

@@ -24,7 +24,7 @@ Value = TypeVar("Value")
 
 _BLOCK_VALUES = 1 << 18  # 2 MiB of float64: stays in the cache between the steps of a transformation
 _DEVICE_VALUES = 1 << 25  # 256 MiB of float64 on a device at a time
-_STAGED_BYTES = 4 << 20  # of a pinned buffer; each thread has one
+_STAGED_BYTES = 4 << 20  # of the pinned buffer of each thread
 _THREADS = 4
 
 
@@ -47,7 +47,7 @@ class RemoteFeatures(ABC):
 
     @abstractmethod
     def spans(self, starts: NDArray[np.int64], stops: NDArray[np.int64]) -> RemoteFeatures:
-        """The features of some queries, by the first row of each and the one behind its last."""
+        """The features of some queries, by the first row of each and the row behind its last."""
 
     @abstractmethod
     def fold(self, function: Callable[[NDArray[np.float32]], Value], join: Callable[[Value, Value], Value]) -> Value:
@@ -80,7 +80,7 @@ class Moments(NamedTuple):
 
     @classmethod
     def of_block(cls, block: Any) -> Moments:
-        """Those of one block, which loses its mean."""
+        """The moments of a block, from which its mean is subtracted."""
         xp = library_of(block)
         low, high, mean = xp.amin(block, 0), xp.amax(block, 0), block.mean(0)
         block -= mean
@@ -171,37 +171,37 @@ def uploaded(table: NDArray[Any], device: torch.device | str) -> Tensor:
     place = torch.device(device)
     if place.type == "cpu":
         here = np.ascontiguousarray(_float32(table[:]))
-        found = torch.from_numpy(here if here.flags.writeable else here.copy())
+        copied = torch.from_numpy(here if here.flags.writeable else here.copy())
     else:
-        found = torch.empty(table.shape, dtype=torch.float32, device=place)
-        _staged(table, found)
-    for start, stop in row_blocks(found):
-        if not bool(found[start:stop].isfinite().all()):
+        copied = torch.empty(table.shape, dtype=torch.float32, device=place)
+        _staged(table, copied)
+    for start, stop in row_blocks(copied):
+        if not bool(copied[start:stop].isfinite().all()):
             as_float32(table[start:stop], row=start)  # raises, and says which
-    return found
+    return copied
 
 
-def _staged(table: NDArray[Any], found: Tensor) -> None:
+def _staged(table: NDArray[Any], copied: Tensor) -> None:
     """Copy a table to a GPU; each thread fills a pinned buffer of its own as soon as the GPU is done with it."""
     import torch
 
     rows, width = table.shape
     step = max(1, _STAGED_BYTES // (4 * max(width, 1)))
-    own, current = threading.local(), torch.cuda.current_stream(found.device)
+    own, current = threading.local(), torch.cuda.current_stream(copied.device)
 
     def copy(start: int) -> None:
         part = table[start : start + step]
         if not hasattr(own, "buffer"):
             own.buffer = torch.empty((min(step, rows), width), dtype=torch.float32, pin_memory=True)
-            own.stream, own.done = torch.cuda.Stream(found.device), torch.cuda.Event()
+            own.stream, own.done = torch.cuda.Stream(copied.device), torch.cuda.Event()
             own.stream.wait_stream(current)
         own.done.synchronize()
         np.copyto(own.buffer[: len(part)].numpy(), _float32(part))
         with torch.cuda.stream(own.stream):
-            found[start : start + len(part)].copy_(own.buffer[: len(part)], non_blocking=True)
+            copied[start : start + len(part)].copy_(own.buffer[: len(part)], non_blocking=True)
             own.done.record()
 
     threads = fair_threads(min(_THREADS, available_cores()))
     for _ in ahead(copy, range(0, rows, step), threads, most=2 * threads):
         pass
-    torch.cuda.synchronize(found.device)
+    torch.cuda.synchronize(copied.device)

@@ -1,4 +1,4 @@
-"""Losses over lists of candidates, as pure functions of torch tensors: one value per list, smaller is better.
+"""Losses over lists of candidates, as pure functions of torch tensors: a value per list, smaller is better.
 
 Everywhere, B lists of S shown candidates and U candidates that were not shown:
 
@@ -58,7 +58,7 @@ def cld_pair(
 
 @cache
 def _cld_pair_with_slopes() -> Any:
-    """`cld_pair` with its slopes written out: they come along in one pass, and few operations are left to autograd."""
+    """`cld_pair` with its slopes written out: a single pass computes both, and little is left to autograd."""
     import torch
     from torch.nn.functional import logsigmoid
 

@@ -19,7 +19,7 @@ _HALVINGS = 40
 
 
 class Derivatives(NamedTuple):
-    """An objective to be maximised, with its derivatives at one point; the Hessian of a concave one is negative."""
+    """An objective to be maximised, with its derivatives at a point; the Hessian is negative where it is concave."""
 
     value: float
     gradient: Vector
@@ -27,7 +27,7 @@ class Derivatives(NamedTuple):
 
     @property
     def finite(self) -> bool:
-        """Whether value and derivatives all are."""
+        """Whether value and derivatives are finite."""
         return bool(np.isfinite(self.value) and np.isfinite(self.gradient).all() and np.isfinite(self.hessian).all())
 
 
@@ -49,7 +49,7 @@ class Solution:
 
     @property
     def converged(self) -> bool:
-        """Whether the optimum was found."""
+        """Whether it reached the optimum."""
         return self.status == "converged"
 
 
@@ -79,7 +79,7 @@ def newton(
         step = ascent(here)
         length = _length(step, point)
         if length <= tolerance:
-            # this close, one more step costs nothing and needs no check: it squares the remaining error
+            # this close, another step costs nothing and needs no check: it squares the remaining error
             return ended("converged", steps, point + step)
         if steps == max_steps:
             break
@@ -116,8 +116,8 @@ def _backtrack(
 def ascent(here: Derivatives) -> Vector:
     """Newton's step, uphill even where the objective is not concave.
 
-    Parameters are first scaled to the same curvature. There is no step along a flat direction; along one that curves
-    upwards, the step is that for the same curvature downwards.
+    Parameters are first scaled to the same curvature. There is no step along a flat direction; along a direction that
+    curves upwards, the step is that for the same curvature downwards.
     """
     values, vectors, size = _decomposed(-here.hessian)
     if values is None:  # positive definite: `vectors` holds the Cholesky factor

@@ -1,4 +1,4 @@
-"""Parameters that describe themselves: keyword-only dataclass fields with a type, bounds and one sentence.
+"""Parameters that describe themselves: keyword-only dataclass fields with a type, bounds and a sentence.
 
 Checks, options of the command line, spaces to tune over and the list in the class's docstring all come from there.
 """
@@ -28,7 +28,7 @@ Kind = TypeVar("Kind", bound=type)
 class Parameter:
     """A parameter as it was declared.
 
-    about     one sentence for help and docs, without a full stop
+    about     a sentence for help and docs, without a full stop
     bounds    of a number, or of each number in a tuple
     option    whether the command line offers it
     tried     the values that tuning tries, as a text: 0.05:0.3, 1e-3:1e-2:log, or 0.0,0.2,0.5; empty for none
@@ -105,7 +105,7 @@ class Parameter:
 
 
 def _parsed(kind: Any, text: str) -> Any:
-    """A text as a value of a type; ValueError where it is not one."""
+    """A text as a value of a type; ValueError where it cannot be."""
     origin = get_origin(kind)
     if origin is Literal and text in get_args(kind):
         return text
@@ -256,7 +256,7 @@ def _declared(kind: Any) -> Mapping[str, Parameter]:
 
 
 def with_role(kind: type, *roles: str) -> tuple[str, ...]:
-    """The names of the parameters of a class that have one of some roles."""
+    """The names of the parameters of a class that have any of these roles."""
     return tuple(name for name, own in parameters(kind).items() if own.role in roles)
 
 

@@ -41,13 +41,13 @@ class ScalingRule(ABC):
 
     @property
     def text(self) -> str:
-        """The text that stands for it, with the option if that differs from the default.
+        """The text form of the rule, with its option if that differs from the default.
 
         >>> Standard().text, Standard(clip=3).text, MinMax(clip=False).text
         ('standard', 'standard:clip=3', 'minmax:clip=false')
         """
-        values = [(one, getattr(self, one.name)) for one in parameters(type(self)).values()]
-        return self.name + "".join(f":{one.name}={value}".lower() for one, value in values if value != one.default)
+        values = [(option, getattr(self, option.name)) for option in parameters(type(self)).values()]
+        return self.name + "".join(f":{own.name}={value}".lower() for own, value in values if value != own.default)
 
     @staticmethod
     def of_text(text: str) -> ScalingRule | None:
@@ -58,7 +58,7 @@ class ScalingRule(ABC):
         option, _, value = (part.strip() for part in option.partition("="))
         known = parameters(RULES[name])
         if option not in known:
-            usual = [f"{name}:{one.name}={str(one.default).lower()}" for one in known.values()]
+            usual = [f"{name}:{own.name}={str(own.default).lower()}" for own in known.values()]
             raise UsageError(f"`scaling={text!r}`: {name} has no such option; write {' or '.join([name, *usual])}.")
         try:
             return RULES[name](**{option: known[option].parse(value)})
@@ -73,7 +73,7 @@ class ScalingRule(ABC):
 
     @abstractmethod
     def _learn(self, features: Any) -> Parameters:
-        """The parameters for a table of features: an array, a tensor or remote ones."""
+        """The parameters for a table of features: an array, a tensor or remote features."""
 
     def _before(self, block: Any) -> Any:
         """The transformation g, which comes first."""
@@ -180,7 +180,7 @@ RULES: dict[str, type[ScalingRule]] = {rule.name: rule for rule in (Standard, Mi
 
 
 def rule_of(scaling: str | ScalingRule | None) -> ScalingRule:
-    """The rule that a text stands for; a rule stands for itself, and None for no scaling.
+    """The rule with this text form; a rule is returned as it is, and None means no scaling.
 
     >>> rule_of("standard"), rule_of("log:clip=none")
     (Standard(clip=5.0), SignedLog(clip=None))
@@ -210,8 +210,8 @@ def fit(scaling: str | ScalingRule | None, features: ArrayLike | RemoteFeatures)
 class Scaling:
     """A rule with what it learned: a pure function from features to scaled features.
 
-    >>> found = fit("minmax", [[0.0], [4.0]])
-    >>> found, found.transform([[1.0]])
+    >>> fitted = fit("minmax", [[0.0], [4.0]])
+    >>> fitted, fitted.transform([[1.0]])
     (Scaling(MinMax(clip=True), 1 features), array([[0.25]], dtype=float32))
     """
 
@@ -226,7 +226,7 @@ class Scaling:
         frozen = {name: values.copy() for name, values in self.parameters.items()}
         for name, values in frozen.items():
             if values.dtype != np.float64 or values.shape != (width,) or not np.isfinite(values).all():
-                raise DataError(f"{name} of the scaling must be {width} finite float64 numbers, one for each feature.")
+                raise DataError(f"{name} of the scaling must be {width} finite float64 numbers, as many as features.")
             if name == "factor" and (values < 0).any():
                 raise DataError("a factor of the scaling is negative; it would reverse the order of the feature.")
             values.flags.writeable = False

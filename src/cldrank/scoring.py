@@ -1,7 +1,7 @@
 """`score`: the scores of a ranker for files of candidates, however large.
 
 Rows are scored, ranked and written as they are read, query after query. Where the rows of a query do not lie together,
-or a later row shows that ids are of another kind than the first ones, the data are loaded and scored as a whole.
+or a later row shows that ids are of another kind than the first, the data are loaded and scored as a whole.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from cldrank.wording import count, duration, kind_of
 
 __all__ = ["Scored", "score"]
 
-_GROUP_ROWS = 1 << 16  # of a row group: smaller ones would make the file's own index grow
+_GROUP_ROWS = 1 << 16  # of a row group: smaller groups would make the file's own index grow
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ def score(
 ) -> Scored:
     r"""Write the score and the rank of each row of some files, or of a frame, in their order.
 
-    The columns are `query_id`, `doc_id` where the data have one, `score` and `rank`: 1 is the best of its query, and
+    The columns are `query_id`, `doc_id` if the data have it, `score` and `rank`: 1 is the best of its query, and
     ties are broken as in `evaluate`. Ids are written as they are: of ids that others chose, a spreadsheet may take `=…`
     in a CSV file for a formula. A feature far from its range in training is warned of.
 
@@ -147,7 +147,7 @@ class _NotInOrderError(Exception):
 
 
 class _Scorer:
-    """Yields rows with their scores and ranks, as tables, and how many queries begin in each."""
+    """Yield tables of rows with their scores and ranks, and how many queries begin in each."""
 
     def __init__(self, ranker: Ranker, source: RowSource, device: str | None) -> None:
         self.ranker, self.source, self.device = ranker, source, device

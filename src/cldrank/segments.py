@@ -1,6 +1,6 @@
-"""Per-query sums, sorts and ranks over rows grouped by query, in O(n) or one sort, never a loop over queries.
+"""Per-query sums, sorts and ranks over rows grouped by query, in O(n) or a single sort, never a loop over queries.
 
-Everywhere, `offsets` has one entry more than there are queries: rows offsets[i] … offsets[i+1]-1 belong to query i.
+Everywhere, `offsets` has an entry more than there are queries: rows offsets[i] … offsets[i+1]-1 belong to query i.
 A query may be empty. Arrays may be numpy's or torch's: the result is of the same kind, on the same device.
 """
 
@@ -58,7 +58,7 @@ def split_segments(count: int, fractions: float | Sequence[float], seed: int) ->
 
 
 def first_rows_of_segments(offsets: ArrayT, count: int) -> tuple[ArrayT, ArrayT]:
-    """The first `count` rows of each segment, or all of a shorter one, and the offsets of these rows."""
+    """The first `count` rows of each segment, or all of a shorter segment, and the offsets of these rows."""
     xp = array_namespace(offsets)
     lengths = xp.clip(offsets[1:] - offsets[:-1], 0, count)
     shorter = from_lengths(lengths)
@@ -74,7 +74,7 @@ def places_in_segments(offsets: ArrayT) -> ArrayT:
 
 
 def sums_of_segments(values: Array, offsets: Array) -> Array:
-    """The sum of each segment, in float64; 0 for an empty one."""
+    """The sum of each segment, in float64; 0 for an empty segment."""
     return _reduced(values, offsets, "sum")
 
 
@@ -91,7 +91,7 @@ def running_sums(values: Array, offsets: Array) -> Array:
     full = lengths > 0
     starts = offsets[:-1][full]
     steps = xp.asarray(values, copy=True)
-    # Taking the last total back at each start keeps the one long sum, and its rounding, as small as one segment's.
+    # Taking the last total back at each start keeps the long sum, and its rounding, as small as a single segment's.
     steps[starts[1:]] -= sums_of_segments(values, offsets)[full][:-1]
     running = xp.cumulative_sum(steps, axis=0)
     return running - xp.repeat(running[starts] - values[starts], lengths[full])
@@ -178,7 +178,7 @@ def _reduced(values: Array, offsets: Array, how: str) -> Array:
 
 
 def _lexsort(keys: list[Array]) -> Array:
-    """The order by the last key, equal ones by the key before it, and so on."""
+    """The order by the last key, ties by the key before it, and so on."""
     xp = array_namespace(*keys)
     if is_numpy_namespace(xp):
         return np.lexsort(keys)
@@ -189,10 +189,10 @@ def _lexsort(keys: list[Array]) -> Array:
 
 
 def _packed(values: Array, offsets: Array) -> tuple[Array, bool]:
-    """One whole number per row that sorts by segment, then by descending value; and whether it loses no digits.
+    """A whole number for each row that sorts by segment, then by descending value; and whether it loses no digits.
 
     The segment takes the high bits, as many as it needs; the value, as a whole number of the same order, the rest.
-    Sorting one int64 is several times faster than sorting by two keys.
+    Sorting by an int64 is several times faster than sorting by two keys.
     """
     bits = max(len(offsets) - 2, 0).bit_length()
     pattern = (-values).view(array_namespace(values).int64)

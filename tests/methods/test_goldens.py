@@ -7,13 +7,12 @@ import pytest
 from mroz import Floats, Mroz, goldens
 
 from cldrank.likelihood import SQUARES, shown, tilt, unshown
-from cldrank.optimise import Derivatives, inverse, newton
+from cldrank.optimise import Derivatives, newton
 
 MROZ = Mroz()
 GOLDENS = goldens()
 ML = GOLDENS["maximum_likelihood"]
 HIGHEST = GOLDENS["maximum_likelihood_highest"]
-N_SELECTION = len(ML["selection"]["coefficients"])
 
 
 def tobit(parameters: Floats, sigma: float, rho: float) -> Derivatives:
@@ -35,22 +34,6 @@ def tobit(parameters: Floats, sigma: float, rho: float) -> Derivatives:
     return Derivatives(float(value), gradient, hessian)
 
 
-def probit(omega: Floats) -> Derivatives:
-    """The weighted probit: who works has the likelihood of the unshown with the sign of the selection turned."""
-    sign = np.where(MROZ.works, -1.0, 1.0)
-    rows = unshown(sign * (MROZ.selection @ omega))
-    return Derivatives(
-        float(MROZ.weights @ rows.value),
-        MROZ.selection.T @ (MROZ.weights * sign * rows.slope),
-        -MROZ.selection.T @ (MROZ.selection * (MROZ.weights * rows.curvature)[:, None]),
-    )
-
-
-def errors(evaluation: Derivatives) -> Floats:
-    found: Floats = np.sqrt(np.diag(inverse(-evaluation.hessian)))
-    return found
-
-
 @pytest.mark.parametrize("golden", [ML, HIGHEST], ids=["unasked", "highest"])
 def test_with_rs_sigma_and_rho_newton_ends_at_rs_coefficients(golden: dict[str, Any]) -> None:
     expected = np.array(golden["outcome"]["coefficients"] + golden["selection"]["coefficients"])
@@ -58,12 +41,3 @@ def test_with_rs_sigma_and_rho_newton_ends_at_rs_coefficients(golden: dict[str, 
     assert solution.status == "converged"
     np.testing.assert_allclose(solution.parameters, expected, rtol=1e-6)
     np.testing.assert_allclose(solution.value, golden["log_likelihood"], rtol=1e-10)
-
-
-def test_weighted_probit_is_that_of_glm() -> None:
-    golden = GOLDENS["weighted_probit"]
-    solution = newton(probit, np.zeros(N_SELECTION))
-    assert solution.status == "converged"
-    np.testing.assert_allclose(solution.parameters, golden["selection"]["coefficients"], rtol=1e-7)
-    np.testing.assert_allclose(solution.value, golden["log_likelihood"], rtol=1e-12)
-    np.testing.assert_allclose(errors(probit(solution.parameters)), golden["observed_standard_errors"], rtol=1e-7)

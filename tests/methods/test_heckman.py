@@ -2,19 +2,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from mroz import Floats, Mroz, goldens
-from two_steps import TwoStep, two_step
+from two_steps import two_step
 
 from cldrank import likelihood
 from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
-from cldrank.errors import ConvergenceWarning, UsageError
+from cldrank.errors import ConvergenceWarning
 from cldrank.methods.heckman import HeckmanRank
 from cldrank.methods.naive import Naive
 from cldrank.methods.observing import observe
-from cldrank.methods.registry import configured
 from cldrank.models import Linear, Run
 from cldrank.scaling import fit as fit_scaling
 
@@ -54,25 +51,6 @@ def test_two_steps_are_those_of_r(name: str) -> None:
     np.testing.assert_allclose(errors[selection], golden["selection"]["standard_errors"], rtol=1e-9)
     np.testing.assert_allclose(found.outcome[outcome], golden["outcome"]["coefficients"], rtol=1e-9)
     np.testing.assert_allclose(found.log_likelihood, golden["probit_log_likelihood"], rtol=1e-12)
-
-
-def drawn(random: np.random.Generator, rows: int) -> tuple[Floats, Floats, Floats, Any]:
-    """X, Z, y, shown from the model: β = (1, -1), an intercept of ½, σ = 2, ρ = 0.6; Z has a column of its own."""
-    Z = random.normal(size=(rows, 3))
-    noise = random.normal(size=(rows, 2)) @ [[1.0, 0.6], [0.0, 0.8]]
-    return Z[:, :2], Z, 0.5 + Z[:, 0] - Z[:, 1] + 2 * noise[:, 1], 0.2 + Z @ [1.0, 0.5, -1.0] + noise[:, 0] > 0
-
-
-@settings(max_examples=20)
-@given(st.integers(0, 1000))
-def test_weights_are_repetitions(seed: int) -> None:
-    random = np.random.default_rng(seed)
-    X, Z, y, shown = drawn(random, 200)
-    weights = random.integers(0, 4, 200)
-    many = np.repeat(np.arange(200), weights)
-    weighted, repeated = two_step(X, Z, y, shown, weights), two_step(X[many], Z[many], y[many], shown[many])
-    for part in TwoStep._fields:
-        np.testing.assert_allclose(getattr(weighted, part), getattr(repeated, part), rtol=1e-8, atol=1e-10)
 
 
 # -- HeckmanRank -------------------------------------------------------------------------------------------------
@@ -125,12 +103,6 @@ def test_the_first_stage_is_the_probit_of_the_selection_objective() -> None:
     np.testing.assert_allclose(model.log_likelihood_, weight @ terms.value, rtol=1e-10)
 
 
-def test_scaling_changes_units_only_without_a_penalty() -> None:
-    data, clicks = log()
-    plain, scaled = HeckmanRank(model=PLAIN).fit(data, clicks), HeckmanRank(model=Linear(l2=0)).fit(data, clicks)
-    np.testing.assert_allclose(scaled.predict(data), plain.predict(data), atol=1e-6)
-
-
 def test_neither_blocks_nor_split_cells_nor_undisplayed_queries_change_anything() -> None:
     data, clicks = log()
     expected = HeckmanRank().fit(data, clicks)
@@ -160,66 +132,8 @@ def test_with_everything_shown_it_is_naive() -> None:
     assert model.status_ == "converged"
 
 
-def test_constant_features_are_named_and_repeated_ones_change_no_score() -> None:
-    data, clicks = log()
-    features = np.column_stack([data.features, np.ones(data.n_rows), 2 * data.features[:, 0]])
-    wide = RankingDataset.from_arrays(features, data.row_queries, feature_names=("a", "b", "c", "one", "twice"))
-    table = ClickTable.from_arrays(
-        wide, row=clicks.row, position=clicks.position, impressions=clicks.impressions, clicks=clicks.clicks
-    )
-    model = HeckmanRank(model=Linear(l2=0)).fit(wide, table)
-    assert model.constant_features_ == ("one",)
-    np.testing.assert_allclose(
-        model.predict(wide), HeckmanRank(model=Linear(l2=0)).fit(data, clicks).predict(data), atol=1e-6
-    )
-
-
-def test_separation_is_no_trouble() -> None:
-    features = np.tile(np.linspace(1, -1, 6), 2)[:, None]
-    data = RankingDataset.from_arrays(features, np.repeat([1, 2], 6))
-    position = np.tile([1, 2, 3, 0, 0, 0], 2)
-    clicks = ClickTable.from_arrays(
-        data, position=position, impressions=9 * (position > 0), clicks=np.tile([5, 3, 1, 0, 0, 0], 2)
-    )
-    model = HeckmanRank(model=Linear(l2=1e-3)).fit(data, clicks)
-    assert np.isfinite(model.predict(data)).all()
-
-
 def test_a_first_stage_cut_short_is_not_called_a_success() -> None:
     data, clicks = log()
     with pytest.warns(ConvergenceWarning, match="the first stage of Heckman.rank has not converged after 1 steps"):
         model = HeckmanRank(model=Linear(max_steps=1)).fit(data, clicks)
     assert model.status_ == "max_steps"
-
-
-def test_extreme_features_and_one_click_stay_finite() -> None:
-    data, clicks = log()
-    features = data.features * np.float32(1e6)
-    features[0] = 1e8
-    wild = RankingDataset.from_arrays(features, data.row_queries, feature_names=data.feature_names)
-    single = np.zeros_like(clicks.clicks)
-    single[3] = 1
-    table = ClickTable.from_arrays(
-        wild, row=clicks.row, position=clicks.position, impressions=clicks.impressions, clicks=single
-    )
-    for scaling in ("standard", None):
-        model = HeckmanRank(model=Linear(scaling=scaling)).fit(wild, table)
-        assert model.status_ == "converged"
-        assert np.isfinite([*model.coef_, model.intercept_, *model.selection_coef_, model.mills_coefficient_]).all()
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"max_steps": 0}, "`max_steps` must be a whole number of at least 1, not 0"),
-    ],
-)
-def test_parameters_that_make_no_sense_are_refused(changes: dict[str, Any], message: str) -> None:
-    data, clicks = log()
-    with pytest.raises(UsageError, match=message):
-        configured(HeckmanRank, changes).fit(data, clicks)
-
-
-def test_without_clicks_it_says_what_it_needs() -> None:
-    with pytest.raises(UsageError, match="Heckman.rank needs `clicks`, .*ClickTable.read.*not None"):
-        HeckmanRank().fit(log()[0])

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 import cldrank as cr
-from cldrank.errors import CldrankWarning, UsageError
+from cldrank.errors import CldrankWarning
 from cldrank.methods.evidence import Evidence
 from cldrank.methods.intervention_aware import InterventionAware
 from cldrank.propensity import AffineClicks
 
-Floats = NDArray[np.float64]
 RELEVANCE = np.array([0.1, 0.8, 0.5, 0.3, 0.9])
 DATA = cr.RankingDataset.from_arrays(np.arange(5.0)[:, None], [7] * 5)
 TRUST = AffineClicks.of(examined=[1, 0.5, 0.25], relevant=0.98, irrelevant=[0.5, 0.3, 0.1])
@@ -52,33 +50,6 @@ class TestNoBias:
         found = targets(InterventionAware(), logged({tuple(FIRST): 300_000, tuple(LATER): 100_000}))
         np.testing.assert_allclose([found[row] for row in range(5)], RELEVANCE, atol=2e-3)
 
-    def test_policy_aware_ips_is_biased_by_trust(self) -> None:
-        clicks = logged({tuple(FIRST): 300_000, tuple(LATER): 100_000})
-        curve = cr.Propensities(TRUST.slope / TRUST.slope[0], "examination alone")
-        found = cr.PolicyAwareIPS().targets(Evidence(DATA, clicks, curve)).target
-        scaled = found * np.mean(RELEVANCE) / np.mean(found)  # relevance has no scale of its own
-        assert np.abs(scaled - RELEVANCE).max() > 0.2
-
-    def test_in_expectation_also_of_what_a_small_log_happens_not_to_show(self) -> None:
-        """With known policies a candidate that was not drawn counts; over many logs its target is its relevance."""
-        random, orders = np.random.default_rng(0), (tuple(FIRST), tuple(LATER))
-        display = np.zeros((5, 3))
-        for order, share in zip(orders, (0.9, 0.1), strict=True):
-            display[list(order), [0, 1, 2]] += share
-        sums, once = np.zeros(5), 0
-        for _ in range(1000):
-            later = int(random.binomial(6, 0.1))
-            pages = {order: number for order, number in zip(orders, (6 - later, later), strict=True) if number}
-            clicks = logged(pages, random)
-            if not clicks.clicks.any():
-                continue
-            found = targets(InterventionAware(), clicks.with_display(display))
-            assert len(found) == 5
-            once += tuple(LATER) not in pages
-            sums += [found[row] for row in range(5)]
-        assert once > 400  # many logs never showed rows 3 and 4
-        np.testing.assert_allclose(sums / 1000, RELEVANCE, atol=0.2)
-
 
 class TestAgainstOthers:
     def test_without_trust_it_is_policy_aware_ips(self) -> None:
@@ -94,17 +65,6 @@ class TestAgainstOthers:
         found, affine = targets(InterventionAware(), clicks), targets(cr.AffineIPS(), clicks)
         assert found == pytest.approx(affine)
 
-    def test_less_variance_than_a_correction_click_by_click(self) -> None:
-        """A candidate at position 1 and at position 3: the affine estimator divides by the small slope there."""
-        random = np.random.default_rng(3)
-        found: dict[str, list[float]] = {"aware": [], "affine": []}
-        for _ in range(300):
-            clicks = logged({(2, 1, 0): 100, (0, 1, 2): 100}, random)
-            found["aware"].append(targets(InterventionAware(), clicks)[2])
-            found["affine"].append(targets(cr.AffineIPS(), clicks)[2])
-        assert np.mean(found["aware"]) == pytest.approx(RELEVANCE[2], abs=0.02)
-        assert np.var(found["aware"]) < 0.85 * np.var(found["affine"])
-
 
 class TestFit:
     def test_it_leaves_what_it_used(self) -> None:
@@ -118,7 +78,3 @@ class TestFit:
         with pytest.warns(CldrankWarning, match="3 of 5 candidates were never shown"):
             method = InterventionAware().fit(DATA, logged({(0, 1): 500}), TRUST)
         assert method.n_left_out_ == 3
-
-    def test_it_needs_to_know_how_clicks_depend_on_positions(self) -> None:
-        with pytest.raises(UsageError, match="Intervention-aware needs AffineClicks"):
-            InterventionAware().fit(DATA, logged({(0, 1): 500}))

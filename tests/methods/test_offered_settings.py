@@ -16,17 +16,17 @@ from cldrank.errors import CldrankWarning, ConvergenceWarning, UsageError
 from cldrank.methods import Method, methods
 from cldrank.methods.evidence import needed
 from cldrank.methods.registry import configured, settings_of, usable_models
-from cldrank.models import MLP, Linear, Model, Run, models
-from cldrank.parameters import Parameter
+from cldrank.models import MLP, Linear, Run, models
 
 SCENE = scene(0, queries=30)
 QUICK: dict[str, Any] = {"epochs": 1, "hidden": (4,), "fraction": 1.0}
 EVERY = [(kind, model) for kind in methods().values() for model in usable_models(kind)]
+FITTED = [(cr.CLD, "linear"), (cr.IPS, "mlp"), (cr.CLDPair, "trees"), (cr.RankAgg, "linear"), (cr.SVMRank, "linear")]
 
 
-def another(one: Parameter, folder: Path) -> Any:
-    """A value that is not the default and does no harm."""
-    named = {
+def others(folder: Path) -> dict[str, Any]:
+    """Parameters of a run that are not its defaults and do no harm; `resume` needs an earlier fit: tests/models."""
+    return {
         "device": "cpu",
         "checkpoint": folder / "state.safetensors",
         "resident": True,
@@ -34,48 +34,36 @@ def another(one: Parameter, folder: Path) -> Any:
         "block_rows": 64,
         "seed": 5,
     }
-    return named[one.name]
 
 
 def fitted(method: Method, given: Scene = SCENE) -> Method:
     labels = np.arange(given.data.n_rows) % 3
     data = cr.RankingDataset.from_arrays(given.data.features, given.data.row_queries, labels=labels)
-    curve = given.propensities
-    return method.fit(data, *needed(method.required, given.clicks, curve))
+    return method.fit(data, *needed(method.required, given.clicks, given.propensities))
+
+
+def quick(kind: type[Method], model: str, settings: dict[str, Any]) -> Method:
+    own = {name: value for name, value in QUICK.items() if name in settings_of(kind, models()[model])}
+    return configured(kind, {"model": model, **own, **settings})
+
+
+@pytest.mark.parametrize(("kind", "model"), EVERY, ids=lambda value: getattr(value, "name", value))
+def test_what_a_run_offers_without_effect_is_refused(kind: type[Method], model: str, tmp_path: Path) -> None:
+    unused = kind.unheeded(models()[model])
+    for name, other in others(tmp_path).items():
+        method = quick(kind, model, {name: other})
+        if name in unused:
+            with pytest.raises(UsageError, match=f"`{name}`"):
+                method.check()
+        else:
+            method.check()
 
 
 @pytest.mark.filterwarnings("ignore::cldrank.errors.CldrankWarning")
-@pytest.mark.parametrize(("kind", "model"), EVERY, ids=lambda one: getattr(one, "name", one))
-def test_what_a_run_offers_is_used_or_refused(kind: type[Method], model: str, tmp_path: Path) -> None:
-    from cldrank.parameters import parameters
-
-    chosen: type[Model] = models()[model]
-    quick = {name: value for name, value in QUICK.items() if name in settings_of(kind, chosen)}
-    unused = kind.unheeded(chosen)
-    for name, one in parameters(Run).items():
-        if name == "resume":  # it needs an earlier fit: tests/models
-            continue
-        settings = {"model": model, **quick, name: another(one, tmp_path)}
-        if name in unused:
-            with pytest.raises(UsageError, match=f"`{name}`, as it fits"):
-                fitted(configured(kind, settings))
-        else:
-            assert fitted(configured(kind, settings)).status_ in ("converged", "completed", "early_stopped")
-
-
-@pytest.mark.parametrize(
-    ("method", "name"),
-    [
-        (cr.IPS(model=Linear(max_steps=1)), "max_steps"),
-        (cr.CLD(unshown_ratio=2.0), "unshown_ratio"),
-        (cr.SVMRank(model=Linear(l2=0.1)), "l2"),
-    ],
-    ids=lambda one: one if isinstance(one, str) else type(one).__name__,
-)
-def test_what_a_model_does_not_heed_is_refused_and_not_offered(method: Method, name: str) -> None:
-    assert name in method.unheeded(type(method.model))
-    with pytest.raises(UsageError, match=f"has no use for `{name}`"):
-        method.check()
+@pytest.mark.parametrize(("kind", "model"), FITTED, ids=lambda value: getattr(value, "name", value))
+def test_what_a_run_offers_is_used(kind: type[Method], model: str, tmp_path: Path) -> None:
+    settings = {name: other for name, other in others(tmp_path).items() if name not in kind.unheeded(models()[model])}
+    assert fitted(quick(kind, model, settings)).status_ in ("converged", "completed", "early_stopped")
 
 
 class TestWarnings:

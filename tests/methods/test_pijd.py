@@ -5,7 +5,6 @@ import pytest
 
 from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
-from cldrank.errors import UsageError
 from cldrank.methods.heckman import HeckmanRank
 from cldrank.methods.naive import Naive
 from cldrank.methods.observing import observe
@@ -97,8 +96,3 @@ def test_with_everything_shown_the_last_place_has_no_lower_end() -> None:
     alone = PIJD().fit(data, one_place(table, data))
     assert len(alone.thresholds_) == 0
     np.testing.assert_allclose(alone.coef_, Naive().fit(data, one_place(table, data)).coef_, rtol=1e-8)
-
-
-def test_without_clicks_it_says_what_it_needs() -> None:
-    with pytest.raises(UsageError, match="PIJD needs `clicks`, .*not None"):
-        PIJD().fit(drawn(20)[0])

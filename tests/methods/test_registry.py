@@ -6,12 +6,12 @@ import pytest
 
 from cldrank.errors import UsageError
 from cldrank.methods import CLD, IPS, CLDPair, HeckmanRank, Method, Oracle, RankAgg, method_named, methods, registry
-from cldrank.methods.registry import configured, default_model, settings_of, usable_models
+from cldrank.methods.registry import configured, default_model, usable_models
 from cldrank.models import MLP, Linear, Run, models
 from cldrank.models.fit import Context, Fit
 from cldrank.models.model import ScaledModel
 from cldrank.models.targets import Targets
-from cldrank.parameters import parameter, parameters, value
+from cldrank.parameters import parameter, value
 
 
 def test_methods_are_in_the_order_of_their_classes_and_those_that_need_labels_last() -> None:
@@ -28,10 +28,6 @@ def test_a_method_is_found_by_its_name() -> None:
         UsageError, match="there is no method 'cld-pear'. Did you mean cld-pair\\? The methods are naive"
     ):
         method_named("cld-pear")
-    with pytest.raises(UsageError, match="there is no method 'zzzz'. The methods are "):
-        method_named("zzzz")
-    with pytest.raises(UsageError, match="there is no method 'CLD'"):
-        method_named("CLD")
 
 
 def test_the_default_model_comes_first() -> None:
@@ -66,23 +62,10 @@ def test_a_model_may_be_given_whole_and_changed() -> None:
     [
         (IPS, {"model": "forest"}, "IPS can be fitted with linear, mlp or trees, not with 'forest'."),
         (HeckmanRank, {"model": "mlp"}, "Heckman^rank can be fitted with linear, not with 'mlp'."),
-        (IPS, {"model": ["linear"]}, "IPS can be fitted with linear, mlp or trees, not with ['linear']."),
-        (
-            IPS,
-            {"epochs": 3},
-            "`epochs` is not for a linear model; choose `model='mlp'`.",
-        ),
-        (
-            IPS,
-            {"model": "mlp", "max_steps": 9},
-            "`max_steps` is not for a network; choose `model='linear'`.",
-        ),
+        (IPS, {"model": "mlp", "max_steps": 9}, "`max_steps` is not for a network; choose `model='linear'`."),
         (HeckmanRank, {"epochs": 3}, "Heckman^rank has no parameter epochs."),
-        (CLD, {"gama": 0.1}, "CLD has no parameter gama. Did you mean gamma?"),
-        (CLD, {"sed": 1}, "CLD has no parameter sed. Did you mean seed?"),
         (CLD, {"model": "mlp", "epoch": 1}, "CLD has no parameter epoch. Did you mean epochs?"),
         (Oracle, {"zzzz": 1}, "Oracle has no parameter zzzz. It has l2, scaling, "),
-        (Oracle, {"{braces}": 1}, "Oracle has no parameter {braces}. It has l2, "),
         (Oracle, {"run": Run()}, "Oracle has no parameter run."),
     ],
 )
@@ -93,18 +76,9 @@ def test_what_does_not_fit_is_refused(kind: type[Method], settings: Any, words: 
 
 
 def test_values_are_checked_by_their_owner() -> None:
-    with pytest.raises(UsageError, match="`l2` must be a number of at least 0, not -1"):
-        configured(IPS, {"l2": -1})
-    with pytest.raises(UsageError, match="`seed` must be a whole number of at least 0, not 'x'"):
-        configured(IPS, {"seed": "x"})
-
-
-def test_settings_are_those_of_method_model_and_run() -> None:
-    found = settings_of(CLDPair, MLP)
-    assert found["selection_weight"] is parameters(CLDPair)["selection_weight"]
-    assert found["epochs"] is parameters(MLP)["epochs"]
-    assert found["seed"] is parameters(Run)["seed"]
-    assert not {"model", "run"} & set(found)
+    for settings, name in (({"l2": -1}, "l2"), ({"seed": "x"}, "seed")):
+        with pytest.raises(UsageError, match=f"`{name}`"):
+            configured(IPS, settings)
 
 
 def test_a_new_model_works_with_every_method_that_can_use_it(monkeypatch: pytest.MonkeyPatch) -> None:

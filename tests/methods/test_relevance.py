@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-from itertools import combinations, permutations
+from itertools import combinations
 from typing import Any, get_args
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from scenes import scene
-from scipy.optimize import minimize
-from scipy.special import log_expit
+from scenes import by_session, scene
 from scipy.stats import binom
 
 from cldrank import scaling
 from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
-from cldrank.methods import CLD, IPS, CLDPair, RankAgg
+from cldrank.methods import IPS, CLDPair, RankAgg
+from cldrank.methods.observing import observe
 from cldrank.methods.relevance import Estimate, estimated_relevance
-from cldrank.models import MLP, Linear
+from cldrank.models import Linear
 from cldrank.propensity import Propensities
-from cldrank.rankers import LinearRanker
 
 Floats = NDArray[np.float64]
 ESTIMATES: tuple[Estimate, ...] = get_args(Estimate)
@@ -47,9 +45,8 @@ def brute_force(counts: list[tuple[int, int]], rho: float, points: int = 1000, s
     return [float(prior @ (chance * relevance) / (prior @ chance)) for chance in chances]
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_the_posterior_is_that_of_brute_force(seed: int) -> None:
-    random = np.random.default_rng(seed)
+def test_the_posterior_is_that_of_brute_force() -> None:
+    random = np.random.default_rng(0)
     position = np.repeat([1, 2], 25)
     n = random.integers(1, 30, 50)
     clicks = random.binomial(n, RHO.at(position) * random.beta(1, 2, 50))
@@ -58,26 +55,6 @@ def test_the_posterior_is_that_of_brute_force(seed: int) -> None:
         own = position == place
         expected = brute_force(list(zip(clicks[own], n[own], strict=True)), float(RHO.at(place)))
         np.testing.assert_allclose(found[own], expected, atol=0.02)
-
-
-@pytest.mark.parametrize("place", [1, 2])
-def test_the_posterior_is_the_mean_relevance_of_those_with_the_same_clicks(place: int) -> None:
-    random = np.random.default_rng(0)
-    true = random.beta(1, 2, 20_000)
-    clicks = random.binomial(20, float(RHO.at(place)) * true)
-    found = estimated_relevance(cells([place] * 20_000, [20] * 20_000, clicks), RHO, "posterior")
-    for count in np.flatnonzero(np.bincount(clicks) > 500):
-        assert found[clicks == count][0] == pytest.approx(true[clicks == count].mean(), abs=0.03)
-
-
-@every_estimate
-def test_with_many_impressions_all_tend_to_the_same(estimate: Estimate) -> None:
-    share = np.array([0.0, 0.2, 0.5, 0.9] * 3)
-    position = np.repeat([1, 2, 3], 4)
-    n = np.full(12, 1_000_000)
-    clicks = np.rint(n * RHO.at(position) * share).astype(int)
-    grid = 0.01 if estimate == "posterior" else 1e-4  # its prior has 100 points
-    np.testing.assert_allclose(estimated_relevance(cells(position, n, clicks), RHO, estimate), share, atol=grid)
 
 
 def test_beyond_1_they_differ_however_many_impressions() -> None:
@@ -150,38 +127,37 @@ def test_ips_and_the_ips_of_rankagg_regress_it(estimate: Estimate) -> None:
     np.testing.assert_allclose(joined.ips_.coef_, regression(estimate), rtol=1e-6)
 
 
-@every_estimate
-def test_cld_without_correlation_regresses_it(estimate: Estimate) -> None:
-    model = CLD(target=estimate, gamma=0.0, model=FREE).fit(*GIVEN)
-    np.testing.assert_allclose(model.coef_, regression(estimate), rtol=1e-4, atol=1e-7)
-
-
-@every_estimate
-def test_cld_pair_without_selection_learns_its_order(estimate: Estimate) -> None:
-    """The logistic regression of all pairs of shown candidates, by an independent optimiser."""
-    table, X = GIVEN.clicks, standardised()
-    seen = np.bincount(table.row, table.impressions, GIVEN.data.n_rows)
-    told = table.impressions * estimated_relevance(table, GIVEN.propensities, estimate)
-    target = np.bincount(table.row, told, GIVEN.data.n_rows) / np.maximum(seen, 1)
-    better, worse, weight = [], [], []
-    for start, stop in zip(GIVEN.data.offsets[:-1], GIVEN.data.offsets[1:], strict=True):
-        for i, j in permutations(np.flatnonzero(seen[start:stop]) + start, 2):
-            if target[i] > target[j]:
-                better.append(i)
-                worse.append(j)
-                weight.append((target[i] - target[j]) * min(seen[i], seen[j]))
-    apart, share = X[better] - X[worse], np.array(weight) / np.sum(weight)
-    best = minimize(lambda beta: -(share @ log_expit(apart @ beta)), np.zeros(X.shape[1]))
-    line = MLP(
-        hidden=(), l2=0.0, epochs=300, learning_rate=0.3, batch_queries=1000, validation=0.0,
-        clip_norm=None,
-    )  # fmt: skip
-    model = CLDPair(target=estimate, selection_weight=0.0, unshown_ratio=0.0, model=line).fit(*GIVEN)
-    assert isinstance(model.ranker_, LinearRanker)
-    np.testing.assert_allclose(model.ranker_.coefficients, best.x, rtol=0.02, atol=0.02)
-
-
 def test_cld_pair_with_a_linear_model_knows_them_apart() -> None:
     found = [CLDPair(target=estimate, model=Linear()).fit(*GIVEN).coef_ for estimate in ESTIMATES]
     for one, two in combinations(found, 2):
         assert np.abs(one - two).max() > 1e-4
+
+
+def test_rows_of_clicks_weigh_what_they_stand_for() -> None:
+    data = RankingDataset.from_arrays(np.eye(7), [1, 1, 1, 2, 2, 3, 3])
+    table = ClickTable.from_arrays(
+        data, row=[0, 1, 0, 5], position=[1, 2, 2, 1], impressions=[6, 6, 4, 5], clicks=[3, 3, 1, 5]
+    )
+    found = observe(data, table, Propensities.power(1, 2))
+    np.testing.assert_array_equal(found.rows, [0, 1, 2, 5, 6])  # query 2 was never displayed
+    np.testing.assert_array_equal(found.absent, [0, 0, 10, 0, 5])  # ten pages: six and four impressions at position 2
+    np.testing.assert_allclose(found.target, [0.5, 0.5, 1, 1])
+    np.testing.assert_array_equal(found.weight, [6, 4, 6, 5])
+    assert (found.total, found.n_rows) == (36, 6)
+    pairs = observe(data, table, Propensities.power(1, 2), "clicks")
+    np.testing.assert_allclose(pairs.target, [1, 0, 2, 0, 2, 0, 1])
+    np.testing.assert_array_equal(pairs.weight, [3, 3, 1, 3, 3, 3, 5])
+    np.testing.assert_array_equal(pairs.offsets, [0, 4, 6, 7])
+    assert pairs.total == 36
+
+
+def test_rows_of_regression_keep_the_mean_of_single_impressions() -> None:
+    given = scene()
+    rows, targets = by_session(given)
+    for target in ("ips", "clicks"):
+        observed = observe(given.data, given.clicks, given.propensities, target)
+        mean, weight = observed.by_row()
+        for place, row in enumerate(observed.rows[observed.shown]):
+            own = targets[rows == row]
+            assert weight[place] == len(own)
+            assert mean[place] == pytest.approx(own.mean())

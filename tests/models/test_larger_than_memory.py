@@ -80,7 +80,7 @@ from cldrank.models.linear import row_blocks
 from test_larger_than_memory import scores
 
 new_array._KEPT_IN_MEMORY = 0
-rows._KEPT_BYTES, rows._WORTH_COMPILING = 0, 1 << 62  # sizes that decide alike for few rows and for many
+row_blocks._KEPT_BYTES, row_blocks._WORTH_COMPILING = 0, 1 << 62  # sizes that decide alike for few rows and for many
 peak = 0
 
 def look():

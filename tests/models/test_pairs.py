@@ -66,9 +66,7 @@ def by_torch(
     return total.detach(), gradient.detach(), curve, whole
 
 
-@pytest.mark.parametrize("share", [0.0, 0.05, 1.0])
-@pytest.mark.parametrize("ratio", [0.0, 1.0, 2.5])
-@pytest.mark.parametrize("spread", [0.5, 8.0])
+@pytest.mark.parametrize(("share", "ratio", "spread"), [(0.0, 0.0, 8.0), (0.05, 1.0, 0.5), (1.0, 2.5, 8.0)])
 def test_derivatives_are_those_of_the_loss_in_torch(share: float, ratio: float, spread: float) -> None:
     rows = GIVEN.data.n_rows
     scores = (spread * RANDOM.normal(size=rows)).astype(np.float32)
@@ -167,5 +165,5 @@ def test_ties_are_no_pairs() -> None:
 def test_targets_too_large_to_add_up_are_refused() -> None:
     target = np.array([1e308, 0.0, 0.0])
     weights = np.full(3, 1e10)
-    with pytest.raises(DataError, match="too large to be added up; clip the propensities"):
+    with pytest.raises(DataError, match="too large"):
         PairTable.of_targets(Targets(np.arange(3), target, weights, np.zeros(3, dtype=int)))

@@ -4,16 +4,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from hypothesis.extra.numpy import arrays
 from made_rankers import (
     FEATURES,
     dataset,
     in_blocks,
     linear,
 )
-from numpy.typing import NDArray
 
 from cldrank import scaling
 from cldrank.errors import DataError
@@ -28,19 +24,7 @@ def test_scores_are_the_linear_function_of_scaled_features(method: str | None) -
     np.testing.assert_array_equal(ranker.predict(dataset()), ranker.predict(FEATURES))
 
 
-@given(
-    arrays(np.float32, st.tuples(st.integers(1, 40), st.just(4)), elements=st.floats(-1e6, 1e6, width=32)),
-    st.integers(1, 41),
-    st.randoms(use_true_random=False),
-)
-def test_a_score_depends_on_its_row_alone(features: NDArray[np.float32], block_rows: int, random: Any) -> None:
-    ranker = linear()
-    scores = ranker.predict(features)
-    order = np.array(random.sample(range(len(features)), len(features)))
-    np.testing.assert_array_equal(in_blocks(ranker, features[order], block_rows), scores[order])
-
-
-@pytest.mark.parametrize("method", ["standard", "minmax", None])
+@pytest.mark.parametrize("method", ["standard", None])
 def test_equal_rows_get_equal_scores_wherever_they_lie(method: str | None) -> None:
     random = np.random.default_rng(1)
     train = random.normal(size=(50, 137)).astype(np.float32)
@@ -52,6 +36,8 @@ def test_equal_rows_get_equal_scores_wherever_they_lie(method: str | None) -> No
     copies = np.repeat(train[:1], 203, axis=0)
     scores = [in_blocks(ranker, copies, size) for size in (1, 2, 7, 100, 1000)]
     assert len(np.unique(scores)) == 1  # a matrix product gives two
+    order = random.permutation(50)
+    np.testing.assert_array_equal(in_blocks(ranker, train[order], 7), ranker.predict(train)[order])
 
 
 @pytest.mark.parametrize(
@@ -60,7 +46,6 @@ def test_equal_rows_get_equal_scores_wherever_they_lie(method: str | None) -> No
         ({"coefficients": np.zeros(3)}, r"shape \(3,\) for 4 features"),
         ({"coefficients": np.array([0, np.nan, 0, 0])}, "coefficient of feature 'pagerank' is nan"),
         ({"intercept": np.inf}, "intercept is inf"),
-        ({"feature_names": ("a", "b")}, "2 feature names for a scaling of 4"),
     ],
 )
 def test_parts_that_do_not_fit_are_refused(changes: dict[str, Any], message: str) -> None:
@@ -71,4 +56,4 @@ def test_parts_that_do_not_fit_are_refused(changes: dict[str, Any], message: str
 def test_repr_tells_what_it_is_and_where_it_comes_from() -> None:
     text = "LinearRanker(4 features, scaling Standard(clip=5.0), trained by Oracle on web (synthetic))"
     assert repr(linear()) == text
-    assert str(Provenance(estimator="Oracle", rows=3)) == "trained by Oracle on data without a name"
+    assert str(Provenance(estimator="Oracle", rows=3)) == "trained by Oracle on unnamed data"

@@ -83,10 +83,3 @@ def test_measures_on_the_same_data_come_together() -> None:
     other, same = origin.evaluations
     assert (other.fingerprint, other.measures) == ("2" * 64, {"AP": {"mean": 0.1}})
     assert same.measures == {"AP": {"mean": 0.5}, "RR": {"mean": 0.7}, "DCG": {"mean": 3.0}}
-
-
-def test_without_a_fingerprint_the_name_says_which_data() -> None:
-    origin = ORIGIN.replaced(evaluations=())
-    for found in (measured("", "train", AP=0.5), measured("", "test", RR=0.6), measured("", "test", AP=0.7)):
-        origin = origin.with_evaluation(found)
-    assert [(one.data, list(one.measures)) for one in origin.evaluations] == [("train", ["AP"]), ("test", ["RR", "AP"])]

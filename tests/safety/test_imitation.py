@@ -9,7 +9,7 @@ import numpy as np
 
 import cldrank as cr
 from cldrank import segments
-from cldrank.clicks.simulate import NeighbourSwaps, PositionBased, Simulation
+from cldrank.clicks.simulate import PositionBased, Simulation
 from cldrank.safety.imitation import heights, imitate, shown_alike, within_spread
 
 RANDOM = np.random.default_rng(3)
@@ -62,14 +62,6 @@ def test_what_a_run_leaves_and_tells_is_about_the_learned_ranker(tmp_path: Path)
     imitate(learned.ranker_, learned, DATA, clicks)
     assert len(heard) == len(learned.history_)
     assert (tmp_path / "state").read_bytes() == left
-
-
-def test_clicks_do_not_matter() -> None:
-    clicks = Simulation(DATA, SCORES, PositionBased(), NeighbourSwaps(0.3), depth=4).draw(5000, seed=0)
-    learned = cr.Naive().fit(DATA, clicks)
-    other = cr.ClickTable(clicks.candidates, clicks.row, clicks.position, clicks.impressions, 0 * clicks.clicks)
-    one, two = (imitate(learned.ranker_, learned, DATA, table).predict(DATA) for table in (clicks, other))
-    np.testing.assert_array_equal(one, two)
 
 
 def test_overlap_counts_impressions() -> None:

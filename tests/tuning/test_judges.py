@@ -12,12 +12,10 @@ from scenes import scene
 from cldrank import losses
 from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
-from cldrank.errors import CldrankWarning
 from cldrank.methods import IPS
-from cldrank.methods.evidence import check_propensities
 from cldrank.methods.observing import observe
 from cldrank.models.network.lists import target_lists
-from cldrank.propensity import AffineClicks, Propensities
+from cldrank.propensity import AffineClicks
 from cldrank.tuning import judges
 
 
@@ -80,18 +78,3 @@ def test_the_standard_error_is_that_of_resampled_queries() -> None:
     resampled = gains[draws].sum(1) / weight[draws].sum(1)
     assert found.value == pytest.approx(gains.sum() / weight.sum())
     assert found.error == pytest.approx(resampled.std(), rel=0.06)
-
-
-def test_a_curve_that_the_clicks_refute_is_raised_before_judging() -> None:
-    data = RankingDataset.from_arrays(np.zeros((200, 1)), np.arange(200) // 2)
-    table = ClickTable.from_arrays(
-        data, position=[1, 2] * 100, impressions=[100] * 200, clicks=np.tile([80, 15, 20, 25], 50)
-    )
-    steep = Propensities(np.array([1, 0.1]))
-    with pytest.warns(CldrankWarning, match="position 2 are clicked too often.*They were raised"):
-        _, judge = judges.split_clicks(data, table, steep, 0.3, 1)
-    with pytest.warns(CldrankWarning):
-        raised = check_propensities(steep, table, "tuning", None, "raise").per_cell(table)[1]
-    assert 0.2 < raised < 0.5
-    preferences = 100 * np.abs(np.array([0.8 - 0.15 / raised, 0.2 - 0.25 / raised]))  # one pair on each page
-    np.testing.assert_allclose(np.unique(judge.weight.round(3)), np.sort(preferences), atol=1e-3)

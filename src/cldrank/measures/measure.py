@@ -27,7 +27,7 @@ _EXAMPLE = "a name, then parameters and a cutoff where wanted, like nDCG@3, AP o
 class Measure(ABC):
     """What to measure, as an immutable value: equal measures compare equal, hash alike and print alike.
 
-    Called with scores, labels and offsets, it gives one value per query. To add a measure, derive a frozen dataclass
+    Called with scores, labels and offsets, it gives a value per query. To add a measure, derive a frozen dataclass
     from it: its fields are the parameters of its text form, and `parse` knows it from then on.
 
     >>> parse("ndcg@3")
@@ -67,11 +67,11 @@ class Measure(ABC):
     __repr__ = __str__
 
     def __call__(self, scores: Any, labels: Any, offsets: Any, *, empty: Empty = "zero") -> Array:
-        """One value per query, as `cldrank.measures.compute` would give it."""
+        """The value of each query, as `cldrank.measures.compute` would give it."""
         return self.per_query(Ranking.of(scores, labels, offsets), empty)
 
     def per_query(self, ranking: Ranking, empty: Empty = "zero") -> Array:
-        """One value per query; for a query without a relevant document 0, or NaN when these are to be skipped."""
+        """The value of each query; without a relevant document 0, or NaN when such queries are to be skipped."""
         check_choice("empty", empty, get_args(Empty))
         values = self._values(ranking)
         values[~self._answerable(ranking)] = 0.0 if empty == "zero" else float("nan")
@@ -83,7 +83,7 @@ class Measure(ABC):
 
     @abstractmethod
     def _values(self, ranking: Ranking) -> Array:
-        """A fresh array of one value per query; any number where the query has no relevant document."""
+        """A new array with the value of each query; any number where the query has no relevant document."""
 
 
 def parse(text: str | Measure) -> Measure:
@@ -154,10 +154,10 @@ def compute(
     *,
     empty: Empty = "zero",
 ) -> dict[Measure, Array]:
-    """One value per query for each measure, from one sort.
+    """The values per query of each measure, from a single sort.
 
     scores     (rows,) larger is better; ties are broken in a fixed order that does not depend on the labels
-    labels     (rows,) grades; negative ones count as 0
+    labels     (rows,) grades; a negative grade counts as 0
     offsets    (queries + 1,) rows offsets[i] … offsets[i+1]-1 belong to query i
     empty      a query without a relevant document counts 0 ("zero") or gives NaN ("skip"); `mean` leaves NaN out
 

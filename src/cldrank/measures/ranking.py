@@ -130,7 +130,7 @@ def checked(scores: Any, labels: Any, offsets: Any) -> tuple[Array, Array, IntAr
     scores, labels, given = _numbers(scores, "scores"), _numbers(labels, "labels"), _numbers(offsets, "offsets")
     rows = len(scores)
     if len(labels) != rows:
-        raise DataError(f"there are {rows:,} scores for {len(labels):,} labels; each row needs one of both.")
+        raise DataError(f"there are {rows:,} scores for {len(labels):,} labels; each row needs both.")
     rises = len(given) and given[0] == 0 and given[-1] == rows and (given[1:] >= given[:-1]).all()
     if not rises or (given != np.floor(given)).any():
         raise DataError(f"offsets must be whole numbers that rise from 0 to the number of rows ({rows:,}).")
@@ -146,7 +146,7 @@ def _numbers(values: Any, what: str) -> Array:
     except (TypeError, ValueError, RuntimeError) as error:
         raise DataError(f"{what} must be a flat array of numbers: {str(error).rstrip('.')}.") from None
     if array.ndim != 1:
-        raise DataError(f"{what} have shape {tuple(array.shape)}; they need one number per row.")
+        raise DataError(f"{what} have shape {tuple(array.shape)}; they need a number per row.")
     return array
 
 

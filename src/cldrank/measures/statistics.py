@@ -1,4 +1,4 @@
-"""How certain a mean is, and whether one ranker really beats another."""
+"""How certain a mean is, and whether a ranker really beats another."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class Comparison:
 
 
 def mean_interval(values: Any, confidence: float = 0.9) -> Interval:
-    """The mean of a few repetitions, one value per seed, with its t-interval.
+    """The mean of a few repetitions, such as seeds, with its t-interval.
 
         mean ± t(n - 1 degrees of freedom) · standard deviation / sqrt(n)
 
@@ -132,11 +132,11 @@ def paired_comparison(a: Any, b: Any, confidence: float = 0.9, permutations: int
     first, second = _flat(a, "a"), _flat(b, "b")
     check_whole("permutations", permutations, least=1)
     if len(first) != len(second):
-        raise DataError(f"a has {len(first):,} queries and b {len(second):,}; a paired comparison needs the same ones.")
+        raise DataError(f"a has {len(first):,} queries and b {len(second):,}; compare values of the same queries.")
     lonely = np.isnan(first) != np.isnan(second)
     if lonely.any():
         raise DataError(
-            f"query {int(lonely.argmax())} (from 0) has a value in only one of a and b; "
+            f"query {int(lonely.argmax())} (from 0) has a value in a or b alone; "
             "measure both on the same labels, with the same handling of empty queries."
         )
     differences = (first - second)[~np.isnan(first)]
@@ -180,14 +180,14 @@ def _flat(values: Any, what: str) -> Values:
     except (TypeError, ValueError):
         raise DataError(f"{what} must be numbers.") from None
     if numbers.ndim != 1:
-        raise DataError(f"{what} must be flat, one number each, not of shape {numbers.shape}.")
+        raise DataError(f"{what} must be a flat array of numbers, not of shape {numbers.shape}.")
     if np.isinf(numbers).any():
         raise DataError(f"entry {int(np.isinf(numbers).argmax())} (from 0) of {what} is infinite; values are finite.")
     return numbers
 
 
-def _enough(numbers: Values, one: str, advice: str) -> int:
+def _enough(numbers: Values, unit: str, advice: str) -> int:
     n = len(numbers)
     if n < 2:
-        raise DataError(f"an interval needs at least 2 values, and there is {n or 'no'} {one}; {advice}.")
+        raise DataError(f"an interval needs at least 2 values, and there is {n or 'no'} {unit}; {advice}.")
     return n

@@ -19,7 +19,7 @@ class BayesIPS(TargetMethod):
         t = P(relevant | clicked, examined, k) c / (n θ_k),    P(relevant | …) = ε⁺_k / (ε⁺_k + ε⁻_k)
 
     ε⁺_k and ε⁻_k are the probabilities of a click on a relevant and on an irrelevant result that is examined at k, as
-    likely to be the one as the other. It takes `AffineClicks`, slope θ (ε⁺ - ε⁻) and base θ ε⁻, from which ε⁺_k / (ε⁺_k
+    likely relevant as irrelevant. It takes `AffineClicks`, slope θ (ε⁺ - ε⁻) and base θ ε⁻, from which ε⁺_k / (ε⁺_k
     + ε⁻_k) = (slope + base) / (slope + 2 base); θ_k follows up to its scale, which ranks alike, where ε⁺ is the same at
     all positions: θ_k ∝ slope + base. So t ∝ c / (n (slope_k + 2 base_k)). Without a base this is `IPS`.
 

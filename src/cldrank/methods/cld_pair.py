@@ -23,7 +23,7 @@ class CLDPair(CorrectedMethod):
         i shown, j not, drawn anew in each epoch:
             C [log σ(ω·x_i + Δ) + log σ(-ω·x_j)]
 
-    Candidates are ranked by f alone: an `MLP`, `Linear` (CLD-pair-L), which is fitted to its one
+    Candidates are ranked by f alone: an `MLP`, `Linear` (CLD-pair-L), which is fitted to its unique
     optimum over all pairs, or `Trees`, for which ω = 0 and all pairs count. r̄ is the relevance of a cell as `target`
     estimates it; in the paper, c / (n ρ).
 

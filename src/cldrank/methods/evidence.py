@@ -102,7 +102,7 @@ def check_dataset(dataset: Any, user: str) -> RankingDataset:
         from cldrank.tables import is_frame
 
         raise UsageError(
-            f"{user} learns from a RankingDataset, not from {kind_of(dataset)}; make one with "
+            f"{user} learns from a RankingDataset, not from {kind_of(dataset)}; convert it with "
             f"{'cldrank.load(frame)' if is_frame(dataset) else 'RankingDataset.from_arrays(features, qid, labels)'}."
         )
     if not np.prod(dataset.features.shape):
@@ -120,7 +120,7 @@ def check_labels(dataset: RankingDataset, user: str) -> None:
 
 
 def check_clicks(clicks: Any, dataset: RankingDataset, user: str) -> ClickTable:
-    """Refuse what is not a click table of this dataset with anything in it."""
+    """Refuse anything but a click table of this dataset that has impressions and clicks."""
     if not isinstance(clicks, ClickTable):
         raise _no_clicks(clicks, user)
     clicks.check_same(dataset)
@@ -142,7 +142,7 @@ def check_propensities(
 ) -> Propensities | SegmentPropensities:
     """The propensities, clipped if asked to and held to the clicks, that cover all positions of the table.
 
-    Those of segments must have a curve for each segment of the table; one curve may be that of all of them.
+    Segment propensities must have a curve for each segment of the table; a single curve serves all segments.
     """
     if not isinstance(propensities, Propensities | SegmentPropensities):
         is_path = isinstance(propensities, str | PathLike)
@@ -169,7 +169,7 @@ def _warn_of_one_curve(clicks: ClickTable, user: str) -> None:
         warn(
             CldrankWarning(
                 f"{user} is given one curve for all segments ({some(clicks.segment_names)}), but surfaces are "
-                "seldom examined alike; estimate one for each (BySegment, or `cldrank propensity estimate`)."
+                "seldom examined alike; estimate a curve for each (BySegment, or `cldrank propensity estimate`)."
             )
         )
 
@@ -178,8 +178,8 @@ def check_affine(given: Any, clicks: ClickTable, user: str, clip: float | None) 
     """Slope and base of each position, clipped if asked to; propensities are slopes without a base."""
     if isinstance(given, SegmentPropensities):
         raise UsageError(
-            f"{user} needs slope and base of each position, the same in all segments, and cannot use one curve for "
-            "each; give one, or train ips or cld, say, which do."
+            f"{user} needs the slope and base of each position, the same in all segments, not a curve for each "
+            "segment; give a common slope and base, or train a method that takes segments, such as ips or cld."
         )
     if isinstance(given, Propensities):
         check_own_pages(given, clicks)

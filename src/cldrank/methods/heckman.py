@@ -38,7 +38,7 @@ class HeckmanRank(TwoStageMethod):
         2.  c/n = intercept + β·x + κ m(ω·x) + noise, over the candidates shown; m = φ/Φ
 
     Ranks by β·x. Each stage is a weighted mean less l2 ‖ω‖² or l2 ‖β‖²; intercepts and κ bear no penalty. A candidate
-    has the weight of its impressions, one that was never shown that of its query's. Position bias is left in, as in the
+    has the weight of its impressions, or of its query's if it was never shown. Position bias is left in, as in the
     paper. As both stages see the same features, the correction rests on the curvature of m.
 
     >>> import cldrank as cr

@@ -15,7 +15,7 @@ class InterventionAware(ExposureMethod):
 
         t_i = (c_i / n_q - β_i) / α_i,    α_i = mean over pages of Σ_k P(i is shown at k) slope_k,  β_i of base_k alike
 
-    The mean goes over all pages of the query, whatever policy drew each: a ranker that was replaced, one that explores,
+    The mean goes over all pages of the query, whatever policy drew each: a replaced ranker, a ranker that explores,
     two under test. So a candidate that only a later policy shows still counts, also on the pages without it. A click is
     corrected by all that could have happened, not by its own position alone, which lowers the variance.
 

@@ -83,7 +83,7 @@ def _means(clicks: ClickTable, curve: AffineClicks | SegmentPropensities, pages:
             for values in slopes_and_bases(curve, clicks)
         )
         return slope, base
-    if isinstance(curve, SegmentPropensities):  # of the only segment, since display probabilities are of one policy
+    if isinstance(curve, SegmentPropensities):  # the only segment: display probabilities are of a single policy
         curve = AffineClicks.from_propensities(curve[clicks.segment_names[0]])
     slopes, bases = curve.at(np.arange(1, clicks.display.shape[1] + 1))
     return clicks.display @ slopes, clicks.display @ bases
@@ -98,7 +98,7 @@ class ExposureMethod(TargetMethod):
 
     @abstractmethod
     def least(self, first: float) -> float:
-        """The least exposure; smaller ones are raised to it. `first` is the slope at the first position."""
+        """The least exposure; anything smaller is raised to it. `first` is the slope at the first position."""
 
     @abstractmethod
     def corrected(self, seen: Exposure, slope: Floats) -> Floats:

@@ -1,4 +1,4 @@
-"""`Method`: what is learned from. One class per method says what it needs and how clicks become targets."""
+"""`Method`: what is learned from. Each method is a class that says what it needs and how clicks become targets."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Bias = Literal["position", "trust", "selection"]
 
 @described
 class Method(Learner, ABC):
-    """A method of learning a ranker. Everything that others say about it is said here, on its class:
+    """A method of learning a ranker. All that other rooms say about it is declared on its class:
 
     name        on the command line and in experiment files
     label       in reports
@@ -43,7 +43,7 @@ class Method(Learner, ABC):
     corrects    the biases of clicks that it corrects
     learns      what it learns, in words
     way         the way to fit that a model must know, such as `fit_targets`; see `Model.heeds`
-    blends      whether its ranker can be one of a weighted sum of rankers
+    blends      whether its ranker can be part of a weighted sum of rankers
 
     Methods keep scikit-learn's habits: `clone`, `get_params` and `set_params` work, and what a fit leaves ends in an
     underscore.
@@ -111,7 +111,7 @@ class Method(Learner, ABC):
         """Learn from a dataset, the clicks on it, and the propensities of the positions, as far as `needs` says.
 
         Clicks of several segments, such as devices, are learned from together, each by the curve of its own. A method
-        that learns from labels refuses clicks; one that does not use propensities says so, and leaves them out.
+        that learns from labels refuses clicks; a method that does not use propensities warns, and ignores them.
         """
         self.check()
         with hearing_warnings() as heard:
@@ -164,7 +164,7 @@ class Method(Learner, ABC):
         return (*own, *(name for name, known in declared.items() if known.role and known.role not in roles))
 
     def _check_model(self) -> None:
-        """Refuse what is not a model, and say how one is written."""
+        """Refuse what is not a model, and say how to write a model."""
         given: Any = self.model
         if not isinstance(given, Model):
             kind = models().get(given) if isinstance(given, str) else given
@@ -174,7 +174,7 @@ class Method(Learner, ABC):
             )
 
     def fit_evidence(self, evidence: Evidence) -> Self:
-        """Learn from what has been checked already."""
+        """Learn from evidence that has been checked already."""
         features: Any = evidence.data.features
         if isinstance(features, RemoteFeatures) and self.way not in self.model.remote_ways:
             raise UsageError(
@@ -200,16 +200,16 @@ class Method(Learner, ABC):
 
     @property
     def required(self) -> Needs:
-        """What it needs with its parameters as they are; of a peer it may depend on them."""
+        """What it needs with its current parameters, on which a subclass may let it depend."""
         return self.needs
 
     @property
     def uses_device(self) -> bool:
-        """Whether `run.device` has a say."""
+        """Whether `run.device` has any effect."""
         return "device" not in self.unheeded(type(self.model))
 
     def predict(self, X: Any) -> Any:
-        """The scores of the learned ranker, one per row: an array or, for a frame, a column that fits it."""
+        """The score of each row by the learned ranker: an array or, for a frame, a column that fits it."""
         self._check_fitted()
         return self.ranker_.predict(X)
 
@@ -289,7 +289,7 @@ class Method(Learner, ABC):
 
 
 class TargetMethod(Method):
-    """A method that is nothing but targets: any model can be fitted to them."""
+    """A method that only makes targets, to which any model can be fitted."""
 
     def _learn(self, evidence: Evidence) -> Fit:
         return self.model.fit_targets(self.targets(evidence), self._context(evidence.data))

@@ -1,4 +1,4 @@
-"""What a method learns from: the one place that help, messages, pages and experiments take it from."""
+"""What a method learns from, as help, messages, pages and experiments say it."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ def observe(
 ) -> Observations:
     """The weighted rows of a click table; without propensities, all positions count as examined.
 
-    There is one entry per cell, with its impressions n for a weight and the target that `estimated_relevance` has; with
+    Each cell is an entry, with its impressions n for a weight and the target that `estimated_relevance` gives; with
     affine clicks always (c/n - base) / slope. With clicks for a target there are two entries per cell: 1/ρ with weight
     c, and 0 with weight n - c.
 

@@ -47,8 +47,8 @@ class PIJD(TwoStageMethod):
     def _learn(self, evidence: Evidence) -> Fit:
         if evidence.clicks.n_segments > 1:
             raise UsageError(
-                f"{self.label} models the positions of one layout, and the clicks are of several segments; give those "
-                "of one."
+                f"{self.label} models the positions of one layout, and the clicks are of several segments; give "
+                "those of a single segment."
             )
         positions, level = np.unique(evidence.clicks.position, return_inverse=True)
         observed = replace(observe(evidence.data, evidence.clicks), level=level + 1)

@@ -18,7 +18,7 @@ class PolicyAwareIPS(ExposureMethod):
     c_i are the clicks on candidate i anywhere, n_q the pages of its query. Where display probabilities are known
     (`ClickTable.with_display`), a candidate that might have been shown counts, with t = 0, even if it never was; else
     they are estimated as impressions at k over n_q. A candidate that cannot be shown is left out, and so is, where they
-    are estimated, one that never was: `n_left_out_` counts them, and above one half there is a warning. `n_clipped_`
+    are estimated, a candidate never shown: `n_left_out_` counts them, and above half there is a warning. `n_clipped_`
     counts the p_i that were clipped.
 
     >>> import cldrank as cr

@@ -1,4 +1,4 @@
-"""RankAgg: one ranking from two, the one corrected for position bias and the one corrected for selection bias."""
+"""RankAgg: combines a ranking corrected for position bias and a ranking corrected for selection bias."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class RankAgg(CorrectedMethod):
     heckman_: HeckmanRank = learned(about="the fitted Heckman^rank")
 
     def fit_evidence(self, evidence: Evidence) -> Self:
-        """Learn from what has been checked already."""
+        """Learn from evidence that has been checked already."""
         evidence.data.check_complete(f"{self.label}, whose Heckman^rank is linear,")
         return super().fit_evidence(evidence)
 
@@ -74,6 +74,6 @@ class RankAgg(CorrectedMethod):
         return replace(ips.fit_, ranker=ranker).keeping(ips=ips, heckman=heckman)
 
     def summary(self) -> str:
-        """Both fits, one after the other."""
+        """The summaries of both fits."""
         self._check_fitted()
         return f"{self.ips_.summary()}\n\n{self.heckman_.summary()}"

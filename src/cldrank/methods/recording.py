@@ -40,7 +40,7 @@ def clicks_record(clicks: ClickTable) -> ClicksRecord:
 
 
 def curve_records(used: Curve) -> dict[str, CurveRecord]:
-    """The curve that clicks were corrected by, by segment; of a log without segments, one without a name."""
+    """The curves that corrected the clicks, by segment; the key is empty for a log without segments."""
     curves = dict(used.items()) if isinstance(used, SegmentPropensities) else {"": used}
     return {name: _curve_record(curve) for name, curve in curves.items()}
 

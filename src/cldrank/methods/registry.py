@@ -36,7 +36,7 @@ def methods() -> Mapping[str, type[Method]]:
 
 
 def method_named(name: str) -> type[Method]:
-    """The method of a name; an unknown one is refused with the nearest that there is.
+    """The method with this name; an unknown name is refused, with the nearest known name.
 
     >>> method_named("cld-pair")()
     CLDPair()
@@ -61,19 +61,19 @@ def usable_models(kind: type[Method]) -> dict[str, type[Model]]:
 
 
 def default_model(kind: type[Method]) -> Model:
-    """The model that a method is fitted with unless somebody says otherwise."""
+    """The model that a method is fitted with by default."""
     model: Model = parameters(kind)["model"].default
     return model
 
 
 def settings_of(kind: type[Method], model: type[Model]) -> dict[str, Parameter]:
-    """All that can be set of a method with a model, by flat names: `gamma`, `epochs`, `seed`.
+    """All parameters of a method with a model, by flat names: `gamma`, `epochs`, `seed`.
 
     >>> names = settings_of(method_named("cld"), models()["linear"])
     >>> [name in names for name in ("gamma", "l2", "seed", "epochs")]
     [True, True, True, False]
     """
-    own = {name: one for name, one in parameters(kind).items() if name not in ("model", "run")}
+    own = {name: known for name, known in parameters(kind).items() if name not in ("model", "run")}
     return {**own, **parameters(model), **parameters(Run)}
 
 

@@ -36,14 +36,14 @@ def estimated_relevance(
         posterior   E[r | c, n, k], where c ~ Binomial(n, ρ r) and r is at most 1
         mixed       w min(r̄, 2) + (1 - w) posterior,   w = n ρ / (1 + n ρ)
 
-    All but ips take the cells of a candidate at one position together, whatever their segments: c and n ρ are then sums
-    over segments, and the cells have one target. So pages that are labelled at random leave the targets as they are.
+    All but ips pool the cells of a candidate at a position, whatever their segments: c and n ρ are then sums
+    over segments, and the cells share a target. So pages that are labelled at random leave the targets as they are.
 
-    The prior of the posterior is empirical, one per position: the distribution of relevance that makes the clicks there
-    most likely (`deconvolution`). So candidates at one position count as draws from one distribution,
+    The prior of the posterior is empirical, for each position: the distribution of relevance that makes its clicks
+    most likely (`deconvolution`). So candidates at a position count as draws from the same distribution,
     and the order of production is evidence: a prior common to all positions would put what nobody examined at a low
-    position above what everybody passed over at a high one. As n grows, all of them tend to r, the posterior to within
-    its grid of 100 rates.
+    position above what everybody passed over at a high position. As n grows, all tend to r, the posterior to within its
+    grid of 100 rates.
 
     >>> import cldrank as cr
     >>> data = cr.RankingDataset.from_arrays([[0.0]] * 40, range(40))

@@ -1,4 +1,4 @@
-"""SVMRank: a linear SVM on pairs of one query, learned from a small part of the labels, as production rankers are."""
+"""SVMRank: a linear SVM on pairs within a query, learned from a small part of the labels, as production rankers are."""
 
 from __future__ import annotations
 
@@ -58,8 +58,8 @@ class SVMRank(Method):
         better, worse = label_pairs(np.asarray(data.labels)[rows], offsets, self.max_pairs, random)
         if not len(better):
             raise DataError(
-                f"the {len(rows):,} rows that `fraction={self.fraction!r}` draws from {data!r} hold no two of one "
-                "query with different labels; choose a larger fraction."
+                f"the {len(rows):,} rows that `fraction={self.fraction!r}` draws from {data!r} hold no two of the "
+                "same query with different labels; choose a larger fraction."
             )
         scaled = scaling.transform(data.features[rows]).astype(np.float64)
         coefficients = separated(scaled[better] - scaled[worse], float(self.C))
@@ -81,13 +81,13 @@ class SVMRank(Method):
 def label_pairs(
     labels: NDArray[Any], offsets: IntArray, most: int, random: np.random.Generator
 ) -> tuple[IntArray, IntArray]:
-    """Pairs of one query with different labels, the better one first: all of them, or `most` drawn evenly.
+    """Pairs within a query with different labels, the better row first: all of them, or `most` drawn evenly.
 
     >>> label_pairs(np.array([0, 2, 1, 1]), np.array([0, 3, 4]), 10, np.random.default_rng(0))
     (array([1, 1, 2]), array([2, 0, 0]))
     """
     query = segments.segment_of_rows(offsets)
-    order = np.lexsort((-labels, query))  # best first, so that a row's worse ones are all behind its equals
+    order = np.lexsort((-labels, query))  # best first, so that all worse rows are behind a row's equals
     ends = offsets[1:][query]
     changes = np.flatnonzero((np.diff(query) != 0) | (np.diff(labels[order]) != 0)) + 1
     alike = segments.segment_of_rows(np.concatenate([[0], changes, [len(labels)]]))

@@ -1,4 +1,4 @@
-"""Checkpoints: all that a training needs to go on as if nothing had happened, in one safetensors file without code."""
+"""Checkpoints: all that a training needs to go on as if nothing had happened, in a safetensors file without code."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Checkpoint:
         if digest != self.digest:
             raise UsageError(
                 f"{self.path} belongs to a training with other parameters, features or clicks; "
-                "train with the same ones, or name another checkpoint."
+                "train with those of the checkpoint, or name another file."
             )
         return arrays, history
 
@@ -110,5 +110,5 @@ def _read(path: Path) -> tuple[dict[str, NDArray[Any]], str, list[Epoch]]:
 
 
 def _digest(about: str, arrays: Arrays) -> str:
-    """A digest of all that a checkpoint holds, so that one comparison finds any damage."""
+    """A digest of all that a checkpoint holds, so that a single comparison detects any damage."""
     return digest_of([about, sorted(arrays)], *(values for _, values in sorted(arrays.items())))

@@ -1,4 +1,4 @@
-"""Compiled loops: sums over float32 rows, and the pairs of candidates of one query. Free of the interpreter lock.
+"""Compiled loops: sums over float32 rows, and the pairs of candidates of a query. Free of the interpreter lock.
 
 In the loops over pairs, the candidates of a query lie in the order in which pairs need them: those shown first, from
 the highest target to the lowest, then those not shown. Of boosted trees, σ(f_j - f_i) = e_j / (e_i + e_j) with
@@ -106,7 +106,7 @@ def derivatives(scores, queries, order, offsets, ends, follows, target, weight, 
 
 @njit(**_options)
 def _shown_pairs(i, start, stop, e, target, weight, first, second):
-    """The pairs of shown candidate `i` with those that it is preferred to, and what they lose."""
+    """The pairs of shown candidate `i` with those that it is preferred to, and their loss."""
     own_first = own_second = loss = 0.0
     for j in range(start, stop):
         preference = (target[i] - target[j]) * min(weight[i], weight[j])
@@ -125,7 +125,7 @@ def _shown_pairs(i, start, stop, e, target, weight, first, second):
 
 @njit(**_options)
 def _mixed_pairs(i, start, stop, e, each, first, second):
-    """The pairs of shown candidate `i` with those not shown, and what they lose; all have one weight."""
+    """The pairs of shown candidate `i` with those not shown, of equal weight, and their loss."""
     own_first = own_second = 0.0
     for j in range(start, stop):
         whole = 1 / (e[i] + e[j])
@@ -137,7 +137,7 @@ def _mixed_pairs(i, start, stop, e, each, first, second):
         second[j] += each * curve
     first[i] -= each * own_first
     second[i] += each * own_second
-    loss, product = 0.0, 1.0  # one logarithm for many pairs
+    loss, product = 0.0, 1.0  # a logarithm for many pairs at once
     for j in range(start, stop):
         product *= e[i] / (e[i] + e[j])
         if product < _SMALL:

@@ -82,7 +82,7 @@ def linear_fit(
 
     observed         the weighted rows learned from
     constant         features without any variation
-    log_likelihood   of all rows, without the penalty, where there is one
+    log_likelihood   of all rows, without any penalty
     """
     constant = tuple(constant)
     rows, weight = int(observed.n_rows), float(observed.total)

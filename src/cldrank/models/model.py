@@ -66,7 +66,7 @@ class Model(Value):
     remote_ways: ClassVar[tuple[str, ...]] = ()
 
     def fit_targets(self, targets: Targets, context: Context) -> Fit:
-        """Fit scores to targets: each row by itself, or pairs of one query in the order of their targets.
+        """Fit scores to targets: each row by itself, or pairs within a query in the order of their targets.
 
         rows:    minimise  Σ w (target - intercept - x·β)² / Σ w + l2 ‖β‖²
         pairs:   minimise  -Σ_{t_i > t_j} (t_i - t_j) min(w_i, w_j) log σ(f(x_i) - f(x_j))
@@ -76,14 +76,14 @@ class Model(Value):
     def fit_points(self, observed: Observations, context: Context, *, gamma: float, unshown_ratio: float = 1.0) -> Fit:
         """Fit relevance and selection together, row by row, with noises that correlate by γ: CLD.
 
-        A network draws `unshown_ratio` unshown candidates for each pair of shown ones.
+        A network draws `unshown_ratio` unshown candidates for each pair of shown candidates.
         """
         raise NotImplementedError
 
     def fit_pairs(self, observed: Observations, context: Context, *, share: float, unshown_ratio: float) -> Fit:
         """Fit relevance and selection together, by pairs: CLD-pair, with C = `share`.
 
-        For each pair of two shown candidates there are `unshown_ratio` with an unshown one.
+        For each pair of two shown candidates, `unshown_ratio` pairs have an unshown candidate.
         """
         raise NotImplementedError
 

@@ -1,4 +1,4 @@
-"""Queries as places of one long table, in the order in which compiled loops walk through their pairs."""
+"""Queries as places of a long table, in the order in which compiled loops walk through their pairs."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Slopes(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class PairTable:
-    """The candidates of all queries in which one is preferred to another. `weight` and `mixed` are scaled.
+    """The candidates of all queries that prefer any candidate to another. `weight` and `mixed` are scaled.
 
     rows       (rows,) the dataset row of each candidate, rising
     order      (rows,) by place, the candidate; of each query first those shown, from the highest target to the lowest
@@ -56,7 +56,7 @@ class PairTable:
 
     @classmethod
     def of_observations(cls, observed: Observations, share: float, ratio: float) -> PairTable:
-        """CLD-pair with ω = 0: pairs of shown candidates count 1 + 2 C, and all pairs of a shown and an unshown one C.
+        """CLD-pair with ω = 0: pairs of shown candidates count 1 + 2 C, and all with an unshown candidate C.
 
         share   C
         ratio   the weight of all pairs with an unshown candidate, over that of the others in the same query
@@ -136,7 +136,7 @@ class PairLoss:
         self._lost = np.zeros(len(table))
 
     def at(self, scores: NDArray[np.float32]) -> Slopes:
-        """The derivatives at some scores, one per candidate; the arrays are those of the next call as well."""
+        """The derivatives at the score of each candidate; the next call overwrites the arrays."""
         table = self._table
         written = (self._gradient, self._hessian, self._lost)
 
@@ -173,7 +173,7 @@ def _table(
         shown = shown[kept]
     offsets = segments.from_lengths(lengths[high > low])
     order = np.lexsort([-target, ~shown, owner])
-    changes = np.diff(owner) > 0  # the order is one within queries
+    changes = np.diff(owner) > 0  # the order is within queries
     changes |= np.diff(shown[order].astype(np.int8)) < 0
     del owner, shown, kept
     target = target[order]

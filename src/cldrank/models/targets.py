@@ -75,12 +75,12 @@ class Observations:
 
     @property
     def n_levels(self) -> int:
-        """How many places there are, that of the candidates not shown left out."""
+        """How many places there are, not counting that of the candidates not shown."""
         return 0 if self.level is None else int(self.level.max(initial=0))
 
     @property
     def n_thresholds(self) -> int:
-        """How many thresholds part the places: one for each, or one less where every candidate was shown."""
+        """How many thresholds separate the places: as many as places, less 1 where every candidate was shown."""
         return self.n_levels - self.all_shown
 
     def part(self, start: int, stop: int) -> Observations:
@@ -113,7 +113,7 @@ class Observations:
         return Targets(self.rows[self.shown], *self.by_row(), self.queries[self.shown])
 
     def together(self) -> Observations:
-        """The same with one entry for each shown candidate, over all its impressions, and one place for all of them."""
+        """The same with a single entry for each shown candidate, over all its impressions, all at the same place."""
         mean, weight = self.by_row()
         offsets, level = np.arange(len(mean) + 1), np.ones(len(mean), dtype=np.int64)
         return replace(self, offsets=offsets, target=mean, weight=weight, level=level)

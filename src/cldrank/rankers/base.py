@@ -65,7 +65,7 @@ class Ranker(ABC):
 
     @abstractmethod
     def score_rows(self, table: NDArray[Any], offsets: IntArray | None = None, *, device: str | None = None) -> Floats:
-        """One score per row of a table with the right features; `offsets` say which rows belong to one query."""
+        """The score of each row of a table with the right features; `offsets` say which rows form a query."""
 
     @abstractmethod
     def to_state(self) -> tuple[Config, Weights]:
@@ -83,11 +83,11 @@ class Ranker(ABC):
     @overload
     def predict(self, features: Any, *, device: str | None = ...) -> Any: ...
     def predict(self, features: Any, *, device: str | None = None) -> Any:
-        """One score per row, in the order of the rows given; memory beyond the result is bounded by the block.
+        """The score of each row, in the order given; memory beyond the result is bounded by the block.
 
         A dataset must have the ranker's features by name and in order, an array the same number of them. In a frame
-        (pandas, Polars, Arrow) they are found by their names, whatever else it holds. Rows without a dataset are those
-        of one query.
+        (pandas, Polars, Arrow) they are looked up by name, whatever else it holds. Rows without a dataset form a
+        single query.
         The rows of a dataset are its own: if its file scattered the rows of a query, `source_rows` says where each lay.
 
         The scores are an array or, for a frame, what fits it: a pandas Series with the same index, a Polars Series, an
@@ -104,7 +104,7 @@ class Ranker(ABC):
         return as_series(features, scores)
 
     def _table_of(self, features: Any) -> tuple[NDArray[Any], IntArray | None]:
-        """The table to score, and which rows belong to one query; refused where the features are not the ranker's."""
+        """The table to score, and which rows form a query; refused where the features are not the ranker's."""
         if isinstance(features, RankingDataset):
             if not self.takes_missing:
                 features.check_complete(kind_of(self))
@@ -122,9 +122,9 @@ class Ranker(ABC):
         return table, None
 
     def saw(self, query_ids: ArrayLike) -> NDArray[np.bool_] | None:
-        """Which queries it was trained on; None if it does not know its own, as one made by hand.
+        """Which queries it was trained on; None if unknown, as of a ranker made by hand.
 
-        It knows them by hashes of their ids: one query in 10¹³ is mistaken for one of a million.
+        It knows them by hashes of their ids: a query is mistaken for any of a million with probability 10⁻¹³.
         """
         return None if self.trained_on is None else np.isin(hashes_of(query_ids), self.trained_on)
 
@@ -167,7 +167,7 @@ class Ranker(ABC):
         return f"{type(self).__name__}({', '.join(parts)})"
 
     def _parts(self) -> list[str]:
-        """What else its text form says."""
+        """More facts for the text form."""
         return []
 
 
@@ -188,7 +188,7 @@ class ScalingRanker(Ranker):
         """What scores rows of scaled features, on a device."""
 
     def score_rows(self, table: NDArray[Any], offsets: IntArray | None = None, *, device: str | None = None) -> Floats:
-        """One score per row, block by block; queries do not matter."""
+        """The score of each row, block by block; queries do not matter."""
         del offsets
         scores = np.empty(len(table), dtype=np.float64)
         block_rows = None if is_cpu(device) else max(1, _DEVICE_VALUES // max(len(self.feature_names), 1))
@@ -226,7 +226,7 @@ class UnscorableRowError(DataError):
 
 
 def finite_scores(scores: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The scores; refused where one is not finite."""
+    """The scores; refused unless all are finite."""
     bad = np.flatnonzero(~np.isfinite(scores))
     if len(bad):
         raise UnscorableRowError(int(bad[0]), float(scores[bad[0]]))

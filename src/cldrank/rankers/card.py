@@ -106,7 +106,7 @@ def _data(ranker: Ranker) -> dict[str, Any]:
     if not origin.rows:
         return {"features": len(ranker.feature_names)}
     known = {
-        "name": origin.data or "data without a name",
+        "name": origin.data or "unnamed data",
         "synthetic": origin.synthetic,
         "queries": origin.queries,
         "queries trained on": None if hashes is None else len(hashes),
@@ -178,7 +178,7 @@ def _limits_of_data(origin: Provenance) -> Iterator[str]:
     if not origin.evaluations:
         yield "No evaluation is recorded: how well it ranks is not known."
     for evaluation in origin.evaluations:
-        where = f"Its evaluation on {evaluation.data or 'data without a name'} is on"
+        where = f"Its evaluation on {evaluation.data or 'unnamed data'} is on"
         if evaluation.synthetic and not origin.synthetic:
             yield f"{where} SYNTHETIC data."
         if evaluation.fingerprint and evaluation.fingerprint == origin.fingerprint:
@@ -217,7 +217,7 @@ def _limits_of_clicks(origin: Provenance, corrected: Sequence[str]) -> Iterator[
         if curve.raised:
             yield (
                 f"The clicks refute the propensities{of} that were assumed at {positions(curve.raised)}; they were "
-                "raised to the least that the clicks allow, and the true ones may be higher."
+                "raised to the least that the clicks allow, and the true propensities may be higher."
             )
         if curve.clipped:
             yield (

@@ -1,5 +1,5 @@
-"""Rankers made of others: `BordaRanker` by votes, `BlendRanker` by a weighted sum, and `blended`, which prefers one
-ranker of the members' own kind where there is such.
+"""Rankers made of others: `BordaRanker` by votes, `BlendRanker` by a weighted sum, and `blended`, which prefers a
+ranker of the members' own kind where it can.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ class BlendRanker(GroupRanker):
     kind = "blend"
 
     def score_rows(self, table: NDArray[Any], offsets: IntArray | None = None, *, device: str | None = None) -> Floats:
-        """One score per row; queries do not matter."""
+        """The score of each row; queries do not matter."""
         total = np.zeros(len(table))
         with np.errstate(over="ignore", invalid="ignore"):  # what overflows is refused below
             for ranker, weight in zip(self.members, self.weights, strict=True):
@@ -136,8 +136,8 @@ class BlendRanker(GroupRanker):
 def blended(members: Sequence[Ranker], weights: Sequence[float]) -> Ranker:
     """The ranker whose score is Σ weight * score of the member; those of weight 0 are left out.
 
-    Linear rankers with the same scaling become one linear ranker, and trees one list of trees. What it remembers of
-    its origin is that of the last member.
+    Linear rankers with the same scaling are merged into a linear ranker, and trees into a single list. The provenance
+    is that of the last member.
 
     >>> from cldrank import scaling
     >>> unscaled = scaling.fit(None, [[1, 1]])
@@ -166,7 +166,7 @@ def blended(members: Sequence[Ranker], weights: Sequence[float]) -> Ranker:
 def _check_weights(weights: Sequence[Any]) -> None:
     numbers = [weight for weight in weights if isinstance(weight, int | float) and not isinstance(weight, bool)]
     if numbers != list(weights) or not all(0 <= weight <= _LARGEST for weight in numbers) or not any(numbers):
-        raise DataError(f"weights must be from 0 to {_LARGEST:g}, and one above 0, not {shortened(weights)}.")
+        raise DataError(f"weights must be from 0 to {_LARGEST:g}, and not all 0, not {shortened(weights)}.")
 
 
 def _have_one_scaling(rankers: Sequence[Any]) -> bool:
@@ -186,7 +186,7 @@ def _added(rankers: Sequence[Any], weights: NDArray[np.float64], **parts: Any) -
 
 
 def _joined_trees(rankers: Sequence[Any], weights: NDArray[np.float64]) -> bytes:
-    """The file of all trees one after the other, leaves times the weight; gains, which say what matters, as well."""
+    """The file of all trees in order, their leaves and gains times the weight."""
     whole = json.loads(rankers[-1].content)
     trees: list[dict[str, Any]] = []
     for ranker, weight in zip(rankers, weights, strict=True):

@@ -55,7 +55,7 @@ class LinearRanker(ScalingRanker):
         return total + self.intercept
 
     def to_state(self) -> tuple[Config, Weights]:
-        """`coefficients`, one per feature, and `intercept`."""
+        """`coefficients` by feature, and `intercept`."""
         config, weights = super().to_state()
         return config, {**weights, "coefficients": self.coefficients, "intercept": np.array([self.intercept])}
 
@@ -65,6 +65,6 @@ class LinearRanker(ScalingRanker):
         scaling = taken_scaling(config, weights, len(parts["feature_names"]))
         given = {name: (str(values.dtype), values.ndim) for name, values in weights.items()}
         if given != dict.fromkeys(("coefficients", "intercept"), ("float64", 1)) or len(weights["intercept"]) != 1:
-            raise DataError(f"a linear ranker has float64 coefficients and one float64 intercept, not {given}.")
+            raise DataError(f"a linear ranker has float64 coefficients and a float64 intercept, not {given}.")
         numbers = {"coefficients": weights["coefficients"], "intercept": weights["intercept"].item()}
         return cls(scaling=scaling, **numbers, **parts)

@@ -1,4 +1,4 @@
-"""`NetworkRanker`: layers one after the other, as numbers; scoring needs numpy alone."""
+"""`NetworkRanker`: a sequence of layers, as numbers; scoring needs numpy alone."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ACTIVATIONS: dict[str, Callable[[Matrix], Matrix]] = {
 
 @dataclass(frozen=True, eq=False)
 class Layer:
-    """One layer: "linear" with weight (out, in) and maybe a bias (out,), or an activation without numbers."""
+    """A layer: "linear" with weight (out, in) and maybe a bias (out,), or an activation without numbers."""
 
     kind: str
     weight: NDArray[np.float32] | None = None
@@ -38,7 +38,7 @@ class Layer:
         if self.kind != "linear":
             if not isinstance(self.kind, str) or self.kind not in ACTIVATIONS or numbers:
                 known = ", ".join(ACTIVATIONS)
-                raise DataError(f"a layer is linear, or one of {known} without numbers, not {shortened(self.kind)}.")
+                raise DataError(f"a layer is linear, or {known} without numbers, not {shortened(self.kind)}.")
             return
         if self.weight is None or self.weight.ndim != 2:
             raise DataError("a linear layer needs a matrix of weights.")
@@ -48,7 +48,7 @@ class Layer:
             raise DataError("the numbers of a layer must be finite and float32.")
 
     def apply(self, rows: Matrix) -> Matrix:
-        """What the layer makes of some rows."""
+        """The output of the layer for some rows."""
         if self.weight is None:
             return ACTIVATIONS[self.kind](rows)
         sums: Matrix = rows @ self.weight.T.astype(np.float64)
@@ -57,7 +57,7 @@ class Layer:
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class NetworkRanker(ScalingRanker):
-    """A feed-forward network over the scaled features, its last layer one score wide.
+    """A feed-forward network over the scaled features, its last layer a single score wide.
 
     >>> from cldrank import scaling
     >>> layers = [Layer("linear", np.array([[1, -1]], dtype=np.float32)), Layer("relu")]
@@ -81,7 +81,7 @@ class NetworkRanker(ScalingRanker):
                     raise DataError(f"a layer takes {layer.weight.shape[1]} numbers where {width} come in.")
                 width = layer.weight.shape[0]
         if width != 1:
-            raise DataError(f"the network ends {width} wide; it must end in one score.")
+            raise DataError(f"the network ends {width} wide; it must end in a single score.")
 
     def scorer(self, device: str | None) -> Scorer:
         """The network's output, worked out in float64 and rounded to float32: by numpy, or on a GPU by torch."""
@@ -138,7 +138,7 @@ class NetworkRanker(ScalingRanker):
 
 
 def ranker_of(network: Any, **parts: Any) -> NetworkRanker | LinearRanker:
-    """The ranker that scores as layers of torch do, one after the other: linear where there is but one.
+    """The ranker that scores as a sequence of torch layers does: a linear ranker for a single layer.
 
     >>> from cldrank import scaling
     >>> from cldrank.models import MLP

@@ -73,7 +73,7 @@ class ClicksRecord(Record, frozen=True):
 class CurveRecord(Record, frozen=True):
     """The propensities that clicks were corrected by, as they were used: clipped and raised.
 
-    values, base      one per position; of affine clicks the slopes, and the bases
+    values, base      by position; of affine clicks the slopes, and the bases
     low, high         the intervals of the values, where they are known, at a `confidence`
     estimator         the class that estimated them; None where they were assumed or given
     clipped, raised   the positions that the method raised: to its least propensity, to what the clicks prove
@@ -186,11 +186,11 @@ class Provenance(Record, frozen=True):
     fingerprint    of the data, see `RankingDataset.fingerprint`
     has_missing    whether features were missing in it
     method, clicks, diagnostics   what was learned from, and how; None where it is not known, or not used
-    propensities   by the segment of clicks; of a log without segments, one without a name; empty where none were used
+    propensities   by the segment of clicks, with an empty name for a log without segments; empty where none were used
     safety         how far it departs from production, of a ranker that was kept near it
     held_out       the share of queries that were kept out of training, by `cldrank.held_out`; None where none were
     command        the shell command that trains the same ranker; empty where Python did
-    evaluations    how well it ranks labelled data, one entry per data set and way to treat queries without relevance
+    evaluations    how well it ranks labelled data, by data set and treatment of queries without relevance
 
     >>> print(Provenance(estimator="Oracle", data="web10k-like", synthetic=True))
     trained by Oracle on web10k-like (synthetic)
@@ -245,12 +245,12 @@ class Provenance(Record, frozen=True):
         return plain
 
     def documented(self, warned: Iterable[str], **known: Any) -> Self:
-        """The same with what only the caller of a fit knows, such as the command, and all warnings in its words."""
+        """The same with what only the caller of a fit knows, such as the command, and the warnings as it words them."""
         fit = self.diagnostics and self.diagnostics.replaced(warnings=tuple(dict.fromkeys(warned)))
         return self.replaced(diagnostics=fit, **known)
 
     def with_evaluation(self, result: Any) -> Self:
-        """The same with one more result of `cldrank.evaluate`, into which an earlier one on the same data goes."""
+        """The same with a result of `cldrank.evaluate`, joined with an earlier result on the same data."""
         known = {name: value for name, value in result.as_dict().items() if name != "ranker"}  # whose name may change
         new = _decoded(known, EvaluationRecord, "an evaluation")
         others = {record.measured: record for record in self.evaluations}
@@ -259,7 +259,7 @@ class Provenance(Record, frozen=True):
         return self.replaced(evaluations=(*others.values(), new))
 
     def __str__(self) -> str:
-        data = self.data or ("data without a name" if self.rows else "")
+        data = self.data or ("unnamed data" if self.rows else "")
         parts = [f"by {self.estimator}"] if self.estimator else []
         parts += [f"on {data}"] if data else []
         origin = " ".join(["trained", *parts]) if parts else "of unknown origin"
@@ -267,7 +267,7 @@ class Provenance(Record, frozen=True):
 
 
 def _decoded(content: Any, kind: type[Decoded], what: str) -> Decoded:
-    """Plain values as a record; refused with the place of the first that does not fit."""
+    """Plain values as a record; an error names the first field that does not fit."""
     try:
         return msgspec.convert(content, kind)
     except (msgspec.ValidationError, OverflowError, RecursionError) as error:

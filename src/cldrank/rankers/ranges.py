@@ -1,4 +1,4 @@
-"""Features unlike those of the training data: the fit keeps a range of each, with which what is scored is compared.
+"""Features unlike those of the training data: the fit keeps the range of each, to compare candidates to score with.
 
 A feature in another unit (a hundred times as large, say) is a fault that scores alone do not show.
 """

@@ -107,10 +107,10 @@ def record_evaluation(ranker: Ranker, result: Any, folder: str | PathLike[str]) 
     1
     """
     path = Path(folder)
-    with holding(path.resolve().parent):  # two evaluations at once are recorded one after the other
+    with holding(path.resolve().parent):  # two evaluations at once are recorded in turn
         description = _description(path / _DESCRIPTION)
         if description["weights_sha256"] != _digest(_contents(ranker)[1]):
-            raise UsageError(f"{path} holds another ranker than the one that was evaluated; evaluate that one.")
+            raise UsageError(f"{path} holds another ranker than was evaluated; evaluate the ranker in this folder.")
         current = Provenance.from_json(description["provenance"])
         save_ranker(ranker.with_provenance(current.with_evaluation(result)), path)
 

@@ -1,6 +1,6 @@
 """`TreeRanker`: boosted trees, scored by XGBoost, in files that are checked before XGBoost reads them.
 
-XGBoost trusts the files that it reads: a wrong index in one reads or overwrites memory.
+XGBoost trusts the files that it reads: a wrong index reads or overwrites memory.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _LARGEST = float(np.finfo(np.float32).max)
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class TreeRanker(Ranker):
-    """Boosted trees as XGBoost writes them in JSON; a score is the sum of one leaf of each tree.
+    """Boosted trees as XGBoost writes them in JSON; a score is the sum of a leaf of each tree.
 
     Missing values (NaN) go where each split sends them.
 
@@ -52,7 +52,7 @@ class TreeRanker(Ranker):
         object.__setattr__(self, "content", checked_trees(self.content, len(self.feature_names)))
 
     def score_rows(self, table: NDArray[Any], offsets: IntArray | None = None, *, device: str | None = None) -> Floats:
-        """One score per row, block by block; queries do not matter."""
+        """The score of each row, block by block; queries do not matter."""
         del offsets
         scores = np.empty(len(table))
         for start, end in row_blocks(table, max(1, _BLOCK_VALUES // max(table.shape[1], 1))):
@@ -227,7 +227,7 @@ def checked_trees(content: bytes, n_features: int) -> bytes:
     if forest.gbtree_model_param != {"num_parallel_tree": "1", "num_trees": str(rounds)}:
         raise DataError(f"the parameters of {rounds} trees cannot be {shortened(forest.gbtree_model_param)}.")
     if len(forest.tree_info) != rounds or forest.iteration_indptr != list(range(rounds + 1)):
-        raise DataError("each tree must be that of one round.")
+        raise DataError("each round must have a single tree.")
     for number, tree in enumerate(forest.trees):
         try:
             _check_tree(tree, number, n_features)
@@ -237,7 +237,7 @@ def checked_trees(content: bytes, n_features: int) -> bytes:
 
 
 def _check_tree(tree: _Tree, number: int, n_features: int) -> None:
-    """Refuse numbers that do not fit each other, and what is not one tree: a parent comes before its two children."""
+    """Refuse inconsistent numbers, and nodes that form no tree: a parent comes before its two children."""
     size = len(tree.left_children)
     sizes = {"num_deleted": "0", "num_feature": str(n_features), "num_nodes": str(size), "size_leaf_vector": "1"}
     if tree.tree_param != sizes or not size or tree.id != number:

@@ -44,9 +44,9 @@ def imitate(
 ) -> Ranker:
     """A ranker that puts candidates in the order of the log.
 
-    Beside a linear one, it is a ranking SVM on pairs, in the same scaling. Beside others, it is the method's model,
+    Of a linear ranker, it is a ranking SVM on pairs, in the same scaling. Of others, it is the method's model,
     fitted to how far up each candidate was shown, or such an SVM: whichever shows more of production's results for
-    queries that neither learned from. Features that are missing, here or elsewhere (`has_missing`), leave the former.
+    queries that neither learned from. With missing values, here or elsewhere (`has_missing`), it is always the former.
     """
     if isinstance(learned, LinearRanker):
         return _by_pairs(learned, learned.scaling, method, *_shown_heights(dataset, clicks))
@@ -67,7 +67,7 @@ def imitate(
 def feature_alone(
     name: str, learned: Ranker, method: Method, dataset: RankingDataset, has_missing: bool = False
 ) -> tuple[Ranker, Ranker]:
-    """The ranker whose score is one feature, as it is; and one to blend with the learned ranker, in its scaling.
+    """The ranker whose score is a single feature, unscaled; and in the learned ranker's scaling, to blend with it.
 
     A linear ranker refuses rows in which any feature is missing: where some are, the method's model learns the feature.
     """
@@ -92,7 +92,7 @@ def _by_model(learned: Ranker, method: Method, part: RankingDataset, target: Flo
 
 
 def _by_pairs(learned: Ranker, scaling: Scaling, method: Method, part: RankingDataset, target: Floats) -> LinearRanker:
-    """A ranking SVM on pairs of candidates, the one with the higher target first."""
+    """A ranking SVM on pairs of candidates, the higher target first."""
     upper, lower = label_pairs(target, part.offsets, _PAIRS, np.random.default_rng(method.run.seed))
     if not len(upper):
         raise DataError(f"the log has no query with two candidates in a known order, for {_USER} to learn from.")

@@ -72,14 +72,14 @@ class Safe:
 
     Shares 0, 0.1, … 1 are judged against production, the order of the log, by the clicks on queries held out, by DCG at
     the length of a page. A share is safe if the lower end of its gain is not below minus the margin, and so it is for
-    all shares below, or for all above. Of those that are, the one with the highest gain is kept. If none is, not even
-    the imitation, `UnsafeError` says so, and production is to stay.
+    all shares below, or for all above. Of the safe shares, that with the highest gain is kept. If none is safe, not
+    even the imitation, `UnsafeError` says so, and production is to stay.
 
     method       what to train; it is fitted to the queries that are not held out
     margin       how much worse than production the ranker may be, as a share of production's DCG
     confidence   that no unsafe ranker is kept, whatever the number of shares
     hold_out     the share of queries that judge
-    production   the feature that is production's score, if there is one; then share 0 is production itself
+    production   the feature that is production's score, if any; then share 0 is production itself
 
     A fit leaves `ranker_`, `safety_` (what was chosen, and why), and `trials_` (all shares). The ranker remembers the
     queries that judged among those it was trained on, since their clicks chose it.
@@ -144,7 +144,7 @@ class Safe:
         return self
 
     def predict(self, X: RankingDataset | ArrayLike) -> NDArray[np.float64]:
-        """The scores of the ranker, one per row."""
+        """The score of each row."""
         if not hasattr(self, "ranker_"):
             raise UsageError("this Safe has not learned anything yet; call fit first.")
         return self.ranker_.predict(X)
@@ -174,7 +174,7 @@ class Safe:
         return held
 
     def _blends(self, part: RankingDataset, clicks: ClickTable, has_missing: bool) -> dict[float, Ranker]:
-        """The rankers to judge, by the share of the learned one."""
+        """The rankers to judge, by the share of the learned ranker."""
         learned = self.method.ranker_
         if self.production is None:
             alone = imitation = imitate(learned, self.method, part, clicks, has_missing)
@@ -185,7 +185,7 @@ class Safe:
         return {**blends, 0.0: alone}
 
     def _overlap(self, judge: ClickJudge, production: Ranker) -> float:
-        """The share of production's results that what stands for it shows, with a warning if a feature shows few."""
+        """The share of production's results that the ranker in its place shows; warn if a feature shows few."""
         log = judge.clicks.log
         overlap = shown_alike(segments.descending_ranks(production.predict(log.data), log.data.offsets), log.clicks)
         if self.production is not None and overlap < _LIKE:
@@ -229,7 +229,7 @@ class Safe:
         return ranker.with_provenance(described).with_queries(np.unique(hashes_of(searched)))
 
 
-# -- from blends to the one that is kept ---------------------------------------------------------------------------
+# -- from blends to the best safe blend -----------------------------------------------------------------------------
 
 
 def confidences(confidence: float) -> tuple[float, float]:
@@ -264,11 +264,11 @@ def judge_blends(
 
 
 def safe_trials(trials: Sequence[BlendTrial], margin: float) -> list[BlendTrial]:
-    """Those that are shown to be safe: from production upwards, and from the learned ranker downwards.
+    """The trials shown to be safe: from production upwards, and from the learned ranker downwards.
 
     On either way, a test only counts if all before it were passed, so the chance that any unsafe blend passes is that
-    of one test (fixed sequence testing); the two ways share the chance that is allowed. The way up finds how far a
-    ranker that gains little may depart; the way down, the one that gains much, whatever the imitation does.
+    of a single test (fixed sequence testing); the two ways share the chance that is allowed. The way up shows how far a
+    ranker that gains little may depart; the way down serves a ranker that gains much, whatever the imitation does.
 
     >>> lows = {0.0: 0.0, 0.5: -0.2, 1.0: 0.0}
     >>> trials = [BlendTrial(share, Interval(0.0, low, 0.1, 0.9, 50), low - 0.05) for share, low in lows.items()]

@@ -36,7 +36,7 @@ class HeldOutClicks:
 
         Σ_ij (r̄_i - r̄_j)₊ min(n_i, n_j) [f_i > f_j] / Σ_ij (r̄_i - r̄_j)₊ min(n_i, n_j),    r̄ = c / (n ρ), ties by half
 
-    Both candidates of a pair are of one query and were shown, so it cannot see how a ranker places what was not. With
+    Both candidates of a pair are of the same query and were shown, so it ignores where a ranker puts others. With
     `AffineClicks` in place of propensities, r̄ = (c/n - base) / slope.
 
     >>> from cldrank.methods import Naive

@@ -31,7 +31,7 @@ _TIE = 2.0  # standard errors of the difference
 
 @dataclass(frozen=True)
 class Trial:
-    """Some parameters, and how well they did.
+    """The parameters of a trial, and how well they did.
 
     state                    completed, pruned (given up early) or failed
     value, standard_error    of the measure, over the queries that judge; None if the trial was pruned or failed
@@ -104,7 +104,7 @@ class Tuned:
 
 
 def best_first(trials: Sequence[Trial]) -> list[Trial]:
-    """The completed trials, the best first; of equals, the one that was tried first."""
+    """The completed trials, the best first; of equals, the earlier trial first."""
     completed = [trial for trial in trials if trial.value is not None]
     return sorted(completed, key=lambda trial: -(trial.value or 0.0))
 
@@ -139,8 +139,8 @@ def tune(
     """Choose parameters by the clicks on held-out queries, corrected by the propensities, and fit with the best.
 
     space        values to try, by parameter; None for the paper's ranges (`default_space`)
-    trials       how many in all, including those that `folder` holds, so the same call continues where one stopped
-    jobs         processes; with one, the same call gives the same result
+    trials       how many in all, including those that `folder` holds, so the same call continues an interrupted search
+    jobs         processes; with 1, the same call gives the same result
     hold_out     the share of queries, by `cldrank.held_out`, that neither trials nor the last fit see, so that
                  `compare` can judge the result on them
     validation   the share of the other displayed queries that trials are judged on; `seed` decides which

@@ -15,7 +15,7 @@ Value = bool | int | float | str | None
 
 @dataclass(frozen=True)
 class Range:
-    """All numbers from low to high; drawn evenly by ratio where `log` says so; whole ones if both ends are whole.
+    """All numbers from low to high; drawn evenly by ratio with `log`; only whole numbers if both ends are whole.
 
     >>> 0.01 in Range(1e-3, 1e-2, log=True), 5 in Range(1, 4)
     (True, False)
@@ -72,7 +72,7 @@ def tunable(method: Method) -> dict[str, Parameter]:
 def check_space(method: Method, space: Space) -> dict[str, Values]:
     """The space, refused where it names a parameter that the method does not have, or a value out of its bounds."""
     if not space:
-        raise UsageError("the space is empty; name at least one parameter and its values.")
+        raise UsageError("the space is empty; name a parameter and its values.")
     declared = tunable(method)
     checked: dict[str, Values] = {}
     for name, values in space.items():

@@ -44,7 +44,7 @@ Report = Callable[[int, float | None], None]
 
 
 def run_trials(search: Search, identity: dict[str, str], trials: int, jobs: int, report: Report | None) -> list[Trial]:
-    """Do the trials that the folder does not have yet; all that it has then, with how far each is behind the best."""
+    """Run the trials that the folder lacks; return all of them, with how far each is behind the best."""
     if (search.folder / "ranker.json").exists():
         raise UsageError(f"{search.folder} holds a ranker; name another folder for the trials.")
     with holding(make_folder(search.folder), wait=False) as is_alone, scratch(search.folder, "search") as room:
@@ -68,7 +68,7 @@ def run_trials(search: Search, identity: dict[str, str], trials: int, jobs: int,
 
 
 def _begin(search: Search, identity: dict[str, str]) -> None:
-    """Begin a study, or make sure that the one in the folder is of the same search."""
+    """Begin a study, or make sure that the study in the folder is of the same search."""
     with _quiet():
         study = optuna.create_study(
             study_name=_NAME, storage=_journal(search.folder), direction="maximize", load_if_exists=True
@@ -87,7 +87,7 @@ def _begin(search: Search, identity: dict[str, str]) -> None:
 
 
 def _together(search: Search, numbers: list[int], jobs: int, room: Path) -> Iterator[bool]:
-    """Do trials in several processes; the death of one is told when the others have done theirs."""
+    """Run trials in several processes; if a process dies, an error says so once the others are done."""
     shared, death = _saved(replace(search), room), ""  # without the study, which belongs to this process
     with Processes(_run_shared, jobs, fair_threads(max(1, available_cores() // jobs))) as processes:
         for done in processes.run([(shared, number) for number in numbers]):
@@ -105,7 +105,7 @@ def _saved(search: Search, room: Path) -> Path:
     except OSError as error:
         raise CldrankError(
             f"{room} cannot be written: {error.strerror or error}. Several jobs share a copy of the data there; make "
-            "room, or use one job."
+            "room, or use a single job."
         ) from error
     return path
 
@@ -140,7 +140,7 @@ class Search:
         return optuna.load_study(study_name=_NAME, storage=_journal(self.folder), pruner=pruner)
 
     def finished(self) -> dict[int, FrozenTrial]:
-        """The trials that were completed, pruned, or failed with an error, by number; interrupted ones do not count."""
+        """The trials that were completed, pruned, or failed with an error, by number; not those interrupted."""
         trials = filter(_is_finished, self._study.get_trials(deepcopy=False))
         return dict(sorted((trial.user_attrs["number"], trial) for trial in trials))
 
@@ -155,7 +155,7 @@ class Search:
         return with_distances(trials, lambda number: _gains_of(finished[number]), self.judge.weight)
 
     def run(self, number: int) -> bool:
-        """Do a trial, and record its outcome; True, as processes that die give nothing back."""
+        """Run a trial, and record its outcome; return True, as a process that dies returns nothing."""
         with _quiet():
             trial = self._draw(number)
         try:
@@ -216,7 +216,7 @@ def _is_finished(trial: FrozenTrial) -> bool:
 
 
 def _gains_of(trial: FrozenTrial) -> Floats:
-    """The gains of a completed trial, one per query."""
+    """The gain of a completed trial on each query."""
     return np.frombuffer(b64decode(trial.user_attrs["gains"]))
 
 

@@ -8,30 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scenes import objective, scene
 
-from cldrank import likelihood, scaling
 from cldrank.models.linear import row_blocks as rows_module
 from cldrank.optimise import newton
 
 GAMMAS = [0.3, -0.5]
 METHODS = ["standard", "minmax", "log", None]
-
-
-@pytest.mark.parametrize("gamma", GAMMAS)
-@pytest.mark.parametrize("target", ["ips", "clipped"])
-def test_the_objective_is_the_written_out_likelihood(gamma: float, target: str) -> None:
-    given = scene()
-    problem = objective(given, gamma, 0.01, target=target)
-    point = np.random.default_rng(1).normal(size=problem.penalties.size) * 0.3
-    scaled = scaling.fit("standard", given.data.features).transform(given.data.features).astype(np.float64)
-    extended = np.hstack([scaled, np.ones((len(scaled), 1))])
-    beta, omega = point[:4], point[4:]
-    observed = problem.observed
-    rows = np.repeat(observed.rows[observed.shown], np.diff(observed.offsets))
-    seen = likelihood.shown(extended[rows] @ beta, extended[rows] @ omega, observed.target, gamma).value
-    away = likelihood.log_cdf(-extended[observed.rows] @ omega).value
-    mean = (observed.weight @ seen + observed.absent @ away) / (observed.weight.sum() + observed.absent.sum())
-    penalty = 0.01 * (beta[:3] @ beta[:3] + omega[:3] @ omega[:3])
-    assert problem.evaluate(point).value == pytest.approx(mean - penalty, rel=1e-12)
 
 
 @settings(max_examples=20)
@@ -56,8 +37,7 @@ def test_derivatives_of_the_objective(seed: int, gamma: float, method: Any, targ
     np.testing.assert_allclose(here.hessian, here.hessian.T)
 
 
-@pytest.mark.parametrize("gamma", GAMMAS)
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize(("gamma", "method"), [(0.3, "standard"), (-0.5, None)])
 def test_torch_leads_to_the_same_optimum(gamma: float, method: Any) -> None:
     pytest.importorskip("torch")
     given = scene(3)

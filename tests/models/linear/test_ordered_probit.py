@@ -4,18 +4,13 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from numpy.typing import NDArray
-from scipy.optimize import minimize
-from scipy.stats import norm, truncnorm
+from scipy.stats import truncnorm
 
 from cldrank import scaling
 from cldrank.models.linear.design import Design
 from cldrank.models.linear.ordered_probit import GaussianInterval, OrderedProbit, log_interval
 from cldrank.models.linear.row_blocks import LocalRows, View
 from cldrank.models.targets import Observations
-from cldrank.optimise import newton
-
-Floats = NDArray[np.float64]
 
 
 def slope(function: Callable[[float], float], at: float) -> float:
@@ -45,15 +40,7 @@ def test_correction_and_shrinkage_are_moments_of_the_truncated_gaussian(a: float
     np.testing.assert_allclose(1 - found.shrinkage, truth.var(), atol=1e-7)
 
 
-@given(st.lists(st.floats(-8, 8), min_size=1, max_size=6, unique=True))
-def test_intervals_that_part_the_line_have_probability_one(ends: list[float]) -> None:
-    edges = np.array([-np.inf, *sorted(ends), np.inf])
-    edges = edges[np.append(True, np.diff(edges) > 1e-6)]
-    np.testing.assert_allclose(np.exp(log_interval(edges[:-1], edges[1:]).value).sum(), 1, rtol=1e-12)
-
-
-@pytest.mark.parametrize("far", [1e2, 1e4, 1e6])
-@pytest.mark.parametrize("sign", [-1, 1])
+@pytest.mark.parametrize(("far", "sign"), [(1e2, 1), (1e6, -1)])
 def test_far_away_everything_stays_finite(far: float, sign: int) -> None:
     places = sign * far + np.array([0.0, 0.5, 2.0])
     found = log_interval(np.array([-np.inf, *places]), np.array([*places, np.inf]))
@@ -100,36 +87,10 @@ def test_gradient_and_hessian_are_those_of_the_value(all_shown: bool) -> None:
         np.testing.assert_allclose(here.hessian[index], (up.gradient - down.gradient) / 2e-5, atol=1e-8)
 
 
-def test_an_independent_optimiser_ends_at_the_same_place() -> None:
-    probit = drawn()
-    found = newton(probit.evaluate, probit.start())
-    assert found.status == "converged"
-    entries = probit.observed
-    x = probit.design.fold(lambda block: block.wide[:, :2], lambda one, other: np.vstack([one, other]))
-    absent = entries.absent > 0
-
-    def loss(point: Floats) -> float:
-        ends = np.concatenate([[np.inf], point[2] - np.append(0, np.cumsum(np.exp(point[3:]))), [-np.inf]])
-        index = x @ point[:2]
-        at = index[entries.shown[entries.owner]]
-        seen = np.log(norm.cdf(ends[entries.level - 1] - at) - norm.cdf(ends[entries.level] - at))
-        unseen = norm.logcdf(ends[3] - index[absent])
-        whole = entries.weight @ seen + entries.absent[absent] @ unseen
-        return float(-whole / entries.total + probit.penalty[:2] @ point[:2] ** 2)
-
-    other = minimize(loss, np.array([0.0, 0.0, 1.0, -1.0, -1.0]), method="BFGS", options={"gtol": 1e-8})
-    ends = other.x[2] - np.append(0, np.cumsum(np.exp(other.x[3:])))
-    np.testing.assert_allclose(found.parameters, np.append(other.x[:2], ends), atol=2e-5)
-    np.testing.assert_allclose(found.value, -other.fun, atol=1e-9)
-
-
-@pytest.mark.parametrize("block_rows", [1, 7, 299])
-def test_the_size_of_blocks_changes_nothing(block_rows: int) -> None:
-    one, many = drawn(), drawn(block_rows=block_rows)
-    point = one.start()
-    np.testing.assert_allclose(many.evaluate(point).hessian, one.evaluate(point).hessian, atol=1e-12)
-    found = newton(many.evaluate, point).parameters
-    np.testing.assert_allclose(found, newton(one.evaluate, point).parameters, atol=1e-10)
+def test_the_size_of_blocks_changes_nothing() -> None:
+    whole, blocks = drawn(), drawn(block_rows=7)
+    point = whole.start()
+    np.testing.assert_allclose(blocks.evaluate(point).hessian, whole.evaluate(point).hessian, atol=1e-12)
 
 
 def test_thresholds_out_of_order_are_not_finite() -> None:

@@ -11,14 +11,13 @@ import pytest
 from scenes import Scene, scene
 
 import cldrank as cr
-from cldrank import losses, scaling
+from cldrank import scaling
 from cldrank.errors import ConvergenceWarning, DataError
 from cldrank.methods.observing import observe
 from cldrank.models import Linear, Run
 from cldrank.models.linear.design import Design
 from cldrank.models.linear.pair_fit import PairObjective
 from cldrank.models.linear.row_blocks import LocalRows, View
-from cldrank.models.network.lists import BatchSource, observed_lists
 from cldrank.models.pairs import PairTable
 
 
@@ -40,64 +39,13 @@ def test_gradient_and_hessian_are_those_of_the_value(options: dict[str, float]) 
         np.testing.assert_allclose(here.hessian[index], (up.gradient - down.gradient) / 2e-5, rtol=1e-6, atol=1e-8)
 
 
-def test_the_value_is_minus_the_loss_of_networks_with_every_unshown_candidate_drawn() -> None:
-    torch = pytest.importorskip("torch")
-    given = scene(2, queries=12)
-    problem = objective(given, l2=0.0)
-    point = np.random.default_rng(1).normal(size=len(problem.penalties)) * 0.5
-    score, selection = (problem.design.to_features(part) for part in problem.unpacked(point))
-    scaled = scaling.fit("minmax", given.data.features).transform(given.data.features).astype(np.float64)
-    f = torch.from_numpy(scaled @ score[0])
-    omega = torch.from_numpy(scaled @ selection[0] + selection[1])
-    lists = observed_lists(observe(given.data, given.clicks, given.propensities))
-    lost = whole = 0.0
-    for packed in lists.pack(1e9):
-        group = BatchSource(packed, lists.unshown_rows, torch.device("cpu"))
-        group.draw(torch.Generator().manual_seed(0))
-        batch = group.batch(torch.arange(len(group)))
-        preference = losses.preferences(batch.target.double(), batch.weight.double())
-        shown = (batch.weight > 0).double()
-        each = 0.7 * preference.sum((1, 2)) / (shown.sum(1) * batch.drawn.sum(1)).clamp(min=1)
-        mixed = each[:, None, None] * shown[:, :, None] * batch.drawn[:, None, :]
-        width = batch.target.shape[1]
-        parts = [values[batch.rows] for values in (f, omega)]
-        seen, unseen = [part[:, :width] for part in parts], [part[:, width:] for part in parts]
-        arguments: Any = (*seen, *unseen, preference, mixed, 0.3)
-        lost += float(losses.cld_pair(*arguments).sum())
-        whole += float(preference.sum())
-    assert problem.evaluate(point).value == pytest.approx(-lost / whole, rel=1e-5)  # targets of networks are float32
-
-
-@pytest.mark.parametrize("block_rows", [1, 17, None])
-def test_the_size_of_blocks_changes_nothing(block_rows: int | None) -> None:
+@pytest.mark.parametrize("block_rows", [1, 17])
+def test_the_size_of_blocks_changes_nothing(block_rows: int) -> None:
     given = scene(3)
     found = cr.CLDPair(model=Linear(), run=Run(block_rows=block_rows)).fit(given.data, given.clicks, given.propensities)
     whole = cr.CLDPair(model=Linear()).fit(given.data, given.clicks, given.propensities)
     np.testing.assert_allclose(found.coef_, whole.coef_, rtol=1e-9)
     np.testing.assert_allclose(found.selection_coef_, whole.selection_coef_, rtol=1e-9)
-
-
-def test_the_seed_changes_nothing() -> None:
-    given = scene(3)
-    first = cr.CLDPair(model=Linear()).fit(given.data, given.clicks, given.propensities)
-    again = cr.CLDPair(model=Linear(), run=Run(seed=9)).fit(given.data, given.clicks, given.propensities)
-    np.testing.assert_array_equal(again.coef_, first.coef_)
-
-
-def test_relevance_that_pairs_show_is_recovered_whatever_the_number_of_queries() -> None:
-    """Trained by the loop of networks, the weights drawn at random were never forgotten on few queries."""
-    random = np.random.default_rng(0)
-    queries, size, truth = 30, 20, np.array([1.0, -0.5, 0.25, 0.0, 0.0, 0.0])
-    features = random.normal(size=(queries * size, len(truth)))
-    data = cr.RankingDataset.from_arrays(features, np.repeat(np.arange(queries), size))
-    rows = np.concatenate([np.sort(random.choice(size, 6, replace=False)) + size * q for q in range(queries)])
-    chance = 1 / (1 + np.exp(-2 * features[rows] @ truth))
-    clicks = random.binomial(200, chance)
-    position = np.tile(np.arange(1, 7), queries)
-    table = cr.ClickTable.from_arrays(data, row=rows, position=position, impressions=[200] * len(rows), clicks=clicks)
-    flat = cr.Propensities.power(0, k=6)
-    found = cr.CLDPair(model=Linear()).fit(data, table, flat)
-    assert np.corrcoef(found.predict(data), features @ truth)[0, 1] > 0.97
 
 
 def test_without_anything_unshown_selection_is_infinite_and_the_order_alone_is_learned() -> None:

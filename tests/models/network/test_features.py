@@ -1,4 +1,3 @@
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -37,27 +36,6 @@ def test_streamed_batches_come_whole_and_in_order(batches: list[list[int]]) -> N
     assert len(found) == len(arrays)
     for batch, streamed in zip(arrays, found, strict=True):
         np.testing.assert_array_equal(streamed.numpy(), table.gather(batch).numpy())
-
-
-@pytest.mark.parametrize("resident", [True, False])
-def test_a_file_mapped_into_memory_serves_as_well(resident: bool, tmp_path: Path) -> None:
-    np.save(tmp_path / "features.npy", FEATURES)
-    mapped = np.load(tmp_path / "features.npy", mmap_mode="r")
-    scaled = scaling.fit("standard", FEATURES)
-    places = np.array([3, 1, 4, 1, 5])
-    for rows in (ROWS, np.arange(10, 30)):
-        from_file = FeatureTable(mapped, scaled, rows, "cpu", resident).gather(places)
-        np.testing.assert_array_equal(from_file.numpy(), scaled.transform(FEATURES)[rows][places])
-
-
-def test_what_is_held_is_scaled_block_by_block(monkeypatch: pytest.MonkeyPatch) -> None:
-    scaled = scaling.fit("standard", FEATURES)
-    whole = FeatureTable(FEATURES, scaled, ROWS, "cpu", resident=True)
-    monkeypatch.setattr(features, "_BLOCK_BYTES", 3 * 4 * 4)
-    parts = FeatureTable(FEATURES, scaled, ROWS, "cpu", resident=True)
-    assert whole.resident is not None
-    assert parts.resident is not None
-    assert torch.equal(whole.resident, parts.resident)
 
 
 def test_rows_are_held_where_memory_suffices(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,8 +10,7 @@ from small_networks import GIVEN
 
 from cldrank import segments
 from cldrank.methods.observing import observe
-from cldrank.models.network.lists import BatchSource, Lists, observed_lists, target_lists
-from cldrank.models.targets import Targets
+from cldrank.models.network.lists import BatchSource, Lists, observed_lists
 
 CPU = torch.device("cpu")
 
@@ -122,25 +121,11 @@ def test_packing_has_each_list_once_and_no_weight_for_padding(pairs: list[tuple[
     assert sorted(seen) == list(range(len(lists)))
 
 
-@given(sizes)
-def test_tables_are_hardly_wider_than_their_lists(pairs: list[tuple[int, int]]) -> None:
-    lists = make([shown for shown, _ in pairs])
-    for group in lists.pack(0.0):
-        lengths = np.diff(lists.offsets)[group.lists]
-        width = group.rows.shape[1]
-        assert (width <= np.maximum(1.3 * lengths + 1, lengths + 8)).all()
-
-
 def test_an_empty_list_at_the_end_is_padding() -> None:
     lists = make([2, 0], [0, 3])
     groups = lists.pack(1.0)
     empty: Any = groups[0]
     assert (empty.lists.tolist(), empty.weight.tolist(), empty.draws) == ([1], [[0.0]], 1)
-
-
-@pytest.mark.parametrize("ratio", [1e6, 1e308])
-def test_no_more_are_drawn_than_there_are_however_many_are_wished_for(ratio: float) -> None:
-    assert [group.draws for group in make([3, 3], [4, 7]).pack(ratio)] == [7]
 
 
 # -- from clicks and labels ------------------------------------------------------------------------------------------
@@ -164,15 +149,6 @@ def test_lists_of_clicks_are_the_candidates_of_the_queries_displayed() -> None:
             expected = (c / GIVEN.propensities.at(table.position[cells])).sum() / n.sum()
             assert lists.target[place] == pytest.approx(expected, rel=1e-6)
             assert lists.weight[place] == n.sum()
-
-
-def test_lists_of_labels_are_all_candidates() -> None:
-    data, labels = GIVEN.data, (GIVEN.data.features[:, -1] > 1).astype(np.float64)
-    lists = target_lists(Targets(np.arange(len(labels)), labels, np.ones_like(labels), data.row_queries))
-    np.testing.assert_array_equal(lists.offsets, data.offsets)
-    np.testing.assert_array_equal(lists.target, labels)
-    assert (lists.weight == 1).all()
-    assert len(lists.unshown_rows) == 0
 
 
 # -- batches -----------------------------------------------------------------------------------------------------
@@ -229,25 +205,6 @@ def test_every_unshown_candidate_comes_up_alike() -> None:
         own = counts[offsets[at] : offsets[at + 1]]
         assert own.sum() == epochs * min(2, count)
         assert chisquare(own).pvalue > 1e-3 if count > 1 else own[0] == epochs
-
-
-def test_rows_drawn_again_are_others() -> None:
-    group = group_of(9, [40, 40], 1.0)
-    random = torch.Generator().manual_seed(0)
-    assert drawn(group, random) != drawn(group, random)
-    again = torch.Generator().manual_seed(5), torch.Generator().manual_seed(5)
-    assert drawn(group, again[0]) == drawn(group, again[1])
-
-
-def test_lists_with_nothing_unshown_draw_nothing() -> None:
-    group = group_of(4, [0, 0], 1.0)
-    group.draw(torch.Generator().manual_seed(0))
-    batch = group.batch(torch.tensor([1]))
-    assert batch.rows.tolist() == [[4, 5, 6, 7]]
-    assert batch.drawn.shape == (1, 0)
-    assert batch.unshown.tolist() == [0]
-    last = group_of(4, [3, 0], 1.0)  # beside one that has some, at the very end
-    assert [len(rows) for rows in drawn(last, torch.Generator())] == [2, 0]
 
 
 def test_a_batch_has_the_lists_asked_for() -> None:

@@ -1,5 +1,4 @@
 import math
-import warnings
 from dataclasses import replace
 from typing import Any
 
@@ -8,34 +7,19 @@ import pytest
 import torch
 from small_networks import GIVEN, SMALL, scores, small_pair, stop_after
 
-from cldrank.data.dataset import RankingDataset
-from cldrank.errors import ConvergenceWarning, DataError
-from cldrank.feature_blocks import uploaded
-from cldrank.methods import CLD, IPS, CLDPair, Naive, Oracle
+from cldrank.errors import CldrankError, ConvergenceWarning, DataError
+from cldrank.methods import CLD, CLDPair, Naive
 from cldrank.methods.evidence import needed
 from cldrank.methods.observing import observe
 from cldrank.models import MLP
-from cldrank.models.network import loop, network_fit
+from cldrank.models.network import loop
 from cldrank.models.network.lists import observed_lists
-from cldrank.models.network.network_fit import split
-
-
-def learnable(queries: int = 80, seed: int = 0) -> RankingDataset:
-    """Labels that are a bent function of the features."""
-    random = np.random.default_rng(seed)
-    features = random.normal(size=(queries * 6, 4))
-    labels = (np.abs(features[:, 0]) + features[:, 1] * features[:, 2] > 1).astype(int)
-    return RankingDataset.from_arrays(features, np.arange(queries * 6) // 6, labels=labels)
-
+from cldrank.models.network.network_fit import enough_memory, split
 
 # -- chance --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "estimator",
-    [small_pair(), small_pair(hidden=()), Naive(model=replace(SMALL, epochs=2)), CLD(model=replace(SMALL, epochs=2))],
-    ids=["CLDPair", "linear", "Naive", "CLD"],
-)
+@pytest.mark.parametrize("estimator", [small_pair(), CLD(model=replace(SMALL, epochs=2))], ids=["CLDPair", "CLD"])
 def test_a_seed_gives_the_same_bits_and_another_gives_others(estimator: Any) -> None:
     given = GIVEN.data, *needed(estimator.needs, GIVEN.clicks, GIVEN.propensities)
     first = scores(estimator.fit(*given))
@@ -45,27 +29,12 @@ def test_a_seed_gives_the_same_bits_and_another_gives_others(estimator: Any) -> 
     estimator.set_params(run__seed=0)
 
 
-@pytest.mark.parametrize("estimator", [small_pair(), Oracle(model=MLP(epochs=1)), CLD(model=replace(SMALL, epochs=1))])
-def test_the_user_s_random_numbers_are_left_alone(estimator: Any) -> None:
-    data = GIVEN.data if not isinstance(estimator, Oracle) else learnable(20)
+def test_the_user_s_random_numbers_are_left_alone() -> None:
     torch.manual_seed(5)
     before, numpy_before = torch.get_rng_state(), repr(np.random.get_state())  # noqa: NPY002
-    estimator.fit(data, *needed(estimator.needs, GIVEN.clicks, GIVEN.propensities))
+    small_pair().fit(*GIVEN)
     assert torch.equal(torch.get_rng_state(), before)
     assert repr(np.random.get_state()) == numpy_before  # noqa: NPY002
-
-
-def test_features_held_and_streamed_give_the_same_bits() -> None:
-    held, streamed = (small_pair(resident=resident).fit(*GIVEN) for resident in (True, False))
-    np.testing.assert_array_equal(scores(streamed), scores(held))
-    assert [epoch.loss for epoch in streamed.history_] == [epoch.loss for epoch in held.history_]
-
-
-def test_features_scaled_on_a_device_give_the_same_ranker(monkeypatch: pytest.MonkeyPatch) -> None:
-    here = small_pair().fit(*GIVEN)
-    monkeypatch.setattr(network_fit, "raw_on_device", lambda features, device, _: uploaded(features.copy(), device))
-    there = small_pair().fit(*GIVEN)
-    np.testing.assert_allclose(scores(there), scores(here), rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
@@ -99,17 +68,6 @@ def test_batches_of_an_epoch_are_shuffled_anew_and_hold_each_list_once(monkeypat
 # -- learning ------------------------------------------------------------------------------------------------------
 
 
-def test_the_loss_falls_and_the_order_is_learned() -> None:
-    data = learnable()
-    network = MLP(hidden=(32, 16), dropout=0.0, epochs=30, learning_rate=0.02, batch_queries=16)
-    fitted = Oracle(model=network).fit(data)
-    first, last = fitted.history_[0], fitted.history_[-1]
-    assert last.loss < 0.5 * first.loss
-    assert fitted.status_ == "completed"
-    assert first.validation is not None
-    assert fitted.history_[fitted.best_epoch_ - 1].validation > max(0.8, first.validation)  # type: ignore[operator]
-
-
 def test_a_network_that_knows_nothing_loses_log_2(monkeypatch: pytest.MonkeyPatch) -> None:
     """Losses are divided by the preference there is, so -log σ(0) = log 2 is where all begin."""
     nothing: Any = torch.nn.Sequential(torch.nn.Linear(3, 1))
@@ -117,14 +75,6 @@ def test_a_network_that_knows_nothing_loses_log_2(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(MLP, "build", lambda *_: nothing)
     fitted = Naive(model=MLP(epochs=1, learning_rate=1e-30)).fit(GIVEN.data, GIVEN.clicks)
     assert fitted.history_[0].loss == pytest.approx(math.log(2), rel=1e-5)
-
-
-def test_weights_are_relative_so_eight_times_the_sessions_learn_the_same() -> None:
-    table = GIVEN.clicks
-    more = type(table)(table.candidates, table.row, table.position, 8 * table.impressions, 8 * table.clicks)
-    plain = small_pair(target="ips", envelope="off")  # other targets, and the bound, are more certain of more sessions
-    once = scores(plain.fit(*GIVEN))
-    np.testing.assert_allclose(scores(plain.fit(*GIVEN._replace(clicks=more))), once, rtol=1e-4)
 
 
 def test_the_learning_rate_rises_and_falls() -> None:
@@ -152,25 +102,6 @@ def test_a_gradient_is_no_longer_than_clip_norm(monkeypatch: pytest.MonkeyPatch)
     norms.clear()
     small_pair(clip_norm=None, epochs=2).fit(*GIVEN)
     assert max(norms) > 0.1
-
-
-def coefficients_norm(fitted: Any) -> float:
-    return float(np.linalg.norm(fitted.ranker_.coefficients))
-
-
-def test_weight_decay_shrinks_what_is_learned() -> None:
-    free, held = (
-        small_pair(hidden=(), l2=l2, learning_rate=0.05, epochs=20, validation=0.0).fit(*GIVEN) for l2 in (0.0, 5.0)
-    )
-    assert coefficients_norm(held) < 0.8 * coefficients_norm(free)
-
-
-def test_weight_decay_leaves_biases_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    network: Any = torch.nn.Sequential(torch.nn.Linear(GIVEN.data.n_features, 1))
-    torch.nn.init.constant_(network[0].bias, 5.0)  # pairs of scores do not see it, so that only a decay could move it
-    monkeypatch.setattr(MLP, "build", lambda *_: network)
-    fitted = Naive(model=MLP(l2=100.0, learning_rate=1e-3, epochs=20)).fit(GIVEN.data, GIVEN.clicks)
-    assert fitted.ranker_.intercept == pytest.approx(5.0, abs=0.5)  # type: ignore[attr-defined]
 
 
 # -- choosing an epoch ---------------------------------------------------------------------------------------------
@@ -225,31 +156,6 @@ def test_without_anything_held_out_the_last_epoch_is_kept() -> None:
 # -- what goes wrong -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("validation", [0.0, 0.2])
-@pytest.mark.parametrize("rate", [1e2, 1e30, 1e38])
-def test_numbers_that_are_lost_are_never_a_ranker(rate: float, validation: float) -> None:
-    wild = small_pair(learning_rate=rate, epochs=3, clip_norm=None, validation=validation, batch_queries=64)
-    try:
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            wild.fit(*GIVEN)
-    except DataError as error:
-        assert_that_it_says(error, "not finite in its first epoch; lower `learning_rate`")
-        assert not hasattr(wild, "ranker_")
-        return
-    if wild.status_ == "non_finite":
-        assert_that_it_says(caught[0].message, "not finite after")
-        assert 1 <= wild.best_epoch_ <= wild.n_iter_ < 3
-    try:
-        assert np.isfinite(scores(wild)).all()
-    except DataError as error:
-        assert_that_it_says(error, "numbers are too large")
-
-
-def assert_that_it_says(message: Any, text: str) -> None:
-    assert text in str(message)
-
-
 @pytest.mark.parametrize(("steps_an_epoch", "kept"), [(1, 2), (3, 0)])
 def test_numbers_lost_in_the_last_step_of_an_epoch_are_found(
     steps_an_epoch: int, kept: int, monkeypatch: pytest.MonkeyPatch
@@ -290,7 +196,7 @@ def count_rows(monkeypatch: pytest.MonkeyPatch, width: int = 3) -> list[int]:
 
 
 @pytest.mark.filterwarnings("ignore:the clicks refute")  # so many clicks can
-@pytest.mark.parametrize("kind", [CLDPair, IPS, CLD])
+@pytest.mark.parametrize("kind", [CLDPair, CLD])
 def test_cost_follows_candidates_and_not_sessions_or_pairs(kind: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     table, rows = GIVEN.clicks, count_rows(monkeypatch)
     counted = []
@@ -306,9 +212,12 @@ def test_cost_follows_candidates_and_not_sessions_or_pairs(kind: Any, monkeypatc
     assert len(counted[0]) <= 2  # one call per step
 
 
-def test_each_document_of_a_long_list_is_scored_once_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
-    data = learnable(10)
-    rows = count_rows(monkeypatch, 4)
-    Oracle(model=MLP(epochs=3, batch_queries=100, validation=0.0)).fit(data)
-    useful = [own for own in np.asarray(data.labels).reshape(10, 6) if 0 < own.sum() < 6]
-    assert rows == [6 * len(useful)] * 3  # though each list has 15 pairs
+def test_memory_that_runs_out_while_training_is_told() -> None:
+    def too_much() -> None:
+        with enough_memory():
+            torch.empty(1 << 50, dtype=torch.float64)
+
+    with pytest.raises(CldrankError, match=r"not enough memory to train this network.*smaller layers"):
+        too_much()
+    with pytest.raises(RuntimeError, match="mine"), enough_memory():
+        raise RuntimeError("mine")

@@ -15,7 +15,7 @@ from cldrank.models.linear.row_blocks import Array, Rows
 Value = TypeVar("Value")
 Floats = NDArray[np.float64]
 
-_SLICE = 4096  # rows of one of the products that a device computes side by side
+_SLICE = 4096  # rows of each product that a device computes side by side
 _GLANCE = 64  # rows of a block that show most columns to vary
 
 
@@ -60,7 +60,7 @@ def gram(rows: Array, weight: Array) -> Array:
 
 
 def _squared(part: Any) -> Any:
-    """partᵀ part on a device: the sum of many small ones, as one of few columns leaves most of it idle."""
+    """partᵀ part on a device: the sum of many small products, as a product of few columns leaves most of it idle."""
     width, whole = part.shape[1], len(part) // _SLICE
     slices = part[: whole * _SLICE].view(whole, _SLICE, width)
     rest = part[whole * _SLICE :]
@@ -73,7 +73,7 @@ class Design:
     A model sees (scaled - center) * factor, and a last column of ones. With a standard scaling that is what the scaling
     gives; else center and factor make the columns even, so that no digits are lost.
 
-    width     columns, the one of ones included
+    width     columns, including that of ones
     moving    (columns,): whether a column varies; the ones do not
     center    (columns,)
     factor    (columns,)

@@ -49,7 +49,7 @@ class DeviceRows(Rows):
         self._parts = [(table[start:stop], self._moved(observed.part(start, stop))) for start, stop in spans]
 
     def solving(self) -> AbstractContextManager[Any]:
-        """BLAS keeps to one thread, as only the small matrices of the solver are left to it."""
+        """Keep BLAS to a single thread, as it only gets the small matrices of the solver."""
         from threadpoolctl import threadpool_limits
 
         limits: AbstractContextManager[Any] = threadpool_limits(1, user_api="blas")

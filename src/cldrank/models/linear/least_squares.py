@@ -26,12 +26,12 @@ class LeastSquaresSums(NamedTuple):
     target_mean: float
     gram: NDArray[np.float64]  # (features, features)
     cross: NDArray[np.float64]  # (features,)
-    moving: NDArray[np.bool_]  # (features,): whether a feature takes more than one value
+    moving: NDArray[np.bool_]  # (features,): whether a feature varies
     first: NDArray[np.float64]  # (features,): of the first row
 
     @classmethod
     def of(cls, part: NDArray[np.float32], own: Targets) -> LeastSquaresSums:
-        """Those of one block of scaled rows, whose last column is all ones."""
+        """The sums of a block of scaled rows, whose last column is all ones."""
         block = part[:, :-1].astype(np.float64)
         first = block[0].copy()
         moving = (block != first).any(axis=0)

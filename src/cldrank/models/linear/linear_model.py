@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @value
 class Linear(ScaledModel):
-    """A linear model, fitted to its one optimum in float64.
+    """A linear model, fitted to its unique optimum in float64.
 
     >>> Linear(l2=0.01)
     Linear(l2=0.01)

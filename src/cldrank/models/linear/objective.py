@@ -24,8 +24,8 @@ class SelectionObjective:
     Parameters are β over `columns`, then ω over them, each with its intercept last. Where every candidate was shown,
     the best intercept of selection is infinite: then `selection` has no columns.
 
-    The Hessian of any shown row lies in the same two directions (see `likelihood.tilt`), so a pass needs one weighted
-    Gram matrix of the rows shown and one of the rows not shown: together, one Gram matrix of all rows.
+    The Hessian of any shown row lies in the same two directions (see `likelihood.tilt`), so a pass needs a weighted
+    Gram matrix of the rows shown and another of the rows not shown: together, a Gram matrix of all rows.
     """
 
     def __init__(self, design: Design, gamma: float, l2: float) -> None:
@@ -46,7 +46,7 @@ class SelectionObjective:
         return score, selection
 
     def evaluate(self, parameters: Vector) -> Derivatives:
-        """Value, gradient and Hessian, in one pass."""
+        """Value, gradient and Hessian, in a single pass."""
         score, selection = self.unpacked(parameters)
         point = (score, selection if len(self.selection) else None, self.gamma, bool(self.observed.all_shown))
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # the solver looks for what is not finite

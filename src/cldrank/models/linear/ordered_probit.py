@@ -1,4 +1,4 @@
-"""An ordered probit of where candidates were shown: the first stage of Heckman's correction, with one place or many."""
+"""An ordered probit of where candidates were shown: the first stage of Heckman's correction."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _LOG_SQRT_2PI = 0.5 * np.log(2 * np.pi)
 
 
 def chosen_columns(wide: Floats, columns: IntArray) -> Floats:
-    """Some columns of a block; the first ones are not copied."""
+    """Some columns of a block, not copied if they are the first columns."""
     if len(columns) and columns[-1] == len(columns) - 1:
         return wide[:, : len(columns)]
     return wide[:, columns]
@@ -66,7 +66,7 @@ def log_interval(a: Floats, b: Floats) -> GaussianInterval:
     low, high = a[inner], b[inner]
     turned = low + high > 0  # by symmetry, take the tail on the left, where Φ has all its digits
     near = log_ndtr(np.where(turned, -low, high))
-    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):  # an empty interval is found not to be finite
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):  # an empty interval is not finite
         value = near + np.log(-np.expm1(log_ndtr(np.where(turned, -high, low)) - near))
         at_low = np.exp(-0.5 * low**2 - _LOG_SQRT_2PI - value)
         at_high = np.exp(-0.5 * high**2 - _LOG_SQRT_2PI - value)
@@ -77,7 +77,7 @@ def log_interval(a: Floats, b: Floats) -> GaussianInterval:
 
 
 class PlaceRule(NamedTuple):
-    """How the places of candidates hang on their columns; what it computes is that of one block.
+    """How the places of candidates depend on their features, with sums over a block.
 
         place k  if  t_k < ω·x + ε ≤ t_{k-1},    ε standard Gaussian,    ∞ = t_0 > t_1 > … > t_K
 
@@ -96,12 +96,12 @@ class PlaceRule(NamedTuple):
         """The value, its gradient by ω and by the thresholds, and minus the first, the mixed and the last part of its
         Hessian.
         """
-        count = self.n_thresholds + 2  # with the infinite ones, which fall away in the end
+        count = self.n_thresholds + 2  # with the infinite thresholds, which fall away in the end
         x = chosen_columns(block.wide, self.columns)
         owner, level, interval = self.seen(block, x, parameters)
         absent = block.own.absent
         weight = np.append(block.own.weight, absent[absent > 0])
-        upper = level - 1  # of the thresholds around a place, the upper is one before
+        upper = level - 1  # the upper threshold of a place is that before it
         mixed, own, ends = np.zeros((len(x), count)), np.zeros((count, count)), np.zeros(count)
         for end, by, twice in ((upper, interval.b, interval.bb), (upper + 1, interval.a, interval.aa)):
             ends += np.bincount(end, weight * by, count)
@@ -124,7 +124,7 @@ class PlaceRule(NamedTuple):
         return owner, level, log_interval(thresholds[level] - index, thresholds[level - 1] - index)
 
     def places(self, observed: Any) -> tuple[IntArray, IntArray]:
-        """Rows and places of the entries, and behind them of the candidates not shown, one level below all others."""
+        """Rows and places of the entries, and behind them of the candidates not shown, a level below all others."""
         absent = np.flatnonzero(observed.absent > 0)
         owner = np.append(observed.shown[observed.owner], absent)
         return owner, np.append(observed.level, np.full(len(absent), self.n_levels + 1))
@@ -139,10 +139,10 @@ class PlaceRule(NamedTuple):
 
 
 class OrderedProbit:
-    """Mean log-likelihood of where candidates were shown, less a ridge penalty on ω: concave, so with one optimum.
+    """Mean log-likelihood of where candidates were shown, less a ridge penalty on ω: concave, so with a unique optimum.
 
-    With one place this is the probit of shown, with intercept -t_1. Where every candidate was shown there is nothing
-    to learn, and there are no parameters.
+    With a single place this is the probit of shown, with intercept -t_1. Where every candidate was shown there is
+    nothing to learn, and there are no parameters.
     """
 
     def __init__(self, design: Design, columns: IntArray, penalty: Floats) -> None:
@@ -154,7 +154,7 @@ class OrderedProbit:
         self.penalty = np.append(penalty, np.zeros(observed.n_thresholds))
 
     def start(self) -> Floats:
-        """No effect of any feature, and the thresholds that the shares of the places then ask for."""
+        """No effect of any feature, and the thresholds that give each place its share."""
         from scipy.special import ndtri
 
         observed = self.observed
@@ -162,7 +162,7 @@ class OrderedProbit:
         return np.append(np.zeros(len(self.places.columns)), -ndtri(np.cumsum(by_level) / observed.total))
 
     def evaluate(self, parameters: Floats) -> Derivatives:
-        """Value, gradient and Hessian in one pass; not finite where the thresholds are out of order."""
+        """Value, gradient and Hessian in a single pass; not finite where the thresholds are out of order."""
         if not np.all(np.diff(parameters[len(self.places.columns) :]) < 0):
             nothing = np.full(len(parameters), np.nan)
             return Derivatives(np.nan, nothing, np.diag(nothing))

@@ -1,4 +1,4 @@
-"""CLD-pair with linear relevance and linear selection: its one optimum, by Newton's method over all pairs."""
+"""CLD-pair with linear relevance and linear selection: its unique optimum, by Newton's method over all pairs."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Floats = NDArray[np.float64]
 class PairObjective:
     """Mean log-likelihood of all pairs, less l2 (‖β‖² + ‖ω‖²), with gradient and Hessian; see `losses.cld_pair`.
 
-    Each term is log σ of an affine function of the parameters, so that it is concave, and has one optimum. Parameters
+    Each term is log σ of an affine function of the parameters, so that it is concave, with a unique optimum. Parameters
     are β over `columns`, then ω over them and its intercept. Without selection, where nothing is left that was not
     shown, the best ω is infinite, and its terms vanish.
     """
@@ -45,7 +45,7 @@ class PairObjective:
         self.penalties = np.append(cost[self.columns], cost[self.selection])
 
     def evaluate(self, parameters: Vector) -> Derivatives:
-        """Value, gradient and Hessian, in one pass."""
+        """Value, gradient and Hessian, in a single pass."""
         point = self.unpacked(parameters)
         sums = self.design.fold(partial(_block_sums, point, self.share), added)
         value, score, selection, both, mixed, own = (np.asarray(part) for part in sums)
@@ -92,7 +92,7 @@ def fit_pairs(model: Linear, observed: Observations, context: Context, *, share:
     table = PairTable.of_observations(observed, 0.0, 0.0)
     if not len(table):
         raise DataError(
-            f"no query has one candidate preferred to another; {context.user} learns from such pairs: it needs queries "
+            f"no query has a candidate preferred to another; {context.user} learns from such pairs: it needs queries "
             "with several shown candidates that were clicked unequally often."
         )
     table = table.mixed_by(unshown_ratio)

@@ -29,7 +29,7 @@ Array = Any  # a numpy array or a torch tensor
 _BLOCK_VALUES = 1 << 20  # 8 MiB of float64: stays in the cache between the steps of a pass
 _WORTH_COMPILING = 1 << 22  # values; for fewer, the compiled loops would gain less than loading them takes
 _MOST_THREADS = 8  # beyond, memory is the limit
-_KEPT_BYTES = 384 << 20  # a scaled copy of an array is kept up to this size; a larger one is made in each pass
+_KEPT_BYTES = 384 << 20  # a scaled copy of an array is kept up to this size, and made in each pass beyond
 
 
 class View(NamedTuple):
@@ -43,7 +43,7 @@ class View(NamedTuple):
         return self.scaling.n_features + 1
 
     def scaled(self, raw: NDArray[np.float32], out: NDArray[np.float32] | None = None) -> NDArray[np.float32]:
-        """Scaled features and ones, written to `out` if there is one."""
+        """Scaled features and ones, written to `out` if given."""
         if not isinstance(self.scaling.rule, scalings.Unscaled):
             raw = self.scaling.transform(raw)
         table = np.empty((len(raw), self.width), dtype=np.float32) if out is None else out
@@ -74,7 +74,7 @@ class Rows(ABC):
     def fold(self, function: Callable[[Array, Any], Value], join: Callable[[Value, Value], Value]) -> Value:
         """What `join` makes, in order, of what a function makes of the rows of each block and of what was observed.
 
-        `join` must not mind how values are bracketed, so that they may be joined wherever they are.
+        `join` must be associative, so that values may be joined wherever they are.
         """
 
 
@@ -164,7 +164,7 @@ def rows_of(
 def in_order(function: Callable[[Item], Value], items: Sequence[Item]) -> Iterator[Value]:
     """What a function makes of each item, in order, a few items ahead in threads; so sums come out the same anywhere.
 
-    BLAS keeps to one thread meanwhile: blocks side by side are quicker than one block by many.
+    BLAS keeps to a single thread meanwhile: blocks side by side are quicker than threads within a block.
     """
     threads = min(len(items), fair_threads(min(available_cores(), _MOST_THREADS)))
     if threads < 2:

@@ -1,1 +1,1 @@
-"""Networks: one training loop, whole queries in batches, each candidate scored once per step, on CPU or GPU."""
+"""Networks: a training loop over whole queries in batches, each candidate scored once per step, on CPU or GPU."""

@@ -17,7 +17,7 @@ from cldrank.workers import ahead
 if TYPE_CHECKING:
     import torch
 
-_AHEAD = 3  # batches that are gathered while the device works on the ones before
+_AHEAD = 3  # batches that are gathered while the device works on earlier ones
 _BLOCK_BYTES = 4 << 20  # of rows that are scaled at a time
 
 
@@ -72,7 +72,7 @@ class FeatureTable:
         return scaled
 
     def stream(self, batches: Iterable[NDArray[np.int64]]) -> Iterator[torch.Tensor]:
-        """The rows of one batch after the other, gathered a few batches ahead."""
+        """The rows of each batch in turn, gathered a few batches ahead."""
         return ahead(self.gather, batches, threads=1, most=_AHEAD)
 
     def _held(self) -> torch.Tensor:

@@ -144,14 +144,14 @@ class ListTable:
 
 
 def target_lists(targets: Targets) -> Lists:
-    """One list per query of targets, without candidates that were not shown."""
+    """A list for each query of targets, without candidates that were not shown."""
     nothing = np.zeros(0, dtype=np.int64)
     queries = np.unique(targets.queries)
     return _lists(targets, queries, nothing, nothing, np.ones(len(queries)))
 
 
 def observed_lists(observed: Observations) -> Lists:
-    """One list per query displayed: targets and weights of the shown candidates, and those not shown."""
+    """A list for each query displayed: targets and weights of the shown candidates, and those not shown."""
     absent = observed.absent > 0
     queries = observed.queries[np.flatnonzero(np.diff(observed.queries, prepend=-1))]
     pages = cast("NDArray[np.float64]", observed.pages)[queries]
@@ -161,7 +161,7 @@ def observed_lists(observed: Observations) -> Lists:
 def _lists(
     targets: Targets, queries: IntArray, unshown_queries: IntArray, unshown_rows: IntArray, pages: NDArray[np.float64]
 ) -> Lists:
-    """One list for each query, of the targets and the unshown candidates that are its own."""
+    """A list for each query, of its own targets and unshown candidates."""
     return Lists(
         _offsets(targets.queries, queries),
         targets.rows,
@@ -236,9 +236,9 @@ class BatchSource:
         return len(self._rows)
 
     def draw(self, random: torch.Generator) -> None:
-        """Draw unshown candidates for each list: one from each of several parts, after a random rotation.
+        """Draw an unshown candidate for each list from each of several parts, after a random rotation.
 
-        So none is drawn twice, and all are equally likely, though parts may differ by one in size.
+        So none is drawn twice, and all are equally likely, though parts may differ by 1 in size.
         """
         if not self.draws:
             return

@@ -40,8 +40,8 @@ def train_network(
 ) -> tuple[Status, list[Epoch]]:
     """Train the networks of a task on lists, and leave them as they were after the best epoch on the lists held out.
 
-    It gives how training ended, and all epochs. `identity` is what else decides the result: a checkpoint of another one
-    is not resumed.
+    Return how training ended, and all epochs. `identity` is what else decides the result: a checkpoint with another
+    identity is not resumed.
     """
     trainer = Trainer(task, lists, held, table, model, run)
     devices = [table.device] if table.device.type == "cuda" else []
@@ -50,7 +50,7 @@ def train_network(
 
 
 class Trainer:
-    """One training under way."""
+    """A training in progress."""
 
     def __init__(
         self, task: TrainingTask, lists: Lists, held: Lists, table: FeatureTable, model: MLP, run: Run
@@ -147,7 +147,7 @@ class Trainer:
         graph.replay()
 
     def _compute(self, group: BatchSource, chosen: Tensor, features: Tensor | None = None) -> None:
-        """One step of the optimiser."""
+        """A step of the optimiser."""
         self.flat.gradient.zero_()
         batch = group.batch(chosen)
         loss = self.task.losses(self._features(batch) if features is None else features, batch).sum() * self._scale
@@ -178,7 +178,7 @@ class Trainer:
         """The share of the held-out preference that the scores agree with, and whether to keep the networks for it.
 
         They are kept unless they are worse than at the best by two standard errors of the difference: what is held out
-        is little and noisy, the best of many epochs is best by luck, and the last ones, with small steps, are steady.
+        is little and noisy, the best of many epochs is best by luck, and the last epochs, with small steps, are steady.
         """
         agreed, known = self._agreement()
         whole = float(known.sum())
@@ -324,5 +324,5 @@ def schedule(model: MLP, step: int, steps: int) -> float:
 
 
 def _mixed(*numbers: int) -> int:
-    """One seed from several numbers."""
+    """A seed from several numbers."""
     return int(np.random.SeedSequence(numbers).generate_state(1, np.uint64)[0] >> 1)

@@ -16,9 +16,9 @@ _MOST = 2**31 - 1
 
 @value
 class MLP(ScaledModel):
-    """A multi-layer perceptron: hidden layers, each with activation and dropout, then one score without a bias.
+    """A multi-layer perceptron: hidden layers, each with activation and dropout, then a score without a bias.
 
-    It is trained by AdamW on batches of whole queries. The epoch that is kept is the last one that is not worse than
+    It is trained by AdamW on batches of whole queries. The epoch that is kept is the last that is not worse than
     the best on held-out queries by two standard errors of the difference. The paper's has dropout 0.5, with which it
     needs two to three times the epochs for the same quality on our data.
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def fit_targets(model: MLP, targets: Targets, context: Context) -> Fit:
-    """Train on pairs of one query in the order of their targets."""
+    """Train on pairs within a query in the order of their targets."""
     return _trained(model, target_lists(targets), Pairs(_built(model, context)), context)
 
 
@@ -84,7 +84,7 @@ def _trained(model: MLP, lists: Lists, task: TrainingTask, context: Context) -> 
 
 @contextmanager
 def enough_memory() -> Iterator[None]:
-    """What torch raises where memory runs out becomes an error that says what takes less."""
+    """Turn torch's error when memory runs out into an error that says what takes less memory."""
     try:
         yield
     except RuntimeError as error:  # torch has a separate class for this on a GPU only
@@ -101,7 +101,7 @@ def split(model: MLP, lists: Lists, pairwise: bool, context: Context) -> tuple[L
     seed, useful = context.run.seed, lists.preferring()
     if pairwise and not len(useful):
         raise DataError(
-            f"no query has one candidate preferred to another; {context.user} with a network learns from such pairs: "
+            f"no query has a candidate preferred to another; {context.user} with a network learns from such pairs: "
             "it needs queries with several shown candidates that were clicked unequally often."
         )
     wanted = len(useful) if pairwise else len(lists)
@@ -114,7 +114,7 @@ def split(model: MLP, lists: Lists, pairwise: bool, context: Context) -> tuple[L
         learned = learned[learned.preferring()]
         if not len(learned):
             raise DataError(
-                f"cut into lists of at most {model.list_size}, no list has one candidate preferred to another; raise "
+                f"cut into lists of at most {model.list_size}, no list has a candidate preferred to another; raise "
                 "list_size."
             )
     return learned, held, (len(rest), len(chosen))

@@ -1,4 +1,4 @@
-"""What networks are made of: dropout, first weights, and parameters as one long vector, which one kernel serves."""
+"""What networks are made of: dropout, first weights, and parameters as a single vector, updated by a single kernel."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 _ALIGNMENT = 16  # numbers: matrix products are slower where a matrix begins elsewhere
-_PIECE = 1 << 14  # numbers that an optimiser takes as one parameter: a GPU works on several at the same time
+_PIECE = 1 << 14  # numbers that an optimiser takes as a parameter: a GPU works on several at the same time
 
 
 def dropout(share: float) -> nn.Dropout:
@@ -28,7 +28,7 @@ def dropout(share: float) -> nn.Dropout:
 
 def initialise(network: nn.Module, seed: int) -> None:
     """Draw the weights of all linear layers by Xavier's rule."""
-    random = torch.Generator().manual_seed(int(seed) % 2**63)  # torch takes neither numpy's numbers nor longer ones
+    random = torch.Generator().manual_seed(int(seed) % 2**63)  # torch takes neither numpy's nor longer integers
     for layer in network.modules():
         if isinstance(layer, nn.Linear):
             nn.init.xavier_uniform_(layer.weight, generator=random)
@@ -37,7 +37,7 @@ def initialise(network: nn.Module, seed: int) -> None:
 
 
 class FlatParameters:
-    """Parameters that are views of one vector while they are learned; `release` gives each its own memory again.
+    """Parameters that are views of a single vector while they are learned; `release` gives each its own memory again.
 
     decayed, others   all matrices, and all else, in pieces, as parameters for an optimiser
     gradient          of all; what lies between two parameters is always 0

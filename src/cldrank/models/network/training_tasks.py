@@ -20,7 +20,7 @@ class TrainingTask(ABC):
     """Networks and their loss.
 
     networks         by name; `relevance` scores the candidates
-    unshown_ratio    pairs with an unshown candidate for each pair of shown ones
+    unshown_ratio    pairs with an unshown candidate for each pair of shown candidates
     """
 
     networks: nn.ModuleDict
@@ -29,7 +29,7 @@ class TrainingTask(ABC):
 
     @abstractmethod
     def losses(self, features: Tensor, batch: ListBatch) -> Tensor:
-        """(B,) what each list loses; `features` are those of the batch's rows, one after the other."""
+        """(B,) the loss of each list; `features` are those of the batch's rows, in order."""
 
     @abstractmethod
     def sizes(self, batch: ListBatch) -> Tensor:
@@ -66,7 +66,7 @@ class SelectedPairs(Pairs):
         self.selection_weight, self.unshown_ratio = selection_weight, unshown_ratio
 
     def losses(self, features: Tensor, batch: ListBatch) -> Tensor:
-        """CLD's pairwise loss; pairs with one not shown have `unshown_ratio` times the weight of the others."""
+        """CLD's pairwise loss; pairs with an unshown candidate have `unshown_ratio` times the weight of the others."""
         scores, unshown_scores = self.scores("relevance", features, batch)
         selection, unshown_selection = self.scores("selection", features, batch)
         preference = losses.preferences(batch.target, batch.weight)
@@ -121,7 +121,7 @@ def _zero(width: int) -> nn.Linear:
 
 
 class Examination(nn.Module):
-    """One number per position, looked up by the entry of a list."""
+    """A number for each position, looked up by the entry of a list."""
 
     place: Tensor
 
@@ -158,7 +158,7 @@ class DualLists(TrainingTask):
         self.networks = nn.ModuleDict({"relevance": relevance, "examination": Examination(place, size), "level": level})
 
     def losses(self, features: Tensor, batch: ListBatch) -> Tensor:
-        """The sum of both; weights are taken as given, without a gradient through them."""
+        """The sum of both losses; the weights have no gradient."""
         scores, _ = self.scores("relevance", features, batch)
         positions: Tensor = self.networks["examination"](batch.rows[:, : batch.target.shape[1]])
         shown = batch.weight.clamp(min=1e-12).log()

@@ -29,14 +29,14 @@ Status = Literal["completed", "early_stopped", "interrupted"]
 
 
 def fit_targets(model: Trees, targets: Targets, context: Context) -> Fit:
-    """Boost on pairs of one query in the order of their targets."""
+    """Boost on pairs within a query in the order of their targets."""
     return _boosted(model, PairTable.of_targets(targets), context)
 
 
 def fit_pairs(model: Trees, observed: Observations, context: Context, *, share: float, unshown_ratio: float) -> Fit:
     """Boost on CLD's pairs, all of them; relevance alone explains selection.
 
-    ω is 0: a linear one, fitted first and held, ranked no better.
+    ω is 0: a linear selection, fitted first and held fixed, ranked no better.
     """
     return _boosted(model, PairTable.of_observations(observed, share, unshown_ratio), context)
 
@@ -45,7 +45,7 @@ def _boosted(model: Trees, table: PairTable, context: Context) -> Fit:
     """Boost on the pairs of a table."""
     if not len(table):
         raise DataError(
-            f"no query has one candidate preferred to another; {context.user} with {model.label} learns from such "
+            f"no query has a candidate preferred to another; {context.user} with {model.label} learns from such "
             "pairs: it needs queries with several shown candidates that were clicked unequally often."
         )
     features, run = context.data.features, context.run
@@ -71,7 +71,7 @@ def _boosted(model: Trees, table: PairTable, context: Context) -> Fit:
 
 
 def split(model: Trees, count: int, seed: int) -> tuple[IntArray, IntArray]:
-    """The queries to learn from, and those held out: even two of twenty stop better than all rounds would do."""
+    """The queries to learn from, and those held out: even two of twenty choose the rounds better than none."""
     held = np.sort(np.random.default_rng([seed, 7]).permutation(count)[: int(model.validation * count)])
     return np.setdiff1d(np.arange(count), held), held
 
