@@ -69,24 +69,6 @@ def comparison(**changes: Any) -> ClickComparison:
     return ClickComparison(**parts | changes)
 
 
-def test_bounds_of_a_pair() -> None:
-    bounds = pair().bounds
-    assert (bounds.low, bounds.estimate, bounds.high) == pytest.approx((0.1, 0.5, 1.1))
-
-
-def test_the_verdict_in_words() -> None:
-    words = {
-        decision: ClickVerdict(decision, 0.01234, "", False).words
-        for decision in ("better", "worse", "no difference", "cannot tell")
-    }
-    assert words == {
-        "better": "better",
-        "worse": "worse",
-        "no difference": "no difference larger than 0.0123",
-        "cannot tell": "cannot tell",
-    }
-
-
 def test_everything_is_in_the_dictionary() -> None:
     found = comparison().as_dict()
     assert json.loads(json.dumps(found, allow_nan=False)) == found
@@ -106,24 +88,6 @@ def test_everything_is_in_the_dictionary() -> None:
     assert found["permutation_check"]["passed"] is True
     assert [way["pages"] for way in found["settling"]] == [4000, None]
     assert (found["left_out"], found["depends_on_never_shown"], found["reason"]) == (3, True, "DCG@5 differs.")
-
-
-def test_what_there_is_not_is_null() -> None:
-    found = comparison(
-        permutation_check=None, never_shown=NeverShown(0, 0.0, None, None), settling=(), checks=()
-    ).as_dict()
-    assert found["permutation_check"] is None
-    assert found["never_shown"]["model"] is None
-    json.dumps(found, allow_nan=False)
-
-
-def test_no_difference_is_said_in_the_words_of_the_issue() -> None:
-    level = ClickVerdict("no difference", 0.015, "", depends_on_never_shown=False)
-    assert comparison(verdict=level).as_dict()["verdict"] == "no difference larger than 0.015"
-
-
-def test_the_first_measure_decides() -> None:
-    assert comparison().first.measure == "DCG@5"
 
 
 def test_one_ranker() -> None:

@@ -4,8 +4,6 @@ import math
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from cldrank.clicks.simulate import PositionBased, Simulation
 from cldrank.data.loading import load
 from cldrank.evaluation import evaluate
@@ -41,20 +39,6 @@ def test_the_same_unit_gives_the_same_values(folder: Path) -> None:
         key: one.facts["values"] for key, one in second.items()
     }
     assert first["CLD", 0].facts["values"] != first["CLD", 1].facts["values"]
-
-
-def test_a_users_class_takes_part(folder: Path) -> None:
-    found = outcomes(methods=["own_rankers:ByFirst"])["ByFirst", 0]
-    test = load("test.txt")
-    assert found.facts["values"]["AP"] == evaluate(test.features[:, 0], test, "AP")["AP"]
-
-
-@pytest.mark.parametrize("method", ["affine-ips", "policy-aware-ips"])
-def test_where_nobody_trusts_and_pages_never_vary_they_are_ips(folder: Path, method: str) -> None:
-    methods = f"{{Other={{use='{method}', model='linear'}}, IPS={{model='linear'}}}}"
-    found = outcomes("seeds=1", f"methods={methods}", methods=["Other", "IPS"])
-    assert found["Other", 0].error == found["IPS", 0].error == ""
-    assert found["Other", 0].facts["values"] == pytest.approx(found["IPS", 0].facts["values"], abs=1e-9)
 
 
 def test_errors_are_outcomes(folder: Path) -> None:

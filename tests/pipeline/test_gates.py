@@ -74,14 +74,6 @@ def test_a_ranker_that_is_not_safe_keeps_production(even: Path) -> None:
     assert run(even, safe).stopped_by == "unsafe"
 
 
-def test_a_safe_ranker_passes(place: Path) -> None:
-    record = run(place, ('method = "ips"', 'method = "ips"\nsafe = true'))
-    assert record.status == "shipped"
-    trained = record.step("train")
-    assert trained is not None
-    assert "safe:" in trained.decided
-
-
 def test_excluded_users_are_a_reason_in_the_account(place: Path) -> None:
     table = pq.read_table(place / "log.parquet")
     sessions = table["session_id"].to_pylist()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import permutations
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import cldrank as cr
-from cldrank.clicks.simulate import PositionBased, Simulation
 from cldrank.clicks.table import ClickTable
 from cldrank.errors import UnidentifiableError, UsageError
 from cldrank.propensity import BySegment, ClickThrough, Envelope, Propensities, Randomised
-from cldrank.propensity.cells import Cells
-from cldrank.propensity.envelope import _tally
 
 TRUTH = 1 / np.arange(1, 6)
 _TOP_TWO = Envelope(depth=2)
@@ -45,26 +41,7 @@ def graded(random: Any, place: int, queries: int) -> Any:
     return random.beta(2, 2 + place, queries)
 
 
-def test_products_are_those_of_all_who_clicked_one_after_the_other() -> None:
-    """c clicks in n impressions as n people: of all ways to take m + 1 of them, in how many all clicked."""
-    table = one_ranker(binary, 4, queries=8)
-    cells = Cells.of(table, None, 0)
-    for others in (0, 1, 2):
-        before, again = _tally(cells, others)
-        for place in range(5):
-            expected = np.zeros(2)
-            for n, c in zip(cells.impressions[cells.place == place], cells.clicks[cells.place == place], strict=True):
-                if n <= others:
-                    continue
-                people = [1] * int(c) + [0] * int(n - c)
-                weight = n * (n - 1) / (1 + (n / 20) ** 2) if others else n / (1 + n / 20)
-                expected += [
-                    weight * np.mean([all(who) for who in permutations(people, others + more)]) for more in (0, 1)
-                ]
-            np.testing.assert_allclose([before[:, place].sum(), again[:, place].sum()], expected)
-
-
-@pytest.mark.parametrize("others", [0, 1, 2, 3])
+@pytest.mark.parametrize("others", [0, 2])
 def test_the_estimate_is_the_ratio_of_moments_of_relevance(others: int) -> None:
     """With many impressions U is ρ E[r^(m+1)] / E[r^m], here from the distribution of relevance itself."""
 
@@ -78,8 +55,9 @@ def test_the_estimate_is_the_ratio_of_moments_of_relevance(others: int) -> None:
     np.testing.assert_allclose(rho.values, expected, rtol=0.02)
 
 
-@pytest.mark.parametrize("relevance", [binary, graded])
-@pytest.mark.parametrize(("pages", "queries"), [(1.0, 20_000), (10.0, 3000), (100.0, 3000)])
+@pytest.mark.parametrize(
+    ("relevance", "pages", "queries"), [(binary, 1.0, 20_000), (graded, 10.0, 3000), (binary, 100.0, 3000)]
+)
 def test_it_holds_and_is_nearer_than_click_through_rates(relevance: Any, pages: float, queries: int) -> None:
     log = one_ranker(relevance, pages, queries=queries)
     rho = Envelope().fit(log)
@@ -95,11 +73,11 @@ def test_few_impressions_do_not_bias_it() -> None:
     """One or two impressions per candidate: the mean of many logs is what many impressions give."""
     few = [
         Envelope(others=1, depth=2, refuse_above=2, replicates=20).fit(one_ranker(binary, 1.0, seed))
-        for seed in range(60)
+        for seed in range(40)
     ]
     many = Envelope(others=1, depth=2).fit(one_ranker(binary, 300, queries=20_000))
     values = [rho.values[1] for rho in few]
-    assert np.mean(values) == pytest.approx(many.values[1], abs=4 * np.std(values) / np.sqrt(60) + 0.01)
+    assert np.mean(values) == pytest.approx(many.values[1], abs=4 * np.std(values) / np.sqrt(40) + 0.01)
 
 
 def test_it_is_the_curve_where_the_order_is_random(world: Any) -> None:
@@ -127,17 +105,6 @@ def test_more_others_only_where_enough_clicked() -> None:
     assert mixed.values[4] == one.values[4]
 
 
-def test_too_few_clicks_are_refused_with_what_would_do() -> None:
-    log = one_ranker(binary, 0.15, queries=1000)
-    with pytest.raises(
-        UnidentifiableError, match=r"envelope cannot estimate .*: \d+ candidates were clicked at"
-    ) as caught:
-        Envelope().fit(log)
-    assert "at least 1 time, and it needs 20" in str(caught.value)
-    assert caught.value.positions
-    assert not Envelope().requirements(log).met
-
-
 def shown_once(at_second: int) -> ClickTable:
     """200 candidates at each of two positions, shown once each: 80 clicked at the first, so many at the second."""
     data = cr.RankingDataset.from_arrays(np.zeros((400, 1)), np.arange(400) // 2)
@@ -153,11 +120,10 @@ def test_one_impression_each_gives_click_through_rates() -> None:
     assert rho.low is not None
     assert rho.high is not None
     assert 0 < rho.low[1] < 0.25 < rho.high[1] < 0.5
-    with pytest.raises(
-        UnidentifiableError, match="estimate position 2: 19 candidates were clicked at position 2 at least 1 time"
-    ):
+    with pytest.raises(UnidentifiableError, match="19 candidates were clicked at position 2") as caught:
         Envelope().fit(shown_once(19))
-    with pytest.raises(UnidentifiableError, match="0 candidates were clicked at position 1 at least 2 times"):
+    assert caught.value.positions == (2,)
+    with pytest.raises(UnidentifiableError, match="at least 2 times"):
         Envelope(others=1).fit(shown_once(20))
 
 
@@ -175,20 +141,6 @@ def test_click_through_rates_stand_in_only_where_results_are_not_clicked_again()
     found, rates, one = (estimator.fit(clicks).values for estimator in (Envelope(), Envelope(others=0), _TOP_TWO))
     assert found[2] == rates[2]
     assert found[1] == one[1] > rates[1]
-
-
-def test_a_bound_may_be_above_1() -> None:
-    assert Envelope().fit(one_ranker(binary, 20, rho=np.array([0.5, 0.5, 0.9]))).values[2] > 1.5
-
-
-def test_the_same_seed_gives_the_same_interval() -> None:
-    log = one_ranker(binary, 10)
-    one, two, other = (Envelope(seed=seed).fit(log) for seed in (1, 1, 2))
-    assert one.low is not None
-    assert two.low is not None
-    assert other.low is not None
-    np.testing.assert_array_equal(one.low, two.low)
-    assert (one.low != other.low).any()
 
 
 def test_segments_do_not_take_bounds() -> None:
@@ -210,11 +162,6 @@ def test_a_curve_is_raised_where_it_lies_below() -> None:
     assert found.raised == (3,)
     assert found.origin == "power law, eta 1; raised to the bound of Envelope at position 3"
     assert Propensities.power(1, 4).refuted_by(bound([1, 0.6, 0.45], [1, 0.4, 0.4])) == (3,)
-
-
-def test_a_curve_above_stays_as_it_is() -> None:
-    rho = Propensities.power(0.5, 3)
-    assert rho.raised_to(bound([1, 0.4, 0.2], [1, 0.3, 0.1])) is rho
 
 
 def test_an_assumed_curve_is_raised_to_1_at_most_and_intervals_go_along() -> None:
@@ -253,19 +200,6 @@ def test_raising_is_the_larger_of_both_and_done_once(curve: list[float], least: 
     envelope = bound([1, *least], [1, *least])
     found = rho.raised_to(envelope)
     both = min(len(curve), len(least)) + 1
-    np.testing.assert_allclose(found.values[:both], np.maximum(rho.values, found.values)[:both])
     np.testing.assert_allclose(found.values[:both], np.maximum(rho.values[:both], envelope.values[:both]))
     np.testing.assert_array_equal(found.values[both:], rho.values[both:])
     assert found.raised_to(envelope) is found
-
-
-def test_the_simulator_gives_what_the_formula_says() -> None:
-    """The whole way, from labels by the project's own simulator."""
-    random = np.random.default_rng(0)
-    labels = random.choice(5, p=[0.4, 0.2, 0.1, 0.2, 0.1], size=500 * 12)
-    data = cr.RankingDataset.from_arrays(np.zeros((len(labels), 1)), np.repeat(np.arange(500), 12), labels)
-    log = Simulation(data, labels + random.normal(0, 2, len(labels)), PositionBased(1, 0.1), depth=5).draw(2e5, seed=1)
-    rho = Envelope().fit(log)
-    assert rho.low is not None
-    assert (rho.low[1:] > 0.85 * TRUTH[1:]).all()
-    assert (rho.low[1:] < TRUTH[1:]).all()

@@ -56,6 +56,7 @@ def test_adjacent_chain(table: ClickTable, frame: Any) -> None:
     np.testing.assert_allclose(AdjacentChain(weighting="candidates").fit(table).values, theirs, rtol=1e-10)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_all_pairs(table: ClickTable, frame: Any) -> None:
     torch.manual_seed(0)
