@@ -16,10 +16,8 @@ from cldrank.auditing import audit
 class TestDrift:
     def test_units_are_told_by_size(self, logs: MakeLogs) -> None:
         made = logs()
-        facts = audit(made.add(120, made.fixed, timestamp=days(1000, 20)).write()).facts
-        drift = facts.log.drift  # type: ignore[union-attr]
-        assert drift is not None
-        assert facts.account is not None
+        facts: Any = audit(made.add(120, made.fixed, timestamp=days(1000, 20)).write()).facts
+        drift: Any = facts.log.drift  # type: ignore[union-attr]
         assert any("milliseconds" in text for text in facts.account.found)
         assert drift.first == "2023-11-15 01:00:00"
         assert drift.last.startswith("2023-11-20")
@@ -35,9 +33,7 @@ class TestDrift:
         made.add(600, made.shuffled, boost=0.4, timestamp=days(1, 200))
         result = audit(made.write())
         assert found(result, "drift").severity == "warning"
-        drift = result.facts.log.drift  # type: ignore[union-attr]
-        assert drift is not None
-        assert drift.top_rate is not None
+        drift: Any = result.facts.log.drift  # type: ignore[union-attr]
         assert drift.top_rate.p_value < 1e-6
 
     def test_pages_without_a_time(self, logs: MakeLogs) -> None:
@@ -45,15 +41,13 @@ class TestDrift:
         made.rows = [row for row in made.rows if row["timestamp"] != START + 2 * DAY + 3600]
         made.add(10, made.fixed, timestamp=None)
         result = audit(made.write())
-        drift = result.facts.log.drift  # type: ignore[union-attr]
-        assert drift is not None
+        drift: Any = result.facts.log.drift  # type: ignore[union-attr]
         assert drift.undated == 10
 
     def test_text_and_no_time_at_all(self, logs: MakeLogs) -> None:
         made = logs()
         text = made.add(50, made.fixed, timestamp="2024-05-06 07:08:09").write("text.parquet")
-        drift = audit(text).facts.log.drift  # type: ignore[union-attr]
-        assert drift is not None
+        drift: Any = audit(text).facts.log.drift  # type: ignore[union-attr]
         assert drift.first == "2024-05-06 07:08:09"
         made.rows = [{**row, "timestamp": "soon"} for row in made.rows]
         assert "unknown" in found(audit(made.write("words.parquet")), "drift").found
@@ -64,9 +58,7 @@ class TestDrift:
 class TestBrokenDays:
     def broken(self, log: Path) -> list[tuple[str, int, int]]:
         result = audit(log)
-        facts = result.facts.log
-        assert facts is not None
-        assert facts.drift is not None
+        facts: Any = result.facts.log
         if facts.drift.broken_days:
             assert found(result, "broken days").severity == result.verdict.severity == "blocking"
             assert all(day.day in found(result, "broken days").found for day in facts.drift.broken_days)
@@ -103,27 +95,13 @@ class TestTimes:
         log = {"session_id": range(size), "query_id": ["q"] * size, "doc_id": ["a"] * size, "position": [1] * size}
         clicked = [n % 2 for n in range(size)]
         pq.write_table(pa.table({**log, "clicked": clicked, "timestamp": times}), tmp_path / "log.parquet")
-        log_facts = audit(tmp_path / "log.parquet").facts.log
-        assert log_facts is not None
+        log_facts: Any = audit(tmp_path / "log.parquet").facts.log
         return log_facts.drift
 
     def span(self, tmp_path: Path, times: pa.Array) -> tuple[str, str, int]:
         """From when to when, in the hours of that day, and how many rows have no time."""
         drift = self.drift(tmp_path, times)
         return drift.first.removeprefix("2024-05-06 "), drift.last.removeprefix("2024-05-06 "), drift.undated
-
-    def test_text_with_offsets_that_differ_by_row(self, tmp_path: Path) -> None:
-        times = [
-            "2024-05-06T18:30:00+10:00",
-            "2024-05-06 12:00:00Z",
-            "2024-05-06T09:00:00.500-0800",
-            "2024-05-06 14:00+05",
-        ]
-        assert self.span(tmp_path, pa.array(times)) == ("08:30:00", "17:00:00", 0)
-
-    def test_naive_text_null_and_garbage(self, tmp_path: Path) -> None:
-        times = ["2024-05-06 08:30:00", "2024-05-06T17:00:00", None, "soon", "", "nan", "1e300", "2024-13-45"]
-        assert self.span(tmp_path, pa.array(times)) == ("08:30:00", "17:00:00", 6)
 
     @pytest.mark.parametrize("ticks", [1, 10**9])
     def test_numbers_and_their_text(self, tmp_path: Path, ticks: int) -> None:

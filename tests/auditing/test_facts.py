@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -49,8 +50,7 @@ class TestBots:
         made.add(400, made.shuffled, user_id=lambda page: f"u{page % 100}")
         made.add(200, made.shuffled, boost=0.0, user_id="crawler")
         made.add(30, made.shuffled, boost=1e9, user_id="<b>clicker")
-        result = audit(made.write())
-        assert result.facts.log is not None
+        result: Any = audit(made.write())
         bots = result.facts.log.bots
         assert (bots.reasons["everything clicked"], bots.suspicious) == (1, 2)
         assert [number for reason, number in bots.reasons.items() if reason.endswith("pages")] == [1]
@@ -69,8 +69,7 @@ class TestBots:
             for n in range(impressions)
         ]
         pq.write_table(pa.Table.from_pylist(rows), tmp_path / "log.parquet")
-        log = audit(tmp_path / "log.parquet").facts.log
-        assert log is not None
+        log: Any = audit(tmp_path / "log.parquet").facts.log
         assert [suspect.name for suspect in log.bots.named] == ["odd"]
         assert [number for reason, number in log.bots.reasons.items() if "a click rate above" in reason] == [1]
 
@@ -82,9 +81,8 @@ class TestPages:
     def test_gaps(self, logs: MakeLogs) -> None:
         made = logs().add(100, lambda _: np.arange(12))
         made.rows = [row for row in made.rows if not (row["position"] in (3, 4) and row["session_id"] < "s5")]
-        result = audit(made.write())
+        result: Any = audit(made.write())
         gaps = len({row["session_id"] for row in made.rows if row["session_id"] < "s5"})
-        assert result.facts.log is not None
         assert result.facts.log.gaps == gaps > 0
         assert found(result, "gaps").severity == "warning"
 
@@ -92,8 +90,7 @@ class TestPages:
         made = logs(depth=5).add(100, lambda _: np.arange(12))
         for row in made.rows[:15:5]:
             row["position"] = 2
-        result = audit(made.write())
-        assert result.facts.log is not None
+        result: Any = audit(made.write())
         assert result.facts.log.shared == 3
         assert result.facts.log.late == 3
         assert result.facts.log.gaps == 0
@@ -101,10 +98,8 @@ class TestPages:
     def test_a_row_twice_is_no_shared_position(self, logs: MakeLogs) -> None:
         made = logs().add(100, lambda _: np.arange(12))
         made.rows += made.rows[:7]
-        result = audit(made.write())
-        assert result.facts.account is not None
+        result: Any = audit(made.write())
         assert result.facts.account.rejected == {"repeated row": 7}
-        assert result.facts.log is not None
         assert result.facts.log.shared == 0
         assert found(result, "rows").severity == "note"
 
@@ -118,16 +113,13 @@ class TestPages:
         pq.write_table(
             pa.table({**columns, "doc_id": position, "position": position, "clicked": position % 7 == 0}), path
         )
-        log = audit(path).facts.log
-        assert log is not None
+        log: Any = audit(path).facts.log
         assert (log.pages, log.gaps, log.shared) == (3, 1, 0)
 
     def test_depth_by_surface(self, logs: MakeLogs) -> None:
         made = logs().add(60, lambda _: np.arange(12), surface="web")
         made.depth = 3
-        result = audit(made.add(20, made.fixed, surface="app").write())
-        assert result.facts.log is not None
-        assert result.facts.log.surfaces is not None
+        result: Any = audit(made.add(20, made.fixed, surface="app").write())
         assert [(g.name, g.pages, g.depth) for g in result.facts.log.surfaces] == [("web", 60, 5), ("app", 20, 3)]
         assert "app: 3" in found(result, "surfaces").found
         assert "--log-column segment=surface`" in found(result, "surfaces").advice
@@ -164,8 +156,7 @@ class TestViews:
         made = logs().add(100, lambda _: np.arange(12), timestamp=days(1, 20))
         made.rows += [{**row, "timestamp": row["timestamp"] + 60, "clicked": False} for row in made.rows]
         path = made.write()
-        result = audit(path)
-        assert result.facts.account is not None
+        result: Any = audit(path)
         assert result.facts.account.rejected == {"second view": 500}
         rows = found(result, "rows")
         assert "500 of 1,000 rows (50.00%)" in rows.found

@@ -30,17 +30,6 @@ def test_sums_are_those_of_loops_over_cells(ragged: bool) -> None:
     assert ratio == pytest.approx(tiny.array(relevance_of(tiny, TRUST.slope.tolist(), TRUST.base.tolist())))
 
 
-def test_pages_and_how_far_they_reach() -> None:
-    tiny = TinyLog.drawn(seed=2, ragged=True)
-    log = tiny.log(Propensities.power(1, 3))
-    for query in range(len(tiny.sizes)):
-        lengths = [len(page.shown) for page in tiny.pages if page.query == query]
-        assert log.pages[query] == len(lengths)
-        for position in (1, 2, 3):
-            share = sum(length >= position for length in lengths) / len(lengths)
-            assert log.reach[query, position - 1] == pytest.approx(share)
-
-
 def test_expected_exposure_is_that_of_display_probabilities() -> None:
     log = example_log()
     assert log.expected_exposure is log.exposure

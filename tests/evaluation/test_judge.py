@@ -186,11 +186,10 @@ def test_only_queries_of_the_log_count_as_trained_on(world: SimulatedClicks) -> 
 
 def test_too_few_queries_have_bounds_instead_of_a_model() -> None:
     small = simulated(queries=12, sessions=3000)
-    found = quick(small, small.good, measures=None)
+    found: Any = quick(small, small.good, measures=None)
     assert found.estimator == "affine IPS"
     assert "needs 20 queries, and there are 12" in found.never_shown.without_model
     assert found.never_shown.model is None
-    assert found.never_shown.break_even is not None
     first = found.first.difference
     assert (first.interval.low, first.interval.high) == (first.lowest.low, first.highest.high)
     own = quick(small, small.good, estimator="ips")

@@ -103,8 +103,7 @@ def test_a_curve_that_is_too_steep_is_found_out(world: SimulatedClicks, eta: flo
     upside_down = -np.arange(world.data.n_rows, dtype=float)
     upside_down[world.clicks.row] = world.clicks.position  # of what was shown, the lowest first
     clicks, measure, new, *_ = given(log, upside_down)
-    found = check_permuted(clicks, measure, new)
-    assert found is not None
+    found: Any = check_permuted(clicks, measure, new)
     assert found.passed == passes
     assert found.passed == (found.gain.low <= 0)
 
@@ -122,8 +121,7 @@ def test_the_mean_over_permutations_is_that_of_all() -> None:
 def test_an_order_that_agrees_with_production_gains_nothing_by_it(world: SimulatedClicks) -> None:
     """Compared with another ranker it would: so an order is held against production, whatever it is compared with."""
     clicks, measure, new, *_ = given(world.log, world.good)
-    found = check_permuted(clicks, measure, new)
-    assert found is not None
+    found: Any = check_permuted(clicks, measure, new)
     assert found.passed
     assert found.gain.estimate < 0
     assert found.order == "the ranker"

@@ -6,11 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cldrank import catalogue
 from cldrank.errors import DataError, UsageError
 from cldrank.experiment.datasets import find_folds
-from cldrank.experiment.experiment_file import Data, read
-from cldrank.experiment.units import units
+from cldrank.experiment.experiment_file import Data
 
 
 def test_files_and_folders(folder: Path) -> None:
@@ -70,24 +68,3 @@ def test_folds_as_is_the_custom(folder: Path, monkeypatch: pytest.MonkeyPatch) -
     assert [fold.fold for fold in find_folds(Data(name="mq2008"))] == [f"fold{number}" for number in range(1, 6)]
     assert [fold.fold for fold in find_folds(Data(name="web10k"))] == ["fold1"]  # as the paper
     assert [fold.fold for fold in find_folds(Data(name="web10k:fold3"))] == ["fold3"]
-
-
-def run_one(experiment: str, data: str, *changes: str) -> dict[str, float]:
-    """One linear unit on a data set of the catalogue, by the experiment's name alone."""
-    methods = 'methods={CLD={use="cld"}}'
-    made = read(experiment, data=data, changes=[*changes, methods], seeds=1, methods=["CLD"])
-    (unit,) = units([made])
-    outcome = unit.task().function(Path())
-    assert outcome.error == ""
-    return dict(outcome.facts["values"])
-
-
-@pytest.mark.data
-def test_the_web10k_sample(real_data: Path) -> None:
-    assert catalogue.get("web10k-sample").find() is not None
-    (found,) = find_folds(Data(name="web10k-sample"))
-    train, test = found.load()
-    assert (train.n_queries, test.n_queries, train.n_features) == (43, 43, 136)
-    values = run_one("table1", "web10k-sample", "simulation.relevant_from=2", "production.fraction=0.2")
-    assert set(values) == {"nDCG@1", "nDCG@3", "AP"}
-    assert all(0 < value < 1 for value in values.values())

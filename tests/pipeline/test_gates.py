@@ -81,8 +81,7 @@ def test_excluded_users_are_a_reason_in_the_account(place: Path) -> None:
     pq.write_table(table.append_column("user_id", pa.array(users)), place / "log.parquet")
     (place / "bots.txt").write_text("crawler\n")
     record = run(place, ("features.", 'log.exclude_users = "bots.txt"\nlog.exclude_bots = true\nfeatures.'))
-    cells = record.step("aggregate")
-    assert cells is not None
+    cells: Any = record.step("aggregate")
     assert cells.facts["set_aside"] == users.count("crawler")
     assert any("user" in reason for reason in cells.facts["reasons"])
     (place / "bots.txt").write_text("nobody\n")

@@ -48,8 +48,7 @@ def test_a_run_ships_what_the_single_functions_make(ran: Path, record: RunRecord
     shipped = cr.load_ranker(ran / "shipped" / "ranker")
     np.testing.assert_array_equal(shipped.predict(data), ranker.predict(data))
     verdict = cr.compare(ranker, "production", data[held], clicks=clicks[held], propensities=rho)
-    facts = record.step("verdict")
-    assert facts is not None
+    facts: Any = record.step("verdict")
     assert facts.facts["decision"] == verdict.verdict.decision == "better"
     assert facts.facts["low"] == pytest.approx(verdict.first.interval.low)
 
@@ -62,8 +61,7 @@ def test_a_run_leaves_all_that_is_needed_to_repeat_it(ran: Path, record: RunReco
     assert found.command == "cldrank pipeline run"
     assert set(found.inputs) == {"log", "features"}
     assert found.inputs["log"].keys() == {"log.parquet"}
-    trained = found.step("train")
-    assert trained is not None
+    trained: Any = found.step("train")
     assert (ran / "runs" / "steps" / trained.folder / "ranker" / "ranker.json").is_file()
     assert (folder / "run.html").is_file()
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 import shutil
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pyarrow as pa
@@ -30,8 +31,7 @@ def run(place: Path, *more: tuple[str, str]) -> RunRecord:
 
 
 def impressions(record: RunRecord) -> int:
-    found = record.step("aggregate")
-    assert found is not None
+    found: Any = record.step("aggregate")
     return int(found.facts["impressions"])
 
 
@@ -52,8 +52,7 @@ def test_only_the_last_days_count(two_days: Path) -> None:
     assert impressions(first) == 2 * 2000 * 5
     write_day(two_days, 3)
     second = run(two_days)
-    counted = second.step("days")
-    assert counted is not None
+    counted: Any = second.step("days")
     assert (counted.facts["counted_before"], counted.facts["written"]) == (2, ["2026-11-03"])
     assert impressions(second) == 2 * 2000 * 5
     data = cr.load(two_days / "train.parquet")
@@ -128,8 +127,7 @@ def test_a_day_that_lost_its_clicks_stops_the_run_whatever_may_ship(two_days: Pa
     pq.write_table(table.set_column(table.column_names.index("clicked"), "clicked", lost), file)
     record = run(two_days, ('last = "2d"', 'last = "4d"'), ANY_VERDICT)
     assert (record.status, record.stopped_by) == ("stopped", "blocking")
-    audit = record.step("audit")
-    assert audit is not None
+    audit: Any = record.step("audit")
     assert any("2026-11-04" in finding for finding in audit.facts["findings"])
     assert not (two_days / "shipped").exists()
 
@@ -144,19 +142,6 @@ def test_an_emptied_text_file_takes_its_day_with_it(two_days: Path) -> None:
     record = run(two_days)
     assert impressions(record) == 2000 * 5
     assert record.step("days").facts["days"] == ["2026-11-02"]  # type: ignore[union-attr]
-
-
-def test_a_changed_file_of_excluded_users_counts_all_days_anew(two_days: Path) -> None:
-    for day in (1, 2):
-        file = two_days / "logs" / f"{day}.parquet"
-        table = pq.read_table(file)
-        users = pa.array([str(session % 100) for session in table["session_id"].to_pylist()])
-        pq.write_table(table.append_column("user_id", users), file)
-    (two_days / "users.txt").write_text("0\n")
-    excluding = ("features.", 'log.exclude_users = "users.txt"\nfeatures.')
-    assert impressions(run(two_days, excluding)) == 2 * 1980 * 5
-    (two_days / "users.txt").write_text("0\n1\n")
-    assert impressions(run(two_days, excluding)) == 2 * 1960 * 5
 
 
 def test_the_window_is_audited_by_itself(two_days: Path) -> None:

@@ -58,8 +58,7 @@ def test_clipping_is_said() -> None:
 
 
 def test_what_is_clipped_is_certain() -> None:
-    trust = AffineClicks(np.array([1, 0.1]), np.zeros(2), "made", np.full((4, 4), 0.01), 0.9).clip(0.25)
-    assert trust.covariance is not None
+    trust: Any = AffineClicks(np.array([1, 0.1]), np.zeros(2), "made", np.full((4, 4), 0.01), 0.9).clip(0.25)
     assert (trust.covariance == np.where(np.outer([1, 0, 1, 1], [1, 0, 1, 1]), 0.01, 0)).all()
 
 
@@ -82,12 +81,6 @@ class TestDraws:
         slopes, bases = AffineClicks(np.array([1, 0.1]), np.zeros(2), "made", np.eye(4), 0.9).draws(500, seed=0)
         assert slopes[:, 1].min() == pytest.approx(0.001)
         assert bases.min() < -1
-
-    def test_without_a_covariance_all_are_the_same(self) -> None:
-        trust = AffineClicks(np.array([1, 0.5]), np.array([0, 0.1]))
-        slopes, bases = trust.draws(2, seed=0)
-        assert (slopes.tolist(), bases.tolist()) == ([[1, 0.5]] * 2, [[0, 0.1]] * 2)
-        assert not trust.uncertain
 
 
 def test_refusals() -> None:
@@ -128,8 +121,7 @@ def test_it_finds_slopes_and_bases(world: Any, affine_truth: Any, design: Any, m
 
 
 def test_slopes_are_propensities_where_nobody_trusts_positions(world: Any) -> None:
-    rho = TrustBias().fit(world.log(FirstSwaps(0.5))).propensities()
-    assert rho.errors is not None
+    rho: Any = TrustBias().fit(world.log(FirstSwaps(0.5))).propensities()
     assert np.abs(np.log(rho.values * np.arange(1, 6))[1:] / rho.errors[1:]).max() < 4
     assert rho.method == "TrustBias"
 

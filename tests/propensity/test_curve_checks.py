@@ -47,8 +47,7 @@ def test_a_curve_of_this_very_log_is_not_refused(world: Any, estimator: Any) -> 
 def test_positions_that_can_be_compared_are_enough(world: Any) -> None:
     """Swaps of the first three positions say nothing of the others, and enough of the second."""
     log = world.log(FirstSwaps(0.5, positions=(2, 3)))
-    own = own_curve(log, 5)
-    assert own is not None
+    own: Any = own_curve(log, 5)
     assert (own[0], len(own[1])) == ("all-pairs", 3)
     with pytest.raises(DataError, match="position 2"):
         check_own_pages(Propensities.power(0, 5), log)

@@ -13,58 +13,23 @@ from scipy.optimize import minimize
 
 import cldrank as cr
 from cldrank.clicks.table import ClickTable
-from cldrank.propensity import AdjacentChain, AllPairs
-from cldrank.propensity.harvesting import Harvesting, PairLikelihood, maximise
-
-DEPTH = 5
+from cldrank.propensity import AllPairs
+from cldrank.propensity.harvesting import PairLikelihood, maximise
 
 
-def uneven_log(seed: int, queries: int = 400, candidates: int = 12, sessions: int = 40_000) -> ClickTable:
-    """Two rankers, half of the sessions each; few queries make up most of the searches, as on the web."""
-    random = np.random.default_rng(seed)
-    data = cr.RankingDataset.from_arrays(
-        np.zeros((queries * candidates, 1)), np.arange(queries * candidates) // candidates
-    )
-    relevance = random.beta(0.6, 2, (queries, candidates))
-    searched = random.multinomial(sessions, (share := np.arange(1, queries + 1) ** -1.2) / share.sum())
-    first = random.binomial(searched, 0.5)
-    one = 2 * relevance + random.normal(size=relevance.shape)
-    two = one + random.normal(0, 0.7, relevance.shape)
-    shown = np.zeros((queries * candidates, DEPTH), dtype=np.int64)
-    for scores, pages in ((one, first), (two, searched - first)):
-        top = np.argsort(-scores, axis=1)[:, :DEPTH] + candidates * np.arange(queries)[:, None]
-        shown[top, np.arange(DEPTH)] += pages[:, None]
-    row, place = np.nonzero(shown)
-    impressions = shown[row, place]
-    clicks = random.binomial(impressions, relevance.ravel()[row] / (place + 1))
-    return ClickTable.from_arrays(data, row=row, position=place + 1, impressions=impressions, clicks=clicks)
-
-
-def logs_and_widths(kind: type[Harvesting], tables: list[ClickTable], **weighting: Any) -> tuple[float, float]:
-    """The mean error of log rho, and the mean width of the intervals over the estimate."""
-    errors, widths = [], []
-    for table in tables:
-        rho = kind(**weighting).fit(table)
-        assert rho.low is not None
-        assert rho.high is not None
-        errors.append(np.abs(np.log(rho.values * np.arange(1, DEPTH + 1)))[1:].mean())
-        widths.append(((rho.high - rho.low) / rho.values)[1:].mean())
-    return float(np.mean(errors)), float(np.mean(widths))
-
-
-@pytest.fixture(scope="module")
-def tables() -> list[ClickTable]:
-    return [uneven_log(seed) for seed in range(5)]
-
-
-@pytest.mark.parametrize("kind", [AllPairs, AdjacentChain])
-def test_weighing_by_impressions_is_the_default_and_halves_errors_and_intervals(
-    kind: type[Harvesting], tables: list[ClickTable]
-) -> None:
-    error, width = logs_and_widths(kind, tables)
-    alike_error, alike_width = logs_and_widths(kind, tables, weighting="candidates")
-    assert width < 0.6 * alike_width
-    assert error < 0.6 * alike_error
+def test_candidates_count_by_their_impressions() -> None:
+    """By n m / (n + m), for n impressions at the one position and m at the other (Mantel and Haenszel), or alike."""
+    random = np.random.default_rng(0)
+    n = random.integers(20, 400, (60, 2))
+    clicks = random.binomial(n, [0.4, 0.2])
+    data = cr.RankingDataset.from_arrays(np.zeros((60, 1)), np.zeros(60))
+    cells: Any = {"row": np.repeat(np.arange(60), 2), "position": [1, 2] * 60}
+    table = ClickTable.from_arrays(data, **cells, impressions=n.ravel(), clicks=clicks.ravel())
+    by_hand: list[tuple[Any, Any]] = [("impressions", n.prod(axis=1) / n.sum(axis=1)), ("candidates", np.ones(60))]
+    for weighting, weight in by_hand:
+        upper, lower = weight @ (clicks / n)
+        assert Pivot(weighting=weighting).fit(table).values[1] == pytest.approx(lower / upper)
+    assert Pivot() == Pivot(weighting="impressions")
 
 
 # -- the likelihood of all pairs --------------------------------------------------------------------------------------

@@ -60,8 +60,7 @@ def probability(world: Any, table: ClickTable, share: float) -> Any:
 
 def test_recovers_the_truth_from_a_policy_that_is_not_random(world: Any) -> None:
     table = world.log(ShuffledShare(0.3), 1e5)
-    rho = Logged(probability=probability(world, table, 0.3)).fit(table)
-    assert rho.errors is not None
+    rho: Any = Logged(probability=probability(world, table, 0.3)).fit(table)
     np.testing.assert_allclose(rho.values, 1 / np.arange(1, 6), rtol=4 * rho.errors.max())
     raw = ClickThrough().fit(table).values
     assert (raw[1:] < 0.97 * rho.values[1:]).all()
