@@ -143,13 +143,6 @@ class TestPages:
         assert wrong.severity == "blocking"
         assert "does not count positions from 0" in wrong.found
 
-    def test_second_pages_that_count_from_one_again(self, logs: MakeLogs) -> None:
-        made = logs(depth=12, queries=1).add(60, lambda _: np.arange(12))
-        for row in made.rows:
-            row["position"] = (row["position"] - 1) % 6 + 1
-        result = audit(made.write())
-        assert "count from 1 again" in found(result, "shared positions").advice
-
 
 class TestViews:
     def test_a_page_seen_again_is_no_copy(self, logs: MakeLogs) -> None:
@@ -161,10 +154,3 @@ class TestViews:
         rows = found(result, "rows")
         assert "500 of 1,000 rows (50.00%)" in rows.found
         assert "log a session_id per page" in rows.advice
-
-    def test_copies_are_no_views(self, logs: MakeLogs) -> None:
-        made = logs().add(100, lambda _: np.arange(12), timestamp=days(1, 20))
-        made.rows += made.rows
-        result = audit(made.write())
-        assert "retried export" in found(result, "rows").advice
-        assert "no harm" not in found(result, "rows").advice

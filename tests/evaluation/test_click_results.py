@@ -7,7 +7,6 @@ import pytest
 
 from cldrank.evaluation.click_results import (
     ClickComparison,
-    ClickEvaluation,
     NeverShown,
     PermutationCheck,
     SensitivityCheck,
@@ -88,27 +87,3 @@ def test_everything_is_in_the_dictionary() -> None:
     assert found["permutation_check"]["passed"] is True
     assert [way["pages"] for way in found["settling"]] == [4000, None]
     assert (found["left_out"], found["depends_on_never_shown"], found["reason"]) == (3, True, "DCG@5 differs.")
-
-
-def test_one_ranker() -> None:
-    whole = comparison()
-    found = ClickEvaluation(
-        data="toy",
-        synthetic=True,
-        ranker="trees",
-        estimator="doubly robust",
-        curve="power law, eta 1",
-        curve_is_estimated=True,
-        measures={"DCG@5": estimate(2.0)},
-        support=whole.support,
-        never_shown=whole.never_shown,
-        left_out=3,
-    )
-    assert dict(found) == {"DCG@5": 2.0}
-    values = json.loads(json.dumps(found.as_dict(), allow_nan=False))
-    measured = values["measures"]["DCG@5"]
-    assert [measured[name] for name in ("estimate", "low", "high", "confidence", "lowest", "highest")] == pytest.approx(
-        [2.0, 1.9, 2.2, 0.9, 1.6, 2.6]
-    )
-    assert (values["ranker"], values["left_out"], values["curve_is_estimated"]) == ("trees", 3, True)
-    assert "trees on toy (synthetic)" in repr(found)

@@ -30,15 +30,6 @@ def test_sums_are_those_of_loops_over_cells(ragged: bool) -> None:
     assert ratio == pytest.approx(tiny.array(relevance_of(tiny, TRUST.slope.tolist(), TRUST.base.tolist())))
 
 
-def test_expected_exposure_is_that_of_display_probabilities() -> None:
-    log = example_log()
-    assert log.expected_exposure is log.exposure
-    chances = [[0.25, 0.5], [0.75, 0.25], [0.0, 0.25]]
-    stated = LoggedClicks(log.data, log.clicks.with_display(chances), log.curve)
-    assert stated.expected_exposure == pytest.approx(10 * np.array([0.25 + 0.25, 0.75 + 0.125, 0.125]))
-    assert stated.exposure.tolist() == log.exposure.tolist()
-
-
 def test_a_query_that_was_never_searched_has_nothing() -> None:
     data = cr.RankingDataset.from_arrays([[1], [2], [3], [4]], [1, 1, 2, 2])
     table = ClickTable.from_arrays(data, position=[1, 2, 0, 0], impressions=[4, 4, 0, 0], clicks=[1, 0, 0, 0])

@@ -51,15 +51,6 @@ def test_values_and_errors_are_those_of_loops_over_pages(
     assert found.error(5) == pytest.approx(jackknife_error(tiny, value))
 
 
-@pytest.mark.parametrize("measure", MEASURES, ids=str)
-def test_pages_that_end_early_count_as_long_as_they_are(measure: ClickMeasure) -> None:
-    tiny = TinyLog.drawn(seed=11, ragged=True)
-    log, relevance = tiny.log(RHO), relevance_of(tiny, *parts(RHO))
-    for ranking in (reverse, None):
-        found = ClickEstimator(log, Affine()).value(measure, order(log, tiny, ranking))
-        assert found.value == pytest.approx(plain(tiny, measure, ranking, relevance))
-
-
 @settings(max_examples=30)
 @given(st.integers(0, 10_000), st.floats(0, 2), st.booleans(), st.booleans())
 def test_production_is_expected_to_have_the_clicks_it_had(seed: int, eta: float, trust: bool, ragged: bool) -> None:
@@ -132,18 +123,6 @@ def test_bounds_are_the_extremes_over_all_the_unseen_may_be(measure: ClickMeasur
         assert found.lowest.low <= found.interval.low <= found.interval.high <= found.highest.high
         if not estimator.uses_model and min(values) < max(values):
             assert (found.interval.low, found.interval.high) == (found.lowest.low, found.highest.high)
-
-
-def test_where_all_is_seen_the_bounds_are_the_interval() -> None:
-    tiny = TinyLog.drawn(seed=18, size=4)
-    log = tiny.log(RHO)
-    assert log.seen.all()
-    for estimator in (Affine(), DoublyRobust()):
-        clicks = ClickEstimator(log, estimator, model_of(np.full(20, 0.3)))
-        found = clicks.estimate(MEASURES[0], order_of(np.arange(20), log))
-        expected = clicks.interval(found.interval.estimate, found.errors.queries)
-        for interval in (found.interval, found.lowest, found.highest):
-            assert (interval.low, interval.high) == pytest.approx((expected.low, expected.high))
 
 
 def dcg_weights(tiny: TinyLog) -> dict[Candidate, float]:
@@ -262,13 +241,3 @@ def test_a_model_that_nothing_was_hidden_from_may_be_wrong_about_everything(monk
         learned: Any = relearned(bare, monkeypatch).learned(ours).model
         assert learned.allowance == 1
     assert replace(clicks, model=None).hidden_check(ours) is None
-
-
-def test_comparisons_are_antisymmetric() -> None:
-    tiny = TinyLog.drawn(seed=21, queries=12, pages=30)
-    clicks, *_ = hiding(tiny)
-    both = [order(clicks.log, tiny, ranking) for ranking in (reverse, forward)]
-    for measure in MEASURES:
-        one, other = (clicks.estimate(measure, *some) for some in (both, both[::-1]))
-        assert (one.interval.low, one.lowest.low) == pytest.approx((-other.interval.high, -other.highest.high))
-        assert one.errors == other.errors

@@ -126,12 +126,6 @@ def test_doubly_robust_needs_only_one_of_model_and_display_probabilities() -> No
 
 @pytest.mark.parametrize("name", ESTIMATORS)
 class TestContract:
-    def test_it_says_what_it_is(self, name: str) -> None:
-        estimator = off_policy(name)
-        assert estimator.name == name
-        assert off_policy(estimator) is estimator
-        assert estimator.label
-
     def test_relevance_is_a_number_for_every_candidate(self, name: str) -> None:
         tiny = TinyLog.drawn(seed=8, ragged=True)
         log, model = tiny.log(RHO), guesses(tiny)
@@ -142,13 +136,6 @@ class TestContract:
         unseen = model if off_policy(name).uses_model else np.zeros(len(model))
         assert found[~log.seen] == pytest.approx(unseen[~log.seen])
         assert (~log.seen).any()
-
-    def test_repeated_pages_change_nothing(self, name: str) -> None:
-        tiny = TinyLog.drawn(seed=9)
-        model = guesses(tiny)
-        once, thrice = (LoggedClicks(tiny.data(), tiny.table(times), RHO) for times in (1, 3))
-        estimator = off_policy(name)
-        assert estimator.relevance(thrice, model) == pytest.approx(estimator.relevance(once, model))
 
     def test_a_model_is_asked_for_where_it_is_used(self, name: str) -> None:
         estimator = off_policy(name)

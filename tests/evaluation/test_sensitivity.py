@@ -86,17 +86,6 @@ def test_permuting_keeps_the_clicks_of_each_position_and_deals_them_evenly() -> 
         assert np.mean(dealt, axis=0)[at] == pytest.approx(table.impressions[at] * rate, rel=0.1)
 
 
-def test_very_many_impressions_can_be_dealt() -> None:
-    tiny = TinyLog.drawn(seed=31)
-    log = LoggedClicks(tiny.data(), tiny.table(times=10**8), RHO)
-    permuted = sensitivity._permuted(log, np.random.default_rng(0)).clicks
-    for position in (1, 2, 3):
-        at = log.clicks.position == position
-        assert permuted.clicks[at].sum() == log.clicks.clicks[at].sum()
-        rates = permuted.clicks[at] / log.clicks.impressions[at]
-        assert rates == pytest.approx(rates.mean(), rel=0.01)
-
-
 @pytest.mark.parametrize(("eta", "passes"), [(1.0, True), (3.0, False)])
 def test_a_curve_that_is_too_steep_is_found_out(world: SimulatedClicks, eta: float, passes: bool) -> None:
     log = world.log.with_curve(Propensities.power(eta, 4))

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import lzma
 from pathlib import Path
 
 import numpy as np
@@ -16,14 +15,6 @@ def test_files_and_folders(folder: Path) -> None:
     assert found.data == folder.name
     train, test = found.load()
     assert (train.n_queries, test.n_queries, train.n_features) == (40, 20, 3)
-
-
-def test_compressed_parts_and_patterns(folder: Path) -> None:
-    (folder / "set").mkdir()
-    for part in ("train", "test"):
-        (folder / "set" / f"{part}.txt.xz").write_bytes(lzma.compress((folder / f"{part}.txt").read_bytes()))
-    (found,) = find_folds(Data(name="set"))
-    assert found.load()[0].n_queries == 40
 
 
 def test_synthetic_kinds() -> None:

@@ -92,13 +92,10 @@ def test_methods_are_restricted_or_added(folder: Path) -> None:
         ("simulation.dept=3", "small.toml: simulation.dept is unknown. Did you mean depth?"),
         ("simulation.depth=2.5", "not 2.5"),
         ("simulation.noise=2", "simulation.noise"),
-        ("simulation=3", "simulation must be a table"),
         ("seed=3", "Did you mean seeds?"),
         ("seeds=0", "seeds"),
         ("seeds=[4294967296]", "4294967295"),
         ("measures=nDGC@3", "'nDGC'"),
-        ("measures=[1]", "measures"),
-        ("methods.CLD=3", "methods.CLD"),
         ("methods.Mine={}", "methods.Mine"),
         ("vary.simulation.eta=1", "vary.simulation.eta"),
         ("vary.simulation.etta=[1]", "Did you mean eta?"),
@@ -125,7 +122,7 @@ def test_what_varies_cannot_be_set() -> None:
 
 
 def test_files_that_are_none(folder: Path) -> None:
-    with pytest.raises(UsageError, match="table7: .*table1"):
+    with pytest.raises(UsageError, match="table7.*table1"):
         read("table7")
     (folder / "broken.toml").write_text("data = = 3\n")
     with pytest.raises(FormatError, match=r"broken.toml: not a TOML file .*at line 1"):

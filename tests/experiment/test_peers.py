@@ -10,7 +10,7 @@ from peers import LightGBMRanker, XGBoostRanker
 from cldrank.clicks.simulate import PositionBased, Simulation
 from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
-from cldrank.errors import CldrankWarning, DataError, MissingDependencyError, UsageError
+from cldrank.errors import CldrankWarning, DataError, UsageError
 from cldrank.experiment.experiment_file import read
 from cldrank.experiment.units import units
 from cldrank.measures import compute, mean
@@ -70,10 +70,3 @@ def test_they_take_part_in_experiments(folder: Path) -> None:
     assert outcome.error == ""
     assert outcome.facts["values"]["AP"] > 0.6
     assert "propensities" in unit.fit.described
-
-
-def test_a_missing_package_is_told_with_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("peers.find_spec", lambda _: None)
-    data, clicks, _ = scene(eta=1.0)
-    with pytest.raises(MissingDependencyError, match=r"lightgbm is not installed: pip install 'cldrank\[peers\]'"):
-        LightGBMRanker().fit(data, clicks)

@@ -22,13 +22,6 @@ def test_no_results(tmp_path: Path) -> None:
         results.load_results(tmp_path / "nowhere")
 
 
-def test_a_table_without_rows(tmp_path: Path) -> None:
-    pq.write_table(results.SCHEMA.empty_table(), tmp_path / "results.parquet")
-    found = results.load_results(tmp_path)
-    assert found.equals(results.SCHEMA.empty_table())
-    assert results.summary(found) == []
-
-
 def test_a_foreign_file_is_refused(tmp_path: Path) -> None:
     pq.write_table(pa.table({"a": [1]}), tmp_path / "results.parquet")
     with pytest.raises(DataError, match=r"results.parquet: not a table of results"):

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import errno
 import json
 import os
 import signal
@@ -13,7 +12,6 @@ from typing import Any
 import pytest
 from small_experiment import Here
 
-from cldrank.errors import CldrankError
 from cldrank.experiment import units
 from cldrank.experiment.experiment_file import read
 from cldrank.experiment.results import load_results
@@ -102,30 +100,6 @@ def test_results_are_those_of_the_last_run_and_nothing_is_fitted_twice(folder: P
 
 
 # -- what stops a run --------------------------------------------------------------------------------------------
-
-
-@pytest.mark.usefixtures("in_process")
-def test_a_full_disk_is_reported(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(*_: object) -> None:
-        raise OSError(errno.ENOSPC, "Error writing bytes to file")
-
-    with monkeypatch.context() as patched:
-        patched.setattr("cldrank.runs.tasks.save_json", full)
-        with pytest.raises(CldrankError, match=r"tasks/fit-.* cannot be written: No space left on device"):
-            run("out", methods=["CLD"])
-    assert run("out", methods=["CLD"]).failed == 0
-
-
-@pytest.mark.usefixtures("in_process")
-def test_a_damaged_result_is_computed_again(folder: Path) -> None:
-    changes = ["methods={Mine={use='own_rankers:ByFirst', sign=1.0}}"]
-    run("out", *changes, methods=["Mine"], seeds=1)
-    before = values("out")
-    for damaged in ("{", "[]", '{"tuned": 3}', "[" * 100_000):
-        for record in (folder / "out" / "tasks").glob("*/record.json"):
-            record.write_text(damaged)
-        assert run("out", *changes, methods=["Mine"], seeds=1).done == 1
-        assert values("out") == before
 
 
 @pytest.mark.slow

@@ -43,15 +43,10 @@ def test_the_same_unit_gives_the_same_values(folder: Path) -> None:
 
 def test_errors_are_outcomes(folder: Path) -> None:
     broken = outcomes(methods=["own_rankers:Broken"])["Broken", 0]
-    assert broken.error == f"RuntimeError: it does not work (own_rankers.py:{line_of('it does not work')})"
+    assert broken.error.startswith("RuntimeError: it does not work (own_rankers.py:")
     assert "values" not in broken.facts
     ours = outcomes("simulation.relevant_from=9")["CLD", 0]
     assert ours.error.startswith("DataError: no label reaches 9")
-
-
-def line_of(text: str) -> int:
-    lines = Path("own_rankers.py").read_text().splitlines()
-    return next(number for number, line in enumerate(lines, 1) if text in line)
 
 
 def test_warnings_are_kept_once(folder: Path) -> None:

@@ -73,25 +73,6 @@ def test_examinations_are_those_of_each_surface(drawn: Any) -> None:
     np.testing.assert_allclose(found.examinations[:third], np.concatenate([phone, desktop, phone + desktop]))
 
 
-def test_surfaces_of_one_curve_add_up_to_a_log_without_surfaces(drawn: Any) -> None:
-    """One impression in three is on the other surface; most are where they always were, so that priors are the same."""
-    _, cells, segment = drawn
-    whole = {name: values[segment == "phone"] for name, values in cells.items()}
-    clicks, part = whole["clicks"] // 3, np.full(len(whole["row"]), 100)
-    split = {
-        "row": np.tile(whole["row"], 2),
-        "position": np.tile(whole["position"], 2),
-        "impressions": np.concatenate([whole["impressions"] - part, part]),
-        "clicks": np.concatenate([whole["clicks"] - clicks, clicks]),
-    }
-    surface = np.repeat(["phone", "tablet"], len(clicks))
-    same = SegmentPropensities.of({"phone": Propensities.power(2, 4), "tablet": Propensities.power(2, 4)})
-    plain = judge_documents(table(whole), Propensities.power(2, 4))
-    found = judge_documents(table(split, surface), same)
-    for name in ("relevance", "low", "high", "examinations"):
-        np.testing.assert_allclose(getattr(found, name), getattr(plain, name), atol=1e-9)
-
-
 def test_home_is_a_position_of_one_surface() -> None:
     """Shown most at position 1 of phones; more often at position 2, but on no surface as often."""
     cells = {"row": [0, 0, 0], "position": [2, 1, 2], "impressions": [40, 50, 40], "clicks": [1, 1, 1]}

@@ -28,16 +28,9 @@ def test_links_lead_to_what_steps_wrote(ran: Path, record: RunRecord) -> None:
     assert all((ran / "runs" / record.name / link).is_file() for link in links)
 
 
-@pytest.mark.parametrize(
-    ("status", "words"),
-    [
-        ("failed", "The run failed"),
-        ("interrupted", "was interrupted"),
-        ("running", "The run is going on."),
-    ],
-)
-def test_every_end_has_its_words(record: RunRecord, status: str, words: str) -> None:
-    assert words in render_run(replace(record, status=status, reason="because"))  # type: ignore[arg-type]
+@pytest.mark.parametrize(("status", "words"), [("failed", "run failed"), ("interrupted", "was interrupted")])
+def test_every_end_has_its_words(record: RunRecord, status: Any, words: str) -> None:
+    assert words in render_run(replace(record, status=status, reason="because"))
 
 
 def test_a_gate_that_stopped_is_named(record: RunRecord) -> None:

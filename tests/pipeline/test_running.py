@@ -8,24 +8,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from small_pipeline import write_definition, write_world
+from small_pipeline import run, write_world
 
 import cldrank as cr
 from cldrank.errors import CldrankError, DataError, UsageError
 from cldrank.files import holding
-from cldrank.fingerprints import version_of
-from cldrank.pipeline import RunRecord, read_pipeline, run_pipeline
+from cldrank.pipeline import RunRecord
 from cldrank.pipeline.running import runs_in
 
 EVERY = ["audit", "aggregate", "propensities", "train", "verdict", "export", "card"]
-
-
-def run(place: Path, *changes: tuple[str, str], **options: Any) -> RunRecord:
-    return run_pipeline(read_pipeline(write_definition(place, changes)), **options)
-
-
-def states(record: RunRecord) -> dict[str, str]:
-    return dict(record.states)
 
 
 def done(record: RunRecord) -> list[str]:
@@ -39,7 +30,7 @@ def written(record: RunRecord) -> dict[str, Any]:
 
 def test_a_run_ships_what_the_single_functions_make(ran: Path, record: RunRecord) -> None:
     assert record.status == "shipped"
-    assert list(states(record)) == EVERY
+    assert list(record.states) == EVERY
     data = cr.load(ran / "train.parquet")
     clicks = cr.ClickTable.read(ran / "log.parquet", data)
     rho = cr.propensity.AllPairs().fit(clicks)
@@ -69,7 +60,7 @@ def test_a_run_leaves_all_that_is_needed_to_repeat_it(ran: Path, record: RunReco
 def test_a_second_run_computes_nothing(ran: Path, record: RunRecord) -> None:
     before = (ran / "shipped").stat().st_ino
     again = run(ran)
-    assert set(states(again).values()) == {"reused"}
+    assert set(again.states.values()) == {"reused"}
     assert "cldrank pipeline run pipeline.toml" in (ran / "shipped" / "ranker" / "README.md").read_text()
     assert not again.changed
     assert again.status == "shipped"
@@ -168,15 +159,6 @@ def test_what_a_killed_run_shipped_is_new_to_the_next(ran: Path, record: RunReco
     assert not run(ran, changed).new
 
 
-def _without_duckdb(name: str) -> str:
-    return "0" if name == "duckdb" else version_of(name)
-
-
-def test_a_key_knows_how_a_step_computes(ran: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cldrank.runs.tasks.version_of", _without_duckdb)
-    assert done(run(ran)) == ["audit", "aggregate"]  # whose results are the same
-
-
 def test_two_runs_at_once_are_refused(ran: Path) -> None:
     with holding(ran / "runs"), pytest.raises(CldrankError, match="in use"):
         run(ran)
@@ -191,7 +173,7 @@ def test_a_log_that_changes_meanwhile_is_refused(place: Path) -> None:
         run(place, say=say)
     found = runs_in(place / "runs")[-1][1]
     assert found.status == "failed"
-    assert states(found)["aggregate"] == "failed"
+    assert found.states["aggregate"] == "failed"
     assert done(run(place)) == EVERY
 
 
@@ -201,7 +183,7 @@ def test_an_error_is_recorded(place: Path) -> None:
     found = runs_in(place / "runs")[-1][1]
     assert found.status == "failed"
     assert "window.depth" in found.reason
-    assert states(found) == dict.fromkeys(EVERY, "not run") | {"audit": "done", "aggregate": "failed"}
+    assert found.states == dict.fromkeys(EVERY, "not run") | {"audit": "done", "aggregate": "failed"}
     assert not (place / "shipped").exists()
 
 
@@ -215,7 +197,7 @@ def test_ctrl_c_leaves_what_is_finished(place: Path, record: RunRecord, monkeypa
             run(place)
     found = runs_in(place / "runs")[-1][1]
     assert found.status == "interrupted"
-    assert states(found)["train"] == "not run"
+    assert found.states["train"] == "not run"
     again = run(place)
     assert done(again) == EVERY[3:]
     assert written(again) == written(record)

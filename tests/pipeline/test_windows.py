@@ -71,13 +71,6 @@ def test_days_stay_when_their_logs_are_gone(two_days: Path) -> None:
     assert impressions(record) == 2 * 2000 * 5
 
 
-def test_a_log_that_has_grown_is_counted_anew(two_days: Path) -> None:
-    write_day(two_days, 2, rows=5000)
-    assert impressions(run(two_days)) == 2000 * 5 + 5000
-    write_day(two_days, 2)
-    assert impressions(run(two_days)) == 2 * 2000 * 5
-
-
 def test_a_file_of_two_days_is_counted_anew_in_both(two_days: Path) -> None:
     logs = two_days / "logs"
     first, second = pq.read_table(logs / "1.parquet"), pq.read_table(logs / "2.parquet")

@@ -139,7 +139,3 @@ class TestRefusals:
             table = ClickTable.from_arrays(data, **shown, clicks=clicks)
             with pytest.raises(UnidentifiableError, match="slopes from bases"):
                 TrustBias().fit(table)
-
-    def test_too_few_clicks(self, world: Any) -> None:
-        with pytest.raises(UnidentifiableError, match="trust-bias cannot"):
-            TrustBias(refuse_above=0.01).fit(world.two_rankers(3e4))

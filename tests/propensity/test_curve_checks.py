@@ -240,14 +240,6 @@ def test_methods_keep_the_raised_curve(method: Any) -> None:
         method.set_params(envelope="no").fit(data, log, STEEP)
 
 
-def test_the_parts_of_rankagg_learn_from_the_raised_curve() -> None:
-    data, log = logistic_log(follows=1.0)
-    with pytest.warns(CldrankWarning, match="clicked too often"):
-        method = cr.RankAgg(model=cr.Linear()).fit(data, log, STEEP)
-    assert method.propensities_ is method.ips_.propensities_
-    assert method.propensities_.raised == (2, 3, 4, 5)
-
-
 def test_a_wide_bound_raises_to_its_lower_end() -> None:
     interval: Any = {"low": [1, 0.5, 0.3], "high": [1, 0.9, 0.9], "confidence": 0.99}
     bound = Propensities(np.array([1, 0.7, 0.6]), method="Envelope", bound=True, **interval)

@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from cldrank.errors import CldrankError, UsageError
+from cldrank.errors import UsageError
 from cldrank.propensity import Propensities
 from cldrank.propensity.curve_document import curve_figure
 
@@ -34,11 +34,6 @@ def test_a_curve_is_drawn_into_a_file_or_for_a_notebook(tmp_path: Path) -> None:
     assert "http" not in text.replace("http://www.w3.org/2000/svg", "")
     shown: Any = estimated().plot()
     assert shown._repr_svg_() == text
-
-
-def test_only_svg_is_drawn(tmp_path: Path) -> None:
-    with pytest.raises(CldrankError, match=r"ends in .svg"):
-        estimated().plot(tmp_path / "rho.png")
 
 
 def test_curves_stand_beside_each_other_and_keep_their_names() -> None:

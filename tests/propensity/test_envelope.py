@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -90,9 +89,8 @@ def test_its_lower_end_holds_as_often_as_it_says(pages: float, queries: int) -> 
     """Relevance that does not depend on the position, so that the bound is the curve: the hardest case."""
     held = []
     for seed in range(100):
-        rho: Any = Envelope(refuse_above=2).fit(
-            one_ranker(lambda random, _, n: random.beta(2, 2, n), pages, seed, queries)
-        )
+        log = one_ranker(lambda random, _, n: random.beta(2, 2, n), pages, seed, queries)
+        rho: Any = Envelope(refuse_above=2).fit(log)
         held.append((rho.low <= TRUTH)[1:].mean())
     assert np.mean(held) > 0.95 - 0.03
 
@@ -158,15 +156,6 @@ def test_an_assumed_curve_is_raised_to_1_at_most_and_intervals_go_along() -> Non
 def test_only_bounds_raise() -> None:
     with pytest.raises(UsageError, match="a curve is compared with a lower bound"):
         Propensities.power(1, 2).raised_to(Propensities.power(0.5, 2))
-
-
-def test_files_keep_what_was_raised_and_what_is_a_bound(tmp_path: Path) -> None:
-    found = Propensities.power(1, 4).raised_to(bound([1, 0.6, 0.45], [1, 0.4, 0.4]))
-    found.save(tmp_path / "rho.json")
-    again = Propensities.load(tmp_path / "rho.json")
-    assert (again.raised, again.bound, again.origin) == ((3,), False, found.origin)
-    bound([1, 0.6], [1, 0.4]).save(tmp_path / "bound.json")
-    assert Propensities.load(tmp_path / "bound.json").bound
 
 
 shares = st.lists(st.floats(0.01, 1), min_size=1, max_size=6)

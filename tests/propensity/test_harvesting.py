@@ -13,7 +13,7 @@ from scipy.optimize import minimize
 
 import cldrank as cr
 from cldrank.clicks.table import ClickTable
-from cldrank.propensity import AllPairs
+from cldrank.propensity import AllPairs, Pivot
 from cldrank.propensity.harvesting import PairLikelihood, maximise
 
 
@@ -97,12 +97,6 @@ def test_steps_that_would_overshoot_are_halved() -> None:
             moved = found.copy()
             moved[:, place] += step
             assert (of.climb(moved)[0] <= value + 1e-9 * np.abs(value)).all()
-
-
-def test_many_logs_at_once_are_solved_as_one_by_one() -> None:
-    of = likelihood(5, 6, 3)
-    alone = [maximise(of.of(np.arange(6) == log))[0] for log in range(6)]
-    np.testing.assert_allclose(maximise(of), alone, atol=1e-9)
 
 
 def test_blocks_change_nothing(world: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -80,10 +80,6 @@ class TestDisplayOrder:
         assert found.strength == pytest.approx(0.4, abs=0.05)
         assert found.looks == "mixed"
 
-    def test_candidates_seen_once_tell_nothing(self) -> None:
-        n = np.eye(40, dtype=np.int64)
-        assert display_order(counts(n, n)).looks == "unknown"
-
 
 def simulated(
     queries: int, sessions: int, *, uneven: float = 0.0, bursts: float = 0.0, shuffled: bool = False, seed: int = 0
@@ -164,18 +160,3 @@ class TestRequirements:
         assert pairs.errors[4:] == (None, None, None)
         assert len(AllPairs(depth=4).fit(cells)) == 4
         assert choose_method(cells, 4).estimator == "randomised"
-
-    def test_no_promise_for_positions_below_one_that_was_never_shown(self) -> None:
-        n = np.full((60, 4), 50)
-        n[:, 2] = 0
-        for estimator in ESTIMATORS:
-            need = estimator.requirements(counts(n, n // 5))
-            assert not need.met
-            assert "position 3 was never shown" in need.reason
-            assert need.depth == 2
-
-    def test_no_clicks_no_precision(self) -> None:
-        n = np.full((4, 3), 10)
-        for estimator in ESTIMATORS:
-            need = estimator.requirements(counts(n, 0 * n))
-            assert (need.met, need.errors, need.usable_to) == (False, (), None)

@@ -78,12 +78,6 @@ def test_one_newton_step_a_replicate_is_nearly_a_refit(logistic: Any) -> None:
         np.testing.assert_allclose(draw, estimator.fit(again, data).values, rtol=0.02)
 
 
-def test_weights_are_repetition(logistic: Any) -> None:
-    data, clicks = logistic(1.0, queries=80)
-    once, thrice = (RegressionEM().fit(table, data) for table in (clicks, clicks.merge(clicks).merge(clicks)))
-    np.testing.assert_allclose(once.values, thrice.values, rtol=1e-7)
-
-
 class TestConfounding:
     def test_the_notes_say_how_much_of_the_order_is_explained(self, logistic: Any) -> None:
         data, clicks = logistic(4.0, hidden=1.5)

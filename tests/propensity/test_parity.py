@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from cldrank.clicks.table import ClickTable
-from cldrank.propensity import AdjacentChain, AllPairs, ClickThrough, Pivot
+from cldrank.propensity import AdjacentChain, AllPairs, Pivot
 
 why = "pip install ultr-bias-toolkit"
 pd: Any = pytest.importorskip("pandas", reason=why)
@@ -36,12 +36,6 @@ def frame(table: ClickTable) -> Any:
     click = (place < np.repeat(table.clicks, table.impressions)).astype(int)
     query = table.candidates.row_queries[row]
     return pd.DataFrame({"query_id": query, "doc_id": row, "position": position, "click": click})
-
-
-def test_click_through_rates(table: ClickTable, frame: Any) -> None:
-    np.testing.assert_allclose(
-        ClickThrough().fit(table).values, naive.NaiveCtrEstimator()(frame).examination, rtol=1e-10
-    )
 
 
 @pytest.mark.filterwarnings("ignore")  # it writes to slices of frames

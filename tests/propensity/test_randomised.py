@@ -40,14 +40,6 @@ def test_lists_of_different_lengths_do_not_bias() -> None:
     assert ClickThrough().fit(table).values[2] == pytest.approx(0.1)  # 0.25 * 0.2 / the mean of 0.2 and 0.8
 
 
-def test_equal_lists_give_the_ratio_of_rates(world: Any) -> None:
-    table = world.shuffled()
-    clicks = np.bincount(table.position, table.clicks)[1:]
-    shown = np.bincount(table.position, table.impressions)[1:]
-    expected = (clicks / shown) / (clicks[0] / shown[0])
-    np.testing.assert_allclose(Randomised().fit(table).values, expected, rtol=1e-9)
-
-
 # -- logged probabilities ---------------------------------------------------------------------------------------------
 
 
