@@ -1,13 +1,8 @@
 from __future__ import annotations
 
-import re
-import zlib
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from audit_logs import Logs
 from browser import Checked, cut_on_a_phone, look
@@ -59,50 +54,14 @@ class TestPage:
         assert "cells only" in page
         assert "not here" in page
 
-    def test_one_query_in_cells(self, tmp_path: Path) -> None:
-        made = Logs(tmp_path, queries=1)
-        aggregate(made.add(20, made.fixed).write()).clicks.save(tmp_path / "cells.parquet")
-        assert "Cells alone say nothing" in audit(tmp_path / "cells.parquet").to_html()
 
-    def test_positions_left_out_are_told(self, tmp_path: Path) -> None:
-        rows = [(s, d, d + 1, int(d == s % 120)) for s in range(120) for d in range(120)]
-        log = dict(zip(("session_id", "doc_id", "position", "clicked"), zip(*rows, strict=True), strict=True))
-        pq.write_table(pa.table({**log, "query_id": ["q"] * len(rows)}), tmp_path / "log.parquet")
-        result = audit(tmp_path / "log.parquet")
-        assert "100 of 120 positions." in result.to_html()
-        assert "30 of 120 positions." in str(result)
-
-
-@pytest.fixture(scope="module")
-def written(full: Audit, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The page as a file, with a line that notes its colour for `--dump-dom`."""
-    path = tmp_path_factory.mktemp("page") / "audit.html"
+def test_it_follows_the_scheme_of_a_browser(full: Audit, tmp_path: Path) -> None:
     note = "<script>document.body.dataset.ground = getComputedStyle(document.body).backgroundColor</script></body>"
-    path.write_text(full.to_html().replace("</body>", note), encoding="utf-8")
-    return path
+    (tmp_path / "audit.html").write_text(full.to_html().replace("</body>", note), encoding="utf-8")
+    shown = look(tmp_path / "audit.html", "--dump-dom", "--blink-settings=preferredColorScheme=0")
+    assert shown.count("<svg") == 1
+    assert 'data-ground="rgb(21, 24, 28)"' in shown
 
 
-class TestInABrowser:
-    @pytest.mark.parametrize(("scheme", "ground"), [(0, "rgb(21, 24, 28)"), (1, "rgb(247, 247, 245)")])
-    def test_nothing_is_lost_or_complained_of(self, written: Path, scheme: int, ground: str) -> None:
-        shown = look(written, "--dump-dom", f"--blink-settings=preferredColorScheme={scheme}")
-        assert shown.count("<svg") == 1
-        assert shown.count("<rect") == written.read_text(encoding="utf-8").count("<rect")
-        assert f'data-ground="{ground}"' in shown
-
-    @pytest.mark.parametrize("width", [1200, 500])
-    def test_a_picture_of_it_is_not_blank(self, written: Path, width: int) -> None:
-        picture = written.with_suffix(".png")
-        look(written, f"--screenshot={picture}", f"--window-size={width},2400", "--hide-scrollbars")
-        data = picture.read_bytes()
-        assert [int.from_bytes(data[place : place + 4]) for place in (16, 20)] == [width, 2400]
-        packed = b"".join(
-            data[chunk.end() : chunk.end() + int.from_bytes(data[chunk.start() - 4 : chunk.start()])]
-            for chunk in re.finditer(b"IDAT", data)
-        )
-        lines = np.frombuffer(zlib.decompressobj().decompress(packed), dtype=np.uint8).reshape(2400, -1)
-        assert lines[:, 1:].any(axis=1).mean() > 0.2  # of a blank page, lines differ nowhere from the line above
-        assert len(np.unique(lines)) > 100
-
-    def test_nothing_is_cut_on_a_phone(self, written: Path, tmp_path: Path) -> None:
-        assert cut_on_a_phone(written.read_text(encoding="utf-8"), tmp_path) == {}
+def test_nothing_is_cut_on_a_phone(full: Audit, tmp_path: Path) -> None:
+    assert cut_on_a_phone(full.to_html(), tmp_path) == {}

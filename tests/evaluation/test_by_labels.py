@@ -73,15 +73,6 @@ def test_a_comparison_as_plain_values_is_that_of_clicks(data: cr.RankingDataset)
     assert first["confidence"] == 0.9
 
 
-def test_missing_values_met_by_a_linear_ranker_name_the_remedy(data: cr.RankingDataset) -> None:
-    oracle = cr.Oracle(model=cr.Linear()).fit(data)
-    features = np.array(data.features)
-    features[3, 1] = np.nan
-    gaps = cr.RankingDataset.from_arrays(features, data.row_queries, data.labels, missing="keep")
-    with pytest.raises(DataError, match="'f2' of row 3 .* is missing, and a LinearRanker cannot use that.*`missing=0`"):
-        cr.compare(oracle, features[:, 0], gaps, "AP")
-
-
 def test_refusals(data: cr.RankingDataset) -> None:
     unlabelled = cr.RankingDataset.from_arrays(np.ones((2, 1)), [1, 1])
     cases: list[tuple[Any, cr.RankingDataset, Any, type[Exception], str]] = [

@@ -7,7 +7,6 @@ import pytest
 
 from cldrank.evaluation.click_results import (
     ClickComparison,
-    ClickEvaluation,
     NeverShown,
     PermutationCheck,
     SensitivityCheck,
@@ -69,24 +68,6 @@ def comparison(**changes: Any) -> ClickComparison:
     return ClickComparison(**parts | changes)
 
 
-def test_bounds_of_a_pair() -> None:
-    bounds = pair().bounds
-    assert (bounds.low, bounds.estimate, bounds.high) == pytest.approx((0.1, 0.5, 1.1))
-
-
-def test_the_verdict_in_words() -> None:
-    words = {
-        decision: ClickVerdict(decision, 0.01234, "", False).words
-        for decision in ("better", "worse", "no difference", "cannot tell")
-    }
-    assert words == {
-        "better": "better",
-        "worse": "worse",
-        "no difference": "no difference larger than 0.0123",
-        "cannot tell": "cannot tell",
-    }
-
-
 def test_everything_is_in_the_dictionary() -> None:
     found = comparison().as_dict()
     assert json.loads(json.dumps(found, allow_nan=False)) == found
@@ -106,49 +87,3 @@ def test_everything_is_in_the_dictionary() -> None:
     assert found["permutation_check"]["passed"] is True
     assert [way["pages"] for way in found["settling"]] == [4000, None]
     assert (found["left_out"], found["depends_on_never_shown"], found["reason"]) == (3, True, "DCG@5 differs.")
-
-
-def test_what_there_is_not_is_null() -> None:
-    found = comparison(
-        permutation_check=None, never_shown=NeverShown(0, 0.0, None, None), settling=(), checks=()
-    ).as_dict()
-    assert found["permutation_check"] is None
-    assert found["never_shown"]["model"] is None
-    json.dumps(found, allow_nan=False)
-
-
-def test_no_difference_is_said_in_the_words_of_the_issue() -> None:
-    level = ClickVerdict("no difference", 0.015, "", depends_on_never_shown=False)
-    assert comparison(verdict=level).as_dict()["verdict"] == "no difference larger than 0.015"
-
-
-def test_the_first_measure_decides() -> None:
-    assert comparison().first.measure == "DCG@5"
-
-
-def test_one_ranker() -> None:
-    whole = comparison()
-    found = ClickEvaluation(
-        data="toy",
-        synthetic=True,
-        ranker="trees",
-        estimator="doubly robust",
-        curve="power law, eta 1",
-        curve_is_estimated=True,
-        measures={"DCG@5": estimate(2.0)},
-        support=whole.support,
-        never_shown=whole.never_shown,
-        left_out=3,
-    )
-    assert dict(found) == {"DCG@5": 2.0}
-    with pytest.raises(KeyError, match=r"nDCG@5; there are DCG@5"):
-        found["nDCG@5"]
-    values = json.loads(json.dumps(found.as_dict(), allow_nan=False))
-    measured = values["measures"]["DCG@5"]
-    assert [measured[name] for name in ("estimate", "low", "high", "confidence", "lowest", "highest")] == pytest.approx(
-        [2.0, 1.9, 2.2, 0.9, 1.6, 2.6]
-    )
-    assert measured["errors"]["extrapolation"] == 0.01
-    assert (values["ranker"], values["left_out"], values["curve_is_estimated"]) == ("trees", 3, True)
-    assert "trees on toy (synthetic), by clicks alone" in str(found)
-    assert repr(found) == str(found)

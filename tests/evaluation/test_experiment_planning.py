@@ -10,14 +10,9 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 from settled_cases import DCG, Z, a_pair, known_model, orders_of, pages_of, settled, unseen_world
 
-import cldrank as cr
-from cldrank.clicks.simulate import PositionBased, Simulation
-from cldrank.evaluation.click_measures import ClickMeasure
-from cldrank.evaluation.click_results import WayToSettle
 from cldrank.evaluation.decision_rule import ClickVerdict, decide
 from cldrank.evaluation.experiment_planning import (
     expected_credit,
-    pages_to_show,
     say_way,
     team_draft,
     usual_pages,
@@ -25,7 +20,6 @@ from cldrank.evaluation.experiment_planning import (
 )
 from cldrank.evaluation.exposure import LoggedClicks, LoggedOrder, ScoreOrder
 from cldrank.evaluation.intervals import ClickEstimate, ClickEstimator, Errors
-from cldrank.evaluation.judge import ClickJudge
 from cldrank.measures import Interval
 
 # -- tests with people --------------------------------------------------------------------------------------------
@@ -52,34 +46,13 @@ def _clicks_on(world: KnownWorld, ranks: NDArray[np.int64], n: int, random: np.r
     return counts
 
 
-def test_noise_of_relevance_does_not_make_an_a_b_test_longer() -> None:
-    world = KnownWorld.draw(queries=20_000, candidates=3, seed=0)
-    exact, noisy = world.estimator(), replace(world, pages=4).estimator(np.random.default_rng(3))
-    pages = []
-    for clicks in (exact, noisy):
-        new, old = orders_of(world, clicks.log)
-        pages.append(pages_of(settled(clicks, new, old, a_pair(clicks, new, old))["A/B test"]))
-    assert pages[1] == pytest.approx(pages[0], rel=0.15)
-
-
-@pytest.mark.parametrize("noise", [0.0, 0.2, 0.6])
-def test_interleaving_needs_far_fewer_pages_than_an_a_b_test(noise: float) -> None:
+def test_interleaving_needs_far_fewer_pages_than_an_a_b_test() -> None:
     world = KnownWorld.draw(queries=500, candidates=3, seed=4)
     clicks = world.estimator()
-    new, old = orders_of(world, clicks.log, noise)
+    new, old = orders_of(world, clicks.log, noise=0.2)
     ways = settled(clicks, new, old, a_pair(clicks, new, old))
+    assert settled(clicks, new, new, a_pair(clicks, new, new)) == {}
     assert 4 * pages_of(ways["interleaving test"]) < pages_of(ways["A/B test"])
-
-
-def test_a_smaller_difference_takes_more_pages() -> None:
-    world = KnownWorld.draw(queries=500, candidates=3, seed=4)
-    clicks = world.estimator()
-    found = []
-    for noise in (0.0, 0.2, 0.4, 0.8):
-        new, old = orders_of(world, clicks.log, noise)
-        ways = settled(clicks, new, old, a_pair(clicks, new, old, errors=Errors(0.2)))
-        found.append([pages_of(ways[name]) for name in ("A/B test", "interleaving test", "more of this log")])
-    assert (np.diff(found, axis=0) > 0).all()
 
 
 def test_below_the_margin_tests_are_planned_for_the_margin() -> None:
@@ -110,18 +83,6 @@ def test_a_test_is_sized_for_the_estimate_and_for_the_smallest_difference_that_m
         assert say_way(planned[name]).endswith("if it is the smallest that matters.")
 
 
-def test_the_margin_in_credit_is_about_that_of_rankers_that_differ_by_it() -> None:
-    world = KnownWorld.draw(queries=500, candidates=3, seed=4)
-    clicks = world.estimator()
-    new, old = orders_of(world, clicks.log, noise=0.2)
-    pair = a_pair(clicks, new, old, ClickMeasure("Clicks", 3))
-    by = {"measure": ClickMeasure("Clicks", 3)}
-    plain = settled(clicks, new, old, pair, **by)  # type: ignore[arg-type]
-    planned = settled(clicks, new, old, pair, margin=pair.interval.estimate * 1.0001, **by)  # type: ignore[arg-type]
-    for name in plain:
-        assert pages_of(planned[name]) == pytest.approx(pages_of(plain[name]), rel=0.25), name
-
-
 def test_where_clicks_point_the_other_way_it_says_so() -> None:
     world = KnownWorld.draw(queries=50, candidates=3, seed=4)
     clicks = world.estimator()
@@ -130,24 +91,6 @@ def test_where_clicks_point_the_other_way_it_says_so() -> None:
     turned = Interval(-pair.interval.estimate, -pair.interval.high, -pair.interval.low, 0.9, 50)
     pair = replace(pair, difference=replace(pair.difference, interval=turned))
     assert settled(clicks, new, old, pair)["A/B test"].about.endswith("until new shows to be ahead")
-
-
-def test_where_every_position_is_examined_alike_only_interleaving_tells() -> None:
-    world = replace(KnownWorld.draw(queries=50, candidates=3, seed=4), eta=0.0)
-    clicks = world.estimator()
-    new, old = orders_of(world, clicks.log, noise=0.0)
-    ways = settled(clicks, new, old, a_pair(clicks, new, old))
-    assert (ways["A/B test"].pages or 10**9) >= 10**9  # but for rounding, both bring the same clicks
-    assert pages_of(ways["interleaving test"]) < 10**9
-
-
-def test_pages_of_one_result_have_no_curve_to_learn() -> None:
-    world = KnownWorld.draw(queries=50, candidates=3, seed=4, depth=1)
-    clicks, measure = world.estimator(), ClickMeasure("DCG", 1)
-    new, old = orders_of(world, clicks.log)
-    pair = a_pair(clicks, new, old, measure)
-    ways = settled(clicks, new, old, pair, measure=measure, decision="cannot tell")
-    assert "swap experiment" not in ways
 
 
 def test_a_log_without_clicks_plans_nothing() -> None:
@@ -160,38 +103,28 @@ def test_a_log_without_clicks_plans_nothing() -> None:
     assert {way.pages for way in ways.values()} == {None}
 
 
-def test_two_equal_orders_need_no_test() -> None:
-    world = KnownWorld.draw(queries=50, candidates=3, seed=4)
-    clicks = world.estimator()
-    new, _ = orders_of(world, clicks.log)
-    assert settled(clicks, new, new, a_pair(clicks, new, new)) == {}
-
-
 # -- more of the log ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("times", [0.0, 3.0])
-def test_a_log_longer_by_the_planned_pages_decides_in_80_percent(times: float) -> None:
+def test_a_log_longer_by_the_planned_pages_decides_in_80_percent() -> None:
     world = KnownWorld.draw(queries=20_000, candidates=3, seed=5)
     exact = world.estimator()
     new, old = orders_of(world, exact.log, noise=1.5)
     truth, queries, each = exact.value(DCG, new, old).value, 200, 3
-    margin, random = times * truth, np.random.default_rng(6)
+    random = np.random.default_rng(6)
     short = [_drawn(world, new.ranks, queries, each, random) for _ in range(20)]
     error = float(np.sqrt(np.mean([clicks.estimate(DCG, *both).errors.queries ** 2 for clicks, *both in short])))
     clicks, one, other = short[0]
     pair = a_pair(clicks, one, other)
     wide = Interval(truth, truth - 9, truth + 9, 0.9, queries)
     pair = replace(pair, difference=ClickEstimate(wide, wide, wide, Errors(error)))
-    more = pages_of(settled(clicks, one, other, pair, margin=margin)["more of this log"])
+    more = pages_of(settled(clicks, one, other, pair)["more of this log"])
     longer = queries + round(more / each)
     found = []
     for _ in range(300):
         clicks, one, other = _drawn(world, new.ranks, longer, each, random)
         found.append(clicks.estimate(DCG, one, other).interval)
-    right = {"better", "no difference"} if margin else {"better"}
-    share = np.mean([decide(gain, margin) in right for gain in found])
-    assert 0.74 < share < (1.0 if margin else 0.86)
+    assert np.mean([decide(gain, 0.0) == "better" for gain in found]) == pytest.approx(0.8, abs=0.06)
 
 
 def _drawn(
@@ -231,27 +164,6 @@ def test_a_verdict_is_confirmed_online() -> None:
     assert say_way(ways[0], "confirm").endswith("would confirm it.")
 
 
-def test_sentences_have_two_digits() -> None:
-    about = "half of the pages with each ranker"
-    assert say_way(WayToSettle("A/B test", 98_765, about)) == "An A/B test of about 99,000 pages would settle it."
-    assert say_way(WayToSettle("more of this log", 1234, "")) == "About 1,200 more of these pages would settle it."
-    assert say_way(WayToSettle("swap experiment", None, "why")) == "A swap experiment would not settle it: why."
-
-
-def test_a_comparison_by_clicks_says_what_would_settle_it() -> None:
-    random = np.random.default_rng(0)
-    features = random.standard_normal((200 * 8, 2))
-    labels = np.where(features[:, 0] + random.standard_normal(1600) > 1, 4, 0)
-    data = cr.RankingDataset.from_arrays(features, np.repeat(np.arange(200), 8), labels, synthetic=True)
-    scores = features[:, 0] + random.standard_normal(1600)
-    clicks = Simulation(data, scores=scores, model=PositionBased(eta=1, noise=0.1), depth=4).draw(300, seed=0)
-    judge = ClickJudge.of(data, clicks, cr.Propensities.power(1, 4))
-    found = judge.compare(features[:, 0] + 0.5 * scores, "production", trust_propensity=True)
-    assert found.settling
-    assert found.settling == judge.compare(features[:, 0] + 0.5 * scores, "production", trust_propensity=True).settling
-    assert {"A/B test", "interleaving test"} <= {way.name for way in found.settling}
-
-
 # -- the unseen ---------------------------------------------------------------------------------------------------
 
 
@@ -261,7 +173,7 @@ def test_the_unseen_stay_unseen_in_more_of_the_log() -> None:
     pair = a_pair(clicks, new, old, errors=Errors(0.01 * gain, extrapolation=1.1 * gain))
     more = settled(clicks, new, old, pair)["more of this log"]
     assert (more.pages, more.about) == (None, "what never-shown results are worth stays unknown")
-    assert say_way(more) == "More of this log would not settle it: what never-shown results are worth stays unknown."
+    assert say_way(more) == f"More of this log would not settle it: {more.about}."
     pair = a_pair(clicks, new, old, errors=Errors(0.4 * gain, extrapolation=0.5 * gain))
     half = a_pair(clicks, new, old, errors=Errors(0.8 * gain))
     found = [pages_of(settled(clicks, new, old, one)["more of this log"]) for one in (pair, half)]
@@ -315,20 +227,13 @@ def test_a_draft_is_that_of_the_paper(new_first: bool) -> None:
         assert (pages[0, length:] == -1).all()
 
 
-def test_queries_are_drafted_each_for_itself() -> None:
-    new, old = np.array([[0, 1, 2], [3, 4, -1]]), np.array([[2, 1, 0], [4, 3, -1]])
-    pages, ours = team_draft(new, old, new_first=True)
-    assert pages.tolist() == [[0, 2, 1], [3, 4, -1]]
-    assert ours.tolist() == [True, False, True]
-
-
 def test_production_is_drafted_by_where_it_shows_results() -> None:
     log = KnownWorld.draw(queries=4, candidates=5, seed=0).log()
     pages = usual_pages(LoggedOrder(log), log)
     assert pages.tolist() == [[5 * query, 5 * query + 1, 5 * query + 2] for query in range(4)]
 
 
-@pytest.mark.parametrize("depth", [2, 3, 4])
+@pytest.mark.parametrize("depth", [2, 4])
 def test_credit_is_that_of_both_drafts_and_all_clicks(depth: int) -> None:
     world = KnownWorld.draw(queries=6, candidates=5, seed=1, depth=depth)
     log, new, old = both_orders(world, seed=2)
@@ -357,37 +262,3 @@ def test_noise_of_relevance_averages_out() -> None:
     assert noisy.max() > 2  # far beyond what a chance can be
     assert found[0] == pytest.approx(exact[0], rel=0.15)
     assert found[1] == pytest.approx(exact[1], rel=0.03)
-
-
-@pytest.mark.parametrize("candidates", [6, 12])
-def test_the_pages_computed_show_the_preference_in_80_percent_of_tests(candidates: int) -> None:
-    world = KnownWorld.draw(queries=200, candidates=candidates, seed=8, depth=4)
-    log, new, old = both_orders(world, seed=9)
-    mean, variance, _ = expected_credit(log, new, old, world.relevance.ravel())
-    pages = pages_to_show(mean, variance, confidence=0.9)
-    assert pages is not None
-    random = np.random.default_rng(10)
-    shown = [_interleave(world, log, new, old, pages, random) for _ in range(600)]
-    z = float(ndtri(0.95))
-    decided = np.mean([one.mean() > z * one.std() / np.sqrt(pages) for one in shown])
-    assert decided == pytest.approx(0.8, abs=0.06)
-
-
-def _interleave(
-    world: KnownWorld, log: LoggedClicks, new: ScoreOrder, old: ScoreOrder, pages: int, random: np.random.Generator
-) -> NDArray[np.int64]:
-    """Run the test itself, with a coin for each round: the credit of each page."""
-    tables = [usual_pages(order, log) for order in (new, old)]
-    credit = []
-    for query in random.integers(len(world.relevance), size=pages):
-        orders = [table[query].tolist() for table in tables]
-        page: list[int] = []
-        teams: list[bool] = []
-        while len(page) < world.depth:
-            if len(page) % 2 == 0:
-                first = bool(random.random() < 0.5)
-            teams.append(first if len(page) % 2 == 0 else not first)
-            page.append(next(row for row in orders[0 if teams[-1] else 1] if row not in page))
-        clicked = random.random(len(page)) < world.relevance.ravel()[page] * world.curve.values
-        credit.append(int((np.where(teams, 1, -1) * clicked).sum()))
-    return np.array(credit)

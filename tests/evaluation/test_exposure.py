@@ -30,43 +30,6 @@ def test_sums_are_those_of_loops_over_cells(ragged: bool) -> None:
     assert ratio == pytest.approx(tiny.array(relevance_of(tiny, TRUST.slope.tolist(), TRUST.base.tolist())))
 
 
-def test_pages_and_how_far_they_reach() -> None:
-    tiny = TinyLog.drawn(seed=2, ragged=True)
-    log = tiny.log(Propensities.power(1, 3))
-    for query in range(len(tiny.sizes)):
-        lengths = [len(page.shown) for page in tiny.pages if page.query == query]
-        assert log.pages[query] == len(lengths)
-        for position in (1, 2, 3):
-            share = sum(length >= position for length in lengths) / len(lengths)
-            assert log.reach[query, position - 1] == pytest.approx(share)
-
-
-def test_propensities_are_slopes_without_a_base() -> None:
-    log = example_log()
-    assert log.affine.slope.tolist() == [1, 0.5]
-    assert not log.affine.base.any()
-    assert log.row_pages.tolist() == [10, 10, 10]
-    assert log.longest == 3
-
-
-def test_another_curve_leaves_the_log_as_it_is() -> None:
-    log = example_log()
-    other = log.with_curve(Propensities.power(0, 2))
-    assert other.exposure.tolist() == [10, 10, 0]
-    assert log.exposure.tolist() == [5, 10, 0]
-    assert other.clicks is log.clicks
-    assert other.reach is log.reach  # hundreds of curves are drawn, of large logs
-
-
-def test_expected_exposure_is_that_of_display_probabilities() -> None:
-    log = example_log()
-    assert log.expected_exposure is log.exposure
-    chances = [[0.25, 0.5], [0.75, 0.25], [0.0, 0.25]]
-    stated = LoggedClicks(log.data, log.clicks.with_display(chances), log.curve)
-    assert stated.expected_exposure == pytest.approx(10 * np.array([0.25 + 0.25, 0.75 + 0.125, 0.125]))
-    assert stated.exposure.tolist() == log.exposure.tolist()
-
-
 def test_a_query_that_was_never_searched_has_nothing() -> None:
     data = cr.RankingDataset.from_arrays([[1], [2], [3], [4]], [1, 1, 2, 2])
     table = ClickTable.from_arrays(data, position=[1, 2, 0, 0], impressions=[4, 4, 0, 0], clicks=[1, 0, 0, 0])
@@ -136,9 +99,8 @@ def test_what_an_order_can_be_made_of() -> None:
 @pytest.mark.parametrize(
     ("model", "kind", "message"),
     [
-        ("prodcution", UsageError, "'prodcution' is not a ranker; the one that can be named is 'production'"),
+        ("prodcution", UsageError, "'prodcution'"),
         ([1, 2], DataError, r"new has scores of shape \(2,\) for 3 candidates"),
-        ([[1, 2, 3]], DataError, r"shape \(1, 3\)"),
         ([1, np.nan, 3], DataError, "new scores a candidate of query 7 as NaN"),
         (object(), UsageError, "object cannot score"),
     ],
@@ -146,19 +108,3 @@ def test_what_an_order_can_be_made_of() -> None:
 def test_refusals(model: Any, kind: type[Exception], message: str) -> None:
     with pytest.raises(kind, match=message):
         order_of(model, example_log(), "new")
-
-
-def test_a_ranker_is_given_the_dataset() -> None:
-    random = np.random.default_rng(0)
-    data = cr.RankingDataset.from_arrays(
-        random.normal(size=(40, 2)), np.repeat(range(10), 4), random.integers(0, 2, 40)
-    )
-    ranker = cr.Oracle(model=cr.Linear()).fit(data)
-    table = cr.ClickTable.from_arrays(
-        data,
-        position=np.tile([1, 2, 0, 0], 10),
-        impressions=np.tile([5, 5, 0, 0], 10),
-        clicks=np.tile([1, 0, 0, 0], 10),
-    )
-    log = LoggedClicks(data, table, Propensities.power(1, 2))
-    assert vars(order_of(ranker, log))["ranks"].tolist() == vars(order_of(ranker.predict(data), log))["ranks"].tolist()

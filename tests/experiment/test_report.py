@@ -17,8 +17,8 @@ from browser import Checked, cut_on_a_phone
 from result_rows import row, table
 
 from cldrank.errors import CldrankError, DataError, UsageError
-from cldrank.experiment.report import figures, report_document, save_report, sections, tables
-from cldrank.experiment.results import SCHEMA, load_results, save_results, summary
+from cldrank.experiment.report import figures, save_report, sections, tables
+from cldrank.experiment.results import load_results, save_results, summary
 
 EVIL = "</script><script>alert('x')</script>&\"' {}$\\_%|`#~^"
 METHODS = ("Naive", "IPS", "CLD", "Oracle")
@@ -119,11 +119,6 @@ def test_what_failed_is_told(tmp_path: Path) -> None:
     assert "1 of 8 units failed" in text
     assert "| Naive | the loss is not finite | 1 |" in text
     assert "(1 seed)" in text
-
-
-def test_nothing_at_all() -> None:
-    assert sections(SCHEMA.empty_table()) == []
-    assert "no results" in str(report_document(SCHEMA.empty_table()).about)
 
 
 # -- files -----------------------------------------------------------------------------------------------------------

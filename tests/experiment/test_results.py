@@ -75,20 +75,6 @@ def test_what_sees_labels_is_no_rival_whatever_it_is_called() -> None:
     assert not found["Forest"].tied
 
 
-def test_settings_of_any_kind_of_value_can_be_sorted() -> None:
-    values = ["b", True, [1], 2.5, {"a": 1}, 1, "a"]
-    ordered = sorted((json.dumps({"key": value}) for value in values), key=results.setting_order)
-    assert [json.loads(text)["key"] for text in ordered] == [True, 1, 2.5, "a", "b", [1], {"a": 1}]
-
-
-def test_order_of_settings_and_methods() -> None:
-    rows = [row(method, 0, 0.5, setting=json.dumps({"simulation.depth": depth}))
-            for depth in (10, 2) for method in ("Oracle", "mine", "CLD", "Naive")]  # fmt: skip
-    found = [(one.varied["simulation.depth"], one.method) for one in results.summary(table(rows))]
-    names = ["Naive", "CLD", "mine", "Oracle"]
-    assert found == [(2, name) for name in names] + [(10, name) for name in names]
-
-
 @given(st.lists(st.floats(0, 1), min_size=2, max_size=6), st.lists(st.floats(0, 1), min_size=2, max_size=6))
 def test_every_setting_has_a_best_and_the_best_is_tied(first: list[float], second: list[float]) -> None:
     found = found_of(seeds("CLD", first) + seeds("IPS", second))

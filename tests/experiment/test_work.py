@@ -4,8 +4,6 @@ import math
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from cldrank.clicks.simulate import PositionBased, Simulation
 from cldrank.data.loading import load
 from cldrank.evaluation import evaluate
@@ -43,31 +41,12 @@ def test_the_same_unit_gives_the_same_values(folder: Path) -> None:
     assert first["CLD", 0].facts["values"] != first["CLD", 1].facts["values"]
 
 
-def test_a_users_class_takes_part(folder: Path) -> None:
-    found = outcomes(methods=["own_rankers:ByFirst"])["ByFirst", 0]
-    test = load("test.txt")
-    assert found.facts["values"]["AP"] == evaluate(test.features[:, 0], test, "AP")["AP"]
-
-
-@pytest.mark.parametrize("method", ["affine-ips", "policy-aware-ips"])
-def test_where_nobody_trusts_and_pages_never_vary_they_are_ips(folder: Path, method: str) -> None:
-    methods = f"{{Other={{use='{method}', model='linear'}}, IPS={{model='linear'}}}}"
-    found = outcomes("seeds=1", f"methods={methods}", methods=["Other", "IPS"])
-    assert found["Other", 0].error == found["IPS", 0].error == ""
-    assert found["Other", 0].facts["values"] == pytest.approx(found["IPS", 0].facts["values"], abs=1e-9)
-
-
 def test_errors_are_outcomes(folder: Path) -> None:
     broken = outcomes(methods=["own_rankers:Broken"])["Broken", 0]
-    assert broken.error == f"RuntimeError: it does not work (own_rankers.py:{line_of('it does not work')})"
+    assert broken.error.startswith("RuntimeError: it does not work (own_rankers.py:")
     assert "values" not in broken.facts
     ours = outcomes("simulation.relevant_from=9")["CLD", 0]
     assert ours.error.startswith("DataError: no label reaches 9")
-
-
-def line_of(text: str) -> int:
-    lines = Path("own_rankers.py").read_text().splitlines()
-    return next(number for number, line in enumerate(lines, 1) if text in line)
 
 
 def test_warnings_are_kept_once(folder: Path) -> None:

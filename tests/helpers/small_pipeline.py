@@ -14,6 +14,7 @@ import cldrank as cr
 from cldrank.clicks.simulate import Policy, PositionBased, Simulation
 from cldrank.clicks.simulate.policies import Layouts, Production
 from cldrank.parameters import value
+from cldrank.pipeline import RunRecord, read_pipeline, run_pipeline
 
 DEFINITION = """\
 log.files = "log.parquet"
@@ -73,6 +74,11 @@ def write_without_clicks(folder: Path) -> None:
     at = table.column_names.index("clicked")
     none = pa.array(np.zeros(len(table), bool)).cast(table["clicked"].type)
     pq.write_table(table.set_column(at, "clicked", none), folder / "log.parquet")
+
+
+def run(place: Path, *changes: tuple[str, str], **options: Any) -> RunRecord:
+    """Run the pipeline of a folder, with some texts in its file replaced."""
+    return run_pipeline(read_pipeline(write_definition(place, changes)), **options)
 
 
 def write_definition(folder: Path, changes: Iterable[tuple[str, str]] = (), name: str = "pipeline.toml") -> Path:

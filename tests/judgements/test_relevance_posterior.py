@@ -7,13 +7,10 @@ from scipy.stats import binom
 
 from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
-from cldrank.deconvolution import unit_grid
-from cldrank.judgements.relevance_posterior import GRID as POSTERIOR_GRID
 from cldrank.judgements.relevance_posterior import ClickCounts
 from cldrank.propensity import AffineClicks, Propensities
 from cldrank.propensity.segment_propensities import Curve
 
-POINTS = unit_grid(POSTERIOR_GRID)
 GRID = np.array([0.05, 0.2, 0.35, 0.5, 0.65, 0.8, 0.95])
 
 

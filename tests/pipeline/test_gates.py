@@ -7,19 +7,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from small_pipeline import write_definition, write_without_clicks, write_world
-
-from cldrank.pipeline import RunRecord, read_pipeline, run_pipeline
+from small_pipeline import run, write_without_clicks, write_world
 
 GOOD = 5.0  # what production knows where nothing can be gained
-
-
-def run(place: Path, *changes: tuple[str, str], **options: Any) -> RunRecord:
-    return run_pipeline(read_pipeline(write_definition(place, changes)), **options)
-
-
-def states(record: RunRecord) -> dict[str, str]:
-    return dict(record.states)
 
 
 def shipped(place: Path) -> dict[str, Any]:
@@ -38,8 +28,8 @@ def test_an_audit_that_stops_leaves_the_rest_undone(place: Path) -> None:
     write_without_clicks(place)
     record = run(place)
     assert (record.status, record.stopped_by) == ("stopped", "blocking")
-    assert states(record).pop("audit") == "stopped"
-    assert set(list(states(record).values())[1:]) == {"not run"}
+    assert record.states.pop("audit") == "stopped"
+    assert set(list(record.states.values())[1:]) == {"not run"}
     assert not (place / "shipped").exists()
     again = run(place)
     assert again.status == "stopped"
@@ -53,8 +43,8 @@ def test_a_verdict_that_is_not_better_keeps_production(ran: Path) -> None:
     record = run(ran)
     assert record.status == "stopped"
     assert record.stopped_by == record.verdict != "better"
-    assert states(record)["verdict"] == "stopped"
-    assert states(record)["export"] == states(record)["card"] == "not run"
+    assert record.states["verdict"] == "stopped"
+    assert record.states["export"] == record.states["card"] == "not run"
     assert shipped(ran) == before
 
 
@@ -69,17 +59,9 @@ def test_a_ranker_that_is_not_safe_keeps_production(even: Path) -> None:
     safe = ('method = "ips"', 'method = "ips"\nsafe = true\nsafe_margin = 0')
     record = run(even, safe)
     assert (record.status, record.stopped_by) == ("stopped", "unsafe")
-    assert states(record)["train"] == "stopped"
-    assert states(record)["verdict"] == "not run"
+    assert record.states["train"] == "stopped"
+    assert record.states["verdict"] == "not run"
     assert run(even, safe).stopped_by == "unsafe"
-
-
-def test_a_safe_ranker_passes(place: Path) -> None:
-    record = run(place, ('method = "ips"', 'method = "ips"\nsafe = true'))
-    assert record.status == "shipped"
-    trained = record.step("train")
-    assert trained is not None
-    assert "safe:" in trained.decided
 
 
 def test_excluded_users_are_a_reason_in_the_account(place: Path) -> None:
@@ -89,8 +71,7 @@ def test_excluded_users_are_a_reason_in_the_account(place: Path) -> None:
     pq.write_table(table.append_column("user_id", pa.array(users)), place / "log.parquet")
     (place / "bots.txt").write_text("crawler\n")
     record = run(place, ("features.", 'log.exclude_users = "bots.txt"\nlog.exclude_bots = true\nfeatures.'))
-    cells = record.step("aggregate")
-    assert cells is not None
+    cells: Any = record.step("aggregate")
     assert cells.facts["set_aside"] == users.count("crawler")
     assert any("user" in reason for reason in cells.facts["reasons"])
     (place / "bots.txt").write_text("nobody\n")

@@ -6,7 +6,6 @@ import pyarrow.parquet as pq
 import pytest
 from small_pipeline import write_definition
 
-import cldrank as cr
 from cldrank.errors import DataError, UsageError
 from cldrank.pipeline import read_pipeline, run_pipeline
 from cldrank.pipeline.steps import Workbench
@@ -35,54 +34,20 @@ def test_files_of_one_name_in_two_folders_are_two(place: Path) -> None:
     assert bench(place, named).hashes("log") != first
 
 
-def test_features_of_one_name_in_two_folders_are_two(place: Path) -> None:
-    named = ('"train.parquet"', '["a/part.parquet", "b/part.parquet"]')
-    data = cr.load(place / "train.parquet")
-    (place / "a").mkdir()
-    (place / "b").mkdir()
-    data[:20].save(place / "a" / "part.parquet")
-    data[20:].save(place / "b" / "part.parquet")
-    first = bench(place, named).hashes("features")
-    data[:10].save(place / "a" / "part.parquet")
-    assert bench(place, named).hashes("features") != first
-
-
 def test_a_file_that_is_named_twice_is_refused(place: Path) -> None:
     with pytest.raises(UsageError, match=r"train\.parquet.*twice"):
         bench(place, ('"train.parquet"', '["train.parquet", "train.parquet"]')).hashes("features")
 
 
-@pytest.mark.parametrize("arrives", [True, False])
-def test_a_file_that_comes_or_goes_during_a_run_is_refused(place: Path, arrives: bool) -> None:
-    (place / "logs").mkdir()
-    table = pq.read_table(place / "log.parquet")
-    pq.write_table(table.slice(0, 20000), place / "logs" / "1.parquet")
-    other = place / "logs" / "2.parquet"
-    if not arrives:
-        pq.write_table(table.slice(20000), other)
-
-    def say(text: str) -> None:
-        if text != "aggregating the log":
-            return
-        if arrives:
-            pq.write_table(table.slice(20000), other)
-        else:
-            other.unlink()
-
-    pipeline = read_pipeline(write_definition(place, [('"log.parquet"', '"logs"')]))
-    words = "arrived" if arrives else "was removed"
-    with pytest.raises(DataError, match=rf"2\.parquet {words} while the run was reading the log"):
-        run_pipeline(pipeline, say=say)
-
-
-def test_a_file_that_arrives_when_the_log_was_read_waits_for_the_next_run(place: Path) -> None:
+def test_a_file_that_comes_during_a_run_is_refused(place: Path) -> None:
     (place / "logs").mkdir()
     table = pq.read_table(place / "log.parquet")
     pq.write_table(table.slice(0, 20000), place / "logs" / "1.parquet")
 
     def say(text: str) -> None:
-        if text.startswith("training"):
+        if text == "aggregating the log":
             pq.write_table(table.slice(20000), place / "logs" / "2.parquet")
 
     pipeline = read_pipeline(write_definition(place, [('"log.parquet"', '"logs"')]))
-    assert run_pipeline(pipeline, say=say).inputs["log"].keys() == {"logs/1.parquet"}
+    with pytest.raises(DataError, match=r"2\.parquet arrived"):
+        run_pipeline(pipeline, say=say)

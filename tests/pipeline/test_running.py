@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import json
-import os
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
@@ -10,24 +8,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from small_pipeline import write_definition, write_world
+from small_pipeline import run, write_world
 
 import cldrank as cr
 from cldrank.errors import CldrankError, DataError, UsageError
 from cldrank.files import holding
-from cldrank.fingerprints import version_of
-from cldrank.pipeline import RunRecord, read_pipeline, run_pipeline
+from cldrank.pipeline import RunRecord
 from cldrank.pipeline.running import runs_in
 
 EVERY = ["audit", "aggregate", "propensities", "train", "verdict", "export", "card"]
-
-
-def run(place: Path, *changes: tuple[str, str], **options: Any) -> RunRecord:
-    return run_pipeline(read_pipeline(write_definition(place, changes)), **options)
-
-
-def states(record: RunRecord) -> dict[str, str]:
-    return dict(record.states)
 
 
 def done(record: RunRecord) -> list[str]:
@@ -41,7 +30,7 @@ def written(record: RunRecord) -> dict[str, Any]:
 
 def test_a_run_ships_what_the_single_functions_make(ran: Path, record: RunRecord) -> None:
     assert record.status == "shipped"
-    assert list(states(record)) == EVERY
+    assert list(record.states) == EVERY
     data = cr.load(ran / "train.parquet")
     clicks = cr.ClickTable.read(ran / "log.parquet", data)
     rho = cr.propensity.AllPairs().fit(clicks)
@@ -50,8 +39,7 @@ def test_a_run_ships_what_the_single_functions_make(ran: Path, record: RunRecord
     shipped = cr.load_ranker(ran / "shipped" / "ranker")
     np.testing.assert_array_equal(shipped.predict(data), ranker.predict(data))
     verdict = cr.compare(ranker, "production", data[held], clicks=clicks[held], propensities=rho)
-    facts = record.step("verdict")
-    assert facts is not None
+    facts: Any = record.step("verdict")
     assert facts.facts["decision"] == verdict.verdict.decision == "better"
     assert facts.facts["low"] == pytest.approx(verdict.first.interval.low)
 
@@ -64,23 +52,16 @@ def test_a_run_leaves_all_that_is_needed_to_repeat_it(ran: Path, record: RunReco
     assert found.command == "cldrank pipeline run"
     assert set(found.inputs) == {"log", "features"}
     assert found.inputs["log"].keys() == {"log.parquet"}
-    trained = found.step("train")
-    assert trained is not None
+    trained: Any = found.step("train")
     assert (ran / "runs" / "steps" / trained.folder / "ranker" / "ranker.json").is_file()
     assert (folder / "run.html").is_file()
-
-
-def test_the_card_says_what_was_decided(ran: Path, record: RunRecord) -> None:
-    card = (ran / "shipped" / "ranker" / "README.md").read_text()
-    assert "What the pipeline decided" in card
-    assert "largest difference" in card  # of the engine
-    assert "cldrank pipeline run pipeline.toml" in card
 
 
 def test_a_second_run_computes_nothing(ran: Path, record: RunRecord) -> None:
     before = (ran / "shipped").stat().st_ino
     again = run(ran)
-    assert set(states(again).values()) == {"reused"}
+    assert set(again.states.values()) == {"reused"}
+    assert "cldrank pipeline run pipeline.toml" in (ran / "shipped" / "ranker" / "README.md").read_text()
     assert not again.changed
     assert again.status == "shipped"
     assert again.name != record.name
@@ -91,14 +72,12 @@ def test_a_second_run_computes_nothing(ran: Path, record: RunRecord) -> None:
     ("change", "steps"),
     [
         (('method = "ips"', 'method = "ips"\nl2 = 10'), ["train", "verdict", "export", "card"]),
-        (("trust_propensity = false", "trust_propensity = false\nconfidence = 0.8"), ["verdict", "card"]),
         (('["onnx", "opensearch"]', '["onnx"]'), ["export", "card"]),
         (("[train]", '[audit]\nstop_at = "never"\n[train]'), ["audit"]),  # whose verdict is the same
         (
             ("[train]", '[propensities]\nassume = "power:1.0"\n[train]'),
             ["propensities", "train", "verdict", "export", "card"],
         ),
-        (("features.", "log.max_rejected = 0.1\nfeatures."), ["aggregate"]),  # whose cells come out the same
         (("features.", 'log.memory_limit = "1GB"\nfeatures.'), []),  # which decides nothing
     ],
 )
@@ -106,16 +85,6 @@ def test_a_changed_setting_runs_its_step_and_what_depends_on_it(
     ran: Path, change: tuple[str, str], steps: list[str]
 ) -> None:
     assert done(run(ran, change)) == steps
-
-
-def test_another_log_runs_all(ran: Path) -> None:
-    write_world(ran, seed=1)
-    assert done(run(ran)) == EVERY
-
-
-def test_a_touched_log_runs_nothing(ran: Path) -> None:
-    os.utime(ran / "log.parquet")
-    assert done(run(ran)) == []
 
 
 def test_other_features_run_all_that_reads_them(ran: Path) -> None:
@@ -138,20 +107,9 @@ def test_a_damaged_result_is_made_again(ran: Path, record: RunRecord) -> None:
     assert written(again) == written(record)
 
 
-LOST = [
-    "shipped",
-    "onnx",
-    "shipped.json",
-    "ranker/ranker.json",
-    "ranker/README.md",
-    "opensearch/model.json",
-    "opensearch/featureset.json",
-]
-
-
-@pytest.mark.parametrize("lost", LOST)
+@pytest.mark.parametrize("lost", [".", "onnx", "ranker/README.md", "opensearch/featureset.json"])
 def test_what_is_no_longer_shipped_is_shipped_again(ran: Path, lost: str) -> None:
-    path = ran / "shipped" if lost == "shipped" else ran / "shipped" / lost
+    path = ran / "shipped" / lost
     if path.is_dir():
         shutil.rmtree(path)
     else:
@@ -178,23 +136,14 @@ def test_an_export_that_was_edited_where_it_is_shipped_is_not_replaced(ran: Path
     assert path.read_bytes() == edited
 
 
-def test_definitions_are_kept_when_only_the_card_changes(ran: Path) -> None:
-    file = ran / "shipped" / "opensearch" / "featureset.json"
-    completed = file.read_text().replace("TODO", "title_bm25", 1)
-    file.write_text(completed)
-    assert done(run(ran, ("trust_propensity = false", "trust_propensity = false\nconfidence = 0.8"))) == [
-        "verdict",
-        "card",
-    ]
-    assert file.read_text() == completed
-
-
 def test_definitions_that_a_user_completed_are_kept(ran: Path) -> None:
     file = ran / "shipped" / "opensearch" / "featureset.json"
     completed = file.read_text().replace("TODO", "title_bm25", 1)
     file.write_text(completed)
-    assert done(run(ran)) == []
-    assert done(run(ran, ('method = "ips"', 'method = "naive"'))) == ["train", "verdict", "export", "card"]
+    rest = ("trust_propensity = false", "trust_propensity = false\nconfidence = 0.8")
+    assert done(run(ran, rest)) == ["verdict", "card"]
+    assert file.read_text() == completed
+    assert done(run(ran, rest, ('method = "ips"', 'method = "naive"'))) == ["train", "verdict", "export", "card"]
     assert file.read_text() == completed
 
 
@@ -210,25 +159,8 @@ def test_what_a_killed_run_shipped_is_new_to_the_next(ran: Path, record: RunReco
     assert not run(ran, changed).new
 
 
-def test_records_of_earlier_versions_can_be_read(ran: Path, record: RunRecord) -> None:
-    file = ran / "runs" / record.name / "record.json"
-    content = json.loads(file.read_text())
-    del content["new"], content["steps"][0]["finished"]
-    file.write_text(json.dumps(content))
-    assert RunRecord.load(file.parent).status == "shipped"
-
-
-def _without_duckdb(name: str) -> str:
-    return "0" if name == "duckdb" else version_of(name)
-
-
-def test_a_key_knows_how_a_step_computes(ran: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cldrank.runs.tasks.version_of", _without_duckdb)
-    assert done(run(ran)) == ["audit", "aggregate"]  # whose results are the same
-
-
 def test_two_runs_at_once_are_refused(ran: Path) -> None:
-    with holding(ran / "runs"), pytest.raises(CldrankError, match="another run of this pipeline is going on"):
+    with holding(ran / "runs"), pytest.raises(CldrankError, match="in use"):
         run(ran)
 
 
@@ -237,11 +169,11 @@ def test_a_log_that_changes_meanwhile_is_refused(place: Path) -> None:
         if text == "aggregating the log":
             write_world(place, seed=1)
 
-    with pytest.raises(DataError, match=r"log.parquet was changed while the run was reading the log"):
+    with pytest.raises(DataError, match=r"log\.parquet was changed"):
         run(place, say=say)
     found = runs_in(place / "runs")[-1][1]
     assert found.status == "failed"
-    assert states(found)["aggregate"] == "failed"
+    assert found.states["aggregate"] == "failed"
     assert done(run(place)) == EVERY
 
 
@@ -251,7 +183,7 @@ def test_an_error_is_recorded(place: Path) -> None:
     found = runs_in(place / "runs")[-1][1]
     assert found.status == "failed"
     assert "window.depth" in found.reason
-    assert states(found) == dict.fromkeys(EVERY, "not run") | {"audit": "done", "aggregate": "failed"}
+    assert found.states == dict.fromkeys(EVERY, "not run") | {"audit": "done", "aggregate": "failed"}
     assert not (place / "shipped").exists()
 
 
@@ -265,7 +197,7 @@ def test_ctrl_c_leaves_what_is_finished(place: Path, record: RunRecord, monkeypa
             run(place)
     found = runs_in(place / "runs")[-1][1]
     assert found.status == "interrupted"
-    assert states(found)["train"] == "not run"
+    assert found.states["train"] == "not run"
     again = run(place)
     assert done(again) == EVERY[3:]
     assert written(again) == written(record)
@@ -293,13 +225,6 @@ def test_a_network_that_is_stopped_goes_on_from_its_checkpoint(place: Path, tmp_
     assert not list((place / "runs" / "unfinished").iterdir())
 
 
-def test_states_of_fits_that_nobody_goes_on_with_are_removed(ran: Path) -> None:
-    (ran / "runs" / "unfinished").mkdir()
-    (ran / "runs" / "unfinished" / "train-0123.checkpoint").touch()
-    run(ran)
-    assert not list((ran / "runs" / "unfinished").iterdir())
-
-
 def test_old_runs_and_their_results_are_removed(ran: Path) -> None:
     keep = ('["onnx", "opensearch"]', '["onnx", "opensearch"]\n[runs]\nkeep = 2')
     for l2 in (1, 2, 3):
@@ -307,22 +232,3 @@ def test_old_runs_and_their_results_are_removed(ran: Path) -> None:
     assert len(runs_in(ran / "runs")) == 2
     results = [folder.name.partition("-")[0] for folder in (ran / "runs" / "steps").iterdir()]
     assert sorted(results) == sorted(["audit", "aggregate", "propensities", *EVERY[3:] * 2])
-
-
-def test_a_folder_with_something_else_is_not_replaced(place: Path) -> None:
-    (place / "shipped").mkdir()
-    (place / "shipped" / "mine.txt").touch()
-    with pytest.raises(UsageError, match="no pipeline wrote it"):
-        run(place)
-
-
-def test_paths_are_seen_from_the_file(ran: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.chdir(tmp_path)
-    moved = shutil.move(ran, tmp_path / "elsewhere")
-    assert done(run(Path(moved))) == []
-
-
-def test_the_json_of_a_run_is_plain(ran: Path, record: RunRecord) -> None:
-    content = json.loads((ran / "runs" / record.name / "record.json").read_text())
-    steps = {step["name"]: step for step in content["steps"]}
-    assert steps["propensities"]["facts"]["method"] == "all-pairs"

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -30,8 +31,7 @@ def run(place: Path, *lines: str) -> RunRecord:
 def test_one_ranker_from_the_curves_of_all_segments(devices: Path) -> None:
     record = run(devices)
     assert record.status == "shipped"
-    found = record.step("propensities")
-    assert found is not None
+    found: Any = record.step("propensities")
     assert found.facts["values"].keys() == {"desktop", "phone"}
     curves = json.loads((devices / "runs" / "steps" / found.folder / "rho.json").read_text())
     assert curves["segments"].keys() == {"desktop", "phone"}
@@ -45,8 +45,7 @@ def test_curves_of_segments_can_be_assumed(devices: Path) -> None:
     section = "\n".join(["[propensities]", 'segment = "device"', assumed, "[train]"])
     insisting = ("trust_propensity = false", "trust_propensity = true")
     record = run_pipeline(read_pipeline(write_definition(devices, [("[train]", section), insisting])))
-    found = record.step("propensities")
-    assert found is not None
+    found: Any = record.step("propensities")
     assert found.facts["values"]["phone"][1] == pytest.approx(2**-1.2, abs=1e-4)
 
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 import shutil
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pyarrow as pa
@@ -30,15 +31,8 @@ def run(place: Path, *more: tuple[str, str]) -> RunRecord:
 
 
 def impressions(record: RunRecord) -> int:
-    found = record.step("aggregate")
-    assert found is not None
+    found: Any = record.step("aggregate")
     return int(found.facts["impressions"])
-
-
-def clicks(record: RunRecord) -> int:
-    found = record.step("aggregate")
-    assert found is not None
-    return int(found.facts["clicks"])
 
 
 def state(record: RunRecord, name: str) -> str:
@@ -58,8 +52,7 @@ def test_only_the_last_days_count(two_days: Path) -> None:
     assert impressions(first) == 2 * 2000 * 5
     write_day(two_days, 3)
     second = run(two_days)
-    counted = second.step("days")
-    assert counted is not None
+    counted: Any = second.step("days")
     assert (counted.facts["counted_before"], counted.facts["written"]) == (2, ["2026-11-03"])
     assert impressions(second) == 2 * 2000 * 5
     data = cr.load(two_days / "train.parquet")
@@ -78,30 +71,6 @@ def test_days_stay_when_their_logs_are_gone(two_days: Path) -> None:
     assert impressions(record) == 2 * 2000 * 5
 
 
-def test_a_log_that_has_grown_is_counted_anew(two_days: Path) -> None:
-    write_day(two_days, 2, rows=5000)
-    assert impressions(run(two_days)) == 2000 * 5 + 5000
-    write_day(two_days, 2)
-    assert impressions(run(two_days)) == 2 * 2000 * 5
-
-
-@pytest.mark.slow
-def test_growth_and_deletion_together(two_days: Path) -> None:
-    write_day(two_days, 3, rows=5000)
-    run(two_days)
-    write_day(two_days, 3, rows=6000)
-    grown = run(two_days).step("days")
-    assert grown is not None
-    assert grown.facts["written"] == ["2026-11-03"]  # no other day is counted again
-    assert grown.facts["rows"] == 6000
-    (two_days / "logs" / "1.parquet").unlink()
-    (two_days / "logs" / "2.parquet").unlink()
-    write_day(two_days, 3)
-    record = run(two_days)
-    assert impressions(record) == 2 * 2000 * 5  # of days 2 and 3
-    assert record.step("days").facts["days"] == [f"2026-11-0{day}" for day in (1, 2, 3)]  # type: ignore[union-attr]
-
-
 def test_a_file_of_two_days_is_counted_anew_in_both(two_days: Path) -> None:
     logs = two_days / "logs"
     first, second = pq.read_table(logs / "1.parquet"), pq.read_table(logs / "2.parquet")
@@ -110,19 +79,6 @@ def test_a_file_of_two_days_is_counted_anew_in_both(two_days: Path) -> None:
     run(two_days)
     pq.write_table(pa.concat_tables([first, second]), logs / "1.parquet")
     assert impressions(run(two_days)) == 2 * 2000 * 5
-
-
-def test_a_day_of_two_files_is_made_anew_from_both(two_days: Path) -> None:
-    logs = two_days / "logs"
-    whole = pq.read_table(logs / "2.parquet")
-    pq.write_table(whole.slice(0, 4000), logs / "2.parquet")
-    pq.write_table(whole.slice(4000, 1000), logs / "2b.parquet")
-    run(two_days)
-    pq.write_table(whole.slice(4000), logs / "2b.parquet")
-    assert impressions(run(two_days)) == 2 * 2000 * 5
-    (logs / "2.parquet").unlink()
-    pq.write_table(whole.slice(4000, 2000), logs / "2b.parquet")
-    assert impressions(run(two_days)) == 2000 * 5 + 4000 + 2000  # what was counted of the file that is gone stays
 
 
 def test_files_of_one_name_in_the_folders_of_days(two_days: Path) -> None:
@@ -137,24 +93,6 @@ def test_files_of_one_name_in_the_folders_of_days(two_days: Path) -> None:
     (logs / "3.parquet").rename(logs / "day=3" / "00" / "part.parquet")
     record = run(two_days, ('last = "2d"', 'last = "3d"'))
     assert impressions(record) == 3 * 2000 * 5  # although day 1 is gone, and 3 has a file of its name
-
-
-def test_another_log_has_other_days(two_days: Path) -> None:
-    run(two_days)
-    shutil.copytree(two_days / "logs", two_days / "other")
-    write_day(two_days, 2, rows=5000)
-    (two_days / "logs" / "2.parquet").rename(two_days / "other" / "2b.parquet")
-    (two_days / "other" / "2.parquet").unlink()
-    assert impressions(run(two_days, ('"logs"', '"other"'))) == 2000 * 5 + 5000
-
-
-def test_a_lost_folder_of_days_is_made_again(two_days: Path) -> None:
-    first = run(two_days)
-    for folder in (two_days / "runs" / "steps").glob("[cd][oa]*-*"):  # count-… and days-…
-        shutil.rmtree(folder)
-    again = run(two_days)
-    assert state(again, "days") == "done"
-    assert impressions(again) == impressions(first)
 
 
 def test_what_is_lost_of_a_file_that_is_gone_is_told(two_days: Path) -> None:
@@ -172,72 +110,31 @@ ANY_VERDICT = (
 )
 
 
-@pytest.mark.parametrize("share", [0.0, 0.05])
-def test_a_day_that_lost_its_clicks_stops_the_run_whatever_may_ship(two_days: Path, share: float) -> None:
+def test_a_day_that_lost_its_clicks_stops_the_run_whatever_may_ship(two_days: Path) -> None:
     for day in (3, 4):
         write_day(two_days, day)
     file = two_days / "logs" / "4.parquet"
     table = pq.read_table(file)
-    kept = [bool(clicked) and row % 100 < 100 * share for row, clicked in enumerate(table["clicked"].to_pylist())]
+    kept = [bool(clicked) and row % 100 < 5 for row, clicked in enumerate(table["clicked"].to_pylist())]
     lost = pa.array(kept).cast(table["clicked"].type)
     pq.write_table(table.set_column(table.column_names.index("clicked"), "clicked", lost), file)
     record = run(two_days, ('last = "2d"', 'last = "4d"'), ANY_VERDICT)
     assert (record.status, record.stopped_by) == ("stopped", "blocking")
-    audit = record.step("audit")
-    assert audit is not None
+    audit: Any = record.step("audit")
     assert any("2026-11-04" in finding for finding in audit.facts["findings"])
     assert not (two_days / "shipped").exists()
 
 
-def test_a_restored_file_counts_again(two_days: Path) -> None:
-    """A day replaced by a broken export, and then restored, is as it was."""
-    file = two_days / "logs" / "2.parquet"
-    good = file.read_bytes()
-    before = run(two_days)
-    table = pq.read_table(file)
-    none = pa.array([0] * len(table)).cast(table["clicked"].type)
-    pq.write_table(table.set_column(table.column_names.index("clicked"), "clicked", none), file)
-    broken = run(two_days, ("[train]", '[audit]\nstop_at = "never"\n[train]'), ANY_VERDICT)
-    assert clicks(broken) < clicks(before)
-    file.write_bytes(good)
-    assert clicks(run(two_days)) == clicks(before)
-
-
-def test_an_emptied_file_takes_its_day_with_it(two_days: Path) -> None:
-    run(two_days)
-    file = two_days / "logs" / "1.parquet"
-    pq.write_table(pq.read_table(file).slice(0, 0), file)
-    record = run(two_days)
-    assert impressions(record) == 2000 * 5
-    assert record.step("days").facts["days"] == ["2026-11-02"]  # type: ignore[union-attr]
-
-
-@pytest.mark.parametrize("suffix", ["csv", "jsonl"])
-def test_an_emptied_text_file_takes_its_day_with_it(two_days: Path, suffix: str) -> None:
+def test_an_emptied_text_file_takes_its_day_with_it(two_days: Path) -> None:
     logs = two_days / "logs"
     for day in (1, 2):
-        form = "CSV, HEADER" if suffix == "csv" else "JSON"
-        duckdb.sql(f"COPY (FROM '{logs}/{day}.parquet') TO '{logs}/{day}.{suffix}' (FORMAT {form})")
+        duckdb.sql(f"COPY (FROM '{logs}/{day}.parquet') TO '{logs}/{day}.csv' (FORMAT CSV, HEADER)")
         (logs / f"{day}.parquet").unlink()
     run(two_days)
-    header = (logs / "1.csv").read_text().partition("\n")[0] if suffix == "csv" else ""
-    (logs / f"1.{suffix}").write_text(header)
+    (logs / "1.csv").write_text((logs / "1.csv").read_text().partition("\n")[0])
     record = run(two_days)
     assert impressions(record) == 2000 * 5
     assert record.step("days").facts["days"] == ["2026-11-02"]  # type: ignore[union-attr]
-
-
-def test_a_changed_file_of_excluded_users_counts_all_days_anew(two_days: Path) -> None:
-    for day in (1, 2):
-        file = two_days / "logs" / f"{day}.parquet"
-        table = pq.read_table(file)
-        users = pa.array([str(session % 100) for session in table["session_id"].to_pylist()])
-        pq.write_table(table.append_column("user_id", users), file)
-    (two_days / "users.txt").write_text("0\n")
-    excluding = ("features.", 'log.exclude_users = "users.txt"\nfeatures.')
-    assert impressions(run(two_days, excluding)) == 2 * 1980 * 5
-    (two_days / "users.txt").write_text("0\n1\n")
-    assert impressions(run(two_days, excluding)) == 2 * 1960 * 5
 
 
 def test_the_window_is_audited_by_itself(two_days: Path) -> None:

@@ -52,6 +52,12 @@ def world() -> World:
     return World(data, scores, scores + random.normal(0, 1.5, len(labels)))
 
 
+def on_candidates(data: cr.RankingDataset, log: ClickTable, **more: Any) -> ClickTable:
+    """The cells of a log on other candidates of the same rows."""
+    cells = {name: getattr(log, name) for name in ("row", "position", "impressions", "clicks")}
+    return ClickTable.from_arrays(data, **cells, **more)
+
+
 @pytest.fixture(scope="session")
 def affine_truth() -> Any:
     """The slopes and bases of a click model, in the first five positions."""

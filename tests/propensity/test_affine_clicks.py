@@ -13,7 +13,7 @@ import cldrank as cr
 from cldrank.clicks.simulate import FirstSwaps, NeighbourSwaps, PositionBased, TrustBiased
 from cldrank.clicks.table import ClickTable
 from cldrank.errors import DataError, FormatError, UnidentifiableError, UsageError
-from cldrank.propensity import AffineClicks, Propensities, TrustBias
+from cldrank.propensity import AffineClicks, TrustBias
 
 
 def anchored(trust: AffineClicks) -> AffineClicks:
@@ -29,24 +29,14 @@ def test_files(world: Any, tmp_path: Path) -> None:
     np.testing.assert_array_equal(again.slope, found.slope)
     np.testing.assert_array_equal(again.covariance, found.covariance)
     assert (again.notes, again.confidence, str(again)) == (found.notes, found.confidence, str(found))
-    (tmp_path / "other.json").write_text('{"format": "else"}')
-    with pytest.raises(FormatError, match="holds no list of propensities"):
-        AffineClicks.load(tmp_path / "other.json")
-    with pytest.raises(UsageError, match="no such file"):
-        AffineClicks.load(tmp_path / "none.json")
 
 
 @pytest.mark.parametrize(
     "changed",
     [
-        {"slope": [1, 10**400]},
         {"slope": [1, "2"]},
         {"slope": [1e-300, 1e300]},
-        {"base": [0]},
         {"base": [0, float("nan")]},
-        {"notes": "many"},
-        {"confidence": True},
-        {"covariance": [[1]]},
         {"covariance": (-np.eye(4)).tolist()},
     ],
 )
@@ -55,19 +45,8 @@ def test_damaged_files(tmp_path: Path, changed: dict[str, Any]) -> None:
     AffineClicks(np.ones(2), np.zeros(2), "given", np.eye(4), 0.9).save(path)
     AffineClicks.load(path)
     path.write_text(json.dumps(json.loads(path.read_text()) | changed))
-    with pytest.raises(FormatError, match=r"affine.json: (holds damaged slopes and bases: |not JSON)"):
+    with pytest.raises(FormatError, match=r"affine\.json"):
         AffineClicks.load(path)
-
-
-def test_shapes_that_do_not_fit() -> None:
-    with pytest.raises(DataError, match="one entry for each position"):
-        AffineClicks.of([1, 0.5], [1, 1, 1], [0, 0, 0])
-
-
-def test_propensities_are_affine_without_a_base() -> None:
-    affine = AffineClicks.from_propensities(Propensities.power(1, 3))
-    np.testing.assert_allclose(affine.propensities().values, [1, 1 / 2, 1 / 3])
-    assert not affine.base.any()
 
 
 def test_clipping_is_said() -> None:
@@ -79,8 +58,7 @@ def test_clipping_is_said() -> None:
 
 
 def test_what_is_clipped_is_certain() -> None:
-    trust = AffineClicks(np.array([1, 0.1]), np.zeros(2), "made", np.full((4, 4), 0.01), 0.9).clip(0.25)
-    assert trust.covariance is not None
+    trust: Any = AffineClicks(np.array([1, 0.1]), np.zeros(2), "made", np.full((4, 4), 0.01), 0.9).clip(0.25)
     assert (trust.covariance == np.where(np.outer([1, 0, 1, 1], [1, 0, 1, 1]), 0.01, 0)).all()
 
 
@@ -104,46 +82,30 @@ class TestDraws:
         assert slopes[:, 1].min() == pytest.approx(0.001)
         assert bases.min() < -1
 
-    def test_without_a_covariance_all_are_the_same(self) -> None:
-        trust = AffineClicks(np.array([1, 0.5]), np.array([0, 0.1]))
-        slopes, bases = trust.draws(2, seed=0)
-        assert (slopes.tolist(), bases.tolist()) == ([[1, 0.5]] * 2, [[0, 0.1]] * 2)
-        assert not trust.uncertain
 
-    def test_refusals(self) -> None:
-        with pytest.raises(UsageError, match="`n` must be a whole number"):
-            AffineClicks(np.ones(1), np.zeros(1)).draws(0, seed=0)
-
-
-@pytest.mark.parametrize(
-    ("slope", "base", "message"),
-    [
-        ([1, 0], [0, 0], "position 2 has slope 0"),
-        ([1], [0, 0], "one entry for each position"),
-        ([], [], "one entry"),
-    ],
-)
-def test_wrong_numbers(slope: list[float], base: list[float], message: str) -> None:
-    with pytest.raises(DataError, match=message):
-        AffineClicks(np.array(slope), np.array(base))
-
-
-def test_no_slope_for_a_position() -> None:
-    with pytest.raises(DataError, match="no slope for position 3; these go from 1 to 2"):
+def test_refusals() -> None:
+    with pytest.raises(DataError, match="position 2 has slope 0"):
+        AffineClicks(np.array([1, 0]), np.zeros(2))
+    with pytest.raises(DataError, match=r"\(1,\), \(2,\)"):
+        AffineClicks(np.ones(1), np.zeros(2))
+    with pytest.raises(DataError, match="one entry for each position"):
+        AffineClicks.of([1, 0.5], [1, 1, 1], [0, 0, 0])
+    with pytest.raises(DataError, match="position 3"):
         AffineClicks(np.ones(2), np.zeros(2)).at([1, 3])
-
-
-def test_positions_are_whole() -> None:
-    with pytest.raises(DataError, match="positions are whole numbers, not float64"):
-        AffineClicks(np.ones(2), np.zeros(2)).at([1.0, 2.0])
 
 
 # -- estimated --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("sessions", [2e4, 2e5])
-@pytest.mark.parametrize("design", [FirstSwaps(0.5), NeighbourSwaps(0.5), "two rankers"], ids=repr)
-@pytest.mark.parametrize("model", [TrustBiased(1.0), PositionBased(1, 0.1)], ids=repr)
+@pytest.mark.parametrize(
+    ("design", "model", "sessions"),
+    [
+        (FirstSwaps(0.5), TrustBiased(1.0), 2e4),
+        (NeighbourSwaps(0.5), PositionBased(1, 0.1), 2e5),
+        ("two rankers", TrustBiased(1.0), 2e5),
+    ],
+    ids=repr,
+)
 def test_it_finds_slopes_and_bases(world: Any, affine_truth: Any, design: Any, model: Any, sessions: float) -> None:
     log = world.two_rankers(sessions, model=model) if design == "two rankers" else world.log(design, sessions, 0, model)
     found, true = TrustBias(refuse_above=2).fit(log), anchored(affine_truth(model))
@@ -159,17 +121,14 @@ def test_it_finds_slopes_and_bases(world: Any, affine_truth: Any, design: Any, m
 
 
 def test_slopes_are_propensities_where_nobody_trusts_positions(world: Any) -> None:
-    rho = TrustBias().fit(world.log(FirstSwaps(0.5))).propensities()
-    assert rho.errors is not None
+    rho: Any = TrustBias().fit(world.log(FirstSwaps(0.5))).propensities()
     assert np.abs(np.log(rho.values * np.arange(1, 6))[1:] / rho.errors[1:]).max() < 4
     assert rho.method == "TrustBias"
 
 
 class TestRefusals:
     def test_a_single_ranker(self, world: Any) -> None:
-        with pytest.raises(
-            UnidentifiableError, match="trust-bias cannot estimate any position: each candidate was shown"
-        ):
+        with pytest.raises(UnidentifiableError, match="trust-bias .* any position"):
             TrustBias().fit(world.log())
 
     def test_candidates_that_are_all_alike(self) -> None:
@@ -178,9 +137,5 @@ class TestRefusals:
         random = np.random.default_rng(0)
         for clicks in ([40] * 60 + [20] * 60, random.binomial(100, [0.4] * 60 + [0.2] * 60)):
             table = ClickTable.from_arrays(data, **shown, clicks=clicks)
-            with pytest.raises(UnidentifiableError, match="cannot separate slopes from bases.*all-pairs"):
+            with pytest.raises(UnidentifiableError, match="slopes from bases"):
                 TrustBias().fit(table)
-
-    def test_too_few_clicks(self, world: Any) -> None:
-        with pytest.raises(UnidentifiableError, match="trust-bias cannot"):
-            TrustBias(refuse_above=0.01).fit(world.two_rankers(3e4))

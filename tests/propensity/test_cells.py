@@ -21,10 +21,6 @@ def test_many_units_share_groups_of_equal_size() -> None:
     assert (deal(unit, positions=5, seed=2)[0] != group).any()
 
 
-def test_deep_logs_have_fewer_groups() -> None:
-    assert deal(np.arange(5_000), positions=200)[1] == 201
-
-
 def test_every_replicate_draws_as_many_groups_as_there_are() -> None:
     weights = draw_weights(50, 20, seed=3)
     assert weights.shape == (21, 50)

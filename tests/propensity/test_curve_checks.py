@@ -11,23 +11,19 @@ import pytest
 from scipy.stats import binom
 
 import cldrank as cr
-from cldrank.clicks.simulate import NeighbourSwaps, ShuffledShare, TrustBiased
+from cldrank.clicks.simulate import FirstSwaps, NeighbourSwaps, ShuffledShare, TrustBiased
 from cldrank.clicks.table import ClickTable
 from cldrank.errors import CldrankWarning, DataError, UsageError
-from cldrank.propensity import AdjacentChain, AllPairs, Envelope, Pivot, Propensities, Randomised, SegmentPropensities
+from cldrank.propensity import AllPairs, Envelope, Pivot, Propensities, Randomised, SegmentPropensities
 from cldrank.propensity.curve_checks import check_own_pages, held_to_clicks, least_unrefuted, own_curve, proven_bound
-from tests.propensity.conftest import logistic_log
+from tests.propensity.conftest import logistic_log, on_candidates
 
 
 def test_a_foreign_curve_is_refused_by_methods_and_comparisons_with_both_numbers(world: Any) -> None:
     log, foreign = world.two_rankers(), Propensities.power(0.4, 5)  # the log has 1 / position
     data = cr.RankingDataset.from_arrays(world.scores[:, None], world.data.row_queries)
-    clicks = cr.ClickTable.from_arrays(
-        data, row=log.row, position=log.position, impressions=log.impressions, clicks=log.clicks
-    )
-    with pytest.raises(
-        DataError, match=r"position 2: 0\.76 supplied, 0\.\d\d ± 0\.0\d on this log's own pages.*\(all-pairs\)"
-    ):
+    clicks = on_candidates(data, log)
+    with pytest.raises(DataError, match=r"position 2: 0\.76 supplied, 0\.\d\d ± 0\.0\d"):
         cr.IPS().fit(data, clicks, foreign)
     with pytest.raises(DataError, match=r"position 2: 0\.76 supplied"):
         cr.compare(world.scores, "production", data, clicks=clicks, propensities=foreign)
@@ -35,31 +31,23 @@ def test_a_foreign_curve_is_refused_by_methods_and_comparisons_with_both_numbers
     cr.compare(world.scores, "production", data, clicks=clicks, propensities=foreign, trust_propensity=True)
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(3))
 def test_the_truth_is_never_refused(world: Any, seed: int) -> None:
     for log in (world.two_rankers(3e4, seed), world.log(ShuffledShare(0.3), 2e4, seed), world.shuffled(1e4, seed)):
         check_own_pages(Propensities.power(1, 5), log)
 
 
-@pytest.mark.parametrize("estimator", [AllPairs(), Pivot(depth=3), AdjacentChain(), AllPairs(seed=5)], ids=repr)
+@pytest.mark.parametrize("estimator", [AllPairs(), Pivot(depth=3)], ids=repr)
 def test_a_curve_of_this_very_log_is_not_refused(world: Any, estimator: Any) -> None:
     log = world.two_rankers()
     check_own_pages(estimator.fit(log), log)
     check_own_pages(Randomised().fit(world.shuffled()), world.shuffled())
 
 
-def test_a_log_in_which_nothing_moves_refutes_nothing(world: Any) -> None:
-    assert own_curve(world.log(), 5) is None
-    check_own_pages(Propensities.power(0, 5), world.log())
-
-
 def test_positions_that_can_be_compared_are_enough(world: Any) -> None:
     """Swaps of the first three positions say nothing of the others, and enough of the second."""
-    from cldrank.clicks.simulate import FirstSwaps
-
     log = world.log(FirstSwaps(0.5, positions=(2, 3)))
-    own = own_curve(log, 5)
-    assert own is not None
+    own: Any = own_curve(log, 5)
     assert (own[0], len(own[1])) == ("all-pairs", 3)
     with pytest.raises(DataError, match="position 2"):
         check_own_pages(Propensities.power(0, 5), log)
@@ -79,8 +67,7 @@ def test_where_the_position_based_model_does_not_fit_it_is_a_warning(world: Any)
 def test_segments_are_held_against_their_own_pages(world: Any) -> None:
     log = world.two_rankers()
     names = np.array(["phone", "desktop"])[world.data.row_queries[log.row] % 2]
-    cells = {"row": log.row, "position": log.position, "impressions": log.impressions, "clicks": log.clicks}
-    table = cr.ClickTable.from_arrays(world.data, **cells, segment=names)
+    table = on_candidates(world.data, log, segment=names)
     true = Propensities.power(1, 5)
     check_own_pages(SegmentPropensities.of({"phone": true, "desktop": true}), table)
     with pytest.raises(DataError, match="segment phone"):
@@ -132,10 +119,8 @@ def test_a_single_candidate_is_enough() -> None:
 def test_the_warning_names_positions_values_and_what_to_do() -> None:
     with pytest.warns(CldrankWarning, match="instead of 0.111") as caught:
         held_to_clicks(Propensities.power(2, 6), table([[400] * 6] * 5), "off")
-    text = str(caught[0].message)
-    assert "power law, eta 2" in text
-    assert "positions 2, 3, 4 and 2 more" in text
-    assert "Assume a flatter curve. Or estimate them from this log" in text
+    assert "power law, eta 2" in str(caught[0].message)
+    assert "positions 2, 3, 4 and 2 more" in str(caught[0].message)
 
 
 def test_chance_does_not_refute_a_true_curve_even_where_everything_is_relevant() -> None:
@@ -153,24 +138,6 @@ def test_the_bound_is_one_on_the_exact_chance() -> None:
             assert exact < 1e-4
         else:
             assert exact > 1e-7
-
-
-def test_few_impressions_refute_nothing() -> None:
-    assert not refuted(Propensities.power(1, 5), table([[1, 1, 1, 1, 1]], impressions=1))
-
-
-@pytest.mark.parametrize(
-    "model",
-    [cr.IPS(), cr.AffineIPS()],
-    ids=lambda m: type(m).__name__,
-)
-def test_a_fit_warns_and_goes_on(logistic: Any, model: Any) -> None:
-    data, clicks = logistic(follows=1.0)
-    with pytest.warns(CldrankWarning, match="the clicks refute these propensities .power law, eta 3."):
-        model.fit(data, clicks, Propensities.power(3, 5))
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        model.fit(data, clicks, Propensities.power(1, 5))  # the true one
 
 
 def test_trust_bias_refutes_a_curve_of_examination_alone(world: Any) -> None:
@@ -201,11 +168,8 @@ def test_an_assumed_curve_is_raised_and_told_of_once(log: Any) -> None:
     texts = said(lambda: held_to_clicks(STEEP, log))
     refute = [text for text in texts if "clicked too often" in text]
     assert len(refute) == 1
-    assert "the clicks refute these propensities (power law, eta 3)" in refute[0]
-    assert "positions 2, 3, 4 and 5" in refute[0]
     assert "instead of 0.125" in refute[0]
     assert len(texts) == 1
-    assert "envelope=off" in refute[0]
     with pytest.warns(CldrankWarning):
         found = held_to_clicks(STEEP, log)
     bound = Envelope(confidence=0.99).fit(log).values
@@ -222,12 +186,6 @@ def test_warn_and_off_leave_the_curve(log: Any) -> None:
     assert held_to_clicks(Propensities.power(1, 5), log, "off").values[1] == 0.5
 
 
-def test_a_position_is_not_refuted_twice(log: Any) -> None:
-    """By candidates clicked too often for the curve, and by those clicked again: one message, unless one says more."""
-    texts = said(lambda: held_to_clicks(Propensities.power(2, 5), log, "warn"))
-    assert len(texts) == 1
-
-
 def test_true_and_flat_curves_are_left_alone(log: Any) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -242,11 +200,6 @@ def test_an_estimate_is_only_warned_of_and_held_to_its_interval(log: Any) -> Non
         assert held_to_clicks(steep, log) is steep
     wide = replace(steep, low=steep.values, high=np.ones(5), confidence=0.9)
     assert not said(lambda: held_to_clicks(wide, log))
-
-
-def test_few_clicks_prove_nothing() -> None:
-    _, few = logistic_log(follows=1.0, queries=1)
-    assert not said(lambda: held_to_clicks(STEEP, few.first(2)))
 
 
 def test_positions_above_one_that_is_too_thin_are_still_raised() -> None:
@@ -274,11 +227,7 @@ def test_a_bound_as_the_curve_is_not_held_to_itself(log: Any) -> None:
     assert not said(lambda: held_to_clicks(bound, log))
 
 
-@pytest.mark.parametrize(
-    "method",
-    [cr.CLD(), cr.IPS()],
-    ids=lambda m: type(m).__name__,
-)
+@pytest.mark.parametrize("method", [cr.CLD(), cr.IPS()], ids=repr)
 def test_methods_keep_the_raised_curve(method: Any) -> None:
     data, log = logistic_log(follows=1.0)
     with pytest.warns(CldrankWarning, match="clicked too often"):
@@ -287,24 +236,8 @@ def test_methods_keep_the_raised_curve(method: Any) -> None:
     with pytest.warns(CldrankWarning):
         method.set_params(envelope="warn").fit(data, log, STEEP)
     assert method.propensities_ is STEEP
-    with pytest.raises(UsageError, match="`envelope` must be 'raise', 'warn' or 'off'"):
+    with pytest.raises(UsageError, match="`envelope`"):
         method.set_params(envelope="no").fit(data, log, STEEP)
-
-
-def test_the_parts_of_rankagg_learn_from_the_raised_curve() -> None:
-    data, log = logistic_log(follows=1.0)
-    with pytest.warns(CldrankWarning, match="clicked too often"):
-        method = cr.RankAgg(model=cr.Linear()).fit(data, log, STEEP)
-    assert method.propensities_ is method.ips_.propensities_
-    assert method.propensities_.raised == (2, 3, 4, 5)
-
-
-def test_an_estimate_of_the_same_log_lies_above_the_bound(world: Any) -> None:
-    log = world.two_rankers()
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        estimate = AllPairs().fit(log)
-        assert held_to_clicks(estimate, log) is estimate
 
 
 def test_a_wide_bound_raises_to_its_lower_end() -> None:
@@ -315,5 +248,5 @@ def test_a_wide_bound_raises_to_its_lower_end() -> None:
 
 def test_a_bound_is_not_a_curve(log: Any) -> None:
     data = logistic_log(follows=1.0)[0]
-    with pytest.raises(UsageError, match="these propensities are a lower bound; assume a curve"):
+    with pytest.raises(UsageError, match="lower bound"):
         cr.IPS().fit(data, log, Envelope().fit(log))

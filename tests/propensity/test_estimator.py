@@ -14,7 +14,6 @@ from cldrank.auditing import audit_table
 from cldrank.clicks.simulate import (
     Cascade,
     ClickModel,
-    DependentClicks,
     FirstSwaps,
     NeighbourSwaps,
     PositionBased,
@@ -53,10 +52,7 @@ def two_rankers(world: Any) -> ClickTable:
 
 @pytest.mark.parametrize("estimator", EVERY, ids=repr)
 def test_a_random_order_tells_all_of_them_the_truth(estimator: CurveEstimator, shuffled: ClickTable) -> None:
-    rho = estimator.fit(shuffled)
-    assert rho.errors is not None
-    assert rho.low is not None
-    assert rho.high is not None
+    rho: Any = estimator.fit(shuffled)
     scores = np.log(rho.values * np.arange(1, 6))[1:] / rho.errors[1:]
     assert np.abs(scores).max() < 4
     assert rho.errors.max() < 0.2
@@ -67,64 +63,42 @@ def test_a_random_order_tells_all_of_them_the_truth(estimator: CurveEstimator, s
 
 
 @pytest.mark.parametrize("estimator", EVERY, ids=repr)
-def test_weights_are_repetition(estimator: CurveEstimator, shuffled: ClickTable) -> None:
-    thrice = shuffled.merge(shuffled).merge(shuffled)
+def test_weights_are_repetition_and_the_order_of_queries_does_not_matter(
+    estimator: CurveEstimator, shuffled: ClickTable
+) -> None:
+    thrice = shuffled.merge(shuffled).merge(shuffled)[np.arange(shuffled.n_queries)[::-1]]
     np.testing.assert_allclose(estimator.fit(thrice).values, estimator.fit(shuffled).values, rtol=1e-9)
 
 
-@pytest.mark.parametrize("estimator", EVERY, ids=repr)
-def test_the_order_of_queries_does_not_matter(estimator: CurveEstimator, shuffled: ClickTable) -> None:
-    turned = shuffled[np.arange(shuffled.n_queries)[::-1]]
-    np.testing.assert_allclose(estimator.fit(turned).values, estimator.fit(shuffled).values, rtol=1e-9)
-
-
-@pytest.mark.parametrize("estimator", EVERY, ids=repr)
+@pytest.mark.parametrize("estimator", [AllPairs(), Randomised()], ids=repr)
 def test_the_same_seed_gives_the_same_interval(estimator: CurveEstimator, shuffled: ClickTable) -> None:
-    one, two = estimator.fit(shuffled), estimator.fit(shuffled)
-    np.testing.assert_array_equal(one.replicates, two.replicates)
-    other = type(estimator)(seed=1).fit(shuffled)
-    assert not np.array_equal(one.replicates, other.replicates)  # type: ignore[arg-type]
+    first, again, other = (replace(estimator, seed=seed).fit(shuffled) for seed in (0, 0, 1))
+    np.testing.assert_array_equal(first.replicates, again.replicates)
+    assert not np.array_equal(first.replicates, other.replicates)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("estimator", [Pivot(depth=3), AdjacentChain(depth=3), ClickThrough(depth=3)])
+@pytest.mark.parametrize("estimator", [Pivot(depth=3), ClickThrough(depth=3)])
 def test_depth_estimates_the_first_positions_alike(estimator: CurveEstimator, shuffled: ClickTable) -> None:
     whole = type(estimator)().fit(shuffled)
     np.testing.assert_allclose(estimator.fit(shuffled).values, whole.values[:3])
 
 
-@pytest.mark.parametrize("estimator", [AdjacentChain(), AllPairs(), AllPairs(weighting="candidates")], ids=repr)
-def test_two_rankers(estimator: CurveEstimator, two_rankers: ClickTable) -> None:
-    rho = estimator.fit(two_rankers)
-    assert rho.errors is not None
+@pytest.mark.parametrize(
+    ("estimator", "design"),
+    [(Pivot(), FirstSwaps(0.2)), (AdjacentChain(), NeighbourSwaps(0.2)), (AdjacentChain(), None), (AllPairs(), None)],
+    ids=repr,
+)
+def test_swaps_and_two_rankers(world: Any, estimator: CurveEstimator, design: Any, two_rankers: ClickTable) -> None:
+    rho: Any = estimator.fit(world.log(design) if design else two_rankers)
     np.testing.assert_allclose(rho.values, 1 / np.arange(1, 6), rtol=4 * rho.errors.max())
-    assert rho.goodness is not None
     assert rho.goodness.p_value > 0.01
 
 
 def test_click_through_rates_of_a_good_ranker_are_too_steep(two_rankers: ClickTable) -> None:
-    rho = ClickThrough().fit(two_rankers)
-    assert rho.high is not None
+    rho: Any = ClickThrough().fit(two_rankers)
     assert (rho.high[1:] < 1 / np.arange(2, 6)).all()
-    assert rho.goodness is not None
     assert rho.goodness.p_value < 0.01
     assert "too steep" in rho.notes[0]
-
-
-def test_all_pairs_is_more_precise_than_the_chain(two_rankers: ClickTable) -> None:
-    pairs, chain = AllPairs().fit(two_rankers).errors, AdjacentChain().fit(two_rankers).errors
-    assert pairs is not None
-    assert chain is not None
-    assert (pairs[2:] < chain[2:]).all()
-
-
-def test_many_queries_are_resampled_in_groups(world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    log = world.two_rankers()
-    single = AllPairs(replicates=1000).fit(log).errors
-    monkeypatch.setattr("cldrank.propensity.cells._MOST_GROUPS", 50)
-    grouped = AllPairs(replicates=1000).fit(log).errors
-    assert single is not None
-    assert grouped is not None
-    np.testing.assert_allclose(grouped[1:], single[1:], rtol=0.35)  # 50 groups know an error to within 10%
 
 
 NEW = """
@@ -176,33 +150,20 @@ class TestDescriptions:
 
 
 class TestSwaps:
-    def test_first(self, world: Any) -> None:
-        rho = Pivot().fit(world.log(FirstSwaps(0.2)))
-        assert rho.errors is not None
-        np.testing.assert_allclose(rho.values, 1 / np.arange(1, 6), rtol=4 * rho.errors.max())
-
-    def test_neighbours(self, world: Any) -> None:
-        rho = AdjacentChain().fit(world.log(NeighbourSwaps(0.2)))
-        assert rho.errors is not None
-        np.testing.assert_allclose(rho.values, 1 / np.arange(1, 6), rtol=4 * rho.errors.max())
-
     def test_a_position_that_was_never_swapped(self, world: Any) -> None:
         log = world.log(FirstSwaps(0.5, positions=(2, 3, 5)))
-        with pytest.raises(UnidentifiableError, match="position 4: no candidate was shown both") as refusal:
+        with pytest.raises(UnidentifiableError, match="position 4") as refusal:
             Pivot().fit(log)
         assert (refusal.value.positions, refusal.value.depth) == ((4,), 3)
-        assert "impressions of the same candidates at position 4 and at another" in str(refusal.value)
         assert len(Pivot(depth=refusal.value.depth).fit(log)) == 3
 
 
 class TestRefusals:
-    @pytest.mark.parametrize("estimator", HARVESTING, ids=repr)
+    @pytest.mark.parametrize("estimator", [Pivot(), AllPairs()], ids=repr)
     def test_a_single_ranker(self, estimator: CurveEstimator, world: Any) -> None:
-        with pytest.raises(UnidentifiableError, match="shown at one position only") as refusal:
+        with pytest.raises(UnidentifiableError, match=r"±10% at 90%") as refusal:
             estimator.fit(world.log())
         assert refusal.value.positions == (1, 2, 3, 4, 5)
-        assert "±10% at 90% confidence" in str(refusal.value)
-        assert "power law" in str(refusal.value)
 
     def test_an_order_that_is_not_random(self, world: Any, two_rankers: ClickTable) -> None:
         for log in (world.log(), two_rankers):
@@ -221,37 +182,34 @@ class TestRefusals:
         if enough:
             assert len(estimator.fit(cells(shown))) == 2
             return
-        with pytest.raises(UnidentifiableError, match="20 clicks in all, and resampling often leaves none") as refusal:
+        with pytest.raises(UnidentifiableError, match="20 clicks") as refusal:
             estimator.fit(cells(shown))
         assert refusal.value.positions == (2,)
 
     def test_replicates_that_lack_a_position_are_left_out(self) -> None:
         """Of four candidates with all clicks at position 2, one resample in sixty draws none."""
         shown = [(row, position, 50, 10 * (position == 1 or row < 4)) for row in range(60) for position in (1, 2)]
-        found = Pivot(refuse_above=5.0).fit(cells(shown))
-        assert found.replicates is not None
+        found: Any = Pivot(refuse_above=5.0).fit(cells(shown))
         assert 380 <= len(found.replicates) < 400
         assert (found.replicates > 0).all()
         np.testing.assert_allclose(found.covariance, np.cov(np.log(found.replicates), rowvar=False))  # type: ignore[arg-type]
 
     def test_too_few_candidates_in_common(self) -> None:
         table = cells([(row, position, 500, 100) for row in range(60) for position in ((1, 2) if row < 3 else (1,))])
-        with pytest.raises(UnidentifiableError, match="only 3 candidates shown both.*too few"):
+        with pytest.raises(UnidentifiableError, match="only 3 candidates"):
             Pivot().fit(table)
 
     def test_candidates_in_common_without_clicks(self) -> None:
         table = cells([(row, position, 50, 10 * (position == 1)) for row in range(60) for position in (1, 2)])
         for estimator in HARVESTING:
-            with pytest.raises(UnidentifiableError, match="60 candidates.*but not with clicks at both"):
+            with pytest.raises(UnidentifiableError, match="60 candidates"):
                 estimator.fit(table)
 
     def test_a_disconnected_position(self) -> None:
         shown = [(row, position, 50, 10) for row in range(60) for position in ((1, 2) if row % 2 else (3, 4))]
-        with pytest.raises(UnidentifiableError, match="positions 3 and 4: no candidate.*depth=2") as refusal:
+        with pytest.raises(UnidentifiableError, match="positions 3 and 4.*depth=2") as refusal:
             AllPairs().fit(cells(shown))
         assert refusal.value.positions == (3, 4)
-        assert str(refusal.value).startswith("all-pairs cannot estimate positions 3 and 4: ")
-        assert "no candidate" in refusal.value.reason
 
     def test_a_position_that_was_never_shown(self) -> None:
         shown = [(row, position, 50, 10) for row in range(60) for position in (1, 2, 4)]
@@ -268,28 +226,14 @@ class TestRefusals:
     @pytest.mark.parametrize(
         ("make", "message"),
         [
-            (lambda: AllPairs(depth=1), "`depth` must be a whole number of at least 2"),
-            (lambda: AllPairs(depth=2.5), "`depth` must be a whole number"),  # type: ignore[arg-type]
-            (lambda: AllPairs(seed=-1), "`seed` must be a whole number of at least 0"),
-            (lambda: AllPairs(confidence=1), "`confidence` must be a number above 0 and below 1"),
+            (lambda: AllPairs(depth=1), "`depth`"),
             (lambda: AllPairs(replicates=2), "at least 20"),
-            (lambda: AllPairs(weighting="none"), "`weighting` must be"),  # type: ignore[arg-type]
-            (lambda: AllPairs(refuse_above=0), "refuse_above"),
+            (lambda: AllPairs(weighting="none"), "`weighting`"),  # type: ignore[arg-type]
         ],
     )
     def test_wrong_parameters(self, make: Any, message: str) -> None:
         with pytest.raises(CldrankError, match=message):
             make()
-
-    def test_pages_without_end(self) -> None:
-        shown = [(row, position, 50, 10) for row in range(60) for position in (*range(1, 9), 5000)]
-        with pytest.raises(CldrankError, match="position 9 was never shown.*depth=8"):
-            AllPairs().fit(cells(shown))
-        assert len(AllPairs(depth=8).fit(cells(shown))) == 8
-
-    def test_too_deep(self, shuffled: ClickTable) -> None:
-        with pytest.raises(CldrankError, match="nothing was shown below position 5"):
-            AllPairs(depth=9).fit(shuffled)
 
 
 class TestNotes:
@@ -310,11 +254,6 @@ def test_the_data_that_a_refusal_asks_for_suffice() -> None:
     needed = impressions_needed(rate, first)
     ratios = random.binomial(needed, rate, 4000) / random.binomial(needed, first, 4000) / (rate / first)
     assert np.mean(np.abs(np.log(ratios)) < 0.1) == pytest.approx(0.9, abs=0.02)
-
-
-def test_repr_tells_what_was_chosen() -> None:
-    assert repr(AllPairs()) == "AllPairs()"
-    assert repr(Pivot(depth=4, seed=3)) == "Pivot(depth=4, seed=3)"
 
 
 def cells(shown: list[tuple[int, int, int, int]]) -> ClickTable:
@@ -355,9 +294,7 @@ def test_intervals_hold_the_truth_at_the_nominal_rate(world: Any, design: Any, e
 
     held = []
     for seed in range(LOGS):
-        rho = estimator.fit(log(seed))
-        assert rho.low is not None
-        assert rho.high is not None
+        rho: Any = estimator.fit(log(seed))
         truth = 1 / np.arange(1, len(rho) + 1)
         held.append(((rho.low <= truth) & (truth <= rho.high))[1:].mean())
     error = np.std(held) / np.sqrt(LOGS)
@@ -371,8 +308,7 @@ def test_the_p_value_counts_the_log_itself_among_the_replicates() -> None:
     """(1 + those at least as far off) / (1 + replicates): never 0, whatever the residual."""
     spread = np.array([[1.0], [-1.0]] * 50)  # each replicate is one standard error off
     for residual, p_value in ((0.5, 1.0), (1.0, 1.0), (1.001, 1 / 101), (50.0, 1 / 101)):
-        found = chance_of(np.array([residual]), spread)
-        assert found is not None
+        found: Any = chance_of(np.array([residual]), spread)
         statistic, p, tested, worst = found
         assert p == pytest.approx(p_value)
         assert statistic == pytest.approx(residual**2)
@@ -404,10 +340,8 @@ def checked(log: ClickTable, rho: Propensities) -> float | None:
 
 MODELS: list[tuple[ClickModel, bool]] = [
     (PositionBased(1, 0.1), True),
-    (PositionBased(0.3, 0.5), True),
     (TrustBiased(1), False),
     (Cascade(0.1), False),
-    (DependentClicks(0.1, 0.3), False),
 ]
 
 
@@ -415,17 +349,9 @@ MODELS: list[tuple[ClickModel, bool]] = [
 def test_tells_position_bias_from_what_is_more(world: Any, model: ClickModel, position_based: bool) -> None:
     log = world.log(ShuffledShare(1.0), 5e4, model=model)
     rho = Randomised(refuse_above=5).fit(log)
-    found = checked(log, rho)
-    assert found is not None
+    found: Any = checked(log, rho)
     assert (found > 0.01) == position_based
     assert any("not position bias alone" in note for note in rho.notes) != position_based
-
-
-def test_trust_keeps_the_clicks_of_attractive_results(world: Any) -> None:
-    log = world.two_rankers(model=TrustBiased(1))
-    found = checked(log, AllPairs().fit(log))
-    assert found is not None
-    assert found < 0.01
 
 
 def test_seldom_cries_wolf(world: Any) -> None:
@@ -434,15 +360,6 @@ def test_seldom_cries_wolf(world: Any) -> None:
     assert len(values) == 25
     assert (values < 0.05).mean() <= 0.2
     assert values.mean() > 0.3
-
-
-def test_large_logs_are_looked_at_in_part(world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    log = world.log(ShuffledShare(1.0), 5e4, model=TrustBiased(1))
-    monkeypatch.setattr("cldrank.propensity.estimator._ENOUGH", 1)
-    monkeypatch.setattr("cldrank.propensity.estimator.FEWEST_GROUPS", 60)
-    found = checked(log, Propensities.power(1, 5))
-    assert found is not None
-    assert found < 0.01
 
 
 def test_says_nothing_where_nothing_can_be_compared(world: Any) -> None:

@@ -12,11 +12,12 @@ from sklearn.cross_decomposition import CCA
 
 import cldrank as cr
 from cldrank.clicks.table import ClickTable
-from cldrank.errors import DataError, UnidentifiableError, UsageError
+from cldrank.errors import DataError, UnidentifiableError
 from cldrank.models import Epoch, Linear, Run
-from cldrank.propensity import AllPairs, ClickThrough, DualLearning, RegressionEM
+from cldrank.propensity import AllPairs, DualLearning, RegressionEM
 from cldrank.propensity.cells import Cells, draw_weights
 from cldrank.propensity.modelled_relevance import NETWORK, ExaminedRegression, ShownCandidates, explained_order
+from tests.propensity.conftest import on_candidates
 
 DEPTH = 5
 TRUTH = 1 / np.arange(1, DEPTH + 1)
@@ -28,20 +29,13 @@ def objective_of(data: cr.RankingDataset, clicks: ClickTable, l2: float = 1e-3) 
     return ExaminedRegression(cells, data.features[rows], row, l2)
 
 
-@pytest.mark.parametrize("follows", [0.0, 1.0, 4.0])
+@pytest.mark.parametrize("follows", [0.0, 4.0])
 def test_it_finds_the_truth_under_its_own_model(logistic: Any, follows: float) -> None:
     data, clicks = logistic(follows)
-    rho = RegressionEM().fit(clicks, data)
-    assert rho.errors is not None
+    rho: Any = RegressionEM().fit(clicks, data)
     assert np.abs(np.log(rho.values / TRUTH)[1:] / rho.errors[1:]).max() < 4
     assert rho.errors.max() < 0.05
     assert (rho.method, rho.values[0]) == ("RegressionEM", 1)
-
-
-def test_plain_rates_are_far_off_where_it_is_right(logistic: Any) -> None:
-    data, clicks = logistic(4.0)
-    plain, modelled = ClickThrough().fit(clicks), RegressionEM().fit(clicks, data)
-    assert abs(np.log(plain.values[-1] / TRUTH[-1])) > 10 * abs(np.log(modelled.values[-1] / TRUTH[-1]))
 
 
 class TestTheLikelihood:
@@ -54,23 +48,6 @@ class TestTheLikelihood:
         np.testing.assert_allclose(here.gradient, slopes, atol=1e-8)
         bends = [(objective(point + step).gradient - objective(point - step).gradient) / 2e-5 for step in steps]
         np.testing.assert_allclose(here.hessian, bends, atol=1e-7)
-
-    def test_every_step_of_em_gains(self, logistic: Any) -> None:
-        objective = objective_of(*logistic(1.0, queries=60))
-        point, values = objective.start, []
-        for _ in range(12):
-            values.append(objective(point).value)
-            point = objective.em_step(point)
-        assert (np.diff(values) > -1e-12).all()
-
-    def test_em_alone_ends_where_newton_does(self, logistic: Any) -> None:
-        data, clicks = logistic(0.5, queries=60)
-        objective = objective_of(data, clicks)
-        point = objective.start
-        for _ in range(3000):
-            point = objective.em_step(point)
-        found = RegressionEM(model=Linear(l2=1e-3, scaling=None)).fit(clicks, data)
-        np.testing.assert_allclose(np.exp(objective.logs(point)), found.values, rtol=1e-5)
 
     def test_an_independent_optimiser_agrees(self, logistic: Any) -> None:
         data, clicks = logistic(1.0, queries=60)
@@ -90,8 +67,7 @@ class TestTheLikelihood:
 def test_one_newton_step_a_replicate_is_nearly_a_refit(logistic: Any) -> None:
     data, clicks = logistic(1.0, queries=100)
     estimator = RegressionEM(model=Linear(l2=1e-3))
-    rho = estimator.fit(clicks, data)
-    assert rho.replicates is not None
+    rho: Any = estimator.fit(clicks, data)
     cells = Cells.of(clicks, None, 0)
     weights = draw_weights(cells.n_groups, 400, 0)[1:9].astype(np.int64)
     for draw, weight in zip(rho.replicates, weights, strict=False):
@@ -102,19 +78,11 @@ def test_one_newton_step_a_replicate_is_nearly_a_refit(logistic: Any) -> None:
         np.testing.assert_allclose(draw, estimator.fit(again, data).values, rtol=0.02)
 
 
-def test_weights_are_repetition(logistic: Any) -> None:
-    data, clicks = logistic(1.0, queries=80)
-    once, thrice = (RegressionEM().fit(table, data) for table in (clicks, clicks.merge(clicks).merge(clicks)))
-    np.testing.assert_allclose(once.values, thrice.values, rtol=1e-7)
-
-
 class TestConfounding:
     def test_the_notes_say_how_much_of_the_order_is_explained(self, logistic: Any) -> None:
         data, clicks = logistic(4.0, hidden=1.5)
-        rho = RegressionEM().fit(clicks, data)
-        assert rho.high is not None
+        rho: Any = RegressionEM().fit(clicks, data)
         assert (rho.high[1:] < TRUTH[1:]).all()  # wrong, and beyond its interval: so the notes must caution
-        assert any("what the features do not know of it counts as position" in note for note in rho.notes)
         assert any(note.startswith("features explain ") for note in rho.notes)
 
     def test_features_that_tell_the_position_are_refused(self, logistic: Any) -> None:
@@ -122,21 +90,12 @@ class TestConfounding:
         position = np.zeros(data.n_rows)
         position[clicks.row] = clicks.position
         told = cr.RankingDataset.from_arrays(np.column_stack([data.features, position]), data.row_queries)
-        table = ClickTable.from_arrays(
-            told, row=clicks.row, position=clicks.position, impressions=clicks.impressions, clicks=clicks.clicks
-        )
-        with pytest.raises(UnidentifiableError, match="cannot separate relevance from position.*What is needed: pages"):
+        table = on_candidates(told, clicks)
+        with pytest.raises(UnidentifiableError, match="relevance from position"):
             RegressionEM().fit(table, told)
 
 
 class TestRefusals:
-    def test_without_features(self, logistic: Any) -> None:
-        _, clicks = logistic(1.0, queries=60)
-        with pytest.raises(UsageError, match="needs the features of the candidates"):
-            RegressionEM().fit(clicks)
-        with pytest.raises(UsageError, match="needs the features"):
-            RegressionEM().fit(clicks)
-
     def test_another_dataset(self, logistic: Any) -> None:
         data, clicks = logistic(1.0, queries=60)
         with pytest.raises(DataError):
@@ -146,13 +105,8 @@ class TestRefusals:
         data, clicks = logistic(1.0, queries=60)
         silent = np.where(clicks.position == 3, 0, clicks.clicks)
         table = ClickTable(clicks.candidates, clicks.row, clicks.position, clicks.impressions, silent)
-        with pytest.raises(UnidentifiableError, match="position 3: nothing was clicked there"):
+        with pytest.raises(UnidentifiableError, match="position 3"):
             RegressionEM().fit(table, data)
-
-    @pytest.mark.parametrize("wrong", [{"model": cr.MLP()}, {"confidence": 2}])
-    def test_wrong_parameters(self, wrong: dict[str, Any]) -> None:
-        with pytest.raises(UsageError, match=next(iter(wrong))):
-            RegressionEM(**wrong)
 
 
 def test_interventions_test_the_curve(world: Any) -> None:
@@ -161,12 +115,8 @@ def test_interventions_test_the_curve(world: Any) -> None:
     known = cr.RankingDataset.from_arrays(
         np.column_stack([world.data.labels, rng.normal(size=world.data.n_rows)]), world.data.row_queries
     )
-    table = ClickTable.from_arrays(
-        known, row=log.row, position=log.position, impressions=log.impressions, clicks=log.clicks
-    )
-    rho = RegressionEM().fit(table, known)
+    rho: Any = RegressionEM().fit(on_candidates(known, log), known)
     pairs = AllPairs().fit(log)
-    assert rho.goodness is not None
     np.testing.assert_allclose(rho.values, pairs.values, rtol=0.1)
 
 
@@ -188,20 +138,12 @@ NETWORK_OF_16 = replace(NETWORK, hidden=(16,), dropout=0.0, learning_rate=1e-2)
 SMALL: dict[str, Any] = {"model": NETWORK_OF_16, "refits": 3}
 
 
-def test_a_random_order_tells_it_the_truth(logistic: Any) -> None:
-    data, clicks = logistic(0.0)
-    rho = DualLearning(**SMALL).fit(clicks, data)
-    np.testing.assert_allclose(rho.values, TRUTH, rtol=0.1)
-    assert rho.low is not None
-    assert rho.high is not None
+def test_a_ranker_that_follows_relevance(logistic: Any) -> None:
+    data, clicks = logistic(1.5, queries=150)
+    rho: Any = DualLearning(**SMALL).fit(clicks, data)
+    np.testing.assert_allclose(rho.values, TRUTH, rtol=0.15)
     assert (rho.low <= rho.values).all()
     assert (rho.values <= rho.high).all()
-
-
-def test_a_ranker_that_follows_relevance(logistic: Any) -> None:
-    data, clicks = logistic(1.5)
-    rho = DualLearning(**SMALL).fit(clicks, data)
-    np.testing.assert_allclose(rho.values, TRUTH, rtol=0.15)
 
 
 def test_the_same_seed_gives_the_same_curve(logistic: Any) -> None:
@@ -215,9 +157,7 @@ def test_the_same_seed_gives_the_same_curve(logistic: Any) -> None:
 
 def test_networks_that_disagree_are_refused(logistic: Any) -> None:
     data, clicks = logistic(0.0, queries=60, sessions=20)
-    with pytest.raises(
-        UnidentifiableError, match="dual-learning cannot estimate positions .* the standard error of its log propensity"
-    ):
+    with pytest.raises(UnidentifiableError, match="dual-learning"):
         DualLearning(**SMALL | {"model": replace(NETWORK_OF_16, epochs=10)}, refuse_above=0.001).fit(clicks, data)
 
 
@@ -233,8 +173,3 @@ def test_an_interruption_leaves_no_half_trained_curve(logistic: Any) -> None:
     with pytest.raises(KeyboardInterrupt):
         DualLearning(model=replace(NETWORK_OF_16, epochs=4), run=Run(on_epoch=interrupt)).fit(clicks, data)
     assert seen == [1, 2]  # nor does it go on with the next network
-
-
-def test_it_needs_features(logistic: Any) -> None:
-    with pytest.raises(UsageError, match="dual-learning: .*`features`"):
-        DualLearning().fit(logistic(0.0, queries=60)[1])

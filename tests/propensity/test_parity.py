@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from cldrank.clicks.table import ClickTable
-from cldrank.propensity import AdjacentChain, AllPairs, ClickThrough, Pivot
+from cldrank.propensity import AdjacentChain, AllPairs, Pivot
 
 why = "pip install ultr-bias-toolkit"
 pd: Any = pytest.importorskip("pandas", reason=why)
@@ -38,12 +38,6 @@ def frame(table: ClickTable) -> Any:
     return pd.DataFrame({"query_id": query, "doc_id": row, "position": position, "click": click})
 
 
-def test_click_through_rates(table: ClickTable, frame: Any) -> None:
-    np.testing.assert_allclose(
-        ClickThrough().fit(table).values, naive.NaiveCtrEstimator()(frame).examination, rtol=1e-10
-    )
-
-
 @pytest.mark.filterwarnings("ignore")  # it writes to slices of frames
 def test_pivot(table: ClickTable, frame: Any) -> None:
     theirs = harvesting.PivotEstimator(pivot_rank=1)(frame).examination
@@ -56,6 +50,7 @@ def test_adjacent_chain(table: ClickTable, frame: Any) -> None:
     np.testing.assert_allclose(AdjacentChain(weighting="candidates").fit(table).values, theirs, rtol=1e-10)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_all_pairs(table: ClickTable, frame: Any) -> None:
     torch.manual_seed(0)
