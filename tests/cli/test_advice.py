@@ -54,19 +54,6 @@ class TestColumns:
         assert (ran.code, "Name the right one with --column query_id=…." in ran.err) == (1, True), ran
         assert "no column" not in run(*command, "--features", odd, "--column", "query_id=qid").err
 
-    def test_where_it_is_for_features_it_is_named(self, run: Run, log: Path, odd: Path) -> None:
-        ran = run("train", "naive", "--features", odd, "--clicks", log, "--out", "ranker")
-        assert (ran.code, "Name the right one with --column query_id=…." in ran.err) == (1, True), ran
-
-    @pytest.mark.usefixtures("log", "odd")
-    def test_a_pipeline_has_settings(self, run: Run, folder: Path) -> None:
-        (folder / "p.toml").write_text('log.files = "log.parquet"\nfeatures.files = "odd.parquet"\n')
-        ran = run("pipeline", "run", "p.toml")
-        assert (ran.code, "query_id" in ran.err, "columns" in ran.err) == (1, True, True), ran
-        (folder / "p.toml").write_text('log.files = "odd.parquet"\nfeatures.files = "train.parquet"\n')
-        ran = run("pipeline", "run", "p.toml")
-        assert (ran.code, "session_id" in ran.err) == (1, True), ran
-
     def test_columns_of_the_log(self, run: Run, odd: Path) -> None:
         ran = run("clicks", "aggregate", odd, "--out", "new.parquet")
         assert (ran.code, "column session_id=" in ran.err) == (1, True), ran
@@ -111,16 +98,6 @@ class TestRejects:
         assert (ran.code, message in ran.err) == (1, True), ran
         ran = run("clicks", "aggregate", log, "--features", "train.parquet", "--out", "new.parquet")
         assert (ran.code, message in ran.err) == (1, True), ran
-
-
-def test_one_click_is_one_click(run: Run, folder: Path) -> None:
-    log = write_log(folder / "log.parquet", lambda page: page, lambda k: k, pages=1)
-    out = run("clicks", "audit", log).out
-    assert "1 click in 3 impressions" in out
-    assert "The only page shows positions 1, 2, 3" in out
-    assert repr(cr.ClickTable.read(log)).endswith("3 cells, 3 impressions, 1 click)")
-    log = write_log(folder / "log.parquet", lambda page: page, lambda k: k, pages=2)
-    assert "Both pages show positions 1, 2, 3" in run("clicks", "audit", log).out
 
 
 class TestNext:

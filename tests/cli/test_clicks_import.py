@@ -36,14 +36,6 @@ def test_a_log_that_the_other_commands_take(run: Run, ubi: list[str], folder: Pa
     assert (made["impressions"], made["clicks"], made["log"]["set_aside"]) == (120, 40, 0)
 
 
-def test_what_was_returned_is_said_to_be_that(run: Run, folder: Path, ubi: list[str]) -> None:
-    ubi_export.export(ROWS, impressions=False).write(folder)
-    ran = run(*ubi, "-o", "log.parquet", "--json")
-    assert "warning: there are no impression events" in ran.err
-    assert "all results that were returned count as shown, seen or not" in ran.err
-    assert ran.json["came_in"] == {"query": 30, "result": 120, "click": 40, "other": 0}
-
-
 def test_records_set_aside(run: Run, folder: Path, ubi: list[str]) -> None:
     made, _, _ = ubi_export.with_defects(ubi_export.export(ROWS))
     made.write(folder)

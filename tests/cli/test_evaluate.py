@@ -45,12 +45,6 @@ def test_the_same_for_people(run: Run, letor: Path) -> None:
     assert "0/30/0" in compared.out
 
 
-def test_a_ranker_that_a_kill_left_between_two_renames(run: Run, letor: Path, folder: Path) -> None:
-    run("train", "oracle", "-f", letor, "-o", "ranker")
-    (folder / "ranker").rename(folder / ".ranker.abcdefgh.old")
-    assert run("evaluate", "ranker", "-f", letor, "-m", "AP").code == 0
-
-
 def test_scores_of_a_file_with_scattered_queries_follow_its_rows(run: Run, folder: Path) -> None:
     (folder / "scattered.txt").write_text("1 qid:a 1:0\n0 qid:b 1:0\n0 qid:a 1:0\n1 qid:b 1:0\n")
     for name in ("right.txt", "right.parquet"):

@@ -56,7 +56,6 @@ class TestExport:
         [
             (["--to", "pmml", "--out", "x"], "--to takes"),
             (["--to", "onnx", "--out", "x", "--approximate"], "--approximate needs features"),
-            (["--to", "onnx", "--out", "x", "--for", "3"], "leave --for out"),
             (["--to", "onnx", "--out", "x", "--rename", "a"], "must be OURS=THEIRS"),
             (["--to", "onnx", "--out", "x", "--rename", "zz=a"], "--rename names 'zz', which is not a feature"),
             (["--to", "onnx", "--out", "nowhere/x"], "does not exist"),

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import ir_measures
-import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
@@ -77,13 +76,6 @@ def test_query_texts_from_a_file(run: Run, folder: Path) -> None:
         assert next(csv.DictReader(file))["query"] == "query 0"
 
 
-def test_estimated_slopes_and_bases_are_taken(run: Run) -> None:
-    cr.propensity.AffineClicks(1 / np.arange(1, 6), np.zeros(5)).save("trust.json")
-    assert run("judgements", "cells.parquet", "-p", "trust.json", "-o", "a.parquet").code == 0
-    run("judgements", "cells.parquet", *KNOWN, "-o", "b.parquet", "--envelope", "off")
-    assert pq.read_table("a.parquet").to_pylist() == pq.read_table("b.parquet").to_pylist()
-
-
 def test_a_raw_log_is_judged_by_the_curve_of_each_segment(run: Run) -> None:
     rows = ["session_id,query_id,doc_id,position,clicked,device"]
     rows += [
@@ -107,12 +99,9 @@ def test_a_raw_log_is_judged_by_the_curve_of_each_segment(run: Run) -> None:
         (("--to", "xml"), "--to must be"),
         (("--grades", "0.5,x"), "--grades '0.5,x' are not numbers"),
         (("--grades", "0.5,0.2"), "rise between 0 and 1"),
-        (("--confidence", "2"), "--confidence must be"),
-        (("--envelope", "x"), "--envelope must be"),
         (("--query-texts", "none.csv", "--to", "quepid"), "none.csv"),
         (("--out", "cells.parquet"), "is an input"),
         (("--log-column", "segment=device"), "holds cells already"),
-        (("-p", "power:1", "-p", "none.json"), "none.json"),
     ],
 )
 def test_wrong_calls_say_what_to_do(run: Run, options: tuple[str, ...], said: str) -> None:

@@ -59,12 +59,6 @@ def test_paths_and_errors(run: Run, call: tuple[str, ...]) -> None:
     assert seen(run(*call, f"{RED}.parquet")) == (2, False, True)
 
 
-def test_a_path_longer_than_any_message_is_cut(run: Run) -> None:
-    ran = run("show", "x" * 5000)
-    assert ran.code in (1, 2)
-    assert len(ran.err) < 3000
-
-
 def test_json_holds_no_controls(run: Run, folder: Path) -> None:
     (folder / "\x9b31m.parquet").write_bytes((folder / "train.parquet").read_bytes())
     ran = run("show", "\x9b31m.parquet", "--json")

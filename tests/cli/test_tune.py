@@ -120,13 +120,7 @@ def test_queries_held_out_are_left_for_a_verdict(run: Run) -> None:
     np.testing.assert_array_equal(cr.load_ranker("again/ranker").predict(data), ranker.predict(data))
 
 
-def test_help_is_one_page(run: Run) -> None:
-    shown = run("tune", "--help").out
-    assert all(f" {option} " in shown for option in ("--range", "--set", "--hold-out"))
-    assert len(shown.splitlines()) <= 96
-
-
-@pytest.mark.parametrize("method", ["affine-ips", "policy-aware-ips", "naive"])
+@pytest.mark.parametrize("method", ["affine-ips", "naive"])
 def test_every_way_to_correct_for_positions(run: Run, method: str) -> None:
     trust = AffineClicks(slope=1 / np.arange(1, 5), base=np.array([0.1, 0.05, 0.0, 0.0]))
     trust.save("trust.json")
@@ -146,19 +140,13 @@ def test_what_does_not_fit_is_refused(run: Run, monkeypatch: pytest.MonkeyPatch)
     cases: list[tuple[int, str, list[str]]] = [
         (2, "there is no method 'cld_pair'. Did you mean cld-pair?", ["cld_pair", *FROM]),
         (2, "naive needs the propensities of positions to judge by held-out clicks", ["naive", *FROM[:4]]),
-        (2, "not an AffineClicks", ["ips", *FROM[:4], "-p", "trust.json"]),
         (2, "oracle learns from labels", ["oracle", *FROM[:2]]),
         (2, "IPS has no parameter gamma", ["ips", *FROM, "--range", "gamma=0.1:0.2"]),
         (2, "l2 does not say what to try", ["ips", *FROM, "--set", "l2"]),
         (2, "`l2` must be a number of at least 0, not a", ["ips", *FROM, "--range", "l2=a:b"]),
-        (2, "`gamma` must be", ["cld", *FROM, "--range", "gamma=0.5:1.5"]),
-        (2, "`l2` must be a number of at least 0, not -1", ["ips", *FROM, "--set", "l2=-1,1"]),
-        (2, "`clip` must be a number above 0 and up to 1", ["ips", *FROM, "--set", "clip=7"]),
         (2, "--hold-out must be a number above 0 and below 1", ["ips", *FROM, "--hold-out", "1"]),
-        (2, "--trials must be a whole number", ["ips", *FROM, "--trials", "0"]),
         (2, "`epochs` is not for a linear model; choose --model mlp", ["ips", *FROM, "--set", "epochs=2"]),
         (2, "ips has no use for max_steps here", ["ips", *FROM, "--set", "max_steps=2"]),
-        (2, "cld-pair has no use for checkpoint here", ["cld-pair", *FROM, "--set", "checkpoint=x"]),
         (2, "there is nothing to try", ["svm-rank", *FROM[:2]]),
         (2, "l2 is named twice", ["ips", *FROM, "--set", "l2=1", "--range", "l2=0.1:0.2"]),
         (2, "--depth 7 is deeper than the clicks", ["ips", *FROM, "--depth", "7"]),
@@ -179,13 +167,3 @@ def test_another_method_is_told_by_its_name(run: Run) -> None:
     assert "tuned holds trials that differ in the method (IPS());" in run("tune", "cld", *FROM, "-o", "tuned").err
     refused = run("tune", "ips", *FROM[:4], "-p", "power:0.5", "-o", "tuned")
     assert "tuned holds trials that differ in the propensities;" in refused.err
-
-
-def test_folders_that_are_refused(run: Run) -> None:
-    refused = run("tune", "ips", *FROM, "-o", "train.parquet")
-    assert (refused.code, "train.parquet is a file; name a folder to write." in refused.err) == (2, True)
-    assert run("train", "ips", *FROM, "-o", "ranker").code == 0
-    before = {path.name for path in Path("ranker").iterdir()}
-    refused = run("tune", "ips", *FROM, "-o", "ranker", "--trials", "1")
-    assert (refused.code, "ranker holds a ranker" in refused.err) == (2, True)
-    assert {path.name for path in Path("ranker").iterdir()} == before
