@@ -48,7 +48,6 @@ from cldrank.judgements.relevance_posterior import ClickCounts, RelevancePosteri
 from cldrank.measures import mean_interval
 from cldrank.propensity import AffineClicks, AllPairs, Propensities, TrustBias
 
-sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "helpers"))
 
 from judgement_measures import (
     auc,

@@ -123,14 +123,11 @@ def test_a_margin_in_percent_is_doubted(run: Run, scores: cr.RankingDataset) -> 
     [
         (["good.txt", "production", *LOG[:4]], "name the propensities of positions as well: --propensity"),
         (["good.txt", "bad.txt", *LOG[:2], *LOG[4:]], "--propensity is of use with clicks alone"),
-        (["good.txt", "production", *LOG[:2]], "production is the order of a log (a folder: ./production)"),
-        (["production", "production", *LOG], "production would be compared with itself"),
         (
             ["good.txt", "bad.txt", *LOG[:2], "--margin", "0", "--html", "o"],
             "--margin is of use with clicks alone",
         ),
         (["good.txt", "bad.txt", *LOG, "--skip-empty"], "--skip-empty is for labels"),
-        (["good.txt", "bad.txt", *LOG, "-m", "AP"], "AP cannot be estimated from clicks"),
         (["good.txt", "bad.txt", *LOG, "--depth", "6"], "--depth 6 is deeper than the clicks"),
         (["good.txt", "bad.txt", *LOG, "--html", "good.txt"], "good.txt is an input and would be overwritten"),
     ],
@@ -140,14 +137,6 @@ def test_refusals(run: Run, scores: cr.RankingDataset, arguments: list[str], sai
     assert ran.code == 2
     assert said in " ".join(ran.err.split())
     assert ran.out == ""
-
-
-def test_propensities_that_are_too_short(run: Run, scores: cr.RankingDataset, folder: Path) -> None:
-    (folder / "short.json").write_text("[1, 0.5]")
-    short = [*LOG[:5], "short.json"]
-    assert "--depth 2 treats pages as if they ended there" in run("compare", "good.txt", "production", *short).err
-    found = run("compare", "good.txt", "production", *short, "--depth", "2", "--json").json
-    assert list(found["measures"]) == ["DCG@2", "Clicks@2"]
 
 
 class TestEvaluate:
@@ -160,12 +149,6 @@ class TestEvaluate:
         clicks = cr.ClickTable.read("cells.parquet", scores)
         assert found["ranker"] == "production"
         assert found["measures"]["Clicks@5"]["estimate"] == pytest.approx(clicks.clicks.sum() / 2400)
-
-    @pytest.mark.usefixtures("scores")
-    @pytest.mark.parametrize("option", [["--record"], ["--skip-empty"]])
-    def test_what_is_for_labels_is_refused(self, run: Run, option: list[str]) -> None:
-        ran = run("evaluate", "good.txt", *LOG, *option)
-        assert (ran.code, f"{option[0]} is for labels" in ran.err) == (2, True)
 
 
 @pytest.mark.usefixtures("scores")

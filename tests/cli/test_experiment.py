@@ -93,33 +93,15 @@ def test_all_is_one_plan(experiment: Experiment, monkeypatch: pytest.MonkeyPatch
     assert told["fits"] < told["units"]  # Oracle has one per seed, whatever is simulated
 
 
-def test_a_report_is_written_by_its_own_room(experiment: Experiment, monkeypatch: pytest.MonkeyPatch) -> None:
-    from cldrank import experiment as room
-
-    asked: list[tuple[str, str, str]] = []
-
-    def write(folder: Path, out: Path, form: str) -> tuple[Path, ...]:
-        asked.append((str(folder), str(out), form))
-        return (Path("page.html"),)
-
-    monkeypatch.setattr(room, "save_report", write)
-    assert "wrote page.html" in experiment("report", "there", "--format", "md")
-    experiment("report", "there", "--out", "here.html")
-    assert asked == [("there", "there", "md"), ("there", "here.html", "html")]
-
-
 @pytest.mark.parametrize(
     ("options", "code", "complaint"),
     [
         (["run", "table9"], 2, "there is no such experiment or file"),
         (["run", "small.toml", "--set", "simulation.dept=3"], 2, "small.toml: simulation.dept is unknown"),
         (["run", "small.toml", "--method", "nobody"], 2, "small has no method 'nobody'"),
-        (["run", "small.toml", "--data", "msdr"], 2, "the catalogue has no data set 'msdr'"),
         (["run", "small.toml", "--seeds", "1000000000"], 2, "seeds must be a number of seeds from 1 to 1000"),
         (["run", "wrong.toml"], 1, "wrong.toml: not a TOML file"),
-        (["run", "gone.toml"], 2, "absent"),
         (["run", "small.toml", "--out", "small.toml"], 2, "small.toml is a file; name a folder to write"),
-        (["report", "nowhere"], 2, "there are no results here"),
         (["report", "small.toml"], 1, "small.toml: not a table of results"),
     ],
 )

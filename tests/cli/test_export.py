@@ -35,11 +35,6 @@ class TestExport:
         assert "written for ONNX Runtime: out.onnx" in shown.out
         assert Path("out.onnx").is_file()
 
-    def test_it_says_that_nothing_was_compared(self, run: Run) -> None:
-        shown = run("export", "ranker", "--to", "onnx", "--out", "out.onnx")
-        assert shown.code == 0, shown.err
-        assert "not compared: --check FEATURES" in shown.err
-
     def test_json_for_programs(self, run: Run) -> None:
         told = run("export", "ranker", "--to", "onnx", "--out", "o.onnx", "--check", "train.parquet", "--json").json
         assert told["parity"]["same_order"] is True

@@ -72,16 +72,6 @@ class TestHoldingOut:
         labels = run("train", "oracle", *FROM[:2], "--hold-out", "0.5", "-o", "r").out
         assert "are held out; the ranker remembers which it was trained on\n" in labels
 
-    def test_for_programs(self, run: Run, data: cr.RankingDataset) -> None:
-        told = run("train", "cld", *FROM, "--hold-out", "0.25", "-o", "ranker", "--json").json
-        held = int(cr.data.held_out(data.query_ids, 0.25).sum())
-        assert told["hold_out"] == {"share": 0.25, "queries": held, "of_queries": 60}
-        assert told["queries"] == 60 - held
-        assert run("train", "cld", *FROM, "-o", "ranker", "--json").json["hold_out"] is None
-        ranker = cr.load_ranker("ranker")
-        assert ranker.provenance.held_out is None
-        assert ranker.saw(data.query_ids).all()  # type: ignore[union-attr]
-
     @pytest.mark.parametrize("share", ["1", "nan"])
     def test_a_share_is_between_0_and_1(self, run: Run, share: str) -> None:
         done = run("train", "cld", "-f", "absent", *FROM[2:], f"--hold-out={share}", "-o", "ranker")

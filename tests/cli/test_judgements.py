@@ -76,23 +76,6 @@ def test_query_texts_from_a_file(run: Run, folder: Path) -> None:
         assert next(csv.DictReader(file))["query"] == "query 0"
 
 
-def test_a_raw_log_is_judged_by_the_curve_of_each_segment(run: Run) -> None:
-    rows = ["session_id,query_id,doc_id,position,clicked,device"]
-    rows += [
-        f"{s},shoes,{d},{d},{int(s % 4 < 2 and d == 1)},{('phone', 'desktop')[s % 3 == 0]}"
-        for s in range(60)
-        for d in (1, 2)
-    ]
-    Path("log.csv").write_text("\n".join(rows))
-    curves = {"phone": cr.Propensities.power(2, 2), "desktop": cr.Propensities.power(0, 2)}
-    cr.propensity.SegmentPropensities.of(curves).save("rho.json")
-    done = run("judgements", "log.csv", "-p", "rho.json", "--log-column", "segment=device", "-o", "out.parquet")
-    assert done.code == 0, done.err
-    assert pq.read_table("out.parquet")["examinations"].to_pylist() == [60, 20 + 40 / 4]
-    lacking = run("judgements", "log.csv", "-p", "rho.json", "-o", "none.parquet")
-    assert "clicks aggregate --log-column segment=COLUMN" in " ".join(lacking.err.split())
-
-
 @pytest.mark.parametrize(
     ("options", "said"),
     [

@@ -58,16 +58,6 @@ def test_train_learns_from_a_log_with_other_names(run: Run, log: Path, folder: P
     assert np.array_equal(one, two)
 
 
-def test_train_counts_by_segment(run: Run, log: Path, folder: Path) -> None:
-    table = pq.read_table(log)
-    table = table.set_column(3, "rank", pa.array(np.asarray(table["rank"]) + 1))
-    pq.write_table(table.append_column("device", pa.array(["phone", "desktop"] * (len(table) // 2))), log)
-    train = ("train", "naive", "-f", "train.parquet", "-c", log, *options("--log-column"), "-o", "a")
-    assert run(*train, "--log-column", "segment=device").code == 0
-    other = run(*train, "--log-column", "segment=layout")
-    assert (other.code != 0, "'layout'" in other.err) == (True, True), other
-
-
 def test_a_log_without_queries(run: Run, log: Path) -> None:
     said = [*options("--log-column"), "--first-position", "0", "--one-query"]
     said = [part for part in said if part != "query_id=search"]

@@ -70,22 +70,6 @@ class TestTraining:
         assert "--envelope off keeps them" in kept.warnings[0]
         assert "--envelope off keeps them" in Path("ranker/README.md").read_text()
 
-    @pytest.mark.filterwarnings("ignore:of the log")
-    def test_so_are_those_of_reading_the_log(self, run: Run) -> None:
-        data = cr.load("train.parquet")
-        lines = ["session_id,query_id,doc_id,position,clicked"]
-        for session in range(200):
-            query = session % 60
-            lines += [f"{session},{query},{place},{place},{int(place == 1 + session % 2)}" for place in (1, 2, 3)]
-        lines.append("900,no such query,1,1,1")
-        Path("log.csv").write_text("\n".join(lines) + "\n")
-        assert data.n_queries == 60
-        ran = run("train", "naive", "-f", "train.parquet", "-c", "log.csv", "-o", "ranker")
-        assert ran.code == 0, ran.err
-        kept = cr.load_ranker("ranker").provenance.diagnostics
-        assert kept is not None
-        assert any("of the log, " in text for text in kept.warnings)
-
     def test_an_edited_card_is_refused_before_anything_is_trained(self, run: Run) -> None:
         run("train", "naive", *FROM[:4], "-o", "ranker")
         card = Path("ranker/README.md")

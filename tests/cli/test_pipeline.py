@@ -54,12 +54,6 @@ def test_from_a_log_to_a_shipped_ranker(run: Run, scene: Path) -> None:
     assert "Pipeline run" in (scene / found["run"] / "run.html").read_text()
 
 
-def test_nothing_is_overwritten(run: Run, scene: Path) -> None:
-    ended = run("pipeline", "new", "log.parquet", "-f", "train.parquet")
-    assert ended.code == 2
-    assert "pipeline.toml is there already" in ended.err
-
-
 def test_an_audit_that_stops_has_code_3(run: Run, scene: Path) -> None:
     write_without_clicks(scene)
     ended = run("pipeline", "run", "--json")

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import errno
-import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -121,13 +120,6 @@ class TestEstimate:
         assert "looks random" in result["chosen_because"]
         assert examined(result) == Randomised().fit(cr.ClickTable.read(logs.shuffled)).values.tolist()
 
-    def test_several_files_of_cells_add_up(self, propensity: Run, logs: Logs) -> None:
-        once = propensity("estimate", logs.swaps, "-o", "a.json", "--json").json
-        shutil.copy(logs.swaps, "again.parquet")
-        twice = propensity("estimate", logs.swaps, "again.parquet", "-o", "b.json", "--json").json
-        assert "is named twice" in propensity("estimate", logs.swaps, logs.swaps, "-o", "b.json").err
-        assert examined(twice) == pytest.approx(examined(once), rel=1e-6)
-
     def test_probabilities_of_the_log(self, propensity: Run, logs: Logs) -> None:
         result = propensity("estimate", logs.shuffled_log, "-o", "rho.json", "--method", "logged", "--json").json
         truth = [1, 1 / 2, 1 / 3, 1 / 4]
@@ -152,10 +144,6 @@ class TestEstimate:
         shown = propensity("estimate", "--help").out
         assert all(f"--{name.replace('_', '-')}" in shown for name in parameters(Pivot))
         assert all(name in shown for name in estimators())
-
-    def test_below_a_depth_nothing_is_known_and_it_says_so(self, propensity: Run, logs: Logs) -> None:
-        ran = propensity("estimate", logs.swaps, "-o", "rho.json", "--depth", "2")
-        assert "Positions below 2 have no propensity" in ran.err
 
 
 class TestRefusal:
@@ -221,17 +209,6 @@ class TestSegments:
         assert [path.name for path in Path().glob("rho*.json")] == ["rho.json"]
         assert list(run("show", "rho.json", "--json").json["curves"]) == list(found)
 
-    def test_cells_know_their_segments(self, propensity: Run, logs: Logs) -> None:
-        """From cells, the same curves as from the log; a column is then not asked for."""
-        from_log = propensity(
-            "estimate", logs.devices, "--log-column", "segment=device", "-o", "one.json", "--json"
-        ).json
-        cr.ClickTable.read(logs.devices, columns={"segment": "device"}).save("cells.parquet")
-        from_cells = propensity("estimate", "cells.parquet", "-o", "two.json", "--json").json
-        assert from_cells["segments"] == from_log["segments"]
-        asked = propensity("estimate", "cells.parquet", "--log-column", "segment=device", "-o", "two.json")
-        assert (asked.code, "cells" in asked.err) == (2, True)
-
     def test_cells_and_methods_without_segments(self, propensity: Run, logs: Logs) -> None:
         cells = propensity("estimate", logs.swaps, "--log-column", "segment=device", "-o", "rho.json")
         assert (cells.code, "cells" in cells.err) == (2, True)
@@ -252,14 +229,6 @@ class TestBound:
         assert cr.Propensities.load("rho.json").bound
 
 
-class TestRefuted:
-    @pytest.mark.filterwarnings("always")
-    def test_only_curves_that_the_clicks_refute_are_warned_of(self, propensity: Run, logs: Logs) -> None:
-        refuted = propensity("estimate", logs.one, "--method", "click-through", "-o", "rho.json")
-        assert "the clicks refute these propensities (ClickThrough" in refuted.err
-        assert "the clicks refute" not in propensity("estimate", logs.swaps, "-o", "rho.json").err
-
-
 class TestEveryMethod:
     def test_all_that_apply_and_why_the_others_do_not(self, propensity: Run, logs: Logs) -> None:
         call = ("estimate", logs.swaps, "--method", "all", "--depth", "3")
@@ -271,10 +240,6 @@ class TestEveryMethod:
         one = propensity("estimate", logs.swaps, "--method", "pivot", "--depth", "3", "--json").json
         assert result["estimates"]["pivot"]["positions"] == one["positions"]
         assert Path("curves.svg").read_text().count(", position ") == 6 * 3
-
-    def test_there_is_no_one_curve_to_write(self, propensity: Run, logs: Logs) -> None:
-        ran = propensity("estimate", logs.swaps, "--method", "all", "--out", "rho.json")
-        assert (ran.code, "name one method" in ran.err) == (2, True)
 
 
 class TestShow:
@@ -293,15 +258,10 @@ class TestComplaints:
     @pytest.mark.parametrize(
         ("arguments", "complaint", "code"),
         [
-            (["nothing.parquet"], "nothing.parquet: no such file.", 2),
             (["{swaps}", "--method", "magic"], "--method must be 'auto', 'all', 'randomised'", 2),
-            (["{swaps}", "--log-column", "doc_id=page"], "cells", 2),
             (["{swaps_log}", "--log-column", "doc_id=page"], "there is no column 'page' (for doc_id)", 1),
-            (["{swaps}", "--plot", "rho.png"], "name a file that ends in .svg", 2),
             (["{swaps}", "--depth", "9"], "nothing was shown below position 4", 2),
-            (["{swaps}", "--confidence", "1.5"], "--confidence must be a number above 0 and below 1, not 1.5", 2),
             (["{data}"], "there is no column 'session_id'", 1),
-            (["clickless.csv"], "nothing was clicked in this log", 1),
             (["broken.csv"], "100.0% of 3 rows had to be set aside", 1),
         ],
     )

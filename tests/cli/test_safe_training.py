@@ -43,13 +43,6 @@ class TestTraining:
         assert "--safe --safe-margin 0.2" in ranker.provenance.command
         assert "## Safety" in Path("ranker/README.md").read_text()
 
-    def test_a_method_without_a_curve_is_judged_with_one(self, run: Run, data: Any, clicks: Any) -> None:
-        told = run("train", "naive", *FROM, *MARGIN, "-o", "ranker", "--json").json
-        expected = Safe(cr.Naive(), margin=0.2).fit(data, clicks, RHO).safety_
-        assert told["safety"]["share"] == expected.share
-        assert told["safety"]["tried"] == pytest.approx(expected.tried)
-        assert run("train", "naive", *FROM[:4], "-o", "ranker", "--json").json["safety"] is None
-
     def test_queries_held_out_stay_out_of_everything(self, run: Run, data: Any, clicks: Any) -> None:
         done = run("train", "ips", *FROM, *MARGIN, "--hold-out", "0.25", "-o", "ranker")
         assert done.code == 0, done.err
@@ -59,13 +52,6 @@ class TestTraining:
         expected = Safe(cr.IPS(), margin=0.2).fit(data[~held], clicks[~held], RHO)
         np.testing.assert_array_equal(ranker.predict(data), expected.predict(data))
         assert f"{held.sum()} of 60 queries are held out; " in done.out
-
-    def test_repeats_the_ranker(self, run: Run) -> None:
-        assert run("train", "ips", *FROM, *MARGIN, "-o", "first").code == 0
-        words = cr.load_ranker("first").provenance.command.split()
-        assert run(*words[1:]).code == 0
-        for file in Path("first").iterdir():
-            assert file.read_bytes() == Path("ranker", file.name).read_bytes(), file
 
     def test_what_is_not_safe_is_not_saved(self, run: Run, clicks: cr.ClickTable) -> None:
         """The exit code lets a pipeline keep production."""

@@ -48,24 +48,6 @@ def test_the_top_of_each_query_and_json(run: Run, ranker: str) -> None:
     assert "of which 180 are kept" in shown.out
 
 
-def test_options_of_reading(run: Run, folder: Path, letor: Path) -> None:
-    run("train", "oracle", "-f", letor, "-o", "numbered")
-    assert run("score", "numbered", "-f", letor, "-o", "a.parquet").code == 0
-    rows = letor.read_text().replace("1:", "1:NULL #", 1)
-    (folder / "odd.txt").write_text(rows)
-    refused = run("score", "numbered", "-f", "odd.txt", "-o", "b.parquet")
-    assert refused.code == 1
-    assert "odd.txt:1:" in refused.err
-    assert "fill in missing values on loading with --missing 0" in refused.err
-    assert run("score", "numbered", "-f", "odd.txt", "-o", "b.parquet", "--missing", "0").code == 0
-    kept = run("score", "numbered", "-f", "odd.txt", "-o", "c.parquet", "--missing", "keep")
-    assert "odd.txt:1: feature 'f1' of row 0" in kept.err
-    assert "fill in missing values on loading with --missing 0" in kept.err
-    assert not Path("c.parquet").exists()
-    shifted = run("score", "numbered", "-f", letor, "-o", "c.parquet", "--zero-based")
-    assert (shifted.code, "the first feature of the ranker is f1" in shifted.err) == (2, True)
-
-
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [

@@ -90,15 +90,6 @@ def test_logs_of_two_devices_are_read_together(simulate: Simulate) -> None:
         assert complaint in simulate("train.txt", "--out", "c.parquet", "--add-column", named, fails=2)
 
 
-def test_a_segment_is_a_column_of_its_own_and_of_the_log_alone(simulate: Simulate) -> None:
-    for column in ("position", "Query_ID", "ranker_id"):
-        said = simulate("train.txt", "--log", "log.parquet", "--add-column", f"{column}=3", fails=2)
-        assert f"cannot be named {column}" in said
-    said = simulate("train.txt", "--log", "log.parquet", "--out", "c.parquet", "--add-column", "device=phone", fails=2)
-    assert "`cldrank clicks aggregate --log-column segment=device`" in said
-    assert not Path("log.parquet").exists()
-
-
 def test_production_rankers(simulate: Simulate, tmp_path: Path) -> None:
     simulate("train.txt", "--out", "a.parquet", "--fraction", "0.5", "--save-production", "ranker")
     simulate("train.txt", "--out", "b.parquet", "--production", "ranker")
@@ -132,7 +123,6 @@ def test_models_and_policies(simulate: Simulate, options: list[str]) -> None:
     ("options", "code", "complaint"),
     [
         ([], 2, "say where to write: --out FILE for cells, --log FILE for a raw log, or both"),
-        (["--out", "c", "--log", "c"], 2, "c would be written twice"),
         (["--out", "."], 2, "is a folder; name a file"),
         (
             ["--out", "c", "--sessions", "0.5"],
@@ -146,11 +136,8 @@ def test_models_and_policies(simulate: Simulate, options: list[str]) -> None:
             "--click-model cascade has no option --eta; pbm and trust have it.",
         ),
         (["--out", "c", "--share", "1"], 2, "--policy top has no option --share; shuffled has it."),
-        (["--out", "c", "--production", "nothing"], 2, "there is no such ranker folder or score file"),
         (["--out", "c", "--production", "column:f9"], 2, "there is no feature 'f9' to rank by; there are f1, f2"),
-        (["--out", "c", "--production", "column:f1", "--fraction", "1"], 2, "--fraction is for --production svm"),
         (["--out", "c", "--relevant-from", "9"], 1, "no label reaches 9, the highest is 3"),
-        (["--out", "c", "--policy", "first-swaps", "--positions", "7"], 2, "position 7 cannot be swapped"),
     ],
 )
 def test_mistakes_are_explained(simulate: Simulate, options: list[str], code: int, complaint: str) -> None:
@@ -166,20 +153,3 @@ def test_options_come_from_models_and_policies(simulate: Simulate) -> None:
             assert f"--{name.replace('_', '-')}" in shown
     for panel in ("Who clicks", "What is shown", "The production ranker"):
         assert panel in shown
-
-
-def test_every_parameter_reaches_its_model(simulate: Simulate) -> None:
-    options = (
-        "--click-model",
-        "dcm",
-        "--noise",
-        "0.2",
-        "--continuation",
-        "0.9,0.8,0.7,0.6,0.5",
-        "--policy",
-        "first-swaps",
-    )
-    simulate("train.txt", "--sessions", "10", "-o", "c", "--production", "column:f1", *options, "--positions", "3")
-    truth = load_truth("c")
-    assert truth["model"] == {"name": "dcm", "noise": 0.2, "continuation": [0.9, 0.8, 0.7, 0.6, 0.5]}
-    assert truth["policy"] == {"name": "first-swaps", "probability": 0.5, "positions": [3]}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -39,19 +38,6 @@ def test_names_of_features(run: Run, hostile: Path) -> None:
     assert seen(run("show", "hostile.parquet")) == (0, False, True)
     assert run("train", "oracle", "-f", "hostile.parquet", "-o", "ranker").code == 0
     assert seen(run("show", "ranker")) == (0, False, True)
-
-
-def test_segments(run: Run, folder: Path) -> None:
-    rows = [
-        {"session_id": f"{at}", "query_id": "q", "doc_id": f"{doc}", "position": doc, "clicked": at % 3 == doc}
-        | {"surface": RED if at % 2 else "desktop"}
-        for at in range(20)
-        for doc in (1, 2)
-    ]
-    (folder / "log.jsonl").write_text("\n".join(map(json.dumps, rows)))
-    counted = run("clicks", "aggregate", "log.jsonl", "--log-column", "segment=surface", "-o", "segments.parquet")
-    assert seen(counted) == (0, False, True)
-    assert seen(run("show", "segments.parquet")) == (0, False, True)
 
 
 @pytest.mark.parametrize("call", [("show",), ("clicks", "audit"), ("evaluate", "-f", "train.parquet")])

@@ -51,15 +51,6 @@ def test_the_same_command_goes_on(run: Run) -> None:
     assert (refused.code, "differ in the method" in refused.err) == (2, True)
 
 
-def test_for_people(run: Run) -> None:
-    shown = run("tune", "cld", *FROM, "-o", "tuned", "--trials", "4")
-    assert shown.code == 0, shown.err
-    assert "4 trials: 4 completed, 0 given up early, 0 failed; held-out concordance on 1" in shown.out
-    assert "best: gamma=" in shown.out
-    assert "± is one standard error" in shown.err
-    assert "hardly determine gamma" in shown.err
-
-
 @pytest.mark.slow
 def test_two_processes_share_the_trials(folder: Path) -> None:
     command = [sys.executable, "-m", "cldrank", "tune", "ips", *FROM, "-o", "tuned", "--jobs", "2", "--trials", "6"]
@@ -140,15 +131,11 @@ def test_what_does_not_fit_is_refused(run: Run, monkeypatch: pytest.MonkeyPatch)
     cases: list[tuple[int, str, list[str]]] = [
         (2, "there is no method 'cld_pair'. Did you mean cld-pair?", ["cld_pair", *FROM]),
         (2, "naive needs the propensities of positions to judge by held-out clicks", ["naive", *FROM[:4]]),
-        (2, "oracle learns from labels", ["oracle", *FROM[:2]]),
         (2, "IPS has no parameter gamma", ["ips", *FROM, "--range", "gamma=0.1:0.2"]),
         (2, "l2 does not say what to try", ["ips", *FROM, "--set", "l2"]),
         (2, "`l2` must be a number of at least 0, not a", ["ips", *FROM, "--range", "l2=a:b"]),
-        (2, "--hold-out must be a number above 0 and below 1", ["ips", *FROM, "--hold-out", "1"]),
         (2, "`epochs` is not for a linear model; choose --model mlp", ["ips", *FROM, "--set", "epochs=2"]),
-        (2, "ips has no use for max_steps here", ["ips", *FROM, "--set", "max_steps=2"]),
         (2, "there is nothing to try", ["svm-rank", *FROM[:2]]),
-        (2, "l2 is named twice", ["ips", *FROM, "--set", "l2=1", "--range", "l2=0.1:0.2"]),
         (2, "--depth 7 is deeper than the clicks", ["ips", *FROM, "--depth", "7"]),
         (1, "1 have one candidate clicked more", ["ips", *FROM, "--judge-share", "0.02"]),
     ]
@@ -159,11 +146,3 @@ def test_what_does_not_fit_is_refused(run: Run, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setitem(sys.modules, "optuna", None)
     ran = run("tune", "ips", *FROM, "-o", "y")
     assert (ran.code, "pip install 'cldrank[tune]'" in ran.err) == (1, True)
-
-
-@pytest.mark.filterwarnings("ignore:the clicks refute")
-def test_another_method_is_told_by_its_name(run: Run) -> None:
-    assert run("tune", "ips", *FROM, "-o", "tuned", "--trials", "1").code == 0
-    assert "tuned holds trials that differ in the method (IPS());" in run("tune", "cld", *FROM, "-o", "tuned").err
-    refused = run("tune", "ips", *FROM[:4], "-p", "power:0.5", "-o", "tuned")
-    assert "tuned holds trials that differ in the propensities;" in refused.err

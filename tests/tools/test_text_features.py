@@ -13,8 +13,6 @@ from public_sets.text_features import (
     Vocabulary,
     row_products,
     terms,
-    trigrams,
-    words,
 )
 from scipy.sparse import csr_matrix
 
@@ -76,26 +74,6 @@ def test_an_empty_document_is_judged_by_the_collection_alone() -> None:
     assert found["lm_jm"] == pytest.approx(2 * log(0.1 * 2.1 / 5))
 
 
-def test_a_query_without_terms() -> None:
-    found = features(TEXTS, 0, [])
-    assert found["length"] == 3
-    assert found["lm_dir"] == pytest.approx(log(500 * 1e-6 / 503))
-    assert found["lm_jm"] == pytest.approx(log(0.1 * 1e-6))
-    assert {value for name, value in found.items() if name not in ("length", "lm_dir", "lm_jm")} == {0}
-
-
-def test_terms_that_nobody_asks_for_count_for_the_length() -> None:
-    found = features([["heat", "far", "far", "away"], [], []], 0, [HEAT])
-    assert (found["length"], found["tf_sum"], found["ntf_sum"]) == (4, 1, 0.25)
-    assert found["lm_dir"] == pytest.approx(log((1 + 500 * 1.1 / 5) / 504))  # the collection has four terms
-
-
-def test_a_field_that_all_documents_lack() -> None:
-    found = features([[], [], []], 1, [CITY])
-    assert found["lm_dir"] == pytest.approx(log(0.1 / 2))  # one term is taken to be there
-    assert found["bm25"] == 0
-
-
 def test_fields_together_are_one_text() -> None:
     vocabulary = Vocabulary([["heat", "city"]])
     halves = [
@@ -123,14 +101,6 @@ def test_fields_together_are_one_text() -> None:
 )
 def test_terms(text: str, found: list[str]) -> None:
     assert terms(text) == found
-
-
-def test_words_keep_their_plural() -> None:
-    assert words("Heats of X-Men") == ["heats", "of", "x", "men"]
-
-
-def test_trigrams_of_nothing() -> None:
-    assert trigrams("¿?") == []
 
 
 def test_products_of_rows_block_by_block() -> None:
