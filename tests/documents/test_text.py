@@ -67,11 +67,6 @@ def test_a_block_shows_its_text(text: str) -> None:
     assert unescape(found[1]) == f"{text}\n"
 
 
-def test_what_cannot_be_seen_is_shown() -> None:
-    assert escaped("a\u202eb\x1b") == r"a\\u202eb\\x1b"
-    assert code("a\u202eb") == r"`a\u202eb`"
-
-
 def test_every_block_is_written() -> None:
     empty = Figure("Clicks|", (), Axis.of_labels("ab"), Axis.from_zero(1))
     table = Table(("a|", "b"), [(Mono("x|y"), Strong("*")), (Link("there", "#a"), "<b>")])
@@ -124,15 +119,3 @@ def test_colours_are_only_our_own() -> None:
     render_terminal(Document("x", [Notice("warning", "a \x1b[31m", "t")]), console)
     assert "\x1b[31m" not in out.getvalue()
     assert "\x1b[33m warning" in out.getvalue()
-
-
-def test_a_line_stays_whole_in_a_narrow_terminal() -> None:
-    words = "word " * 40
-    assert words.strip() in terminal_text(Document("x", [Paragraph(words.strip())]), width=20)
-
-
-def test_details_and_facts_are_printed() -> None:
-    text = terminal_text(Document("x", [Facts({"clicks": ["1", "2"]}), Details("more", [Paragraph("inside")])]))
-    assert "clicks: 1, 2" in text
-    assert "more" in text
-    assert "inside" in text
