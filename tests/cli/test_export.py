@@ -54,7 +54,7 @@ class TestExport:
             (["--to", "onnx", "--out", "x", "--rename", "a"], "must be OURS=THEIRS"),
             (["--to", "onnx", "--out", "x", "--rename", "zz=a"], "--rename names 'zz', which is not a feature"),
             (["--to", "onnx", "--out", "nowhere/x"], "does not exist"),
-            (["--to", "onnx", "--out", "x/"], "writes one file; name it: --out x/ranker.onnx"),
+            (["--to", "onnx", "--out", "x/"], "--out x/ranker.onnx"),
             (["--to", "onnx", "--out", "train.parquet", "--check", "train.parquet"], "is an input"),
         ],
     )
