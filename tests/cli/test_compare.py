@@ -149,11 +149,3 @@ class TestEvaluate:
         clicks = cr.ClickTable.read("cells.parquet", scores)
         assert found["ranker"] == "production"
         assert found["measures"]["Clicks@5"]["estimate"] == pytest.approx(clicks.clicks.sum() / 2400)
-
-
-@pytest.mark.usefixtures("scores")
-def test_nothing_is_written_where_nothing_came_of_it(run: Run, folder: Path) -> None:
-    (folder / "short.txt").write_text("1\n2\n")
-    ran = run("compare", "good.txt", "short.txt", *LOG, "--html", "out.html")
-    assert (ran.code, "has 2 scores for 480 rows" in ran.err) == (1, True)
-    assert not list(folder.glob("*out*"))

@@ -46,13 +46,6 @@ def test_missing_values_are_filled_or_kept(run: Run, folder: Path) -> None:
     assert run("show", "holes.txt", "--missing", "inf").code == 2
 
 
-def test_make_streams_the_same_as_in_memory(run: Run, folder: Path) -> None:
-    made = run("data", "make", "yahoo-like", "--n-queries", "20", "--seed", "3", "--out", "y.parquet", "--json").json
-    data = cr.load(folder / "y.parquet")
-    assert (made["rows"], made["synthetic"]) == (data.n_rows, True)
-    assert data.synthetic
-
-
 def test_fetching_a_gated_set_says_how_to_place_it(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("CLDRANK_DATA", raising=False)
     refused = run("data", "fetch", "yahoo")

@@ -81,18 +81,6 @@ def test_failures_end_in_an_exit_code(experiment: Experiment) -> None:
     assert "1 fit failed" in experiment(*command, fails=1)
 
 
-def test_all_is_one_plan(experiment: Experiment, monkeypatch: pytest.MonkeyPatch) -> None:
-    for package in ("torch", "xgboost"):
-        pytest.importorskip(package)
-    told = json.loads(
-        experiment("run", "all", "--dry-run", "--json", "--data", "web10k-like", "--set", "data.queries=20", "--set",
-                   "data.test_queries=10")
-    )  # fmt: skip
-    assert told["units"] == 60 + 480 + 300 + 240 + 240 + 550 + 30 + 540
-    assert told["out"] == "experiments/all"
-    assert told["fits"] < told["units"]  # Oracle has one per seed, whatever is simulated
-
-
 @pytest.mark.parametrize(
     ("options", "code", "complaint"),
     [

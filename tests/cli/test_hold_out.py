@@ -72,12 +72,6 @@ class TestHoldingOut:
         labels = run("train", "oracle", *FROM[:2], "--hold-out", "0.5", "-o", "r").out
         assert "are held out; the ranker remembers which it was trained on\n" in labels
 
-    @pytest.mark.parametrize("share", ["1", "nan"])
-    def test_a_share_is_between_0_and_1(self, run: Run, share: str) -> None:
-        done = run("train", "cld", "-f", "absent", *FROM[2:], f"--hold-out={share}", "-o", "ranker")
-        assert done.code == 2
-        assert "--hold-out must be a number above 0 and below 1, not " in done.err
-
     def test_both_sides_need_something(self, run: Run, data: cr.RankingDataset, clicks: cr.ClickTable) -> None:
         cases = [
             ("oracle", "1e-9", "--hold-out 1e-09 holds out no query to judge the ranker on; choose a larger share."),

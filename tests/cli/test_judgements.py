@@ -1,12 +1,10 @@
 from __future__ import annotations
 
-import csv
 import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import ir_measures
 import pyarrow.parquet as pq
 import pytest
 
@@ -47,13 +45,6 @@ def test_options_reach_the_library(run: Run, folder: Path) -> None:
     assert told["unknown"] == 180
 
 
-def test_without_features_nothing_is_unknown_and_it_is_said(run: Run) -> None:
-    done = run("judgements", "cells.parquet", *KNOWN, "-o", "qrels", "--to", "trec")
-    assert done.code == 0, done.err
-    assert "without --features, the documents are those of the log, and none is unknown." in done.err
-    assert len(list(ir_measures.read_trec_qrels("qrels"))) == 300
-
-
 def test_a_raw_log_is_read_as_well(run: Run, folder: Path) -> None:
     rows = ["session_id,query_id,doc_id,position,clicked"]
     rows += [f"{s},red shoes,{d},{d},{int((s + d) % 3 == 0)}" for s in range(30) for d in (1, 2)]
@@ -64,16 +55,6 @@ def test_a_raw_log_is_read_as_well(run: Run, folder: Path) -> None:
     assert content["name"] == "Test"
     assert [one["query"] for one in content["judgmentRatings"]] == ["red shoes"]
     assert "this tool searches by text; if the ids are not the texts" in done.err
-
-
-def test_query_texts_from_a_file(run: Run, folder: Path) -> None:
-    lines = "".join(f"{query},query {query}\n" for query in range(60))
-    (folder / "texts.csv").write_text("query_id,query_text\n" + lines)
-    done = run("judgements", "cells.parquet", *KNOWN, "-o", "out.csv", "--to", "quepid", "--query-texts", "texts.csv")
-    assert done.code == 0, done.err
-    assert "searches by text" not in done.err
-    with Path("out.csv").open(newline="") as file:
-        assert next(csv.DictReader(file))["query"] == "query 0"
 
 
 @pytest.mark.parametrize(

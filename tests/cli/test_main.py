@@ -71,17 +71,6 @@ def test_ctrl_c(run: Run, letor: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert run("show", letor).code == 130
 
 
-def test_an_interrupted_write_leaves_nothing(run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(*_: object, **__: object) -> Any:
-        yield cr.RankingDataset.from_arrays([[1.0]], [1])
-        raise KeyboardInterrupt
-
-    before = sorted(folder.iterdir())
-    monkeypatch.setattr("cldrank.data.synthetic.generate", interrupted)
-    assert run("data", "make", "web10k-like", "--out", "x.parquet").code == 130
-    assert sorted(folder.iterdir()) == before
-
-
 def test_version_and_help(run: Run) -> None:
     assert run("--version").out == f"cldrank {cr.__version__}\n"
     for command in ([], ["data"], ["train"], ["evaluate"], ["compare"], ["demo"], ["data", "make"]):

@@ -124,25 +124,6 @@ class TestValues:
     """Every kind of value: how it is typed, and what it becomes."""
 
     @pytest.mark.parametrize(
-        ("method", "typed", "settings"),
-        [
-            ("cld", ("--gamma", "-2e-1"), {"gamma": -0.2}),
-            ("cld", ("--seed", "7", "--l2", "0"), {"seed": 7, "l2": 0.0}),
-            ("cld", ("--scaling", "standard:clip=none"), {"scaling": "standard:clip=none"}),
-            ("cld", ("--clip", "none"), {"clip": None}),
-            ("cld-pair", ("--hidden", "8, 4", "--epochs", "1"), {"hidden": (8, 4), "epochs": 1}),
-        ],
-    )
-    def test_what_was_typed_arrives(
-        self, run: Run, method: str, typed: tuple[str, ...], settings: dict[str, Any]
-    ) -> None:
-        kind = methods()[method]
-        ran = run("train", method, *given(kind), *typed, "-o", "ranker", "--summary", "--json")
-        assert ran.code == 0, ran.err
-        expected = " ".join(repr(configured(kind, settings)).split())
-        assert ran.json["summary"].splitlines()[0].removeprefix("method").strip() == expected
-
-    @pytest.mark.parametrize(
         ("method", "typed", "message"),
         [
             ("cld", ("--gamma", "2"), "--gamma must be a number above -1 and below 1, not 2."),

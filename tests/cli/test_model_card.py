@@ -11,8 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 import cldrank as cr
@@ -140,26 +138,6 @@ class TestOtherFeatures:
         assert refused.code == 1
         expected = "other.txt: does not suit the ranker in ranker: 5 features instead of the ranker's 4"
         assert expected in " ".join(refused.err.split())
-
-    @pytest.mark.parametrize("call", CALLS)
-    def test_letor_rows_that_leave_out_the_last_features(self, run: Run, call: tuple[str, ...]) -> None:
-        option = "--check" if call[0] == "export" else "-f"
-        rows = "1 qid:1 1:1 2:2\n0 qid:1 1:2 2:1\n0 qid:2 1:3 2:2\n1 qid:2 1:2 2:1"
-        Path("short.txt").write_text(rows)
-        Path("whole.txt").write_text(f"{rows} 4:0")
-        short, whole = (run(*call, option, name, "--json").json for name in ("short.txt", "whole.txt"))
-        assert {**short, "data": ""} == {**whole, "data": ""}
-        pq.write_table(pa.table({"query_id": [1], "label": [1], "f1": [1.0], "f2": [2.0]}), "short.parquet")
-        assert "'f3', 'f4' are missing" in " ".join(run(*call, option, "short.parquet").err.split())
-
-    @pytest.mark.parametrize("call", [("evaluate", "ranker"), ("score", "ranker", "-o", "a.csv")])
-    def test_a_column_too_many(self, run: Run, call: tuple[str, ...]) -> None:
-        table = pq.read_table("train.parquet")
-        pq.write_table(table.append_column("age", pa.array(np.zeros(len(table)))), "more.parquet")
-        refused = " ".join(run(*call, "-f", "more.parquet").err.split())
-        assert "'age' is unknown to it. Leave out what is not a feature" in refused
-        assert "--column features=a,b,c" in refused
-        assert run(*call, "-f", "more.parquet", "--column", "features=f1,f2,f3,f4").code == 0
 
 
 def test_the_example_of_the_docs_is_what_its_commands_write(run: Run) -> None:

@@ -31,21 +31,6 @@ def test_a_parameter_becomes_an_option_where_there_is_one(text: str, expected: s
     assert as_options(text, OPTIONS) == expected
 
 
-@pytest.mark.parametrize(
-    ("option", "text", "expected"),
-    [
-        (("--column",), "`columns={'doc_id': NAME}`", "--column doc_id=NAME"),
-        (("--column",), "`columns`", "--column"),
-        (("--column", "--log-column"), "`columns={'doc_id': …}`", "--column doc_id=…"),
-        (("--column",), "`columns={'row': R, 'column': C}`", "--column row=R --column column=C"),
-    ],
-)
-def test_columns_are_mapped_by_the_option_that_the_command_has(
-    option: tuple[str, ...], text: str, expected: str
-) -> None:
-    assert as_options(text, dict.fromkeys(option, VALUE)) == expected
-
-
 def test_columns_of_the_log_are_told_from_those_of_features() -> None:
     with pytest.raises(UsageError, match="name it with --log-column doc_id=…"), columns_by("--log-column"):
         raise UsageError("name it with `columns={'doc_id': …}`.")

@@ -143,11 +143,6 @@ def test_a_pattern_reads_what_it_fits(run: Run, scene: Path) -> None:
     assert contents(scene) == before
 
 
-def test_the_truth_about_a_simulation_is_a_file_too(run: Run, scene: Path) -> None:
-    ran = run("simulate", "train.parquet", "--log", "x", "--out", "x.json")
-    assert (ran.code, "x.json would be written twice" in ran.err) == (2, True), ran
-
-
 SIMULATE = ["simulate", "train.parquet", "--production", "scores.txt", "--sessions", "100", "--relevant-from", "1"]
 
 

@@ -115,18 +115,3 @@ def test_ctrl_c_says_how_to_go_on(run: Run, scene: Path, monkeypatch: pytest.Mon
     assert line(ended)["status"] == "interrupted"
     assert ended.code == 130
     assert "the same command goes on from there" in ended.err
-
-
-def test_another_pipeline_does_not_replace_what_is_shipped(run: Run, scene: Path) -> None:
-    assert run("pipeline", "run").code == 0
-    assert "The ranker is shipped." in run("pipeline", "show").out
-    write_definition(scene, name="p9.toml")
-    refused = run("pipeline", "run", "p9.toml")
-    assert refused.code == 2
-    assert "shipped/ belongs to pipeline.toml; set export.folder in p9.toml" in refused.err
-    write_definition(scene, [('"opensearch"]', '"opensearch"]\nfolder = "other"')], name="p9.toml")
-    assert run("pipeline", "run", "p9.toml").code == 0
-    assert run("pipeline", "show", "--json").json["pipeline"] == "pipeline.toml"
-    assert run("pipeline", "show", "p9.toml", "--json").json["pipeline"] == "p9.toml"
-    (scene / "pipeline.toml").rename(scene / "daily.toml")
-    assert run("pipeline", "run", "daily.toml").code == 0  # the file was renamed, so its place is not taken

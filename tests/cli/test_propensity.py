@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import errno
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -22,16 +21,11 @@ from cldrank.clicks.simulate import (
     TopK,
     TrustBiased,
 )
-from cldrank.parameters import parameters
 from cldrank.propensity import (
-    AdjacentChain,
     AffineClicks,
     AllPairs,
-    Pivot,
     Propensities,
-    Randomised,
     SegmentPropensities,
-    estimators,
 )
 
 Run = Callable[..., Any]
@@ -114,12 +108,6 @@ class TestEstimate:
         assert f"cldrank train cld --features {logs.data} --clicks {logs.swaps} --propensity rho.json" in ran.err
         assert Path("rho.svg").read_text().count(", position ") == 4
 
-    def test_a_random_order_is_seen_and_used(self, propensity: Run, logs: Logs) -> None:
-        result = propensity("estimate", logs.shuffled, "-o", "rho.json", "--json").json
-        assert result["method"] == "randomised"
-        assert "looks random" in result["chosen_because"]
-        assert examined(result) == Randomised().fit(cr.ClickTable.read(logs.shuffled)).values.tolist()
-
     def test_probabilities_of_the_log(self, propensity: Run, logs: Logs) -> None:
         result = propensity("estimate", logs.shuffled_log, "-o", "rho.json", "--method", "logged", "--json").json
         truth = [1, 1 / 2, 1 / 3, 1 / 4]
@@ -128,22 +116,6 @@ class TestEstimate:
         refused = propensity("estimate", logs.shuffled, "-o", "rho.json", "--method", "logged")
         assert refused.code == 2
         assert refused.err.startswith("error: logged: it needs the probability")
-
-    @pytest.mark.parametrize("method", ["pivot", "click-through"])
-    def test_every_method_by_name(self, propensity: Run, logs: Logs, method: str) -> None:
-        result = propensity("estimate", logs.swaps, "-o", "rho.json", "--method", method, "--depth", "3", "--json").json
-        assert result["method"] == method
-        assert len(result["positions"]) == 3
-        assert result["origin"].startswith(estimators()[method].__name__)
-
-    def test_options_are_the_parameters_of_the_class(self, propensity: Run, logs: Logs) -> None:
-        call = ("estimate", logs.swaps, "-o", "rho.json", "--json", "--method")
-        clicks = cr.ClickTable.read(logs.swaps)
-        swapped = propensity(*call, "adjacent-chain", "--weighting", "candidates").json
-        assert examined(swapped) == AdjacentChain(weighting="candidates").fit(clicks).values.tolist()
-        shown = propensity("estimate", "--help").out
-        assert all(f"--{name.replace('_', '-')}" in shown for name in parameters(Pivot))
-        assert all(name in shown for name in estimators())
 
 
 class TestRefusal:
@@ -280,27 +252,6 @@ class TestComplaints:
         error = ran.err[ran.err.index("error: ") :]
         assert len(error.splitlines()) <= 2
         assert not Path("rho.json").exists()
-
-    @pytest.mark.parametrize("lost", ["{", "<svg"])
-    def test_on_a_full_disk_nothing_is_written(
-        self, propensity: Run, logs: Logs, monkeypatch: pytest.MonkeyPatch, lost: str
-    ) -> None:
-        write = Path.write_text
-
-        def full(path: Path, text: str, *options: Any, **named: Any) -> int:
-            if text.startswith(lost):
-                raise OSError(errno.ENOSPC, "No space left on device")
-            return write(path, text, *options, **named)
-
-        Path("rho.json").write_text("before")
-        Path("rho.svg").write_text("before")
-        monkeypatch.setattr(Path, "write_text", full)
-        ran = propensity("estimate", logs.swaps, "-o", "rho.json", "--plot", "rho.svg")
-        assert ran.code == 1
-        assert f"{'rho.json' if lost == '{' else 'rho.svg'} cannot be written: No space left on device" in ran.err
-        assert {path.name: path.read_text() for path in Path().glob("*rho*")} == dict.fromkeys(
-            ("rho.json", "rho.svg"), "before"
-        )
 
     def test_a_curve_of_another_site_is_refused_unless_the_user_insists(self, run: Run, logs: Logs) -> None:
         call = ("train", "ips", "--features", logs.data, "--clicks", logs.swaps, "--propensity", "power:0.2")

@@ -46,18 +46,3 @@ def test_a_verdict(run: Run, clicks: cr.ClickTable) -> None:
     ran = run("compare", "ranker", "production", *given, "--json")
     assert "segment phone, power law, eta 1.2" in ran.out
     assert {"DCG@5", "Clicks@5"} <= set(ran.json["measures"])
-
-
-@pytest.mark.parametrize(
-    ("cells", "curve", "complaint"),
-    [
-        ("cells.parquet", "rho.json", "clicks aggregate --log-column segment=COLUMN"),
-        ("split.parquet", "phone=power:1", "have a segment 'desktop', and there is no curve for it, only for phone"),
-        ("split.parquet", "phone=power:1,phone=power:2", "is not one curve for each segment"),
-        ("split.parquet", "phone=power:x,desktop=none", "is not a power law"),
-    ],
-)
-def test_curves_that_do_not_fit(run: Run, clicks: cr.ClickTable, cells: str, curve: str, complaint: str) -> None:
-    ran = run("train", "ips", "-f", "train.parquet", "-c", cells, "-p", curve, "-o", "ranker")
-    assert (ran.code != 0, complaint in " ".join(ran.err.split())) == (True, True)
-    assert not Path("ranker").exists()

@@ -104,22 +104,6 @@ def test_production_rankers(simulate: Simulate, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "options",
-    [
-        ["--click-model", "trust", "--epsilon-minus", "0.4,0.2,0.1,0.1,0.1", "--epsilon-plus", "0.9"],
-        ["--policy", "shuffled", "--share", "0.5", "--shuffle", "candidates"],
-    ],
-)
-def test_models_and_policies(simulate: Simulate, options: list[str]) -> None:
-    printed = simulate("train.txt", "--sessions", "1000", "--out", "c.parquet", "--production", "column:f1", *options)
-    assert "1,000" in printed
-    truth = load_truth("c.parquet")
-    given = dict(zip(options[::2], options[1::2], strict=True))
-    assert truth["model"]["name"] == given.get("--click-model", "pbm")
-    assert truth["policy"]["name"] == given.get("--policy", "top")
-
-
-@pytest.mark.parametrize(
     ("options", "code", "complaint"),
     [
         ([], 2, "say where to write: --out FILE for cells, --log FILE for a raw log, or both"),

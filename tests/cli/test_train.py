@@ -12,14 +12,12 @@ import numpy as np
 import pytest
 
 import cldrank as cr
-from cldrank.clicks.simulate import NeighbourSwaps, Simulation, TrustBiased
 from cldrank.methods import methods
 from cldrank.propensity import AffineClicks
 
 Run = Callable[..., Any]
 FROM = ("-f", "train.parquet", "-c", "cells.parquet", "-p", "power:1.0")
 SMALL = ("--hidden", "8,4", "--epochs", "3")
-MLP = cr.MLP(hidden=(8, 4), epochs=3)
 
 
 def given(method: str) -> tuple[str, ...]:
@@ -39,32 +37,6 @@ def clicks(folder: Path, data: cr.RankingDataset) -> cr.ClickTable:
 
 
 class TestNetworks:
-    @pytest.mark.parametrize(
-        ("method", "options", "expected"),
-        [
-            ("rankagg", (*SMALL, "--weights", "2,1"), cr.RankAgg(weights=(2, 1), model=MLP)),
-            ("policy-aware-ips", ("--model", "mlp", *SMALL, "--clip", "0.3"), cr.PolicyAwareIPS(clip=0.3, model=MLP)),
-        ],
-    )
-    def test_the_same_ranker_as_from_python(
-        self,
-        run: Run,
-        data: cr.RankingDataset,
-        clicks: cr.ClickTable,
-        method: str,
-        options: tuple[str, ...],
-        expected: Any,
-    ) -> None:
-        trained = run("train", method, *given(method), *options, "-o", "ranker", "--json")
-        assert trained.code == 0, trained.err
-        assert "held-out" not in trained.err  # no bar beside JSON
-        told = trained.json
-        assert told["status"] == "completed"
-        assert [epoch["number"] for epoch in told["history"]] == list(range(1, expected.model.epochs + 1))
-        assert told["history"][told["best_epoch"] - 1]["best"]
-        expected.fit(data, clicks, cr.Propensities.power(1, 5))
-        np.testing.assert_array_equal(cr.load_ranker("ranker").predict(data), expected.predict(data))
-
     @pytest.mark.parametrize(
         ("method", "targets"),
         [("cld-pair", "clicks over propensity"), ("oracle", "labels")],
@@ -142,18 +114,6 @@ class TestPositions:
         expected = kinds[method]().fit(data, clicks.first(3), rho).predict(data)
         np.testing.assert_array_equal(cr.load_ranker("ranker").predict(data), expected)
 
-    @pytest.mark.filterwarnings("ignore:the clicks refute")  # trust bias does
-    def test_what_was_estimated_trains(self, run: Run, folder: Path, data: cr.RankingDataset) -> None:
-        simulation = Simulation(data, data.features[:, 0], TrustBiased(eta=1), NeighbourSwaps(0.5), depth=4)
-        simulation.draw(300_000, seed=0).save(folder / "swapped.parquet")
-        for method, options in (("trust-bias", ()), ("all-pairs", ("--depth", "3"))):
-            made = run("propensity", "estimate", "swapped.parquet", "-o", "found.json", "--method", method, *options)
-            assert made.code == 0, made.err
-            (line,) = [line for line in made.err.splitlines() if line.startswith("next: ")]
-            command = line.removeprefix("next: cldrank ").replace("FEATURES", "train.parquet").split()
-            assert run(*command).code == 0
-            assert Path("ranker").is_dir()
-
 
 class TestInterruption:
     LONG = ("train", "cld-pair", *FROM, "--hidden", "16,8", "--epochs", "90", "--seed", "3", "--batch-queries", "8")
@@ -202,17 +162,6 @@ class TestInterruption:
         refused = run(*trees, "--dropout", "0.5")
         assert refused.code == 2
         assert "--dropout is not for boosted trees" in refused.err
-
-    def test_before_the_first_epoch_is_over_nothing_is_saved(self, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-        def interrupted(*_: object) -> None:
-            raise KeyboardInterrupt
-
-        monkeypatch.setattr("cldrank.models.network.loop.Trainer._epoch", interrupted)
-        ran = run("train", "cld-pair", *FROM, *SMALL, "-o", "x", "--checkpoint", "state")
-        assert ran.code == 130
-        assert "stopped; nothing half-written is left behind" in ran.err
-        assert not Path("x").exists()
-        assert not Path("state").exists()
 
     def test_without_a_checkpoint_it_says_how_to_have_one(self, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
         from cldrank.models.network.loop import Trainer

@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 
 import cldrank as cr
-from cldrank.methods.registry import configured
 from cldrank.propensity import AffineClicks
 
 Run = Callable[..., Any]
@@ -49,17 +48,6 @@ def test_the_same_command_goes_on(run: Run) -> None:
     assert (refused.code, "differ in the method (IPS())" in refused.err) == (2, True)
     refused = run("tune", "naive", *FROM, "-o", "tuned")
     assert (refused.code, "differ in the method" in refused.err) == (2, True)
-
-
-@pytest.mark.slow
-def test_two_processes_share_the_trials(folder: Path) -> None:
-    command = [sys.executable, "-m", "cldrank", "tune", "ips", *FROM, "-o", "tuned", "--jobs", "2", "--trials", "6"]
-    ran = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert ran.returncode == 0, ran.stderr
-    told = json.loads((folder / "tuned" / "tuned.json").read_text())
-    assert [trial["number"] for trial in told["trials"]] == [0, 1, 2, 3, 4, 5]
-    assert len({trial["parameters"]["l2"] for trial in told["trials"]}) == 6
-    assert {path.name for path in (folder / "tuned").iterdir()} == {"ranker", "trials.log", "tuned.json"}
 
 
 @pytest.mark.parametrize("jobs", [pytest.param("1", marks=pytest.mark.slow), "2"])
@@ -109,21 +97,6 @@ def test_queries_held_out_are_left_for_a_verdict(run: Run) -> None:
     assert run(*words, "--json").code in (0, 3, 4, 5)
     assert run(*ranker.provenance.command.replace("ranker", "again").split()[1:]).code == 0
     np.testing.assert_array_equal(cr.load_ranker("again/ranker").predict(data), ranker.predict(data))
-
-
-@pytest.mark.parametrize("method", ["affine-ips", "naive"])
-def test_every_way_to_correct_for_positions(run: Run, method: str) -> None:
-    trust = AffineClicks(slope=1 / np.arange(1, 5), base=np.array([0.1, 0.05, 0.0, 0.0]))
-    trust.save("trust.json")
-    given = ("-p", "trust.json") if method == "affine-ips" else FROM[4:]
-    told = run("tune", method, *FROM[:4], *given, "--depth", "4", "-o", "tuned", "--trials", "2", "--json").json
-    data = cr.load("train.parquet")
-    clicks = cr.ClickTable.read("cells.parquet", data).first(4)
-    rho = trust if method == "affine-ips" else cr.Propensities.power(1, 4)
-    kinds: dict[str, Any] = {"affine-ips": cr.AffineIPS, "policy-aware-ips": cr.PolicyAwareIPS, "naive": cr.Naive}
-    best = configured(kinds[method], told["best_parameters"])
-    expected = best.fit(data, clicks, None if method == "naive" else rho).predict(data)
-    np.testing.assert_array_equal(cr.load_ranker("tuned/ranker").predict(data), expected)
 
 
 def test_what_does_not_fit_is_refused(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -107,11 +107,6 @@ def test_every_colour_stands_out_from_its_ground(ground: str) -> None:
     assert min(contrast(colour[ground == "dark"], GROUND[ground]) for colour in COLOURS.values()) > 3
 
 
-def test_hundreds_of_series_differ() -> None:
-    chosen = looks(f"method {index}" for index in range(400))
-    assert len(set(chosen.values())) == len(chosen) == 400
-
-
 # -- numbers ---------------------------------------------------------------------------------------------------------
 
 

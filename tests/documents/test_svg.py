@@ -32,9 +32,6 @@ class TestDots:
         ticks = {float(m[1]): float(m[0]) - 4 for m in re.findall(r'y="([\d.]+)" text-anchor="end">([\d.]+)%', chart)}
         assert heights == pytest.approx([ticks[40.0], ticks[20.0]], abs=0.11)
 
-    def test_an_interval_has_ends_and_nothing_has_none(self) -> None:
-        assert draw(dots(Point(0, 0.4, 0.3, 0.5), Point(1, 0.2, 0.2, 0.2), Point(2, 0.1))).count('"whisker"') == 1
-
 
 @pytest.mark.parametrize("top", [0.0, 1.0])
 def test_bars_reach_from_the_ground_to_their_value(top: float) -> None:

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import re
 from html import unescape
-from io import StringIO
 
 from hypothesis import example, given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
-from rich.console import Console
 
 from cldrank.documents import (
     Axis,
@@ -28,7 +26,6 @@ from cldrank.documents import (
     Table,
     markdown_pictures,
     render_markdown,
-    render_terminal,
     terminal_text,
     visible,
 )
@@ -111,11 +108,3 @@ def test_data_cannot_command_the_terminal() -> None:
     text = terminal_text(Document(EVIL, blocks, [EVIL]), width=500)
     assert not set("\x1b\x07\r\x9b\u202e") & set(text)
     assert text.count(visible(EVIL)) == 17
-
-
-def test_colours_are_only_our_own() -> None:
-    out = StringIO()
-    console = Console(file=out, force_terminal=True, width=80, color_system="standard")
-    render_terminal(Document("x", [Notice("warning", "a \x1b[31m", "t")]), console)
-    assert "\x1b[31m" not in out.getvalue()
-    assert "\x1b[33m warning" in out.getvalue()

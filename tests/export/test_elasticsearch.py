@@ -20,12 +20,11 @@ import pytest
 import tricky
 
 from cldrank.data import load
-from cldrank.errors import MissingDependencyError, UsageError
+from cldrank.errors import UsageError
 from cldrank.export import Parity, export_ranker
 from cldrank.export.format import Exported, ExportRequest, InexpressibleError
 from cldrank.export.formats.elasticsearch import ElasticSearch
 from cldrank.export.replay import NamedTable
-from cldrank.export.replay import elasticsearch_replay as module
 from cldrank.export.replay import elasticsearch_replay as replay
 from cldrank.methods import Oracle
 from cldrank.models import Trees
@@ -71,17 +70,6 @@ class TestParity:
         assert found.largest <= 5e-7 * found.scale  # XGBoost adds leaves up in float32, Elasticsearch in double
         assert found.swapped == 0
 
-    def test_names_that_look_like_places_are_names(self) -> None:
-        """Eland takes f3 for the fourth feature where a model of XGBoost has names."""
-        renamed = dict(zip(made.NAMES, ("f3", "f0", "2", "f1"), strict=True))
-        ranker = made.trees(rounds=20)
-        assert compared(ranker, tricky.tricky(made.FEATURES), renamed=renamed).largest <= 1e-4
-
-    def test_without_eland_the_check_says_what_to_install(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(module, "find_spec", lambda _: None)
-        with pytest.raises(MissingDependencyError, match=r"pip install 'cldrank\[elasticsearch\]'"):
-            FORMAT.replay({}, NamedTable(made.NAMES, made.FEATURES), ExportRequest())
-
 
 class TestFiles:
     def test_features_that_the_trees_use_have_placeholders(self) -> None:
@@ -94,12 +82,6 @@ class TestFiles:
         ]  # no split asks for länge, so Elasticsearch need not compute it
         assert extractors[0]["query_extractor"]["query"] == {"match": {"TODO": "{{query}}"}}
         assert exported(made.trees()).to_fill == {"features.json": ["bm25", "pagerank", "clicks"]}
-
-    def test_queries_match_every_document_for_trees_that_never_saw_a_missing_value(self) -> None:
-        written = exported(dense_trees.dense())
-        extractors = json.loads(written.files["features.json"])["learning_to_rank"]["feature_extractors"]
-        query = {"bool": {"should": {"match": {"TODO": "{{query}}"}}, "filter": {"match_all": {}}}}
-        assert all(one["query_extractor"]["query"] == query for one in extractors)
 
     def test_the_readmes_calls_are_shell_and_their_bodies_json(self) -> None:
         for ranker in (made.trees(), dense_trees.dense()):

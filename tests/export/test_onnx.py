@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,17 +9,15 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-import xgboost
 from numpy.typing import NDArray
 from tricky import at_thresholds, queries_of, tricky, with_gaps
 
 import cldrank as cr
 from cldrank import scaling
-from cldrank.errors import MissingDependencyError
 from cldrank.export import ExportRequest, Parity, export_formats, export_ranker
 from cldrank.export.format import InexpressibleError
 from cldrank.export.replay import NamedTable
-from cldrank.rankers import BlendRanker, Layer, LinearRanker, NetworkRanker, Ranker, TreeRanker, blended
+from cldrank.rankers import BlendRanker, Layer, LinearRanker, NetworkRanker, Ranker, blended
 from cldrank.rankers.network import ACTIVATIONS
 
 FORMAT = export_formats()["onnx"]
@@ -63,15 +60,6 @@ def layered(kinds: tuple[str, ...], rule: Any = "standard", bias: bool = True, s
     return NetworkRanker(feature_names=made.NAMES, scaling=scaling.fit(rule, made.FEATURES), layers=layers)
 
 
-def stumps() -> TreeRanker:
-    """Trees without a split, and then one with some."""
-    matrix = xgboost.DMatrix(made.FEATURES, label=made.FEATURES[:, 0])
-    booster = xgboost.Booster({"objective": "rank:ndcg", "base_score": 0.0, "gamma": 1e9}, [matrix])
-    for number in range(3):
-        booster.boost(matrix, number, grad=made.FEATURES[:, 0] - number, hess=np.ones(len(made.FEATURES)))
-    return TreeRanker(content=bytes(booster.save_raw("json")), feature_names=made.NAMES)
-
-
 # -- parity ------------------------------------------------------------------------------------------------------------
 
 
@@ -106,13 +94,6 @@ def test_trees_are_xgboosts_own_to_the_bit() -> None:
     assert (found.largest, found.same_order) == (0, True)
 
 
-def test_trees_without_a_split() -> None:
-    ranker = stumps()
-    assert ranker.n_splits == 0
-    rows = with_gaps(made.FEATURES)
-    np.testing.assert_array_equal(run(model_of(ranker), rows), ranker.predict(rows))
-
-
 # -- numbers that are hard ---------------------------------------------------------------------------------------------
 
 
@@ -122,12 +103,6 @@ def test_small_steps_far_from_zero(rule: str) -> None:
     features = (1.7e9 + 128 * np.random.default_rng(0).integers(0, 9, (200, 1))).astype(np.float32)
     ranker = LinearRanker(feature_names=("t",), scaling=scaling.fit(rule, features), coefficients=np.ones(1))
     np.testing.assert_allclose(run(model_of(ranker), features), ranker.predict(features), rtol=ULP, atol=1e-12)
-
-
-def test_the_logarithm_of_tiny_values() -> None:
-    features = np.random.default_rng(0).normal(0, 1e-12, (50, 1)).astype(np.float32)
-    ranker = LinearRanker(feature_names=("a",), scaling=scaling.fit("log", features), coefficients=np.ones(1))
-    np.testing.assert_allclose(run(model_of(ranker), features), ranker.predict(features), rtol=ULP)
 
 
 def test_a_missing_value_is_not_scored_as_a_number() -> None:
@@ -187,14 +162,3 @@ def test_blends_are_sums_of_their_members() -> None:
     found = parity(ranker, tricky(made.FEATURES))
     assert found.largest <= ULP * found.scale
     assert found.swapped == 0
-
-
-def test_packages_that_are_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    content = model_of(made.linear())
-    with monkeypatch.context() as patch:
-        patch.setitem(sys.modules, "onnx", None)
-        with pytest.raises(MissingDependencyError, match=r"pip install 'cldrank\[onnx\]'"):
-            model_of(made.linear())
-    monkeypatch.setitem(sys.modules, "onnxruntime", None)
-    with pytest.raises(MissingDependencyError, match=r"pip install 'cldrank\[onnx\]'"):
-        FORMAT.replay({"model": content}, NamedTable(made.NAMES, made.FEATURES), REQUEST)

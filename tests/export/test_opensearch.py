@@ -18,9 +18,8 @@ from cldrank.data import load
 from cldrank.errors import UsageError
 from cldrank.export import Parity
 from cldrank.export.format import Exported, ExportRequest, InexpressibleError
-from cldrank.export.formats.opensearch import OpenSearch, _knows_missing
+from cldrank.export.formats.opensearch import OpenSearch
 from cldrank.export.replay import NamedTable
-from cldrank.export.replay import opensearch_replay as replay
 from cldrank.methods import Oracle
 from cldrank.models import Linear, Trees
 from cldrank.rankers import LinearRanker, Ranker
@@ -58,15 +57,6 @@ class TestLinear:
         found = compared(LINEAR[name](), tricky.tricky(made.FEATURES))
         assert found.largest <= 5e-7 * found.scale
         assert found.swapped == 0
-
-    def test_means_far_from_zero_cost_no_precision(self) -> None:
-        """1e6 + 1/3 is not a float32; the difference is the same for all rows, so it goes into the shift."""
-        values = (np.float32(1e6) + np.arange(9, dtype=np.float32)[:, None] / 4).astype(np.float32)
-        scaled = scaling.Scaling(
-            scaling.Standard(clip=None), 1, {"center": np.array([1e6 + 1 / 3]), "factor": np.array([3.0])}
-        )
-        ranker = LinearRanker(feature_names=("year",), scaling=scaled, coefficients=np.array([2.0]))
-        assert compared(ranker, values).largest < 1e-5
 
     def test_features_that_count_nothing_have_no_weight(self) -> None:
         features = made.FEATURES.copy()
@@ -140,25 +130,6 @@ class TestTrees:
         rows = tricky.at_thresholds(ranker, made.FEATURES)
         assert compared(ranker, rows, version=version, approximate=True).largest == 0
         assert compared(ranker, tricky.with_gaps(rows), version=version, approximate=True).largest > 1
-
-    def test_the_writer_and_the_replay_read_versions_alike(self) -> None:
-        for rule, versions in (("zero", ZERO), ("right", RIGHT), ("own", OWN)):
-            for version in versions:
-                assert replay.missing_rule(version) == rule
-                assert _knows_missing(ExportRequest(version=version)) == (rule == "own")
-
-    def test_a_tree_may_be_a_leaf(self) -> None:
-        ranker = dense_trees.stump(0.7)
-        content = json.loads(ranker.content)
-        (tree,) = content["learner"]["gradient_booster"]["model"]["trees"]
-        for name, value in tree.items():
-            if isinstance(value, list):
-                tree[name] = value[:1]
-        tree |= {"left_children": [-1], "right_children": [-1], "tree_param": {**tree["tree_param"], "num_nodes": "1"}}
-        leaf = type(ranker)(content=json.dumps(content).encode(), feature_names=("x",), provenance=made.ORIGIN)
-        written = exported(leaf)
-        assert json.loads(model_of(written)["definition"]) == [{"nodeid": 0, "leaf": pytest.approx(0.7)}]
-        assert written.to_fill == {"featureset.json": ["x"]}  # a set without a feature is refused
 
 
 class TestFeatureSet:

@@ -103,17 +103,6 @@ class TestProof:
         assert record["losses"] == ["everything"]
         assert record["parity"]["swapped"] == found.parity.swapped
 
-    def test_features_of_another_ranker_are_refused(self, tmp_path: Path) -> None:
-        others = made.dataset(names=("a", "b", "c", "d"))
-        with pytest.raises(DataError, match="other features than the ranker was trained on"):
-            export_ranker(made.trees(), "onnx", tmp_path / "out.onnx", check=others)
-
-    def test_of_many_rows_whole_queries_are_compared(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-        monkeypatch.setattr(shipping, "_SAMPLE", 100)
-        found = export_ranker(made.trees(), "onnx", tmp_path / "out.onnx", check=made.dataset())
-        assert found.parity is not None
-        assert (found.parity.rows, found.parity.queries) == (104, 15)  # every third of 43 queries, to the last
-
     def test_features_that_a_query_cannot_score_are_named(
         self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     ) -> None:
@@ -189,11 +178,6 @@ class TestFolders:
         with pytest.raises(UsageError, match="is not empty and holds no export of cldrank"):
             export_ranker(made.trees(), "bent", tmp_path / "mine")
 
-    def test_an_export_for_another_engine_is_refused(self) -> None:
-        self.format.name = "straight"  # type: ignore[misc]
-        with pytest.raises(UsageError, match="holds an export for bent; name another folder"):
-            export_ranker(made.trees(), "straight", self.folder)
-
 
 def test_a_fitted_method_is_exported_by_its_ranker(tmp_path: Path) -> None:
     found = export_ranker(SimpleNamespace(ranker_=made.linear()), "onnx", tmp_path / "out.onnx")
@@ -203,11 +187,6 @@ def test_a_fitted_method_is_exported_by_its_ranker(tmp_path: Path) -> None:
     )
     with pytest.raises(UsageError, match="a ranker or a fitted method can be exported, not"):
         export_ranker("ranker/", "onnx", tmp_path / "c.onnx")
-
-
-def test_a_version_where_there_are_none_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="ONNX Runtime is the same for all versions; leave `version` out"):
-        export_ranker(made.linear(), "onnx", tmp_path / "out.onnx", version="3")
 
 
 def test_a_file_without_an_ending_is_refused(tmp_path: Path) -> None:

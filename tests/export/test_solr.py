@@ -17,15 +17,11 @@ from cldrank.export import Exported, ExportRequest, Parity
 from cldrank.export.format import InexpressibleError
 from cldrank.export.formats.solr import Solr
 from cldrank.export.replay import NamedTable
-from cldrank.rankers import LinearRanker, Ranker, TreeRanker
+from cldrank.rankers import Ranker, TreeRanker
 
 FORMAT = Solr()
 UNCLIPPED = scaling.Standard(clip=None)
 MILD = [0.1, -2 / 3, 1e-17, 3.0]
-
-
-def one_feature(fitted: scaling.Scaling) -> LinearRanker:
-    return LinearRanker(feature_names=("a",), scaling=fitted, coefficients=np.array([2.0]))
 
 
 RANKERS: dict[str, tuple[str, Callable[[], Ranker]]] = {

@@ -8,7 +8,7 @@ import made_rankers as made
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from tricky import ENGINE_NAMES, at_thresholds, compared, tricky, with_gaps
+from tricky import at_thresholds, compared, tricky, with_gaps
 
 import cldrank as cr
 from cldrank import scaling
@@ -123,13 +123,6 @@ def test_each_row_ends_in_the_leaf_that_xgboost_finds() -> None:
     assert parity(marked, rows).largest == 0
 
 
-def test_trees_split_on_rank_features() -> None:
-    renamed = {"bm25": "bm25(title)", "pagerank": "attribute(rank)"}
-    ranker = made.trees(rounds=10)
-    assert parity(ranker, with_gaps(at_thresholds(ranker, made.FEATURES)), renamed=renamed).largest < 1e-3
-    assert '"split": "bm25(title)"' in written(ranker, renamed=renamed).files["models/cldrank.json"].decode()
-
-
 # -- networks ----------------------------------------------------------------------------------------------------------
 
 
@@ -215,19 +208,3 @@ def test_expressions(expression: str, expected: float) -> None:
     row = np.array([[3, 4, 7, 9]], dtype=np.float32)
     table = NamedTable(("a", "b", "bm25(title, 2).x", "a(b)"), row)
     assert replay_of(expression, table).tolist() == [expected]
-
-
-@pytest.mark.parametrize("expression", ["a +", "unknown", "a ^ 2.0", "if (a, 1, 2)"])
-def test_expressions_that_it_does_not_know(expression: str) -> None:
-    with pytest.raises(ValueError, match="cannot read|is missing at|unknown feature"):
-        replay_of(expression, NamedTable(("a",), np.ones((1, 1), dtype=np.float32)))
-
-
-def test_profiles_that_are_not_whole() -> None:
-    files = dict(written(made.linear()).files)
-    table = NamedTable(ENGINE_NAMES, made.FEATURES)
-    with pytest.raises(ValueError, match="'cldrank_features', which 'cldrank' inherits, is not there"):
-        vespa_replay.scores({"cldrank.profile": files["cldrank.profile"]}, table, version=None)
-    files["other.profile"] = files.pop("cldrank.profile")
-    with pytest.raises(ValueError, match="does not begin with the rank profile of that name"):
-        vespa_replay.scores(files, table, version=None)

@@ -42,20 +42,11 @@ def outcome(reader: RequestReader, body: bytes) -> Any:
 _ROW = b"[" + b",".join([b"1"] * 300) + b"],"
 HOSTILE = {  # how a body begins, what it repeats, how it ends
     "texts": (b'{"ids":[', b'"",', b'""]}'),
-    "texts for no rows": (b'{"features":[],"ids":[', b'"a",', b'""]}'),
-    "whole numbers": (b'{"features":[],"ids":[],"ids":[', b"999,", b"1]}"),
-    "lists": (b'{"features":[', b"[],", b"[]]}"),
     "numbers": (b'{"features":[[', b"1,", b"1]]}"),
-    "short rows": (b'{"features":[', b"[1,2,3],", b"[1]]}"),
     "rows for one id": (b'{"ids":[1],"features":[', b"[1,2,3],", b"[1,2,3]]}"),
-    "long rows": (b'{"ids":[1],"features":[', _ROW, b"[1]]}"),
     "sparse candidates": (b'{"candidates":[', b'{"id":1,"features":{}},', b'{"id":1}]}'),
-    "candidates of one feature": (b'{"candidates":[', b'{"id":"a","features":{"f0":1}},', b"{}]}"),
     "objects": (b'{"candidates":[', b"{},", b"{}]}"),
-    "commas in texts": (b'{"features":[],"ids":["' + b'\\",' * 10_000 + b'"', b",1", b"]}"),
-    "letters": (b'{"ids":["\xf0\x9f\x98\x80', b"a", b'"]}'),
     "nesting": (b'{"features":', b"[", b""),
-    "digits": (b'{"top":', b"9", b"}"),
     "unknown": (b'{"x":[', b"{},", b"1]}"),
 }
 
@@ -121,18 +112,6 @@ class TestJson:
         with pytest.raises(RequestError, match="not JSON") as caught:
             read(body)
         assert caught.value.status == 400
-
-    def test_refusals_do_not_repeat_long_texts(self) -> None:
-        long = "x" * 100_000
-        for body in (
-            {"features": [[1, 2, 3]] * 2, "ids": [long, long]},
-            {"features": [[1, 2, 1e39]], "ids": [long]},
-            {"features": [], long: 1},
-            {"candidates": [named(1, 2, 3, **{long: 1})]},
-        ):
-            with pytest.raises(RequestError) as caught:
-                read(body)
-            assert len(str(caught.value)) < 1000
 
     @pytest.mark.parametrize("size", [1 << 19, pytest.param(31 << 20, marks=pytest.mark.slow)])
     @pytest.mark.parametrize("hostile", HOSTILE)
@@ -248,14 +227,6 @@ class TestArrow:
         assert (request.ids, request.query_id, request.top) == (["x", "y"], "q", 1)
         assert request.table.tolist() == ROWS.tolist()
         assert read_arrow(dict(zip("abc", ROWS.T, strict=True))).ids == [0, 1]
-
-    def test_a_stream_may_come_in_several_batches_or_none(self) -> None:
-        table = pa.table(dict(zip("abc", ROWS.T, strict=True)))
-        assert read_arrow(stream(table, chunk=1)).table.tolist() == ROWS.tolist()
-        assert read_arrow(table.slice(2)).table.shape == (0, 3)
-        several = pa.concat_tables([table, table.slice(2), table])
-        assert read_arrow(several).table.tolist() == [*ROWS.tolist(), *ROWS.tolist()]
-        assert read_arrow(several.slice(1, 2)).table.tolist() == ROWS[::-1].tolist()
 
     def test_what_is_missing_is_nan_where_the_ranker_takes_it(self) -> None:
         bodies: list[dict[str, Any]] = [

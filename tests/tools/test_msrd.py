@@ -131,11 +131,6 @@ def test_queries_are_drawn_for_splits_with_a_fixed_seed(tmp_path: Path) -> None:
     assert counts == {"queries": 10, "rows": 10, "rows without a movie": 0}
 
 
-def test_a_judgement_of_an_unknown_movie_is_counted_and_left_out(tmp_path: Path) -> None:
-    counts = make_msrd(publish(tmp_path / "published", lines=[*LINES, "qid:3\tups\t404\t1"]), tmp_path, quiet)
-    assert counts == {"queries": 6, "rows": 12, "rows without a movie": 1}
-
-
 @pytest.mark.parametrize(
     ("published", "message"),
     [

@@ -65,13 +65,6 @@ def test_what_fails_leaves_what_was_there(source: DataSource, tmp_path: Path) ->
     assert sorted(path.name for path in tmp_path.iterdir()) == ["broken", "out", "published"]
 
 
-def test_a_pointer_of_git_lfs_is_not_the_file(source: DataSource, tmp_path: Path) -> None:
-    pointer = b"version https://git-lfs.github.com/spec/v1\noid sha256:d4009c\nsize 4023025\n"
-    (tmp_path / "published" / "events.jsonl.gz").write_bytes(pointer)
-    with pytest.raises(UsageError, match=r"is a pointer of Git LFS.*git lfs pull"):
-        prepare(source, [tmp_path / "published"], tmp_path / "out")
-
-
 def test_files_that_are_not_there(tmp_path: Path) -> None:
     with pytest.raises(
         UsageError, match=r"no movies-corpus\.jsonl\.gz nor movies-judgments\.tsv\.gz in .*data list msrd"

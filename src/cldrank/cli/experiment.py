@@ -46,7 +46,7 @@ class ExperimentListCommand(options.JsonOutput):
 class ExperimentRunCommand(options.JsonOutput):
     """Run an experiment. Finished fits never run again, so the same call continues after a stop.
 
-    An experiment file is a program: a `module:Class` in it is imported and run. Read a stranger's file before running it.
+    An experiment file is a program: a `module:Class` in it is imported and run. Read a stranger's file first.
 
     Example: `cldrank experiment run table1 --data web10k-like --set data.queries=2000 --seeds 3`
     """

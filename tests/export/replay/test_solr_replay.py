@@ -98,14 +98,3 @@ class TestReplay:
         model = of(kinds[next(iter(change))], "ab", change)
         with pytest.raises(ValueError, match=words):
             solr_scores(model, [[1, 2]])
-
-    @pytest.mark.parametrize(
-        ("one", "words"),
-        [
-            (norm("StandardNormalizer", avg="0", std="0"), "must be positive"),
-            (norm("ClippingNormalizer", min="1", max="1"), "ClippingNormalizer"),
-        ],
-    )
-    def test_normalizers_that_solr_refuses(self, one: Any, words: str) -> None:
-        with pytest.raises(ValueError, match=words):
-            solr_scores(of("LinearModel", "a", {"weights": {"a": 1.0}}, a=one), [[1]])
