@@ -67,7 +67,7 @@ def merged(table: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, An
 
 
 def dotted(table: Any, before: str = "") -> Iterator[tuple[str, Any]]:
-    """The entries of a table of tables with their dotted keys, one by one, so that a repeated key can be noticed.
+    """The entries of nested tables with their dotted keys; a key that is repeated comes twice.
 
     >>> list(dotted({"simulation": {"eta": [0, 1]}, "production.C": [1]}))
     [('simulation.eta', [0, 1]), ('production.C', [1])]
@@ -185,7 +185,7 @@ def check_keys(table: Mapping[str, Any], known: Iterable[str], place: str) -> No
 
 
 def _decoded(given: Any, known: Parameter, place: str) -> Any:
-    """A value as its parameter takes it: one item is a list of one, and a whole number may be written as 1e5."""
+    """A value as its parameter takes it: an item stands for a list, and a whole number may be written as 1e5."""
     value, kind = given, known.kinds[0]  # X or X | None: TOML has no null, so a value is always an X
     if get_origin(kind) is tuple:
         value = tuple(given) if isinstance(given, list | tuple) else (given,)
@@ -204,7 +204,7 @@ def _decoded(given: Any, known: Parameter, place: str) -> Any:
 
 
 def decode_word(value: Any, words: Sequence[str], place: str) -> str:
-    """One of some words, refused with the nearest of them if it is anything else."""
+    """A word of `words`; anything else is refused, with the nearest of them."""
     if isinstance(value, str) and value in words:
         return value
     raise UsageError(f"{place} must be {one_of([*map(repr, words)])}, not {shortened(value)}.{guess(value, words)}")

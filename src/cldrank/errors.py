@@ -27,7 +27,7 @@ class CldrankError(Exception):
     """
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """How it is pickled: errors come back from other processes with all they know, keyword arguments included."""
+        """Pickle the error with all it knows, keyword arguments included: errors come back from other processes."""
         return type(self).__new__, (type(self), *self.args), vars(self).copy()
 
 
@@ -58,9 +58,9 @@ class FormatError(DataError):
 
 
 class UnidentifiableError(DataError):
-    """A log that cannot tell what was asked of it, however long one looks; the message says what would be needed.
+    """A log that cannot answer the question, however long it is; the message says what would be needed.
 
-    positions   those that cannot be estimated, from 1
+    positions   the positions that cannot be estimated, from 1
     depth       how many positions from the top can be; below 2, none
     reason      why, in one sentence without a full stop
     """
@@ -101,7 +101,7 @@ class ConvergenceWarning(CldrankWarning):
 
 
 def warn(warning: CldrankWarning) -> None:
-    """Warn at the line of the user's that led here, however deep inside cldrank the reason was found."""
+    """Warn at the line of the user's code that led here, however deep inside cldrank the reason lies."""
     for heard in _LISTENING.get():
         heard.append(warning)
     level, frame = 2, sys._getframe(1)
@@ -112,7 +112,7 @@ def warn(warning: CldrankWarning) -> None:
 
 @contextmanager
 def hearing_warnings() -> Iterator[list[CldrankWarning]]:
-    """A list of all our warnings within the block, which are given as ever, whatever filters make of them.
+    """A list of all our warnings within the block, even those that filters ignore; they are also issued as usual.
 
     >>> with warnings.catch_warnings(action="ignore"), hearing_warnings() as heard:
     ...     warn(CldrankWarning("position 5 has few impressions."))

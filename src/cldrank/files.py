@@ -75,7 +75,7 @@ def save_json(path: str | os.PathLike[str], content: Any, indent: int = 2) -> No
 def replacing_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
     """A temporary folder to fill; it takes the name `path` when the block ends well, and vanishes otherwise.
 
-    A folder that already has that name is replaced; at every moment either the old or the new one is there.
+    A folder that already has that name is replaced; at every moment either the old folder or the new is there.
     """
     target = _followed(path)
     make_folder(target.parent)
@@ -99,13 +99,13 @@ def recover_folder(path: str | os.PathLike[str]) -> None:
             if is_abandoned and target.exists():
                 _remove(retired)
             elif is_abandoned:
-                with suppress(OSError):  # somebody else was faster
+                with suppress(OSError):  # another process was faster
                     retired.rename(target)
     sweep(target.parent, target)
 
 
 def sweep(folder: str | os.PathLike[str], target: Path | None = None) -> None:
-    """Remove all temporaries that killed processes left in a folder, or those of one target."""
+    """Remove all temporaries that killed processes left in a folder, or only those of `target`."""
     for temporary in _temporaries(Path(folder), target, "part" if target else ""):
         with _abandoned(temporary) as is_abandoned:
             if is_abandoned:
@@ -128,8 +128,8 @@ def scratch(parent: str | os.PathLike[str] | None = None, name: str = "cldrank")
 def holding(path: str | os.PathLike[str], *, wait: bool = True, without_locks: bool = True) -> Iterator[bool]:
     """Hold the lock of a file or folder, waiting until it is free; a process that is killed releases its locks.
 
-    wait            False: do not wait, and say in the block whether it is held, that is whether nobody else has it
-    without_locks   what is said on a file system without locks
+    wait            False: do not wait; the block learns whether this process holds the lock
+    without_locks   the answer on a file system without locks
     """
     handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     try:
@@ -252,7 +252,7 @@ def _made(target: Path, is_folder: bool) -> tuple[int, Path]:
 
 
 def _temporaries(folder: Path, target: Path | None, suffix: str) -> list[Path]:
-    """The temporaries in a folder, or those of one target."""
+    """The temporaries in a folder, or only those of `target`."""
     try:
         named = [(entry, _TEMPORARY.fullmatch(entry.name)) for entry in folder.iterdir()]
     except OSError:
@@ -281,7 +281,7 @@ def _abandoned(temporary: Path) -> Iterator[bool]:
 
 
 def _lock(handle: int, wait: bool, without_locks: bool = False) -> bool:
-    """Whether it is locked now."""
+    """Lock a file or folder; whether that succeeded."""
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
     except OSError as error:  # held by another process, or a file system without locks
@@ -310,7 +310,7 @@ def _settle(path: Path) -> None:
 
 
 def _take_name(temporary: Path, target: Path) -> None:
-    """Rename a folder, in place of one that may be there.
+    """Rename a folder, replacing any folder of that name.
 
     Where names cannot be swapped and a process is killed between the two renames, `recover_folder` restores the folder.
     """
@@ -331,10 +331,10 @@ def _take_name(temporary: Path, target: Path) -> None:
         shutil.rmtree(retired, ignore_errors=True)
 
 
-def _exchanged(one: Path, two: Path) -> bool:
+def _exchanged(first: Path, second: Path) -> bool:
     """Swap two names in one step, where the system can (Linux and macOS, on most file systems)."""
     library: Any = ctypes.CDLL(None, use_errno=True) if sys.platform in ("linux", "darwin") else None
-    names = os.fsencode(one), os.fsencode(two)
+    names = os.fsencode(first), os.fsencode(second)
     here, swap = -100, 2  # AT_FDCWD; RENAME_EXCHANGE, and RENAME_SWAP on macOS
     if hasattr(library, "renameat2"):
         return bool(library.renameat2(here, names[0], here, names[1], swap) == 0)

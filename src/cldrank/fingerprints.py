@@ -1,4 +1,4 @@
-"""What decides a result: the SHA-256 of files, arrays and values, the versions of packages, the commit of this one."""
+"""What decides a result: the SHA-256 of files, arrays and values, the versions of packages, the commit of cldrank."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _SETTLED = 2.0  # seconds: a file that changed later than this ago may change ag
 def file_fingerprint(path: str | PathLike[str]) -> str:
     """The SHA-256 of all bytes of a file, as hexadecimal digits.
 
-    That of a large file is remembered in the user's cache, and used again while path, size and time of the last
+    The digest of a large file is kept in the user's cache, and used while path, size and time of the last
     change stay the same.
     """
     with reading(path, "a file"):

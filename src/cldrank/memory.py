@@ -11,7 +11,7 @@ _ASSUMED_FREE = 4 << 30  # bytes, where the system does not say
 
 
 def spare_memory() -> int:
-    """The bytes that one array may take: half of what is free now."""
+    """The bytes that an array may take: half of what is free now."""
     free = machine_memory(free=True)
     return (_ASSUMED_FREE if free is None else free) // 2
 
@@ -21,8 +21,8 @@ def machine_memory(*, free: bool) -> int | None:
 
     The least of what the machine has, and of the limits of its control group and of the process.
     """
-    found = [*_of_machine(free), *_of_groups(free), *_of_process(free)]
-    return max(min(found), 0) if found else None
+    limits = [*_of_machine(free), *_of_groups(free), *_of_process(free)]
+    return max(min(limits), 0) if limits else None
 
 
 def _of_machine(free: bool) -> list[int]:
@@ -36,7 +36,7 @@ def _of_machine(free: bool) -> list[int]:
 
 def _of_groups(free: bool) -> list[int]:
     """The limits of the control groups (version 2) that this process is in; what files take there can be dropped."""
-    found = []
+    limits = []
     with suppress(OSError, StopIteration):
         lines = Path("/proc/self/cgroup").read_text().splitlines()
         own = _GROUPS / next(line for line in lines if line.startswith("0::")).removeprefix("0::").strip("/")
@@ -47,8 +47,8 @@ def _of_groups(free: bool) -> list[int]:
                 limit = int((group / "memory.max").read_text())
                 kept = (group / "memory.stat").read_text().splitlines()
                 files = int(next(line for line in kept if line.startswith("inactive_file ")).split()[1])
-                found.append(limit - (int((group / "memory.current").read_text()) - files) * free)
-    return found
+                limits.append(limit - (int((group / "memory.current").read_text()) - files) * free)
+    return limits
 
 
 def _of_process(free: bool) -> list[int]:

@@ -1,4 +1,4 @@
-"""Errors that a library raises while it reads a file become one that names the file and the reason."""
+"""Errors of libraries that read a file, turned into errors that name the file and the reason."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LONGEST_REASON = 300  # some libraries quote the file
 
 @contextmanager
 def reading(path: str | os.PathLike[str], what: str) -> Iterator[None]:
-    """Turn every error in the block, other than our own, into one that names the file.
+    """Turn every error in the block, other than our own, into an error that names the file.
 
     Wrap only calls that look at the content of a file: a bug of ours would be reported as a fault of the file.
 
@@ -56,7 +56,7 @@ def read_json(path: str | os.PathLike[str], what: str) -> Any:
 
 
 def reason(error: BaseException) -> str:
-    """The first line of an error's message, without a full stop; bytes of the file that are no text are shown as �."""
+    """The first line of an error's message, without a full stop; unprintable letters become �."""
     line, *_ = (str(error).strip() or type(error).__name__).splitlines()
     shown = "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in line.rstrip("."))
     return shown if len(shown) <= _LONGEST_REASON else shown[: _LONGEST_REASON - 1] + "…"

@@ -28,7 +28,7 @@ def some(words: Iterable[object], most: int = 6) -> str:
 
 
 def count(number: int, word: str, plural: str | None = None) -> str:
-    """How many of something there are, such as `2,000 rows`."""
+    """A number with its noun, such as `2,000 rows`."""
     return f"{number:,} {word if number == 1 else plural or word + 's'}"
 
 
@@ -38,7 +38,7 @@ def kind_of(value: object) -> str:
 
 
 def with_article(name: str) -> str:
-    """A class with its article, as it is spoken: an MLP, a Linear, an SVMRank."""
+    """The name of a class with its article as spoken: an MLP, a Linear, an SVMRank."""
     spelled = name[:2].isupper() and name[0] in "FHLMNRSX"  # an M, an S
     return f"{'an' if spelled or name[:1] in 'AEIOaeio' else 'a'} {name}"
 

@@ -24,7 +24,7 @@ def fair_threads(most: int) -> int:
 
 
 def ahead(function: Callable[[Item], Result], items: Iterable[Item], threads: int, most: int) -> Iterator[Result]:
-    """What a function makes of each item, in order, done in threads up to `most` items ahead."""
+    """The results of a function for all items, in order, computed in threads up to `most` items ahead."""
     waiting: deque[Future[Result]] = deque()
     with ThreadPoolExecutor(threads) as pool:
         try:

@@ -8,10 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow.parquet as pq
 import pytest
-from audit_logs import DAY, START, Logs, days
-from pyarrow.csv import read_csv
+from audit_logs import Logs
 
 from cldrank.auditing import audit
 
@@ -43,23 +41,6 @@ def test_blocking_has_an_exit_code_of_its_own(made: Logs, run: Run, folder: Path
     assert ran.code == 3
     assert ran.json["verdict"]["severity"] == "blocking"
     assert (folder / "audit.html").exists()
-
-
-def test_the_terminal(made: Logs, run: Run) -> None:
-    path = made.add(300, made.shuffled).write()
-    out = run("clicks", "audit", path).out
-    assert "1,500 impressions" in out
-    assert audit(path).verdict.sentence in out
-    assert str(audit(path)).count("\n") > 20
-
-
-def test_features_may_be_missing_where_only_candidates_are_asked_for(made: Logs, run: Run, folder: Path) -> None:
-    path = made.add(300, made.shuffled).write()
-    rows = ["query_id,doc_id,price", *(f"{query},d{item},{item or ''}" for query in range(10) for item in range(14))]
-    (folder / "features.csv").write_text("\n".join(rows))
-    pq.write_table(read_csv(folder / "features.csv"), folder / "features.parquet")
-    ran = run("clicks", "audit", path, "--features", "features.parquet", "--json")
-    assert ran.json["queries"]["candidates"] == 140
 
 
 def test_columns_of_features_and_of_the_log_have_options_of_their_own(made: Logs, run: Run, folder: Path) -> None:
@@ -96,33 +77,3 @@ def test_advice_is_spelled_for_the_shell(made: Logs, run: Run) -> None:
     assert "Give the candidates with --features," in out
     assert "--log-column timestamp=NAME" in out
     assert "first_position=0" not in out
-
-
-def test_one_query(made: Logs, run: Run) -> None:
-    made.add(300, made.shuffled)
-    made.rows = [{key: row[key] for key in row if key != "query_id"} for row in made.rows]
-    ran = run("clicks", "audit", made.write(), "--one-query", "--json")
-    assert ran.json["queries"]["searched"] == 1
-
-
-def test_a_handful_of_pages_is_too_small(made: Logs, run: Run) -> None:
-    ran = run("clicks", "audit", made.add(20, made.shuffled).write())
-    assert ran.code == 3
-    assert "20 pages" in ran.out
-    assert "too few" in ran.out
-
-
-def test_a_day_without_clicks_blocks(made: Logs, run: Run) -> None:
-    made.add(500, made.shuffled, timestamp=days(1, 100))
-    for row in made.rows:
-        row["clicked"] = row["clicked"] and row["timestamp"] // DAY != START // DAY + 4
-    ran = run("clicks", "audit", made.write())
-    assert ran.code == 3
-    assert "On 2023-11-19 0 clicks in 500 impressions" in ran.out
-
-
-def test_control_characters_of_the_log_are_shown(made: Logs, run: Run) -> None:
-    made.add(60, made.shuffled, surface="\x1b[31mweb").add(60, made.shuffled, surface="app")
-    out = run("clicks", "audit", made.write()).out
-    assert "\x1b" not in out
-    assert r"\x1b[31mweb" in out

@@ -36,14 +36,6 @@ def test_a_log_that_the_other_commands_take(run: Run, ubi: list[str], folder: Pa
     assert (made["impressions"], made["clicks"], made["log"]["set_aside"]) == (120, 40, 0)
 
 
-def test_what_was_returned_is_said_to_be_that(run: Run, folder: Path, ubi: list[str]) -> None:
-    ubi_export.export(ROWS, impressions=False).write(folder)
-    ran = run(*ubi, "-o", "log.parquet", "--json")
-    assert "warning: there are no impression events" in ran.err
-    assert "all results that were returned count as shown, seen or not" in ran.err
-    assert ran.json["came_in"] == {"query": 30, "result": 120, "click": 40, "other": 0}
-
-
 def test_records_set_aside(run: Run, folder: Path, ubi: list[str]) -> None:
     made, _, _ = ubi_export.with_defects(ubi_export.export(ROWS))
     made.write(folder)
@@ -63,11 +55,6 @@ def test_errors(run: Run, ubi: list[str], folder: Path) -> None:
     (folder / "m.jsonl").write_text(json.dumps({"event": "ranking", "id": "1", "items": [{"id": "a"}]}))
     cases: list[tuple[int, str, list[str]]] = [
         (2, "must end in .parquet", [*ubi, "-o", "log.csv"]),
-        (
-            2,
-            "is an input and would be overwritten",
-            ["clicks", "import", "--from", "metarank", "train.parquet", "-o", "train.parquet"],
-        ),
         (2, "would be written twice", [*ubi, "-o", "l.parquet", "--rejects", "l.parquet"]),
         (
             2,
@@ -79,31 +66,9 @@ def test_errors(run: Run, ubi: list[str], folder: Path) -> None:
             "name both, with --queries and --events",
             ["clicks", "import", "--from", "ubi", "m.jsonl", "-o", "l.parquet"],
         ),
-        (2, "no such file", ["clicks", "import", "--from", "metarank", "absent", "-o", "l.parquet"]),
         (1, "the actions are click (40)", [*ubi, "-o", "l.parquet", "--click-action", "tap"]),
     ]
     for code, words, arguments in cases:
         ran = run(*arguments)
         assert (ran.code, words in ran.err) == (code, True), (arguments, ran.err)
         assert "Traceback" not in ran.err
-
-
-def test_several_actions_and_files(run: Run, folder: Path) -> None:
-    events: list[dict[str, Any]] = [
-        {
-            "event": "ranking",
-            "id": "1",
-            "fields": [{"name": "words", "value": "Cat"}],
-            "items": [{"id": "a"}, {"id": "b"}],
-        },
-        {"event": "interaction", "id": "2", "ranking": "1", "item": "a", "type": "click"},
-        {"event": "interaction", "id": "3", "ranking": "1", "item": "b", "type": "like"},
-    ]
-    for at, event in enumerate(events):
-        (folder / f"day-{at}.jsonl").write_text(json.dumps(event) + "\n")
-    actions = ["--click-action", "click", "--click-action", "like", "--query-field", "words", "--as-typed"]
-    ran = run(
-        "clicks", "import", "--from", "metarank", "day-0.jsonl", "day-[12].jsonl", "-o", "l.parquet", *actions, "--json"
-    )
-    assert ran.json["clicks"] == 2
-    assert set(pq.read_table(folder / "l.parquet")["query_id"].to_pylist()) == {"Cat"}

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 import cldrank as cr
-from cldrank.evaluation.click_results import WayToSettle
 
 pytestmark = pytest.mark.filterwarnings("always:.* does not say which queries its ranker was trained on")
 Run = Callable[..., Any]
@@ -81,20 +80,6 @@ def test_the_exit_code_is_the_verdict(
     assert ran.json["margin"] == 0.1
 
 
-def test_what_would_settle_it(run: Run, scores: cr.RankingDataset, monkeypatch: pytest.MonkeyPatch) -> None:
-    ways = (WayToSettle("A/B test", 4234, "half of the pages"), WayToSettle("more of this log", None, "too little"))
-    monkeypatch.setattr("cldrank.evaluation.judge.ways_to_settle", lambda *_: ways)
-    ran = run("compare", "noise.txt", "another.txt", *LOG)
-    for words in (
-        "What would settle it, with 80% power",
-        "An A/B test of about 4,200 pages would settle it. Half of the pages.",
-        "More of this log would not settle it: too little.",
-    ):
-        assert words in ran.out
-    monkeypatch.setattr("cldrank.evaluation.judge.ways_to_settle", lambda *_: ())
-    assert "What would settle it" not in run("compare", "noise.txt", "another.txt", *LOG).out
-
-
 def test_options_reach_the_judge(run: Run, scores: cr.RankingDataset) -> None:
     common = ["compare", "good.txt", "production", *LOG, "--json", "-m", "Clicks,DCG@3"]
     found = run(*common, "--confidence", "0.5", "--estimator", "affine").json
@@ -103,27 +88,6 @@ def test_options_reach_the_judge(run: Run, scores: cr.RankingDataset) -> None:
     assert found["estimator"] == "affine IPS"
     assert [check["name"] for check in found["checks"]] == ["η + 0.5", "η − 0.5"]
     assert run(*common, "--trust-propensity").json["checks"] == []
-
-
-def test_an_assumed_curve_must_hold_under_others_unless_it_is_trusted(run: Run, scores: cr.RankingDataset) -> None:
-    np.savetxt("fair.txt", scores.features[:, :3] @ [1, 0.5, 0.4])  # better, but not with a flatter curve
-    decisions = [
-        run("compare", "fair.txt", "production", *LOG, "--json", *more).json["decision"]
-        for more in ([], ["--trust-propensity"])
-    ]
-    assert decisions == ["cannot tell", "better"]
-
-
-@pytest.mark.filterwarnings("always")
-def test_production_is_a_word_and_a_folder_of_that_name_has_a_path(run: Run, folder: Path) -> None:
-    run("train", "oracle", "-f", "train.parquet", "-o", "./production")
-    assert run("evaluate", "./production", "-f", "train.parquet").code == 0
-    refused = run("evaluate", "production", "-f", "train.parquet")
-    assert refused.code == 2
-    assert "production is the order of a log (a folder: ./production); name the log with --clicks." in refused.err
-    run("train", "oracle", "-f", "train.parquet", "-o", "./production", "--hold-out", "0.5")
-    found = run("compare", "./production", "production", *LOG, "--json").json
-    assert (found["new"], found["old"]) == ("./production", "production")
 
 
 @pytest.mark.filterwarnings("always")
@@ -154,36 +118,18 @@ def test_a_margin_in_percent_is_doubted(run: Run, scores: cr.RankingDataset) -> 
     assert "--margin" not in run("compare", "good.txt", "production", *LOG, "--margin", "0.5").err
 
 
-def test_never_shown_results_of_the_old_ranker_are_told(run: Run, scores: cr.RankingDataset) -> None:
-    ran = run("compare", "production", "good.txt", *LOG)
-    assert "Of the top 5 of production, 100% was shown at some time (of good.txt: " in ran.out
-    assert "Nothing rests on" not in ran.out
-    assert "Whatever they are worth, DCG@5 differs by" in ran.out
-    assert "Check of the model" in ran.out
-    ran = run("compare", "good.txt", "same.txt", *LOG)
-    assert "Nothing rests on what never-shown results are worth." in ran.out
-
-
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
         (["good.txt", "production", *LOG[:4]], "name the propensities of positions as well: --propensity"),
         (["good.txt", "bad.txt", *LOG[:2], *LOG[4:]], "--propensity is of use with clicks alone"),
-        (["good.txt", "production", *LOG[:2]], "production is the order of a log (a folder: ./production)"),
-        (["production", "production", *LOG], "production would be compared with itself"),
-        (["good.txt", "./good.txt", *LOG[:2]], "good.txt would be compared with itself"),
         (
             ["good.txt", "bad.txt", *LOG[:2], "--margin", "0", "--html", "o"],
             "--margin is of use with clicks alone",
         ),
         (["good.txt", "bad.txt", *LOG, "--skip-empty"], "--skip-empty is for labels"),
-        (["good.txt", "bad.txt", *LOG, "-m", "AP"], "AP cannot be estimated from clicks"),
-        (["good.txt", "bad.txt", *LOG, "-m", "Clicks@9"], "choose a cutoff from 1 to 5"),
-        (["good.txt", "bad.txt", *LOG, "--margin", "-1"], "--margin must be a number of at least 0, not -1.0."),
-        (["good.txt", "bad.txt", *LOG, "--estimator", "magic"], "there is no estimator 'magic'; there are ips,"),
         (["good.txt", "bad.txt", *LOG, "--depth", "6"], "--depth 6 is deeper than the clicks"),
         (["good.txt", "bad.txt", *LOG, "--html", "good.txt"], "good.txt is an input and would be overwritten"),
-        (["good.txt", "bad.txt", *LOG, "--json", "out.json"], "--json takes no file here, so write `--json > FILE`."),
     ],
 )
 def test_refusals(run: Run, scores: cr.RankingDataset, arguments: list[str], said: str) -> None:
@@ -191,22 +137,6 @@ def test_refusals(run: Run, scores: cr.RankingDataset, arguments: list[str], sai
     assert ran.code == 2
     assert said in " ".join(ran.err.split())
     assert ran.out == ""
-
-
-def test_propensities_that_are_too_short(run: Run, scores: cr.RankingDataset, folder: Path) -> None:
-    (folder / "short.json").write_text("[1, 0.5]")
-    short = [*LOG[:5], "short.json"]
-    assert "--depth 2 treats pages as if they ended there" in run("compare", "good.txt", "production", *short).err
-    found = run("compare", "good.txt", "production", *short, "--depth", "2", "--json").json
-    assert list(found["measures"]) == ["DCG@2", "Clicks@2"]
-
-
-def test_slopes_and_bases(run: Run, scores: cr.RankingDataset, folder: Path) -> None:
-    cr.propensity.AffineClicks.of(1 / np.arange(1, 6), 0.9, 0.05).save(folder / "affine.json")
-    affine = [*LOG[:5], "affine.json"]
-    assert run("compare", "good.txt", "production", *affine).code == 0
-    refused = run("compare", "good.txt", "production", *affine, "--estimator", "ips")
-    assert (refused.code, "trust" in refused.err) == (2, True)
 
 
 class TestEvaluate:
@@ -219,26 +149,3 @@ class TestEvaluate:
         clicks = cr.ClickTable.read("cells.parquet", scores)
         assert found["ranker"] == "production"
         assert found["measures"]["Clicks@5"]["estimate"] == pytest.approx(clicks.clicks.sum() / 2400)
-
-    @pytest.mark.usefixtures("scores")
-    @pytest.mark.parametrize("option", [["--record"], ["--skip-empty"]])
-    def test_what_is_for_labels_is_refused(self, run: Run, option: list[str]) -> None:
-        ran = run("evaluate", "good.txt", *LOG, *option)
-        assert (ran.code, f"{option[0]} is for labels" in ran.err) == (2, True)
-
-
-@pytest.mark.usefixtures("scores")
-def test_json_has_one_shape_by_labels_and_by_clicks(run: Run) -> None:
-    by_labels = run("compare", "good.txt", "bad.txt", *LOG[:2], "--json").json
-    by_clicks = run("compare", "good.txt", "bad.txt", *LOG, "--json").json
-    for result in (by_labels, by_clicks):
-        assert (result["new"], result["old"], result["data"]) == ("good.txt", "bad.txt", "train")
-        assert result["measures"]["DCG@5" if result is by_clicks else "nDCG@10"]["difference"] > 0
-
-
-@pytest.mark.usefixtures("scores")
-def test_nothing_is_written_where_nothing_came_of_it(run: Run, folder: Path) -> None:
-    (folder / "short.txt").write_text("1\n2\n")
-    ran = run("compare", "good.txt", "short.txt", *LOG, "--html", "out.html")
-    assert (ran.code, "has 2 scores for 480 rows" in ran.err) == (1, True)
-    assert not list(folder.glob("*out*"))

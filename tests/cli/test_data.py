@@ -46,41 +46,11 @@ def test_missing_values_are_filled_or_kept(run: Run, folder: Path) -> None:
     assert run("show", "holes.txt", "--missing", "inf").code == 2
 
 
-def test_make_streams_the_same_as_in_memory(run: Run, folder: Path) -> None:
-    made = run("data", "make", "yahoo-like", "--n-queries", "20", "--seed", "3", "--out", "y.parquet", "--json").json
-    data = cr.load(folder / "y.parquet")
-    assert (made["rows"], made["synthetic"]) == (data.n_rows, True)
-    assert data.synthetic
-
-
-def test_what_was_skipped_is_in_the_name(run: Run, folder: Path) -> None:
-    made = [run("data", "make", "yahoo-like", "-n", "2", "--json", *skip).json for skip in ((), ("--skip", "30"))]
-    assert [one["out"] for one in made] == ["yahoo-like-2-0.parquet", "yahoo-like-2-0-skip30.parquet"]
-    assert [one["skip"] for one in made] == [0, 30]
-    ids = [set(cr.load(folder / one["out"]).query_ids.tolist()) for one in made]
-    assert not ids[0] & ids[1]
-
-
-def test_list_and_info(run: Run) -> None:
-    names = [source["key"] for source in run("data", "list", "--json").json]
-    assert {"web10k", "web30k", "yahoo", "istella-s", "mq2007", "mq2008", "msrd", "ranklens"} <= set(names)
-    assert "mq2008" in run("data", "list").out
-    assert "15,211 rows" in run("data", "list", "mq2008").out
-    assert run("data", "list", "mq2008", "--json").json["key"] == "mq2008"
-
-
 def test_fetching_a_gated_set_says_how_to_place_it(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("CLDRANK_DATA", raising=False)
     refused = run("data", "fetch", "yahoo")
     assert refused.code == 1
     assert "Webscope" in refused.err
-
-
-def test_fetching_a_set_that_must_be_made_names_the_tool(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("CLDRANK_DATA", raising=False)
-    refused = run("data", "fetch", "msrd")
-    assert refused.code == 1
-    assert "python tools/prepare.py msrd" in refused.err
 
 
 def test_fetching_says_where_the_set_is(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

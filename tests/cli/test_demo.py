@@ -103,8 +103,3 @@ def test_files_of_somebody_else_stay(run: Run, folder: Path) -> None:
     assert (refused.code, "mine holds train.parquet, which no demo has left there" in refused.err) == (2, True)
     assert [path.name for path in (folder / "mine").iterdir()] == ["train.parquet"]
     assert (folder / "mine" / "train.parquet").read_bytes() == content
-
-
-def test_a_file_is_not_a_folder(run: Run) -> None:
-    refused = run("demo", "--out", "train.parquet")
-    assert (refused.code, "train.parquet is a file; name a folder to write." in refused.err) == (2, True)

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -30,25 +29,6 @@ def test_train_evaluate_compare(run: Run, letor: Path, folder: Path) -> None:
     compared = run("compare", "ranker", "random.txt", "-f", letor, "-m", "nDCG@3", "--json").json
     assert compared["measures"]["nDCG@3"]["difference"] > 0.1
     assert compared["measures"]["nDCG@3"]["p_value"] < 0.01
-
-
-def test_the_same_for_people(run: Run, letor: Path) -> None:
-    assert (
-        "note: constant in the training data, no weight: f3" in run("train", "oracle", "-f", letor, "-o", "ranker").err
-    )
-    shown = run("evaluate", "ranker", "-f", letor)
-    assert shown.code == 0
-    assert "ranker on train, 30 queries" in shown.out
-    assert "90% interval" in shown.out
-    shutil.copytree("ranker", "again")
-    compared = run("compare", "ranker", "again", "-f", letor, "-m", "AP")
-    assert "0/30/0" in compared.out
-
-
-def test_a_ranker_that_a_kill_left_between_two_renames(run: Run, letor: Path, folder: Path) -> None:
-    run("train", "oracle", "-f", letor, "-o", "ranker")
-    (folder / "ranker").rename(folder / ".ranker.abcdefgh.old")
-    assert run("evaluate", "ranker", "-f", letor, "-m", "AP").code == 0
 
 
 def test_scores_of_a_file_with_scattered_queries_follow_its_rows(run: Run, folder: Path) -> None:

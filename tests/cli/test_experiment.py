@@ -73,16 +73,6 @@ def test_run_and_go_on(experiment: Experiment, monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.usefixtures("in_process")
-def test_one_seed_has_no_intervals(experiment: Experiment) -> None:
-    assert (
-        "±"
-        not in experiment("run", "small.toml", "--seeds", "1", "--method", "Naive")
-        .partition("small")[2]
-        .split("seed")[0]
-    )
-
-
-@pytest.mark.usefixtures("in_process")
 def test_failures_end_in_an_exit_code(experiment: Experiment) -> None:
     command = ["run", "small.toml", "--seeds", "1", "--method", "Naive", "--method", "own_rankers:Broken"]
     complaint = experiment(*command, fails=1)
@@ -91,58 +81,15 @@ def test_failures_end_in_an_exit_code(experiment: Experiment) -> None:
     assert "1 fit failed" in experiment(*command, fails=1)
 
 
-def test_all_is_one_plan(experiment: Experiment, monkeypatch: pytest.MonkeyPatch) -> None:
-    for package in ("torch", "xgboost"):
-        pytest.importorskip(package)
-    told = json.loads(
-        experiment("run", "all", "--dry-run", "--json", "--data", "web10k-like", "--set", "data.queries=20", "--set",
-                   "data.test_queries=10")
-    )  # fmt: skip
-    assert told["units"] == 60 + 480 + 300 + 240 + 240 + 550 + 30 + 540
-    assert told["out"] == "experiments/all"
-    assert told["fits"] < told["units"]  # Oracle has one per seed, whatever is simulated
-
-
-def test_a_report_is_written_by_its_own_room(experiment: Experiment, monkeypatch: pytest.MonkeyPatch) -> None:
-    from cldrank import experiment as room
-
-    asked: list[tuple[str, str, str]] = []
-
-    def write(folder: Path, out: Path, form: str) -> tuple[Path, ...]:
-        asked.append((str(folder), str(out), form))
-        return (Path("page.html"),)
-
-    monkeypatch.setattr(room, "save_report", write)
-    assert "wrote page.html" in experiment("report", "there", "--format", "md")
-    experiment("report", "there", "--out", "here.html")
-    assert asked == [("there", "there", "md"), ("there", "here.html", "html")]
-
-
 @pytest.mark.parametrize(
     ("options", "code", "complaint"),
     [
         (["run", "table9"], 2, "there is no such experiment or file"),
         (["run", "small.toml", "--set", "simulation.dept=3"], 2, "small.toml: simulation.dept is unknown"),
-        (["run", "small.toml", "--set", "methods.CLD.gama=3"], 2, "CLD has no parameter gama. Did you mean gamma?"),
         (["run", "small.toml", "--method", "nobody"], 2, "small has no method 'nobody'"),
-        (["run", "small.toml", "--data", "msdr"], 2, "the catalogue has no data set 'msdr'"),
-        (["run", "small.toml", "--set", "simulation.sessions=inf"], 2, "simulation.sessions must be a finite number"),
         (["run", "small.toml", "--seeds", "1000000000"], 2, "seeds must be a number of seeds from 1 to 1000"),
-        (["run", "small.toml", "--method", "..:x"], 2, "module:Class"),
         (["run", "wrong.toml"], 1, "wrong.toml: not a TOML file"),
-        (["run", "absent.toml"], 2, "there is no such experiment or file"),
-        (["run", "."], 2, "there is no such experiment or file"),
-        (["run", "gone.toml"], 2, "absent"),
         (["run", "small.toml", "--out", "small.toml"], 2, "small.toml is a file; name a folder to write"),
-        (["run", "small.toml", "--out", "small.toml/x"], 2, "small.toml is a file; name a folder to write"),
-        (["run", "small.toml", "--data", ""], 2, "data has no name"),
-        (
-            ["run", "small.toml", "--set", "data.queries=1e9"],
-            2,
-            "data.queries must be a whole number of at least 1 and up to 1000000",
-        ),
-        (["report", "nowhere"], 2, "there are no results here"),
-        (["report", "."], 1, "there are no results here"),
         (["report", "small.toml"], 1, "small.toml: not a table of results"),
     ],
 )

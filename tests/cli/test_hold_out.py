@@ -35,7 +35,7 @@ def clicks(folder: Path, data: cr.RankingDataset) -> cr.ClickTable:
 class TestHoldingOut:
     """`--hold-out`: queries that are left to judge the ranker on."""
 
-    @pytest.mark.parametrize("method", ["cld", "naive", "oracle"])
+    @pytest.mark.parametrize("method", ["cld", "oracle"])
     def test_the_others_are_trained_on(
         self, run: Run, data: cr.RankingDataset, clicks: cr.ClickTable, method: str
     ) -> None:
@@ -71,22 +71,6 @@ class TestHoldingOut:
         )
         labels = run("train", "oracle", *FROM[:2], "--hold-out", "0.5", "-o", "r").out
         assert "are held out; the ranker remembers which it was trained on\n" in labels
-
-    def test_for_programs(self, run: Run, data: cr.RankingDataset) -> None:
-        told = run("train", "cld", *FROM, "--hold-out", "0.25", "-o", "ranker", "--json").json
-        held = int(cr.data.held_out(data.query_ids, 0.25).sum())
-        assert told["hold_out"] == {"share": 0.25, "queries": held, "of_queries": 60}
-        assert told["queries"] == 60 - held
-        assert run("train", "cld", *FROM, "-o", "ranker", "--json").json["hold_out"] is None
-        ranker = cr.load_ranker("ranker")
-        assert ranker.provenance.held_out is None
-        assert ranker.saw(data.query_ids).all()  # type: ignore[union-attr]
-
-    @pytest.mark.parametrize("share", ["0", "1", "-0.1", "nan"])
-    def test_a_share_is_between_0_and_1(self, run: Run, share: str) -> None:
-        done = run("train", "cld", "-f", "absent", *FROM[2:], f"--hold-out={share}", "-o", "ranker")
-        assert done.code == 2
-        assert "--hold-out must be a number above 0 and below 1, not " in done.err
 
     def test_both_sides_need_something(self, run: Run, data: cr.RankingDataset, clicks: cr.ClickTable) -> None:
         cases = [

@@ -1,13 +1,10 @@
 from __future__ import annotations
 
-import csv
 import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import ir_measures
-import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
@@ -48,13 +45,6 @@ def test_options_reach_the_library(run: Run, folder: Path) -> None:
     assert told["unknown"] == 180
 
 
-def test_without_features_nothing_is_unknown_and_it_is_said(run: Run) -> None:
-    done = run("judgements", "cells.parquet", *KNOWN, "-o", "qrels", "--to", "trec")
-    assert done.code == 0, done.err
-    assert "without --features, the documents are those of the log, and none is unknown." in done.err
-    assert len(list(ir_measures.read_trec_qrels("qrels"))) == 300
-
-
 def test_a_raw_log_is_read_as_well(run: Run, folder: Path) -> None:
     rows = ["session_id,query_id,doc_id,position,clicked"]
     rows += [f"{s},red shoes,{d},{d},{int((s + d) % 3 == 0)}" for s in range(30) for d in (1, 2)]
@@ -67,52 +57,15 @@ def test_a_raw_log_is_read_as_well(run: Run, folder: Path) -> None:
     assert "this tool searches by text; if the ids are not the texts" in done.err
 
 
-def test_query_texts_from_a_file(run: Run, folder: Path) -> None:
-    lines = "".join(f"{query},query {query}\n" for query in range(60))
-    (folder / "texts.csv").write_text("query_id,query_text\n" + lines)
-    done = run("judgements", "cells.parquet", *KNOWN, "-o", "out.csv", "--to", "quepid", "--query-texts", "texts.csv")
-    assert done.code == 0, done.err
-    assert "searches by text" not in done.err
-    with Path("out.csv").open(newline="") as file:
-        assert next(csv.DictReader(file))["query"] == "query 0"
-
-
-def test_estimated_slopes_and_bases_are_taken(run: Run) -> None:
-    cr.propensity.AffineClicks(1 / np.arange(1, 6), np.zeros(5)).save("trust.json")
-    assert run("judgements", "cells.parquet", "-p", "trust.json", "-o", "a.parquet").code == 0
-    run("judgements", "cells.parquet", *KNOWN, "-o", "b.parquet", "--envelope", "off")
-    assert pq.read_table("a.parquet").to_pylist() == pq.read_table("b.parquet").to_pylist()
-
-
-def test_a_raw_log_is_judged_by_the_curve_of_each_segment(run: Run) -> None:
-    rows = ["session_id,query_id,doc_id,position,clicked,device"]
-    rows += [
-        f"{s},shoes,{d},{d},{int(s % 4 < 2 and d == 1)},{('phone', 'desktop')[s % 3 == 0]}"
-        for s in range(60)
-        for d in (1, 2)
-    ]
-    Path("log.csv").write_text("\n".join(rows))
-    curves = {"phone": cr.Propensities.power(2, 2), "desktop": cr.Propensities.power(0, 2)}
-    cr.propensity.SegmentPropensities.of(curves).save("rho.json")
-    done = run("judgements", "log.csv", "-p", "rho.json", "--log-column", "segment=device", "-o", "out.parquet")
-    assert done.code == 0, done.err
-    assert pq.read_table("out.parquet")["examinations"].to_pylist() == [60, 20 + 40 / 4]
-    lacking = run("judgements", "log.csv", "-p", "rho.json", "-o", "none.parquet")
-    assert "clicks aggregate --log-column segment=COLUMN" in " ".join(lacking.err.split())
-
-
 @pytest.mark.parametrize(
     ("options", "said"),
     [
         (("--to", "xml"), "--to must be"),
         (("--grades", "0.5,x"), "--grades '0.5,x' are not numbers"),
         (("--grades", "0.5,0.2"), "rise between 0 and 1"),
-        (("--confidence", "2"), "--confidence must be"),
-        (("--envelope", "x"), "--envelope must be"),
         (("--query-texts", "none.csv", "--to", "quepid"), "none.csv"),
         (("--out", "cells.parquet"), "is an input"),
         (("--log-column", "segment=device"), "holds cells already"),
-        (("-p", "power:1", "-p", "none.json"), "none.json"),
     ],
 )
 def test_wrong_calls_say_what_to_do(run: Run, options: tuple[str, ...], said: str) -> None:

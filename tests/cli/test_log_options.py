@@ -58,16 +58,6 @@ def test_train_learns_from_a_log_with_other_names(run: Run, log: Path, folder: P
     assert np.array_equal(one, two)
 
 
-def test_train_counts_by_segment(run: Run, log: Path, folder: Path) -> None:
-    table = pq.read_table(log)
-    table = table.set_column(3, "rank", pa.array(np.asarray(table["rank"]) + 1))
-    pq.write_table(table.append_column("device", pa.array(["phone", "desktop"] * (len(table) // 2))), log)
-    train = ("train", "naive", "-f", "train.parquet", "-c", log, *options("--log-column"), "-o", "a")
-    assert run(*train, "--log-column", "segment=device").code == 0
-    other = run(*train, "--log-column", "segment=layout")
-    assert (other.code != 0, "'layout'" in other.err) == (True, True), other
-
-
 def test_a_log_without_queries(run: Run, log: Path) -> None:
     said = [*options("--log-column"), "--first-position", "0", "--one-query"]
     said = [part for part in said if part != "query_id=search"]
@@ -78,21 +68,3 @@ def test_a_log_without_queries(run: Run, log: Path) -> None:
     ran = run("clicks", "aggregate", log, "-f", "train.parquet", *said, "-o", "c.parquet")
     assert ran.code == 2
     assert "--one-query treats all pages as answers to one query, but the dataset has 60 queries" in ran.err
-
-
-def test_complaints(run: Run, log: Path) -> None:
-    start = ("train", "naive", "-f", "train.parquet", "-o", "x", "-c")
-    cases: list[tuple[int, str, list[Any]]] = [
-        (2, "holds cells already", [*start, "cells.parquet", "--log-column", "doc_id=item"]),
-        (2, "--first-position", [*start, log, "--first-position", "0"]),
-        (2, "--log-column 'doc_id' is not of the form", [*start, log, "--log-column", "doc_id"]),
-        (2, "--log-column doc_id takes one column", [*start, log, "--log-column", "doc_id=a,b"]),
-        (2, "absent.csv: no such file", [*start, "absent.csv"]),
-        (1, "--log-column session_id=", [*start, log]),
-    ]
-    for code, message, arguments in cases:
-        ran = run(*arguments)
-        assert (ran.code, message in ran.err) == (code, True), ran
-    ran = run("clicks", "aggregate", log, *options("--log-column"), "-o", "x.parquet")
-    assert ran.code == 1
-    assert "--first-position 0" in ran.err

@@ -76,9 +76,7 @@ class TestHelp:
                 "linear",
                 {"--safe", "--safe-margin", "--production-feature", "--engine", "--master", "--depth"},
             ),
-            ("cld", "linear", {"--unshown-ratio"}),
             ("cld", "mlp", {"--engine"}),
-            ("cld-pair", "linear", {"--engine", "--master"}),
             ("ips", "trees", {"--engine", "--master"}),
         ],
     )
@@ -93,16 +91,15 @@ class TestHelp:
         for kind in methods().values():
             assert f"{kind.name} {kind.label}: {kind.sentence}." in shown
 
-    def test_the_options_of_the_model_that_is_named(self, run: Run) -> None:
-        linear, mlp = (offered(run("train", "cld", f"--model={model}", "-h").out) for model in ("linear", "mlp"))
-        assert {"--epochs", "--hidden", "--checkpoint", "--resume", "--no-resume"} <= mlp - linear
-
 
 def models_of_all() -> dict[str, Any]:
     return {model: one for kind in methods().values() for model, one in usable_models(kind).items()}
 
 
-@pytest.mark.parametrize(("name", "model"), COMBINATIONS)
+@pytest.mark.parametrize(
+    ("name", "model"),
+    [("cld", "linear"), ("ips", "mlp"), ("cld-pair", "trees"), ("svm-rank", "linear"), ("oracle", "linear")],
+)
 def test_the_same_ranker_as_from_python(run: Run, folder: Path, name: str, model: str) -> None:
     kind = methods()[name]
     own = {"mlp": SMALL, "trees": {"rounds": 3, "min_weight": 0.1}}.get(model, {})
@@ -127,62 +124,13 @@ class TestValues:
     """Every kind of value: how it is typed, and what it becomes."""
 
     @pytest.mark.parametrize(
-        ("method", "typed", "settings"),
-        [
-            ("cld", ("--gamma", "0.3"), {"gamma": 0.3}),
-            ("cld", ("--gamma", "-2e-1"), {"gamma": -0.2}),
-            ("cld", ("--gamma=-.2",), {"gamma": -0.2}),
-            ("cld", ("--seed", "7", "--l2", "0"), {"seed": 7, "l2": 0.0}),
-            ("cld", ("--scaling", "none"), {"scaling": None}),
-            ("cld", ("--scaling", "standard:clip=none"), {"scaling": "standard:clip=none"}),
-            ("cld-pair", ("--activation", "relu"), {"activation": "relu"}),
-            ("cld", ("--clip", "none"), {"clip": None}),
-            ("cld", ("--clip", "1"), {"clip": 1.0}),
-            ("cld-pair", ("--hidden", "8, 4", "--epochs", "1"), {"hidden": (8, 4), "epochs": 1}),
-        ],
-    )
-    def test_what_was_typed_arrives(
-        self, run: Run, method: str, typed: tuple[str, ...], settings: dict[str, Any]
-    ) -> None:
-        kind = methods()[method]
-        ran = run("train", method, *given(kind), *typed, "-o", "ranker", "--summary", "--json")
-        assert ran.code == 0, ran.err
-        expected = " ".join(repr(configured(kind, settings)).split())
-        assert ran.json["summary"].splitlines()[0].removeprefix("method").strip() == expected
-
-    @pytest.mark.parametrize(
         ("method", "typed", "message"),
         [
             ("cld", ("--gamma", "2"), "--gamma must be a number above -1 and below 1, not 2."),
-            ("cld", ("--gamma", "profil"), "--gamma must be a number above -1 and below 1, not profil."),
             ("cld", ("--gamma", "nan"), "--gamma must be a number above -1 and below 1, not nan."),
-            ("cld", ("--gamma", ""), "--gamma must be a number above -1 and below 1, not ''."),
-            ("cld", ("--l2", "inf"), "--l2 must be a number of at least 0, not inf."),
-            ("cld", ("--seed", "1.5"), "--seed must be a whole number of at least 0, not 1.5."),
             ("cld", ("--seed", "none"), "--seed must be a whole number of at least 0, not none."),
             ("cld", ("--clip", "0"), "--clip must be a number above 0 and up to 1, or None, not 0."),
-            ("cld", ("--scaling", "std"), f"{SCALINGS}, not std."),
-            (
-                "cld",
-                ("--scaling", "std:clip=1"),
-                f"{SCALINGS}, not std:clip=1.",
-            ),
             ("cld", ("--scaling", "minmax:clip=2"), "--scaling minmax:clip=2: clip must be True or False, not 2."),
-            (
-                "cld",
-                ("--scaling", "minmax:knots=9"),
-                "--scaling minmax:knots=9: minmax has no such option; write minmax or minmax:clip=true.",
-            ),
-            (
-                "cld",
-                ("--target", "Clicks"),
-                "--target must be 'ips', 'clipped', 'posterior', 'mixed' or 'clicks', not Clicks.",
-            ),
-            (
-                "rankagg",
-                ("--weights", "1,-1"),
-                "--weights must be a list of numbers of at least 0, not 1,-1.",
-            ),
             (
                 "rankagg",
                 ("--hidden", "8;4"),
@@ -197,11 +145,7 @@ class TestValues:
         assert not Path("x").exists()
 
     @pytest.mark.parametrize(
-        "name",
-        [
-            name if name in ("ips", "cld", "cld-pair") else pytest.param(name, marks=pytest.mark.slow)
-            for name in methods()
-        ],
+        "name", [name if name == "cld-pair" else pytest.param(name, marks=pytest.mark.slow) for name in methods()]
     )
     def test_words_for_every_parameter(self, run: Run, name: str) -> None:
         """A value that none takes is refused by the name of the option, never by that of Python."""
@@ -222,8 +166,6 @@ class TestCalls:
         ("call", "message"),
         [
             (["cdl"], "there is no method 'cdl'. Did you mean cld? The methods are naive, "),
-            (["CLD"], "there is no method 'CLD'. Did you mean cld?"),
-            (["cld_pair"], "there is no method 'cld_pair'. Did you mean cld-pair?"),
             (["boosting"], "there is no method 'boosting'. The methods are naive, "),
             (["--features", "train.parquet", "cld"], "name the method first: `cldrank train METHOD --features …`."),
             (["cld", *FROM, "--epochs", "3"], "--epochs is not for a linear model; choose --model mlp."),
@@ -241,7 +183,3 @@ class TestCalls:
         assert "No such option" in ran.err
         assert "--gamma" in ran.err.splitlines()[0]
         assert ran.err.splitlines()[1] == "Try `cldrank train cld --help`."
-
-    def test_an_option_without_its_value_points_to_its_own_help(self, run: Run) -> None:
-        ran = run("train", "cld", *FROM, "--gamma")
-        assert (ran.code, ran.err.splitlines()[-1]) == (2, "Try `cldrank train cld --help`.")

@@ -17,40 +17,18 @@ OPTIONS = {"--max-rejected": VALUE, "--one-query": FLAG, "--envelope": VALUE, "-
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("`max_rejected` is small", "--max-rejected is small"),
         ("`max_rejected=0.2`", "--max-rejected 0.2"),
         ("`one_query=True` or `one_query`", "--one-query or --one-query"),
-        ("`one_query=False`", "`one_query=False`"),  # there is no --no-one-query
-        ("`envelope='off'`, `envelope=\"off\"`", "--envelope off, --envelope off"),
+        ("`one_query=False`", "`one_query=False`"),
         ("`hidden=(64, 32)`", "--hidden 64,32"),
-        ("`hidden=…`", "--hidden …"),
         ("`missing=0`", "`missing=0`"),
-        ("`first_position=0` or `exclude_bots`", "`first_position=0` or `exclude_bots`"),  # no log is read here
+        ("`first_position=0` or `exclude_bots`", "`first_position=0` or `exclude_bots`"),
         ("`version='8.11'`", "--for 8.11"),
         ("`eta=1` of `Propensities.power`", "`eta=1` of `Propensities.power`"),
-        ("see `cldrank show`", "see `cldrank show`"),
-        ("`columns={'doc_id': …}`", "`columns={'doc_id': …}`"),
     ],
 )
 def test_a_parameter_becomes_an_option_where_there_is_one(text: str, expected: str) -> None:
     assert as_options(text, OPTIONS) == expected
-
-
-@pytest.mark.parametrize(
-    ("option", "text", "expected"),
-    [
-        (("--column",), "`columns={'doc_id': NAME}`", "--column doc_id=NAME"),
-        (("--column",), "`columns={'doc_id': ..., 'features': [a, b]}`", "--column doc_id=… --column features=a,b"),
-        (("--column",), "`columns`", "--column"),
-        (("--log-column",), '`columns={"doc_id": "sku"}`', "--log-column doc_id=sku"),
-        (("--column", "--log-column"), "`columns={'doc_id': …}`", "--column doc_id=…"),
-        (("--column",), "`columns={'row': R, 'column': C}`", "--column row=R --column column=C"),
-    ],
-)
-def test_columns_are_mapped_by_the_option_that_the_command_has(
-    option: tuple[str, ...], text: str, expected: str
-) -> None:
-    assert as_options(text, dict.fromkeys(option, VALUE)) == expected
 
 
 def test_columns_of_the_log_are_told_from_those_of_features() -> None:

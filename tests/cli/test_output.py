@@ -27,10 +27,3 @@ def test_a_name_that_is_too_long_is_folded_not_cut(printed: io.StringIO) -> None
 def test_brackets_in_a_name_are_letters(printed: io.StringIO) -> None:
     output.print_table("", ("[method]", "[bold]AP"), [("CLD[a]", 1), ("CLD[/b]", 1)])
     assert all(name in printed.getvalue() for name in ("[method]", "CLD[a]", "CLD[/b]", "[bold]AP"))
-
-
-def test_no_progress_bar_without_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
-    with output.counting("fits", 2) as update:
-        assert update is not None
-        update(1)
-    assert capsys.readouterr().err == ""

@@ -5,7 +5,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
 import pytest
 from small_pipeline import write_definition, write_without_clicks, write_world
 
@@ -55,21 +54,6 @@ def test_from_a_log_to_a_shipped_ranker(run: Run, scene: Path) -> None:
     assert "Pipeline run" in (scene / found["run"] / "run.html").read_text()
 
 
-def test_a_window_that_is_none_is_refused_before_anything_runs(run: Run, scene: Path) -> None:
-    file = scene / "pipeline.toml"
-    file.write_text(file.read_text() + '\n[window]\nlast = "three days"\n')
-    ran = run("pipeline", "run", file)
-    assert ran.code == 2
-    assert "window.last" in ran.err
-    assert "not 'three days'" in ran.err
-
-
-def test_nothing_is_overwritten(run: Run, scene: Path) -> None:
-    ended = run("pipeline", "new", "log.parquet", "-f", "train.parquet")
-    assert ended.code == 2
-    assert "pipeline.toml is there already" in ended.err
-
-
 def test_an_audit_that_stops_has_code_3(run: Run, scene: Path) -> None:
     write_without_clicks(scene)
     ended = run("pipeline", "run", "--json")
@@ -80,14 +64,6 @@ def test_an_audit_that_stops_has_code_3(run: Run, scene: Path) -> None:
     told = run("pipeline", "run")
     assert told.code == 3
     assert "production stays as it is" in told.out
-
-
-def test_a_verdict_that_stops_has_the_code_of_compare(run: Run, scene: Path) -> None:
-    write_world(scene, quality=5.0, sessions=3000)
-    ended = run("pipeline", "run", "--json")
-    found = line(ended)
-    assert ended.code == {"worse": 3, "no difference": 4, "cannot tell": 5}[found["verdict"]]
-    assert not (scene / "shipped").exists()
 
 
 @pytest.mark.parametrize(
@@ -130,15 +106,6 @@ def test_there_is_a_line_even_if_nothing_ran(run: Run, scene: Path) -> None:
     assert "no pipeline wrote it" in found["reason"]
 
 
-def test_wrong_calls(run: Run, scene: Path) -> None:
-    assert run("pipeline", "run", "other.toml").code == 2
-    assert run("pipeline", "show").code == 2
-    write_definition(scene, [("trust_propensity = false", "quik = true")])
-    ended = run("pipeline", "run")
-    assert ended.code == 2
-    assert "pipeline.toml: verdict.quik is unknown. Known here: ship_if" in ended.err
-
-
 def test_ctrl_c_says_how_to_go_on(run: Run, scene: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def stop(*_: object) -> None:
         raise KeyboardInterrupt
@@ -148,38 +115,3 @@ def test_ctrl_c_says_how_to_go_on(run: Run, scene: Path, monkeypatch: pytest.Mon
     assert line(ended)["status"] == "interrupted"
     assert ended.code == 130
     assert "the same command goes on from there" in ended.err
-
-
-def test_a_signal_to_end_has_its_line(run: Run, scene: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def stop(*_: object) -> None:
-        raise SystemExit(143)  # as the handler of SIGTERM does
-
-    monkeypatch.setattr("cldrank.pipeline.steps._trained", stop)
-    ended = run("pipeline", "run", "--json")
-    assert line(ended)["status"] == "interrupted"
-    assert ended.code == 143
-
-
-def test_another_pipeline_does_not_replace_what_is_shipped(run: Run, scene: Path) -> None:
-    assert run("pipeline", "run").code == 0
-    assert "The ranker is shipped." in run("pipeline", "show").out
-    write_definition(scene, name="p9.toml")
-    refused = run("pipeline", "run", "p9.toml")
-    assert refused.code == 2
-    assert "shipped/ belongs to pipeline.toml; set export.folder in p9.toml" in refused.err
-    write_definition(scene, [('"opensearch"]', '"opensearch"]\nfolder = "other"')], name="p9.toml")
-    assert run("pipeline", "run", "p9.toml").code == 0
-    assert run("pipeline", "show", "--json").json["pipeline"] == "pipeline.toml"
-    assert run("pipeline", "show", "p9.toml", "--json").json["pipeline"] == "p9.toml"
-    (scene / "pipeline.toml").rename(scene / "daily.toml")
-    assert run("pipeline", "run", "daily.toml").code == 0  # the file was renamed, so its place is not taken
-
-
-def test_errors_speak_of_the_file(run: Run, scene: Path) -> None:
-    table = pq.read_table(scene / "train.parquet")
-    pq.write_table(table.rename_columns(["group", *table.column_names[1:]]), scene / "train.parquet")
-    ended = run("pipeline", "run")
-    assert (ended.code, "columns=" in ended.err) == (1, True), ended.err
-    shown = run("pipeline", "show").out
-    assert "The run failed; production stays as it is." in shown
-    assert "verdict:" not in shown

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import errno
-import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -10,12 +8,10 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
 import cldrank as cr
-from cldrank.clicks.aggregate import aggregate
 from cldrank.clicks.log.layout import NO_SEGMENT
 from cldrank.clicks.simulate import (
     NeighbourSwaps,
@@ -25,16 +21,11 @@ from cldrank.clicks.simulate import (
     TopK,
     TrustBiased,
 )
-from cldrank.parameters import parameters
 from cldrank.propensity import (
-    AdjacentChain,
     AffineClicks,
     AllPairs,
-    Pivot,
     Propensities,
-    Randomised,
     SegmentPropensities,
-    estimators,
 )
 
 Run = Callable[..., Any]
@@ -117,35 +108,6 @@ class TestEstimate:
         assert f"cldrank train cld --features {logs.data} --clicks {logs.swaps} --propensity rho.json" in ran.err
         assert Path("rho.svg").read_text().count(", position ") == 4
 
-    def test_a_random_order_is_seen_and_used(self, propensity: Run, logs: Logs) -> None:
-        result = propensity("estimate", logs.shuffled, "-o", "rho.json", "--json").json
-        assert result["method"] == "randomised"
-        assert "looks random" in result["chosen_because"]
-        assert examined(result) == Randomised().fit(cr.ClickTable.read(logs.shuffled)).values.tolist()
-
-    def test_a_raw_log_gives_what_its_cells_give(self, propensity: Run, logs: Logs) -> None:
-        of_cells = propensity("estimate", logs.swaps, "-o", "cells.json", "--json").json
-        of_log = propensity("estimate", logs.swaps_log, "-o", "log.json", "--json").json
-        assert of_cells["positions"] == of_log["positions"]
-
-    def test_several_files_of_cells_add_up(self, propensity: Run, logs: Logs) -> None:
-        once = propensity("estimate", logs.swaps, "-o", "a.json", "--json").json
-        shutil.copy(logs.swaps, "again.parquet")
-        twice = propensity("estimate", logs.swaps, "again.parquet", "-o", "b.json", "--json").json
-        assert "is named twice" in propensity("estimate", logs.swaps, logs.swaps, "-o", "b.json").err
-        assert examined(twice) == pytest.approx(examined(once), rel=1e-6)
-
-    def test_columns_of_other_names(self, propensity: Run, logs: Logs) -> None:
-        table = pq.read_table(logs.swaps_log).drop(["ranker_id", "propensity"])
-        renamed = table.rename_columns(["page", "query_id", "doc_id", "place", "clicked"])
-        pq.write_table(renamed, "other.parquet")
-        columns = ["--log-column", "session_id=page", "--log-column", "position=place"]
-        ran = propensity("estimate", "other.parquet", "-o", "rho.json", *columns)
-        assert ran.code == 0
-        assert Propensities.load("rho.json").values.tolist() == pytest.approx(
-            AllPairs().fit(cr.ClickTable.read(logs.swaps)).values.tolist()
-        )
-
     def test_probabilities_of_the_log(self, propensity: Run, logs: Logs) -> None:
         result = propensity("estimate", logs.shuffled_log, "-o", "rho.json", "--method", "logged", "--json").json
         truth = [1, 1 / 2, 1 / 3, 1 / 4]
@@ -154,38 +116,6 @@ class TestEstimate:
         refused = propensity("estimate", logs.shuffled, "-o", "rho.json", "--method", "logged")
         assert refused.code == 2
         assert refused.err.startswith("error: logged: it needs the probability")
-
-    @pytest.mark.parametrize("method", ["all-pairs", "adjacent-chain", "pivot", "click-through"])
-    def test_every_method_by_name(self, propensity: Run, logs: Logs, method: str) -> None:
-        result = propensity("estimate", logs.swaps, "-o", "rho.json", "--method", method, "--depth", "3", "--json").json
-        assert result["method"] == method
-        assert len(result["positions"]) == 3
-        assert result["origin"].startswith(estimators()[method].__name__)
-
-    def test_options_are_the_parameters_of_the_class(self, propensity: Run, logs: Logs) -> None:
-        call = ("estimate", logs.swaps, "-o", "rho.json", "--json", "--method")
-        clicks = cr.ClickTable.read(logs.swaps)
-        swapped = propensity(*call, "adjacent-chain", "--weighting", "candidates").json
-        assert examined(swapped) == AdjacentChain(weighting="candidates").fit(clicks).values.tolist()
-        shown = propensity("estimate", "--help").out
-        assert all(f"--{name.replace('_', '-')}" in shown for name in parameters(Pivot))
-        assert all(name in shown for name in estimators())
-
-    def test_a_floor(self, propensity: Run, logs: Logs) -> None:
-        result = propensity("estimate", logs.swaps, "-o", "rho.json", "--clip", "0.3", "--json").json
-        assert examined(result)[3] == 0.3
-        assert "clipped to 0.3 at position 4" in Propensities.load("rho.json").origin
-
-    def test_wider_at_more_confidence_and_the_same_again(self, propensity: Run, logs: Logs) -> None:
-        call = ("estimate", logs.swaps, "-o", "rho.json", "--replicates", "100", "--json")
-        narrow, again = propensity(*call, "--confidence", "0.5").json, propensity(*call, "--confidence", "0.5").json
-        wide = propensity(*call, "--confidence", "0.99").json
-        assert narrow == again
-        assert wide["positions"][1]["low"] < narrow["positions"][1]["low"]
-
-    def test_below_a_depth_nothing_is_known_and_it_says_so(self, propensity: Run, logs: Logs) -> None:
-        ran = propensity("estimate", logs.swaps, "-o", "rho.json", "--depth", "2")
-        assert "Positions below 2 have no propensity" in ran.err
 
 
 class TestRefusal:
@@ -204,11 +134,6 @@ class TestRefusal:
         assert "--depth 3 estimates the first 3 positions" in ran.err
         assert propensity("estimate", logs.swaps, "-o", "rho.json", "--method", "pivot", "--depth", "3").code == 0
 
-    def test_an_order_that_is_not_random(self, propensity: Run, logs: Logs) -> None:
-        ran = propensity("estimate", logs.swaps, "-o", "rho.json", "--method", "randomised")
-        assert ran.err.startswith("error: randomised needs pages in random order")
-        assert "a log of several rankers is for all-pairs." in ran.err
-
 
 class TestModelsOfRelevance:
     def test_regression_says_how_far_it_can_be_trusted(self, propensity: Run, logs: Logs) -> None:
@@ -217,11 +142,6 @@ class TestModelsOfRelevance:
         assert "relevance is modelled, not held fixed" in ran.out
         assert ran.err.count("warning") == 0  # said once, with the result
         assert Propensities.load("rho.json").method == "RegressionEM"
-
-    def test_it_needs_features(self, propensity: Run, logs: Logs) -> None:
-        ran = propensity("estimate", logs.one, "-o", "rho.json", "--method", "regression-em")
-        assert ran.code == 2
-        assert ran.err.startswith("error: regression-em: it needs the features of the candidates (--features)")
 
     def test_an_option_that_a_method_lacks(self, propensity: Run, logs: Logs) -> None:
         ran = propensity("estimate", logs.swaps, "-o", "rho.json", "--method", "pivot", "--refits", "3")
@@ -261,48 +181,6 @@ class TestSegments:
         assert [path.name for path in Path().glob("rho*.json")] == ["rho.json"]
         assert list(run("show", "rho.json", "--json").json["curves"]) == list(found)
 
-    def test_a_segment_that_cannot_be_estimated(self, propensity: Run, logs: Logs) -> None:
-        one, two = cr.ClickTable.read(logs.one).as_segment("kiosk"), cr.ClickTable.read(logs.swaps).as_segment("phone")
-        one.merge(two).save("both.parquet")
-        ran = propensity("estimate", "both.parquet", "-o", "rho.json", "--method", "all-pairs")
-        assert (ran.code, Path("rho.json").exists()) == (1, False)
-        assert "segment 'kiosk': all-pairs cannot" in " ".join(ran.err.split())
-
-    def test_cells_know_their_segments(self, propensity: Run, logs: Logs) -> None:
-        """From cells, the same curves as from the log; a column is then not asked for."""
-        from_log = propensity(
-            "estimate", logs.devices, "--log-column", "segment=device", "-o", "one.json", "--json"
-        ).json
-        cr.ClickTable.read(logs.devices, columns={"segment": "device"}).save("cells.parquet")
-        from_cells = propensity("estimate", "cells.parquet", "-o", "two.json", "--json").json
-        assert from_cells["segments"] == from_log["segments"]
-        asked = propensity("estimate", "cells.parquet", "--log-column", "segment=device", "-o", "two.json")
-        assert (asked.code, "cells" in asked.err) == (2, True)
-
-    def test_a_segment_with_shorter_pages_is_no_obstacle(self, propensity: Run, logs: Logs) -> None:
-        table = pq.read_table(logs.devices)
-        kept = pc.or_(pc.not_equal(pc.fill_null(table["device"], ""), "phone"), pc.less_equal(table["position"], 2))
-        pq.write_table(table.filter(kept), "short.parquet")
-        result = propensity(
-            "estimate", "short.parquet", "--log-column", "segment=device", "-o", "r.json", "--depth", "3", "--json"
-        ).json
-        assert [len(entry["positions"]) for entry in result["segments"].values()] == [3, 3, 2]
-
-    @pytest.mark.parametrize(
-        ("column", "complaint", "code"),
-        [("devise", "there is no column 'devise'", 1), ("session_id", "has more than 100 values", 1)],
-    )
-    def test_columns_that_are_no_segments(
-        self, propensity: Run, logs: Logs, column: str, complaint: str, code: int
-    ) -> None:
-        ran = propensity("estimate", logs.devices, "--log-column", f"segment={column}", "-o", "rho.json")
-        assert (ran.code, complaint in ran.err) == (code, True)
-
-    def test_deeper_than_every_segment(self, propensity: Run, logs: Logs) -> None:
-        ran = propensity("estimate", logs.devices, "--log-column", "segment=device", "-o", "rho.json", "--depth", "9")
-        assert (ran.code, Path("rho.json").exists()) == (2, False)
-        assert "--depth 9 is too deep: nothing was shown below position 4" in ran.err
-
     def test_cells_and_methods_without_segments(self, propensity: Run, logs: Logs) -> None:
         cells = propensity("estimate", logs.swaps, "--log-column", "segment=device", "-o", "rho.json")
         assert (cells.code, "cells" in cells.err) == (2, True)
@@ -311,13 +189,6 @@ class TestSegments:
                 "estimate", logs.devices, "--log-column", "segment=device", "--method", method, "-o", "rho.json"
             )
             assert (ran.code, f"{method} does not take segments" in ran.err) == (2, True)
-
-    def test_parts_add_up_to_the_whole(self, logs: Logs) -> None:
-        whole = cr.ClickTable.read(logs.devices)
-        found = aggregate(logs.devices, columns={"segment": "device"})
-        parts = found.clicks.by_segment().values()
-        assert sum(int(part.impressions.sum()) for part in parts) == whole.impressions.sum()
-        assert found.account.rows == pq.read_metadata(logs.devices).num_rows
 
 
 class TestBound:
@@ -328,24 +199,6 @@ class TestBound:
         assert "note  a lower bound, not the curve itself" in ran.out
         assert "Envelope (lower bound)" in Path("rho.svg").read_text()
         assert cr.Propensities.load("rho.json").bound
-
-
-class TestRefuted:
-    @pytest.mark.filterwarnings("always")
-    def test_the_last_position_may_rise(self, propensity: Run, logs: Logs) -> None:
-        """At the last position everything is clicked, as at the end of a page; an estimate follows that."""
-        table = cr.ClickTable.read(logs.shuffled)
-        last = table.position == 4
-        clicks = np.where(last, table.impressions, table.clicks)
-        cr.ClickTable(table.candidates, table.row, table.position, table.impressions, clicks).save("last.parquet")
-        plain = propensity("estimate", "last.parquet", "-o", "rho.json", "--json")
-        assert (plain.code, plain.err) == (0, "")
-
-    @pytest.mark.filterwarnings("always")
-    def test_only_curves_that_the_clicks_refute_are_warned_of(self, propensity: Run, logs: Logs) -> None:
-        refuted = propensity("estimate", logs.one, "--method", "click-through", "-o", "rho.json")
-        assert "the clicks refute these propensities (ClickThrough" in refuted.err
-        assert "the clicks refute" not in propensity("estimate", logs.swaps, "-o", "rho.json").err
 
 
 class TestEveryMethod:
@@ -360,16 +213,6 @@ class TestEveryMethod:
         assert result["estimates"]["pivot"]["positions"] == one["positions"]
         assert Path("curves.svg").read_text().count(", position ") == 6 * 3
 
-    def test_one_ranker_leaves_what_cannot_be_trusted(self, propensity: Run, logs: Logs) -> None:
-        ran = propensity("estimate", logs.one, "--method", "all")
-        assert ran.code == 0
-        assert "envelope, at least" in ran.out
-        assert "each candidate was shown at one position only" in " ".join(ran.out.split())
-
-    def test_there_is_no_one_curve_to_write(self, propensity: Run, logs: Logs) -> None:
-        ran = propensity("estimate", logs.swaps, "--method", "all", "--out", "rho.json")
-        assert (ran.code, "name one method" in ran.err) == (2, True)
-
 
 class TestShow:
     def test_what_was_written_is_shown(self, run: Run, propensity: Run, logs: Logs) -> None:
@@ -382,31 +225,15 @@ class TestShow:
         assert "power law, eta 1" in run("show", "truth.json").out
         assert Path("both.svg").read_text().count(", position ") == 8
 
-    def test_files_that_are_none(self, run: Run) -> None:
-        assert run("show", "nothing.json").code == 2
-        Path("deep.json").write_text("[" * 100_000)
-        assert "nested too deeply" in run("show", "deep.json").err
-
 
 class TestComplaints:
     @pytest.mark.parametrize(
         ("arguments", "complaint", "code"),
         [
-            (["nothing.parquet"], "nothing.parquet: no such file.", 2),
             (["{swaps}", "--method", "magic"], "--method must be 'auto', 'all', 'randomised'", 2),
-            (["{swaps}", "--log-column", "doc_id=page"], "cells", 2),
             (["{swaps_log}", "--log-column", "doc_id=page"], "there is no column 'page' (for doc_id)", 1),
-            (["{swaps}", "--plot", "rho.png"], "name a file that ends in .svg", 2),
-            (["{swaps}", "--plot", "rho.json"], "name a file that ends in .svg", 2),
             (["{swaps}", "--depth", "9"], "nothing was shown below position 4", 2),
-            (["{swaps_log}", "--depth", "9"], "nothing was shown below position 4", 2),
-            (["{swaps}", "--depth", "9", "--method", "trust-bias"], "nothing was shown below position 4", 2),
-            (["{swaps}", "--confidence", "1.5"], "--confidence must be a number above 0 and below 1, not 1.5", 2),
-            (["{swaps}", "--clip", "2"], "--clip must be a number above 0 and up to 1, not 2.0", 2),
             (["{data}"], "there is no column 'session_id'", 1),
-            (["clickless.csv"], "nothing was clicked in this log", 1),
-            (["flat.csv"], "only one position was shown", 1),
-            (["empty.csv"], "the log is empty", 1),
             (["broken.csv"], "100.0% of 3 rows had to be set aside", 1),
         ],
     )
@@ -426,60 +253,6 @@ class TestComplaints:
         assert len(error.splitlines()) <= 2
         assert not Path("rho.json").exists()
 
-    def test_on_a_full_disk_neither_file_is_written(
-        self, propensity: Run, logs: Logs, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        write = Path.write_text
-
-        def full(path: Path, text: str, *options: Any, **named: Any) -> int:
-            if "<svg" in text:
-                raise OSError(errno.ENOSPC, "No space left on device")
-            return write(path, text, *options, **named)
-
-        monkeypatch.setattr(Path, "write_text", full)
-        ran = propensity("estimate", logs.swaps, "-o", "rho.json", "--plot", "rho.svg")
-        assert ran.code == 1
-        assert not list(Path().glob("*rho*"))
-
-    @pytest.mark.parametrize("lost", ["{", "<svg"])
-    def test_on_a_full_disk_nothing_is_written(
-        self, propensity: Run, logs: Logs, monkeypatch: pytest.MonkeyPatch, lost: str
-    ) -> None:
-        write = Path.write_text
-
-        def full(path: Path, text: str, *options: Any, **named: Any) -> int:
-            if text.startswith(lost):
-                raise OSError(errno.ENOSPC, "No space left on device")
-            return write(path, text, *options, **named)
-
-        Path("rho.json").write_text("before")
-        Path("rho.svg").write_text("before")
-        monkeypatch.setattr(Path, "write_text", full)
-        ran = propensity("estimate", logs.swaps, "-o", "rho.json", "--plot", "rho.svg")
-        assert ran.code == 1
-        assert f"{'rho.json' if lost == '{' else 'rho.svg'} cannot be written: No space left on device" in ran.err
-        assert {path.name: path.read_text() for path in Path().glob("*rho*")} == dict.fromkeys(
-            ("rho.json", "rho.svg"), "before"
-        )
-
-    def test_a_second_path_that_cannot_be_written(self, propensity: Run, logs: Logs) -> None:
-        Path("file").write_text("")
-        ran = propensity("estimate", logs.swaps, "-o", "rho.json", "--plot", "file/rho.svg")
-        assert (ran.code, "file/rho.svg" in ran.err, Path("rho.json").exists()) == (2, True, False)
-
-    def test_without_a_file_the_estimate_is_printed(self, propensity: Run, logs: Logs) -> None:
-        ran = propensity("estimate", logs.swaps)
-        assert (ran.code, "90% interval" in ran.out, "wrote" in ran.out) == (0, True, False)
-        assert propensity("estimate", logs.swaps, "--json").json["out"] is None
-        assert not list(Path().glob("*.json"))
-
-    def test_files_in_the_wrong_place(self, run: Run, logs: Logs) -> None:
-        """Cells given as propensities."""
-        Propensities.power(1, 4).save("rho.json")
-        given = ("--features", logs.data, "--clicks", logs.swaps)
-        cells = run("train", "ips", *given, "--propensity", logs.swaps, "--out", "ranker")
-        assert (cells.code, "not a file of propensities" in cells.err) == (1, True)
-
     def test_a_curve_of_another_site_is_refused_unless_the_user_insists(self, run: Run, logs: Logs) -> None:
         call = ("train", "ips", "--features", logs.data, "--clicks", logs.swaps, "--propensity", "power:0.2")
         refused = run(*call, "--out", "ranker")
@@ -487,9 +260,6 @@ class TestComplaints:
         assert "position 2: 0.87 supplied, 0.5" in refused.err
         assert "--trust-propensity" in refused.err
         assert run(*call, "--trust-propensity", "--out", "ranker").code == 0
-
-    def test_what_is_read_is_not_written_over(self, propensity: Run, logs: Logs) -> None:
-        assert "would be overwritten" in propensity("estimate", logs.swaps, "-o", logs.swaps).err
 
 
 @pytest.mark.data

@@ -43,13 +43,6 @@ class TestTraining:
         assert "--safe --safe-margin 0.2" in ranker.provenance.command
         assert "## Safety" in Path("ranker/README.md").read_text()
 
-    def test_a_method_without_a_curve_is_judged_with_one(self, run: Run, data: Any, clicks: Any) -> None:
-        told = run("train", "naive", *FROM, *MARGIN, "-o", "ranker", "--json").json
-        expected = Safe(cr.Naive(), margin=0.2).fit(data, clicks, RHO).safety_
-        assert told["safety"]["share"] == expected.share
-        assert told["safety"]["tried"] == pytest.approx(expected.tried)
-        assert run("train", "naive", *FROM[:4], "-o", "ranker", "--json").json["safety"] is None
-
     def test_queries_held_out_stay_out_of_everything(self, run: Run, data: Any, clicks: Any) -> None:
         done = run("train", "ips", *FROM, *MARGIN, "--hold-out", "0.25", "-o", "ranker")
         assert done.code == 0, done.err
@@ -59,19 +52,6 @@ class TestTraining:
         expected = Safe(cr.IPS(), margin=0.2).fit(data[~held], clicks[~held], RHO)
         np.testing.assert_array_equal(ranker.predict(data), expected.predict(data))
         assert f"{held.sum()} of 60 queries are held out; " in done.out
-
-    def test_a_feature_is_production(self, run: Run, data: cr.RankingDataset) -> None:
-        name = data.feature_names[0]
-        done = run("train", "ips", *FROM, *MARGIN, "--production-feature", name, "-o", "ranker")
-        assert done.code == 0, done.err
-        assert cr.load_ranker("ranker").provenance.safety.production == name  # type: ignore[union-attr]
-
-    def test_repeats_the_ranker(self, run: Run) -> None:
-        assert run("train", "ips", *FROM, *MARGIN, "-o", "first").code == 0
-        words = cr.load_ranker("first").provenance.command.split()
-        assert run(*words[1:]).code == 0
-        for file in Path("first").iterdir():
-            assert file.read_bytes() == Path("ranker", file.name).read_bytes(), file
 
     def test_what_is_not_safe_is_not_saved(self, run: Run, clicks: cr.ClickTable) -> None:
         """The exit code lets a pipeline keep production."""
@@ -85,34 +65,18 @@ class TestTraining:
         assert "Keep production; more clicks, production's score as a feature (--production-feature)" in said
         assert not Path("ranker").exists()
 
-    @pytest.mark.filterwarnings("always")
-    def test_a_refusal_keeps_the_warnings_of_the_fit(self, run: Run, data: cr.RankingDataset) -> None:
-        name = data.feature_names[-1]  # noise
-        done = run("train", "ips", *FROM, "--safe", "--production-feature", name, "-o", "ranker")
-        assert done.code == 1
-        said = " ".join(done.err.split())
-        assert f"are at the top by '{name}'; is it production's score?" in said
-        assert said.index("is it production's score?") < said.index("error: ")
-
-    def test_json_goes_to_standard_output(self, run: Run) -> None:
-        done = run("train", "ips", *FROM, "-o", "ranker", "--json", "told.json")
-        assert done.code == 2
-        assert "--json takes no file here, so write `--json > FILE`." in " ".join(done.err.split())
-
 
 class TestRefused:
     @pytest.mark.parametrize(
         ("message", "call"),
         [
             ("--safe-margin is for --safe", ("ips", *FROM, "--safe-margin", "0.1")),
-            ("--production-feature is for --safe", ("ips", *FROM, "--production-feature", "1")),
             (
                 "--safe-margin must be a number of at least 0 and below 1, not 1",
                 ("ips", *FROM, "--safe", "--safe-margin=1"),
             ),
             ("oracle learns from labels, not from clicks; leave --safe out", ("oracle", *FROM[:2], "--safe")),
             ("naive needs the propensities of positions to judge by held-out clicks", ("naive", *FROM[:4], "--safe")),
-            ("--production-feature bm25 is not a feature", ("ips", *FROM, "--safe", "--production-feature", "bm25")),
         ],
     )
     def test_options(self, run: Run, message: str, call: tuple[str, ...]) -> None:

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
@@ -31,15 +30,6 @@ def test_what_is_written_can_be_evaluated(run: Run, ranker: str, name: str) -> N
     assert "has 180 scores for 480 rows." in refused
 
 
-def test_scores_of_a_file(run: Run, folder: Path, ranker: str) -> None:
-    done = run("score", ranker, "--features", "train.parquet", "--out", "scores.parquet")
-    assert done.code == 0, done.err
-    assert "scores.parquet: scored 480 rows of 60 queries in " in done.out
-    data = cr.load(folder / "train.parquet")
-    table = pq.read_table("scores.parquet")
-    np.testing.assert_array_equal(table["score"], cr.load_ranker(ranker).predict(data))
-
-
 def test_the_top_of_each_query_and_json(run: Run, ranker: str) -> None:
     told = run("score", ranker, "-f", "train.parquet", "-o", "top.csv", "--top", "3", "--json").json
     assert told | {"seconds": 0} == {
@@ -58,33 +48,13 @@ def test_the_top_of_each_query_and_json(run: Run, ranker: str) -> None:
     assert "of which 180 are kept" in shown.out
 
 
-def test_options_of_reading(run: Run, folder: Path, letor: Path) -> None:
-    run("train", "oracle", "-f", letor, "-o", "numbered")
-    assert run("score", "numbered", "-f", letor, "-o", "a.parquet").code == 0
-    rows = letor.read_text().replace("1:", "1:NULL #", 1)
-    (folder / "odd.txt").write_text(rows)
-    refused = run("score", "numbered", "-f", "odd.txt", "-o", "b.parquet")
-    assert refused.code == 1
-    assert "odd.txt:1:" in refused.err
-    assert "fill in missing values on loading with --missing 0" in refused.err
-    assert run("score", "numbered", "-f", "odd.txt", "-o", "b.parquet", "--missing", "0").code == 0
-    kept = run("score", "numbered", "-f", "odd.txt", "-o", "c.parquet", "--missing", "keep")
-    assert "odd.txt:1: feature 'f1' of row 0" in kept.err
-    assert "fill in missing values on loading with --missing 0" in kept.err
-    assert not Path("c.parquet").exists()
-    shifted = run("score", "numbered", "-f", letor, "-o", "c.parquet", "--zero-based")
-    assert (shifted.code, "the first feature of the ranker is f1" in shifted.err) == (2, True)
-
-
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
         (["-f", "train.parquet", "-o", "scores.txt"], 2, "must end in .parquet or .csv"),
         (["-f", "train.parquet", "-o", "train.parquet"], 2, "is an input and would be overwritten"),
-        (["-f", "absent.txt", "-o", "scores.csv"], 2, "absent.txt: no such"),
         (["-f", "train.parquet", "-o", "scores.csv", "--top", "0"], 2, "--top must be a whole number of at least 1"),
         (["-f", "cells.parquet", "-o", "scores.csv"], 1, "holds counts of clicks, not features"),
-        (["-f", "cells.parquet", "-o", "scores.csv", "--column", "session_id=s"], 2, "--log-column"),
     ],
 )
 def test_refused_in_one_or_two_lines(run: Run, ranker: str, arguments: list[str], code: int, message: str) -> None:
@@ -92,18 +62,6 @@ def test_refused_in_one_or_two_lines(run: Run, ranker: str, arguments: list[str]
     assert (ended.code, message in " ".join(ended.err.split())) == (code, True), ended.err
     assert len(ended.err.strip().splitlines()) <= 2
     assert not Path("scores.csv").exists()
-
-
-def test_ctrl_c(run: Run, ranker: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupt(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("cldrank.scoring.whole_queries", interrupt)
-    before = sorted(folder.iterdir())
-    stopped = run("score", ranker, "-f", "train.parquet", "-o", "scores.csv")
-    assert stopped.code == 130
-    assert "stopped; nothing half-written is left behind" in stopped.err
-    assert sorted(folder.iterdir()) == before
 
 
 @pytest.mark.data

@@ -7,8 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 import cldrank as cr
@@ -48,36 +46,3 @@ def test_a_verdict(run: Run, clicks: cr.ClickTable) -> None:
     ran = run("compare", "ranker", "production", *given, "--json")
     assert "segment phone, power law, eta 1.2" in ran.out
     assert {"DCG@5", "Clicks@5"} <= set(ran.json["measures"])
-
-
-@pytest.mark.parametrize(
-    ("cells", "curve", "complaint"),
-    [
-        ("cells.parquet", "rho.json", "clicks aggregate --log-column segment=COLUMN"),
-        ("split.parquet", "phone=power:1", "have a segment 'desktop', and there is no curve for it, only for phone"),
-        ("split.parquet", "phone=power:1,phone=power:2", "is not one curve for each segment"),
-        ("split.parquet", "phone=", "is not one curve for each segment"),
-        ("split.parquet", "phone=power:x,desktop=none", "is not a power law"),
-        ("split.parquet", "phone=missing.json,desktop=none", "no such file"),
-    ],
-)
-def test_curves_that_do_not_fit(run: Run, clicks: cr.ClickTable, cells: str, curve: str, complaint: str) -> None:
-    ran = run("train", "ips", "-f", "train.parquet", "-c", cells, "-p", curve, "-o", "ranker")
-    assert (ran.code != 0, complaint in " ".join(ran.err.split())) == (True, True)
-    assert not Path("ranker").exists()
-
-
-def test_a_log_is_counted_and_shown_by_segment(run: Run, folder: Path) -> None:
-    rows = {"session_id": [1, 1, 2], "query_id": ["q"] * 3, "doc_id": ["a", "b", "a"], "position": [1, 2, 1]}
-    log = pa.table({**rows, "clicked": [1, 0, 0], "device": ["phone", "phone", None]})
-    pq.write_table(log, folder / "log.parquet")
-    assert run("clicks", "aggregate", "log.parquet", "--log-column", "segment=device", "-o", "found.parquet").code == 0
-    shown = run("show", "found.parquet", "--json").json["segments"]
-    assert {name: (part["pages"], part["clicks"]) for name, part in shown.items()} == {
-        "(missing)": (1, 0),
-        "phone": (1, 1),
-    }
-    printed = run("show", "found.parquet").out
-    assert printed.index("(missing)") < printed.index("phone")
-    refused = run("clicks", "aggregate", "log.parquet", "--log-column", "segment=divice", "-o", "other.parquet")
-    assert (refused.code, "there is no column 'divice'" in refused.err) == (1, True)

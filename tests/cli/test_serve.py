@@ -79,20 +79,8 @@ def test_options_reach_the_service(run: Run, ranker: Path, monkeypatch: pytest.M
         return 130
 
     monkeypatch.setattr(serving, "serve_ranker", noted)
-    ended = run(
-        "serve",
-        ranker,
-        "--port",
-        "81",
-        "--workers",
-        "3",
-        "--max-body",
-        "2",
-        "--max-candidates",
-        "7",
-        "--body-timeout",
-        "4",
-    )
+    limits = ("--max-body", "2", "--max-candidates", "7", "--body-timeout", "4")
+    ended = run("serve", ranker, "--port", "81", "--workers", "3", *limits)
     assert ended.code == 130
     assert "at http://127.0.0.1:81 (3 workers; the API is explained at http://127.0.0.1:81/docs)" in ended.err
     assert (found["port"], found["workers"], found["host"]) == (81, 3, "127.0.0.1")

@@ -64,8 +64,3 @@ def test_what_other_commands_show_is_named(run: Run, data: cr.RankingDataset, fo
         ran = run("show", path)
         assert (ran.code, words in ran.err) == (2, True), ran
     assert "shipped/ranker is a ranker; --plot draws" in run("show", "shipped/ranker", "--plot", "z.svg").err
-
-
-def test_a_feature_that_is_text_names_the_way_out(run: Run, folder: Path) -> None:
-    (folder / "shop.csv").write_text("query_id,price,brand\n1,2,acme\n")
-    assert "choose the feature columns with --column features=a,b,c" in run("show", "shop.csv").err

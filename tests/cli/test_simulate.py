@@ -90,15 +90,6 @@ def test_logs_of_two_devices_are_read_together(simulate: Simulate) -> None:
         assert complaint in simulate("train.txt", "--out", "c.parquet", "--add-column", named, fails=2)
 
 
-def test_a_segment_is_a_column_of_its_own_and_of_the_log_alone(simulate: Simulate) -> None:
-    for column in ("position", "Query_ID", "ranker_id"):
-        said = simulate("train.txt", "--log", "log.parquet", "--add-column", f"{column}=3", fails=2)
-        assert f"cannot be named {column}" in said
-    said = simulate("train.txt", "--log", "log.parquet", "--out", "c.parquet", "--add-column", "device=phone", fails=2)
-    assert "`cldrank clicks aggregate --log-column segment=device`" in said
-    assert not Path("log.parquet").exists()
-
-
 def test_production_rankers(simulate: Simulate, tmp_path: Path) -> None:
     simulate("train.txt", "--out", "a.parquet", "--fraction", "0.5", "--save-production", "ranker")
     simulate("train.txt", "--out", "b.parquet", "--production", "ranker")
@@ -113,71 +104,29 @@ def test_production_rankers(simulate: Simulate, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "options",
-    [
-        ["--click-model", "trust", "--epsilon-minus", "0.4,0.2,0.1,0.1,0.1", "--epsilon-plus", "0.9"],
-        ["--click-model", "cascade", "--noise", "0"],
-        ["--click-model", "dcm", "--continuation", "0.9", "--policy", "neighbour-swaps"],
-        ["--policy", "shuffled", "--share", "0.5", "--shuffle", "candidates"],
-    ],
-)
-def test_models_and_policies(simulate: Simulate, options: list[str]) -> None:
-    printed = simulate("train.txt", "--sessions", "1000", "--out", "c.parquet", "--production", "column:f1", *options)
-    assert "1,000" in printed
-    truth = load_truth("c.parquet")
-    given = dict(zip(options[::2], options[1::2], strict=True))
-    assert truth["model"]["name"] == given.get("--click-model", "pbm")
-    assert truth["policy"]["name"] == given.get("--policy", "top")
-
-
-@pytest.mark.parametrize(
     ("options", "code", "complaint"),
     [
         ([], 2, "say where to write: --out FILE for cells, --log FILE for a raw log, or both"),
-        (["--out", "c", "--log", "c"], 2, "c would be written twice"),
-        (["--out", "no/c.parquet"], 2, "the folder no does not exist; create it first"),
         (["--out", "."], 2, "is a folder; name a file"),
-        (["--out", "c", "--sessions", "many"], 2, "--sessions must be a number, not many"),
         (
             ["--out", "c", "--sessions", "0.5"],
             2,
             "--sessions must be a whole number of at least 1 ",
         ),
-        (["--out", "c", "--depth", "9" * 40], 2, "--depth must be a whole number of at least 1 and up to 10000"),
-        (["--out", "c", "--seed", "9" * 400], 2, "--seed must be a whole number of at least 0"),
-        (
-            ["--out", "c", "--sessions", "inf"],
-            2,
-            "--sessions must be a number, not inf",
-        ),
-        (["--out", "train.txt"], 2, "train.txt is an input and would be overwritten"),
-        (["--out", "c", "--save-production", "train.txt"], 2, "train.txt is a file; name a folder to write"),
         (["--out", "c", "--depth", "0"], 2, "--depth must be a whole number of at least 1"),
-        (["--out", "c", "--eta", "-1"], 2, "--eta must be a number of at least 0, not -1."),
-        (["--out", "c", "--noise", "2"], 2, "--noise must be a number of at least 0 and up to 1, not 2."),
         (
             ["--out", "c", "--click-model", "cascade", "--eta", "1"],
             2,
             "--click-model cascade has no option --eta; pbm and trust have it.",
         ),
         (["--out", "c", "--share", "1"], 2, "--policy top has no option --share; shuffled has it."),
-        (["--out", "c", "--production", "nothing"], 2, "there is no such ranker folder or score file"),
         (["--out", "c", "--production", "column:f9"], 2, "there is no feature 'f9' to rank by; there are f1, f2"),
-        (["--out", "c", "--production", "column:f1", "--fraction", "1"], 2, "--fraction is for --production svm"),
-        (["--out", "c", "--fraction", "2"], 2, "--fraction must be a number above 0 and up to 1"),
         (["--out", "c", "--relevant-from", "9"], 1, "no label reaches 9, the highest is 3"),
-        (["--out", "c", "--policy", "first-swaps", "--positions", "7"], 2, "position 7 cannot be swapped"),
     ],
 )
 def test_mistakes_are_explained(simulate: Simulate, options: list[str], code: int, complaint: str) -> None:
     assert complaint in simulate("train.txt", *options, fails=code)
     assert not Path("c").exists()
-
-
-def test_labels_are_needed(simulate: Simulate) -> None:
-    load("train.txt").save("labelled.parquet")
-    pq.write_table(pq.read_table("labelled.parquet").drop_columns(["label"]), "bare.parquet")
-    assert "has no labels" in simulate("bare.parquet", "--out", "c", "--production", "column:f1", fails=1)
 
 
 def test_options_come_from_models_and_policies(simulate: Simulate) -> None:
@@ -188,20 +137,3 @@ def test_options_come_from_models_and_policies(simulate: Simulate) -> None:
             assert f"--{name.replace('_', '-')}" in shown
     for panel in ("Who clicks", "What is shown", "The production ranker"):
         assert panel in shown
-
-
-def test_every_parameter_reaches_its_model(simulate: Simulate) -> None:
-    options = (
-        "--click-model",
-        "dcm",
-        "--noise",
-        "0.2",
-        "--continuation",
-        "0.9,0.8,0.7,0.6,0.5",
-        "--policy",
-        "first-swaps",
-    )
-    simulate("train.txt", "--sessions", "10", "-o", "c", "--production", "column:f1", *options, "--positions", "3")
-    truth = load_truth("c")
-    assert truth["model"] == {"name": "dcm", "noise": 0.2, "continuation": [0.9, 0.8, 0.7, 0.6, 0.5]}
-    assert truth["policy"] == {"name": "first-swaps", "probability": 0.5, "positions": [3]}

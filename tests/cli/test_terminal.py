@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -41,28 +40,9 @@ def test_names_of_features(run: Run, hostile: Path) -> None:
     assert seen(run("show", "ranker")) == (0, False, True)
 
 
-def test_segments(run: Run, folder: Path) -> None:
-    rows = [
-        {"session_id": f"{at}", "query_id": "q", "doc_id": f"{doc}", "position": doc, "clicked": at % 3 == doc}
-        | {"surface": RED if at % 2 else "desktop"}
-        for at in range(20)
-        for doc in (1, 2)
-    ]
-    (folder / "log.jsonl").write_text("\n".join(map(json.dumps, rows)))
-    counted = run("clicks", "aggregate", "log.jsonl", "--log-column", "segment=surface", "-o", "segments.parquet")
-    assert seen(counted) == (0, False, True)
-    assert seen(run("show", "segments.parquet")) == (0, False, True)
-
-
 @pytest.mark.parametrize("call", [("show",), ("clicks", "audit"), ("evaluate", "-f", "train.parquet")])
 def test_paths_and_errors(run: Run, call: tuple[str, ...]) -> None:
     assert seen(run(*call, f"{RED}.parquet")) == (2, False, True)
-
-
-def test_a_path_longer_than_any_message_is_cut(run: Run) -> None:
-    ran = run("show", "x" * 5000)
-    assert ran.code in (1, 2)
-    assert len(ran.err) < 3000
 
 
 def test_json_holds_no_controls(run: Run, folder: Path) -> None:

@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 
 import cldrank as cr
-from cldrank.methods.registry import configured
 from cldrank.propensity import AffineClicks
 
 Run = Callable[..., Any]
@@ -49,26 +48,6 @@ def test_the_same_command_goes_on(run: Run) -> None:
     assert (refused.code, "differ in the method (IPS())" in refused.err) == (2, True)
     refused = run("tune", "naive", *FROM, "-o", "tuned")
     assert (refused.code, "differ in the method" in refused.err) == (2, True)
-
-
-def test_for_people(run: Run) -> None:
-    shown = run("tune", "cld", *FROM, "-o", "tuned", "--trials", "4")
-    assert shown.code == 0, shown.err
-    assert "4 trials: 4 completed, 0 given up early, 0 failed; held-out concordance on 1" in shown.out
-    assert "best: gamma=" in shown.out
-    assert "± is one standard error" in shown.err
-    assert "hardly determine gamma" in shown.err
-
-
-@pytest.mark.slow
-def test_two_processes_share_the_trials(folder: Path) -> None:
-    command = [sys.executable, "-m", "cldrank", "tune", "ips", *FROM, "-o", "tuned", "--jobs", "2", "--trials", "6"]
-    ran = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert ran.returncode == 0, ran.stderr
-    told = json.loads((folder / "tuned" / "tuned.json").read_text())
-    assert [trial["number"] for trial in told["trials"]] == [0, 1, 2, 3, 4, 5]
-    assert len({trial["parameters"]["l2"] for trial in told["trials"]}) == 6
-    assert {path.name for path in (folder / "tuned").iterdir()} == {"ranker", "trials.log", "tuned.json"}
 
 
 @pytest.mark.parametrize("jobs", [pytest.param("1", marks=pytest.mark.slow), "2"])
@@ -120,47 +99,16 @@ def test_queries_held_out_are_left_for_a_verdict(run: Run) -> None:
     np.testing.assert_array_equal(cr.load_ranker("again/ranker").predict(data), ranker.predict(data))
 
 
-def test_help_is_one_page(run: Run) -> None:
-    shown = run("tune", "--help").out
-    assert all(f" {option} " in shown for option in ("--range", "--set", "--hold-out"))
-    assert len(shown.splitlines()) <= 96
-
-
-@pytest.mark.parametrize("method", ["affine-ips", "policy-aware-ips", "naive"])
-def test_every_way_to_correct_for_positions(run: Run, method: str) -> None:
-    trust = AffineClicks(slope=1 / np.arange(1, 5), base=np.array([0.1, 0.05, 0.0, 0.0]))
-    trust.save("trust.json")
-    given = ("-p", "trust.json") if method == "affine-ips" else FROM[4:]
-    told = run("tune", method, *FROM[:4], *given, "--depth", "4", "-o", "tuned", "--trials", "2", "--json").json
-    data = cr.load("train.parquet")
-    clicks = cr.ClickTable.read("cells.parquet", data).first(4)
-    rho = trust if method == "affine-ips" else cr.Propensities.power(1, 4)
-    kinds: dict[str, Any] = {"affine-ips": cr.AffineIPS, "policy-aware-ips": cr.PolicyAwareIPS, "naive": cr.Naive}
-    best = configured(kinds[method], told["best_parameters"])
-    expected = best.fit(data, clicks, None if method == "naive" else rho).predict(data)
-    np.testing.assert_array_equal(cr.load_ranker("tuned/ranker").predict(data), expected)
-
-
 def test_what_does_not_fit_is_refused(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     AffineClicks(slope=1 / np.arange(1, 6), base=np.full(5, 0.1)).save("trust.json")
     cases: list[tuple[int, str, list[str]]] = [
         (2, "there is no method 'cld_pair'. Did you mean cld-pair?", ["cld_pair", *FROM]),
         (2, "naive needs the propensities of positions to judge by held-out clicks", ["naive", *FROM[:4]]),
-        (2, "not an AffineClicks", ["ips", *FROM[:4], "-p", "trust.json"]),
-        (2, "oracle learns from labels", ["oracle", *FROM[:2]]),
         (2, "IPS has no parameter gamma", ["ips", *FROM, "--range", "gamma=0.1:0.2"]),
         (2, "l2 does not say what to try", ["ips", *FROM, "--set", "l2"]),
         (2, "`l2` must be a number of at least 0, not a", ["ips", *FROM, "--range", "l2=a:b"]),
-        (2, "`gamma` must be", ["cld", *FROM, "--range", "gamma=0.5:1.5"]),
-        (2, "`l2` must be a number of at least 0, not -1", ["ips", *FROM, "--set", "l2=-1,1"]),
-        (2, "`clip` must be a number above 0 and up to 1", ["ips", *FROM, "--set", "clip=7"]),
-        (2, "--hold-out must be a number above 0 and below 1", ["ips", *FROM, "--hold-out", "1"]),
-        (2, "--trials must be a whole number", ["ips", *FROM, "--trials", "0"]),
         (2, "`epochs` is not for a linear model; choose --model mlp", ["ips", *FROM, "--set", "epochs=2"]),
-        (2, "ips has no use for max_steps here", ["ips", *FROM, "--set", "max_steps=2"]),
-        (2, "cld-pair has no use for checkpoint here", ["cld-pair", *FROM, "--set", "checkpoint=x"]),
         (2, "there is nothing to try", ["svm-rank", *FROM[:2]]),
-        (2, "l2 is named twice", ["ips", *FROM, "--set", "l2=1", "--range", "l2=0.1:0.2"]),
         (2, "--depth 7 is deeper than the clicks", ["ips", *FROM, "--depth", "7"]),
         (1, "1 have one candidate clicked more", ["ips", *FROM, "--judge-share", "0.02"]),
     ]
@@ -171,21 +119,3 @@ def test_what_does_not_fit_is_refused(run: Run, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setitem(sys.modules, "optuna", None)
     ran = run("tune", "ips", *FROM, "-o", "y")
     assert (ran.code, "pip install 'cldrank[tune]'" in ran.err) == (1, True)
-
-
-@pytest.mark.filterwarnings("ignore:the clicks refute")
-def test_another_method_is_told_by_its_name(run: Run) -> None:
-    assert run("tune", "ips", *FROM, "-o", "tuned", "--trials", "1").code == 0
-    assert "tuned holds trials that differ in the method (IPS());" in run("tune", "cld", *FROM, "-o", "tuned").err
-    refused = run("tune", "ips", *FROM[:4], "-p", "power:0.5", "-o", "tuned")
-    assert "tuned holds trials that differ in the propensities;" in refused.err
-
-
-def test_folders_that_are_refused(run: Run) -> None:
-    refused = run("tune", "ips", *FROM, "-o", "train.parquet")
-    assert (refused.code, "train.parquet is a file; name a folder to write." in refused.err) == (2, True)
-    assert run("train", "ips", *FROM, "-o", "ranker").code == 0
-    before = {path.name for path in Path("ranker").iterdir()}
-    refused = run("tune", "ips", *FROM, "-o", "ranker", "--trials", "1")
-    assert (refused.code, "ranker holds a ranker" in refused.err) == (2, True)
-    assert {path.name for path in Path("ranker").iterdir()} == before

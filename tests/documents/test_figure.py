@@ -27,20 +27,7 @@ def test_all_values_lie_on_the_axis(values: list[float]) -> None:
     assert all(axis.low - 1e-9 <= tick <= axis.high + 1e-9 for tick in axis.ticks)
 
 
-@given(st.floats(0, 1), st.floats(1e-4, 1))
-def test_values_have_a_few_marks(least: float, width: float) -> None:
-    assert 3 <= len(Axis.around([least, least + width]).ticks) <= 9
-
-
-def test_one_value_stands_in_the_middle() -> None:
-    assert Axis.around([0.4]).place(0.4) == pytest.approx(0.5)
-
-
-def test_numbers_at_the_edge_of_what_there_is() -> None:
-    assert Axis.around([5e-324, 5e-324]).low < 0 < Axis.around([5e-324, 5e-324]).high
-
-
-@pytest.mark.parametrize("top", [0.0, 1e-6, 0.037, 1.0, 1.3, 7.0, 14.0, 999.0, 1.23e9])
+@pytest.mark.parametrize("top", [0.0, 0.037, 14.0, 1.23e9])
 def test_an_axis_from_0_ends_at_a_round_number(top: float) -> None:
     axis = Axis.from_zero(top)
     assert axis.low == axis.ticks[0] == 0
@@ -55,11 +42,6 @@ def test_names_have_places_and_not_too_many_are_written(count: int) -> None:
     assert len(axis.labels) <= 9
     assert all(label == f"n{tick}" for tick, label in zip(axis.ticks, axis.labels, strict=True))
     assert all(0 < axis.place(place) < 1 for place in range(count))
-
-
-def test_rows_begin_at_the_top() -> None:
-    axis = Axis.of_rows(["first", "second"])
-    assert axis.place(0) > axis.place(1)
 
 
 # -- looks ---------------------------------------------------------------------------------------------------------
@@ -123,20 +105,6 @@ def test_the_first_seven_are_told_apart_by_every_eye(sight: str, ground: str) ->
 @pytest.mark.parametrize("ground", ["light", "dark"])
 def test_every_colour_stands_out_from_its_ground(ground: str) -> None:
     assert min(contrast(colour[ground == "dark"], GROUND[ground]) for colour in COLOURS.values()) > 3
-
-
-def test_hundreds_of_series_differ() -> None:
-    chosen = looks(f"method {index}" for index in range(400))
-    assert len(set(chosen.values())) == len(chosen) == 400
-
-
-def test_a_single_series_is_blue_and_solid() -> None:
-    (look,) = looks(["AllPairs"]).values()
-    assert (look.colour, look.dash, look.marker) == ("blue", (), "circle")
-
-
-def test_every_colour_is_there_by_day_and_by_night() -> None:
-    assert set(THEMES["light"]) == set(THEMES["dark"])
 
 
 # -- numbers ---------------------------------------------------------------------------------------------------------

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 from browser import Checked, cut_on_a_phone
-from jinja2 import UndefinedError
 
 from cldrank.documents import (
     Axis,
@@ -30,7 +29,6 @@ from cldrank.documents import (
     render_notebook,
 )
 from cldrank.documents.figure import THEMES
-from cldrank.documents.html import render_page
 
 EVIL = "</title><script>alert('x')</script>&\"'\x1b[31m"
 
@@ -95,18 +93,6 @@ def test_every_variable_of_a_style_sheet_has_a_colour() -> None:
     local = {"columns", "tone", "tone-ground", "w"}  # set where they are used
     for sheet in root.rglob("templates/*.css"):
         assert set(re.findall(r"var\(--([a-z-]+)\)", sheet.read_text())) <= {*THEMES["light"], *local}, sheet
-
-
-def test_a_name_that_is_missing_is_an_error() -> None:
-    with pytest.raises(UndefinedError, match="title"):
-        render_page("cldrank.documents", "page.html", {})
-
-
-def test_figures_and_titled_tables_stand_beside_each_other() -> None:
-    figure, table = bars(), Table(("a",), [("1",)], title="t")
-    page = render_html(Document("x", [figure, table, Paragraph("words"), Table(("a",), [("1",)])]))
-    assert page.count('<div class="cards">') == 1
-    assert page.count('<div class="card">') == 3
 
 
 def test_nothing_is_cut_on_a_phone(tmp_path: Path) -> None:

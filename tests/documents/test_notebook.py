@@ -6,7 +6,6 @@ import re
 import warnings
 from base64 import b64decode
 from functools import cache
-from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
@@ -16,7 +15,6 @@ from browser import Checked
 
 import cldrank as cr
 from cldrank.auditing import audit_table
-from cldrank.evaluation.result_documents import TONES
 from cldrank.propensity import AffineClicks, AllPairs, BySegment, TrustBias
 
 SCRIPT = "<script>alert('x')</script>"
@@ -85,45 +83,3 @@ def test_it_is_well_formed_and_escaped_and_needs_nothing_else(kind: str) -> None
         assert ElementTree.fromstring(picture).tag.endswith("svg")  # noqa: S314  of our own making
         assert "prefers-color-scheme: dark" in picture
         assert SCRIPT not in picture
-
-
-@pytest.mark.parametrize("kind", ["curve", "assumed", "segments", "audit"])
-def test_what_has_a_figure_shows_it(kind: str) -> None:
-    assert shown()[kind]._repr_html_().count("<img ") == 1
-
-
-def rows_of(kind: str) -> list[list[str]]:
-    return [[cell.strip() for cell in row] for row in Checked(shown()[kind]._repr_html_()).rows]
-
-
-def test_long_curves_say_what_they_leave_out() -> None:
-    assert len(rows_of("assumed")) == 51
-    assert "50 of 60 positions." in shown()["assumed"]._repr_html_()
-
-
-def test_comparisons_say_the_same_as_their_texts() -> None:
-    comparison, verdict = shown()["comparison"], shown()["verdict"]
-    assert rows_of("comparison")[1][:3] == [
-        "nDCG@1", *(f"{evaluation['nDCG@1']:.4f}" for evaluation in comparison.evaluations)
-    ]  # fmt: skip
-    assert f"cldrank-{TONES[verdict.verdict.decision]}" in verdict._repr_html_()
-    assert rows_of("verdict")[1][1] == f"{verdict.first.new.interval.estimate:.4f}"
-
-
-def test_the_findings_of_an_audit() -> None:
-    audit, html = shown()["audit"], shown()["audit"]._repr_html_()
-    assert re.findall("<h3>(.*?)</h3>", html)[1:] == [finding.topic for finding in audit.verdict.findings]
-    assert "`" not in html
-
-
-def test_it_is_readable_in_light_and_dark(tmp_path: Path) -> None:
-    """No colour of its own for text or ground, so that it takes those of the page."""
-    sheet = re.search(r"<style>(.*?)</style>", shown()["audit"]._repr_html_(), re.DOTALL)
-    assert sheet is not None
-    for rule in re.findall(r"\{([^}]*)\}", sheet[1]):
-        for declaration in filter(None, map(str.strip, rule.split(";"))):
-            name, value = (part.strip() for part in declaration.split(":", 1))
-            assert name != "color" or value == "inherit"
-            assert name != "background" or value == "none"
-    for selector in re.findall(r"^([^{}@]+)\{", sheet[1], re.MULTILINE):
-        assert all(one.strip().startswith(".cldrank-view") for one in selector.split(","))

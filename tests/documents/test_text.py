@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import re
 from html import unescape
-from io import StringIO
 
 from hypothesis import example, given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
-from rich.console import Console
 
 from cldrank.documents import (
     Axis,
@@ -28,7 +26,6 @@ from cldrank.documents import (
     Table,
     markdown_pictures,
     render_markdown,
-    render_terminal,
     terminal_text,
     visible,
 )
@@ -65,11 +62,6 @@ def test_a_block_shows_its_text(text: str) -> None:
     found = re.fullmatch(r'<p>x</p>\n<pre><code class="language-sh">(.*?)</code></pre>\n<p>y</p>\n', page, re.DOTALL)
     assert found
     assert unescape(found[1]) == f"{text}\n"
-
-
-def test_what_cannot_be_seen_is_shown() -> None:
-    assert escaped("a\u202eb\x1b") == r"a\\u202eb\\x1b"
-    assert code("a\u202eb") == r"`a\u202eb`"
 
 
 def test_every_block_is_written() -> None:
@@ -116,23 +108,3 @@ def test_data_cannot_command_the_terminal() -> None:
     text = terminal_text(Document(EVIL, blocks, [EVIL]), width=500)
     assert not set("\x1b\x07\r\x9b\u202e") & set(text)
     assert text.count(visible(EVIL)) == 17
-
-
-def test_colours_are_only_our_own() -> None:
-    out = StringIO()
-    console = Console(file=out, force_terminal=True, width=80, color_system="standard")
-    render_terminal(Document("x", [Notice("warning", "a \x1b[31m", "t")]), console)
-    assert "\x1b[31m" not in out.getvalue()
-    assert "\x1b[33m warning" in out.getvalue()
-
-
-def test_a_line_stays_whole_in_a_narrow_terminal() -> None:
-    words = "word " * 40
-    assert words.strip() in terminal_text(Document("x", [Paragraph(words.strip())]), width=20)
-
-
-def test_details_and_facts_are_printed() -> None:
-    text = terminal_text(Document("x", [Facts({"clicks": ["1", "2"]}), Details("more", [Paragraph("inside")])]))
-    assert "clicks: 1, 2" in text
-    assert "more" in text
-    assert "inside" in text

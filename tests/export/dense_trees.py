@@ -23,18 +23,6 @@ def dense(rounds: int = 12) -> TreeRanker:
     return TreeRanker(content=bytes(booster.save_raw("json")), feature_names=made.NAMES, provenance=COMPLETE)
 
 
-def redirected(ranker: TreeRanker, direction: str) -> TreeRanker:
-    """The same trees with missing values sent "left" at every split, or where a "zero" goes."""
-    content = json.loads(ranker.content)
-    for tree in content["learner"]["gradient_booster"]["model"]["trees"]:
-        for node, child in enumerate(tree["left_children"]):
-            if child >= 0:
-                tree["default_left"][node] = int(direction == "left" or tree["split_conditions"][node] > 0)
-    return TreeRanker(
-        content=json.dumps(content).encode(), feature_names=ranker.feature_names, provenance=ranker.provenance
-    )
-
-
 def stump(threshold: float, name: str = "x") -> TreeRanker:
     """One split at a threshold, for features of that name alone: 1 on the left, 2 on the right."""
     matrix = xgboost.DMatrix(np.array([[0.0], [1.0]]), label=[0.0, 1.0])

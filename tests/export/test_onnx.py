@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,17 +9,15 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-import xgboost
 from numpy.typing import NDArray
 from tricky import at_thresholds, queries_of, tricky, with_gaps
 
 import cldrank as cr
 from cldrank import scaling
-from cldrank.errors import MissingDependencyError
 from cldrank.export import ExportRequest, Parity, export_formats, export_ranker
 from cldrank.export.format import InexpressibleError
 from cldrank.export.replay import NamedTable
-from cldrank.rankers import BlendRanker, Layer, LinearRanker, NetworkRanker, Ranker, TreeRanker, blended
+from cldrank.rankers import BlendRanker, Layer, LinearRanker, NetworkRanker, Ranker, blended
 from cldrank.rankers.network import ACTIVATIONS
 
 FORMAT = export_formats()["onnx"]
@@ -63,23 +60,7 @@ def layered(kinds: tuple[str, ...], rule: Any = "standard", bias: bool = True, s
     return NetworkRanker(feature_names=made.NAMES, scaling=scaling.fit(rule, made.FEATURES), layers=layers)
 
 
-def stumps() -> TreeRanker:
-    """Trees without a split, and then one with some."""
-    matrix = xgboost.DMatrix(made.FEATURES, label=made.FEATURES[:, 0])
-    booster = xgboost.Booster({"objective": "rank:ndcg", "base_score": 0.0, "gamma": 1e9}, [matrix])
-    for number in range(3):
-        booster.boost(matrix, number, grad=made.FEATURES[:, 0] - number, hess=np.ones(len(made.FEATURES)))
-    return TreeRanker(content=bytes(booster.save_raw("json")), feature_names=made.NAMES)
-
-
 # -- parity ------------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("rule", SCALINGS, ids=str)
-def test_linear_rankers_with_each_scaling(rule: Any) -> None:
-    ranker = made.linear(rule, coefficients=np.array([0.1, -2 / 3, 1e-17, 3.0]))
-    rows = np.concatenate([tricky(made.FEATURES), made.FEATURES])
-    np.testing.assert_allclose(run(model_of(ranker), rows), ranker.predict(rows), rtol=ULP, atol=1e-12)
 
 
 @pytest.mark.parametrize("rule", SCALINGS, ids=str)
@@ -104,27 +85,6 @@ def test_networks_with_each_activation(kind: str, bias: bool) -> None:
     assert found.swapped == 0
 
 
-@pytest.mark.parametrize("kind", ACTIVATIONS)
-def test_activations_far_out(kind: str) -> None:
-    weight = np.array([[1, 0, 0, 0]], dtype=np.float32)
-    parts: dict[str, Any] = {"feature_names": made.NAMES, "scaling": scaling.fit(None, made.FEATURES)}
-    ranker = NetworkRanker(layers=[Layer("linear", weight), Layer(kind)], **parts)
-    rows = np.zeros((11, 4), dtype=np.float32)
-    rows[:, 0] = [-1e30, -800, -100, -9, -1e-8, -0.0, 1e-8, 9, 100, 800, 1e30]
-    np.testing.assert_allclose(run(model_of(ranker), rows), ranker.predict(rows), rtol=ULP, atol=1e-6)
-
-
-@pytest.mark.parametrize("rule", SCALINGS, ids=str)
-def test_networks_with_each_scaling(rule: Any) -> None:
-    found = parity(layered(("elu", "tanh"), rule), tricky(made.FEATURES))
-    assert found.largest <= ULP * found.scale
-    assert found.same_order
-
-
-def test_the_networks_that_are_trained() -> None:
-    assert parity(made.network(), tricky(made.FEATURES)).largest == 0
-
-
 def test_trees_are_xgboosts_own_to_the_bit() -> None:
     ranker = made.trees(rounds=60)
     rows = with_gaps(at_thresholds(ranker, made.FEATURES))
@@ -134,52 +94,15 @@ def test_trees_are_xgboosts_own_to_the_bit() -> None:
     assert (found.largest, found.same_order) == (0, True)
 
 
-def test_trees_on_several_threads() -> None:
-    ranker = made.trees(rounds=60)
-    rows = with_gaps(at_thresholds(ranker, made.FEATURES))
-    np.testing.assert_allclose(run(model_of(ranker), rows, threads=2), ranker.predict(rows), rtol=1e-6, atol=1e-4)
-
-
-def test_trees_without_a_split() -> None:
-    ranker = stumps()
-    assert ranker.n_splits == 0
-    rows = with_gaps(made.FEATURES)
-    np.testing.assert_array_equal(run(model_of(ranker), rows), ranker.predict(rows))
-
-
-@pytest.mark.parametrize("rounds", [1, 3])
-def test_few_trees(rounds: int) -> None:
-    assert parity(made.trees(rounds), with_gaps(tricky(made.FEATURES))).largest == 0
-
-
 # -- numbers that are hard ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("rule", ["standard", "minmax"])
+@pytest.mark.parametrize("rule", ["standard"])
 def test_small_steps_far_from_zero(rule: str) -> None:
     """Timestamps: in float32 alone, the centre would be off by half a step, and so would every score."""
     features = (1.7e9 + 128 * np.random.default_rng(0).integers(0, 9, (200, 1))).astype(np.float32)
     ranker = LinearRanker(feature_names=("t",), scaling=scaling.fit(rule, features), coefficients=np.ones(1))
     np.testing.assert_allclose(run(model_of(ranker), features), ranker.predict(features), rtol=ULP, atol=1e-12)
-
-
-@pytest.mark.parametrize("rule", ["standard", "minmax", "log"])
-def test_extremes_of_float32(rule: str) -> None:
-    largest, smallest = np.finfo(np.float32).max, np.float32(1e-45)
-    features = np.array([[largest, smallest, 7.0], [-largest, 0.0, 7.0], [1.0, -smallest, 7.0]], dtype=np.float32)
-    rows = np.array([[largest, 3e38, largest], [-largest, -0.0, -largest], [0.0, smallest, 0.0]], dtype=np.float32)
-    learned = scaling.fit(rule, features)
-    expected = learned.transform(rows)
-    for column in range(3):
-        ranker = LinearRanker(feature_names=("a", "b", "c"), scaling=learned, coefficients=np.eye(3)[column])
-        np.testing.assert_array_equal(run(model_of(ranker), rows), expected[:, column])
-    assert not expected[:, 2].any()  # a constant feature
-
-
-def test_the_logarithm_of_tiny_values() -> None:
-    features = np.random.default_rng(0).normal(0, 1e-12, (50, 1)).astype(np.float32)
-    ranker = LinearRanker(feature_names=("a",), scaling=scaling.fit("log", features), coefficients=np.ones(1))
-    np.testing.assert_allclose(run(model_of(ranker), features), ranker.predict(features), rtol=ULP)
 
 
 def test_a_missing_value_is_not_scored_as_a_number() -> None:
@@ -207,7 +130,7 @@ def test_the_model_is_sound_and_says_what_it_is(ranker: Any) -> None:
     assert content == model_of(ranker, name="shop", renamed={"länge": "length"})
 
 
-@pytest.mark.parametrize("ranker", [made.linear("minmax"), made.network(), made.trees()], ids=repr)
+@pytest.mark.parametrize("ranker", [made.linear("minmax"), made.trees()], ids=repr)
 def test_any_number_of_rows(ranker: Any) -> None:
     content, expected = model_of(ranker), ranker.predict(made.FEATURES)
     whole = run(content, made.FEATURES)
@@ -215,13 +138,6 @@ def test_any_number_of_rows(ranker: Any) -> None:
     np.testing.assert_array_equal(np.concatenate([run(content, row[None]) for row in made.FEATURES]), whole)
     for rows in (0, 5000):
         assert len(FORMAT.replay({"model": content}, NamedTable(made.NAMES, np.ones((rows, 4), "f4")), REQUEST)) == rows
-
-
-def test_the_replay_finds_columns_by_name() -> None:
-    ranker = made.linear(None, coefficients=np.array([1.0, 2, 3, 4]))
-    turned = NamedTable(made.NAMES[::-1], made.FEATURES[:, ::-1])
-    found = FORMAT.replay({"model": model_of(ranker)}, turned, REQUEST)
-    np.testing.assert_allclose(found, ranker.predict(made.FEATURES), rtol=ULP)
 
 
 def test_it_is_one_file(tmp_path: Path) -> None:
@@ -246,14 +162,3 @@ def test_blends_are_sums_of_their_members() -> None:
     found = parity(ranker, tricky(made.FEATURES))
     assert found.largest <= ULP * found.scale
     assert found.swapped == 0
-
-
-def test_packages_that_are_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    content = model_of(made.linear())
-    with monkeypatch.context() as patch:
-        patch.setitem(sys.modules, "onnx", None)
-        with pytest.raises(MissingDependencyError, match=r"pip install 'cldrank\[onnx\]'"):
-            model_of(made.linear())
-    monkeypatch.setitem(sys.modules, "onnxruntime", None)
-    with pytest.raises(MissingDependencyError, match=r"pip install 'cldrank\[onnx\]'"):
-        FORMAT.replay({"model": content}, NamedTable(made.NAMES, made.FEATURES), REQUEST)

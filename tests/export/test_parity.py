@@ -49,7 +49,6 @@ def test_a_score_that_is_not_a_number_is_not_taken_for_parity() -> None:
             [3.0, 1.5, 1.5],
             "largest difference 0.5 (scores up to 3), 0 pairs in opposite order, 1 pair tied by only one",
         ),
-        ([1.0, 2.0, 3.0], "largest difference 2 (scores up to 3), 3 pairs in opposite order, 0 pairs tied by only one"),
     ],
 )
 def test_it_says_so_in_a_sentence(engine: list[float], words: str) -> None:

@@ -14,7 +14,7 @@ from cldrank.models import MLP, Linear, Trees
 @pytest.mark.data
 @pytest.mark.usefixtures("real_data")
 @pytest.mark.parametrize(("to", "bound"), [("onnx", 1.2e-7), ("vespa", 1e-6)])
-@pytest.mark.parametrize("name", ["mq2008:fold1/test", "web10k-sample:test", "msrd:vali"])
+@pytest.mark.parametrize("name", ["mq2008:fold1/test", "web10k-sample:test"])
 def test_scores_and_order(name: str, to: str, bound: float, tmp_path: Path) -> None:
     data = cr.load(name)[:150]
     for model in (Linear(), MLP(hidden=(16,), epochs=1, validation=0.0), Trees(rounds=10, validation=0.0)):

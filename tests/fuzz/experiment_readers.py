@@ -6,10 +6,8 @@ import math
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 from mutation import Random, as_toml, mutate_text, mutate_tree
-from reader import Reader, WrongError, bytes_of, parquet_of
+from reader import Reader, WrongError, bytes_of
 
 _EXPERIMENT: dict[str, Any] = {
     "title": "Small",
@@ -52,31 +50,6 @@ def _read_toml(path: Path) -> None:
         raise WrongError(f"seeds {experiment.seeds[:5]}")
 
 
-def _seed_results(folder: Path) -> None:
-    from cldrank.experiment.results import SCHEMA
-
-    plain: dict[str, Any] = dict.fromkeys(SCHEMA.names, "")
-    rows = [
-        plain
-        | {
-            "experiment": "small", "unit": f"u{method}{seed}", "data": "small", "fold": "", "setting": "{}",
-            "method": method, "seed": seed, "measure": "nDCG@3", "value": 0.5 + 0.01 * seed, "status": "ok",
-            "error": None, "warnings": "[]", "seconds": 1.0, "synthetic": False,
-            "configuration": "{}", "versions": "{}", "finished": None,
-        }
-        for method in ("Naive", "CLD")
-        for seed in range(3)
-    ]  # fmt: skip
-    pq.write_table(pa.Table.from_pylist(rows, schema=SCHEMA), folder / "results.parquet")
-
-
-def _read_results(path: Path) -> None:
-    from cldrank.experiment.results import load_results
-
-    load_results(path)
-
-
 EXPERIMENT_READERS = {
     "toml": Reader(_seed_toml, _case_toml, _read_toml, 6),
-    "results": Reader(_seed_results, parquet_of("results.parquet"), _read_results, 4),
 }

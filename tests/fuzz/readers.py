@@ -10,14 +10,12 @@ from frame_readers import FRAME_READERS
 from import_readers import IMPORT_READERS
 from odd_log_readers import ODD_LOG_READERS
 from output_readers import OUTPUT_READERS
-from prepared_readers import PREPARED_READERS
 from ranker_readers import RANKER_READERS
 from reader import Reader
 
 READERS: dict[str, Reader] = {
     **DATA_READERS,
     **FRAME_READERS,
-    **PREPARED_READERS,
     **CLICK_READERS,
     **ODD_LOG_READERS,
     **IMPORT_READERS,

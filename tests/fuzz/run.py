@@ -1,4 +1,4 @@
-"""Fuzz one reader in this process, within limits of memory and time, and print what came of it as a line of JSON.
+"""Fuzz readers in this process, within limits of memory and time, and print a line of JSON for each.
 
 python tests/fuzz/run.py letor --cases 20000 --seed 0 --keep failures/
 """
@@ -36,15 +36,17 @@ class TooSlow(BaseException):
 def main() -> None:
     """Parse the call, fuzz, print."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("reader")
+    parser.add_argument("readers", nargs="+")
     parser.add_argument("--cases", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--keep", type=Path, help="a folder for the cases that failed")
     chosen = parser.parse_args()
     warnings.simplefilter("ignore")
-    with tempfile.TemporaryDirectory() as folder:
-        found = fuzz(chosen.reader, chosen.cases, chosen.seed, Path(folder), chosen.keep)
-    sys.stdout.write(json.dumps(found) + "\n")
+    _limit_memory()
+    for name in chosen.readers:
+        with tempfile.TemporaryDirectory() as folder:
+            outcome = fuzz(name, chosen.cases, chosen.seed, Path(folder), chosen.keep)
+        sys.stdout.write(json.dumps(outcome) + "\n")
 
 
 def fuzz(name: str, cases: int, seed: int, folder: Path, keep: Path | None) -> dict[str, Any]:
@@ -56,7 +58,6 @@ def fuzz(name: str, cases: int, seed: int, folder: Path, keep: Path | None) -> d
     seeds.mkdir()
     place.mkdir()
     reader.seed(seeds)
-    _limit_memory()
     signal.signal(signal.SIGPROF, _too_slow)
     counts: Counter[str] = Counter()
     failures: dict[str, dict[str, Any]] = {}

@@ -117,7 +117,7 @@ def load(service: Service, stop: threading.Event, answers: list[Any]) -> None:
                 answers.append((0, repr(error)))
 
 
-@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("workers", [pytest.param(1, marks=pytest.mark.slow), 2])
 def test_rankers_are_swapped_under_load_and_no_request_is_dropped(start: Callable[..., Service], workers: int) -> None:
     service = start("--workers", str(workers))
     with service.client() as client:
@@ -198,7 +198,8 @@ def begun(service: Service, content: bytes) -> socket.socket:
 
 
 @pytest.mark.parametrize(
-    ("workers", "number", "code"), [(1, signal.SIGTERM, 0), (1, signal.SIGINT, 130), (2, signal.SIGINT, 130)]
+    ("workers", "number", "code"),
+    [(1, signal.SIGTERM, 0), pytest.param(1, signal.SIGINT, 130, marks=pytest.mark.slow), (2, signal.SIGINT, 130)],
 )
 def test_requests_in_flight_are_answered_before_the_end(
     start: Callable[..., Service], workers: int, number: int, code: int
@@ -216,23 +217,7 @@ def test_requests_in_flight_are_answered_before_the_end(
     assert not any("Traceback" in line for line in service.lines)
 
 
-@pytest.mark.parametrize("workers", [1, 2])
-def test_a_terminal_reaches_all_processes_but_the_first_alone_acts(start: Callable[..., Service], workers: int) -> None:
-    service, content = start("--workers", str(workers)), json.dumps(BODY).encode()
-    with closing(begun(service, content)) as connection:
-        assert service.ranked_by() == OLD_NAME  # by now the other request has come, too
-        service.until(lambda: service.metric("cldrank_rank_seconds_count") >= 1)
-        os.killpg(service.process.pid, signal.SIGINT)
-        with pytest.raises(subprocess.TimeoutExpired):
-            service.process.wait(0.3)
-        connection.sendall(content[50:])
-        with connection.makefile("rb") as answer:
-            assert answer.readline() == b"HTTP/1.1 200 OK\r\n"
-    assert service.process.wait(30) == 130
-    assert not any("ended (exit code" in line for line in service.lines)
-
-
-@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("workers", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_a_request_that_outlasts_the_stop_does_not_hold_it_up(start: Callable[..., Service], workers: int) -> None:
     service = start("--workers", str(workers), "--stop-timeout", "1", "--body-timeout", "60")
     with closing(begun(service, b"x" * 100)) as connection, connection.makefile("rb") as answer:
@@ -242,7 +227,7 @@ def test_a_request_that_outlasts_the_stop_does_not_hold_it_up(start: Callable[..
     assert not any("Traceback" in line for line in service.lines)
 
 
-@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("workers", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_a_hangup_reloads(start: Callable[..., Service], workers: int) -> None:
     service = start("--workers", str(workers))
     service.until(lambda: service.metric(serving(OLD_NAME)) == workers)
@@ -259,16 +244,3 @@ def test_a_supervisor_that_is_killed_takes_its_workers_along(start: Callable[...
     service.process.kill()
     assert len(children) >= 2
     service.until(lambda: not any(Path(f"/proc/{one}/cmdline").exists() for one in children))
-
-
-def test_slow_and_endless_bodies_are_cut_off(start: Callable[..., Service]) -> None:
-    service = start("--body-timeout", "0.5", "--max-body", "1")
-    with closing(begun(service, b"x" * 100)) as connection, connection.makefile("rb") as answer:
-        assert answer.readline() == b"HTTP/1.1 408 Request Timeout\r\n"
-        assert b'"error":' in answer.read()  # and the connection is closed
-    chunk = b" " * 65536
-    with httpx.Client(base_url=service.address) as client:
-        kind = {"Content-Type": "application/json"}
-        assert client.post("/rank", content=(chunk for _ in range(17)), headers=kind).status_code == 413
-        assert client.post("/rank", content=chunk * 17, headers=kind).status_code == 413
-        assert client.post("/rank", json=BODY).status_code == 200

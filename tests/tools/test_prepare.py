@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import gzip
 import hashlib
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-import prepare as prepare_module
 import pytest
 from prepare import MAKERS, main, prepare
 
@@ -56,15 +53,6 @@ def test_a_folder_of_other_things_is_left_alone(source: DataSource, tmp_path: Pa
     assert (tmp_path / "published" / "events.jsonl.gz").is_file()
 
 
-def test_files_of_the_same_names_that_others_wrote_are_left_alone(source: DataSource, tmp_path: Path) -> None:
-    mine = tmp_path / "out" / "items.parquet"
-    mine.parent.mkdir()
-    mine.write_bytes(b"mine")
-    with pytest.raises(UsageError, match=r"out holds other files \(items\.parquet\)"):
-        prepare(source, [tmp_path / "published"], tmp_path / "out")
-    assert mine.read_bytes() == b"mine"
-
-
 def test_what_fails_leaves_what_was_there(source: DataSource, tmp_path: Path) -> None:
     prepare(source, [tmp_path / "published"], tmp_path / "out")
     before = (tmp_path / "out" / "impressions.parquet").read_bytes()
@@ -75,27 +63,6 @@ def test_what_fails_leaves_what_was_there(source: DataSource, tmp_path: Path) ->
         prepare(source, [broken], tmp_path / "out")
     assert (tmp_path / "out" / "impressions.parquet").read_bytes() == before
     assert sorted(path.name for path in tmp_path.iterdir()) == ["broken", "out", "published"]
-
-
-def test_progress_rises_to_the_whole(source: DataSource, tmp_path: Path) -> None:
-    steps: list[tuple[str, int, int]] = []
-    prepare(source, [tmp_path / "published"], tmp_path / "out", lambda *step: steps.append(step))
-    done = [done for _, done, _ in steps]
-    assert done == sorted(done)
-    assert done[-1] == steps[-1][2]
-
-
-def test_another_file_of_that_name_is_used_with_a_warning(source: DataSource, tmp_path: Path) -> None:
-    (tmp_path / "published" / "events.jsonl.gz").write_bytes(gzip.compress(EVENTS + b"\n" + EVENTS))
-    with pytest.warns(CldrankWarning, match=r"events\.jsonl\.gz is not the file on record \(SHA-256 "):
-        assert prepare(source, [tmp_path / "published"], tmp_path / "out").counts["rows"] == 2
-
-
-def test_a_pointer_of_git_lfs_is_not_the_file(source: DataSource, tmp_path: Path) -> None:
-    pointer = b"version https://git-lfs.github.com/spec/v1\noid sha256:d4009c\nsize 4023025\n"
-    (tmp_path / "published" / "events.jsonl.gz").write_bytes(pointer)
-    with pytest.raises(UsageError, match=r"is a pointer of Git LFS.*git lfs pull"):
-        prepare(source, [tmp_path / "published"], tmp_path / "out")
 
 
 def test_files_that_are_not_there(tmp_path: Path) -> None:
@@ -109,15 +76,6 @@ def test_files_that_are_not_there(tmp_path: Path) -> None:
         prepare("baidu-ultr", [tmp_path], tmp_path / "out")
 
 
-def test_downloads_what_is_not_given(source: DataSource, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    @contextmanager
-    def downloaded(_: DataSource) -> Iterator[list[Path]]:
-        yield [tmp_path / "published" / "events.jsonl.gz"]
-
-    monkeypatch.setattr(prepare_module, "downloaded", downloaded)
-    assert prepare(source, out=tmp_path / "out").counts["rows"] == 1
-
-
 @pytest.mark.filterwarnings("always:.* is not the file on record")
 def test_the_script(source: DataSource, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     command = ["ranklens", "--from", str(tmp_path / "published"), "--out", str(tmp_path / "out")]
@@ -127,11 +85,6 @@ def test_the_script(source: DataSource, tmp_path: Path, capsys: pytest.CaptureFi
     assert "CC BY-SA 4.0" in printed.err
     assert main(["ranklens", "--from", str(tmp_path / "nowhere")]) == 1
     assert str(tmp_path / "nowhere") in capsys.readouterr().err
-
-
-def test_sets_that_need_no_preparing(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="mq2008 is read as published"):
-        prepare("mq2008", [tmp_path])
 
 
 def test_every_set_that_is_prepared_has_its_maker() -> None:

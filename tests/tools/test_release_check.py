@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 import yaml
-from release import building, contents, description, licences, lowest, smoke
-from release.steps import Account, Release, ReleaseError, run_command
+from release import contents, description, licences, lowest, smoke
+from release.steps import Release, ReleaseError
 
 ROOT = Path(__file__).parents[2]
 INFO = "cldrank-0.1.0.dist-info"
@@ -61,16 +61,11 @@ class TestContents:
 
     @pytest.mark.parametrize(
         "name",
-        ["docs/results/msrd.parquet", "tests/data/train.txt.xz", "docs/log.csv", "tests/goldens/model.safetensors"],
+        ["docs/results/msrd.parquet", "tests/goldens/model.safetensors"],
     )
     def test_data_are_refused(self, tmp_path: Path, name: str) -> None:
         with pytest.raises(ReleaseError, match=f"{name} looks like data"):
             contents.check_sdist(sdist(tmp_path, {name: bytes(100_001)}))
-
-    def test_a_wheel_holds_no_data_at_all(self, tmp_path: Path) -> None:
-        small = {"cldrank/data/small.parquet": b"PAR1"}
-        with pytest.raises(ReleaseError, match=r"small.parquet looks like data"):
-            contents.check_wheel(wheel(tmp_path, small), SOURCE | small)
 
     def test_every_file_of_the_source_is_there_and_nothing_else(self, tmp_path: Path) -> None:
         with pytest.raises(ReleaseError, match=r"lacks cldrank/documents/templates/page.html of src/"):
@@ -90,34 +85,6 @@ class TestContents:
             contents.check_sdist(sdist(tmp_path, without="SECURITY.md"))
 
 
-class TestBuilds:
-    def test_differing_bytes_are_refused_with_the_members_that_differ(self, tmp_path: Path) -> None:
-        first, second = tmp_path / "first", tmp_path / "second"
-        for folder in (first, second):
-            folder.mkdir()
-        wheel(first), wheel(second)
-        building.compare_builds(first, second)
-        wheel(second, {"cldrank/__init__.py": b"built = 1"})
-        with pytest.raises(ReleaseError, match=r"differ in cldrank/__init__.py\. "):
-            building.compare_builds(first, second)
-
-    def test_differing_order_and_names_are_refused(self, tmp_path: Path) -> None:
-        first, second = tmp_path / "first", tmp_path / "second"
-        for folder in (first, second):
-            folder.mkdir()
-        sdist(first)
-        with tarfile.open(sdist(second), "w:gz") as packed:
-            for name, content in reversed(SDIST.items()):
-                member = tarfile.TarInfo(f"cldrank-0.1.0/{name}")
-                member.size = len(content)
-                packed.addfile(member, io.BytesIO(content))
-        with pytest.raises(ReleaseError, match="differ in order, times or permissions"):
-            building.compare_builds(first, second)
-        wheel(second)
-        with pytest.raises(ReleaseError, match="two builds of the same files gave"):
-            building.compare_builds(first, second)
-
-
 class TestVersion:
     @pytest.fixture
     def release(self, tmp_path: Path) -> Release:
@@ -133,7 +100,7 @@ class TestVersion:
         assert description.check_version(release).startswith(release.version)
         assert description.check_version(Release(release.root, release.scratch, f"v{release.version}"))
 
-    @pytest.mark.parametrize("name", ["CHANGELOG.md", "CITATION.cff", "src/cldrank/_version.py"])
+    @pytest.mark.parametrize("name", ["CHANGELOG.md", "CITATION.cff"])
     def test_another_version_is_refused(self, release: Release, name: str) -> None:
         path = release.root / name
         path.write_text(path.read_text().replace(release.version, "9.9.9", 1))
@@ -148,21 +115,12 @@ class TestVersion:
         with pytest.raises(ReleaseError, match="let both name the same day"):
             description.check_version(release)
 
-    def test_a_changelog_without_a_version_is_refused(self, release: Release) -> None:
-        (release.root / "CHANGELOG.md").write_text("# Changelog\n\n## Unreleased\n")
-        with pytest.raises(ReleaseError, match="CHANGELOG.md says Unreleased"):
-            description.check_version(release)
-
 
 WORKFLOWS = sorted((ROOT / ".github/workflows").glob("*.yml"))
 
 
 @pytest.mark.skipif(not WORKFLOWS, reason="a source distribution has no workflows")
 class TestWorkflows:
-    def test_all_of_them_are_checked_by_schema(self) -> None:
-        names = {f".github/workflows/{path.name}" for path in WORKFLOWS}
-        assert names == {name for name in description.SCHEMAS if "/workflows/" in name}
-
     @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
     def test_actions_are_named_by_commit_and_version(self, path: Path) -> None:
         for used in re.findall(r"uses: (.*)", path.read_text()):
@@ -199,10 +157,6 @@ class TestReadme:
         assert ran["compare"] == (0, 5)
         assert "cr.CLDPair(" in Path("readme.py").read_text(encoding="utf-8")
 
-    def test_a_readme_without_commands_is_refused(self) -> None:
-        with pytest.raises(AssertionError, match="the README shows only"):
-            smoke.check_readme("```sh\npip install cldrank\n```\n")
-
 
 class TestLicences:
     @staticmethod
@@ -218,10 +172,8 @@ class TestLicences:
     @pytest.mark.parametrize(
         "package",
         [
-            package("MIT"),
             package("BSD-2-Clause AND Apache-2.0 WITH LLVM-exception"),
             package("MPL-2.0 AND (Apache-2.0 OR GPL-3.0-only)"),
-            package(field="Apache License, Version 2.0"),
             package(field="Copyright 2026, somebody\nAll rights …", classifiers=("BSD License",)),
             package("LicenseRef-NVIDIA-Proprietary", name="nvidia_nccl_cu12"),
         ],
@@ -232,11 +184,8 @@ class TestLicences:
     @pytest.mark.parametrize(
         "package",
         [
-            package("GPL-3.0-only"),
             package("MIT AND LGPL-3.0-or-later"),
             package("(MIT OR Apache-2.0) AND GPL-2.0-only"),
-            package(field="Ask us"),
-            package(classifiers=("GNU General Public License v3 (GPLv3)",)),
             package(),
             package("LicenseRef-NVIDIA-Proprietary"),
         ],
@@ -260,34 +209,3 @@ class TestLowest:
                 ReleaseError, match=r"allows numpy from 2.0 on, constraints-lowest.txt has (none|2.0.1)"
             ):
                 lowest.compare_bounds({"numpy": "2.0"}, listed)
-
-    def test_a_dependency_without_a_bound_is_refused(self) -> None:
-        with pytest.raises(ReleaseError, match="'numpy<3' has no lower bound"):
-            lowest.lower_bounds({"dependencies": ["numpy<3"], "optional-dependencies": {}})
-
-
-class TestSteps:
-    def test_a_command_that_fails_shows_its_end(self, tmp_path: Path) -> None:
-        with pytest.raises(ReleaseError, match=r"exit code 3:\n    11\n(.*\n)*    40$"):
-            run_command(["bash", "-c", "seq 40; exit 3"], tmp_path)
-
-    def test_a_command_sees_neither_the_checkout_nor_a_date(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setenv("PYTHONPATH", "src")
-        monkeypatch.setenv("SOURCE_DATE_EPOCH", "1")
-        assert run_command(["bash", "-c", "echo [$PYTHONPATH$SOURCE_DATE_EPOCH]"], tmp_path) == "[]\n"
-
-    def test_the_account_names_what_failed(self, capsys: pytest.CaptureFixture[str]) -> None:
-        account = Account()
-        assert account.check("build", lambda: "two files")
-        assert account.close() == 0
-        assert not account.check("contents", lambda: run_command(["false"], ROOT))
-        assert account.close() == 1
-        assert "Not ready: contents failed" in capsys.readouterr().out
-
-    def test_what_is_not_built_is_asked_for(self, tmp_path: Path) -> None:
-        (tmp_path / "src/cldrank").mkdir(parents=True)
-        (tmp_path / "src/cldrank/_version.py").write_text('__version__ = "1.0"\n')
-        with pytest.raises(ReleaseError, match=r"dist/cldrank-1.0.tar.gz is not there; build it first"):
-            _ = Release(tmp_path, tmp_path).sdist

@@ -11,12 +11,8 @@ from public_sets.text_features import (
     FieldMatcher,
     FieldTerms,
     Vocabulary,
-    row_products,
     terms,
-    trigrams,
-    words,
 )
-from scipy.sparse import csr_matrix
 
 # Three documents, of 3, 1 and 0 terms. `heat` stands in one of them, twice; `city` in two, once each. `far` is not in
 # the vocabulary, but it counts for the length of the third document below.
@@ -58,56 +54,6 @@ def test_a_document_with_both_terms() -> None:
     )
 
 
-def test_a_document_with_one_term_of_two() -> None:
-    found = features(TEXTS, 1, [HEAT, CITY])
-    share = 2.1 / 5
-    assert (found["covered"], found["covered_ratio"], found["tf_min"], found["ntf_sum"]) == (1, 0.5, 0, 1)
-    assert found["idf_sum"] == pytest.approx(log(4 / 2.5))
-    assert found["bm25"] == pytest.approx(log(1.6) * 2.2 / (1 + 1.2 * (0.25 + 0.75 * 1 / (4 / 3))))
-    assert found["lm_dir"] == pytest.approx(log(500 * share / 501) + log((1 + 500 * share) / 501))
-    assert found["lm_jm"] == pytest.approx(log(0.1 * share) + log(0.9 + 0.1 * share))
-
-
-def test_an_empty_document_is_judged_by_the_collection_alone() -> None:
-    found = features(TEXTS, 2, [HEAT, CITY])
-    nothing = {name: value for name, value in found.items() if name not in ("lm_dir", "lm_jm")}
-    assert set(nothing.values()) == {0}
-    assert found["lm_dir"] == pytest.approx(2 * log(2.1 / 5))
-    assert found["lm_jm"] == pytest.approx(2 * log(0.1 * 2.1 / 5))
-
-
-def test_a_query_without_terms() -> None:
-    found = features(TEXTS, 0, [])
-    assert found["length"] == 3
-    assert found["lm_dir"] == pytest.approx(log(500 * 1e-6 / 503))
-    assert found["lm_jm"] == pytest.approx(log(0.1 * 1e-6))
-    assert {value for name, value in found.items() if name not in ("length", "lm_dir", "lm_jm")} == {0}
-
-
-def test_terms_that_nobody_asks_for_count_for_the_length() -> None:
-    found = features([["heat", "far", "far", "away"], [], []], 0, [HEAT])
-    assert (found["length"], found["tf_sum"], found["ntf_sum"]) == (4, 1, 0.25)
-    assert found["lm_dir"] == pytest.approx(log((1 + 500 * 1.1 / 5) / 504))  # the collection has four terms
-
-
-def test_a_field_that_all_documents_lack() -> None:
-    found = features([[], [], []], 1, [CITY])
-    assert found["lm_dir"] == pytest.approx(log(0.1 / 2))  # one term is taken to be there
-    assert found["bm25"] == 0
-
-
-def test_fields_together_are_one_text() -> None:
-    vocabulary = Vocabulary([["heat", "city"]])
-    halves = [
-        FieldTerms.of([["heat"], ["city"], []], vocabulary),
-        FieldTerms.of([["city", "heat"], [], []], vocabulary),
-    ]
-    whole, joined = FieldTerms.together(halves), FieldTerms.of(TEXTS, vocabulary)
-    np.testing.assert_array_equal(whole.lengths, joined.lengths)
-    np.testing.assert_array_equal(whole.counts.toarray(), joined.counts.toarray())
-    np.testing.assert_array_equal(whole.documents_with, [1, 2])  # heat is in both halves of one document
-
-
 @pytest.mark.parametrize(
     ("text", "found"),
     [
@@ -123,19 +69,3 @@ def test_fields_together_are_one_text() -> None:
 )
 def test_terms(text: str, found: list[str]) -> None:
     assert terms(text) == found
-
-
-def test_words_keep_their_plural() -> None:
-    assert words("Heats of X-Men") == ["heats", "of", "x", "men"]
-
-
-def test_trigrams_of_nothing() -> None:
-    assert trigrams("¿?") == []
-
-
-def test_products_of_rows_block_by_block() -> None:
-    rng = np.random.default_rng(0)
-    first, second = rng.integers(0, 3, (4, 6)), rng.integers(0, 3, (5, 6))
-    left, right = rng.integers(0, 4, 23), rng.integers(0, 5, 23)
-    found = row_products(csr_matrix(first), csr_matrix(second), (left, right), block=7)
-    np.testing.assert_array_equal(found, (first[left] * second[right]).sum(axis=1))

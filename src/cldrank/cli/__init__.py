@@ -60,7 +60,7 @@ app = _Root(
     data; 2 the call was wrong, as with a path that does not exist; 3 an audit found something blocking, or a comparison
     by clicks that the new ranker is worse (4: no difference; 5: cannot tell); 130 stopped by Ctrl-C.
     """,
-    {  # in the order in which one meets them
+    {  # in the order of use
         "data": data.app,
         "clicks": clicks.app,
         "propensity": propensity.app,
@@ -97,7 +97,7 @@ app = _Root(
 
 
 def main() -> None:
-    """Run the command line; every error ends in one or two lines and the right exit code."""
+    """Run the command line; errors end in a line or two, and in the right exit code."""
     arguments = [argument for argument in sys.argv[1:] if argument != "--debug"]
     debug = len(arguments) < len(sys.argv) - 1
     signal.signal(signal.SIGTERM, _terminate)
@@ -129,7 +129,7 @@ def _show_warning(
     file: TextIO | None = None,
     line: str | None = None,
 ) -> None:
-    """Our warnings in one line; those of other packages are for developers and stay silent."""
+    """Print our warnings, a line each; those of other packages are for developers and stay silent."""
     del category, filename, lineno, file, line
     if isinstance(message, CldrankWarning):
         print_warning(as_options(str(message)))

@@ -41,7 +41,7 @@ BLOCKED = 3  # the exit code of a log that should not be trained on
 
 @declared
 class RawRecords(options.ComputePlace):
-    """What holds for the rows of a raw log and the records of an import alike."""
+    """Options that raw logs and imports share."""
 
     memory_limit: str = of_reading("SIZE", "Spill to disk beyond this; Spark: driver memory.", "3GB")
     first_position: int | None = of_reading(
@@ -50,10 +50,10 @@ class RawRecords(options.ComputePlace):
     time_zone: str | None = of_reading(
         "NAME", "The zone of times that name none, such as Europe/Berlin. [default: UTC]"
     )
-    exclude_users: str | None = of_reading("FILE", "Set aside what is of these users: a file with an id per line.")
+    exclude_users: str | None = of_reading("FILE", "Set aside the rows of these users: a file with an id per line.")
 
     def given(self, *names: str) -> dict[str, Any]:
-        """These options and those of the engine, as far as they were given; `local` is DuckDB, in this process."""
+        """The options given, of these and of the engine; `local` is DuckDB, in this process."""
         self.check_engine()
         every = (*(entry.name for entry in fields(RawRecords)), *names)
         values = {name: getattr(self, name) for name in every}
@@ -65,8 +65,8 @@ class RawRecords(options.ComputePlace):
 class RawLog(RawRecords, options.CandidateReading, options.JsonOutput):
     """A log of any layout: the fields of `cldrank.clicks.LogLayout`."""
 
-    one_query: bool = of_reading("", "The log has no queries (recommendations): all pages belong to one.", False)
-    exclude_bots: bool = of_reading("", "Set aside the rows of users (or sessions) that are not like people.", False)
+    one_query: bool = of_reading("", "The log has no queries (recommendations): all pages count as one query.", False)
+    exclude_bots: bool = of_reading("", "Set aside the rows of users (or sessions) that look like bots.", False)
     log: list[str] = argument("LOG", "Log files, folders or patterns: Parquet, CSV, JSON Lines.")
     log_column: list[str] | None = of_reading(
         "ROLE=NAME",
@@ -119,7 +119,7 @@ class AuditCommand(RawLog, options.Window):
 
 
 def _of_log(advice: str) -> str:
-    """Advice in the words of the shell; columns that it names are those of the log."""
+    """Advice with options in place of parameters; its columns are columns of the log."""
     return as_options(re.sub(r"`columns=\{\W*(\w+)\W+(\w+)\W*`", r"--log-column \1=\2", advice))
 
 
@@ -131,11 +131,11 @@ class AggregateCommand(RawLog):
     """Aggregate impression logs to cells: how often each candidate was shown at each position, and clicked.
 
     A log is Parquet, CSV or JSON Lines, perhaps a partitioned folder, with columns session_id, query_id, doc_id,
-    position (from 1) and clicked, or one row per page with documents and clicked_positions; other layouts are described
-    under Reading files, and what is found out about them is printed. Rows that cannot be right are set aside, counted
-    and reported, never silently dropped.
+    position (from 1) and clicked, or a row per page with documents and clicked_positions; other layouts are described
+    under Reading files, and what was inferred about the log is printed. Rows that cannot be right are set aside,
+    counted and reported, never silently dropped.
 
-    With `--add-to`, the same command can be run again: log files that are in already are left out.
+    With `--add-to`, the same command can be run again: log files that were added before are skipped.
 
     Example: `cldrank clicks aggregate logs/ --features train.parquet --out cells.parquet`
 
@@ -145,8 +145,8 @@ class AggregateCommand(RawLog):
     out: Path | None = option("-o FILE", "The Parquet file of cells to write.")
     add_to: Path | None = option(
         "FOLDER",
-        "Add the counts to a folder with a file of cells per day, which is made if need be. Log files that are in "
-        "already are left out.",
+        "Add the counts to a folder with a file of cells per day, created if need be. Log files that were added "
+        "before are skipped.",
     )
     rejects: Path | None = option("FILE", "Write what is set aside, with reasons, to this Parquet file.")
     max_rejected: float = option("NUMBER", "Fail if a larger share of rows has to be set aside.", 0.05, min=0, max=1)
@@ -174,7 +174,7 @@ class AggregateCommand(RawLog):
             self._print(counted, written)
 
     def _check_outputs(self) -> None:
-        """Refuse outputs that cannot be written, and what does not fit together."""
+        """Refuse outputs that cannot be written, and options that contradict each other."""
         if (self.out is None) == (self.add_to is None):
             raise UsageError("name the file of cells to write with --out, or a folder of days with --add-to.")
         if self.add_to is not None and self.add_to.suffix in (".parquet", ".pq"):
@@ -185,7 +185,7 @@ class AggregateCommand(RawLog):
         options.check_outputs([self.out, self.rejects], [*self.log, *(self.features or [])])
 
     def _counted(self, dataset: Any) -> tuple[Aggregation, dict[Path, ClickTable]]:
-        """How the log was counted, and the cells of each file that was written."""
+        """The counted log, and the cells of each file written."""
         from cldrank.clicks.aggregate import aggregate
         from cldrank.clicks.days import DayFolder
 
@@ -199,7 +199,7 @@ class AggregateCommand(RawLog):
         return added, {folder.file(day): cells for day, cells in sorted(added.days.items())}
 
     def _as_dict(self, counted: Aggregation, written: Mapping[Path, ClickTable]) -> dict[str, Any]:
-        """For programs; a single file of cells is described as `cldrank show` does."""
+        """The result for programs; a single file of cells is described as `cldrank show` does."""
         account = counted.account
         log = {
             "rows": account.rows,
@@ -216,7 +216,7 @@ class AggregateCommand(RawLog):
         return {**known, "left_out": [file.place for file in counted.left_out], "written": days}
 
     def _print(self, counted: Aggregation, written: Mapping[Path, ClickTable]) -> None:
-        """In words."""
+        """Print the result for people."""
         if counted.left_out:
             print_line(f"already in {self.add_to}, left out: {some(file.place for file in counted.left_out)}")
         if counted.account.rows:

@@ -28,7 +28,7 @@ _NAMES_WIDTH = 31  # columns of a help text for the names of options and what st
 
 
 class Option(click.Option):
-    """An option, in a panel of the help or among the others; a command gets those that were given."""
+    """An option, in a panel of the help or among the others; a command gets only the options given."""
 
     def __init__(self, names: list[str], about: str, panel: str | None = None, **described: Any) -> None:
         super().__init__(names, help=about, default=None, **described)
@@ -49,7 +49,7 @@ class Argument(click.Argument):
 
 
 def option(usage: str, about: str, default: Any = None, panel: str | None = None, **bounds: float) -> Any:
-    """A field that is an option; one whose default is `...` must be given.
+    """A field that is an option; if its default is `...`, the option is required.
 
     usage    as help writes it: "-o FILE", with its long name if that is not the name of the field
     bounds   `min`, `above`, `max` and `below` of a number
@@ -138,7 +138,7 @@ def option_of(
 
 
 def owned(kinds: Mapping[str, type]) -> dict[str, tuple[Parameter, list[str]]]:
-    """The parameters of some classes that are options, by name, with the names of the classes that have them."""
+    """The parameters that are options, by name, with the names of the classes that have them."""
     from cldrank.parameters import parameters
 
     known: dict[str, tuple[Parameter, list[str]]] = {}
@@ -150,7 +150,7 @@ def owned(kinds: Mapping[str, type]) -> dict[str, tuple[Parameter, list[str]]]:
 
 
 def options_of(kinds: Mapping[str, type], panel: str | None = None, panel_of_some: str | None = None) -> list[Option]:
-    """The options of some classes, given by name: first what all of them have, then what some have."""
+    """The options of classes, given by name: first those of all classes, then those of some."""
     every = owned(kinds).values()
     shared = [option_of(parameter, panel) for parameter, owners in every if len(owners) == len(kinds)]
     rest = [(parameter, owners) for parameter, owners in every if len(owners) < len(kinds)]
@@ -158,7 +158,7 @@ def options_of(kinds: Mapping[str, type], panel: str | None = None, panel_of_som
 
 
 def choice(name: str, sentences: Mapping[str, str], default: str) -> Parameter:
-    """A parameter that is one of some words, each described by a sentence without a full stop."""
+    """A parameter whose value is a word of `sentences`, which describe each word without a full stop."""
     from cldrank.parameters import Parameter
 
     about = ". ".join(f"`{word}`: {sentence}" for word, sentence in sentences.items())
@@ -166,15 +166,15 @@ def choice(name: str, sentences: Mapping[str, str], default: str) -> Parameter:
 
 
 def parsed(declared: Mapping[str, Parameter], values: Mapping[str, Any]) -> dict[str, Any]:
-    """The values of those parameters that were given."""
+    """The parsed values of the declared parameters that were given."""
     given = {name: value for name, value in values.items() if name in declared and value is not None}
     return {name: declared[name].parse(value) if isinstance(value, str) else value for name, value in given.items()}
 
 
 def built(kinds: Mapping[str, type], name: str, values: Mapping[str, Any], said: str | None = None) -> Any:
-    """A value of one of some classes with the parameters that were given; those that others have are refused.
+    """An object of the class `kinds[name]` from the given options; options of the other classes are refused.
 
-    said    what the class is called in that refusal; by default its name
+    said    the name of the class in that refusal; by default `name`
     """
     from cldrank.parameters import parameters
 
@@ -190,7 +190,7 @@ def built(kinds: Mapping[str, type], name: str, values: Mapping[str, Any], said:
 
 
 class Shell(click.Command):
-    """What commands and groups of commands share: help in two columns, and what messages know of them."""
+    """What commands and groups share: help in two columns, and messages that name their options."""
 
     def get_help_option_names(self, ctx: click.Context) -> list[str]:
         """Both, whatever the context says."""
@@ -242,10 +242,10 @@ class Shell(click.Command):
 
 
 class ShellCommand(Shell):
-    """The command that a class declares: it makes a value of what was given, and runs it.
+    """The command that a class declares: it builds an object from the given options, and runs it.
 
     kind     `PipelineRunCommand` is called `run`
-    derive   gives options that are made late, since their classes import much; what is given goes to `settings`
+    derive   makes further options late, since their classes import much; their values go to `settings`
     """
 
     def __init__(self, kind: type[Any], derive: Callable[[], list[Option]] | None = None) -> None:
@@ -276,7 +276,7 @@ def given(values: Mapping[str, Any]) -> dict[Any, Any]:
 
 
 class ShellGroup(Shell, click.Group):
-    """A command with commands of its own; called without one, it explains itself."""
+    """A group of commands; called without any, it prints its help."""
 
     def __init__(self, about: str, commands: Mapping[str, click.Command], **more: Any) -> None:
         super().__init__(commands=dict(commands), help=inspect.cleandoc(about), **more)

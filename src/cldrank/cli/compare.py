@@ -24,7 +24,7 @@ PRODUCTION = "production"  # the order of the log itself
 EXIT_CODES = {"better": 0, "worse": 3, "no difference": 4, "cannot tell": 5}  # of a verdict, for gates
 _RANKER = (
     "A saved ranker (its folder), or a file of scores: Parquet or CSV as `cldrank score` writes it, or text with "
-    "one number per row. With --clicks also `production`, the order of the log itself (a folder of that name is "
+    "a number per row. With --clicks also `production`, the order of the log itself (a folder of that name is "
     "`./production`)."
 )
 _by_clicks = partial(option, panel="By clicks")
@@ -36,7 +36,7 @@ class Judging(options.Sources, options.JsonOutput):
 
     measure: list[str] | None = option(
         "-m MEASURE",
-        "What to measure: nDCG@3, AP, RR, P@5, ERR@10, DCG@10; binary ones take a threshold, AP(rel=2). By clicks: "
+        "What to measure: nDCG@3, AP, RR, P@5, ERR@10, DCG@10; binary measures take a threshold, AP(rel=2). By clicks: "
         "DCG@5, Clicks@5 (expected clicks per page), and the first decides. Repeat it, or separate by commas.",
     )
     confidence: float = option("NUMBER", "The confidence level of the intervals.", 0.9)
@@ -50,7 +50,7 @@ class Judging(options.Sources, options.JsonOutput):
     )
 
     def check(self, named: tuple[str, ...], outputs: list[Path | None], **only_clicks: Any) -> None:
-        """Refuse what does not fit together before anything is read.
+        """Refuse options that contradict each other, before anything is read.
 
         only_clicks   further options that labels have no use for, as they were given
         """
@@ -79,10 +79,10 @@ class Judging(options.Sources, options.JsonOutput):
         every = {**{name: getattr(self, name) for name in names}, **only_clicks}
         for name, value in every.items():
             if value is not None and value is not False:
-                raise UsageError(f"{dashed(name)} is of use with clicks alone; name these with --clicks.")
+                raise UsageError(f"{dashed(name)} is of use with clicks alone; name the clicks with --clicks.")
 
     def arguments(self) -> dict[str, Any]:
-        """Those of `cldrank.evaluation`; measures that clicks cannot estimate are refused before anything is read."""
+        """The arguments for `cldrank.evaluation`; measures that clicks cannot estimate are refused."""
         from cldrank.evaluation.click_measures import parse_click_measures
 
         given: dict[str, Any] = {"measures": self.measure, "confidence": self.confidence, "seed": self.seed}
@@ -95,7 +95,7 @@ class Judging(options.Sources, options.JsonOutput):
         return {**given, "estimator": self.estimator}
 
     def read(self, named: tuple[str, ...]) -> tuple[RankingDataset, list[Any], dict[str, Any]]:
-        """The candidates, the rankers on them, and the evidence of clicks, where they are named."""
+        """The candidates, the rankers on them and, if clicks are named, their evidence."""
         dataset, rankers = self._rankers(named)
         if not self.clicks:
             return dataset, rankers, {}
@@ -108,7 +108,7 @@ class Judging(options.Sources, options.JsonOutput):
         return dataset, rankers, evidence
 
     def _rankers(self, named: tuple[str, ...]) -> tuple[RankingDataset, list[Any]]:
-        """The candidates, and what each name means: a ranker, which must know the features, scores, or the log."""
+        """The candidates, and for each name a ranker that fits their features, scores, or the log's own order."""
         from cldrank.data.scores import load_scores
         from cldrank.rankers import load_ranker
 
@@ -178,7 +178,7 @@ class EvaluateCommand(Judging):
             say(f"recorded in {Path(self.ranker) / 'README.md'}")
 
     def _check_recordable(self) -> None:
-        """Refuse what the result cannot be recorded in, before anything is read."""
+        """Refuse a place where the result cannot be recorded, before anything is read."""
         from cldrank.rankers import check_replaceable
 
         path = Path(self.ranker)
@@ -194,11 +194,11 @@ class CompareCommand(Judging):
 
     Example: `cldrank compare new/ old/ --features test.txt`
 
-    With `--clicks LOG --propensity FILE`, no labels are needed: is the new ranker better than the old one, or than
+    With `--clicks LOG --propensity FILE`, no labels are needed: is the new ranker better than the old, or than
     `production`, the order of the log? The answer is *better*, *worse*, *no difference larger than the margin* or
-    *cannot tell*, with all that it rests on, and what would settle it. Exits with code 0 if the new one is better, 3 if
-    it is worse, 4 if there is no difference, 5 if it cannot tell, after everything is written. By labels it exits with
-    0.
+    *cannot tell*, with all that it rests on, and what would settle it. After everything is written, it exits with code
+    0 if the new ranker is better, 3 if it is worse, 4 if there is no difference, 5 if it cannot tell; by labels
+    always with 0.
 
     Example: `cldrank compare new/ production --features later.parquet --clicks log/ --propensity rho.json --html
     verdict.html`
@@ -239,7 +239,7 @@ class CompareCommand(Judging):
             render_terminal(result.document(), console)
 
     def _print_verdict(self, result: ClickComparison) -> None:
-        """The verdict with all that it rests on, and the verdict once more below, where people look."""
+        """Print the verdict with all that it rests on, and once more in the last line, where people look."""
         from cldrank.documents import render_terminal
 
         measure, margin, whole = result.first.measure, result.verdict.margin, result.first.old.interval.estimate

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @declared
 class ListCommand(options.JsonOutput):
-    """List the public data sets that cldrank knows, and which of them are on this machine; or describe one.
+    """List the public data sets that cldrank knows, and which of them are on this machine; or describe a set.
 
     Example: `cldrank data list msrd`
     """
@@ -33,7 +33,7 @@ class ListCommand(options.JsonOutput):
     name: str | None = argument("NAME", "A set to describe: shape, licence, how to get it.", None)
 
     def run(self) -> None:
-        """Print a table of all, or the description of one."""
+        """Print a table of all sets, or the description of the named set."""
         from cldrank import catalogue
 
         sources = [catalogue.get(name) for name in ([self.name] if self.name else catalogue.names())]
@@ -45,7 +45,7 @@ class ListCommand(options.JsonOutput):
         else:
             rows = [(source.key, source.size, _way(source), "yes" if source.find() else "no") for source in sources]
             print_table("", ("name", "size", "how to get it", "here"), rows)
-            console.print("`cldrank data list NAME` describes one and says how to get it.", style="dim")
+            console.print("`cldrank data list NAME` describes a set and says how to get it.", style="dim")
 
 
 def _way(source: DataSource) -> str:
@@ -53,7 +53,7 @@ def _way(source: DataSource) -> str:
 
 
 def _described(source: DataSource) -> str:
-    """Everything that is known about a set, for people."""
+    """All about a set, for people."""
     facts = {
         "size": source.size or "not counted here",
         "splits": ", ".join(source.splits) + (f" of {', '.join(source.folds)}" if source.folds else ""),
@@ -69,7 +69,7 @@ def _described(source: DataSource) -> str:
 
 @declared
 class FetchCommand(options.JsonOutput):
-    """Download a data set, verify it and unpack it. If that needs a login, or a tool, print what to do instead.
+    """Download a data set, verify it and unpack it. If that needs a login or a tool, say what to do instead.
 
     Example: `cldrank data fetch istella-s --accept-licence`, after which every command knows `istella-s:train`.
     """
@@ -78,7 +78,7 @@ class FetchCommand(options.JsonOutput):
     accept_licence: bool = option("", "Confirm that you have read the licence and accept it.", False)
 
     def run(self) -> None:
-        """Download what is not there."""
+        """Download the set unless it is there."""
         from cldrank import catalogue
 
         source = catalogue.get(self.name)
@@ -119,14 +119,14 @@ class ConvertCommand(options.Layout, options.JsonOutput):
 
 @declared
 class MakeCommand(options.JsonOutput):
-    """Make a synthetic data set in the shape of a published one. Its results are always labelled synthetic.
+    """Make a synthetic data set in the shape of a published set. Its results are always labelled synthetic.
 
     Blocks stream to disk, so the set may be larger than memory. Example: `cldrank data make web10k-like -n 500`
     """
 
     kind: str = argument("KIND", "`web10k-like` or `yahoo-like`.")
     n_queries: int = option("-n COUNT", "How many queries.", 1000, min=1)
-    skip: int = option("COUNT", "Leave out as many queries, to test on others than the same seed trains.", 0, min=0)
+    skip: int = option("COUNT", "Skip this many queries, to test on others than the same seed trains on.", 0, min=0)
     seed: int = option("INTEGER", "The same seed gives the same result.", 0, min=0)
     out: Path | None = option(
         "-o FILE", "The Parquet file to write; by default KIND-QUERIES-SEED[-skipN].parquet here."

@@ -26,7 +26,7 @@ _STOPPED = 130
 
 
 class Step(NamedTuple):
-    """What happens and why, the commands that do it, and the pages that they leave."""
+    """A step: what happens and why, its commands, and the pages that they leave."""
 
     title: str
     why: str
@@ -34,7 +34,7 @@ class Step(NamedTuple):
     pages: tuple[str, ...] = ()
 
 
-# The production ranker has learned from few labels, so that both biases show: a better one leaves little to gain.
+# The production ranker has learned from few labels, so that both biases show; a better ranker leaves little to gain.
 STEPS = (
     Step(
         "Log",
@@ -86,7 +86,7 @@ compare {out}/ranker {out}/production -f {out}/test.parquet -m DCG@10""",
     Step(
         "Export",
         "The ranker for OpenSearch. A replay of the engine's arithmetic scores all test candidates; nothing is written "
-        "if one differs.",
+        "if a score differs.",
         "export {out}/ranker --to opensearch --check {out}/test.parquet -o {out}/opensearch",
         ("opensearch/README.md",),
     ),
@@ -147,7 +147,7 @@ def _take_place(out: Path) -> None:
 
 
 def typed(command: str) -> str:
-    """What a command of cldrank prints, run in this process as if it had been typed."""
+    """Run a command of cldrank in this process as if it were typed; what it prints."""
     from cldrank.cli import app
 
     output = io.StringIO()
@@ -159,7 +159,7 @@ def typed(command: str) -> str:
 
 
 def demo_page(out: Path, printed: list[str]) -> str:
-    """What each step is for and what it printed, with links to the pages that it left, and the curves."""
+    """The page: what each step is for and printed, links to the pages that it left, and the curves."""
     from cldrank import documents as doc
     from cldrank.propensity import Propensities, SegmentPropensities
     from cldrank.propensity.curve_document import curve_figure

@@ -26,11 +26,11 @@ _FOLDER = "The folder that `run` left its results in."
 class ExperimentListCommand(options.JsonOutput):
     """List the experiments that come with cldrank: what varies in each, and how many units it has.
 
-    A unit is one fit and its evaluation: a setting, a method, a seed.
+    A unit is a fit and its evaluation: a setting, a method, a seed.
     """
 
     def run(self) -> None:
-        """Print a line for each."""
+        """Print a line for each experiment."""
         from cldrank.experiment.experiment_file import shipped
 
         entries = [_described(experiment) for experiment in shipped()]
@@ -44,9 +44,9 @@ class ExperimentListCommand(options.JsonOutput):
 
 @declared
 class ExperimentRunCommand(options.JsonOutput):
-    """Run an experiment. What is finished is never run again, so the same call continues where it was stopped.
+    """Run an experiment. Finished fits never run again, so the same call continues after a stop.
 
-    An experiment file is a program: a `module:Class` in it is imported and run. Read a stranger's before you run it.
+    An experiment file is a program: a `module:Class` in it is imported and run. Read a stranger's file first.
 
     Example: `cldrank experiment run table1 --data web10k-like --set data.queries=2000 --seeds 3`
     """
@@ -55,13 +55,13 @@ class ExperimentRunCommand(options.JsonOutput):
     out: Path | None = option("-o FOLDER", "Where results go.  [default: experiments/NAME]")
     data: str | None = option(
         "NAME",
-        "The data: a set that `cldrank data list` shows (`mq2008`, or one fold, `mq2008:fold1`), a synthetic "
+        "The data: a set that `cldrank data list` shows (`mq2008`, or a fold, `mq2008:fold1`), a synthetic "
         "kind (`web10k-like`, `yahoo-like`), or a folder with train and test files.",
     )
     change: list[str] | None = option("--set KEY=VALUE", "Change anything in the file: `--set simulation.noise=0.2`.")
     seeds: int | None = option("INTEGER", "The number of seeds.", min=1)
     method: list[str] | None = option("METHOD", "Only these methods, by label or name; repeatable.")
-    device: str | None = option("TEXT", "`cuda` to train on a GPU what can be trained there.")
+    device: str | None = option("TEXT", "`cuda` trains on a GPU where a method can.")
     jobs: int | None = option("-j INTEGER", "Processes at a time.  [default: one per core]", min=1)
     dry_run: bool = option("", "Only show what would be run.", False)
 
@@ -92,7 +92,7 @@ class ExperimentRunCommand(options.JsonOutput):
 
 
 def _ran(planned: Plan, processes: int, threads: int) -> Progress:
-    """Compute what is missing, under a bar with the time left; whatever stops it, finished results are kept."""
+    """Compute missing results under a bar with the time left; finished results are kept, however it ends."""
     from cldrank.experiment.units import run as run_units
 
     if planned.finished:
@@ -113,7 +113,7 @@ def _ran(planned: Plan, processes: int, threads: int) -> Progress:
 
 @declared
 class ExperimentReportCommand:
-    """Write a report on the results of `run`: one HTML page, or Markdown with pictures, or CSV.
+    """Write a report on the results of `run`: an HTML page, or Markdown with pictures, or CSV.
 
     Example: `cldrank experiment report experiments/table1`
     """

@@ -29,12 +29,12 @@ class ExportCommand(options.Reading, options.JsonOutput):
 
     ranker: Path = argument("RANKER", "The folder of a saved ranker.")
     to: str = option("FORMAT", f"{listed(_FORMATS, 'or')}.", ...)
-    out: str = option("-o PATH", "The file or the folder to write.", ...)  # a path would lose a slash at its end
+    out: str = option("-o PATH", "The file or the folder to write.", ...)  # a Path would lose a slash at its end
     version: str | None = option("--for VERSION", "The version of the engine that will load it; by default the newest.")
     name: str = option("TEXT", "What the engine is to call the model.", "cldrank")
     rename: list[str] | None = option("OURS=THEIRS", "What the engine calls a feature. Repeat it for several.")
     approximate: bool = option(
-        "", "Write what the format cannot say as nearly as it can; needs --check, which measures it.", False
+        "", "Allow an approximation where the format cannot be exact; needs --check, which measures it.", False
     )
     check: list[str] | None = option(
         "FILE", "Replay the engine on these features, and compare its scores with the ranker's."
@@ -51,7 +51,7 @@ class ExportCommand(options.Reading, options.JsonOutput):
         if not format_named(self.to).one_file:
             options.check_folder(out)
         elif self.out.endswith("/"):
-            raise UsageError(f"--to {self.to} writes one file; name it: --out {self.out}ranker.{self.to}, say.")
+            raise UsageError(f"--to {self.to} writes a file; name it: --out {self.out}ranker.{self.to}, say.")
         else:
             options.check_outputs([out], [*(self.check or ()), self.ranker])
         ranker = load_ranker(self.ranker)
@@ -67,7 +67,7 @@ class ExportCommand(options.Reading, options.JsonOutput):
 
 
 def _renamed(given: Sequence[str] | None) -> dict[str, str]:
-    """What each feature is called in the engine."""
+    """The names of features in the engine."""
     renamed: dict[str, str] = {}
     for text in given or ():
         ours, _, theirs = text.partition("=")

@@ -25,8 +25,8 @@ _BY_ID = (
 class JudgementsCommand(options.Sources, options.JsonOutput):
     """Judge documents by clicks, for tools that measure relevance: corrected for position, with an interval.
 
-    Relevance is the probability that a document is clicked if it is examined. What was shown a few times is drawn
-    towards what is usual at its position. With `--features`, documents that were never shown are listed as unknown.
+    Relevance is the probability that a document is clicked if it is examined. Documents shown a few times are drawn
+    towards the average at their position. With `--features`, documents that were never shown are listed as unknown.
 
     Example: `cldrank judgements log/ -f candidates.parquet -p rho.json --to workbench --out judgements.json`
     """
@@ -42,9 +42,9 @@ class JudgementsCommand(options.Sources, options.JsonOutput):
         ...,
     )
     out: Path = option("-o FILE", "The file to write.", ...)
-    grades: str = option("NUMBERS", "The least relevance of grades 1, 2 and so on, with commas.", "0.05,0.2,0.5")
+    grades: str = option("NUMBERS", "The least relevance of grades 1, 2, …, separated by commas.", "0.05,0.2,0.5")
     confidence: float = option("NUMBER", "The confidence level of the intervals.", 0.9)
-    envelope: str = option("raise|warn|off", "What is done with an assumed curve where the clicks refute it.", "raise")
+    envelope: str = option("raise|warn|off", "What to do if clicks refute an assumed curve.", "raise")
     seed: int = option("INTEGER", "The same seed gives the same result.", 0, min=0)
     to: str = option(
         "workbench|quepid|trec|parquet",
@@ -58,7 +58,7 @@ class JudgementsCommand(options.Sources, options.JsonOutput):
     name: str = option("TEXT", "The name of the list of judgements in the Workbench.", "judgements from clicks")
 
     def run(self) -> None:
-        """Judge, and write what a tool takes."""
+        """Judge, and write the judgements for a tool."""
         from cldrank.judgements import judge_documents, write_judgements
 
         asked, wanted = self._judging(), self._delivery()
@@ -104,7 +104,7 @@ class JudgementsCommand(options.Sources, options.JsonOutput):
         return {**wanted, "name": self.name}
 
     def _read(self) -> ClickTable:
-        """The clicks, on all candidates where these are given."""
+        """The clicks, on all candidates if --features names them."""
         if not self.features:
             return self.clicks_on(None)
         return self.clicks_on(replace(self, missing=self.missing or "keep").load(self.features))
@@ -122,7 +122,7 @@ def _numbers(text: str) -> list[float]:
     try:
         return [float(word) for word in text.split(",") if word.strip()]
     except ValueError:
-        raise UsageError(f"--grades {text!r} are not numbers with commas between them, such as 0.05,0.2,0.5.") from None
+        raise UsageError(f"--grades {text!r} are not numbers separated by commas, such as 0.05,0.2,0.5.") from None
 
 
 def _by_grade(judged: Judgements) -> dict[int, int]:

@@ -1,4 +1,4 @@
-"""One sub-command of `cldrank train` per method, with what the method and its model have a use for."""
+"""A sub-command of `cldrank train` per method, with the options that the method and its model use."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _SPARK = {entry.name for entry in fields(options.ComputePlace)}
 
 
 class MethodCommands(ShellGroup):
-    """A command with one sub-command per method, which makes an `action` with the method, and runs it."""
+    """A command with a sub-command per method, each of which runs an `action` with that method."""
 
     def __init__(self, action: type[Any]) -> None:
         super().__init__(action.__doc__ or "", {}, options_metavar=None, subcommand_metavar="METHOD [OPTIONS]")
@@ -61,7 +61,7 @@ class MethodCommands(ShellGroup):
 
 
 class MethodCommand(Shell):
-    """The command of one method with one model, which explains why it does not have an option that others have."""
+    """The command of a method with a model; it explains why it lacks an option that others have."""
 
     def __init__(self, action: type[Any], kind: type[Method], model: type[Model]) -> None:
         from cldrank.methods.needs import TRUST_BIAS, learned_from
@@ -81,7 +81,7 @@ class MethodCommand(Shell):
         )
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse options; an unknown one is refused with the reason, where there is one."""
+        """Parse options; an unknown option is refused, with the reason where it is known."""
         try:
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
@@ -122,7 +122,7 @@ def _named_model(arguments: list[str]) -> str | None:
 
 
 def _useless(kind: type[Method], model: type[Model]) -> set[str]:
-    """The options of the command that a method has no use for with this model."""
+    """The options that have no effect for a method with this model."""
     from cldrank.methods.needs import uses_clicks
 
     if not uses_clicks(kind.needs):

@@ -83,7 +83,7 @@ def _options() -> dict[str, Any]:
 
 
 def _option(name: str, value: str | None, known: Mapping[str, Any]) -> str | None:
-    """The option of a parameter, with its value if there is one; None where the command has no such option."""
+    """The option of a parameter, with its value, if any; None where the command has no such option."""
     if name == "columns":
         option = next((spelled for spelled in ("--column", "--log-column") if spelled in known), None)
         return option and _mapped(option, value)
@@ -100,13 +100,13 @@ def _option(name: str, value: str | None, known: Mapping[str, Any]) -> str | Non
 
 
 def _mapped(option: str, value: str | None) -> str:
-    """The option that maps columns, once for each that `{"doc_id": "sku"}` names."""
+    """The option that maps columns, once for each column in `{"doc_id": "sku"}`."""
     roles = _ROLE.findall(value or "")
     return " ".join(f"{option} {role}={_typed(column)}" for role, column in roles) or option
 
 
 def _typed(value: str) -> str:
-    """A value as one types it: without quotation marks, the parts of a list separated by commas.
+    """A value as typed in a shell: without quotation marks, the parts of a list separated by commas.
 
     >>> _typed("'keep'"), _typed("(64, 32)"), _typed("[a, b]"), _typed("..."), _typed("0.5")
     ('keep', '64,32', 'a,b', '…', '0.5')

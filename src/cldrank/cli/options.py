@@ -108,12 +108,12 @@ class Reading(Layout):
 
 @declared
 class CandidateReading(Reading):
-    """Candidates that cells are aligned to, where some are named."""
+    """Candidates to align cells with, if --features names any."""
 
     features: list[str] | None = option("-f FILE", f"{CANDIDATES} Only these are counted.")
 
     def candidates(self) -> RankingDataset | None:
-        """Those that are named; values may be missing, since such commands hardly look at them."""
+        """The candidates named by --features; values may be missing, since such commands hardly use them."""
         return replace(self, missing=self.missing or "keep").load(self.features) if self.features else None
 
 
@@ -125,7 +125,7 @@ class ComputePlace:
     master: str = of_reading("URL", "Spark: where it runs.", "local[*]")
 
     def session(self) -> AbstractContextManager[Any]:
-        """The session of Spark to compute on; None to compute here."""
+        """The Spark session to compute on; None to compute here."""
         self.check_engine()
         if self.engine == "local":
             return nullcontext()
@@ -150,7 +150,7 @@ class Window:
     until: str | None = of_reading("DAY", "The last day of --last, if not the newest.")
 
     def window(self) -> dict[str, Any]:
-        """The window, as far as it was given."""
+        """The options of the window that were given."""
         return {name: value for name in ("last", "until") if (value := getattr(self, name)) is not None}
 
 
@@ -159,7 +159,7 @@ class LogReading(Window):
     """How to read clicks that may be a raw log; logs of odd layouts are aggregated first."""
 
     log_column: list[str] | None = of_reading(
-        "ROLE=NAME", "A raw log: which column is `session_id`, `query_id`, …, and which is `segment`, if one is."
+        "ROLE=NAME", "A raw log: which column is `session_id`, `query_id`, … and, if the log has segments, `segment`."
     )
 
     def log_arguments(self) -> dict[str, Any]:
@@ -219,7 +219,7 @@ class Sources(Reading, LogReading):
 
 
 def check_ranker_features(ranker: Ranker, folder: Path, dataset: RankingDataset, sources: Sequence[str]) -> None:
-    """Refuse features that are not those of a ranker, and say whose and in which file."""
+    """Refuse features other than those of the ranker; the error names the ranker and the file."""
     from cldrank.rankers import check_features
 
     try:
@@ -236,7 +236,7 @@ def named_columns(options: list[str] | None, name_of_option: str) -> dict[str, s
         if not role or not name:
             raise UsageError(f"{name_of_option} {text!r} is not of the form ROLE=NAME, such as query_id=qid.")
         if role in columns:
-            raise UsageError(f"{name_of_option} names two columns for {role}, {columns[role]} and {name}; name one.")
+            raise UsageError(f"{name_of_option} names two columns for {role}, {columns[role]} and {name}; choose one.")
         columns[role] = name.split(",") if "," in name else name
     return columns or None
 
@@ -300,7 +300,7 @@ def check_folder(path: Path) -> None:
 
 
 def check_ranker_folder(path: Path) -> None:
-    """The same for the folder of a ranker, which is replaced as a whole: it may hold a ranker, or nothing."""
+    """Refuse a folder that cannot be written to, or that holds anything but a ranker: it is replaced as a whole."""
     check_folder(path)
     if path.is_dir() and any(path.iterdir()) and not (path / "ranker.json").is_file():
         raise UsageError(f"{path} is not empty and holds no ranker; name another folder, or empty it first.")

@@ -25,14 +25,14 @@ _COMMANDS = re.compile("[\x7f-\x9f]")  # the controls that JSON may hold as they
 
 
 class SafeConsole(Console):
-    r"""A console that writes control characters of data out, so that no text can command the terminal.
+    r"""A console that writes out control characters, so that no text of the data can command the terminal.
 
     >>> SafeConsole(width=40).print("\x1b[31mred")
     \x1b[31mred
     """
 
     def render(self, *given: Any, **options: Any) -> Iterator[Segment]:
-        """The pieces of what is printed; cursor movements of progress bars are pieces of their own."""
+        """The segments to print; cursor movements of progress bars are segments of their own."""
         from cldrank.documents.document import visible
 
         for piece in super().render(*given, **options):
@@ -40,30 +40,30 @@ class SafeConsole(Console):
 
 
 # highlight=False: numbers keep their plain colour; emoji=False: `mq2008:train:` is not a tram; soft_wrap: a message is
-# one line however narrow the terminal
+# a single line however narrow the terminal
 console = SafeConsole(highlight=False, emoji=False)
 messages = SafeConsole(stderr=True, highlight=False, emoji=False, soft_wrap=True)
 
 
 def print_error(text: str) -> None:
-    """One or two lines on standard error; a path or a name that is longer than any message is cut."""
+    """Print an error on standard error; very long paths and names are cut."""
     messages.print("[bold red]error:[/]", end=" ")
     messages.print(text if len(text) <= _LONGEST else f"{text[:_LONGEST]} …", markup=False)
 
 
 def print_warning(text: str) -> None:
-    """A line on standard error about something to know before a result is used."""
+    """Print a warning on standard error: something to know before a result is used."""
     messages.print("[yellow]warning:[/]", end=" ")
     messages.print(text, markup=False)
 
 
 def say(text: str) -> None:
-    """A remark, which is not a result, on standard error."""
+    """Print a remark, which is not a result, on standard error."""
     messages.print(text, markup=False, style="dim")
 
 
 def print_json(value: Any, *, one_line: bool = False) -> None:
-    """A result for programs: one JSON document, valid everywhere (without NaN), on one line if asked for."""
+    """A result for programs: a JSON document, valid everywhere (without NaN), on a single line on request."""
     from cldrank.decoding import plain
 
     text = json.dumps(plain(value), indent=None if one_line else 2, ensure_ascii=False, allow_nan=False)
@@ -72,12 +72,12 @@ def print_json(value: Any, *, one_line: bool = False) -> None:
 
 
 def print_title(text: str) -> None:
-    """What a table that follows is about."""
+    """Print the title of the table that follows."""
     console.print(text, style="bold", markup=False)
 
 
 def print_line(text: str) -> None:
-    """A line of a result, which stays whole however narrow the terminal."""
+    """Print a line of a result, which stays whole however narrow the terminal."""
     console.print(text, markup=False, soft_wrap=True)
 
 
@@ -90,13 +90,13 @@ def save_table(table: pa.Table, path: Path) -> None:
 
 
 def check_parquet_name(path: Path) -> None:
-    """Refuse a file name that does not say that it is Parquet."""
+    """Refuse the name of a Parquet file without its ending."""
     if path.suffix not in (".parquet", ".pq"):
         raise UsageError(f"{path}: the file to write must end in .parquet.")
 
 
 def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    """A table below its title, if it has one: the first column is aligned to the left, the others to the right."""
+    """A table below its title, if any: the first column is aligned left, the others right."""
     from cldrank.documents import Document, Table, render_terminal
 
     render_terminal(Document(title, [Table(columns, rows)]), console)
@@ -104,7 +104,7 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[obje
 
 @contextmanager
 def working(text: str) -> Iterator[Callable[[str], None]]:
-    """Show that something is going on, if a terminal is there; a function to say what comes next."""
+    """Show on a terminal that work is going on; the block gets a function that changes the text."""
     from rich.text import Text
 
     with messages.status(Text(text)) as status:
@@ -112,7 +112,7 @@ def working(text: str) -> Iterator[Callable[[str], None]]:
 
 
 def progress_bar(*, shown: bool = True) -> Progress:
-    """A progress bar on standard error, with the time left; nothing where that is no terminal."""
+    """A progress bar on standard error, with the time left; hidden where that is no terminal."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
@@ -121,7 +121,7 @@ def progress_bar(*, shown: bool = True) -> Progress:
 
 @contextmanager
 def counting(what: str, total: int, *, shown: bool = True) -> Iterator[Callable[..., None]]:
-    """A progress bar as a function to report to: how many are done and, where they change, the words beside it."""
+    """A progress bar, as a function that takes the number done and, if they change, the words beside the bar."""
     with progress_bar(shown=shown) as bar:
         task = bar.add_task(what, total=total)
         yield lambda done, words=what: bar.update(task, completed=done, description=words)

@@ -133,7 +133,7 @@ app = group_of(
 
 @contextmanager
 def _lined(as_json: bool, pipeline: PipelineDefinition | None = None) -> Iterator[None]:
-    """A line of JSON whatever ends the block early, if one is asked for: of the run, if it has begun."""
+    """If `as_json`, print a line of JSON even when the block ends early: about the run, once it has begun."""
     before = _newest(pipeline)
     try:
         yield
@@ -172,7 +172,7 @@ def _exit_code(record: RunRecord) -> int:
 
 
 def _newest(pipeline: PipelineDefinition | None) -> RunRecord | None:
-    """The record of the newest run, if there is one."""
+    """The record of the newest run, if any."""
     from cldrank.pipeline.running import runs_in
 
     every = [] if pipeline is None else runs_in(pipeline.path(pipeline.runs.folder))

@@ -1,4 +1,4 @@
-"""`cldrank propensity`: how likely each position is looked at, from a log."""
+"""`cldrank propensity`: how likely each position is examined, from a log."""
 
 from __future__ import annotations
 
@@ -74,10 +74,10 @@ class EstimateCommand(options.CandidateReading, options.LogReading, options.Json
         options.check_outputs([self.out, self.plot], [*self.log, *(self.features or [])])
         method = _method().parse(self.settings.get("method") or AUTO)
         if method == ALL and self.out is not None:
-            raise UsageError("`out` takes one curve, and `method=all` shows many; name one method, or use --json.")
+            raise UsageError("`out` takes a single curve, and `method=all` shows many; name a method, or use --json.")
         given = parsed({name: known for name, (known, _) in owned(estimators()).items()}, self.settings)
         if method not in (AUTO, ALL):
-            built(estimators(), method, given)  # which refuses, before the log is read, what it does not have
+            built(estimators(), method, given)  # refuses options that the method lacks before the log is read
         dataset = self.candidates()
         table = self._table(dataset)
         if method == ALL:
@@ -124,7 +124,7 @@ class EstimateCommand(options.CandidateReading, options.LogReading, options.Json
         return estimator.given_log(logged_probability(self.log, table, columns=columns))
 
     def _show_all(self, table: ClickTable, dataset: RankingDataset | None, given: Mapping[str, Any]) -> None:
-        """Print what every method finds that applies, and why the others do not."""
+        """Print the estimates of all methods that apply, and why the others do not."""
         from cldrank.documents import render_terminal
         from cldrank.propensity import estimators
         from cldrank.propensity.affine_clicks import curve_of
@@ -151,7 +151,7 @@ class EstimateCommand(options.CandidateReading, options.LogReading, options.Json
         self._say_written()
 
     def _write(self, content: Any, curves: Mapping[str, Propensities]) -> None:
-        """Write the file and the picture that were asked for: all of them, or none."""
+        """Write the requested file and picture: both or neither."""
         from cldrank.documents import picture
         from cldrank.propensity.curve_document import curve_figure
 
@@ -188,7 +188,7 @@ class EstimateCommand(options.CandidateReading, options.LogReading, options.Json
         self._say_next(method, reach if reach < depth else None)
 
     def _say_next(self, method: str, depth: int | None) -> None:
-        """The command that uses what was written; `depth`, if it reaches less far than the log."""
+        """Say which command uses the curve; `depth` is that of the curve, if the log is deeper."""
         from cldrank.propensity import estimators
 
         if method == "envelope":
@@ -206,7 +206,7 @@ class EstimateCommand(options.CandidateReading, options.LogReading, options.Json
 
 
 def _method() -> Parameter:
-    """--method: one of the estimators, what suits the log, or all of them."""
+    """The parameter of --method: an estimator, the choice that suits the log, or all estimators."""
     from cldrank.propensity import estimators
 
     known = {name: kind.sentence for name, kind in estimators().items()}
@@ -222,7 +222,7 @@ def _estimator_options() -> list[Option]:
 
 
 app = group_of(
-    "Estimate how likely each position is looked at, with intervals, or learn why a log does not show it.",
+    "Estimate how likely each position is examined, with intervals, or learn why a log does not show it.",
     EstimateCommand,
     derive=_estimator_options,
 )

@@ -86,15 +86,15 @@ class ScoreCommand(options.Layout, options.ComputePlace, options.JsonOutput):
 class ServeCommand:
     """Serve a ranker over HTTP: `POST /rank` puts candidates in order; `/docs` explains the rest.
 
-    When another ranker is saved to the folder, it takes over within a second, without dropping a request; a broken one
-    is refused. SIGTERM and Ctrl-C answer what is in flight, then end.
+    When another ranker is saved to the folder, it takes over within a second, without dropping a request; a broken
+    ranker is refused. SIGTERM and Ctrl-C answer what is in flight, then end.
 
     Example: `cldrank serve ranker/ --port 8000 --workers 2`
     """
 
     ranker: Path = argument("RANKER", "The folder of a saved ranker.")
     host: str = option("ADDRESS", "The address to listen at.", "127.0.0.1")
-    port: int = option("NUMBER", "The port; 0 takes any free one.", 8000, min=0, max=65535)
+    port: int = option("NUMBER", "The port; 0 takes any free port.", 8000, min=0, max=65535)
     workers: int = option("COUNT", "Processes that answer requests.", 1, min=1, max=256)
     max_body: int = option("MIB", "Largest body of a request, in MiB.", 32, min=1)
     max_candidates: int = option("COUNT", "Most candidates of a request.", 10_000, min=1)

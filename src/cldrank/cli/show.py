@@ -1,4 +1,4 @@
-"""`cldrank show`: what a file or folder of any kind holds."""
+"""`cldrank show`: the content of a file or folder of any kind."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from cldrank.propensity import AffineClicks, Propensities
 
 _KINDS = {"cells": "holds cells", "curves": "holds propensities", "data": "holds candidates", "ranker": "is a ranker"}
-_OTHERS = {  # what folders with such an entry, and files with such an ending, are
+_OTHERS = {  # folders by an entry, files by their ending
     "record.json": "is the run of a pipeline; see `cldrank pipeline show {}`",
     "steps": "holds the runs of a pipeline; see `cldrank pipeline show`",
     "shipped.json": "is what a pipeline shipped; see `cldrank show {}/ranker`",
@@ -45,7 +45,7 @@ class ShowCommand(options.Reading, options.Window, options.JsonOutput):
     plot: Path | None = option("FILE", "Propensities: draw the curves into this SVG file.")
 
     def run(self) -> None:
-        """Recognise what is named by its content, and show it."""
+        """Recognise files and folders by their content, and show it."""
         kind = self._kind()
         options.check_outputs([self.plot], self.paths)
         if self.plot and kind != "curves" and Path(self.paths[0]).exists():
@@ -148,7 +148,7 @@ def _in_words(values: dict[str, float] | list[str]) -> str:
 
 
 def data_summary(dataset: RankingDataset) -> dict[str, Any]:
-    """What candidates are like, for programs."""
+    """A summary of candidates, for programs."""
     import numpy as np
 
     labels: dict[str, float] = {}
@@ -200,7 +200,7 @@ def cells_summary(table: ClickTable) -> dict[str, Any]:
 
 
 def cells_totals(table: ClickTable) -> dict[str, int]:
-    """How many cells, impressions and clicks there are."""
+    """The numbers of cells, impressions and clicks."""
     counts = {"impressions": table.impressions, "clicks": table.clicks}
     return {"cells": table.n_cells, **{name: int(values.sum()) for name, values in counts.items()}}
 
@@ -217,7 +217,7 @@ def _positions(table: ClickTable) -> list[dict[str, Any]]:
 
 
 def curve_facts(curve: Propensities | AffineClicks) -> dict[str, Any]:
-    """Positions with all that is known of them, the fit and the notes, for programs."""
+    """All about a curve, for programs: positions with intervals, the fit, the notes."""
     from cldrank.propensity import AffineClicks
 
     checks: dict[str, Any] = {}

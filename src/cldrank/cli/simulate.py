@@ -34,7 +34,7 @@ class SimulateCommand(options.Reading, options.JsonOutput):
 
     Each session draws a query, is shown the top results, examines position k with probability (1/k)^eta, clicks what
     is relevant and, with probability `--noise`, what is not. `--out` counts any number of sessions at once, exactly;
-    `--log` saves them one by one; with both, the cells are those of the log. The truth (all parameters, the
+    `--log` saves each of them; with both, the cells are those of the log. The truth (all parameters, the
     propensities) is saved beside each file, as FILE.json.
 
     Example: `cldrank simulate train.txt --sessions 1e6 --eta 1 --depth 5 --noise 0.1 --out cells.parquet`
@@ -47,7 +47,7 @@ class SimulateCommand(options.Reading, options.JsonOutput):
     )
     sessions: float = option("COUNT", "How many pages are shown, such as 1e5.", 1e5)
     out: Path | None = option("-o FILE", "Save cells: counts by document and position, for training.")
-    log: Path | None = option("FILE", "Save the raw log, one row per impression, session by session.")
+    log: Path | None = option("FILE", "Save the raw log, a row per impression, session by session.")
     add_column: str | None = option(
         "COLUMN=VALUE", "With --log: add this column, such as device=phone; ids of sessions begin with the value."
     )
@@ -81,11 +81,11 @@ class SimulateCommand(options.Reading, options.JsonOutput):
         options.check_outputs([*outputs, *map(truth_path, outputs)], [*self.features, *ranked_by])
         if self.save_production is not None:
             options.check_ranker_folder(self.save_production)
-        who, what = (self._chosen(name) for name in _PANELS)
+        click_model, policy = (self._chosen(name) for name in _PANELS)
         self._check_production()
         dataset = self.load(self.features)
         scores, origin = self._trained(dataset) if self.production == "svm" else _production(self.production, dataset)
-        simulation = Simulation(dataset, scores, who, what, self.depth, self.relevant_from, origin)
+        simulation = Simulation(dataset, scores, click_model, policy, self.depth, self.relevant_from, origin)
         self._show(simulation, self._drawn(simulation, count, segment), count)
 
     def _segment(self) -> tuple[str, str] | None:
@@ -97,7 +97,7 @@ class SimulateCommand(options.Reading, options.JsonOutput):
             raise UsageError(f"--add-column {self.add_column} is not of the form COLUMN=VALUE, such as device=phone.")
         if self.log is None or self.out is not None:
             raise UsageError(
-                f"--add-column {self.add_column} is a column of a raw log; name one with --log, and make cells of it "
+                f"--add-column {self.add_column} is a column of a raw log; write one with --log, and make cells of it "
                 f"with `cldrank clicks aggregate --log-column segment={column}`."
             )
         return column, value
@@ -137,7 +137,7 @@ class SimulateCommand(options.Reading, options.JsonOutput):
         data, relevance = truth["data"], truth["relevance"]
         synthetic = " (synthetic)" if data["synthetic"] else ""
         print_title(
-            f"{count:,} sessions on {data['name'] or 'data without a name'}{synthetic}, {data['queries']:,} queries; "
+            f"{count:,} sessions on {data['name'] or 'unnamed data'}{synthetic}, {data['queries']:,} queries; "
             f"relevant: label {relevance['relevant_from']:g} or more"
         )
         lines = [(place, f"{n:,}", f"{c:,}", f"{c / max(n, 1):.4f}") for place, n, c in by_position]
@@ -147,14 +147,14 @@ class SimulateCommand(options.Reading, options.JsonOutput):
             console.print(f"wrote {path}{beside}", markup=False)
 
     def _chosen(self, name: str) -> Any:
-        """The click model or the policy that was chosen, with the parameters that were given."""
+        """The chosen click model or policy, with the given parameters."""
         kinds, known = _parts()[name], _choice(name)
         word = self.settings.get(name)
         kind = known.default if word is None else known.parse(word)
         return built(kinds, kind, self.settings, said=f"{dashed(name)} {kind}")
 
     def _check_production(self) -> None:
-        """Refuse what does not fit before any file is read."""
+        """Refuse options that contradict each other, before any file is read."""
         for name in ("fraction", "save_production"):
             if self.production != "svm" and getattr(self, name) is not None:
                 raise UsageError(f"{dashed(name)} is for --production svm; {self.production} is used as it is.")
@@ -165,7 +165,7 @@ class SimulateCommand(options.Reading, options.JsonOutput):
             )
 
     def _trained(self, dataset: RankingDataset) -> tuple[NDArray[Any], dict[str, Any]]:
-        """The scores of an SVM-rank trained on a fraction of the labels, and what it was trained on."""
+        """The scores of an SVM-rank trained on a fraction of the labels, and a record of its training."""
         from cldrank.methods.svm_rank import SVMRank
         from cldrank.models import Run
 

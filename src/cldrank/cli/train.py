@@ -41,7 +41,7 @@ _NO_COMPARISON = (
 
 @declared
 class LearningTask(options.Sources, options.JsonOutput):
-    """A method, and where to find what it learns from."""
+    """A method, and the sources that it learns from."""
 
     hold_out: float | None = option(
         "SHARE",
@@ -51,7 +51,7 @@ class LearningTask(options.Sources, options.JsonOutput):
     )
 
     def check_evidence(self, method: Method, *, judges: bool) -> None:
-        """Refuse a method without what it needs before anything is read; `judges`: clicks judge rankers as well."""
+        """Refuse a method without its evidence before anything is read; `judges`: clicks also judge the ranker."""
         from cldrank.methods.needs import uses_clicks, uses_curve
 
         name, needs = method.name, method.required
@@ -77,7 +77,7 @@ class LearningTask(options.Sources, options.JsonOutput):
         return dataset, table, self.curve_for(table)
 
     def judged(self, ranker: Path) -> str:
-        """How a ranker that was trained with `--hold-out` is judged, as the end of a sentence."""
+        """How to judge a ranker trained with `--hold-out`, as the end of a sentence."""
         if not self.clicks:
             return "the ranker remembers which it was trained on"
         words = ["cldrank", "compare", str(ranker), "production", *_given_options(_EVIDENCE)]
@@ -96,16 +96,16 @@ class TrainCommand(LearningTask, options.ComputePlace):
 
     Example: `cldrank train cld --features train.parquet --clicks cells.parquet --propensity power:1.0 --out ranker/`
 
-    The folder has a model card, README.md, which says what the ranker was trained on, how, and what its limits are.
+    The folder has a model card, README.md: what the ranker was trained on, how, and its limits.
 
     The ranker remembers which queries it was trained on. With `--hold-out 0.2`, a fifth of the queries is left for
     `cldrank compare ranker/ production`, which judges it by their clicks.
 
-    With `--safe`, the ranker is a blend of what was learned and of production, the best of those that the clicks on
-    other queries show to be safe. Where none is, nothing is saved, and the exit code is 1: keep production.
+    With `--safe`, the ranker is a blend of the learned ranker and production: the best that the clicks on other queries
+    show to be safe. If no blend is safe, nothing is saved, and the exit code is 1: keep production.
 
-    With `--engine spark`, features are Parquet files that Spark can read, which stay there; linear methods alone can do
-    that, and the clicks are joined with the features on Spark.
+    With `--engine spark`, which takes linear methods only, features are Parquet files that stay on Spark; the clicks
+    are joined with them there.
 
     Ctrl-C while a network or trees are trained saves the best ranker so far.
     """
@@ -146,7 +146,7 @@ class TrainCommand(LearningTask, options.ComputePlace):
             raise click.exceptions.Exit(_INTERRUPTED)
 
     def _safe(self) -> Safe | None:
-        """The method as `--safe` trains it; None without."""
+        """The method as `--safe` trains it; None without `--safe`."""
         from cldrank.safety import Safe
 
         margin, feature = self.safe_margin, self.production_feature
@@ -160,7 +160,7 @@ class TrainCommand(LearningTask, options.ComputePlace):
         return Safe(self.method, production=feature, **({} if margin is None else {"margin": margin}))
 
     def _learn(self, method: Any) -> tuple[RankingDataset, HeldOut | None]:
-        """Fit the method; the data that it learned from, and what was held out of them."""
+        """Fit the method; the data that it learned from, and the queries held out."""
         from cldrank.clicks.holding_out import HeldOut
 
         with self.session() as session:
@@ -184,7 +184,7 @@ class TrainCommand(LearningTask, options.ComputePlace):
 
 @contextmanager
 def _warnings_at_the_end() -> Iterator[list[CldrankWarning]]:
-    """Our warnings within the block, which are printed at its end, however it ends."""
+    """Our warnings within the block, printed at its end, however it ends."""
     with hearing_warnings() as heard, warnings.catch_warnings():
         warnings.simplefilter("ignore", CldrankWarning)
         try:
@@ -196,7 +196,7 @@ def _warnings_at_the_end() -> Iterator[list[CldrankWarning]]:
 
 @contextmanager
 def _showing(method: Method, bar: bool) -> Iterator[None]:
-    """A bar of epochs or rounds where there are such, a word otherwise."""
+    """Show a bar of epochs or rounds, or a word for methods without them."""
     steps = method.model.progress()
     if not bar or steps is None:
         with working("training …"):
@@ -213,7 +213,7 @@ def _showing(method: Method, bar: bool) -> Iterator[None]:
 
 
 def _command_words() -> str:
-    """The command that trains the same ranker, in long options; those that do not decide what it is are left out."""
+    """The command that trains the same ranker, in long options, without those that do not change the ranker."""
     from cldrank.models import Run
     from cldrank.parameters import with_role
 
@@ -224,7 +224,7 @@ def _command_words() -> str:
 
 
 def _given_options(names: Collection[str]) -> list[str]:
-    """The words of those options and arguments of the running command that were given."""
+    """The given options and arguments of the running command, of those named, as words."""
     context, words = click.get_current_context(), []
     for parameter in context.command.params:
         value = context.params.get(parameter.name or "")
@@ -259,7 +259,7 @@ def _print(method: Method, ranker: Ranker, facts: dict[str, Any], summary: bool,
 
 
 def _held(epoch: Mapping[str, Any], targets: str = "") -> str:
-    """What is known of the queries held out."""
+    """The loss and the concordance on the held-out queries, in words."""
     loss = "" if epoch["held_loss"] is None else f", held-out loss {epoch['held_loss']:.4f}"
     return "" if epoch["validation"] is None else f"{loss}, held-out concordance {epoch['validation']:.4f}{targets}"
 

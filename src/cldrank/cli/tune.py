@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 
 @declared
 class TuneCommand(LearningTask):
-    """Choose the parameters of a method, without labels, and train with the best.
+    """Choose the parameters of a method without labels, and train with the best.
 
     Example: `cldrank tune cld-pair -f train.parquet -c cells.parquet -p power:1.0 --range l2=1e-4:1e-2:log -o tuned/`
 
     Trials learn from most queries and are judged by the clicks on the others, corrected by the propensities. These
-    clicks cannot show selection bias, as only shown candidates have any. What is not set is tried in the paper's
-    ranges, or left at its default.
+    clicks cannot show selection bias, as only shown candidates have any. Other parameters are tried in the paper's
+    ranges, or left at their defaults.
     """
 
     method: str = argument("METHOD", "Such as cld, ips: see `cldrank train`.")
@@ -41,7 +41,7 @@ class TuneCommand(LearningTask):
         "--range NAME=LOW:HIGH[:log]", "Try numbers: gamma=0.05:0.3, or by ratio, l2=1e-3:1e-2:log. Repeat it."
     )
     values: list[str] | None = option(
-        "--set NAME=VALUES", "Try these: dropout=0,0.2; or fix one: epochs=20. Repeat it."
+        "--set NAME=VALUES", "Try these: dropout=0,0.2; or fix a value: epochs=20. Repeat it."
     )
     trials: int = option("INTEGER", "In all, with those in the folder.", 30)
     jobs: int = option("-j INTEGER", "Processes that run trials.", 1)
@@ -90,7 +90,7 @@ class TuneCommand(LearningTask):
             print_line(f"{tuned.held_out}; {self.judged(folder)}")
 
     def _space(self) -> tuple[Method, dict[str, Values]]:
-        """The method with what is set, and what is to be tried."""
+        """The method with its fixed parameters, and the values to try for the others."""
         from cldrank.methods.registry import configured, method_named
         from cldrank.tuning.space import default_space, parse_values
 
@@ -118,7 +118,7 @@ class TuneCommand(LearningTask):
 
 
 def _parameter(method: Method, name: str) -> Parameter:
-    """The parameter of a name; one that has no effect here is refused."""
+    """The parameter called `name`, refused if it has no effect here."""
     from cldrank.methods.registry import configured, settings_of
     from cldrank.models import Run
     from cldrank.parameters import with_role
@@ -126,7 +126,7 @@ def _parameter(method: Method, name: str) -> Parameter:
     kind, model = type(method), type(method.model)
     known = settings_of(kind, model)
     if name not in known:
-        configured(kind, {"model": method.model, name: None})  # refuses it, with the nearest that there is
+        configured(kind, {"model": method.model, name: None})  # refuses it, and names the nearest
     of_one_fit = ("seed", *with_role(Run, "resume", "log"))
     if name in (*kind.unheeded(model), *of_one_fit) or not known[name].option:
         raise UsageError(f"{method.name} has no use for {name} here; leave it out.")
@@ -146,7 +146,7 @@ def _print(tuned: Tuned, folder: Path) -> None:
         rows.append((trial.number, *(_short(trial.parameters[name]) for name in names), *map(_short, numbers)))
     print_table(title, ("trial", *(name.replace("_", " ") for name in names), "value", "±", "behind", "±"), rows)
     print_line(f"best: {', '.join(f'{name}={_short(value)}' for name, value in tuned.best_parameters.items())}")
-    say("note: ± is one standard error over the queries that judge; beside behind, that of the paired difference.")
+    say("note: ± is the standard error over the judging queries; after `behind`, that of the paired difference.")
     if tuned.ties:
         say(f"note: within two standard errors of the best, a tie: {count(tuned.ties, 'other trial')}.")
     blind = [name for name in ("gamma", "selection_weight") if name in names]

@@ -31,7 +31,7 @@ class Link(str):
     address: str
 
     def __new__(cls, text: str, address: str) -> Link:
-        """Text and where it leads."""
+        """A text that leads to an address."""
         link = super().__new__(cls, text)
         link.address = address
         return link
@@ -58,7 +58,7 @@ class Paragraph:
 
 @dataclass(frozen=True)
 class Notice:
-    """Something to know, with how bad it is and what to do; `large` is the one that a reader must not miss.
+    """Something to know, with how bad it is and what to do; `large` if a reader must not miss it.
 
     label     the severity in another word
     """
@@ -153,10 +153,10 @@ def pieces(text: Inline) -> list[str]:
 
 
 def visible(text: str) -> str:
-    """Text in which characters that a reader would not see, or that would command a terminal, are written out."""
+    """Text with characters written out that a reader would not see, or that would command a terminal."""
     return _HIDDEN.sub(lambda match: ascii(match[0])[1:-1], text)
 
 
 def left_out(shown: int, whole: int, what: str) -> list[Paragraph]:
-    """The remark that a table is not complete, such as `10 of 1,200 positions.`, if it is not."""
+    """The remark that a table is cut, such as `10 of 1,200 positions.`; empty if it is complete."""
     return [Paragraph(f"{shown:,} of {whole:,} {what}.", quiet=True)] if shown < whole else []

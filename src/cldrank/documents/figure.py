@@ -136,7 +136,7 @@ def _labels(ticks: Sequence[float], low: float, high: float) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Point:
-    """A value with its interval, where it has one.
+    """A value with its interval, if any.
 
     at           its place on the axis `along`
     note         what is said when it is pointed at
@@ -165,7 +165,7 @@ class Figure:
     """A chart: series of points, `along` one axis, with `values` on the other.
 
     kind          "curves": lines with bands · "dots": lines with whiskers · "bars": columns from 0 ·
-                  "rows": one row per series, whose values run across
+                  "rows": a row per series, whose values run across
     marked        values with grid lines that stand out
     references    what the rings are, such as "published"; empty where there are none
     about         a sentence below the title
@@ -190,7 +190,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class Panels:
-    """Figures beside each other, `columns` in a row, under one legend."""
+    """Figures beside each other, `columns` in a row, under a common legend."""
 
     figures: tuple[Figure, ...]
     columns: int = 2

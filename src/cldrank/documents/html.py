@@ -1,4 +1,4 @@
-"""Documents as HTML: one page that needs no other file, or what a notebook shows of a value."""
+"""Documents as HTML: a page that needs no other file, or what a notebook shows of a value."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def _environment(package: str) -> Environment:
 
 
 def _grouped(blocks: Sequence[Block]) -> Iterator[tuple[str, list[Block]]]:
-    """Blocks that are set together: cards beside each other, and notices in one list."""
+    """Blocks that are set together: cards beside each other, and notices in a list."""
 
     def kind_of_group(block: Block) -> str:
         if isinstance(block, Figure) or (isinstance(block, Table) and block.title):

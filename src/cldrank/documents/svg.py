@@ -27,10 +27,10 @@ def element(tag: str, *content: str, **attributes: object) -> Markup:
     >>> print(element("text", "a < b", x=12.04, text_anchor="end", class_="tick", id=None))
     <text x="12" text-anchor="end" class="tick">a &lt; b</text>
     """
-    given = {name.rstrip("_").replace("_", "-"): value for name, value in attributes.items() if value is not None}
+    known = {name.rstrip("_").replace("_", "-"): value for name, value in attributes.items() if value is not None}
     named = "".join(
         f' {name}="{escape(f"{round(value, 1):g}" if isinstance(value, float) else visible(str(value)))}"'
-        for name, value in given.items()
+        for name, value in known.items()
     )
     inside = Markup("").join(part if isinstance(part, Markup) else visible(part) for part in content)
     made = f"<{tag}{named}>{inside}</{tag}>" if content else f"<{tag}{named}/>"

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
 
-_SPECIAL = re.compile(r"[\\`*{}\[\]<>#|~$^&!]|(?<!\w)_+|_+(?!\w)")  # an underscore within a word is one
+_SPECIAL = re.compile(r"[\\`*{}\[\]<>#|~$^&!]|(?<!\w)_+|_+(?!\w)")  # an underscore within a word stays an underscore
 _COLOURS = {"ok": "green", "note": "blue", "warning": "yellow", "blocking": "red"}
 _INDENT = 8  # the width of the longest severity
 
@@ -106,13 +106,13 @@ def _markup(text: str) -> str:
 
 
 def escaped(text: str) -> Markdown:
-    """Text that Markdown leaves as it is, on one line; what cannot be seen is written out."""
+    """Text that Markdown leaves as it is, on a single line; invisible characters are written out."""
     flat = visible(" ".join(text.split()))
     return Markdown(_SPECIAL.sub(lambda match: "".join(f"\\{letter}" for letter in match[0]), flat))
 
 
 def code(text: str) -> Markdown:
-    """Text as code on one line, fenced by more backticks than it has."""
+    """Text as code on a single line, fenced by more backticks than it has."""
     flat = visible(" ".join(text.split()))
     fence, space = _fence(flat, 1), " " if "`" in flat else ""
     return Markdown(f"{fence}{space}{flat}{space}{fence}")
@@ -153,7 +153,7 @@ def _fence(text: str, least: int) -> str:
 
 
 def render_terminal(document: Document, console: Console) -> None:
-    """Print a document without its figures; a paragraph stays one line, however narrow the terminal."""
+    """Print a document without its figures; a paragraph stays a single line, however narrow the terminal."""
     for text in filter(None, (doc.Strong(document.title), document.about)):
         _line(console, text)
     for block in document.blocks:

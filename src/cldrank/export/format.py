@@ -1,4 +1,4 @@
-"""`ExportFormat`: what every format declares and writes, and what all share: names, versions, refusals, READMEs."""
+"""`ExportFormat`: what each format declares and writes, and what all share: names, versions, refusals, READMEs."""
 
 from __future__ import annotations
 
@@ -71,13 +71,13 @@ def version_parts(version: str) -> tuple[int, ...]:
 class Exported:
     """What a format makes of a ranker.
 
-    files       their content by name; a format of one file has one, called "model"
+    files       their content by name; a format of one file calls it "model"
     names       what the engine calls the features, in the ranker's order
     to_fill     the files that users complete, and that the next export keeps: the features that each must define
-    unmatched   what a feature that does not match is to the model: "zero" or "missing"
+    unmatched   how the model takes a feature that does not match: "zero" or "missing"
     shift       what to add to the engine's score to get the ranker's: an intercept that the format cannot hold
-    losses      what is only approximate, in words; empty where the format says all that the ranker says
-    notes       what whoever loads it must know
+    losses      what is only approximate, in words; empty if the export is exact
+    notes       what users of the export must know
     readme      what the template of its README needs besides
 
     >>> Exported(files={"model": b"{}"}, notes=("it has no features",)).losses
@@ -106,7 +106,7 @@ class ExportFormat(ABC):
     takes           the kinds of rankers that it can express
     oldest, newest  the versions of the engine that it was written for; "" where versions do not matter
     one_file        whether it is a file rather than a folder
-    takes_negative  whether its features can be negative
+    takes_negative  whether the engine's features can be negative
     model_name      what a model may be called: a pattern, and the same in words
     own_feature     a pattern of names that are features of the engine itself, and are left as they are
     defines         a pattern of what defines a feature in the files that users complete
@@ -131,7 +131,7 @@ class ExportFormat(ABC):
         """The files for a ranker of a kind that it takes, whose features the engine calls `names`."""
 
     def export(self, ranker: Ranker, request: ExportRequest) -> Exported:
-        """The files with their README and notes; `InexpressibleError` where the format cannot say what is computed."""
+        """The files with their README and notes; `InexpressibleError` if the format cannot express it."""
         self._check(ranker, request)
         names = self._names(ranker, request)
         try:
@@ -229,7 +229,7 @@ def export_formats() -> Mapping[str, ExportFormat]:
 
 
 def format_named(name: str) -> ExportFormat:
-    """The format of a name; an unknown one is refused."""
+    """The format called `name`; an unknown name is refused."""
     known = export_formats()
     if name not in known:
         raise UsageError(f"`to` takes {listed(known, 'or')}, not {name!r}.")
@@ -257,7 +257,7 @@ def plain_names(names: Sequence[str]) -> dict[str, str]:
 
 
 def written_json(content: Any, indent: int | None = 2) -> bytes:
-    """Readable JSON, or on one line without an indent."""
+    """Readable JSON; without an indent, on a single line."""
     separators = (",", ":") if indent is None else None
     text = json.dumps(content, indent=indent, separators=separators, ensure_ascii=False, allow_nan=False)
     return f"{text}\n".encode()
@@ -270,6 +270,6 @@ def placeholder_query(parameter: str, *, zero_elsewhere: bool) -> dict[str, Any]
 
 
 def rendered(template: str, **context: Any) -> bytes:
-    """A file from a template, that of all READMEs where a format has none; texts are escaped as Markdown needs it."""
+    """A file from its template, or from that of all READMEs if it has none; texts are escaped for Markdown."""
     chosen = markdown_templates("cldrank.export").select_template([f"{template}.jinja", "README.md.jinja"])
     return chosen.render(version=__version__, **context).encode()

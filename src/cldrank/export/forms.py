@@ -1,4 +1,4 @@
-"""What rankers compute, in the forms that formats are written from: linear, networks, trees, and sums of these."""
+"""What rankers compute, as formats write it: linear scores, networks, trees, and sums of these."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def affine_form(ranker: ScalingRanker) -> AffineForm:
 
 
 def linear_features(ranker: LinearRanker, scaling: AffineForm) -> NDArray[np.int64]:
-    """The features that a linear ranker uses, which are those that count and are not constant."""
+    """The features that a linear ranker uses: not constant, and with a coefficient other than 0."""
     return np.flatnonzero(ranker.coefficients * scaling.factor)
 
 

@@ -33,7 +33,7 @@ RECORD = "export.json"
 _NOBODYS = {"__pycache__", ".DS_Store"}
 _TOLERANCE = 1e-4  # of the spread of scores: engines compute in float32, over hundreds of features or trees
 _ROUNDING = 1e-5  # of the largest score: what float32 can do to it
-_PLACEHOLDER = re.compile(rb"TODO(?!:)")  # `TODO: …` is a comment beside one
+_PLACEHOLDER = re.compile(rb"TODO(?!:)")  # `TODO: …` is a comment beside a placeholder
 _SAMPLE = 200_000  # about how many rows a replay looks at
 
 
@@ -44,8 +44,8 @@ class Parity:
     largest     the largest absolute difference, once a constant that the format cannot hold is added
     scale       the largest absolute score
     spread      from the least to the greatest score, to judge the difference by
-    swapped     pairs of candidates of one query that the two put in opposite order
-    tied        pairs that only one of the two ties
+    swapped     pairs of candidates of the same query that the two scores put in opposite order
+    tied        pairs that only one of the two scores ties
     """
 
     rows: int
@@ -67,7 +67,7 @@ class Parity:
         swapped = tied = 0
         for start, end in zip(offsets[:-1], offsets[1:], strict=True):
             own_scores, other = ours[start:end], theirs[start:end]
-            for place in range(len(other) - 1):  # one row of the table of pairs at a time: a query may be long
+            for place in range(len(other) - 1):  # a row of the table of pairs at a time: a query may be long
                 first = np.sign(own_scores[place] - own_scores[place + 1 :])
                 second = np.sign(other[place] - other[place + 1 :])
                 swapped += int(np.count_nonzero(~(first * second >= 0)))  # NaN compares with nothing
@@ -133,7 +133,7 @@ class Shipment:
         return self.format.engine(self.version)
 
     def as_dict(self) -> dict[str, Any]:
-        """All that there is to say of it, ready for JSON."""
+        """All of it, ready for JSON."""
         exported, is_file = self.exported, self.format.one_file
         return {
             "format": self.format.name,
@@ -164,8 +164,8 @@ def export_ranker(
 ) -> Shipment:
     """Write a ranker in the form that an engine loads: a file or a folder, there whole or not at all.
 
-    ranker       a ranker, or a fitted method, which has one
-    to           the format, one of `cldrank.export.export_formats()`, such as "onnx" or "opensearch"
+    ranker       a ranker, or a fitted method
+    to           the format, a key of `cldrank.export.export_formats()`, such as "onnx" or "opensearch"
     name         what the engine is to call the model
     version      of the engine that will load it, such as "3.6"; the newest known by default
     renamed      what the engine calls a feature, where it has another name there
@@ -199,7 +199,7 @@ def export_ranker(
     path = Path(out)
     if engine.one_file and not path.suffix:
         raise UsageError(
-            f"{path} has no ending, and {engine.label} is one file; name it {path.name}.{engine.name}, say."
+            f"{path} has no ending, and {engine.label} takes a file; name it {path.name}.{engine.name}, say."
         )
     kept = {} if engine.one_file else _completed(path, engine, request, exported)
     parity = None if check is None else _checked(ranker, engine, request, exported, check)
@@ -217,7 +217,7 @@ def export_ranker(
 
 
 def _below_0(check: RankingDataset) -> list[str]:
-    """What to say of features that the engine cannot compute."""
+    """A note on features with values below 0, which the engine cannot compute."""
     negative = np.any([(part.features < 0).any(axis=0) for part in check.blocks()], axis=0)
     names = [check.feature_names[place] for place in np.flatnonzero(negative)]
     told = (
@@ -230,7 +230,7 @@ def _below_0(check: RankingDataset) -> list[str]:
 def _checked(
     ranker: Ranker, engine: ExportFormat, request: ExportRequest, exported: Exported, data: RankingDataset
 ) -> Parity:
-    """How the engine scores a sample of the queries; refused where that is not as the ranker does."""
+    """The engine's scores of a sample of the queries against the ranker's; refused where they differ."""
     check_features(ranker.feature_names, data.feature_names)
     sample = data[:: max(1, data.n_rows // _SAMPLE)]
     scores = engine.replay(exported.files, NamedTable(exported.names, sample.features), request)
@@ -278,7 +278,7 @@ def _record(ranker: Ranker, request: ExportRequest, shipment: Shipment) -> bytes
 
 
 def _completed(path: Path, engine: ExportFormat, request: ExportRequest, exported: Exported) -> dict[str, bytes]:
-    """The files in a folder that users have completed, and that suit the new export; anything else is refused."""
+    """The files of a folder that users completed and that suit the new export; other edits are refused."""
     files = [file.relative_to(path) for file in sorted(path.rglob("*")) if not file.is_dir()]
     names = [file.as_posix() for file in files if not _NOBODYS & set(file.parts)]
     if not names:

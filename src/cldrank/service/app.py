@@ -1,4 +1,4 @@
-"""The app: what each path does, and the description of the API."""
+"""The app: its paths, and the description of the API."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from cldrank.service.requests import RequestError
 from cldrank.service.served import RankerInUse, ServedRanker, logger
 from cldrank.service.serving import ServiceSettings
 
-_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # what malloc.h calls M_TRIM_THRESHOLD and M_MMAP_THRESHOLD
+_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # M_TRIM_THRESHOLD and M_MMAP_THRESHOLD of malloc.h
 _KEPT = 32 << 20  # bytes
 LARGE = 2 << 20  # bytes of a body that is ranked in a thread
 _CLIENT_GONE = 499  # nobody reads the answer; the metrics do
@@ -64,7 +64,7 @@ def make_app(folder: Path, settings: ServiceSettings, parent: int | None = None)
     ) -> Response:
         """Candidates in order, best first, each with its score and rank. `top` and `query_id` are in a JSON body.
 
-        What cannot be ranked is answered with a status from 400 to 422, and {"error": why}.
+        Requests that cannot be ranked get a status from 400 to 422, and {"error": why}.
         """
         if unknown := request.query_params.keys() - {"top", "query_id"}:
             raise RequestError(f"the parameter {shortened(min(unknown))} is not known; `top` and `query_id` are.")
@@ -94,12 +94,12 @@ def make_app(folder: Path, settings: ServiceSettings, parent: int | None = None)
 
     @app.get("/metrics", summary="Numbers for Prometheus", response_class=Response)
     async def numbers() -> Response:
-        """Those of all workers together."""
+        """The metrics of all workers together."""
         return Response(in_use.metrics.text(), media_type=CONTENT_TYPE_LATEST)
 
     @app.post("/reload", summary="Swap in the ranker that now lies in the folder", response_class=Response)
     async def reload(request: Request) -> Response:
-        """Needs the header `Authorization: Bearer TOKEN`. A broken ranker is refused, and the one in use stays."""
+        """Needs the header `Authorization: Bearer TOKEN`. A broken ranker is refused, and the ranker in use stays."""
         check_token(request.headers.get("authorization", ""), settings.token)
         return _in_json({"status": "swapped", "ranker": await in_use.reload()})
 
@@ -151,11 +151,11 @@ def _ranked(served: ServedRanker, body: bytes, kind: str, query_id: str | None, 
 
 def body_type(request: Request) -> str:
     """JSON or Arrow; refused if it is anything else, or compressed."""
-    given = request.headers.get("content-type", "")
-    kind = given.partition(";")[0].strip().lower()
+    header = request.headers.get("content-type", "")
+    kind = header.partition(";")[0].strip().lower()
     if kind not in (JSON, ARROW):
         raise RequestError(
-            f"the Content-Type must be {JSON} or {ARROW}, not {shortened_text(given) or 'missing'}.", 415
+            f"the Content-Type must be {JSON} or {ARROW}, not {shortened_text(header) or 'missing'}.", 415
         )
     if encoding := request.headers.get("content-encoding"):
         raise RequestError(f"the body is encoded as {shortened(encoding)}; send it as it is.", 415)
@@ -163,7 +163,7 @@ def body_type(request: Request) -> str:
 
 
 async def body_of(request: Request, settings: ServiceSettings) -> bytes:
-    """The body, counted as it arrives: a chunked one does not say how long it is."""
+    """The body, counted as it arrives: a chunked body does not announce its length."""
     too_large = RequestError(f"the body is larger than {settings.max_body:,} bytes (--max-body).", 413)
     declared = request.headers.get("content-length", "")
     if declared.isdecimal() and int(declared) > settings.max_body:

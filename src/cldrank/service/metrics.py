@@ -1,4 +1,4 @@
-"""What `/metrics` tells: numbers for Prometheus, those of all workers together."""
+"""The numbers at `/metrics`, for Prometheus: those of all workers together."""
 
 from __future__ import annotations
 

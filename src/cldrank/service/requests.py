@@ -1,6 +1,6 @@
 """Requests: a body in JSON or Arrow becomes ids and a table of features, or is refused with the reason.
 
-JSON is decoded into types made for one ranker: a row is a tuple with as many numbers as the ranker has features, so
+JSON is decoded into types made for the ranker: a row is a tuple with as many numbers as the ranker has features, so
 msgspec refuses a wrong body at the first wrong value. Objects of Python take more memory than their letters: where
 values are short, rows and candidates are decoded some at a time, and ids are counted before they are decoded. An Arrow
 stream is read only if its headers announce plain, uncompressed batches.
@@ -30,7 +30,7 @@ from cldrank.wording import count, some
 FloatTable = NDArray[np.float32]
 _LONGEST_SCHEMA = 1 << 16  # bytes of a schema that is remembered
 _CHUNK = 1 << 13  # bytes of rows that are decoded at a time; as objects of Python they take 16 times as much
-_SPARE = 1000  # values too many in a list that are still decoded, for the sake of a better message
+_SPARE = 1000  # surplus values of a list that are still decoded, for a better message
 _CANDIDATES = 64  # that are decoded at a time
 _ABSENT = msgspec.Raw(b"null")
 _TEXT = re.compile(rb'"(?:[^"\\]|\\.)*+"', re.DOTALL)  # in JSON
@@ -46,7 +46,7 @@ class RequestError(CldrankError):
 
 @dataclass(frozen=True)
 class RankRequest:
-    """One id and one row of features per candidate."""
+    """An id and a row of features for each candidate."""
 
     ids: Sequence[str | int]
     table: FloatTable
@@ -55,7 +55,7 @@ class RankRequest:
 
 
 class RequestReader:
-    """Reads the requests for a ranker with these features.
+    """Reads requests for a ranker with these features.
 
     >>> reader = RequestReader(("bm25", "age"))
     >>> reader.read_json(b'{"ids": ["d1", "d2"], "features": [[0.5, 2], [0.25, 7]], "top": 1}')
@@ -83,22 +83,22 @@ class RequestReader:
 
     def read_json(self, body: bytes) -> RankRequest:
         """The request in a JSON body."""
-        given = _decoded(self._whole if _is_roomy(body, len(self.names)) else _BODY, body)
-        absent = {name for name in _LISTS if getattr(given, name) in (None, _ABSENT)}
+        content = _decoded(self._whole if _is_roomy(body, len(self.names)) else _BODY, body)
+        absent = {name for name in _LISTS if getattr(content, name) in (None, _ABSENT)}
         if len(absent & {"candidates", "features"}) != 1:
             raise RequestError("the body needs either `candidates`, or `features` with `ids`.")
         if "features" in absent:
             if "ids" not in absent:
-                raise RequestError("`ids` go with `features`; `candidates` have theirs inside.")
-            ids, rows = self._of_candidates(given.candidates)
+                raise RequestError("`ids` belong to `features`; each of `candidates` has its own `id`.")
+            ids, rows = self._of_candidates(content.candidates)
             table = self._table(rows)
         else:
-            table = self._table(self._of_rows(given.features))
-            ids = self._ids(given.ids, len(table))
-        return self._checked(list(range(len(table))) if ids is None else ids, table, given.query_id, given.top)
+            table = self._table(self._of_rows(content.features))
+            ids = self._ids(content.ids, len(table))
+        return self._checked(list(range(len(table))) if ids is None else ids, table, content.query_id, content.top)
 
     def _ids(self, given: Any, most: int) -> Any:
-        """A list of texts or of whole numbers; one with far too many is refused before it is decoded."""
+        """A list of texts or of whole numbers; far too many are refused before they are decoded."""
         if not isinstance(given, msgspec.Raw):
             return given
         text = bytes(given)
@@ -109,7 +109,7 @@ class RequestReader:
         return _decoded(_LISTS_OF[str if has_texts else int], text, ".ids")
 
     def _of_rows(self, given: Any) -> bytes:
-        """A list of rows, decoded some at a time; numbers have no brackets, so one that closes ends a row."""
+        """A list of rows, decoded in pieces; numbers have no brackets, so a closing bracket ends a row."""
         if not isinstance(given, msgspec.Raw):
             return self._packed(given)
         text, rows, start, end = bytes(given), 0, 1, 0
@@ -181,7 +181,7 @@ class RequestReader:
         return self._checked(list(range(rows)) if layout.ids is None else ids, table, query_id, top)
 
     def _layout(self, message: pa.ipc.Message) -> _Layout:
-        """What a schema says; clients send the same one again and again."""
+        """The layout of a schema; clients send the same schema again and again."""
         key = message.metadata.to_pybytes()
         if (known := self._layouts.get(key)) is not None:
             return known
@@ -271,11 +271,11 @@ class _Layout:
     schema: pa.Schema
     ids: int | None
     columns: Sequence[int | None]
-    even: bool  # all features are there, in one type of float
+    even: bool  # all features are there, of the same float type
 
 
 def _decoded(decoder: msgspec.json.Decoder[Any], text: Any, place: str = "") -> Any:
-    """What a text holds, which is found at a place of the body."""
+    """The value that a JSON text holds; errors name its `place` in the body."""
     try:
         return decoder.decode(text)
     except msgspec.ValidationError as error:
@@ -376,6 +376,6 @@ def _check_batch(message: pa.ipc.Message) -> None:
 
 
 def _repeated(values: Iterable[Any]) -> Any:
-    """The first value that was there before."""
+    """The first value that occurs twice."""
     seen: set[Any] = set()
     return next(value for value in values if value in seen or seen.add(value))  # type: ignore[func-returns-value]

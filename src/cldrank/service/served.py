@@ -1,4 +1,4 @@
-"""The ranker in use: it has been tried, answers requests, and is exchanged when its folder changes."""
+"""The ranker in use: it is tried, answers requests, and is swapped when its folder changes."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _QUIET = 3600.0  # seconds between two warnings of features
 
 
 class ServedRanker:
-    """A ranker, the reader of its requests, and what it is known by."""
+    """A ranker with its identity and the reader of its requests."""
 
     def __init__(self, ranker: Ranker, max_candidates: int = 10_000) -> None:
         self.ranker = ranker
@@ -65,7 +65,7 @@ class ServedRanker:
 
     @cached_property
     def description(self) -> dict[str, Any]:
-        """What `GET /ranker` tells anybody who asks: not the command, which names files of whoever trained it."""
+        """The answer to `GET /ranker`: without the command, which names private files."""
         ranker = self.ranker
         return {
             **self.identity,
@@ -121,7 +121,7 @@ def ranker_fingerprint(ranker: Ranker) -> str:
 
 
 class RankerInUse:
-    """The ranker that answers the next request; a request keeps the one that it began with."""
+    """The ranker that answers the next request; a request keeps the ranker that it began with."""
 
     def __init__(self, folder: Path, max_candidates: int) -> None:
         self._folder, self._max_candidates = folder, max_candidates
@@ -182,7 +182,7 @@ class RankerInUse:
         try:
             try:
                 served = await asyncio.to_thread(load_served, self._folder, self._max_candidates)
-            except Exception:  # perhaps the folder is being replaced: one file was the old one, another the new
+            except Exception:  # perhaps the folder is being replaced: some files were old, others new
                 await asyncio.sleep(_PAUSE)
                 served = await asyncio.to_thread(load_served, self._folder, self._max_candidates)
         except Exception as error:  # whatever is wrong with the folder, the service goes on

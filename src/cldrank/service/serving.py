@@ -41,7 +41,7 @@ class ServiceSettings:
     """What a service accepts.
 
     max_body         largest body in bytes
-    max_candidates   most candidates of one request
+    max_candidates   most candidates of a request
     body_timeout     seconds within which a body must have arrived
     stop_timeout     seconds that requests in flight are given when the service is stopped
     token            what `POST /reload` must show; without it, that path is closed
@@ -69,7 +69,7 @@ def serve_ranker(
 ) -> int:
     """Serve the ranker of a folder until SIGTERM or Ctrl-C; the result is the exit code, 0 or 130.
 
-    port      0 takes any that is free
+    port      0 takes any free port
     started   told the address and the ranker once connections are accepted
     """
     for package in _NEEDED:
@@ -102,7 +102,7 @@ def _config(app: Callable[[], Any], settings: ServiceSettings, workers: int = 1)
         access_log=False,
         server_header=False,
         timeout_keep_alive=_KEEP_ALIVE,
-        timeout_worker_healthcheck=10,  # seconds; a busy worker is not a dead one
+        timeout_worker_healthcheck=10,  # seconds; a busy worker is not dead
         timeout_graceful_shutdown=max(1, round(settings.stop_timeout)),
     )
 
@@ -145,7 +145,7 @@ def _serve_in_workers(folder: Path, settings: ServiceSettings, listening: socket
 
 
 def bound_socket(host: str, port: int) -> socket.socket:
-    """A socket that listens at an address; an error that says what to do where that cannot be had."""
+    """A socket that listens at an address; where it cannot, the error says what to do."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -166,7 +166,7 @@ def bound_socket(host: str, port: int) -> socket.socket:
 
 
 def read_token(file: str | PathLike[str] | None, variable: str = "CLDRANK_TOKEN") -> str | None:
-    """The token from a file or, without one, from an environment variable; None where there is neither."""
+    """The token from a file, else from an environment variable; None if there is neither."""
     token, source = os.environ.get(variable), f"the environment variable {variable}"
     if file is not None:
         with reading(file, "a token"):
@@ -176,6 +176,6 @@ def read_token(file: str | PathLike[str] | None, variable: str = "CLDRANK_TOKEN"
     if len(token) < _SHORTEST_TOKEN or not token.isascii() or not token.isprintable() or " " in token:
         raise UsageError(
             f"{source}: a token must be one line of at least {_SHORTEST_TOKEN} letters, digits and signs, no spaces; "
-            "`openssl rand -hex 32` makes one."
+            "`openssl rand -hex 32` prints a good token."
         )
     return token

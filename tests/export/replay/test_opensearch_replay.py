@@ -43,17 +43,6 @@ class TestReplayOfLinearModels:
         files = files_of("model/linear", {"a": 1, "b": 1, "c": 1}, names)
         assert scored(files, names, [16777216, 1, 1]) == [16777216.0]  # each 1 is lost, which double would add up
 
-    @pytest.mark.parametrize(
-        ("definition", "more", "words"),
-        [
-            ({"other": 1}, {}, r"Feature \[other\] is unknown"),
-            ({}, {"feature_normalizers": {"a": {"log": {}}}}, "normalizer"),
-        ],
-    )
-    def test_what_the_plugin_refuses_is_refused(self, definition: Any, more: Any, words: str) -> None:
-        with pytest.raises(ValueError, match=words):
-            scored(files_of("model/linear", definition, ("a",), **more), ("a",), [1])
-
     def test_unknown_models_and_repeated_features_are_refused(self) -> None:
         with pytest.raises(ValueError, match="unknown model type"):
             scored(files_of("model/ranklib", {}, ("a",)), ("a",), [1])

@@ -82,11 +82,6 @@ class TestReplay:
         with pytest.raises(ValueError, match="NullPointerException"):
             solr_scores(model, rows, r="NaN", m="NaN")
 
-    def test_nan_at_a_model_that_knows_no_nulls_goes_right(self) -> None:
-        root = {"feature": "a", "threshold": "9", "left": {"value": "1"}, "right": {"value": "2"}}
-        model = of("MultipleAdditiveTreesModel", "a", {"trees": [{"weight": "1", "root": root}]})
-        assert solr_scores(model, [[np.nan], [1]], a="NaN") == [2, 1]
-
     def test_sums_are_those_of_java_floats(self) -> None:
         model = of("LinearModel", "abc", {"weights": {"a": 1.0, "b": 1.0, "c": 1.0}})
         assert solr_scores(model, [[1e8, 1, -1e8], [1e8, -1e8, 1]]) == [0, 1]  # one after the other, in float32
@@ -103,18 +98,3 @@ class TestReplay:
         model = of(kinds[next(iter(change))], "ab", change)
         with pytest.raises(ValueError, match=words):
             solr_scores(model, [[1, 2]])
-
-    @pytest.mark.parametrize(
-        ("one", "words"),
-        [
-            (norm("StandardNormalizer", avg="0", std="0"), "must be positive"),
-            (norm("ClippingNormalizer", min="1", max="1"), "ClippingNormalizer"),
-            (
-                {"class": "org.apache.solr.ltr.norm.StandardNormalizer", "params": {"avg": 0.0, "std": 1.0}},
-                "not a String",
-            ),
-        ],
-    )
-    def test_normalizers_that_solr_refuses(self, one: Any, words: str) -> None:
-        with pytest.raises(ValueError, match=words):
-            solr_scores(of("LinearModel", "a", {"weights": {"a": 1.0}}, a=one), [[1]])

@@ -1,1 +1,1 @@
-"""The formats, one per file, called as the format is; the file of that name in `replay/` is its replay."""
+"""The formats, a file of its name each; the file of that name in `replay/` is its replay."""

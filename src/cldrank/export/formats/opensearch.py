@@ -51,7 +51,7 @@ class OpenSearch(ExportFormat):
             derived = [_derived(scaling, place, names[place]) for place in places.tolist()]
             used = [feature["name"] for feature in derived]
             if taken := set(used) & set(names):
-                raise UsageError(f"a feature is called {min(taken)!r}, as a derived one is; rename it with `renamed`.")
+                raise UsageError(f"the name {min(taken)!r} is for a derived feature; rename yours with `renamed`.")
         with np.errstate(over="ignore"):
             written = dict(zip(used, weights.astype(np.float32).tolist(), strict=True))
         if infinite := [place for place, weight in zip(places, written.values(), strict=True) if np.isinf(weight)]:

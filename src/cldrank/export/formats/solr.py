@@ -80,7 +80,7 @@ class Solr(ExportFormat):
         return _packed(request, "MultipleAdditiveTreesModel", features, params, losses=tuple(losses), nulls=nulls)
 
     def _float32(self, ranker: Ranker, values: NDArray[np.float64], above: float = -np.inf) -> Singles:
-        """The same in float32; refused where it cannot hold one."""
+        """The values in float32; refused if it cannot hold them all."""
         with np.errstate(over="ignore"):
             rounded = values.astype(np.float32)
         bad = values[~np.isfinite(rounded) | (rounded <= above)]

@@ -1,4 +1,4 @@
-"""Replays: what each engine computes from the files that it is given, after its documentation and its source.
+"""Replays: what each engine computes from its files, after its documentation and its source.
 
 A replay reads files and nothing else: it shares no code with what writes them (import-linter keeps it so), and computes
 in the engine's own precision. It knows what cldrank writes; anything else is a `ValueError`. Here is what they share.
@@ -45,7 +45,7 @@ def leaf_values(
     """The value of the leaf of a tree that each row reaches, in the precision of the rows.
 
     nodes       the root first: `value` of a leaf; else `feature`, `threshold`, `left`, `right`, and `missing_left`
-    goes_left   whether a row goes left, from its values and thresholds; a missing one goes by `missing_left`
+    goes_left   whether a row goes left, from its values and thresholds; a missing value goes by `missing_left`
 
     >>> root = {"feature": 0, "threshold": 0.5, "left": 1, "right": 2, "missing_left": True}
     >>> leaf_values([root, {"value": 7}, {"value": 8}], np.array([[0.4], [0.5], [np.nan]]))
@@ -62,8 +62,8 @@ def leaf_values(
     moving = np.flatnonzero(left[at] >= 0)
     while len(moving):
         node = at[moving]
-        given = rows[moving, feature[node]]
-        is_left = np.where(np.isnan(given), missing_left[node], goes_left(given, threshold[node]))
+        values = rows[moving, feature[node]]
+        is_left = np.where(np.isnan(values), missing_left[node], goes_left(values, threshold[node]))
         at[moving] = np.where(is_left, left[node], right[node])
         moving = moving[left[at[moving]] >= 0]
     return value[at]

@@ -42,7 +42,7 @@ def scores(files: Mapping[str, bytes], table: NamedTable, version: str | None = 
 
 
 def _derived(derived: list[dict[str, Any]], features: list[str], rows: NDArray[np.float32]) -> list[NDArray[Any]]:
-    """Derived features: expressions over those of the set, in double; one that does not match is 0."""
+    """Derived features: expressions over those of the set, in double; a feature that does not match is 0."""
     values = np.where(np.isnan(rows), 0.0, rows.astype(np.float64))
     known = dict(zip(features, values.T, strict=True))
     columns = [evaluated(feature["template"], known, _FUNCTIONS) for feature in derived]
