@@ -16,6 +16,8 @@ def _render(app: Any, name: str, text: list[str]) -> None:
 
     def report(match: re.Match[str]) -> str:
         results = (Path(app.srcdir) / name).with_name(match[1])
+        if not results.exists():
+            return ""  # in a source distribution, which leaves out the data
         app.env.note_dependency(str(results))
         written = render_markdown(report_document(load_results(results)), results.stem)
         return written.partition("\n\n")[2]  # the page has a title of its own
