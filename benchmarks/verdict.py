@@ -9,6 +9,18 @@
 `prepare` trains rankers and saves a world: queries, their labels and the scores of the rankers. `run` draws logs from
 it and judges them, and prints one JSON line per log; the first lines hold the truth. `tables` prints what
 they show, in Markdown. Pages have 5 results, clicks are position-based with eta 1 and noise 0.1.
+
+The tables of docs/results/calibration.md:
+
+    run="python benchmarks/verdict.py run --first 2000 --jobs 16"  # --pairs leaves some out
+    $run msrd.npz --logs 200 --logging one --propensities true --out 1.jsonl
+    $run msrd.npz --logs 100 --logging one two swaps --propensities estimated --sessions 1e4 1e5 --out 2.jsonl
+    $run msrd.npz --logs 100 --logging two swaps --propensities true --sessions 1e3 1e6 --out 3.jsonl
+    $run msrd.npz --logs 100 --logging one --propensities steep flat --sessions 1e5 --out 4.jsonl
+    $run yahoo.npz --logs 200 --logging one --propensities true --sessions 1e5 --out 5.jsonl
+    $run yahoo.npz --logs 100 --logging one --propensities true --sessions 1e3 1e4 1e6 --out 6.jsonl
+    $run yahoo.npz --logs 100 --logging two --propensities estimated --sessions 1e5 --out 7.jsonl
+    python benchmarks/verdict.py tables *.jsonl
 """
 
 from __future__ import annotations

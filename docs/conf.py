@@ -19,7 +19,14 @@ version = release = cldrank.__version__
 SOURCE = f"https://github.com/cldrank/cldrank/blob/v{release}"
 
 sys.path.append(str(Path(__file__).with_name("_ext")))
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.autosummary", "mathml", "sphinx_copybutton"]
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "mathml",
+    "experiment_reports",
+    "sphinx_copybutton",
+]
 exclude_patterns = ["_build"]
 nitpicky = True
 

@@ -147,7 +147,6 @@ def test_the_example_of_the_docs_is_what_its_commands_write(run: Run) -> None:
         assert run(*shlex.split(line)[1:]).code == 0, line
     (card,) = re.findall(r"^````md\n(.*?)^````$", page, re.M | re.S)
     written = Path("ranker/README.md").read_text(encoding="utf-8")
-    digest = r"\b[0-9a-f]{64}\b"  # the last bits of generated features depend on the machine
-    machine = re.compile(digest)
-    assert machine.sub("…", written) == machine.sub("…", card)
-    assert len(machine.findall(card)) == 4
+    digest = re.compile(r"\b[0-9a-f]{64}\b")  # the last bits of generated features depend on the machine
+    for part in card.split("…\n"):  # which stands for what the page leaves out
+        assert digest.sub("digest", part) in digest.sub("digest", written)

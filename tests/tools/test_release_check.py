@@ -22,7 +22,7 @@ SOURCE = {"cldrank/__init__.py": b"", "cldrank/py.typed": b"", "cldrank/document
 DESCRIBED = {f"{INFO}/{name}": b"x" for name in ("METADATA", "RECORD", "entry_points.txt", "licenses/LICENSE")}
 SDIST = {
     **{name: b"x" for name in contents.TOP_OF_SDIST if "." in name or name.isupper() or name == "Makefile"},
-    **{f"{name}/a.py": b"x" for name in ("src", "tests", "docs", "benchmarks", "tools")},
+    **{f"{name}/a.py": b"x" for name in ("src", "tests", "docs", "examples", "benchmarks", "tools")},
 }
 
 
@@ -147,14 +147,10 @@ class TestWorkflows:
 
 
 class TestReadme:
-    def test_its_commands_and_its_python_are_run(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        ran: dict[str, tuple[int, ...]] = {}
+    def test_its_python_is_run(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.chdir(tmp_path)
-        monkeypatch.setattr(smoke, "call", lambda line, allowed: ran.update({line.split()[0]: allowed}))
         monkeypatch.setattr("subprocess.run", lambda *_, **__: None)
         smoke.check_readme((ROOT / "README.md").read_text(encoding="utf-8"))
-        assert {"clicks", "propensity", "train", "export", "compare"} <= ran.keys()
-        assert ran["compare"] == (0, 5)
         assert "cr.CLDPair(" in Path("readme.py").read_text(encoding="utf-8")
 
 

@@ -12,14 +12,15 @@ from release.building import tracked_files
 from release.steps import Release, ReleaseError, run_command
 
 LARGEST = 1_000_000  # bytes of one file
-LARGEST_GOLDEN = 100_000  # bytes of a table in tests/goldens, which references were computed from
+LARGEST_TABLE = 100_000  # bytes of a table in these folders: what references were computed from, published figures
+TABLES = ("tests/goldens/", "docs/results/tables/")
 DATA = {
     ".arrow", ".bz2", ".csv", ".db", ".duckdb", ".feather", ".gz", ".h5", ".joblib", ".jsonl", ".npy", ".npz",
     ".onnx", ".orc", ".parquet", ".pickle", ".pkl", ".pt", ".pth", ".safetensors", ".sqlite", ".svmlight", ".tar",
     ".tsv", ".ubj", ".xz", ".zip", ".zst",
 }  # fmt: skip
 TOP_OF_SDIST = {
-    "src", "tests", "docs", "benchmarks", "tools", "conftest.py", "Makefile", "constraints.txt",
+    "src", "tests", "docs", "examples", "benchmarks", "tools", "conftest.py", "Makefile", "constraints.txt",
     "constraints-lowest.txt", "pyproject.toml", "README.md", "CHANGELOG.md", "CITATION.cff", "CONTRIBUTING.md",
     "SECURITY.md", "LICENSE", "PKG-INFO", ".gitignore",
 }  # fmt: skip
@@ -83,8 +84,8 @@ def _check_sizes(archive: Path, sizes: dict[str, int]) -> None:
                 f"{archive.name}: {name} has {size:,} bytes, more than {LARGEST:,}; make it smaller, or leave it out "
                 "by `exclude` in pyproject.toml."
             )
-        golden = name.startswith("tests/goldens/") and size <= LARGEST_GOLDEN
-        if DATA.intersection(PurePosixPath(name).suffixes) and not golden:
+        is_table = name.startswith(TABLES) and size <= LARGEST_TABLE
+        if DATA.intersection(PurePosixPath(name).suffixes) and not is_table:
             raise ReleaseError(
                 f"{archive.name}: {name} looks like data, and no data set is published with the code; leave it out by "
                 "`exclude` in pyproject.toml, or let the code make it."
