@@ -46,13 +46,6 @@ def test_missing_values_are_filled_or_kept(run: Run, folder: Path) -> None:
     assert run("show", "holes.txt", "--missing", "inf").code == 2
 
 
-def test_fetching_a_gated_set_says_how_to_place_it(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("CLDRANK_DATA", raising=False)
-    refused = run("data", "fetch", "yahoo")
-    assert refused.code == 1
-    assert "Webscope" in refused.err
-
-
 def test_fetching_says_where_the_set_is(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     def fetch(source: DataSource, **chosen: bool) -> Path:
         assert (source.key, chosen) == ("istella-s", {"accept_licence": True})

@@ -9,7 +9,7 @@ import pytest
 
 import cldrank as cr
 from cldrank.methods import methods
-from cldrank.propensity import AffineClicks
+from cldrank.propensity import AffineClicks, SegmentPropensities
 
 Run = Callable[..., Any]
 FROM = ("-f", "train.parquet", "-c", "cells.parquet", "-p", "power:1.0")
@@ -20,16 +20,6 @@ def given(method: str) -> tuple[str, ...]:
     """What a method learns from."""
     kept = {"labels": 2, "clicks": 4}.get(methods()[method].needs, 6)
     return FROM[:kept]
-
-
-@pytest.fixture
-def data(folder: Path) -> cr.RankingDataset:
-    return cr.load(folder / "train.parquet")
-
-
-@pytest.fixture
-def clicks(folder: Path, data: cr.RankingDataset) -> cr.ClickTable:
-    return cr.ClickTable.read(folder / "cells.parquet", data)
 
 
 class TestNetworks:
@@ -64,10 +54,8 @@ class TestNetworks:
             assert (ran.code, message in " ".join(ran.err.split())) == (2, True), ran
             assert len([line for line in ran.err.splitlines() if line.startswith("error: ")]) == 1
         assert not Path("x").exists()
-        for method in ("cld-pair", "rankagg"):
-            ran = run("train", method, *FROM[:4], "-o", "x")
-            assert (ran.code, "needs the propensities" in ran.err) == (2, True)
-            assert "`cldrank propensity estimate` wrote" in " ".join(ran.err.split())
+        ran = run("train", "cld-pair", *FROM[:4], "-o", "x")
+        assert (ran.code, "`cldrank propensity estimate` wrote" in " ".join(ran.err.split())) == (2, True)
 
 
 class TestPositions:
@@ -108,6 +96,19 @@ class TestPositions:
         assert "rho.json reaches down to position 3, the clicks to 5; --depth 3 treats pages as if" in said
         assert run(*call, "--depth", "3").code == 0
         expected = kinds[method]().fit(data, clicks.first(3), rho).predict(data)
+        np.testing.assert_array_equal(cr.load_ranker("ranker").predict(data), expected)
+
+    def test_every_segment_has_its_curve(
+        self, run: Run, folder: Path, data: cr.RankingDataset, clicks: cr.ClickTable
+    ) -> None:
+        cells = (clicks.candidates, clicks.row, clicks.position, clicks.impressions, clicks.clicks)
+        segment = clicks.candidates.row_queries[clicks.row] % 2
+        split = cr.ClickTable(*cells, segment=segment, segment_names=("desktop", "phone"))
+        split.save(folder / "split.parquet")
+        curves = {"phone": cr.Propensities.power(1.2, 5), "desktop": cr.Propensities.power(0.5, 5)}
+        typed = ("-c", "split.parquet", "-p", "phone=power:1.2,desktop=power:0.5")
+        assert run("train", "cld", "-f", "train.parquet", *typed, "-o", "ranker").code == 0
+        expected = cr.CLD().fit(data, split, SegmentPropensities.of(curves)).predict(data)
         np.testing.assert_array_equal(cr.load_ranker("ranker").predict(data), expected)
 
 

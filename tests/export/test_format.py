@@ -81,9 +81,6 @@ class TestVersions:
         assert ExportRequest(version="10.2").at_least("9.11")
         assert not ExportRequest(version="2.9").at_least("2.11")
 
-    def test_without_one_the_newest_is_meant(self) -> None:
-        assert ExportRequest().at_least("999")
-
     @pytest.mark.parametrize(("to", "version"), [("solr", "6.3")])
     def test_those_before_the_first_are_refused(self, to: str, version: str, tmp_path: Path) -> None:
         with pytest.raises(UsageError, match=f"`version='{version}'` is too old"):

@@ -14,7 +14,6 @@ import cldrank as cr
 from cldrank import scaling
 from cldrank.errors import UsageError
 from cldrank.export import Exported, ExportRequest, Parity, export_formats, export_ranker
-from cldrank.export.format import InexpressibleError
 from cldrank.export.replay import NamedTable, vespa_replay
 from cldrank.rankers import LinearRanker, Ranker, TreeRanker
 
@@ -159,11 +158,6 @@ def test_versions_and_names_of_models() -> None:
         with pytest.raises(UsageError, match=f"`name` cannot be '{name}'"):
             written(made.linear(), name=name)
     assert "_x.profile" in written(made.linear(), name="_x").files
-
-
-def test_what_cannot_be_exported() -> None:
-    with pytest.raises(InexpressibleError, match=r"Vespa cannot load this BordaRanker: .*; train such a ranker"):
-        written(made.borda())
 
 
 def test_the_folder(tmp_path: Path) -> None:

@@ -197,14 +197,14 @@ def test_every_example_of_the_description_works_as_it_is(client: Client) -> None
 def test_a_feature_unlike_the_training_data_is_logged_once_and_counted(
     client: Client, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(served_module, "_JUDGED", 200)
+    monkeypatch.setattr(served_module, "_JUDGED", 50)
     service = client(made_rankers.linear().with_ranges(made_rankers.FEATURES))
     usual, other = made_rankers.FEATURES[:200].copy(), made_rankers.FEATURES[:200].copy()
     other[:, 1] *= 100
-    for _ in range(110):
+    for _ in range(30):
         ask(service, features=usual.tolist())
     assert "cldrank_unlike_training_total{" not in service.get("/metrics").text
-    for _ in range(210):
+    for _ in range(60):
         ask(service, features=other.tolist())
     assert re.search(r'cldrank_unlike_training_total{feature="pagerank"} \d.0', service.get("/metrics").text)
     assert caplog.text.count("the feature pagerank goes from") == 1
