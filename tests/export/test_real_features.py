@@ -10,9 +10,10 @@ import pytest
 import cldrank as cr
 from cldrank.export import export_ranker
 from cldrank.models import MLP, Linear, Trees
+from cldrank.scaling import Standard
 
 TREES = Trees(rounds=10, validation=0.0)
-PLAIN = Linear(scaling="standard:clip=none")
+PLAIN = Linear(scaling=Standard(clip=None))
 EVERY = (Linear(), MLP(hidden=(16,), epochs=1, validation=0.0), TREES)
 
 
