@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import csv
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -68,4 +67,3 @@ def test_real_data_by_name(run: Run, real_data: Path) -> None:
     scores = pq.read_table("scores.parquet")
     assert scores["doc_id"].to_pylist() == data.doc_ids.tolist()
     assert scores["score"].to_pylist() == cr.load_ranker("ranker").predict(data).tolist()
-    assert json.dumps(done)

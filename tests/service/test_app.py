@@ -110,15 +110,15 @@ def test_statuses_of_what_is_refused(client: Client) -> None:
 
 
 def test_a_body_in_chunks_is_counted_and_timed(client: Client) -> None:
-    async def chunks(pause: float, content: bytes = b" " * 100) -> AsyncIterator[bytes]:
+    async def chunks(stuck: bool) -> AsyncIterator[bytes]:
         for _ in range(11):
-            yield content
-            await asyncio.sleep(pause)
+            yield b" " * 100
+            if stuck:
+                await asyncio.Event().wait()
 
-    service = client(max_body=1000, body_timeout=0.05)
-    large = post_raw(service, content=chunks(0))
+    large = post_raw(client(max_body=1000), content=chunks(stuck=False))
     assert (large.status_code, large.headers["connection"]) == (413, "close")
-    slow = post_raw(service, content=chunks(0.02))
+    slow = post_raw(client(body_timeout=0.05), content=chunks(stuck=True))
     assert (slow.status_code, slow.headers["connection"]) == (408, "close")
     assert "did not arrive within 0.05 seconds" in slow.json()["error"]
 
