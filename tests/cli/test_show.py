@@ -51,4 +51,3 @@ def test_what_other_commands_show_is_named(run: Run, data: cr.RankingDataset, fo
     }.items():
         ran = run("show", path)
         assert (ran.code, words in ran.err) == (2, True), ran
-    assert "shipped/ranker is a ranker; --plot draws" in run("show", "shipped/ranker", "--plot", "z.svg").err

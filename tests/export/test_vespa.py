@@ -202,3 +202,9 @@ def test_expressions(expression: str, expected: float) -> None:
     row = np.array([[3, 4, 7, 9]], dtype=np.float32)
     table = NamedTable(("a", "b", "bm25(title, 2).x", "a(b)"), row)
     assert replay_of(expression, table).tolist() == [expected]
+
+
+@pytest.mark.parametrize("expression", ["a +", "unknown", "a ^ 2.0"])
+def test_expressions_that_it_does_not_know(expression: str) -> None:
+    with pytest.raises(ValueError, match="cannot read|is missing at|unknown feature"):
+        replay_of(expression, NamedTable(("a",), np.ones((1, 1), dtype=np.float32)))

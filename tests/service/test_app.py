@@ -213,6 +213,22 @@ def test_a_feature_unlike_the_training_data_is_logged_once_and_counted(
 # -- reloading -----------------------------------------------------------------------------------------------------
 
 
+def test_another_ranker_is_swapped_in(client: Client, tmp_path: Path) -> None:
+    service = client()
+    old = ask(service, features=ROWS).json()
+    other = made_rankers.network()
+    other.save(tmp_path / "ranker")
+    assert ask(service, features=ROWS).json() == old
+    swapped = service.post("/reload", headers=BEARER)
+    identity = {"kind": "network", "fingerprint": ranker_fingerprint(other)}
+    assert (swapped.status_code, swapped.json()) == (200, {"status": "swapped", "ranker": identity})
+    assert ask(service, features=ROWS).json()["ranker"] == identity
+    text = service.get("/metrics").text
+    assert f'cldrank_ranker_workers{{fingerprint="{identity["fingerprint"]}",kind="network"}} 1.0' in text
+    assert f'cldrank_ranker_workers{{fingerprint="{old["ranker"]["fingerprint"]}",kind="linear"}} 0.0' in text
+    assert 'cldrank_reloads_total{outcome="swapped"} 1.0' in text
+
+
 def test_a_broken_ranker_is_refused_and_the_old_one_stays(
     client: Client, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
