@@ -35,14 +35,6 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
-from judgement_measures import (
-    auc,
-    calibration_error,
-    ndcg,
-    pairs_in_order,
-    pairs_of_queries,
-    rank_correlation,
-)
 from numpy.typing import NDArray
 
 import cldrank as cr
@@ -55,6 +47,17 @@ from cldrank.judgements import judge_documents
 from cldrank.judgements.relevance_posterior import ClickCounts, RelevancePosterior
 from cldrank.measures import mean_interval
 from cldrank.propensity import AffineClicks, AllPairs, Propensities, TrustBias
+
+sys.path.insert(0, str(Path(__file__).parent / "helpers"))
+
+from judgement_measures import (
+    auc,
+    calibration_error,
+    ndcg,
+    pairs_in_order,
+    pairs_of_queries,
+    rank_correlation,
+)
 
 Floats = NDArray[np.float64]
 Figures = dict[str, float]

@@ -32,16 +32,20 @@ import sys
 from pathlib import Path
 
 import numpy as np
-from judged_logs import LOGGING, PROPENSITIES, Setting, judged, truth_of
-from known_truth import PAIRS, KnownWorld
-from verdict_tables import tables
 
-import cldrank as cr
-from cldrank.data import RankingDataset, synthetic
-from cldrank.methods import Oracle, SVMRank
-from cldrank.models import Linear, Trees
-from cldrank.rankers.trees import TreeRanker
-from cldrank.runs import Processes
+HELPERS = Path(__file__).parent / "helpers"
+sys.path.insert(0, str(HELPERS))
+
+from judged_logs import LOGGING, PROPENSITIES, Setting, judged, truth_of  # noqa: E402
+from known_truth import PAIRS, KnownWorld  # noqa: E402
+from verdict_tables import tables  # noqa: E402
+
+import cldrank as cr  # noqa: E402
+from cldrank.data import RankingDataset, synthetic  # noqa: E402
+from cldrank.methods import Oracle, SVMRank  # noqa: E402
+from cldrank.models import Linear, Trees  # noqa: E402
+from cldrank.rankers.trees import TreeRanker  # noqa: E402
+from cldrank.runs import Processes  # noqa: E402
 
 FEATURES = 40  # of those that rankers know, for the model of the unseen: those that the strong one uses most
 NAMES = [pair.name for pair in PAIRS]

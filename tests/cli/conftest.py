@@ -82,6 +82,18 @@ def folder(_scene: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pat
 
 
 @pytest.fixture
+def data(folder: Path) -> cr.RankingDataset:
+    """The candidates of the scene."""
+    return cr.load(folder / "train.parquet")
+
+
+@pytest.fixture
+def clicks(folder: Path, data: cr.RankingDataset) -> cr.ClickTable:
+    """The cells of the scene."""
+    return cr.ClickTable.read(folder / "cells.parquet", data)
+
+
+@pytest.fixture
 def letor(folder: Path) -> Path:
     """Features as text: train.txt, 30 queries of 8 candidates, of whose three features the last is constant."""
     rng = np.random.default_rng(0)

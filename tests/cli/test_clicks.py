@@ -45,9 +45,6 @@ class TestClicks:
         assert sum(day["impressions"] for day in made["written"].values()) == 240
         assert "cells is as it was" in run("clicks", "aggregate", log, "--add-to", "cells").out
         assert run("show", "cells/", "--last", "1d", "--json").json["impressions"] == 80
-        assert run("clicks", "audit", "cells/", "--last", "2d", "--until", "2026-11-14", "--json").code in (0, 3)
-        found = run("propensity", "estimate", "cells/", "--last", "2d", "-o", "rho.json", "--method", "envelope")
-        assert (found.code, "2 candidates were clicked at position 1" in found.err) == (1, True), found  # too few
         (tmp_path / "cells" / "2026-11-14.parquet").unlink()
         assert "1 is missing" in run("show", "cells/", "--last", "2d").err
         for message, arguments in (
@@ -57,8 +54,6 @@ class TestClicks:
         ):
             ran = run("clicks", "aggregate", log, *arguments)
             assert (ran.code, message in ran.err) == (2, True), ran
-        windowed = run("show", "cells/2026-11-15.parquet", "--last", "2d")
-        assert (windowed.code, "--last and --until choose from a folder of days" in windowed.err) == (2, True)
 
     def test_logs_that_count_from_zero(self, run: Run, tmp_path: Path) -> None:
         rows = [f"{s},q,d{k},{k},{int(k == s % 24)}" for s in range(120) for k in range(24)]

@@ -121,15 +121,12 @@ def test_a_margin_in_percent_is_doubted(run: Run, scores: cr.RankingDataset) -> 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["good.txt", "production", *LOG[:4]], "name the propensities of positions as well: --propensity"),
-        (["good.txt", "bad.txt", *LOG[:2], *LOG[4:]], "--propensity is of use with clicks alone"),
-        (
-            ["good.txt", "bad.txt", *LOG[:2], "--margin", "0", "--html", "o"],
-            "--margin is of use with clicks alone",
-        ),
-        (["good.txt", "bad.txt", *LOG, "--skip-empty"], "--skip-empty is for labels"),
-        (["good.txt", "bad.txt", *LOG, "--depth", "6"], "--depth 6 is deeper than the clicks"),
-        (["good.txt", "bad.txt", *LOG, "--html", "good.txt"], "good.txt is an input and would be overwritten"),
+        (["good.txt", "production", *LOG[:4]], "--propensity"),
+        (["good.txt", "bad.txt", *LOG[:2], *LOG[4:]], "--propensity"),
+        (["good.txt", "bad.txt", *LOG[:2], "--margin", "0", "--html", "o"], "--margin"),
+        (["good.txt", "bad.txt", *LOG, "--skip-empty"], "--skip-empty"),
+        (["good.txt", "bad.txt", *LOG, "--depth", "6"], "--depth 6"),
+        (["good.txt", "bad.txt", *LOG, "--html", "good.txt"], "good.txt is an input"),
     ],
 )
 def test_refusals(run: Run, scores: cr.RankingDataset, arguments: list[str], said: str) -> None:

@@ -46,11 +46,12 @@ def test_missing_values_are_filled_or_kept(run: Run, folder: Path) -> None:
     assert run("show", "holes.txt", "--missing", "inf").code == 2
 
 
-def test_fetching_a_gated_set_says_how_to_place_it(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("CLDRANK_DATA", raising=False)
-    refused = run("data", "fetch", "yahoo")
-    assert refused.code == 1
-    assert "Webscope" in refused.err
+def test_list_and_info(run: Run) -> None:
+    names = [source["key"] for source in run("data", "list", "--json").json]
+    assert {"web10k", "web30k", "yahoo", "istella-s", "mq2007", "mq2008", "msrd", "ranklens"} <= set(names)
+    assert "mq2008" in run("data", "list").out
+    assert "15,211 rows" in run("data", "list", "mq2008").out
+    assert run("data", "list", "mq2008", "--json").json["key"] == "mq2008"
 
 
 def test_fetching_says_where_the_set_is(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

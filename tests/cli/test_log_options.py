@@ -19,7 +19,7 @@ SAID = ("session_id=list", "query_id=search", "doc_id=item", "position=rank", "c
 
 @pytest.fixture
 def log(folder: Path) -> Path:
-    """The clicks of the scene as a log of other names that counts from 0, and what a log without queries needs."""
+    """The clicks of the scene as a log of other names that counts from 0."""
     random = np.random.default_rng(1)
     pages, searches = np.repeat(np.arange(400), 5), np.repeat(np.arange(400) % 60, 5)
     columns = {
@@ -30,8 +30,6 @@ def log(folder: Path) -> Path:
         "hit": np.where(random.random(2000) < 0.3, "Y", "N"),
     }
     pq.write_table(pa.table(columns), folder / "log.parquet")
-    data = cr.load(folder / "train.parquet")
-    cr.RankingDataset.from_arrays(data.features[:8], ["home page"] * 8).save(folder / "one.parquet")
     return folder / "log.parquet"
 
 
@@ -56,15 +54,3 @@ def test_train_learns_from_a_log_with_other_names(run: Run, log: Path, folder: P
     data = cr.load(folder / "train.parquet")
     one, two = (cr.load_ranker(folder / name).predict(data) for name in ("a", "b"))
     assert np.array_equal(one, two)
-
-
-def test_a_log_without_queries(run: Run, log: Path) -> None:
-    said = [*options("--log-column"), "--first-position", "0", "--one-query"]
-    said = [part for part in said if part != "query_id=search"]
-    said.pop(said.index("doc_id=item") - 1)  # the option of what was taken out
-    ran = run("clicks", "aggregate", log, "-f", "one.parquet", *said, "-o", "one-cells.parquet")
-    assert ran.code == 0, ran.err
-    assert run("train", "naive", "-f", "one.parquet", "-c", "one-cells.parquet", "-o", "c").code == 0
-    ran = run("clicks", "aggregate", log, "-f", "train.parquet", *said, "-o", "c.parquet")
-    assert ran.code == 2
-    assert "--one-query treats all pages as answers to one query, but the dataset has 60 queries" in ran.err

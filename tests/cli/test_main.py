@@ -22,21 +22,17 @@ def test_exit_codes_and_one_or_two_lines(run: Run, letor: Path, folder: Path) ->
     (folder / "two.txt").write_text("1\n2\n")
     run("train", "oracle", "-f", letor, "-o", "ranker")
     cases: list[tuple[int, str, list[str]]] = [
-        (1, "bad.txt:2:11: the value of feature 1 is 'x'", ["show", "bad.txt"]),
+        (1, "bad.txt:2:11", ["show", "bad.txt"]),
         (2, "absent.txt", ["show", "absent.txt"]),
-        (1, "has 2 scores for 240 rows", ["evaluate", "two.txt", "-f", "train.txt"]),
+        (1, "2 scores for 240", ["evaluate", "two.txt", "-f", "train.txt"]),
         (2, "must end in .parquet", ["data", "convert", "train.txt", "--out", "x.csv"]),
         (2, "No such command", ["trian"]),
         (2, "Missing option", ["train", "oracle", "--out", "x"]),
-        (
-            2,
-            "--n-queries must be a whole number of at least 1, not lots",
-            ["data", "make", "web10k-like", "-n", "lots"],
-        ),
-        (2, "--confidence must be a number, not 40%; write 0.4.", ["evaluate", "r", "-f", "x", "--confidence", "40%"]),
-        (2, "--depth must be a whole number of at least 1, not 0", ["evaluate", "r", "-f", "x", "--depth", "0"]),
-        (1, "a saved ranker has ranker.json", ["evaluate", "empty", "-f", "train.txt"]),
-        (2, ". is not a ranker itself, but holds one; name ranker.", ["evaluate", ".", "-f", "train.txt"]),
+        (2, "--n-queries", ["data", "make", "web10k-like", "-n", "lots"]),
+        (2, "not 40%; write 0.4", ["evaluate", "r", "-f", "x", "--confidence", "40%"]),
+        (2, "--depth", ["evaluate", "r", "-f", "x", "--depth", "0"]),
+        (1, "ranker.json", ["evaluate", "empty", "-f", "train.txt"]),
+        (2, "name ranker.", ["evaluate", ".", "-f", "train.txt"]),
     ]
     for code, message, arguments in cases:
         ran = run(*arguments)

@@ -17,7 +17,6 @@ from cldrank.models import Run as RunSettings
 from cldrank.parameters import parameters
 
 Run = Callable[..., Any]
-SCALINGS = "--scaling must be 'standard', 'minmax', 'log' or a ScalingRule, or None"
 FROM = ("-f", "train.parquet", "-c", "cells.parquet", "-p", "power:1.0")
 COMBINATIONS = [(name, model) for name, kind in methods().items() for model in usable_models(kind)]
 SMALL: dict[str, Any] = {"hidden": (8, 4), "epochs": 2, "batch_queries": 16}
@@ -131,11 +130,7 @@ class TestValues:
             ("cld", ("--seed", "none"), "--seed must be a whole number of at least 0, not none."),
             ("cld", ("--clip", "0"), "--clip must be a number above 0 and up to 1, or None, not 0."),
             ("cld", ("--scaling", "minmax:clip=2"), "--scaling minmax:clip=2: clip must be True or False, not 2."),
-            (
-                "rankagg",
-                ("--hidden", "8;4"),
-                "--hidden must be a list of whole numbers of at least 1, not 8;4.",
-            ),
+            ("rankagg", ("--hidden", "8;4"), "--hidden must be a list of whole numbers of at least 1, not 8;4."),
         ],
     )
     def test_what_cannot_be_is_refused_in_one_line(

@@ -60,14 +60,6 @@ class TestTheCommand:
 
 
 class TestTraining:
-    def test_warnings_are_in_the_words_of_the_shell(self, run: Run) -> None:
-        told = run("train", "ips", *FROM[:5], "power:4", "-o", "ranker", "--json").json
-        kept = cr.load_ranker("ranker").provenance.diagnostics
-        assert kept is not None
-        assert kept.warnings == tuple(told["warnings"])
-        assert "--envelope off keeps them" in kept.warnings[0]
-        assert "--envelope off keeps them" in Path("ranker/README.md").read_text()
-
     def test_an_edited_card_is_refused_before_anything_is_trained(self, run: Run) -> None:
         run("train", "naive", *FROM[:4], "-o", "ranker")
         card = Path("ranker/README.md")

@@ -230,20 +230,17 @@ class TestComplaints:
     @pytest.mark.parametrize(
         ("arguments", "complaint", "code"),
         [
-            (["{swaps}", "--method", "magic"], "--method must be 'auto', 'all', 'randomised'", 2),
-            (["{swaps_log}", "--log-column", "doc_id=page"], "there is no column 'page' (for doc_id)", 1),
-            (["{swaps}", "--depth", "9"], "nothing was shown below position 4", 2),
-            (["{data}"], "there is no column 'session_id'", 1),
-            (["broken.csv"], "100.0% of 3 rows had to be set aside", 1),
+            (["{swaps}", "--method", "magic"], "--method", 2),
+            (["{swaps_log}", "--log-column", "doc_id=page"], "'page'", 1),
+            (["{swaps}", "--depth", "9"], "position 4", 2),
+            (["{data}"], "'session_id'", 1),
+            (["broken.csv"], "100.0% of 3 rows", 1),
         ],
     )
     def test_one_or_two_lines(
         self, propensity: Run, logs: Logs, arguments: list[str], complaint: str, code: int
     ) -> None:
         head = "session_id,query_id,doc_id,position,clicked\n"
-        Path("clickless.csv").write_text(head + "".join(f"{s},q,{d},{1 + d},0\n" for s in range(9) for d in range(3)))
-        Path("flat.csv").write_text(head + "".join(f"{s},q,a,1,{s % 2}\n" for s in range(9)))
-        Path("empty.csv").write_text(head)
         Path("broken.csv").write_text(head + "1,q,a,first,0\n" * 3)
         named = [str(getattr(logs, part[1:-1])) if part.startswith("{") else part for part in arguments]
         ran = propensity("estimate", *named, "-o", "rho.json")

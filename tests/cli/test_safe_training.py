@@ -17,16 +17,6 @@ FROM = ("-f", "train.parquet", "-c", "cells.parquet", "-p", "power:1.0")
 MARGIN = ("--safe", "--safe-margin", "0.2")
 
 
-@pytest.fixture
-def data(folder: Path) -> cr.RankingDataset:
-    return cr.load(folder / "train.parquet")
-
-
-@pytest.fixture
-def clicks(folder: Path, data: cr.RankingDataset) -> cr.ClickTable:
-    return cr.ClickTable.read(folder / "cells.parquet", data)
-
-
 RHO = cr.Propensities.power(1, 5)
 
 
@@ -71,10 +61,7 @@ class TestRefused:
         ("message", "call"),
         [
             ("--safe-margin is for --safe", ("ips", *FROM, "--safe-margin", "0.1")),
-            (
-                "--safe-margin must be a number of at least 0 and below 1, not 1",
-                ("ips", *FROM, "--safe", "--safe-margin=1"),
-            ),
+            ("--safe-margin must be", ("ips", *FROM, "--safe", "--safe-margin=1")),
             ("oracle learns from labels, not from clicks; leave --safe out", ("oracle", *FROM[:2], "--safe")),
             ("naive needs the propensities of positions to judge by held-out clicks", ("naive", *FROM[:4], "--safe")),
         ],

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import socket
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -63,11 +62,6 @@ def test_tokens_that_protect_nothing_are_refused(
     assert serving.read_token(None) == "fedcba9876543210"
     monkeypatch.delenv("CLDRANK_TOKEN")
     assert serving.read_token(None) is None
-
-
-def test_a_missing_package_is_named(run: Run, ranker: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(serving, "find_spec", lambda name: None if name == "uvicorn" else sys)
-    assert "serving needs uvicorn: pip install 'cldrank[serve]'" in refused(run, ranker, code=1)
 
 
 def test_options_reach_the_service(run: Run, ranker: Path, monkeypatch: pytest.MonkeyPatch) -> None:

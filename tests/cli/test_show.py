@@ -6,17 +6,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 import cldrank as cr
 from cldrank.export import export_ranker
 
 Run = Callable[..., Any]
-
-
-@pytest.fixture
-def data(folder: Path) -> cr.RankingDataset:
-    return cr.load(folder / "train.parquet")
 
 
 def test_each_kind_by_its_content(run: Run, data: cr.RankingDataset) -> None:
@@ -46,21 +39,15 @@ def test_what_other_commands_show_is_named(run: Run, data: cr.RankingDataset, fo
     ranker.save("shipped/ranker")
     (folder / "shipped" / "shipped.json").write_text("{}")
     export_ranker(ranker, "opensearch", folder / "engine")
-    (folder / "runs" / "one").mkdir(parents=True)
-    (folder / "runs" / "steps").mkdir()
-    (folder / "runs" / "one" / "record.json").write_text("{}")
+    (folder / "runs" / "steps").mkdir(parents=True)
     (folder / "pipeline.toml").touch()
-    (folder / "audit.html").touch()
     (folder / "log.jsonl").touch()
     for path, words in {
         "runs": "see `cldrank pipeline show`",
-        "runs/one": "see `cldrank pipeline show runs/one`",
         "shipped": "see `cldrank show shipped/ranker`",
         "engine": "as `cldrank export` wrote it",
         "pipeline.toml": "see `cldrank pipeline show pipeline.toml`",
-        "audit.html": "open it in a browser",
         "log.jsonl": "log.jsonl looks like a click log; see `cldrank clicks audit log.jsonl`",
     }.items():
         ran = run("show", path)
         assert (ran.code, words in ran.err) == (2, True), ran
-    assert "shipped/ranker is a ranker; --plot draws" in run("show", "shipped/ranker", "--plot", "z.svg").err

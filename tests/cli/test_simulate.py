@@ -85,9 +85,8 @@ def test_logs_of_two_devices_are_read_together(simulate: Simulate) -> None:
         "phone": 6000,
         "desktop": 6000,
     }
-    complaints = {"device": "is not of the form COLUMN=VALUE", "device=phone": "is a column of a raw log"}
-    for named, complaint in complaints.items():
-        assert complaint in simulate("train.txt", "--out", "c.parquet", "--add-column", named, fails=2)
+    for named in ("device", "device=phone"):  # not of the form COLUMN=VALUE; cells have no such column
+        assert named in simulate("train.txt", "--out", "c.parquet", "--add-column", named, fails=2)
 
 
 def test_production_rankers(simulate: Simulate, tmp_path: Path) -> None:
@@ -106,22 +105,14 @@ def test_production_rankers(simulate: Simulate, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "code", "complaint"),
     [
-        ([], 2, "say where to write: --out FILE for cells, --log FILE for a raw log, or both"),
+        ([], 2, "--out FILE"),
         (["--out", "."], 2, "is a folder; name a file"),
-        (
-            ["--out", "c", "--sessions", "0.5"],
-            2,
-            "--sessions must be a whole number of at least 1 ",
-        ),
-        (["--out", "c", "--depth", "0"], 2, "--depth must be a whole number of at least 1"),
-        (
-            ["--out", "c", "--click-model", "cascade", "--eta", "1"],
-            2,
-            "--click-model cascade has no option --eta; pbm and trust have it.",
-        ),
-        (["--out", "c", "--share", "1"], 2, "--policy top has no option --share; shuffled has it."),
-        (["--out", "c", "--production", "column:f9"], 2, "there is no feature 'f9' to rank by; there are f1, f2"),
-        (["--out", "c", "--relevant-from", "9"], 1, "no label reaches 9, the highest is 3"),
+        (["--out", "c", "--sessions", "0.5"], 2, "--sessions"),
+        (["--out", "c", "--depth", "0"], 2, "--depth"),
+        (["--out", "c", "--click-model", "cascade", "--eta", "1"], 2, "--click-model cascade has no option --eta"),
+        (["--out", "c", "--share", "1"], 2, "--policy top has no option --share"),
+        (["--out", "c", "--production", "column:f9"], 2, "'f9'"),
+        (["--out", "c", "--relevant-from", "9"], 1, "no label reaches 9"),
     ],
 )
 def test_mistakes_are_explained(simulate: Simulate, options: list[str], code: int, complaint: str) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import io
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 
 import cldrank as cr
+from cldrank.cli import output
 
 Run = Callable[..., Any]
 RED = "\x1b[31mred"
@@ -49,3 +51,24 @@ def test_json_holds_no_controls(run: Run, folder: Path) -> None:
     (folder / "\x9b31m.parquet").write_bytes((folder / "train.parquet").read_bytes())
     ran = run("show", "\x9b31m.parquet", "--json")
     assert "\x9b" not in ran.out + ran.err
+
+
+@pytest.fixture
+def printed(monkeypatch: pytest.MonkeyPatch) -> Iterator[io.StringIO]:
+    """What is printed on a terminal of 80 columns."""
+    text = io.StringIO()
+    monkeypatch.setattr(output.console, "_file", text)
+    monkeypatch.setattr(output.console, "_width", 80)
+    return text  # type: ignore[return-value]
+
+
+def test_a_name_that_is_too_long_is_folded_not_cut(printed: io.StringIO) -> None:
+    names = ["x" * 100 + "1", "x" * 100 + "2"]
+    output.print_table("", ("method", "value"), [(name, "0.5") for name in names])
+    letters = "".join(char for char in printed.getvalue() if char in "x12")
+    assert letters == "".join(names)
+
+
+def test_brackets_in_a_name_are_letters(printed: io.StringIO) -> None:
+    output.print_table("", ("[method]", "[bold]AP"), [("CLD[a]", 1), ("CLD[/b]", 1)])
+    assert all(name in printed.getvalue() for name in ("[method]", "CLD[a]", "CLD[/b]", "[bold]AP"))

@@ -50,7 +50,8 @@ def test_the_same_command_goes_on(run: Run) -> None:
     assert (refused.code, "differ in the method" in refused.err) == (2, True)
 
 
-@pytest.mark.parametrize("jobs", [pytest.param("1", marks=pytest.mark.slow), "2"])
+@pytest.mark.slow
+@pytest.mark.parametrize("jobs", ["1", "2"])
 def test_ctrl_c_keeps_finished_trials(run: Run, folder: Path, jobs: str) -> None:
     method = ["cld-pair", "--set", "hidden=8", "--set", "epochs=20"] if jobs == "1" else ["ips"]
     arguments = ["tune", *method, *FROM, "-o", "tuned"]

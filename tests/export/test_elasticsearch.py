@@ -3,7 +3,6 @@ from __future__ import annotations
 import base64
 import gzip
 import json
-import re
 import runpy
 import subprocess
 import sys
@@ -19,16 +18,13 @@ import numpy as np
 import pytest
 import tricky
 
-from cldrank.data import load
 from cldrank.errors import UsageError
 from cldrank.export import Parity, export_ranker
 from cldrank.export.format import Exported, ExportRequest, InexpressibleError
 from cldrank.export.formats.elasticsearch import ElasticSearch
 from cldrank.export.replay import NamedTable
 from cldrank.export.replay import elasticsearch_replay as replay
-from cldrank.methods import Oracle
-from cldrank.models import Trees
-from cldrank.rankers import Ranker, TreeRanker
+from cldrank.rankers import Ranker
 
 FORMAT = ElasticSearch()
 
@@ -82,21 +78,6 @@ class TestFiles:
         ]  # no split asks for länge, so Elasticsearch need not compute it
         assert extractors[0]["query_extractor"]["query"] == {"match": {"TODO": "{{query}}"}}
         assert exported(made.trees()).to_fill == {"features.json": ["bm25", "pagerank", "clicks"]}
-
-    def test_the_readmes_calls_are_shell_and_their_bodies_json(self) -> None:
-        for ranker in (made.trees(), dense_trees.dense()):
-            text = exported(ranker, name="mine").files["README.md"].decode()
-            for block in re.findall(r"```sh\n(.*?)```", text, re.DOTALL):
-                subprocess.run(["/bin/bash", "-n", "-c", block], check=True)
-            for body in re.findall(r"-d '(.*?)'\n", text, re.DOTALL) + re.findall(
-                r"```json\n(.*?)```", text, re.DOTALL
-            ):
-                json.loads(body)
-            (python,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
-            compile(python, "README.md", "exec")
-            assert '"model_id": "mine"' in text
-            assert "eland>=9,<10" in text
-        assert "eland>=8,<9" in exported(made.trees(), version="8.17").files["README.md"].decode()
 
 
 class Recorder(BaseHTTPRequestHandler):
@@ -206,21 +187,3 @@ class TestRefusals:
         with pytest.raises(UsageError, match="must be at most 64 lowercase letters"):
             exported(made.trees(), name=name)
         exported(made.trees(), name="a.b_c-1")
-
-    def test_versions_before_8_12_are_refused(self) -> None:
-        with pytest.raises(UsageError) as caught:
-            exported(made.trees(), version="8.11")
-        assert "`version='8.11'` is too old" in str(caught.value)
-
-
-@pytest.mark.data
-@pytest.mark.parametrize(
-    ("train", "test"),
-    [("mq2008/S1.txt.xz", "mq2008/S5.txt.xz")],
-)
-def test_real_features(real_data: Path, train: str, test: str) -> None:
-    ranker = Oracle(model=Trees(rounds=40)).fit(load(real_data / train)[:400]).ranker_
-    assert isinstance(ranker, TreeRanker)
-    found = compared(ranker, load(real_data / test)[:400].features)
-    assert found.largest <= 1e-6 * max(found.scale, 1)
-    assert found.swapped == 0

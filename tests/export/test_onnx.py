@@ -15,7 +15,6 @@ from tricky import at_thresholds, queries_of, tricky, with_gaps
 import cldrank as cr
 from cldrank import scaling
 from cldrank.export import ExportRequest, Parity, export_formats, export_ranker
-from cldrank.export.format import InexpressibleError
 from cldrank.export.replay import NamedTable
 from cldrank.rankers import BlendRanker, Layer, LinearRanker, NetworkRanker, Ranker, blended
 from cldrank.rankers.network import ACTIVATIONS
@@ -147,11 +146,6 @@ def test_it_is_one_file(tmp_path: Path) -> None:
     np.testing.assert_array_equal(
         run((tmp_path / "ranker.onnx").read_bytes(), made.FEATURES), made.trees().predict(made.FEATURES)
     )
-
-
-def test_what_cannot_be_exported() -> None:
-    with pytest.raises(InexpressibleError, match=r"cannot load this BordaRanker: .*; train such a ranker"):
-        model_of(made.borda())
 
 
 def test_blends_are_sums_of_their_members() -> None:

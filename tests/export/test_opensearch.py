@@ -4,7 +4,6 @@ import json
 import re
 import subprocess
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import dense_trees
@@ -14,14 +13,11 @@ import pytest
 import tricky
 
 from cldrank import scaling
-from cldrank.data import load
 from cldrank.errors import UsageError
 from cldrank.export import Parity
 from cldrank.export.format import Exported, ExportRequest, InexpressibleError
 from cldrank.export.formats.opensearch import OpenSearch
 from cldrank.export.replay import NamedTable
-from cldrank.methods import Oracle
-from cldrank.models import Linear, Trees
 from cldrank.rankers import LinearRanker, Ranker
 
 FORMAT = OpenSearch()
@@ -181,33 +177,7 @@ class TestReadme:
             assert '"model": "mine"' in text
 
 
-@pytest.mark.parametrize("ranker", [made.network, made.borda])
-def test_other_rankers_are_refused(ranker: Any) -> None:
-    with pytest.raises(InexpressibleError, match="it takes rankers of the kind linear or trees"):
-        exported(ranker())
-
-
 @pytest.mark.parametrize("name", ["my model", "x'y"])
 def test_names_that_no_address_can_hold_are_refused(name: str) -> None:
     with pytest.raises(UsageError, match=f"`name` must be letters.*not {name!r}"):
         exported(made.trees(), name=name)
-
-
-@pytest.mark.data
-class TestRealFeatures:
-    @pytest.mark.parametrize(
-        ("train", "test"),
-        [("mq2008/S1.txt.xz", "mq2008/S5.txt.xz")],
-    )
-    def test_trees_and_linear_rankers(self, real_data: Path, train: str, test: str) -> None:
-        learned, seen = load(real_data / train)[:400], load(real_data / test)[:400]
-        trees = Oracle(model=Trees(rounds=40)).fit(learned).ranker_
-        linear = Oracle(model=Linear(scaling=scaling.Standard(clip=None))).fit(learned).ranker_
-        clipped = Oracle().fit(learned).ranker_
-        assert compared(trees, seen.features).largest == 0
-        for version in (None, "3.5", "2.19"):
-            assert compared(trees, seen.features, version=version).same_order
-            for ranker in (linear, clipped):
-                found = compared(ranker, seen.features, version=version)
-                assert found.largest <= 2e-6 * max(found.scale, 1)
-                assert found.swapped == 0

@@ -103,17 +103,6 @@ class TestProof:
         assert record["losses"] == ["everything"]
         assert record["parity"]["swapped"] == found.parity.swapped
 
-    def test_features_that_a_query_cannot_score_are_named(
-        self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-    ) -> None:
-        bent(monkeypatch, made.trees())
-        found = export_ranker(made.trees(), "bent", tmp_path / "out", check=made.dataset())
-        assert not any("negative" in note for note in found.exported.notes)
-        below = made.FEATURES.copy()
-        below[3, 1] = -1
-        found = export_ranker(made.trees(), "bent", tmp_path / "out", check=made.dataset(below))
-        assert any("below 0 in these features: pagerank" in note for note in found.exported.notes)
-
 
 class TestFolders:
     @pytest.fixture(autouse=True)
@@ -187,12 +176,6 @@ def test_a_fitted_method_is_exported_by_its_ranker(tmp_path: Path) -> None:
     )
     with pytest.raises(UsageError, match="a ranker or a fitted method can be exported, not"):
         export_ranker("ranker/", "onnx", tmp_path / "c.onnx")
-
-
-def test_a_file_without_an_ending_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"name it onnx-x\.onnx"):
-        export_ranker(made.linear(), "onnx", f"{tmp_path}/onnx-x/")
-    assert not list(tmp_path.iterdir())
 
 
 def test_missing_values_for_a_ranker_without_use_for_them_are_named_with_the_remedy(tmp_path: Path) -> None:

@@ -114,26 +114,6 @@ class TestParity:
         assert stump.predict(made.FEATURES)[0] == 0.25
         assert compared(stump, tricky.with_gaps(made.FEATURES)).largest == 0
 
-    @pytest.mark.data
-    @pytest.mark.usefixtures("real_data")
-    @pytest.mark.parametrize("split", ["mq2008:fold1/test"])
-    def test_on_real_features(self, split: str) -> None:
-        import cldrank as cr
-        from cldrank.methods import Oracle
-
-        data = cr.load(split)
-        data = data[: int(np.searchsorted(data.offsets, 5000))]
-        for model in (
-            cr.Linear(scaling=scaling.Standard(clip=None)),
-            cr.Linear(scaling=scaling.MinMax(clip=False)),
-            cr.Trees(rounds=30),
-        ):
-            ranker = Oracle(model=model).fit(data).ranker_
-            found = compared(ranker, data.features)
-            assert found.largest <= 2e-5 * max(found.scale, 1), model
-            if isinstance(ranker, TreeRanker):
-                assert compared(ranker, tricky.at_thresholds(ranker, data.features)).largest == 0
-
 
 class TestThresholds:
     def test_rankers_with_such_thresholds_are_exact(self) -> None:
@@ -184,17 +164,6 @@ class TestMissingValues:
 
 
 class TestFiles:
-    def test_numbers_are_texts_where_solr_takes_nothing_else_and_decimals_elsewhere(self) -> None:
-        content = FORMAT.export(made.linear(UNCLIPPED), ExportRequest(name="mine")).files["model.json"]
-        model = json.loads(content)
-        assert model["name"] == model["store"] == "mine"
-        assert model["features"][0]["norm"]["class"] == "org.apache.solr.ltr.norm.StandardNormalizer"
-        assert set(map(type, model["features"][0]["norm"]["params"].values())) == {str}
-        assert set(map(type, model["params"]["weights"].values())) == {float}
-        trees = model_of(FORMAT.export(made.trees(), ExportRequest()))["params"]["trees"]
-        assert {type(tree[key]) for tree in trees for key in ("weight",)} == {str}
-        assert isinstance(trees[0]["root"]["threshold"], str)
-
     def test_every_feature_waits_for_its_query(self) -> None:
         exported = FORMAT.export(made.linear(UNCLIPPED), ExportRequest(name="mine"))
         store = json.loads(exported.files["features.json"])

@@ -14,7 +14,6 @@ import cldrank as cr
 from cldrank import scaling
 from cldrank.errors import UsageError
 from cldrank.export import Exported, ExportRequest, Parity, export_formats, export_ranker
-from cldrank.export.format import InexpressibleError
 from cldrank.export.replay import NamedTable, vespa_replay
 from cldrank.rankers import LinearRanker, Ranker, TreeRanker
 
@@ -161,11 +160,6 @@ def test_versions_and_names_of_models() -> None:
     assert "_x.profile" in written(made.linear(), name="_x").files
 
 
-def test_what_cannot_be_exported() -> None:
-    with pytest.raises(InexpressibleError, match=r"Vespa cannot load this BordaRanker: .*; train such a ranker"):
-        written(made.borda())
-
-
 def test_the_folder(tmp_path: Path) -> None:
     shipped = export_ranker(made.trees(), "vespa", tmp_path / "out", check=made.dataset())
     assert shipped.parity is not None
@@ -208,3 +202,9 @@ def test_expressions(expression: str, expected: float) -> None:
     row = np.array([[3, 4, 7, 9]], dtype=np.float32)
     table = NamedTable(("a", "b", "bm25(title, 2).x", "a(b)"), row)
     assert replay_of(expression, table).tolist() == [expected]
+
+
+@pytest.mark.parametrize("expression", ["a +", "unknown", "a ^ 2.0"])
+def test_expressions_that_it_does_not_know(expression: str) -> None:
+    with pytest.raises(ValueError, match="cannot read|is missing at|unknown feature"):
+        replay_of(expression, NamedTable(("a",), np.ones((1, 1), dtype=np.float32)))

@@ -1,19 +1,14 @@
-"""What is computed of odd files and written again: scores, and judgements in the formats of other tools."""
+"""What is computed of odd files and written again: scores."""
 
 from __future__ import annotations
 
-import csv
-import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.parquet as pq
-from mutation import TEXTS, Random, mutate_text
-from reader import Reader, WrongError, bytes_of, emptied, parquet_of, same, small_clicks, small_data
+from mutation import Random, mutate_text
+from reader import Reader, WrongError, bytes_of, parquet_of, same, small_data
 
 import cldrank as cr
 from cldrank.errors import CldrankError
@@ -71,90 +66,4 @@ def _row_queries(data: cr.RankingDataset) -> list[Any]:
     return found
 
 
-# -- judgements --------------------------------------------------------------------------------------------------------
-
-
-def _seed_judgements(folder: Path) -> None:
-    small_clicks(small_data()).save(folder / "cells.parquet")
-    texts = [(query, f'red shoes, "size" {query}') for query in range(4)]
-    with (folder / "texts.csv").open("w", newline="") as file:
-        csv.writer(file).writerows([("query_id", "query_text"), *texts])
-    table = pa.table({"query_id": [one for one, _ in texts], "query_text": [text for _, text in texts]})
-    pq.write_table(table, folder / "texts.parquet")
-
-
-def _case_judgements(seeds: Path, place: Path, random: Random) -> Path:
-    """Cells whose ids are odd texts, or a mutated file of query texts."""
-    kind = random.random()
-    if kind < 0.4:
-        table = pq.read_table(seeds / "cells.parquet")
-        name = ("query_id", "doc_id")[int(random.integers(2))]
-        strange = [*TEXTS, "a b", "a\tb", "a\nb", "a\r", "ä,ö", '"', "\u2028", "\x85"]
-        chosen = strange[int(random.integers(len(strange)))]
-        odd = [chosen if value == table[name][0].as_py() else str(value) for value in table[name].to_pylist()]
-        pq.write_table(table.set_column(table.column_names.index(name), name, pa.array(odd)), place / "cells.parquet")
-        return place / "cells.parquet"
-    if kind < 0.7:
-        return parquet_of("texts.parquet")(seeds, place, random)
-    if kind < 0.8:
-        return bytes_of("texts.csv")(seeds, place, random)
-    content = mutate_text((seeds / "texts.csv").read_text(), random, ' \n,"')
-    (place / "texts.csv").write_text(content, errors="surrogatepass")
-    return place / "texts.csv"
-
-
-def _read_judgements(path: Path) -> None:
-    from cldrank.judgements import judge_documents, read_query_texts, write_judgements
-
-    cells = path if path.name == "cells.parquet" else path.parent.parent / "seeds" / "cells.parquet"
-    clicks = cr.ClickTable.read(cells)
-    found = judge_documents(clicks, cr.Propensities.power(1.0, 3))
-    pairs = [
-        (str(query), str(document), int(grade))
-        for query, document, grade in zip(found.query_id, found.doc_id, found.grade, strict=True)
-        if grade >= 0
-    ]
-    texts = None if cells == path else read_query_texts(path)
-    named = pairs if texts is None else [(texts.get(one, ""), *rest) for one, *rest in pairs]
-    folder = emptied(path.parent / "written")
-    refused: list[CldrankError] = []
-    for to in ("quepid", "workbench", "trec"):
-        if to == "trec" and texts is not None:
-            continue
-        with _noted(refused):
-            file = folder / to
-            write_judgements(found, file, to, query_texts=texts)
-            told = [(query, document, 0) for query, document, _ in named] if to == "workbench" else named
-            same(sorted(_told(file, to)), sorted(told), to)
-    if refused:
-        raise refused[0]
-
-
-@contextmanager
-def _noted(refused: list[CldrankError]) -> Iterator[None]:
-    try:
-        yield
-    except CldrankError as error:
-        refused.append(error)
-
-
-def _told(path: Path, to: str) -> list[tuple[str, str, int]]:
-    """Query, document and rating of a file, as the tool that it is for reads it."""
-    content = path.read_bytes().decode()
-    if to == "workbench":
-        return [
-            (entry["query"], one["docId"], 0)  # its rating is the relevance
-            for entry in json.loads(content)["judgmentRatings"]
-            for one in entry["ratings"]
-        ]
-    if to == "quepid":
-        rows = list(csv.reader(content.split("\n")))
-        return [(query, document, int(rating)) for query, document, rating in rows[1:-1]]
-    parts = [line.split() for line in content.split("\n") if line]
-    return [(query, document, int(grade)) for query, _, document, grade in parts]
-
-
-OUTPUT_READERS = {
-    "score": Reader(_seed_score, _case_score, _read_score, 4),
-    "judgements": Reader(_seed_judgements, _case_judgements, _read_judgements, 4),
-}
+OUTPUT_READERS = {"score": Reader(_seed_score, _case_score, _read_score, 4)}

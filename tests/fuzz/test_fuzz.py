@@ -18,7 +18,7 @@ from sklearn.datasets import load_svmlight_file
 import cldrank as cr
 
 CASES = 40
-QUICK = ("letor", "features", "log", "cells", "propensities", "ranker", "toml")
+QUICK = ("letor", "features", "log", "cells", "propensities", "scores", "toml")
 _RARELY_ACCEPTED = ("checkpoint",)  # a digest protects it
 
 

@@ -110,15 +110,15 @@ def test_statuses_of_what_is_refused(client: Client) -> None:
 
 
 def test_a_body_in_chunks_is_counted_and_timed(client: Client) -> None:
-    async def chunks(pause: float, content: bytes = b" " * 100) -> AsyncIterator[bytes]:
+    async def chunks(stuck: bool) -> AsyncIterator[bytes]:
         for _ in range(11):
-            yield content
-            await asyncio.sleep(pause)
+            yield b" " * 100
+            if stuck:
+                await asyncio.Event().wait()
 
-    service = client(max_body=1000, body_timeout=0.05)
-    large = post_raw(service, content=chunks(0))
+    large = post_raw(client(max_body=1000), content=chunks(stuck=False))
     assert (large.status_code, large.headers["connection"]) == (413, "close")
-    slow = post_raw(service, content=chunks(0.02))
+    slow = post_raw(client(body_timeout=0.05), content=chunks(stuck=True))
     assert (slow.status_code, slow.headers["connection"]) == (408, "close")
     assert "did not arrive within 0.05 seconds" in slow.json()["error"]
 
@@ -197,20 +197,36 @@ def test_every_example_of_the_description_works_as_it_is(client: Client) -> None
 def test_a_feature_unlike_the_training_data_is_logged_once_and_counted(
     client: Client, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(served_module, "_JUDGED", 200)
+    monkeypatch.setattr(served_module, "_JUDGED", 50)
     service = client(made_rankers.linear().with_ranges(made_rankers.FEATURES))
     usual, other = made_rankers.FEATURES[:200].copy(), made_rankers.FEATURES[:200].copy()
     other[:, 1] *= 100
-    for _ in range(110):
+    for _ in range(30):
         ask(service, features=usual.tolist())
     assert "cldrank_unlike_training_total{" not in service.get("/metrics").text
-    for _ in range(210):
+    for _ in range(60):
         ask(service, features=other.tolist())
     assert re.search(r'cldrank_unlike_training_total{feature="pagerank"} \d.0', service.get("/metrics").text)
     assert caplog.text.count("the feature pagerank goes from") == 1
 
 
 # -- reloading -----------------------------------------------------------------------------------------------------
+
+
+def test_another_ranker_is_swapped_in(client: Client, tmp_path: Path) -> None:
+    service = client()
+    old = ask(service, features=ROWS).json()
+    other = made_rankers.network()
+    other.save(tmp_path / "ranker")
+    assert ask(service, features=ROWS).json() == old
+    swapped = service.post("/reload", headers=BEARER)
+    identity = {"kind": "network", "fingerprint": ranker_fingerprint(other)}
+    assert (swapped.status_code, swapped.json()) == (200, {"status": "swapped", "ranker": identity})
+    assert ask(service, features=ROWS).json()["ranker"] == identity
+    text = service.get("/metrics").text
+    assert f'cldrank_ranker_workers{{fingerprint="{identity["fingerprint"]}",kind="network"}} 1.0' in text
+    assert f'cldrank_ranker_workers{{fingerprint="{old["ranker"]["fingerprint"]}",kind="linear"}} 0.0' in text
+    assert 'cldrank_reloads_total{outcome="swapped"} 1.0' in text
 
 
 def test_a_broken_ranker_is_refused_and_the_old_one_stays(

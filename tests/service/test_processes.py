@@ -231,9 +231,13 @@ def test_a_request_that_outlasts_the_stop_does_not_hold_it_up(start: Callable[..
 def test_a_hangup_reloads(start: Callable[..., Service], workers: int) -> None:
     service = start("--workers", str(workers))
     service.until(lambda: service.metric(serving(OLD_NAME)) == workers)
-    time.sleep(0.5)  # all watch the folder by now
-    service.process.send_signal(signal.SIGHUP)
-    service.until(lambda: service.metric('cldrank_reloads_total{outcome="swapped"}') == workers)
+
+    def hung_up() -> bool:
+        # again until it is heard: a worker ignores hangups before it watches the folder
+        service.process.send_signal(signal.SIGHUP)
+        return service.metric('cldrank_reloads_total{outcome="swapped"}') >= workers
+
+    service.until(hung_up)
     assert service.stop() == 0
 
 

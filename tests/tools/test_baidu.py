@@ -207,20 +207,6 @@ def test_broken_rows_are_set_aside_and_counted(tmp_path: Path, other: Row, reaso
     assert cr.load(tmp_path / "out" / "features.parquet").n_rows == 2
 
 
-@pytest.mark.parametrize("broken", [None, np.full(768, np.nan, np.float16)])
-def test_a_row_without_an_embedding_stays_in_the_log(tmp_path: Path, broken: Any) -> None:
-    """Another page may have the document's embedding; if none has, the document has no features."""
-    rows = [
-        shown(0, 1, 1, 1, 1, query_document_embedding=broken),
-        shown(0, 1, 2, 2, 0, query_document_embedding=broken),
-        shown(1, 1, 1, 1, 0),
-    ]
-    counts = make(tmp_path / "out", save(tmp_path / "part.feather", rows))
-    assert (counts["rows"], counts["rows without an embedding"], counts["documents"]) == (3, 2, 1)
-    data = cr.load(tmp_path / "out" / "features.parquet")
-    np.testing.assert_array_equal(data.features[0], embedding(1, 1).astype(np.float32))
-
-
 def test_files_of_another_form(tmp_path: Path) -> None:
     rows = [shown(0, 1, 1, 1, 1)]
     without = save(tmp_path / "a.feather", [{name: row[name] for name in row if name != "url_md5"} for row in rows])

@@ -67,13 +67,6 @@ def test_impressions(tmp_path: Path) -> None:
     assert counts == {"lists": 3, "rows": 6, "clicks": 2, "clicks on nothing shown": 0, "items": 0}
 
 
-def test_clicks_on_nothing_shown_are_counted(tmp_path: Path) -> None:
-    events = [ranking("a", "1636993834000", "u", [1, 2]), click("a", 3), click("b", 1), click(None, 1), click("a", 2)]
-    table, _, counts = made(tmp_path, events)
-    assert table["click"].to_pylist() == [0, 1]
-    assert counts["clicks on nothing shown"] == 3
-
-
 def test_items(tmp_path: Path) -> None:
     events = [
         item(7, title="Heat", genres=["crime", "drama"], budget=60000000, vote_avg=7.9, writer="michael mann"),

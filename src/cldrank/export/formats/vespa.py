@@ -1,4 +1,4 @@
-"""Vespa: a rank profile and, for trees and networks, a model beside it."""
+"""Vespa: a rank profile and, unless an expression suffices, a model beside it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Vespa(ExportFormat):
     own_feature = r"[A-Za-z_][A-Za-z0-9_]*\([A-Za-z0-9_,. ]*\)(\.[A-Za-z0-9_.]+)?"  # a rank feature, as bm25(title)
 
     def write(self, ranker: Any, request: ExportRequest, names: Sequence[str]) -> Exported:
-        """The rank profiles NAME_features and NAME, and, for trees and networks, a model under models/."""
+        """The rank profiles NAME_features and NAME and, unless an expression suffices, a model under models/."""
         name, models, places = request.name, {}, np.arange(len(names))
         if name in RESERVED or f"{name}_{INPUT}" in names:
             raise UsageError(f"`name` cannot be {name!r}: it is reserved, or begins the name of a feature.")
