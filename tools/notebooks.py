@@ -9,7 +9,6 @@ import ast
 import contextlib
 import io
 import json
-import os
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -34,11 +33,13 @@ def run(notebook: dict[str, Any]) -> Iterator[tuple[dict[str, Any], list[dict[st
 def outputs(source: str, names: dict[str, Any], number: int) -> list[dict[str, Any]]:
     """What a cell prints, then what its last line is, if that is a value."""
     tree = ast.parse(source)
-    last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
+    last = tree.body[-1] if tree.body else None
+    if isinstance(last, ast.Expr):
+        tree.body.pop()
     printed, value = io.StringIO(), None
     with contextlib.redirect_stdout(printed):
         exec(compile(tree, f"cell {number}", "exec"), names)  # noqa: S102  # of our own notebooks
-        if last is not None:
+        if isinstance(last, ast.Expr):
             value = eval(compile(ast.Expression(last.value), f"cell {number}", "eval"), names)  # noqa: S307
     made: list[dict[str, Any]] = []
     if printed.getvalue():
@@ -62,9 +63,7 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
             for number, (cell, shown) in enumerate(run(notebook), start=1):
                 cell |= {"execution_count": number, "outputs": shown}
-        path.write_text(
-            json.dumps(notebook, indent=1, ensure_ascii=False, sort_keys=True) + os.linesep, encoding="utf-8"
-        )
+        path.write_text(json.dumps(notebook, indent=1, ensure_ascii=False, sort_keys=True) + "\n", encoding="utf-8")
         print(f"wrote {path.relative_to(EXAMPLES.parent)}, {path.stat().st_size / 1e3:.0f} kB")
 
 
