@@ -63,7 +63,7 @@ def test_very_many_pairs_are_made_fewer_and_keep_their_rates() -> None:
     assert quantile_of(*counts.fit(), 0.5) == pytest.approx(0.3, abs=0.02)
 
 
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=20)
 @given(st.lists(st.tuples(st.integers(0, 30), st.integers(1, 20)), min_size=1, max_size=40))
 def test_pairs_hold_every_candidate_and_masses_add_up(cells: list[tuple[int, int]]) -> None:
     clicks, impressions = np.array(cells).T

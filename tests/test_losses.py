@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import expit, log_expit
 from torch import Tensor
@@ -145,14 +145,6 @@ def test_the_gradient_is_that_of_finite_differences(loss: Loss) -> None:
 
 
 @every_loss
-def test_what_is_all_padding_loses_nothing_and_teaches_nothing(loss: Loss) -> None:
-    given = numbers(4)
-    nothing = {"weight": torch.zeros_like(given["weight"]), "absent": torch.zeros_like(given["absent"])}
-    assert (loss.value(given | nothing) == 0).all()
-    assert all((slope == 0).all() for slope in loss.slopes(given | nothing).values())
-
-
-@every_loss
 def test_padding_has_no_slope_and_its_numbers_do_not_matter(loss: Loss) -> None:
     given = numbers(5)
     changed = {name: values.clone() for name, values in given.items()}
@@ -174,6 +166,7 @@ finite = st.floats(-1e6, 1e6, width=32)
 
 
 @every_loss
+@settings(max_examples=25)
 @given(data=st.data())
 def test_no_slope_is_ever_nan(loss: Loss, data: st.DataObject) -> None:
     given = {name: values.float() for name, values in numbers(12, lists=2, shown=3, unshown=2).items()}
@@ -185,6 +178,7 @@ def test_no_slope_is_ever_nan(loss: Loss, data: st.DataObject) -> None:
     assert all(slope.isfinite().all() for slope in loss.slopes(given).values())
 
 
+@settings(max_examples=30)
 @given(st.integers(0, 1000))
 def test_a_preference_is_for_one_of_two_and_by_what_both_have_seen(seed: int) -> None:
     given = numbers(seed)

@@ -62,6 +62,16 @@ def test_it_says_how_it_ended() -> None:
     assert newton(lambda _: nothing, np.zeros(1)).status == "non_finite"
 
 
+def test_a_step_to_where_the_slope_is_lost_is_halved() -> None:
+    def lost_beyond_1(point: Vector) -> Derivatives:
+        x = float(point[0])
+        return Derivatives(-((x - 0.9) ** 2), np.array([1.8 - 2 * x if x < 1 else np.nan]), np.array([[-1.5]]))
+
+    found = newton(lost_beyond_1, np.zeros(1))
+    assert found.converged
+    assert found.parameters[0] == pytest.approx(0.9)
+
+
 def test_a_line_search_that_fails_is_not_called_non_finite() -> None:
     def misleading(point: Vector) -> Derivatives:
         return Derivatives(-float(abs(point[0])), np.array([1.0]), np.array([[-1.0]]))  # the slope promises a gain

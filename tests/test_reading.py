@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -47,13 +46,3 @@ def test_errors_that_are_explained_already_and_faults_of_ours_pass() -> None:
     for error in (CldrankError("as it is"), AssertionError("as it is")):
         with pytest.raises(type(error), match="^as it is$"), reading("file", "a file"):
             raise error
-
-
-def test_a_reason_of_many_lines_becomes_one(tmp_path: Path) -> None:
-    with pytest.raises(FormatError) as caught, reading("file", "a file"):
-        raise ValueError("first line.\n" + "x" * 10_000)
-    assert str(caught.value) == "file: not a file (first line)."
-    with pytest.raises(FormatError) as caught, reading("file", "a file"):
-        raise ValueError("x" * 10_000)
-    assert len(str(caught.value)) < 400
-    assert json.loads(json.dumps(str(caught.value)))

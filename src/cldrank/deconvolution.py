@@ -41,7 +41,7 @@ class RateCounts:
 
     @classmethod
     def of(cls, clicks: ArrayLike, impressions: ArrayLike, share: ArrayLike = 1.0) -> RateCounts:
-        """The distinct pairs of counts; at most a click per impression counts.
+        """The distinct pairs of counts, with at most as many clicks as impressions.
 
         Very many distinct pairs are made fewer: impressions and shares are rounded to steps of 5%, and clicks with
         them, so that the rate stays as it was.

@@ -132,7 +132,7 @@ def ascent(here: Derivatives) -> Vector:
 
 
 def inverse(information: Matrix) -> Matrix:
-    """The inverse of a positive definite matrix; where it is flat, the pseudo-inverse of what is not."""
+    """The inverse of a positive definite matrix; of a flat matrix, the pseudo-inverse of its curved directions."""
     values, vectors, size = _decomposed(information)
     if values is None:
         from scipy.linalg import cho_solve

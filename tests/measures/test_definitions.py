@@ -87,7 +87,7 @@ def trec_form(queries: Queries, gains: bool) -> tuple[Any, Any]:
     return judged, run
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(queries=rankings())
 def test_equal_to_pytrec_eval(queries: Queries) -> None:
     ours = {

@@ -142,11 +142,6 @@ def test_separation_is_handled_by_the_penalty_and_said() -> None:
         CLD(model=Linear(l2=0)).fit(data, table, rho)
 
 
-def test_too_few_steps_are_warned_of() -> None:
-    with pytest.warns(ConvergenceWarning, match="has not converged after 1 steps"):
-        assert CLD(model=Linear(max_steps=1)).fit(*scene(0)).status_ == "max_steps"
-
-
 # -- what it refuses -------------------------------------------------------------------------------------------------
 
 

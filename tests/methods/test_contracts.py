@@ -361,31 +361,22 @@ def test_impressions_are_weights_so_four_times_the_log_says_the_same(kind: Kind,
 # -- what they refuse ----------------------------------------------------------------------------------------------
 
 
-def wrong_values(one: Parameter) -> list[Any]:
+def wrong_values(known: Parameter) -> list[Any]:
     """Values that a parameter cannot have, by its declared type and bounds alone."""
-    kinds = one.kinds
+    kinds = known.kinds
     if Any in kinds:
         return []
-    found: list[Any] = [object(), b"bytes", 1j]
-    texts = any(kind is str or getattr(kind, "__name__", "") == "PathLike" for kind in kinds)
-    found += [] if texts else ["no such word"]
-    found += [] if one.optional else [None]
-    if bool not in kinds:
-        found += [True, False]
+    wrong: list[Any] = [object(), b"bytes", *([] if known.optional else [None]), *([] if bool in kinds else [True])]
     if float in kinds or int in kinds:
-        found += [np.nan, np.inf, -np.inf, 10**400, "1"]
-        found += [] if float in kinds else [1.5, 1.0, np.float32(2)]
-        low = one.bounds.least if one.bounds.least is not None else one.bounds.above
-        high = one.bounds.most if one.bounds.most is not None else one.bounds.below
-        found += [] if low is None else [low - 1]
-        found += [] if high is None else [high + 1]
-        found += [] if one.bounds.above is None else [one.bounds.above]
-        found += [] if one.bounds.below is None else [one.bounds.below]
+        bounds = known.bounds
+        wrong += [np.nan, np.inf, 10**400, "1", *([] if float in kinds else [1.5, np.float32(2)])]
+        wrong += [least - 1 for least in (bounds.least,) if least is not None]
+        wrong += [most + 1 for most in (bounds.most,) if most is not None]
+        wrong += [end for end in (bounds.above, bounds.below) if end is not None]
     else:
-        found += [3, 1.5, np.nan] if bool not in kinds else [0, 1, "yes"]
+        wrong += [0, "yes"] if bool in kinds else [3, np.nan]
     choices = [word for kind in kinds if get_origin(kind) is Literal for word in get_args(kind)]
-    found += [choices[0].upper(), choices] if choices else []
-    return found
+    return wrong + ([choices[0].upper(), choices] if choices else [])
 
 
 @every_method

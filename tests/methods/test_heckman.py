@@ -8,7 +8,6 @@ from two_steps import two_step
 from cldrank import likelihood
 from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
-from cldrank.errors import ConvergenceWarning
 from cldrank.methods.heckman import HeckmanRank
 from cldrank.methods.naive import Naive
 from cldrank.methods.observing import observe
@@ -130,10 +129,3 @@ def test_with_everything_shown_it_is_naive() -> None:
     np.testing.assert_allclose(model.coef_, naive.coef_, rtol=1e-8)
     assert (model.mills_coefficient_, model.selection_intercept_) == (0.0, np.inf)
     assert model.status_ == "converged"
-
-
-def test_a_first_stage_cut_short_is_not_called_a_success() -> None:
-    data, clicks = log()
-    with pytest.warns(ConvergenceWarning, match="the first stage of Heckman.rank has not converged after 1 steps"):
-        model = HeckmanRank(model=Linear(max_steps=1)).fit(data, clicks)
-    assert model.status_ == "max_steps"

@@ -75,17 +75,6 @@ def test_numbers_of_positions_do_not_matter_only_their_order() -> None:
     np.testing.assert_array_equal(model.thresholds_, other.thresholds_)
 
 
-def test_a_candidate_shown_in_several_places_counts_in_each() -> None:
-    data, clicks = drawn(300)
-    row = np.append(clicks.row, clicks.row[:20])
-    position = np.append(clicks.position, clicks.position[:20] % 3 + 1)
-    counts = np.append(clicks.impressions, np.full(20, 10)), np.append(clicks.clicks, np.full(20, 4))
-    table = ClickTable.from_arrays(data, row=row, position=position, impressions=counts[0], clicks=counts[1])
-    model = PIJD(run=Run(block_rows=7)).fit(data, table)
-    np.testing.assert_allclose(model.coef_, PIJD().fit(data, table).coef_, rtol=1e-9)
-    assert model.n_rows_ == len(row) + int((~table.shown).sum())
-
-
 def test_with_everything_shown_the_last_place_has_no_lower_end() -> None:
     data = drawn(300)[0]
     position = np.repeat(1 + np.arange(3), 100)

@@ -33,15 +33,6 @@ def test_it_counts_the_votes_of_ips_and_heckman(model: Model) -> None:
     assert isinstance(fitted.ranker_, BordaRanker)
 
 
-@pytest.mark.parametrize(("weights", "alone"), [((1, 0), "ips_"), ((0, 3), "heckman_")])
-def test_all_weight_on_one_is_its_ranking(weights: Any, alone: str) -> None:
-    fitted = RankAgg(weights=weights, model=Linear()).fit(*GIVEN)
-    offsets = GIVEN.data.offsets
-    one = getattr(fitted, alone).predict(GIVEN.data)
-    ranks = [segments.descending_ranks(scores, offsets) for scores in (fitted.predict(GIVEN.data), one)]
-    np.testing.assert_array_equal(*ranks)
-
-
 def test_queries_score_the_same_alone_as_among_others(tmp_path: Path) -> None:
     fitted = RankAgg(model=replace(SMALL, epochs=2)).fit(*GIVEN)
     whole = fitted.predict(GIVEN.data)

@@ -88,14 +88,6 @@ def test_diagnostics_of_a_linear_fit() -> None:
     assert (found.log_likelihood, found.rows, found.weight) == (method.log_likelihood_, method.n_rows_, method.weight_)
 
 
-def test_missing_values_are_remembered() -> None:
-    data, _ = scene()
-    features = data.features.copy()
-    features[3, 1] = np.nan
-    holes = cr.RankingDataset.from_arrays(features, data.row_queries, data.labels, missing="keep")
-    assert cr.Oracle(model=cr.Trees(rounds=2)).fit(holes).ranker_.provenance.has_missing
-
-
 def contrary(data: cr.RankingDataset) -> cr.RankingDataset:
     """Labels that go up with a feature where a model learns, and down where it is judged."""
     held = np.random.default_rng([0, 7]).permutation(50)[:20]  # as models hold 0.4 of 50 queries out

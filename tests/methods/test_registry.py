@@ -44,12 +44,6 @@ def test_flat_settings_go_to_their_owners() -> None:
     assert repr(found).startswith("RankAgg(")
 
 
-def test_without_a_model_settings_are_those_of_the_default() -> None:
-    assert configured(CLDPair, {"epochs": 3}).model == MLP(epochs=3)
-    assert configured(IPS, {"l2": 0.5}).model == Linear(l2=0.5)
-    assert configured(IPS, {}).get_params() == IPS().get_params()
-
-
 def test_a_model_may_be_given_whole_and_changed() -> None:
     model = Linear(max_steps=5)
     found = configured(CLD, {"model": model, "l2": 0.5})

@@ -8,7 +8,7 @@ from typing import Any, get_args
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from scenes import by_session, scene
+from scenes import scene
 from scipy.stats import binom
 
 from cldrank import scaling
@@ -149,15 +149,3 @@ def test_rows_of_clicks_weigh_what_they_stand_for() -> None:
     np.testing.assert_array_equal(pairs.weight, [3, 3, 1, 3, 3, 3, 5])
     np.testing.assert_array_equal(pairs.offsets, [0, 4, 6, 7])
     assert pairs.total == 36
-
-
-def test_rows_of_regression_keep_the_mean_of_single_impressions() -> None:
-    given = scene()
-    rows, targets = by_session(given)
-    for target in ("ips", "clicks"):
-        observed = observe(given.data, given.clicks, given.propensities, target)
-        mean, weight = observed.by_row()
-        for place, row in enumerate(observed.rows[observed.shown]):
-            own = targets[rows == row]
-            assert weight[place] == len(own)
-            assert mean[place] == pytest.approx(own.mean())

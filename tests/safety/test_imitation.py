@@ -45,14 +45,6 @@ def test_trees_and_a_linear_model_compete() -> None:
     assert kinds == ["linear", "trees"]
 
 
-def test_features_that_are_missing_leave_the_trees() -> None:
-    features = np.where(RANDOM.random(FEATURES.shape) < 0.05, np.nan, FEATURES)
-    data = cr.RankingDataset.from_arrays(features, DATA.row_queries, DATA.labels, missing="keep")
-    clicks = Simulation(data, SCORES, PositionBased(), depth=4).draw(5000, seed=0)
-    learned = cr.Naive(model=cr.Trees(rounds=3)).fit(data, clicks)
-    assert imitate(learned.ranker_, learned, data, clicks).kind == "trees"
-
-
 def test_what_a_run_leaves_and_tells_is_about_the_learned_ranker(tmp_path: Path) -> None:
     clicks = Simulation(DATA, SCORES, PositionBased(), depth=4).draw(5000, seed=0)
     heard: list[Any] = []

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scenes import scene
 
@@ -19,6 +19,7 @@ from cldrank.propensity import AffineClicks
 from cldrank.tuning import judges
 
 
+@settings(max_examples=30)
 @given(st.integers(0, 50), st.booleans())
 def test_concordance_is_that_of_the_training_loop(seed: int, ties: bool) -> None:
     given_scene = scene(seed, queries=12, candidates=7, shown=5)

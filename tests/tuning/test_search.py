@@ -67,7 +67,7 @@ def test_slopes_and_bases_correct_what_trials_are_judged_by(tmp_path: Path) -> N
 def test_networks_that_fall_behind_are_given_up() -> None:
     space: Space = {"learning_rate": [1e-7, 0.01, 0.02, 0.03], "l2": Range(1e-3, 1e-2, log=True)}
     model = CLDPair(model=MLP(hidden=(8,), epochs=6, validation=0.3, batch_queries=16))
-    tuned = tune(model, *scene(0, queries=120), space, trials=20)
+    tuned = tune(model, *scene(0, queries=120), space, trials=12)
     pruned = [trial for trial in tuned.trials if trial.state == "pruned"]
     assert 1e-7 in [trial.parameters["learning_rate"] for trial in pruned]
     assert all(trial.value is None and trial.number >= 5 for trial in pruned)

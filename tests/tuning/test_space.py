@@ -116,4 +116,4 @@ def test_spaces_that_are_refused() -> None:
         ({"l2": [float("nan")]}, "the values of l2"),
     ):
         with pytest.raises(UsageError, match=message):
-            check_space(IPS(), space)  # type: ignore[arg-type]
+            check_space(IPS(), space)

@@ -77,7 +77,7 @@ class Comparison:
 
 
 def mean_interval(values: Any, confidence: float = 0.9) -> Interval:
-    """The mean of a few repetitions, such as seeds, with its t-interval.
+    """The mean of a few repetitions, each with another seed, with its t-interval.
 
         mean ± t(n - 1 degrees of freedom) · standard deviation / sqrt(n)
 

@@ -187,7 +187,7 @@ def check_affine(given: Any, clicks: ClickTable, user: str, clip: float | None) 
     if not isinstance(given, AffineClicks):
         raise UsageError(
             f"{user} needs AffineClicks, slope and base of each position: estimate them by trust-bias "
-            "(propensity.TrustBias); or give Propensities, if nobody trusts a position."
+            "(propensity.TrustBias); or give Propensities, if there is no trust bias."
         )
     given.at(np.array([clicks.depth]))
     _warn_of_one_curve(clicks, user)

@@ -37,8 +37,8 @@ class Layer:
         numbers = [values for values in (self.weight, self.bias) if values is not None]
         if self.kind != "linear":
             if not isinstance(self.kind, str) or self.kind not in ACTIVATIONS or numbers:
-                known = ", ".join(ACTIVATIONS)
-                raise DataError(f"a layer is linear, or {known} without numbers, not {shortened(self.kind)}.")
+                known = " or ".join(ACTIVATIONS)
+                raise DataError(f"a layer is linear, or it is {known} without numbers, not {shortened(self.kind)}.")
             return
         if self.weight is None or self.weight.ndim != 2:
             raise DataError("a linear layer needs a matrix of weights.")

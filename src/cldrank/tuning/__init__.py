@@ -1,4 +1,4 @@
-"""Tuning: parameters chosen by the clicks on held-out queries, which anybody with a click log has, without labels."""
+"""Tuning: parameters chosen by the clicks on held-out queries, without labels."""
 
 from cldrank.tuning.search import Trial, Tuned, tune
 from cldrank.tuning.space import Range, default_space

@@ -2,7 +2,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import truncnorm
 
@@ -33,6 +33,7 @@ def test_derivatives_are_those_of_the_value(a: float, width: float) -> None:
     np.testing.assert_allclose(found.bb, slope(lambda x: interval(a, x).b[0], b), rtol=1e-6, atol=1e-6)
 
 
+@settings(max_examples=30)
 @given(st.floats(-6, 6), st.floats(0.05, 6))
 def test_correction_and_shrinkage_are_moments_of_the_truncated_gaussian(a: float, width: float) -> None:
     found, truth = interval(a, a + width), truncnorm(a, a + width)

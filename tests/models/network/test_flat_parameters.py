@@ -48,9 +48,3 @@ def test_a_number_that_is_lost_is_found() -> None:
     with torch.no_grad():
         next(reversed(list(one.parameters()))).fill_(float("nan"))
     assert not together.finite
-
-
-def test_matrices_begin_at_round_addresses() -> None:
-    one = network()
-    FlatParameters(one.parameters())
-    assert all(each.data_ptr() % 64 == 0 for each in one.parameters())
