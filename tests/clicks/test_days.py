@@ -315,3 +315,9 @@ class TestMerged:
         assert many.candidates.equals(pairwise.candidates)
         with pytest.raises(UsageError, match="no tables"):
             ClickTable.merged([])
+
+    def test_a_day_of_a_file_is_in_the_whole_file(self, tmp_path: Path) -> None:
+        path, days = write(tmp_path / "a.parquet", page(1, START)), DayFolder(tmp_path / "cells")
+        days.add(path)
+        with pytest.raises(DataError, match=r"a\.parquet"):
+            days.read().merge(aggregate(path).clicks)

@@ -62,11 +62,6 @@ class TestMaking:
         with pytest.raises(DataError, match=r"impressions add up to more than 2\^62"):
             table.merge(table)
 
-    def test_cannot_be_changed(self) -> None:
-        table = ClickTable.from_arrays(DATA[2], position=[1], impressions=[1], clicks=[0])
-        with pytest.raises(ValueError, match="read-only"):
-            table.clicks[0] = 1
-
 
 class TestPartsAndSums:
     @given(tables(), tables())
