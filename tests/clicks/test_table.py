@@ -280,5 +280,6 @@ def test_with_and_without_segments() -> None:
     with pytest.raises(DataError, match="table 1 was counted by segment, table 2 was not"):
         one_cell(1, "phone").merge(one_cell(1))
     nothing = one_cell(1).where(one_cell(1).clicks > 9)
+    assert nothing.query_impressions.tolist() == [0, 0, 0]
     assert nothing.merge(one_cell(1, "phone")).segment_names == ("phone",)
     assert one_cell(1, "phone").merge(nothing).segment_names == ("phone",)
