@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from small_logs import DEFECTS, VIEWED, Row, cells, plainly, write, write_timed
 
@@ -75,6 +75,7 @@ class TestOnEachEngine:
 
 class TestByHashes:
     @settings(max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture])
+    @example(rows=[(1, "q", "a", 1, 1), (1, "q", "a", 1, 1), (2, "q", "b", 1, 0)], at_a_time=1)
     @given(rows=some_rows, at_a_time=st.sampled_from([100, 3]))
     def test_by_hashes_as_by_grouping(
         self, tmp_path_factory: pytest.TempPathFactory, rows: list[Row], at_a_time: int

@@ -116,6 +116,13 @@ class TestAdding:
             added = folder.add(log, columns={"timestamp": "day"})
             assert list(map(str, added.days)) == [day]
 
+    def test_what_has_no_days_is_refused(self, tmp_path: Path) -> None:
+        folder, path = DayFolder(tmp_path / "cells"), tmp_path / "log.csv"
+        path.write_text("session_id,query_id,doc_id,position,clicked\n1,q,a,1,1\n")
+        for source, named in ((path, "timestamp"), (pd.DataFrame({"session_id": [1]}), "pandas DataFrame")):
+            with pytest.raises(UsageError, match=named):
+                folder.add(source)
+
     def test_nothing_is_written_where_a_write_fails(
         self, three_days: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -315,3 +322,9 @@ class TestMerged:
         assert many.candidates.equals(pairwise.candidates)
         with pytest.raises(UsageError, match="no tables"):
             ClickTable.merged([])
+
+    def test_a_day_of_a_file_is_in_the_whole_file(self, tmp_path: Path) -> None:
+        path, days = write(tmp_path / "a.parquet", page(1, START)), DayFolder(tmp_path / "cells")
+        days.add(path)
+        with pytest.raises(DataError, match=r"a\.parquet"):
+            days.read().merge(aggregate(path).clicks)

@@ -67,5 +67,5 @@ def test_missing_values_and_zeros_have_one_form() -> None:
 def test_threads_make_no_difference(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fingerprints, "_BLOCK", 4)
     monkeypatch.setattr(fingerprints, "fair_threads", lambda _: threads)
-    parts = {"x": FEATURES, "n": np.arange(10), "ids": [f"{number}" for number in range(10)]}
+    parts: dict[str, Any] = {"x": FEATURES, "n": np.arange(10), "ids": [f"{number}" for number in range(10)]}
     assert fingerprint_of(parts) == "ee41512affecf393bf4182aac757429cf300045d272d7cb8d86307fd3b0f1f25"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -110,6 +111,12 @@ class TestLoading:
     def test_what_cannot_be_a_dataset(self, changes: dict[str, Any], roles: dict[str, Any], message: str) -> None:
         with pytest.raises((DataError, UsageError), match=message):
             cr.load(pd.DataFrame({**COLUMNS, **changes}), **roles)
+
+    def test_names_that_no_engine_can_keep_apart(self) -> None:
+        for name in ("a", "\0"):
+            frame = pa.table([[1], [2], [3]], names=["qid", name, name])
+            with pytest.raises(FormatError, match=re.escape(repr(name))):
+                cr.load(frame if name == "a" else pl.DataFrame({"qid": [1], name: [1.0]}), columns={"query_id": "qid"})
 
     @pytest.mark.parametrize("features", [["bm25", "grade"], ["bm25", "qid"]])
     def test_a_feature_has_no_other_role(self, features: list[str]) -> None:

@@ -45,12 +45,12 @@ def table(dataset: RankingDataset) -> list[list[float]]:
 
 class TestWhatIsInTheWild:
     def test_dense_and_sparse_rows(self, write: Write) -> None:
-        data = read_letor([write("2 qid:1 1:0.5 2:1 3:2\n0 qid:1 3:7\n1 qid:2\n")])
+        data = read_letor([write("2 qid:1 1:0.5 2:1 3:2\n0 qid:1 3:7\n-0.25 qid:2\n")])
         assert table(data) == [[0.5, 1, 2], [0, 0, 7], [0, 0, 0]]
         assert data.offsets.tolist() == [0, 2, 3]
         assert data.query_ids.tolist() == [1, 2]
         assert data.labels is not None
-        assert data.labels.tolist() == [2, 0, 1]
+        assert data.labels.tolist() == [2, 0, -0.25]
         assert data.feature_names == ("f1", "f2", "f3")
 
     def test_a_feature_that_comes_late_counts(self, write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -68,7 +68,7 @@ class TestWhatIsInTheWild:
             assert read_letor([write("0 qid:1 1:1 #docid = a\n0 qid:1 1:1 # 11\n")]).doc_ids is None
 
     def test_windows_line_ends_blank_lines_comment_lines_tabs_and_no_final_newline(self, write: Write) -> None:
-        text = "# made by hand\r\n\r\n 1 qid:1\t1:1  2:2 \r\n   \r\n#\r\n0 qid:1 2:3\t\r\n\r\n2 qid:1 1:4"
+        text = "\ufeff# made by hand\r\n\r\n 1 qid:1\t1:1  2:2 \r\n   \r\n#\r\n0 qid:1 2:3\t\r\n\r\n2 qid:1 1:4"
         assert table(read_letor([write(text)])) == [[1, 2], [0, 3], [4, 0]]
 
     def test_scattered_queries_are_gathered_in_order_of_appearance(self, write: Write) -> None:
@@ -272,3 +272,6 @@ def test_rows_without_any_feature_are_refused(tmp_path: Path) -> None:
     with pytest.raises(FormatError, match=r"no row lists a feature; .* with `n_features`"):
         read_letor([path])
     assert read_letor([path], n_features=2).features.tolist() == [[0.0, 0.0]] * 2
+    path.write_text("1 qid:1 1:1 3:1\n")
+    with pytest.raises(FormatError, match=":1:13: feature 3 "):
+        read_letor([path], n_features=2)

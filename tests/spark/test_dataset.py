@@ -26,8 +26,8 @@ def test_columns_are_found_or_named(session: Any, here: World) -> None:
     named = SparkDataset(other, columns=columns, name="shop")
     assert named.feature_names == ("f2", "f1")
     assert repr(named) == "SparkDataset(shop: 2 features)"
-    for features, named in ((["f9"], "'f9'"), (["f1", "f1"], "'f1'"), (["query_id", "f1"], "'query_id' holds ids")):
-        with pytest.raises(UsageError, match=named):
+    for features, column in ((["f9"], "'f9'"), (["f1", "f1"], "'f1'"), (["query_id", "f1"], "'query_id' holds ids")):
+        with pytest.raises(UsageError, match=column):
             SparkDataset(frame, columns={"features": features})
     with pytest.raises(UsageError, match="ndarray"):
         SparkDataset(np.eye(2))

@@ -103,6 +103,10 @@ class TestParts:
         write(tmp_path / "2.json", [{"id": 2, "clicked": 1}])
         assert values(engine, tmp_path, "clicked") == [1, None]
 
+    def test_a_fraction_far_down_in_json(self, tmp_path: Path, duckdb: Engine) -> None:
+        file = write(tmp_path / "log.json", [*({"p": 1} for _ in range(30_000)), {"p": 1.5}])
+        assert values(duckdb, file, "p")[-1] == 1.5
+
     def test_csv_is_text(self, tmp_path: Path, engine: Engine) -> None:
         file = write(tmp_path / "a.csv", [{"id": "007", "x": "1.0"}, {"id": "0x10", "x": "true"}])
         assert values(engine, file, "id") == ["007", "0x10"]

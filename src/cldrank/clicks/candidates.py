@@ -127,7 +127,7 @@ class Candidates:
         return np.where(ids[order[place]] == wanted, order[place], UNKNOWN_QUERY)
 
     def mismatch(self, query_ids: NDArray[Any], doc_ids: NDArray[Any], rows: IntArray) -> str:
-        """Why none of the rows that `find` gave is known, with an id of either side; nothing if some are.
+        """Why `find` knows none of the rows, with an id from either side; empty if it knows some.
 
         >>> mine = Candidates.seen(np.array(["term 0"]), np.array([1]))
         >>> query, document = np.array(["TERM 81"]), np.array([1])

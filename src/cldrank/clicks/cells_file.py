@@ -127,7 +127,7 @@ def added_cells(parts: list[pa.Table]) -> pa.Table:
 
 
 def _content(path: Path) -> pa.Table:
-    """The columns of cells, each there once and without nulls."""
+    """The columns of cells, each exactly once and without nulls."""
     with reading(path, "a readable Parquet file"):
         names = pq.read_schema(path).names
     wanted = [*COLUMNS, *([SEGMENT] if SEGMENT in names else [])]

@@ -58,7 +58,7 @@ def explained(expected: str = "") -> Iterator[None]:
 
 
 def _words(text: str, expected: str) -> str:
-    """What an executor met, if that is known, or what was expected."""
+    """The cause that an executor reports, or else what was expected."""
     own = re.search(r"cldrank\.errors\.\w+: (.+)", text)
     if own:
         return own[1].strip()

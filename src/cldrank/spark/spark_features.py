@@ -162,7 +162,7 @@ class ClusterObserved:
 
     @property
     def n_thresholds(self) -> int:
-        """Of entries: how many thresholds part the places."""
+        """How many thresholds separate the levels of the entries."""
         return int(self.seen.n_levels) - (1 if self.all_shown else 0)  # type: ignore[union-attr]
 
 
@@ -199,7 +199,7 @@ def _table_values(
 
 
 def _entries(candidates: Candidates, observed: Targets | Observations, rows: IntArray) -> pa.Table:
-    """What was observed of each candidate, by query and document, and what another of its query weighs, not shown."""
+    """What was observed of each candidate, and what a never-shown candidate of its query weighs."""
     import pyarrow as pa
 
     level, pages = np.ones(len(observed.target)), None

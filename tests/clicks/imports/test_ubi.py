@@ -54,6 +54,8 @@ def test_the_same_cells_as_the_direct_log(
     log: Path, rows: list[ubi_export.Row], tmp_path: Path, engine: Any, wrapped: bool
 ) -> None:
     made = ubi_export.with_noise(ubi_export.export(rows))
+    if engine != "duckdb":
+        (tmp_path / "log.parquet" / "part-0").mkdir(parents=True)  # of an earlier log, which is replaced
     report = imported(made.write(tmp_path, 5, wrapped), tmp_path / "log.parquet", engine=engine)
     assert cells(ClickTable.read(tmp_path / "log.parquet")) == cells(ClickTable.read(log))
     assert report.came_in == made.came_in()
@@ -120,6 +122,11 @@ class TestWhatCountsAsShown:
         report = imported(paths, tmp_path / "log.parquet", object_id="internal_id")
         assert report.clicks == sum(row[4] for row in rows)
 
+    def test_returned_on_request_leaves_impressions_aside(self, rows: list[ubi_export.Row], tmp_path: Path) -> None:
+        made = ubi_export.export(rows)
+        report = imported(made.write(tmp_path), tmp_path / "log.parquet", impressions="returned")
+        assert report.aside("other", "other action") == report.came_in["result"] == len(rows)
+
 
 class TestPositions:
     @pytest.mark.parametrize("hits", [True, False])
@@ -159,12 +166,16 @@ def _event(action: str, page: str, document: str, ordinal: Any = None, time: Any
 class TestRows:
     def test_what_a_row_says(self, rows: list[ubi_export.Row], tmp_path: Path, engine: Any) -> None:
         paths = ubi_export.export(rows[:40]).write(tmp_path)
-        imported(paths, tmp_path / "log.parquet", engine=engine, surface="application")
+        imported(paths, tmp_path / "log.parquet", engine=engine)
         for row in pq.read_table(tmp_path / "log.parquet").to_pylist():
             session = int(row["session_id"][-12:])
             assert row["user_id"] == f"client {session // 3}"
             assert row["surface"] == "shop"
             assert row["timestamp"].isoformat() == f"2024-06-01T00:{session:02d}:00+00:00"
+        imported(paths, tmp_path / "log.parquet", engine=engine, surface="client_id", normalise=False)
+        typed = pq.read_table(tmp_path / "log.parquet").to_pylist()
+        assert all(row["surface"] == row["user_id"] for row in typed)
+        assert any(row["query_id"] != row["query_id"].lower().strip() for row in typed)
 
     def test_several_clicks_and_several_actions(self, tmp_path: Path) -> None:
         (tmp_path / "q.jsonl").write_text(json.dumps({"query_id": "1", "user_query": "x"}) + "\n")

@@ -131,6 +131,9 @@ class TestRefusing:
         path = write_parquet(tmp_path / "log.parquet", rows)
         with pytest.raises(FormatError, match=r"'clicked' \(clicked\) holds bool"):
             read(path)
+        structured = write_parquet(tmp_path / "a.parquet", pages(results=structs))
+        with pytest.raises(FormatError, match="'results.hit'.*results.clicked"):
+            read(structured, columns={**RESULTS, "clicked": "results.hit"})
         with pytest.raises(UsageError, match="clicked_positions and clicked both"):
             read(path, columns={"clicked": "clicked", "clicked_positions": "clicked"})
 

@@ -14,7 +14,6 @@ import pytest
 import cldrank as cr
 from cldrank.auditing import audit
 from cldrank.clicks.aggregate import aggregate
-from cldrank.errors import FormatError
 from cldrank.propensity import logged_probability
 
 pd: Any = pytest.importorskip("pandas")
@@ -85,12 +84,6 @@ def test_of_a_lazy_frame_only_what_is_wanted_is_computed() -> None:
 
     frame = pl.LazyFrame(sessions()).with_columns(pl.col("device").map_batches(fail, return_dtype=pl.String))
     assert cr.ClickTable.read(frame, columns=COLUMNS).impressions.sum() == 180
-
-
-def test_an_index_is_not_a_column() -> None:
-    frame = pd.DataFrame(sessions()).set_index("session")
-    with pytest.raises(FormatError, match="the pandas DataFrame: .*'session'"):
-        cr.ClickTable.read(frame, columns=COLUMNS)
 
 
 def test_spark_counts_its_own_frames(from_file: cr.ClickTable, engine: Any) -> None:

@@ -116,6 +116,8 @@ class TestChoosingQueries:
         table = ClickTable.from_arrays(data, position=[1, 1], impressions=[5, 5], clicks=[1, 2])
         with pytest.raises(UsageError, match="query 0"):
             table[[0, 0]]
+        with pytest.raises(UsageError, match="2 queries"):
+            table[[True]]
 
 
 @pytest.mark.parametrize("in_lists", [False, True])

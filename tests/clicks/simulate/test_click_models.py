@@ -93,12 +93,6 @@ def test_the_top_is_always_examined(model: ClickModel) -> None:
     assert (np.diff(model.examination(PAGES), axis=1) <= 0).all()
 
 
-def test_enormous_counts() -> None:
-    counts = PositionBased().draw_counts(np.array([[True, False]]), np.array([10**15]), np.random.default_rng(0))
-    assert counts[0, 0] == 10**15
-    assert counts[0, 1] / 10**15 == pytest.approx(0.05, rel=1e-6)
-
-
 @pytest.mark.parametrize(
     ("build", "arguments", "complaint"),
     [

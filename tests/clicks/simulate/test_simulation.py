@@ -43,21 +43,6 @@ class TestBothWaysAgree:
             assert tested.sum() > 8
             assert (np.abs(sums.mean(axis=0) - steps.mean(axis=0)) <= 4.5 * error + 1e-9)[tested].all()
 
-    @pytest.mark.parametrize("way", ["counted", "by session"])
-    @pytest.mark.parametrize("model", [PositionBased(eta=0.7, noise=0.2), TrustBiased(eta=1)], ids=repr)
-    def test_clicks_are_binomial(self, model: Any, way: str) -> None:
-        simulation = small_world(model=model, policy=NeighbourSwaps(0.5), depth=4)
-        table = simulation.draw(60_000, seed=5) if way == "counted" else by_session(simulation, 60_000, 5)
-        relevant = np.repeat(simulation.relevant[table.row][:, None], 4, axis=1)
-        expected = model.click_probability(relevant)[np.arange(table.n_cells), table.position - 1]
-        random = (expected < 1) & (table.impressions * expected * (1 - expected) > 3)
-        deviation = (table.clicks - table.impressions * expected)[random]
-        z = deviation / np.sqrt(table.impressions * expected * (1 - expected))[random]
-        chi_square, cells = (z**2).sum(), len(z)
-        assert cells > 100
-        assert abs(chi_square - cells) < 4 * np.sqrt(2 * cells)
-        assert (table.clicks == table.impressions)[expected == 1].all()
-
     def test_queries_are_drawn_evenly(self) -> None:
         simulation = small_world(queries=50, depth=1)
         for table in (simulation.draw(50_000), by_session(simulation, 50_000, 0)):

@@ -59,7 +59,7 @@ class Log:
     time_zone   of times that name none
     by_clicks   whether only clicks have positions in the log, as in lists of clicked positions
     columns     the name of the column of each role
-    faults      says, of reasons to set rows aside, which columns gave them
+    faults      the columns at fault, in words, by reason to set rows aside
     """
 
     table: Relation
