@@ -63,7 +63,7 @@ class Cells:
         few = int((np.bincount(query) > 0).sum()) < _FEW_QUERIES  # cheaper than sorting them
         group, n_groups, n_units = deal(row if few else query, size, seed)
         if n_units < 2:
-            raise UnidentifiableError("the log has a single candidate: nothing shows how far off an estimate may be.")
+            raise UnidentifiableError("the log has only one candidate: nothing shows how far off an estimate may be.")
         impressions = clicks.impressions[kept].astype(np.float64)
         return cls(
             row=clicks.segment_row[kept],
