@@ -17,7 +17,7 @@ class TestDrift:
     def test_units_are_told_by_size(self, logs: MakeLogs) -> None:
         made = logs()
         facts: Any = audit(made.add(120, made.fixed, timestamp=days(1000, 20)).write()).facts
-        drift: Any = facts.log.drift  # type: ignore[union-attr]
+        drift: Any = facts.log.drift
         assert any("milliseconds" in text for text in facts.account.found)
         assert drift.first == "2023-11-15 01:00:00"
         assert drift.last.startswith("2023-11-20")

@@ -287,7 +287,7 @@ def test_options_of_the_other_way_of_judging_are_refused(world: SimulatedClicks)
     data = cr.RankingDataset.from_arrays(np.eye(4), [1, 1, 2, 2], labels=[1, 0, 1, 0])
     for option in ({"margin": 0.0}, {"estimator": "ips"}, {"trust_propensity": True}):
         with pytest.raises(UsageError, match=f"`{next(iter(option))}`"):
-            cr.compare(np.arange(4), np.arange(4), data, **option)  # type: ignore[call-overload]
+            cr.compare(np.arange(4), np.arange(4), data, **option)
     with pytest.raises(UsageError, match="clicks= and propensities="):
         cr.compare(np.arange(4), "production", data)
     with pytest.raises(UsageError, match="clicks are missing"):

@@ -6,8 +6,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from result_rows import row, seeds, table
 from scipy import stats
 
@@ -73,10 +71,3 @@ def test_what_sees_labels_is_no_rival_whatever_it_is_called() -> None:
     assert found["CLD"].best
     assert not found["Forest"].best
     assert not found["Forest"].tied
-
-
-@given(st.lists(st.floats(0, 1), min_size=2, max_size=6), st.lists(st.floats(0, 1), min_size=2, max_size=6))
-def test_every_setting_has_a_best_and_the_best_is_tied(first: list[float], second: list[float]) -> None:
-    found = found_of(seeds("CLD", first) + seeds("IPS", second))
-    assert any(one.best for one in found.values())
-    assert all(one.tied for one in found.values() if one.best and one.mean > min(o.mean for o in found.values()))

@@ -19,12 +19,6 @@ def keys(found: list[Unit], method: str = "CLD") -> set[str]:
     return {unit.task().key for unit in found if unit.method == method}
 
 
-def test_a_unit_for_every_setting_method_and_seed(folder: Path) -> None:
-    found = planned("vary.simulation.noise=[0.0, 0.1, 0.2]")
-    assert len(found) == 3 * 3 * 2
-    assert len({unit.place for unit in found}) == len(found)
-
-
 def test_hashes_are_stable(folder: Path) -> None:
     first = [unit.task().key for unit in planned()]
     script = (

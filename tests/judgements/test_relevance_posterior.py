@@ -58,6 +58,8 @@ def test_probabilities_beyond_0_and_1_leave_the_rest_possible() -> None:
     assert np.isfinite(found).all()
     assert (found.max(axis=1) == 1).all()
     assert (found[:, GRID < 0.5] < 1e-9).all()
+    above = likelihood(table(), AffineClicks(np.full(4, 2.0), np.zeros(4)))
+    assert (above[0, GRID > 0.5] < 1e-9).all()  # clicked at all its impressions
     nothing_clicked = ClickTable.from_arrays(
         RankingDataset.from_arrays([[0]], [1]), position=[2], impressions=[9], clicks=[0]
     )

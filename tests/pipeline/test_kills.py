@@ -16,6 +16,8 @@ from trials import Bench
 from cldrank.pipeline import RunRecord
 from cldrank.pipeline.running import runs_in
 
+pytestmark = pytest.mark.slow
+
 
 def results(path: Path) -> State:
     """The hashes of all that the newest run made."""

@@ -88,7 +88,7 @@ def test_refusals() -> None:
         AffineClicks(np.array([1, 0]), np.zeros(2))
     with pytest.raises(DataError, match=r"\(1,\), \(2,\)"):
         AffineClicks(np.ones(1), np.zeros(2))
-    with pytest.raises(DataError, match="one entry for each position"):
+    with pytest.raises(DataError, match="entry for each position"):
         AffineClicks.of([1, 0.5], [1, 1, 1], [0, 0, 0])
     with pytest.raises(DataError, match="position 3"):
         AffineClicks(np.ones(2), np.zeros(2)).at([1, 3])

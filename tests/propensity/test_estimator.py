@@ -192,7 +192,7 @@ class TestRefusals:
         found: Any = Pivot(refuse_above=5.0).fit(cells(shown))
         assert 380 <= len(found.replicates) < 400
         assert (found.replicates > 0).all()
-        np.testing.assert_allclose(found.covariance, np.cov(np.log(found.replicates), rowvar=False))  # type: ignore[arg-type]
+        np.testing.assert_allclose(found.covariance, np.cov(np.log(found.replicates), rowvar=False))
 
     def test_too_few_candidates_in_common(self) -> None:
         table = cells([(row, position, 500, 100) for row in range(60) for position in ((1, 2) if row < 3 else (1,))])

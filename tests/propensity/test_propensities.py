@@ -109,7 +109,7 @@ def test_estimates_may_exceed_one_and_keep_all_that_is_known(tmp_path: Path) -> 
     for name in ("origin", "method", "confidence", "goodness", "notes", "clipped"):
         assert getattr(again, name) == getattr(rho, name)
     assert again.replicates.tolist() == [[1, 0.5, 1.2], [1, 0.45, 0.3], [1, 0.512346, 1.1]]  # six digits
-    np.testing.assert_allclose(again.errors, [0, 0.1, np.sqrt(0.2)])  # type: ignore[arg-type]
+    np.testing.assert_allclose(again.errors, [0, 0.1, np.sqrt(0.2)])
     assert again.values.max() == 1.1
 
 

@@ -23,7 +23,7 @@ _CHANCE = 1e-6  # for so few clicks on a usual day
 
 @dataclass(frozen=True)
 class Change:
-    """How much a rate differs between days: relative standard deviation beyond chance, and the p-value of none."""
+    """How much a rate differs between days: relative standard deviation beyond chance, and the p-value of no change."""
 
     spread: float
     p_value: float
@@ -70,7 +70,7 @@ def wilson(clicks: ArrayLike, impressions: ArrayLike) -> tuple[Floats, Floats]:
 
 
 def describe_drift(pages: Relation) -> Drift | None:
-    """What happened when, by the `moment` of each page in seconds since 1970; None if no page has one."""
+    """The days of a log, by the `moment` of each page in seconds since 1970; None if no page has a time."""
     span = pages.engine.row(
         f"SELECT min(moment) AS first, max(moment) AS last, count(*) - count(moment) AS undated FROM {pages}"
     )

@@ -19,14 +19,14 @@ from cldrank.propensity.identifiability import Order, Overlap, Requirement
 from cldrank.tables import Relation
 
 MOST_SURFACES = 20  # to name
-_MASK_BITS = 62  # positions of a page up to this depth have one bit each
+_MASK_BITS = 62  # positions of a page up to this depth have a bit each
 _MOST_NAMED = 10  # suspicious users
 _SHOWN = "(reason IS NULL OR reason = 'document twice')"  # rows that take up a position of their page
 
 
 @dataclass(frozen=True)
 class Finding:
-    """What was found about a topic, in one sentence, and what to do, in another; nothing if nothing is to do.
+    """What the audit says about a topic, and its advice, a sentence each; advice is empty where nothing is to be done.
 
     >>> Finding("clicks", "ok", "46,125 clicks in 235,200 impressions.").advice
     ''
@@ -71,10 +71,10 @@ class Queries:
     """Queries and their candidates.
 
     searched      queries with at least one impression
-    most_pages    the most pages shown for any query; at least so many, where a page has two results at one position
+    most_pages    the most pages shown for any query; a lower limit, where pages have two results at the same position
     unclicked     searched queries without a click
     candidates    of searched queries, None where only displayed ones are known
-    never_shown   of those, how many were at no position ever, or None
+    never_shown   how many of those were never shown, or None
     """
 
     queries: int
@@ -101,7 +101,7 @@ class PageGroup:
 class Bots:
     """Users (or sessions) that do not look like people, by the rules of `BotRule`.
 
-    reasons       how many users do what people do not, such as "more than 50 pages"
+    reasons       the number of users for each reason, such as "more than 50 pages"
     suspicious    users with any of these; `impressions` and `clicks` are theirs
     named         the busiest of them
     """
@@ -121,7 +121,7 @@ class LogFacts:
 
     gaps       pages that leave out a position between the first and the last
     late       pages whose first position is below 1, such as second pages
-    shared     pages with two documents at one position
+    shared     pages with two documents at the same position
     columns    the name of the column of each role that the log has
     """
 
@@ -137,7 +137,7 @@ class LogFacts:
 
 @dataclass(frozen=True)
 class AuditFacts:
-    """What was found about a log; `account` and `log` are None where only cells were given.
+    """The facts of a log; `account` and `log` are None where only cells were given.
 
     requirements   whether the log meets what each estimator of propensities needs, the best founded first
 
@@ -289,7 +289,7 @@ def describe_log(log: Log, clicks: ClickTable) -> LogFacts:
 
 
 def _sharing(pages: Relation, log: Relation) -> int:
-    """How many pages have two documents at one position; a row that is repeated is none."""
+    """How many pages have two documents at the same position; repeated rows do not count."""
     again = pages.engine.row(f"""
         SELECT count(*) AS shared FROM (
             SELECT DISTINCT log.session_id, log.query_id

@@ -1,4 +1,4 @@
-"""The verdict: one rule per topic says what was found, how bad it is, and what to do."""
+"""The verdict: for each topic a rule says what the facts show, how bad that is, and what to do."""
 
 from __future__ import annotations
 
@@ -30,20 +30,20 @@ _REJECT_ADVICE = {
     "unequal lists": "Lists of results and of their clicks must match; find out which of them is cut.",
     "position below 1": "Positions count from 1, at the top; read what counts from 0 with `first_position=0`.",
     "click never shown": "Clicks and displays were joined wrongly, or clicks come from elsewhere; check the join.",
-    "repeated row": "Find out why, perhaps a retried export; one of each is counted. Without a timestamp, a page shown "
+    "repeated row": "Find out why, perhaps a retried export; each counts once. Without a timestamp, a page shown "
     "twice looks the same.",
     "second view": "If pages were viewed again, log a session_id per page, such as the session and the time. If "
     "a click has a row of its own, nothing is lost: the impression counts once, as clicked.",
-    "document twice": "A page shows a document twice, or several searches share one session_id; make it one per page.",
+    "document twice": "A page shows a document twice, or several searches share a session_id; give each page its own.",
     "unknown query": "The features lack queries that the log has; give those of the same time and market.",
     "unknown document": "The features lack candidates that were shown; give the candidates of the logged ranker.",
 }
 
 
 def judge(facts: AuditFacts) -> Verdict:
-    """Judge what was found."""
+    """The verdict on the facts of a log."""
     unmatched = facts.account is not None and bool(facts.account.mismatch)
-    rules = (_unmatched_ids, _rows, _layout) if unmatched else _RULES  # else most would judge the nothing that is left
+    rules = (_unmatched_ids, _rows, _layout) if unmatched else _RULES  # else most would judge an empty table
     findings = [finding for rule in rules for finding in rule(facts)]
     findings.sort(key=lambda finding: _FROM_BAD_TO_MILD.index(finding.severity))
     worst, best = findings[0].severity, facts.chosen
@@ -132,7 +132,7 @@ def _layout(facts: AuditFacts) -> Iterator[Finding]:
             yield Finding(topic, "warning" if severe else "note", sentence, advice)
     if not (log.gaps or log.shared or log.late):
         shows = f"{_all_of(log.pages, 'page')} show{'s' * (log.pages == 1)}"
-        yield Finding("positions", "ok", f"{shows} positions 1, 2, 3, … without gaps, one document each.")
+        yield Finding("positions", "ok", f"{shows} positions 1, 2, 3, … without gaps, each with a single document.")
 
 
 def _surfaces(facts: AuditFacts) -> Iterator[Finding]:

@@ -81,9 +81,9 @@ class MeasuredResult(Mapping[str, Value], ABC):
 
 @dataclass(frozen=True, repr=False)
 class Evaluation(MeasuredResult[float]):
-    """The measures of one ranker on one dataset: a mapping from their text form to their mean over queries.
+    """The measures of a ranker on a dataset: a mapping from their text form to their mean over queries.
 
-    per_query   one value per query for each measure; NaN where a query without a relevant document is skipped
+    per_query   the value of each query for each measure; NaN where a query without a relevant document is skipped
     empty       whether a query without a relevant document counts 0 ("zero") or is left out ("skip")
     confidence, seed    of the intervals
     fingerprint   of the dataset
@@ -111,7 +111,7 @@ class Evaluation(MeasuredResult[float]):
 
     @cached_property
     def intervals(self) -> Mapping[Measure, Interval]:
-        """The mean of each measure with its bootstrap interval over queries; absent where one query alone counts."""
+        """The mean of each measure with its bootstrap interval over queries; absent where a single query counts."""
         return {
             measure: bootstrap_interval(values, self.confidence, seed=self.seed)
             for measure, values in self.per_query.items()
@@ -135,10 +135,10 @@ class Evaluation(MeasuredResult[float]):
 
 @dataclass(frozen=True, repr=False)
 class RankerComparison(MeasuredResult[Comparison]):
-    """Two rankers on one dataset, new minus old: a mapping from a measure's text form to the paired comparison.
+    """Two rankers on a dataset, new minus old: a mapping from a measure's text form to the paired comparison.
 
     new, old       what they are called
-    evaluations    of the new one, and of the old one
+    evaluations    of new, and of old
 
     >>> import cldrank as cr
     >>> data = cr.RankingDataset.from_arrays([[1], [0], [1], [0]], [1, 1, 2, 2], labels=[1, 0, 1, 0])
@@ -233,7 +233,7 @@ def data_label(name: str, synthetic: bool) -> str:
     >>> data_label("web10k-like", synthetic=True)
     'web10k-like (synthetic)'
     """
-    return f"{name or 'data without a name'}{' (synthetic)' if synthetic else ''}"
+    return f"{name or 'unnamed data'}{' (synthetic)' if synthetic else ''}"
 
 
 def scores_of(model: Any, dataset: RankingDataset) -> Any:

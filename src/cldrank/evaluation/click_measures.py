@@ -60,7 +60,7 @@ class ClickMeasure:
 
 
 def default_measures(k: int) -> list[ClickMeasure]:
-    """All of them, for pages of k results.
+    """Every measure, for pages of k results.
 
     >>> [str(measure) for measure in default_measures(5)]
     ['DCG@5', 'Clicks@5']

@@ -24,8 +24,8 @@ class Support:
     k               results per page that count
     queries, pages, impressions, clicks    of the log, of the queries that are judged
     shown           the share of the order's first k that was ever shown, over pages
-    shown_old       the same for the other order; None where one is judged alone
-    effective       impressions of equal weight that would be as precise as these are with theirs
+    shown_old       the same for the other order; None where there is none
+    effective       impressions of equal weight that would be as precise
     """
 
     k: int
@@ -49,7 +49,7 @@ class NeverShown:
     model         their mean relevance as the model predicts it; None without a model
     hidden_predicted, hidden_observed    the check of the model: mean relevance of results at the lowest positions, as
                   predicted from those above, and as clicked; None where it could not be made
-    without_model reason why there is no model; empty where there is one
+    without_model the reason why there is no model; empty if there is
     """
 
     results: int
@@ -81,7 +81,7 @@ class PermutationCheck:
 
     gain     of an order over the log's own, among results that were shown; with the right curve at most 0
     passed   whether it is not clearly above 0
-    order    the name of the order, which is the one of two that is ahead
+    order    the name of the order, that of the ranker that is ahead
     """
 
     gain: Interval
@@ -121,8 +121,8 @@ class ByClicks(MeasuredResult[Value]):
     """What every result by clicks says of the log, and of how it judges.
 
     estimator      the label of the off-policy estimator
-    curve          where the propensities come from, in words
-    curve_is_estimated    whether their uncertainty is known and counted
+    curve          the source of the propensities, in words
+    curve_is_estimated    whether their uncertainty is known and included
     measures       by name; the first decides
     left_out       queries that a ranker was trained on, and that were left out
     """
@@ -149,7 +149,7 @@ class ClickComparison(ByClicks[MeasuredPair]):
 
     new, old       what they are called
     checks         the first measure under other curves, where the verdict must hold under them
-    settling       experiments that would settle an open verdict, or confirm one
+    settling       experiments that would settle an open verdict, or confirm any other
     """
 
     new: str

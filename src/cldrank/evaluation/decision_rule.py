@@ -45,7 +45,7 @@ class ClickVerdict:
     decision         better, worse, no difference (larger than the margin), cannot tell
     margin           the smallest difference that matters, in the units of the first measure
     reason           in a sentence or two
-    depends_on_never_shown    whether it would be another one without the model of never-shown results
+    depends_on_never_shown    whether it would differ without the model of never-shown results
     exceeds_margin   whether a difference is surely larger than the margin
     """
 
@@ -151,7 +151,7 @@ def largest_error(low: float, high: float, margin: float, quantile: float) -> fl
 
         low / (quantile + z_80%)               for it to lie above 0 (below 0, if the middle does)
         (margin - high) / (quantile + z_90%)   for it to lie within the margin, either end of which it may miss
-        (margin - high + low) / (2 quantile)   for it to be so short that it does the one or the other
+        (margin - high + low) / (2 quantile)   for it to be so short that it must do either
 
     whichever is largest.
 

@@ -44,7 +44,7 @@ class LoggedClicks:
 
     @cached_property
     def affine(self) -> AffineClicks:
-        """Slope and base of each position; of several curves, the mean over impressions, which plans go by."""
+        """Slope and base of each position; of several curves, the mean over impressions, for planning."""
         curve = self.curve.mean(self.clicks) if isinstance(self.curve, SegmentPropensities) else self.curve
         return AffineClicks.from_propensities(curve) if isinstance(curve, Propensities) else curve
 
@@ -55,7 +55,7 @@ class LoggedClicks:
 
     @property
     def curves(self) -> list[AffineClicks]:
-        """The curve of each segment of the clicks, or the one of all; a segment without clicks has the mean."""
+        """The curve of each segment, or the curve of all; a segment without a curve has the mean."""
         if not isinstance(self.curve, SegmentPropensities):
             return [self.affine]
         own = [self.curve.get(name) for name in self.clicks.segment_names]
@@ -78,7 +78,7 @@ class LoggedClicks:
 
     @cached_property
     def reach(self) -> Floats:
-        """(queries, positions) of the pages of each query, the share that has a result at each position."""
+        """(queries, positions) the share of each query's pages that have a result at each position."""
         return self._mean_over_pages(self.clicks.impressions)
 
     def _mean_over_pages(self, values: NDArray[Any]) -> Floats:
@@ -90,7 +90,7 @@ class LoggedClicks:
         return means
 
     def paged(self, values: Floats, ranks: IntArray) -> Floats:
-        """(rows,) of values that depend on the rank, the mean over the pages of a query of those at a candidate's.
+        """(rows,) values at the rank of each candidate, on average over the pages of its query.
 
         values   (longest,), or with a row for each segment; 0 on pages without a result at the rank
         """
@@ -166,7 +166,7 @@ class RankOrder(ABC):
 
     @abstractmethod
     def on_pages(self, values: Floats, log: LoggedClicks) -> Floats:
-        """(rows,) of values that depend on the rank, the mean over the pages of a log of that of each candidate.
+        """(rows,) values at the rank of each candidate, on average over the pages of a log.
 
         It counts 0 on pages that end before the rank of the candidate.
 
@@ -227,7 +227,7 @@ class LoggedOrder(RankOrder):
 
     @cached_property
     def _share(self) -> Floats:
-        """(cells,) of the pages of its query, those that show a cell."""
+        """(cells,) the share of the query's pages that show the candidate there."""
         share: Floats = self.log.clicks.impressions / self.log.row_pages[self.log.clicks.row]
         return share
 
@@ -241,7 +241,7 @@ def order_of(model: Any, log: LoggedClicks, name: str = "") -> RankOrder:
     """The order of a ranker, of scores, or of the log itself ("production")."""
     if isinstance(model, str):
         if model != PRODUCTION:
-            raise UsageError(f"{model!r} is not a ranker; the one that can be named is 'production', the log's order.")
+            raise UsageError(f"{model!r} is not a ranker; only 'production', the order of the log, has a name.")
         return LoggedOrder(log)
     return ScoreOrder.of(name or "the ranker", scores_of(model, log.data), log)
 

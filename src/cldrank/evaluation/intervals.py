@@ -1,4 +1,4 @@
-"""Measures of orders from estimated relevance, with intervals of all that makes them uncertain."""
+"""Measures of orders from estimated relevance, with intervals for all sources of uncertainty."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from cldrank.propensity.segment_propensities import drawn_curves
 
 Floats = NDArray[np.float64]
 CURVES = 200  # drawn from the distribution of an estimated curve
-_ALLOWED = 2 / 3  # of the error on hidden results, for never-shown ones; what it covers was found in simulations
+_ALLOWED = 2 / 3  # of the error on hidden results, for never-shown ones; from simulations of coverage
 _FEWEST_HIDDEN = 50  # results in the top of an order by which the model is checked; else all hidden ones are used
 
 
@@ -141,7 +141,7 @@ class Valued:
         return float(np.sqrt((queries - 1) / queries * (self.influence**2).sum()))
 
 
-_Measuring = Callable[[LoggedClicks, Floats], Valued]  # of a log and relevance
+_Measuring = Callable[[LoggedClicks, Floats], Valued]  # from a log and relevance
 
 
 @dataclass(frozen=True, eq=False)
@@ -188,7 +188,7 @@ class ClickEstimator:
     def value(
         self, measure: ClickMeasure, new: RankOrder, old: RankOrder | None = None, relevance: Floats | None = None
     ) -> Valued:
-        """A measure of an order, or new minus old; with another relevance, if one is given: that of all candidates."""
+        """A measure of an order, or new minus old; `relevance` of all candidates replaces the estimated relevance."""
         return self._value(self.log, measure, new, old, self.relevance if relevance is None else relevance)
 
     def weights(self, measure: ClickMeasure, new: RankOrder, old: RankOrder | None = None) -> Floats:
@@ -219,7 +219,7 @@ class ClickEstimator:
     # -- the model -----------------------------------------------------------------------------------------------
 
     def learned(self, *orders: RankOrder, folds: int = FOLDS) -> ClickEstimator:
-        """The same with a model of relevance for judging some orders, held against results that were hidden from it."""
+        """The same with a model of relevance for some orders, checked on results that were hidden from it."""
         ranked = [order for order in orders if isinstance(order, ScoreOrder)]
         model = fit_model(self.log, orders=ranked, folds=folds, seed=self.seed)
         check = replace(self, model=model).hidden_check(*orders)
@@ -304,9 +304,9 @@ class ClickEstimator:
 
     @cached_property
     def _drawn(self) -> Sequence[tuple[LoggedClicks, Floats]]:
-        """The log and the relevance under curves drawn from the distribution of an estimated one."""
+        """The log and the relevance under curves drawn from the distribution of an estimated curve."""
         curves = drawn_curves(self.log.curve, CURVES, self.seed)
-        # one log for its relevance, and one to keep, without the arrays that only relevance needs
+        # relevance is computed on a log of its own: the log that is kept lacks the arrays that only relevance needs
         return [(self.log.with_curve(curve), self._relevance(self.log.with_curve(curve))) for curve in curves]
 
 

@@ -154,7 +154,7 @@ def compare(  # type: ignore[misc]  # which options go with clicks is checked wh
 
 
 def _scores_in(model: Any, dataset: RankingDataset) -> Any:
-    """The scores in a frame, found by its columns; anything else as it is."""
+    """The scores in a frame, by its columns; anything else as it is."""
     if isinstance(model, str | np.ndarray | Sequence) or hasattr(model, "predict") or hasattr(model, "ranker_"):
         return model
     from cldrank.data.scores import load_scores
@@ -187,8 +187,8 @@ def _check_for_clicks(empty: Empty | None) -> None:
 class ClickJudge:
     """A log that is ready to judge rankers.
 
-    clicks          estimates measures, as yet without a model of relevance
-    rows            (rows,) of the dataset, those of the queries that are judged by
+    clicks          the estimator of measures, still without a model of relevance
+    rows            the rows of the dataset that belong to these queries
     n_rows          of the whole dataset
     left_out        queries left out, since a ranker was trained on them
     """
@@ -210,7 +210,7 @@ class ClickJudge:
         seed: int = 0,
         models: Sequence[Any] = (),
     ) -> ClickJudge:
-        """Check what is given; queries that one of the models was trained on are left out."""
+        """Check the arguments, and leave out queries that any of the models was trained on."""
         if not isinstance(dataset, RankingDataset):
             raise UsageError("rankers are judged on a RankingDataset; load one with load(path).")
         check_number("confidence", confidence, above=0, below=1)
@@ -228,7 +228,7 @@ class ClickJudge:
         return cls(ClickEstimator(log, chosen, None, float(confidence), seed), rows, dataset.n_rows, left_out)
 
     def learned(self, *orders: RankOrder) -> tuple[ClickEstimator, str]:
-        """What estimates measures of some orders, with a model of relevance; or, without one, the reason why not."""
+        """The estimator of measures of some orders, with a model of relevance, or without it, and the reason why."""
         try:
             return self.clicks.learned(*orders), ""
         except CldrankError as error:
@@ -245,7 +245,7 @@ class ClickJudge:
         return order_of(model, self.clicks.log, name)
 
     def measures(self, named: Any = None) -> list[ClickMeasure]:
-        """The measures that are named, or all."""
+        """The named measures, or all."""
         k = self.clicks.log.clicks.depth
         return default_measures(k) if named is None else parse_click_measures(named, k)
 
@@ -285,7 +285,7 @@ class ClickJudge:
         )
 
     def evaluate(self, model: Any, measures: Any = None, *, name: str = "the ranker") -> ClickEvaluation:
-        """Measure one ranker; see `cldrank.evaluate`."""
+        """Measure a ranker; see `cldrank.evaluate`."""
         wanted, order = self.measures(measures), self.order(model, name)
         clicks, reason = self.learned(order)
         return ClickEvaluation(
@@ -297,7 +297,7 @@ class ClickJudge:
         )
 
     def _facts(self, clicks: ClickEstimator) -> dict[str, Any]:
-        """What all results say of the log, and of how it judges."""
+        """The facts of the log and of the estimator, for all results."""
         return {
             "data": clicks.log.data.name,
             "synthetic": clicks.log.data.synthetic,
@@ -314,7 +314,7 @@ def _pair(clicks: ClickEstimator, measure: ClickMeasure, new: RankOrder, old: Ra
 
 
 def _trained(models: Sequence[Any], dataset: RankingDataset) -> NDArray[np.bool_]:
-    """(queries,) those that any of the rankers remembers."""
+    """(queries,) whether any of the rankers was trained on the query."""
     trained = np.zeros(dataset.n_queries, dtype=bool)
     for model in models:
         ranker = getattr(model, "ranker_", model)
@@ -333,8 +333,8 @@ def _check_log(log: LoggedClicks, left_out: int) -> None:
         )
     clicked = np.unique(log.queries[log.clicks.row[log.clicks.clicks > 0]])
     if len(clicked) < _FEWEST_CLICKED:
-        found = count(len(clicked), "query has", "queries have")
+        number = count(len(clicked), "query has", "queries have")
         apart = f", apart from those that a ranker was trained on ({left_out:,})" if left_out else ""
         raise DataError(
-            f"{found} clicks{apart}; {_USER} needs {_FEWEST_CLICKED}, since it rests on how queries differ."
+            f"{number} clicks{apart}; {_USER} needs {_FEWEST_CLICKED}, since it rests on how queries differ."
         )

@@ -1,6 +1,6 @@
-"""Off-policy estimators: what clicks on the pages of one policy say about the relevance that others rely on.
+"""Off-policy estimators: the relevance that clicks on the pages of one policy show, by which other orders are judged.
 
-Measures are sums of relevance over ranks, so an unbiased estimate of each candidate gives one of every order.
+Measures are sums of relevance over ranks, so unbiased estimates for candidates give unbiased estimates for orders.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class OffPolicy(ABC):
 
     name           as options spell it
     label          in reports
-    uses_model     whether candidates that were never shown count what a model predicts; otherwise, nothing
+    uses_model     whether never-shown candidates count as a model predicts; otherwise as 0
     """
 
     name: ClassVar[str]
@@ -36,12 +36,12 @@ class OffPolicy(ABC):
 
     @abstractmethod
     def relevance(self, log: LoggedClicks, model: Floats | None) -> Floats:
-        """(rows,) how relevant each candidate seems; `model` predicts the same, for those who use it."""
+        """(rows,) how relevant each candidate seems; `model` predicts the same, for estimators that use it."""
 
 
 @dataclass(frozen=True)
 class InversePropensity(OffPolicy):
-    """Every click counts one over the propensity of its position (Joachims, Swaminathan and Schnabel 2017).
+    """Every click counts 1 / the propensity of its position (Joachims, Swaminathan and Schnabel 2017).
 
         r_i = Σ_k c_ik / ρ_k / n_i
 

@@ -25,7 +25,7 @@ _FEWEST_QUERIES = 20  # that a model is worth being learned from
 _MOST_QUERIES = 20_000  # that it is learned from; more would hardly change it
 _HIDDEN_FOLDS = 2  # which suffice, since nothing is said about how certain they are
 _HIDDEN = 0.3  # of the positions, from below, for the check of extrapolation
-_GAMMA = 0.02  # correlation of selection and relevance that CLD assumes; found in simulations
+_GAMMA = 0.02  # correlation of selection and relevance that CLD assumes; from simulations
 
 
 def _predictions(log: LoggedClicks, wanted: RankingDataset, seed: int) -> Floats:
@@ -42,14 +42,14 @@ def _predictions(log: LoggedClicks, wanted: RankingDataset, seed: int) -> Floats
 
 @dataclass(frozen=True, eq=False)
 class RelevanceModel:
-    """Relevance, learned once without each of several groups of queries; nothing is predicted from clicks on itself.
+    """Relevance learned with each group of queries left out in turn: no query is predicted from its own clicks.
 
     predicted   (rows,) between 0 and 1: of each candidate, by the fit that has not seen its query
     groups      (groups, rows): of every candidate, by each of the fits; how they differ says how certain they are
     hidden      (rows,) the same as predicted, learned from a log without the results that are mostly shown at the
                 lowest positions: what it says of them can be held against the clicks on them. None where
-                pages have one position only
-    lowest      (rows,) which results those are
+                pages have a single position
+    lowest      (rows,) the results mostly shown there
     allowance   how far the mean relevance of never-shown results may be off, either way, since they are not like those
                 that were shown; 1 if nothing is known about that
     """
@@ -61,7 +61,7 @@ class RelevanceModel:
     allowance: float = 1.0
 
     def variance(self, values: Floats) -> float:
-        """The variance of a number that was computed from each group: the jackknife that leaves out one at a time.
+        """The variance of a number that was computed from each group: the jackknife, which leaves out each in turn.
 
         Σ (value - mean)^2     = (n - 1) / n Σ … for a fit to all, times n / (n - 1) for fits without a group
         """
@@ -100,7 +100,7 @@ def fit_model(
 
 
 def _fits(log: LoggedClicks, group: IntArray, seed: int) -> Floats:
-    """(groups, rows) the predictions of fits that each leave one group of queries out."""
+    """(groups, rows) the predictions of fits, each without a group of queries."""
     random = np.random.default_rng([seed, 1])
     predicted = np.empty((int(group.max()) + 1, log.data.n_rows))
     for left_out in range(len(predicted)):

@@ -79,7 +79,7 @@ def comparison_document(result: RankerComparison) -> Document:
 
 
 def click_evaluation_document(result: ClickEvaluation) -> Document:
-    """Estimates of one ranker, what the log can see, and never-shown results."""
+    """Estimates of a ranker, what the log can see, and never-shown results."""
     rows, confidence = [], _first(result).interval.confidence
     for name, estimate in result.measures.items():
         interval, ends = estimate.interval, (estimate.lowest.low, estimate.highest.high)

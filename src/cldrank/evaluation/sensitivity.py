@@ -18,7 +18,7 @@ from cldrank.propensity.segment_propensities import Curve
 
 Floats = NDArray[np.float64]
 _FOLDS = 2  # of models under other curves
-_OTHER_CURVES = {"η + 0.5": -0.5, "η − 0.5": 0.5}  # a steeper one, and a flatter one: times position to this power
+_OTHER_CURVES = {"η + 0.5": -0.5, "η − 0.5": 0.5}  # steeper and flatter: times position to this power
 _PERMUTATIONS = 20
 _MANY = 10**9  # impressions of a position: as many can only be dealt out with replacement, which is hardly different
 
@@ -38,7 +38,7 @@ def check_curves(
 
 
 def _tilted(curve: Curve, step: float) -> Curve:
-    """A curve times position^step, taken as certain; one that is made flatter stays below its first position."""
+    """A curve times position^step, taken as certain; a flatter curve does not rise above its first position."""
     if isinstance(curve, SegmentPropensities):
         return curve.mapped(lambda _, rho: Propensities(_times_power(rho.values, step), method="assumed"))
     if isinstance(curve, Propensities):

@@ -1,4 +1,4 @@
-"""The data of an experiment: folds of train and test parts, found and fingerprinted before anything is loaded."""
+"""The data of an experiment: folds of train and test parts, located and fingerprinted before anything is loaded."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _EVERY_FOLD = ("mq2007", "mq2008")  # small sets: by custom, the mean over all f
 
 @dataclass(frozen=True)
 class Fold:
-    """One train part and one test part.
+    """A train part and a test part.
 
     data          the name of the data
     fold          the name of the fold; empty if there are none
@@ -61,7 +61,7 @@ def find_folds(data: Data) -> list[Fold]:
 
 
 def _of_catalogue(data: Data) -> list[Fold]:
-    """The folds of a set of the catalogue; `mq2008:fold1` names one of them."""
+    """The folds of a set of the catalogue; `mq2008:fold1` names a single fold."""
     name, _, chosen = data.name.partition(":")
     try:
         source = catalogue.get(name)
@@ -85,7 +85,7 @@ def _of_catalogue(data: Data) -> list[Fold]:
 
 
 def _part(folder: Path, name: str) -> str:
-    """The file or folder of one part: `train.txt`, `train.parquet`, `train/`, `set1.train.txt`, compressed or not."""
+    """The file or folder of a part: `train.txt`, `train.parquet`, `train/`, `set1.train.txt`, compressed or not."""
     for path in sorted(folder.iterdir()):
         if name in path.name.split("."):
             return str(path)

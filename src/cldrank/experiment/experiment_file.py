@@ -1,4 +1,4 @@
-"""`Experiment`: what to run, as a small TOML file says it; `docs/how-to/experiments.md` has one with all keys."""
+"""`Experiment`: what to run, read from a small TOML file; `docs/how-to/experiments.md` shows all keys."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class SimulationSettings(Value):
     eta: float = parameter(default=1.0, least=0, about="severity of position bias")
     noise: float = parameter(default=0.1, least=0, most=1, about="probability of a click on an irrelevant result")
     relevant_from: float | None = parameter(default=None, about="lowest relevant label; 3 if labels reach it, else 1")
-    assumed_eta: float | None = parameter(default=None, least=0, about="the eta that methods assume; the true one")
+    assumed_eta: float | None = parameter(default=None, least=0, about="the eta that methods assume, if not eta")
 
 
 _SECTIONS: dict[str, type[Value]] = {
@@ -82,7 +82,7 @@ class MethodEntry:
 class Experiment:
     """All that an experiment file says. `table` is the file itself with all changes; settings are made from it.
 
-    `device` goes to each method that takes one and has none in the file.
+    `device` goes to each method that can use it and has none in the file.
 
     >>> noise = read("rq3-noise", seeds=2)
     >>> len(noise.settings()), [setting.varied for setting in noise.settings()][1]
@@ -121,7 +121,7 @@ class Experiment:
         return Setting(json.dumps(decoded, sort_keys=True), experiment)
 
     def restricted(self, wanted: Sequence[str]) -> Experiment:
-        """Only the methods named, by label or else by registered name; `module:Class` adds a class of one's own."""
+        """Only the methods named, by label or else by registered name; `module:Class` adds your own class."""
         entries = self.table["methods"]
         own = {name.rpartition(":")[2]: {"use": name} for name in wanted if ":" in name}
         named = [name for name in wanted if ":" not in name]
@@ -232,8 +232,8 @@ def _experiment(table: Mapping[str, Any], name: str, place: str) -> Experiment:
     check_keys(table, ("title", "seeds", "measures", "device", "methods", "vary", *_SECTIONS), "")
     if "data" not in table:
         raise UsageError('data is missing; name a data set: data = "msrd".')
-    given = {**table, "data": {"name": table["data"]} if isinstance(table["data"], str) else table["data"]}
-    sections: dict[str, Any] = {key: decode(kind, given.get(key, {}), key) for key, kind in _SECTIONS.items()}
+    content = {**table, "data": {"name": table["data"]} if isinstance(table["data"], str) else table["data"]}
+    sections: dict[str, Any] = {key: decode(kind, content.get(key, {}), key) for key, kind in _SECTIONS.items()}
     measures = table.get("measures", ["nDCG@1", "nDCG@3", "AP"])
     texts = [measures] if isinstance(measures, str) else measures
     if not isinstance(texts, list) or not texts or not all(isinstance(text, str) for text in texts):

@@ -47,8 +47,8 @@ def check_use(use: str, place: str) -> None:
 class Maker:
     """How to make a method: its name (or `module:Class`) and flat settings, as plain as JSON.
 
-    needs      what its fit looks at; what it does not see does not make a new unit
-    seeded     whether it takes a seed that the file leaves open
+    needs      what its fit reads; changes of anything else do not make a new unit
+    seeded     whether it takes a seed, and the file does not set it
     source     a fingerprint of the file that defines a class from outside this package
     """
 
@@ -59,7 +59,7 @@ class Maker:
     source: str
 
     def chosen(self, seed: int) -> dict[str, Any]:
-        """The parameters, with the seed where it is open."""
+        """The parameters, with the seed where the file does not set it."""
         return {**self.parameters, **({"seed": seed} if self.seeded else {})}
 
     def describe(self, seed: int) -> dict[str, Any]:
@@ -90,9 +90,9 @@ def maker(use: str, parameters: Mapping[str, Any], place: str, device: str | Non
         takes = {"seed", *(["device"] if method.uses_device else [])}
     own = find(use)
     home, source = (use, _source(type(method))) if own is None else (own.name, "")
-    given = {**({"device": device} if device is not None and "device" in takes else {}), **parameters}
-    seeded = "seed" in takes and "seed" not in given
-    return Maker(home, given, getattr(method, "required", "propensities"), seeded, source)
+    settings = {**({"device": device} if device is not None and "device" in takes else {}), **parameters}
+    seeded = "seed" in takes and "seed" not in settings
+    return Maker(home, settings, getattr(method, "required", "propensities"), seeded, source)
 
 
 def make_method(home: str, parameters: Mapping[str, Any]) -> Any:
@@ -119,7 +119,7 @@ def import_what_is_needed(method: Any) -> None:
 
 
 def _class(home: str) -> Any:
-    """The class that `module:Class` names; a module is found in this folder or where Python finds packages."""
+    """The class that `module:Class` names; modules are looked up in this folder and where Python finds packages."""
     module, _, name = home.partition(":")
     here = str(Path.cwd())
     if here not in sys.path:
@@ -143,11 +143,11 @@ def _source(kind: Any) -> str:
         return ""
 
 
-# -- who a label is ----------------------------------------------------------------------------------------------
+# -- the order of labels ----------------------------------------------------------------------------------------------
 
 
 def sees_labels(configuration: Mapping[str, Any]) -> bool:
-    """Whether the method of a unit learns from labels, so that it is no rival of those that learn from clicks."""
+    """Whether the method of a unit learns from labels; then it does not compete with those that learn from clicks."""
     kind = find(str(configuration.get("method", {}).get("class", "")))
     return kind is not None and kind.needs == "labels"
 

@@ -35,11 +35,11 @@ _SHARED = ("data", "production", "simulation", "propensities")  # of a configura
 
 
 def save_report(folder: str | PathLike[str], out: str | PathLike[str], format: str = "html") -> tuple[Path, ...]:  # noqa: A002
-    """Write the report on the results in a folder; returns the files written, the one to open first.
+    """Write the report on the results in a folder; returns the files written, the first of which to open.
 
-    html    one page that needs no other file
+    html    a page that needs no other file
     md      tables and links to SVG pictures, which are written beside it
-    csv     the summary: a line for each method, setting and measure; what is not known stays empty
+    csv     the summary: a line for each method, setting and measure; unknown values are empty
 
     Where `out` is a folder, the report is called `report` in it.
     """
@@ -85,7 +85,7 @@ def _save_csv(cells: Sequence[Summary], target: Path) -> None:
 class Panel:
     """Settings that are alike but for the value along the horizontal axis.
 
-    label       what sets it apart from the other panels; empty if it is the only one
+    label       what sets it apart from the other panels; empty for a single panel
     settings    as JSON, in the order of the axis
     ticks       the value of each along the axis
     """
@@ -97,7 +97,7 @@ class Panel:
 
 @dataclass(frozen=True)
 class Section:
-    """One experiment on one data set.
+    """An experiment on a data set.
 
     units       a row of the results for each fold, setting, method and seed, its configuration decoded
     cells       the summary, by setting, method and measure
@@ -112,7 +112,7 @@ class Section:
 
     @property
     def methods(self) -> list[str]:
-        """The labels of those who took part, in the order of all lists."""
+        """The labels of the methods that took part, in the usual order."""
         return list(dict.fromkeys(cell.method for cell in self.cells.values()))
 
     @property
@@ -232,7 +232,7 @@ TABLE_NOTE = (
 
 
 def tables(section: Section) -> list[doc.Table]:
-    """For each panel a table of all measures or, where a number varies, one for each measure along its values."""
+    """For each panel a table of all measures or, where a number varies, a table along its values for each measure."""
     made = []
     for panel in section.panels:
         if not section.across:
@@ -313,7 +313,7 @@ def _ends(cells: Sequence[Summary]) -> list[float]:
 
 
 def _how_it_was_run(section: Section) -> Iterator[doc.Block]:
-    fits = list({unit["unit"]: unit for unit in section.units}.values())  # settings can share one
+    fits = list({unit["unit"]: unit for unit in section.units}.values())  # settings can share fits
     rows = []
     for method in section.methods:
         own = [fit for fit in fits if fit["method"] == method]

@@ -1,4 +1,4 @@
-"""The table of results, one row per finished unit and measure, and the means over seeds that it gives."""
+"""The table of results, a row per finished unit and measure, and the means over seeds."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def load_results(folder: str | PathLike[str]) -> pa.Table:
 
 
 class Cell(NamedTuple):
-    """What a mean is taken over seeds for."""
+    """Identifies a mean over seeds."""
 
     experiment: str
     data: str
@@ -78,7 +78,7 @@ class Cell(NamedTuple):
 
 @dataclass(frozen=True)
 class Summary:
-    """One method in one setting by one measure: the mean over seeds with its t-interval.
+    """A method in a setting by a measure: the mean over seeds with its t-interval.
 
     setting     the varied keys and their values as JSON; `varied` gives them as a dictionary
     mean        over seeds; folds are averaged within a seed first. NaN if no seed finished
@@ -120,7 +120,7 @@ class Summary:
         return None if math.isnan(self.low) else Interval(self.mean, self.low, self.high, CONFIDENCE, self.seeds)
 
     def as_dict(self) -> dict[str, Any]:
-        """All of it, ready for JSON."""
+        """As plain values, ready for JSON."""
         return asdict(self)
 
 
@@ -179,7 +179,7 @@ def _summarise(
     rows: Mapping[Cell, Sequence[Mapping[str, Any]]],
     labelled: Collection[Cell],
 ) -> list[Summary]:
-    """The methods of one setting by one measure; those that are `labelled` learn from labels."""
+    """The methods of a setting by a measure; `labelled` cells are of methods that learn from labels."""
     means = {cell: math.fsum(seeds.values()) / len(seeds) if seeds else math.nan for cell, seeds in by_seed.items()}
     rivals = [cell for cell, seeds in by_seed.items() if cell not in labelled and len(seeds) > 1]
     best = max(rivals, key=means.__getitem__, default=None)

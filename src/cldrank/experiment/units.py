@@ -1,7 +1,7 @@
-"""What an experiment has to compute: every (setting, method, seed, fold) as one unit, those missing run in processes.
+"""What an experiment has to compute: every (setting, method, seed, fold) is a unit; missing ones run in processes.
 
 experiments/table1/tasks/fit-5d0f…/   a fit and its measures; units that would compute the same share it
-experiments/table1/results.parquet    the results of all units that the last run was asked for, as one table
+experiments/table1/results.parquet    the results of all units of the last run, as a table
 """
 
 from __future__ import annotations
@@ -51,13 +51,13 @@ class Unit:
         return self.experiment, fold.data, fold.fold, self.setting, self.method, self.seed
 
     def task(self, origin: Mapping[str, str] | None = None) -> Task:
-        """The fit; units of several settings share one if the method does not see what varies, as Oracle does not."""
+        """The fit; units of several settings share it if the method does not see what varies, as Oracle does not."""
         inputs = {"data": self.fit.fold.fingerprint}
         return Task("fit", inputs, self.fit.described, partial(fit_unit, self.fit, origin or {}))
 
 
 def units(experiments: Sequence[Experiment]) -> list[Unit]:
-    """The units of some experiments, those that share the most next to each other."""
+    """The units of some experiments; those that share most are neighbours."""
     return [unit for experiment in experiments for unit in _units(experiment)]
 
 
@@ -146,7 +146,7 @@ def plan(experiments: Sequence[Experiment], folder: str | PathLike[str]) -> Plan
 
 @dataclass
 class Progress:
-    """How far a run is: fits done and failed, of all, the method that was done last, and why those failed."""
+    """The progress of a run: fits in all, done and failed; the last method; and the errors."""
 
     total: int
     done: int = 0
@@ -165,8 +165,8 @@ def run(
 ) -> Progress:
     """Do what is missing. Whatever stops it, finished results are kept; call it again to continue.
 
-    The number of threads can change the rounding of sums: with the same number, a run that was interrupted ends with
-    the same values as one that was not.
+    The number of threads can change the rounding of sums: with the same number, an interrupted run ends with the
+    same values as any other.
     """
     make_folder(planned.folder)
     origin = {
@@ -195,7 +195,7 @@ def run(
 
 
 def _group(task: Task) -> str:
-    """What it shares with others: data, production ranker and clicks; one process should do them in turn."""
+    """What it shares with others, which the same process should do in turn: data, production ranker and clicks."""
     return canonical([task.parameters.get(name) for name in ("data", "seed", "production", "simulation")])
 
 

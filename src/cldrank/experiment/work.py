@@ -1,4 +1,4 @@
-"""The work of one unit: clicks, a fit, its measures. What units share is kept from one to the next."""
+"""The work of a unit: clicks, a fit, its measures. What units share stays in a cache."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def fit_unit(fit: UnitFit, origin: Mapping[str, str], folder: Path) -> Outcome:
 
     origin   what the record says about where the result comes from
     """
-    del folder  # all there is goes into the record
+    del folder  # everything goes into the record
     facts = {"origin": dict(origin), "synthetic": fit.fold.made is not None}
     try:
         return Outcome(facts={**facts, **_measured(fit)})

@@ -29,7 +29,7 @@ GRADES = (0.05, 0.2, 0.5)
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Judgements:
-    """How relevant documents are to their queries; all arrays have one entry per judgement.
+    """How relevant documents are to their queries; all arrays have an entry for each judgement.
 
     query_id, doc_id   which document, and for which query
     relevance          the probability that it is clicked if it is examined, on the scale of the curve: where position 1
@@ -70,16 +70,16 @@ class Judgements:
 
     @property
     def known(self) -> NDArray[np.bool_]:
-        """Which have a relevance."""
+        """Whether the relevance is known."""
         return ~np.isnan(self.relevance)
 
     @property
     def one_grade(self) -> NDArray[np.bool_]:
-        """Which intervals lie within one grade."""
+        """Whether the whole interval lies within the same grade."""
         return np.asarray(self.known & (_graded(self.low, self.thresholds) == _graded(self.high, self.thresholds)))
 
     def where(self, kept: NDArray[np.bool_]) -> Judgements:
-        """Only some, by a mask."""
+        """The judgements that a mask selects."""
         arrays: dict[str, Any] = {name: array[kept] for name, array in self._arrays().items()}
         return replace(self, **arrays)
 
@@ -87,7 +87,7 @@ class Judgements:
         return {name: value for name, value in vars(self).items() if isinstance(value, np.ndarray)}
 
     def summary(self) -> str:
-        """In words."""
+        """How many judgements there are, in words."""
         unknown = int((~self.known).sum())
         parts = [f"{count(len(self) - unknown, 'judgement')} by clicks"]
         if unknown:
@@ -161,8 +161,8 @@ def checked_grades(grades: Sequence[float]) -> tuple[float, ...]:
     """Thresholds of grades, which must rise between 0 and 1."""
     thresholds = tuple(check_number("grades", grade, above=0, below=1) for grade in grades)
     if not thresholds or (np.diff(thresholds) <= 0).any():
-        given = listed(thresholds) or "none"
-        raise UsageError(f"`grades` are thresholds that rise between 0 and 1, such as 0.05, 0.2 and 0.5; not {given}.")
+        told = listed(thresholds) or "none"
+        raise UsageError(f"`grades` are thresholds that rise between 0 and 1, such as 0.05, 0.2 and 0.5; not {told}.")
     return thresholds
 
 
@@ -172,7 +172,7 @@ def _graded(relevance: Floats, thresholds: tuple[float, ...]) -> IntArray:
 
 
 def _checked(clicks: ClickTable, curve: Curve, envelope: EnvelopeUse) -> Curve:
-    """The curve, raised where an assumed one is refuted; what cannot be judged is refused."""
+    """The curve, raised where it was assumed and clicks refute it; refused where nothing can be judged."""
     if not clicks.n_cells:
         raise DataError(f"{clicks!r} has no impressions; nothing can be judged.")
     if isinstance(curve, AffineClicks):

@@ -71,7 +71,7 @@ def write_judgements(
 
 
 def check_delivery(to: str, query_texts: Mapping[str, str] | None = None) -> None:
-    """Refuse a format that there is not, and what does not go with a format."""
+    """Refuse unknown formats, and query texts for formats that hold ids."""
     check_choice("to", to, FORMATS)
     if to in ("parquet", "trec") and query_texts is not None:
         raise UsageError("Parquet and qrels hold query ids; leave `query_texts` out.")
@@ -91,7 +91,7 @@ def read_query_texts(path: str | PathLike[str]) -> dict[str, str]:
 
     file = Path(path)
     if not file.is_file():
-        raise UsageError(f"{file}: there is no such file; name one of query texts.")
+        raise UsageError(f"{file}: there is no such file of query texts.")
     with reading(file, "a readable file of query texts"):
         part = file_part(file, "parquet" if known_format(file) == "parquet" else "csv")
     names = part.schema.names

@@ -98,9 +98,9 @@ class RelevancePosterior:
 
         P(r | all cells of a candidate) ∝ prior(r) Π_k p_k(r)^c_k (1 - p_k(r))^(n_k - c_k)
 
-    One prior belongs to the candidates that were mostly shown at one slot: production's order is evidence. It is the
+    Candidates that were mostly shown at the same slot share a prior: production's order is evidence. It is the
     distribution of relevance that makes all their clicks, at whatever slot, most likely, with a prior common to all
-    slots counting as 20 more candidates, and that one likewise with the uniform distribution.
+    slots counting as 20 more candidates, and that prior likewise with the uniform distribution.
 
     An estimated curve is uncertain: then the interval is that of the mean of the posteriors under curves that might
     have been estimated instead, each with its own priors.
@@ -117,7 +117,7 @@ class RelevancePosterior:
     def posteriors(self) -> Iterator[tuple[IntArray, Floats, Floats]]:
         """Block by block: groups of candidates, and their (groups, grid) posteriors, under the curve and under others.
 
-        The latter are the mean of those under curves that it might be, where it is uncertain.
+        Where the curve is uncertain, the latter are means over curves drawn from its distribution.
         """
         tables = [
             self.counts.click_probability(self.clicks, curve, self.grid)

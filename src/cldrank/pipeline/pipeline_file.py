@@ -1,7 +1,7 @@
 """`PipelineDefinition`: what a pipeline file says, every key checked before anything is read.
 
 Keys that are options of a function or parameters of a class are taken from there: a new option of `aggregate`, or a new
-parameter of a method, can be written into a pipeline file without a word here.
+parameter of a method, works in pipeline files without a change here.
 """
 
 from __future__ import annotations
@@ -77,12 +77,10 @@ class WindowSettings(Value):
 class CurveSettings(Value):
     """How likely each position is to be examined: estimated, assumed, or read from a file."""
 
-    method: str = parameter(
-        default="auto", about="an estimator by name; auto: the best-founded one that the log supports"
-    )
+    method: str = parameter(default="auto", about="an estimator by name; auto: the best founded that the log supports")
     assume: str = parameter(default="", about='a curve to take for granted, such as "power:1.0"')
     file: str = parameter(default="", about="a file that `cldrank propensity estimate` wrote")
-    segment: str = parameter(default="", about="a column of the log, such as device: one curve for each of its values")
+    segment: str = parameter(default="", about="a column of the log, such as device: a curve for each of its values")
     clip: float | None = parameter(default=None, above=0, most=1, about="raise smaller propensities to this")
 
 
@@ -133,7 +131,7 @@ class ExportSettings(Value):
 class RunsSettings(Value):
     """Where runs are kept."""
 
-    folder: str = parameter(default="runs", about="one folder per run, and the results of steps that runs share")
+    folder: str = parameter(default="runs", about="a folder per run, and the results of steps, which runs share")
     keep: int = parameter(default=30, least=1, about="runs to keep, with the results that they refer to")
 
 
@@ -225,13 +223,13 @@ def _decoded(table: Mapping[str, Any], file: Path, text: str) -> PipelineDefinit
     sections: dict[str, Any] = {}
     options: dict[str, dict[str, Any]] = {}
     for place, kind in SECTIONS.items():
-        given = table.get(place, {})
-        if not isinstance(given, Mapping):
-            raise UsageError(f"{place} must be a table, [{place}], not {shortened(given)}.")
+        section = table.get(place, {})
+        if not isinstance(section, Mapping):
+            raise UsageError(f"{place} must be a table, [{place}], not {shortened(section)}.")
         own = keys_of(kind)
-        check_keys(given, dict.fromkeys([*own, *_other_keys(place, given)]), place)
-        options[place] = {key: given[key] for key in given if key not in own}
-        sections[place] = decode(kind, {key: given[key] for key in given if key in own}, place)
+        check_keys(section, dict.fromkeys([*own, *_other_keys(place, section)]), place)
+        options[place] = {key: section[key] for key in section if key not in own}
+        sections[place] = decode(kind, {key: section[key] for key in section if key in own}, place)
     model = {"model": sections["train"].model} if sections["train"].model else {}
     options["train"] = {"seed": seed, **model, **options["train"]}
     if isinstance(options["log"].get(USERS), str):
@@ -278,7 +276,7 @@ def _keywords(function: Callable[..., Any]) -> list[str]:
 
 
 def _texts(table: Any, place: str) -> None:
-    """Refuse what is no table of names."""
+    """Refuse anything but a table of names."""
     if not isinstance(table, Mapping) or not all(isinstance(name, str) for name in table.values()):
         raise UsageError(f'{place} must be a table of names, {{ f1 = "title" }}, not {shortened(table)}.')
 
@@ -287,7 +285,7 @@ def _texts(table: Any, place: str) -> None:
 
 
 def _placed(place: str, function: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
-    """What a call returns; what it refuses is said with its place."""
+    """What a call returns; its refusals name the place in the file."""
     try:
         return function(*arguments, **named)
     except UsageError as error:

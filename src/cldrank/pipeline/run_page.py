@@ -13,7 +13,7 @@ _PAGES = (".html", ".svg", ".md")  # what a browser shows
 
 
 def render_run(record: RunRecord) -> str:
-    """The run as one HTML page that needs no other file, with links from its folder to the pages that steps wrote."""
+    """The run as an HTML page that needs no other file, with links from its folder to the pages that steps wrote."""
     summary = run_document(record)
     pages = [
         (step.name, doc.Link(name, f"../steps/{step.folder}/{name}"))
@@ -64,6 +64,6 @@ def _headline(record: RunRecord) -> str:
         return f"The run was stopped by its {where} step; production stays as it is."
     return {
         "failed": "The run failed; production stays as it is.",
-        "interrupted": "The run was interrupted; the next one goes on from there.",
+        "interrupted": "The run was interrupted; the next run goes on from there.",
         "running": "The run is going on.",
     }[record.status]

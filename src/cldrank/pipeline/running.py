@@ -1,9 +1,9 @@
-"""`run_pipeline`: one step after the other, each only if what decides its result has changed.
+"""`run_pipeline`: step after step, each only if what decides its result has changed.
 
     runs/2026-11-16T091203-482113/  a run: the pipeline as it was, its record, its page
     runs/steps/train-5d0f…/         the result of a step, which runs share
 
-A run that is killed leaves the results of the steps that it finished; the next one goes on from there.
+A killed run leaves the results of the steps that it finished; the next run goes on from there.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ Report = Callable[[TaskRecord], None]
 
 @dataclass(frozen=True)
 class RunRecord:
-    """What came of a run.
+    """The record of a run.
 
     name          of its folder
     started       in UTC
-    status        how it ended; "running" while it does, and of a run that was killed until the next one begins
+    status        how it ended; "running" until then, and after a kill until the next run begins
     reason        why it ended so, in a sentence
     stopped_by    the word of the gate that stopped it, such as "blocking" or "worse"
     inputs        the hash of every file that was read, by name, for each input
     versions      of Python and the packages
     shipped       the key of what is shipped at its end, whoever shipped it; empty where nothing is
-    new           whether that differs from the last run that ended well
+    new           whether that differs from the last successful run
     """
 
     name: str
@@ -74,7 +74,7 @@ class RunRecord:
 
     @property
     def states(self) -> dict[str, str]:
-        """The state of each step; one that gave a reason to stop is "stopped", whether it ran or was reused."""
+        """The state of each step; "stopped" for a step that gave a reason to stop, whether it ran or was reused."""
         return {step.name: "stopped" if step.stop else step.state for step in self.steps}
 
     @property
@@ -112,7 +112,7 @@ def run_pipeline(
     say: Say = lambda _: None,
     report: Report = lambda _: None,
 ) -> RunRecord:
-    """Run all steps, up to a gate that stops; what has not changed since an earlier run is not computed again.
+    """Run all steps, up to a gate that stops; unchanged steps reuse their results.
 
     command       the command that runs it, for the record
     say           told what is going on
@@ -134,7 +134,7 @@ def run_pipeline(
 
 
 def runs_in(root: Path, pipeline: str | None = None) -> list[tuple[Path, RunRecord]]:
-    """The runs in a folder, the oldest first, or those of one pipeline; what cannot be read as one is left out."""
+    """The runs in a folder, or those of a pipeline, the oldest first; unreadable records are left out."""
     runs = []
     for folder in root.iterdir() if root.is_dir() else ():
         with suppress(CldrankError):
@@ -191,7 +191,7 @@ class _RunningPipeline:
         return self.record
 
     def _all_steps(self) -> TaskRecord | None:
-        """Run all steps; the record of the one that stopped, if one did."""
+        """Run all steps; the record of the step that stopped the run, if any."""
         for name in steps_of(self.bench.pipeline):
             record = self._result(name)
             if record.stop:
@@ -250,7 +250,7 @@ class _RunningPipeline:
 
 
 def as_line(record: RunRecord, folder: Path, code: int) -> dict[str, Any]:
-    """What a scheduler wants to know of a run, as one JSON document."""
+    """What a scheduler wants to know of a run, as a JSON document."""
     return {
         "status": record.status,
         "exit_code": code,

@@ -1,8 +1,8 @@
-"""The folder that production takes its ranker from: replaced as a whole, by nobody but a pipeline.
+"""The folder that production takes its ranker from; pipelines alone write it, and replace it as a whole.
 
 shipped/ranker/          the ranker, with its model card
 shipped/opensearch/ …    a folder for each format
-shipped/shipped.json     what it is, which steps made it, and the hashes of its files, but for those that users complete
+shipped/shipped.json     what was shipped, by which steps, and the hashes of its files, except those that users complete
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def shipped_place(pipeline: PipelineDefinition) -> Path:
 
 
 def shipped_content(pipeline: PipelineDefinition) -> dict[str, Any]:
-    """What `shipped.json` says, whatever else is there; nothing where it cannot be read."""
+    """The content of `shipped.json`; empty where it cannot be read."""
     place = shipped_place(pipeline)
     recover_folder(place)
     try:
@@ -44,7 +44,7 @@ def shipped_content(pipeline: PipelineDefinition) -> dict[str, Any]:
 
 
 def is_shipped(pipeline: PipelineDefinition, step: TaskRecord) -> bool:
-    """Whether this very result of a step is the one that was shipped, and all of that is there as it was written.
+    """Whether this very result of a step was shipped, and all of it is still there as it was written.
 
     Otherwise definitions that a user has completed since might be lost.
     """

@@ -1,7 +1,7 @@
 """The steps of a pipeline, in the order in which they run.
 
 A step is a function that describes its task: the hashes of what it reads, the parameters that decide its result, and
-the work itself, which leaves files in a folder and says what came of it. `Task.key` hashes all of that.
+the work itself, which leaves files in a folder and returns an `Outcome`. `Task.key` hashes all of that.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ from cldrank.tables.sources import text_files
 from cldrank.wording import count, listed
 
 Say = Callable[[str], None]
-UNFINISHED = "unfinished"  # the folder with the states of fits that were stopped
-UNSAFE = "unsafe"  # why a run stops where nothing that was learned is shown to be safe
+UNFINISHED = "unfinished"  # the folder of checkpoints of stopped fits
+UNSAFE = "unsafe"  # why a run stops where no learned ranker is shown to be safe
 _COUNTED_FILES = "counted-files.json"
 _FROM_MILD_TO_BAD = ("ok", "note", "warning", "blocking")
 _READING = ("numpy", "duckdb", "pyarrow")  # the packages that read logs
@@ -158,7 +158,7 @@ class Workbench:
     def curve(self) -> Curve:
         """The propensities; not held against the log's pages where they were estimated from them, or are trusted.
 
-        Some queries of the log, as those held out, would by chance refute what all of them together say.
+        A part of the queries, such as those held out, may by chance refute a curve estimated from all.
         """
         curve: Curve = load_curve(self.result("propensities", "rho.json"))
         chosen = self.pipeline.propensities
@@ -174,7 +174,7 @@ def _fingerprints(files: Mapping[str, Path]) -> dict[str, str]:
 
 
 def audit_task(bench: Workbench) -> Task:
-    """Find out whether the log is fit to be learned from; a verdict as bad as `stop_at` ends the run."""
+    """Check whether the log is fit for training; a verdict as bad as `stop_at` ends the run."""
     options, segment = bench.pipeline.reading_options(audit), bench.pipeline.propensities.segment
 
     def work(folder: Path) -> Outcome:
@@ -184,7 +184,7 @@ def audit_task(bench: Workbench) -> Task:
         surfaces = [group.name for group in (audited.facts.log and audited.facts.log.surfaces) or ()]
         if len(surfaces) > 1 and not segment:
             several = f"the log has pages of several surfaces ({listed(surfaces)}), and one curve is taken for all"
-            warn(CldrankWarning(f'{several}; segment = "surface" in [propensities] makes one for each.'))
+            warn(CldrankWarning(f'{several}; segment = "surface" in [propensities] estimates a curve for each.'))
         return _audited(bench, audited, folder)
 
     parameters = {"stop_at": bench.pipeline.audit.stop_at, "segment": segment, **deciding(options)}
@@ -205,7 +205,7 @@ def window_audit_task(bench: Workbench) -> Task:
 
 
 def _audited(bench: Workbench, audited: Audit, folder: Path, seen: str = "") -> Outcome:
-    """What an audit leads to; its page is written. `seen` says what was audited, if not all of the log."""
+    """The outcome of an audit, whose page is written. `seen` says what was audited, if not the whole log."""
     save_json(folder / "audit.json", plain(audited.as_dict()))
     save_text(folder / "audit.html", audited.to_html())
     verdict, severity = audited.verdict, str(audited.verdict.severity)
@@ -271,7 +271,7 @@ def _remembered(memory: Path) -> dict[str, dict[str, str]]:
 
 
 def _counted(bench: Workbench, name: str, fingerprint: str, options: Mapping[str, Any]) -> TaskRecord:
-    """What was counted of one file of the log, day by day; counted now, unless it was before."""
+    """The counts of a file of the log, day by day; counted now unless they are in the store."""
 
     def work(folder: Path) -> Outcome:
         path = bench.files("log")[name]
@@ -305,7 +305,7 @@ def _has_rows(path: Path) -> bool:
 
 @contextmanager
 def _with_partitions(path: Path, log: Sequence[str]) -> Iterator[Path]:
-    """One file of a log; below folders such as `device=phone`, a folder with that file alone."""
+    """A file of a log; below folders such as `device=phone`, a folder with that file alone."""
     file = next(file for file in table_files(list(log)) if file.path == path)
     if not file.partition:
         yield path
@@ -358,10 +358,10 @@ def _whole_log(bench: Workbench, folder: Path) -> tuple[ClickTable, dict[str, An
 
 
 def propensities_task(bench: Workbench) -> Task:
-    """Find out how likely each position is to be examined: estimated, assumed, or read from a file."""
+    """The examination probability of each position: estimated, assumed, or read from a file."""
     chosen = bench.pipeline.propensities
-    given = chosen.assume or chosen.file
-    needs = "cells" if given or chosen.method == "auto" else estimators()[chosen.method].needs
+    fixed = chosen.assume or chosen.file
+    needs = "cells" if fixed or chosen.method == "auto" else estimators()[chosen.method].needs
     options = {"seed": bench.pipeline.seed, **bench.pipeline.options["propensities"]}
 
     def work(folder: Path) -> Outcome:
@@ -441,7 +441,7 @@ def _trained(bench: Workbench, folder: Path) -> Outcome:
     except UnsafeError as error:
         return Outcome(str(error), {"hold_out": held.as_dict()}, UNSAFE)
     if method.status_ == "interrupted":
-        raise KeyboardInterrupt  # the fit kept its best ranker so far, which is not the one that was asked for
+        raise KeyboardInterrupt  # the fit kept its best ranker so far, not the ranker that was asked for
     command = f"cldrank pipeline run {bench.pipeline.source.name}"
     origin = ranker.provenance.documented(list(map(str, heard)), command=command, held_out=chosen.hold_out)
     ranker.with_provenance(origin).save(folder / RANKER)
@@ -524,7 +524,7 @@ def export_task(bench: Workbench) -> Task:
 
 
 def _exported(bench: Workbench, name: str, out: Path) -> dict[str, Any]:
-    """Write one format; definitions of features that users completed where it is shipped are kept."""
+    """Write a format; definitions of features that users completed where it is shipped are kept."""
     bench.say(f"exporting to {name}")
     chosen, tables = bench.pipeline.export, bench.pipeline.options["export"]
     shipped = shipped_place(bench.pipeline) / name

@@ -29,7 +29,7 @@ from cldrank.propensity.propensities import (
 )
 from cldrank.wording import positions
 
-_LEAST = 0.01  # of a slope, times its estimate, in a draw
+_LEAST = 0.01  # a drawn slope, as a share of its estimate
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -37,10 +37,10 @@ class AffineClicks(CurveBase):
     """P(click at k) = slope_k * relevance + base_k (Vardasbi, Oosterhuis and de Rijke 2020).
 
     slope, base   (k,) float64: entry 0 is position 1; slopes are above 0
-    origin        where they come from, in words
+    origin        their source, in words
     covariance    (2 k, 2 k) of slopes and bases, if they were estimated, else None
     confidence    of the intervals
-    notes         what to know before they are used
+    notes         cautions
 
     Relevance has no scale of its own: 2 * relevance + 1 explains the same clicks with other slopes and bases, and ranks
     alike. Estimates have slope 1 and base 0 at the first position, where relevance is the probability of a click there.
@@ -59,7 +59,7 @@ class AffineClicks(CurveBase):
     def __post_init__(self) -> None:
         slope, base = as_floats(self.slope, "slope"), as_floats(self.base, "base")
         if slope.ndim != 1 or slope.shape != base.shape or not len(slope):
-            raise DataError(f"slope and base have one entry for each position, not shapes {slope.shape}, {base.shape}.")
+            raise DataError(f"slope and base need an entry for each position, not shapes {slope.shape}, {base.shape}.")
         with np.errstate(all="ignore"):
             parts = np.stack([slope, 1 / slope, slope / slope[0], slope[0] / slope])
         bad = ~((parts < LARGEST) & (parts > 0)).all(axis=0) | ~np.isfinite(base)
@@ -84,7 +84,7 @@ class AffineClicks(CurveBase):
         try:
             rho, plus, minus = np.broadcast_arrays(*parts)
         except ValueError:
-            raise DataError("examined, relevant and irrelevant need one entry for each position.") from None
+            raise DataError("examined, relevant and irrelevant need an entry for each position.") from None
         return cls(rho * (plus - minus), rho * minus)
 
     @classmethod
@@ -113,7 +113,7 @@ class AffineClicks(CurveBase):
 
     @property
     def uncertain(self) -> bool:
-        """Whether `draws` differ: whether a covariance tells how far slopes and bases may be off."""
+        """Whether `draws` differ: whether the covariance of slopes and bases is known."""
         return self.covariance is not None
 
     def draws(self, n: int, seed: int) -> tuple[Floats, Floats]:
@@ -185,7 +185,7 @@ class TrustBias(PropensityEstimator[AffineClicks]):
 
         slope_l / slope_k = (C_kl + V_l) / (V_k + C_kl),    V, C: variance and covariance of their click probabilities
 
-    both freed of the noise of the clicks; plain maximum likelihood is biased unless all cells are large. All pairs of
+    both without the noise of clicks; plain maximum likelihood is biased unless all cells are large. All pairs of
     positions are joined, each by its precision. Candidates must differ in relevance: otherwise no slope is known.
 
     >>> import cldrank as cr
@@ -208,7 +208,7 @@ class TrustBias(PropensityEstimator[AffineClicks]):
         del dataset
         cells = self._cells(clicks)
         pairs = PairSums.of(cells)
-        every, against = np.arange(len(pairs.upper)), "one that leads to the first"
+        every, against = np.arange(len(pairs.upper)), "a position compared with the first"
         require_overlap(self.name, against, pairs, every, cells, self.confidence)
         lines = _lines(cells, draw_weights(cells.n_groups, self.replicates, self.seed))
         logs = self._joined(lines.log_slope, cells.size)
@@ -267,7 +267,7 @@ class Lines(NamedTuple):
 
 
 def _lines(cells: Cells, weights: Floats) -> Lines:
-    """The lines of several logs at once: `weights` (logs, groups) say how often each log has each group.
+    """The lines of several logs at once: each log has each group `weights` (logs, groups) times.
 
     p² is estimated without bias by c (c - 1) / (n (n - 1));  the weight of a candidate is n m / (n + m)
     """

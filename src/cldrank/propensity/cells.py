@@ -1,4 +1,4 @@
-"""Cells as estimators add them up: of the first positions, in pairs of one candidate, and pooled over segments."""
+"""Cells as estimators add them up: of the first positions, in pairs of the same candidate, and pooled over segments."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Weighting = Literal["candidates", "impressions"]
 
 DEEPEST = 200  # positions that are compared pair by pair
 FEWEST_GROUPS = 200
-FEWEST_TESTED = 20  # queries, or whatever is resampled: fewer do not show the error of a pair of positions
+FEWEST_TESTED = 20  # queries (or candidates) resampled: fewer do not show the error of a pair of positions
 _FEWEST_CLICKS = 10  # at each of two positions: below, the log of a ratio of clicks is far from normal
 _FEW_QUERIES = 50  # below, candidates are resampled instead: few queries say little about the spread between queries
 _MOST_GROUPS = 2000
@@ -35,8 +35,8 @@ class Cells:
     place                 (cells,) int64: the position, from 0
     impressions, clicks   (cells,) float64, weighted where the estimator has weights
     seen                  (cells,) float64: the impressions, not weighted
-    group                 (cells,) int64: what is drawn together when the log is resampled, one of `n_groups`
-    n_units, units        how many queries or candidates there are in the groups, and which of both
+    group                 (cells,) int64: number of the group that is resampled together, below `n_groups`
+    n_units, units        how many queries or candidates the groups hold, and which of the two
     """
 
     row: IntArray
@@ -101,7 +101,7 @@ class Cells:
         return sums.reshape(self.n_groups, width)
 
     def pairs(self) -> Iterator[tuple[IntArray, IntArray, IntArray]]:
-        """Pairs of cells of one candidate on one surface: the upper cells, the lower ones, numbers of their places."""
+        """Pairs of cells of a candidate on the same surface: upper, lower, and the number of their pair of places."""
         for distance in range(1, self.size):  # cells of a candidate lie side by side
             upper = np.flatnonzero(self.row[distance:] == self.row[:-distance])
             if not len(upper):
@@ -211,7 +211,7 @@ def deal(unit: IntArray, positions: int, seed: int = 0) -> tuple[IntArray, int, 
 def draw_weights(n_groups: int, replicates: int, seed: int = 0) -> Floats:
     """(1 + replicates, groups): how often the log has each group, once, and each replicate, drawn with replacement.
 
-    The last ones are kept, since all estimators of a log, and the tests of their fit, use the same.
+    Recent weights are kept: all estimators of a log, and the tests of their fit, use the same.
     """
     weights = np.ones((1 + replicates, n_groups))
     weights[1:] = np.random.default_rng([seed, 1]).multinomial(n_groups, np.full(n_groups, 1 / n_groups), replicates)
@@ -226,16 +226,16 @@ def pair_number(upper: IntArray, lower: IntArray, size: int) -> IntArray:
 
 @dataclass(frozen=True, eq=False)
 class PooledCells:
-    """The cells of a log, those of one candidate at one position added up over segments, sorted by both.
+    """The cells of a log added up over segments, sorted by candidate and position.
 
-        c_s ~ Binomial(n_s, ρ_s r)                  for each segment s of the pages, with one relevance r
+        c_s ~ Binomial(n_s, ρ_s r)                  for each segment s of the pages, at the same r
         Σ c_s ~ Binomial(Σ n_s, share ρ r),         share = Σ n_s ρ_s / (ρ Σ n_s)
 
     to a good approximation, and exactly where segments are examined alike.
 
     rho     the largest propensity of any segment at the position
     share   of it, what the pages of the cell have on average; 1 where all segments are alike
-    of      (cells,) which of these each cell of the log belongs to
+    of      (cells,) the pooled cell of each cell of the log
 
     >>> from cldrank.data.dataset import RankingDataset
     >>> data = RankingDataset.from_arrays([[1]], [7])
@@ -271,14 +271,14 @@ class PooledCells:
         return np.asarray(self.impressions * self.share * self.rho)
 
     def expected_relevance(self, chosen: IntArray) -> Floats:
-        """(chosen,) the posterior mean of relevance of some of them, all at one position."""
+        """(chosen,) the posterior mean of relevance of some cells, all at the same position."""
         rho = float(self.rho[chosen[0]])
         counts = RateCounts.of(self.clicks[chosen], self.impressions[chosen], self.share[chosen])
         return counts.expected(min(rho, 1.0)) / rho
 
 
 def cells_together(clicks: ClickTable) -> IntArray:
-    """(cells,) numbers from 0, by candidate and position: cells that share one differ in their segment only."""
+    """(cells,) numbers from 0 by candidate and position: cells with the same number differ only in their segment."""
     if clicks.n_segments == 1:
         return np.arange(clicks.n_cells)
     place = clicks.row * (clicks.depth + 1) + clicks.position

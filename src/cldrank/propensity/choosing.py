@@ -1,4 +1,4 @@
-"""All estimators on one log: which one suits it, and what that one finds."""
+"""All estimators on a log: which of them suits it, and its curve."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ def all_requirements(
 
 
 def best_requirement(requirements: Sequence[Requirement]) -> Requirement | None:
-    """Of the requirements of all estimators, that of the one to choose; None where the log supports none.
+    """The requirement of the estimator to choose; None where the log supports none.
 
-    It is the first that is met by comparing positions, one that holds exactly before one that holds nearly.
+    It is the first that is met by comparing positions; requirements met exactly come before those met nearly.
     """
     comparing = {kind.name for kind in comparing_estimators()}
     met = [requirement for requirement in requirements if requirement.met and requirement.estimator in comparing]
@@ -65,7 +65,7 @@ def fitted_curve(
     *,
     clip: float | None = None,
 ) -> Curve:
-    """What an estimator finds in a log, clipped as asked; a curve that the log refutes is warned of."""
+    """The estimate from a log, clipped as asked, with a warning where the log refutes it."""
     curve: Curve = estimator.fit(table, dataset)
     curve = curve if clip is None else curve.clip(clip)
     return curve if isinstance(curve, AffineClicks) else held_to_clicks(curve, table, "off")

@@ -23,7 +23,7 @@ Held = TypeVar("Held", Propensities, SegmentPropensities, Propensities | Segment
 
 _CHANCE = 1e-4  # that clicks refute a true curve, at any position
 _HALVINGS = 30
-_NOTHING = 1e-9  # a bound that bounds nothing
+_NOTHING = 1e-9  # a bound without effect
 _SURE = 0.99  # confidence of the bound, so that chance seldom raises a true curve
 _OWN_CHANCE = 1e-3  # that a log's own pages refute a true curve, at any position
 _OWN_DEPTH = 20  # positions that are compared with the log's own pages
@@ -34,10 +34,10 @@ _MOST = 3  # positions in a message
 
 
 def held_to_clicks(propensities: Held, clicks: ClickTable, envelope: EnvelopeUse = "raise") -> Held:
-    """The propensities that clicks are about to be divided by, checked; whatever is found is warned of.
+    """The propensities that clicks are about to be divided by, checked against these clicks; warns of a refutation.
 
     envelope   "raise": an assumed curve is raised to `proven_bound` where it lies significantly below. Otherwise, and
-               if it was estimated, it is only warned of. "off": only what single results prove is looked at
+               for estimates, there is only a warning. "off": only single results are checked
 
     Curves of segments are held to the clicks of their own; a segment without any keeps its curve.
     """
@@ -59,7 +59,7 @@ def held_to_clicks(propensities: Held, clicks: ClickTable, envelope: EnvelopeUse
     else:
         advice = "`envelope=raise` raises them" if envelope == "warn" else "Assume a flatter curve"
     pairs = ((raised.values[at - 1], propensities.values[at - 1]) for at in below)
-    higher = some((f"{bound:.3g} instead of {given:.3g}" for bound, given in pairs), most=4)
+    higher = some((f"{least:.3g} instead of {value:.3g}" for least, value in pairs), most=4)
     warn(
         CldrankWarning(
             f"the clicks refute these propensities ({propensities.origin}): results at {positions(below)} are clicked "
@@ -131,11 +131,11 @@ def _evidence(n: Floats, c: Floats, rho: Floats) -> Floats:
 
 
 def check_own_pages(propensities: Propensities | SegmentPropensities, clicks: ClickTable) -> None:
-    """Refuse a supplied curve that the log's own pages refute, unless it is `trusted`.
+    """Refuse a curve that the log's own pages contradict, unless it is `trusted`.
 
     The curve is refuted where it differs from `own_curve` by more than 25%, and by more than chance would bring about
-    at any position in one log of 1,000; positions that were clipped or raised on purpose are left out. Where the
-    position-based model does not fit the log, it is only warned of.
+    at any position once in 1,000 logs; positions that were clipped or raised on purpose are left out. Where the
+    position-based model does not fit the log, there is only a warning.
     """
     if isinstance(propensities, SegmentPropensities):
         for name, table in clicks.by_segment().items():
@@ -183,9 +183,9 @@ _own_curves: WeakKeyDictionary[ClickTable, dict[int, tuple[str, Propensities] | 
 
 
 def own_curve(clicks: ClickTable, depth: int) -> tuple[str, Propensities] | None:
-    """The best founded estimator and what it finds of the first positions; None where it can compare none.
+    """The best founded estimator that applies, with its curve of the first positions; None where none does.
 
-    It is estimated once for each table: several models are fitted to the same one.
+    Estimates are remembered for each table, to which several models may be fitted.
     """
     known, depth = _own_curves.setdefault(clicks, {}), min(depth, clicks.depth, _OWN_DEPTH)
     if depth not in known:

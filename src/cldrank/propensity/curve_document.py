@@ -21,7 +21,7 @@ _MOST_POSITIONS = 50  # in a table; files and JSON have all
 
 
 def curve_document(curve: Any) -> Document:
-    """A curve, slopes and bases, or the curves of segments: a figure, values with intervals, and what is to know."""
+    """A curve, slopes and bases, or the curves of segments: a figure, values with intervals, and notes."""
     figure = curve_figure(named_curves(curve))
     if isinstance(curve, SegmentPropensities):
         blocks = [block for name, rho in curve.items() for block in (Heading(name), *_blocks(rho))]
@@ -79,7 +79,7 @@ def _columns(curve: Propensities | AffineClicks) -> Iterator[tuple[str, list[str
 
 
 def named_curves(curve: Any) -> dict[str, Propensities]:
-    """The curves to draw, by name: that of each segment, or the one."""
+    """The curves to draw, by name."""
     if isinstance(curve, SegmentPropensities):
         return dict(curve.segments)
     return {getattr(curve, "method", None) or curve.origin: curve_of(curve)}
@@ -91,7 +91,7 @@ def curve_figure(
     truth: Mapping[str, Propensities] | None = None,
     size: tuple[int, int] = (640, 340),
 ) -> Figure:
-    """Curves with their intervals, by name, in one figure; where the `truth` of a name is known, as rings."""
+    """Curves with their intervals, by name, in a figure; a known `truth` is drawn as rings."""
     truth = truth or {}
     strange = next((name for name in truth if name not in curves), None)
     if strange is not None:

@@ -50,9 +50,9 @@ def curve_content(curve: Any) -> dict[str, Any]:
 
 
 def load_curve(path: str | PathLike[str], kind: type[Any] | None = None) -> Any:
-    """Read what an estimator found, the truth beside a simulated log, or a plain list of numbers.
+    """Read an estimate, the truth beside a simulated log, or a plain list of numbers.
 
-    kind   the class that it must be
+    kind   the class it must have
     """
     file = Path(path)
     if not file.is_file():
@@ -79,7 +79,7 @@ def _read(file: Path) -> Any:
 
 
 def _form(content: Any) -> type[Any] | None:
-    """The class of curve that a file holds, if it names one."""
+    """The class of the curve in a file, if the file says."""
     named = content.get("format") if isinstance(content, dict) else None
     return _FORMATS.get(named) if isinstance(named, str) else None
 
@@ -108,7 +108,7 @@ def _decoded(form: type[Any], content: dict[str, Any]) -> Any:
 
 
 def _why(error: Exception) -> str:
-    """The reason that msgspec gives, as we would write it."""
+    """The reason that msgspec gives, without its markup."""
     return reason(error).replace("`", "").replace("$.", "")
 
 
@@ -120,24 +120,24 @@ def _array(kind: Any, content: Any) -> Any:
         rows = msgspec.convert(content if nested else [content], list[list[float]])
         return np.array(rows if nested else rows[0], dtype=np.float64)
     except (ValueError, OverflowError) as error:
-        raise ValueError(f"not a list of finite numbers, or of such lists of one length ({reason(error)})") from None
+        raise ValueError(f"not a list of finite numbers, nor a table of them ({reason(error)})") from None
 
 
 def _check_parts(curve: Propensities | AffineClicks) -> None:
-    """Refuse positions beyond the curve, and a covariance that is none."""
+    """Refuse positions beyond the curve, and a covariance that is not symmetric."""
     if curve.covariance is not None and not np.allclose(curve.covariance, curve.covariance.T, rtol=1e-6, atol=1e-9):
         raise DataError("covariance is not symmetric.")
     if isinstance(curve, AffineClicks):
         return
     named = [*curve.clipped, *curve.raised, *(curve.goodness.worst if curve.goodness else ())]
     if not all(1 <= at <= len(curve) for at in named):
-        raise DataError(f"there are positions 1 to {len(curve)}, and it names others.")
+        raise DataError(f"it names positions outside 1 to {len(curve)}.")
 
 
 def parse_curve(text: str, clicks: ClickTable) -> Curve:
     """The curve that a text names, for the clicks of a table: `power:1.0`, `none`, or a file.
 
-    One curve for each segment is written `phone=power:1.2,desktop=rho.json`; power laws go down as far as the clicks.
+    Curves of segments are written `phone=power:1.2,desktop=rho.json`; power laws go down as far as the clicks.
     """
     if Path(text).is_file():
         curve: Curve = load_curve(text)

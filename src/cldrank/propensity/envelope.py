@@ -1,4 +1,4 @@
-"""`Envelope`: a lower bound of the curve from one ranker that never changes."""
+"""`Envelope`: a lower bound of the curve, from a ranker that never changes."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from cldrank.wording import count, positions
 
 FEWEST_CLICKED = 20  # candidates at each position that a bound of the curve needs
 _MOST_OTHERS = 3  # by default; more bring the bound hardly nearer to the curve
-_ENOUGH = 200  # candidates at each of two positions that are worth asking for one click more
-_MANY = 20.0  # impressions of a candidate from which on more of them hardly add to its weight
+_ENOUGH = 200  # candidates at each of two positions at which it pays to ask for another click
+_MANY = 20.0  # impressions of a candidate; beyond these, more hardly add to its weight
 
 
 @value
@@ -94,7 +94,7 @@ class Envelope(CellEstimator):
 
 
 def _tally(cells: Cells, others: int) -> tuple[Floats, Floats]:
-    """(groups, size) the clicks of the others, and with those of one more."""
+    """(groups, size) the weighted products of clicks of the others, and of the others and the next person."""
     used = np.flatnonzero(cells.impressions > others)
     place, n, c = cells.place[used], cells.impressions[used], cells.clicks[used]
     degree = min(others + 1, 2)

@@ -1,4 +1,4 @@
-"""What estimators share; `estimators` finds them, so that a new one is one new file in this package."""
+"""What estimators share; `estimators` finds them, so that a new estimator is a new file in this package."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ class PropensityEstimator(Value, ABC, Generic[Result_co]):
     name       what the command line calls it
     sentence   what it does, without a full stop
     needs      "cells" alone; the raw "log", for the probabilities of display; or "features" of the candidates
-    affine     whether it finds a slope and a base for each position, instead of one propensity
-    bound      whether it finds a lower bound of the curve, instead of the curve
+    affine     whether it estimates a slope and a base for each position, instead of a propensity
+    bound      whether it estimates a lower bound of the curve, instead of the curve
     baseline   whether it is known to be biased, and only there to be compared with
-    order      its place in lists: the better founded, the earlier
-    assumes    what must hold that no log can show, for the audit
+    order      its place in lists: the best founded come first
+    assumes    an assumption that no log can check, for the audit
     """
 
     depth: int | None = parameter(
@@ -82,7 +82,7 @@ class PropensityEstimator(Value, ABC, Generic[Result_co]):
         return self._result(self._prepared(clicks, dataset)[0])
 
     def requirements(self, clicks: ClickTable, dataset: RankingDataset | None = None) -> Requirement:
-        """Whether a log meets what it needs, and how precise it would be: what `fit` would do, without the rest of it.
+        """Whether a log meets what it needs, and how precise the estimate would be, without computing it.
 
         Where only the upper positions can be estimated, it says how precise those would be.
 
@@ -105,13 +105,13 @@ class PropensityEstimator(Value, ABC, Generic[Result_co]):
         return Requirement(self.name, False, reason, errors and (*errors, *[None] * (size - len(errors))))
 
     def fit_upper(self, clicks: ClickTable) -> Result_co | None:
-        """What it finds of as many positions from the top as it can estimate; None where it can estimate none."""
+        """The estimate of as many positions from the top as the log supports; None where it supports none."""
         return self._deepest(clicks, lambda upper: upper.fit(clicks))[0]
 
     def _deepest(
         self, clicks: ClickTable, attempt: Callable[[Self], Outcome]
     ) -> tuple[Outcome | None, CldrankError | None]:
-        """What an attempt makes of as many positions as it can, and why it does not make it of all."""
+        """The outcome of an attempt on as many positions from the top as it can do, and the refusal to do more."""
         depth = clicks.depth if self.depth is None else self.depth
         first: CldrankError | None = None
         upper = self
@@ -126,7 +126,7 @@ class PropensityEstimator(Value, ABC, Generic[Result_co]):
                 upper = replace(self, depth=depth)
 
     def missing(self, dataset: RankingDataset | None) -> str | None:
-        """What it needs beside cells and was not given, in one sentence; None where nothing is missing."""
+        """What it lacks beside cells, as a sentence; None where nothing is missing."""
         if self.needs != "features" or dataset is not None:
             return None
         return "it needs the features of the candidates (`features`)"
@@ -156,16 +156,16 @@ class PropensityEstimator(Value, ABC, Generic[Result_co]):
 
 @value
 class CurveEstimator(PropensityEstimator[Propensities]):
-    """Estimators of one propensity for each position."""
+    """Estimators of a propensity for each position."""
 
-    caution: ClassVar[str] = ""  # what holds for every result
+    caution: ClassVar[str] = ""  # the first note of every result
 
     def _weights(self, cells: Cells) -> Floats:
         """(replicates, groups) how often each replicate draws each group of queries."""
         return draw_weights(cells.n_groups, self.replicates, self.seed)[1:]
 
     def _errors(self, draws: Floats, cells: Cells) -> Floats:
-        """The standard error of each log propensity; a refusal where one is too large to be of use."""
+        """The standard error of each log propensity; refused where it is too large to be of use."""
         errors, lost = errors_of_logs(draws)
         self._refuse_weak(np.where(lost, np.inf, errors), cells)
         return errors
@@ -206,7 +206,7 @@ class Sample(NamedTuple):
     """What an estimator of a curve makes of a log, and of the same log resampled.
 
     solved     (1 + replicates, size) the propensities of the log, then those of resampled ones; NaN where none
-    grounds    why the log identifies all positions, in one sentence without a full stop
+    grounds    why the log identifies all positions, as a sentence without a full stop
     pairs      pairs of positions, to test the fit
     """
 
@@ -319,7 +319,7 @@ def check_attraction(cells: Cells, rho: Floats, replicates: int = 400, seed: int
 
 
 def _halved(cells: Cells, rho: Floats, random: np.random.Generator) -> tuple[Bools, Cells]:
-    """Which rows are attractive, by one half of the impressions, and the cells of the other half."""
+    """Which rows are attractive, by half of the impressions, and the cells of the other half."""
     impressions, clicks = cells.impressions.astype(np.int64), cells.clicks.astype(np.int64)
     clicked = random.binomial(clicks, 0.5)
     taken = clicked + random.binomial(impressions - clicks, 0.5)
@@ -352,13 +352,13 @@ def estimators() -> dict[str, type[PropensityEstimator[Any]]]:
             if isinstance(kind, type)
             and issubclass(kind, PropensityEstimator)
             and kind.__module__ == module.__name__
-            and "name" in vars(kind)  # else it is what several share
+            and "name" in vars(kind)  # else it is a base class
         ]
     return {kind.name: kind for kind in sorted(kinds, key=lambda kind: (kind.order, kind.name))}
 
 
 def comparing_estimators() -> list[type[PropensityEstimator[Any]]]:
-    """Estimators that compare positions on equal terms and find one curve from cells, the best founded first."""
+    """Estimators of propensities that compare positions on equal terms, from cells alone, the best founded first."""
     return [
         kind
         for kind in estimators().values()

@@ -1,4 +1,4 @@
-"""Intervention harvesting: positions compared on the candidates that some pages put at one, some at the other."""
+"""Intervention harvesting: positions compared on the candidates that were shown at both."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class Pivot(Harvesting):
 
 @value
 class AdjacentChain(Harvesting):
-    """Each position against the one above, on the candidates shown at both, multiplied up (Agarwal et al. 2019).
+    """Each position against the next above, on the candidates shown at both, multiplied up (Agarwal et al. 2019).
 
         rho_k / rho_1 = product over l = 2 … k of rho_l / rho_(l-1)
 
@@ -107,7 +107,7 @@ class AllPairs(Harvesting):
         sum over k != l of  c_kl log(rho_k r_kl) + (n_kl - c_kl) log(1 - rho_k r_kl)
 
     c_kl are the clicks at k of the n_kl candidates shown at k and l, and r_kl = r_lk is their mean relevance. In the
-    logs of rho and r this is concave; r has a closed form given rho, and rho is found by Newton's method, to the end.
+    logs of rho and r this is concave; r has a closed form given rho, and rho maximises it by Newton's method.
 
     >>> import cldrank as cr
     >>> data = cr.RankingDataset.from_arrays([[0.0]] * 60, [0] * 60)
@@ -120,7 +120,7 @@ class AllPairs(Harvesting):
     name = "all-pairs"
     sentence = "Several rankers, or one that changes; all pairs of positions at once"
     order = 20
-    against = "one that leads to the first"
+    against = "a position compared with the first"
 
     def _links(self, size: int) -> tuple[IntArray, IntArray]:
         return np.triu_indices(size, 1)
@@ -137,7 +137,7 @@ class AllPairs(Harvesting):
 
 
 def _ratios(sums: Floats) -> Floats:
-    """(logs, pairs) the clicks at the lower position over those at the upper one, of the same candidates."""
+    """(logs, pairs) the ratio of clicks, lower over upper position, of the same candidates."""
     above, below, _ = np.split(sums, 3, axis=1)
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(above > 0, below / above, np.nan)
@@ -161,7 +161,7 @@ class PairLikelihood:
     size: int
 
     def scatter(self, flow: Floats) -> Floats:
-        """(logs, size) what flows into each place, if a pair takes it from its upper place to its lower one."""
+        """(logs, size) the net flow into each place, where each pair carries its flow from upper to lower."""
         places = np.eye(self.size)
         return np.asarray(flow @ (places[self.lower] - places[self.upper]))
 
@@ -175,7 +175,7 @@ class PairLikelihood:
         return laplacian
 
     def potentials(self, laplacian: Floats, flow: Floats) -> Floats:
-        """(logs, size) the potentials that make this flow, 0 at the first place; a place that nothing holds stays."""
+        """(logs, size) the potentials with this flow, 0 at the first place; unconnected places stay at 0."""
         inner = laplacian[:, 1:, 1:].copy()
         places = np.arange(self.size - 1)
         largest = np.maximum(inner[:, places, places].max(axis=1, keepdims=True, initial=0.0), 1e-300)
@@ -238,7 +238,7 @@ def maximise(likelihood: PairLikelihood) -> Floats:
         longest = np.abs(step).max(axis=1, keepdims=True)
         step = step * np.minimum(1.0, _LONGEST / np.maximum(longest, 1e-300))
         moved, (new, slope, curve) = here + step, part.climb(here + step)
-        for _ in range(30):  # halve what does not gain; the first whole step nearly always does
+        for _ in range(30):  # halve steps that lose; a whole step nearly always gains
             lost = ~(new >= value[active] - 1e-12 * np.abs(value[active]))
             if not lost.any():
                 break
@@ -274,7 +274,7 @@ def require_overlap(
 
 
 def _reached(pairs: PairSums, used: IntArray, size: int) -> Bools:
-    """The places that a chain of used pairs compares with the top one.
+    """The places that a chain of used pairs compares with the top.
 
     A pair shows that l is not infinitely below k if there are clicks at l, and the other way around; all estimates are
     finite only where such pairs lead from the top to each place, and back.
@@ -292,7 +292,7 @@ def _reached(pairs: PairSums, used: IntArray, size: int) -> Bools:
 
 
 def _broken(against: str, pairs: PairSums, used: IntArray, reached: Bools, units: str) -> str:
-    """Why the first place that is not reached is not, in words."""
+    """Why the first place that cannot be compared cannot, in words."""
     across = reached[pairs.upper[used]] != reached[pairs.lower[used]]
     candidates, counted = (int(part[used][across].sum()) for part in (pairs.candidates, pairs.units))
     first = int(np.flatnonzero(~reached)[0]) + 1

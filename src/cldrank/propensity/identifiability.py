@@ -18,12 +18,12 @@ from cldrank.wording import count, positions
 Looks = Literal["random", "mixed", "fixed", "unknown"]
 
 USABLE = 0.25  # an interval of ± this much, relative to the propensity, is still useful
-PRECISION = 0.1  # what is promised of the data that are asked for: an interval of ±10%
+PRECISION = 0.1  # of the data that a refusal asks for: an interval of ±10%
 LOST = 0.05  # the share of replicates that may be without an estimate of a position
 Z90 = 1.644854  # 90% of a normal distribution lie within this many standard deviations
-_HOPELESS = 2.0  # a standard error of a log propensity beyond which its own size means nothing
+_HOPELESS = 2.0  # a larger standard error of a log propensity is itself meaningless
 _RANDOM, _FIXED = 0.02, 0.98  # strengths of the display order
-_CHANCE = 1e-3  # an order that chance brings about less often is not random, even if nearly so
+_CHANCE = 1e-3  # a p-value below says that the order is not random, even if nearly so
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Requirement:
     reason        why, or why not, in one sentence without a full stop
     errors        the expected standard error of log ρ at each position, 0 at the first; None where there is no
                   estimate; empty where nothing is known before the fit
-    approximate   whether what it needs holds nearly, but not quite
+    approximate   whether the log meets it nearly, but not quite
 
     >>> Requirement("all-pairs", True, "all positions are connected", (0.0, 0.1)).within.__round__(3)
     0.179
@@ -83,13 +83,13 @@ def errors_of_logs(draws: Floats) -> tuple[Floats, Bools]:
 
 @dataclass(frozen=True)
 class Order:
-    """How far the candidate determines its position: 0 in a random order, 1 where each has one position.
+    """How far the candidate determines its position: 0 in a random order, 1 where it is fixed.
 
         strength = sum_q (X2_q - I_q (P_q - 1)) / sum_q (N_q - I_q) (P_q - 1)
 
     X2 is the chi-square statistic of candidates against positions in the N impressions of query q, of the I candidates
     shown at least twice, over P positions. A page shows each candidate once, so in a random order X2 (I - 1) / I is
-    chi-square distributed with (I - 1) (P - 1) degrees of freedom; where each has one position, X2 = N (P - 1).
+    chi-square distributed with (I - 1) (P - 1) degrees of freedom; in a fixed order, X2 = N (P - 1).
     """
 
     strength: float | None
@@ -164,7 +164,7 @@ class Overlap:
 
 
 def overlap(table: ClickTable) -> Overlap:
-    """Count the candidates that were shown at several positions of one surface."""
+    """Count the candidates that were shown at several positions of the same surface."""
     row = table.segment_row
     next_is_same = row[1:] == row[:-1]  # cells are sorted by row
     several: Bools = np.append(next_is_same, False) | np.append(False, next_is_same) if len(row) else row > 0

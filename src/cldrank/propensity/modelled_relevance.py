@@ -138,8 +138,8 @@ class DualLearning(ModelledRelevance):
         ranking:      -Σ_k c_k (ρ_1 / ρ_k) log softmax(f)_k
         examination:  -Σ_k c_k (e^f(x_1) / e^f(x_k)) log softmax(log ρ)_k
 
-    Each loss weights clicks by the inverse of what the other model has learned so far. There is no one objective whose
-    optimum it would be; intervals come from networks trained anew on resampled queries.
+    Each loss weights clicks by the inverse of what the other model has learned so far; they share no objective.
+    Intervals come from networks trained anew on resampled queries.
 
     >>> DualLearning(refits=4)
     DualLearning(refits=4)
@@ -219,12 +219,12 @@ def _lists(cells: Cells, weight: Floats) -> Any:
 
 @value
 class RegressionEM(ModelledRelevance):
-    """Examination by position and relevance by regression, for logs of one ranker (Wang et al. 2018).
+    """Examination by position and relevance by regression, for logs of a single ranker (Wang et al. 2018).
 
         P(click at k) = ρ_k γ(x),    γ(x) = σ(β·x + intercept)
 
     Some steps of expectation and maximisation on cells, then Newton's method on the same likelihood to its end. Each
-    replicate of the intervals is one Newton step from the optimum.
+    replicate of the intervals is a Newton step from the optimum.
 
     >>> import cldrank as cr
     >>> x = np.tile([0.0, 1.0, 2.0, 3.0], 30)
@@ -264,7 +264,7 @@ class RegressionEM(ModelledRelevance):
         return logs, draws, parts
 
     def _resampled(self, objective: ExaminedRegression, solution: Solution) -> Floats:
-        """(replicates, k) log ρ, each one Newton step from the optimum of the whole log towards its own."""
+        """(replicates, k) log ρ, each a Newton step from the optimum of the whole log."""
         pull = (self._weights(objective.cells) - 1) @ objective.group_scores(solution.parameters)
         steps = pull @ optimise.inverse(-solution.evaluation.hessian)[:, : objective.n_positions]
         logs = objective.logs(solution.parameters)[1:] + steps
@@ -304,7 +304,7 @@ class ExaminedRegression:
         return np.concatenate([[0.0], parameters[: self.n_positions]])
 
     def em_step(self, parameters: Vector) -> Vector:
-        """One step of regression-EM (Wang et al. 2018): ρ in closed form, and one Newton step of the regression.
+        """A step of regression-EM (Wang et al. 2018): ρ in closed form, and a Newton step of the regression.
 
         P(examined | no click) = ρ (1 - γ) / (1 - ρ γ),    P(relevant | no click) = (1 - ρ) γ / (1 - ρ γ)
         """
@@ -370,8 +370,8 @@ class ExaminedRegression:
     def _terms(self, parameters: Vector) -> tuple[float, Floats, Floats, Floats, Floats, Floats]:
         """The log-likelihood, and of each cell its derivatives: by log ρ, twice, by both, by the score twice; 1 - γ.
 
-        The first derivative by the score is that by log ρ times 1 - γ. All of the Hessian's terms that could make it
-        rise are kept: Newton's method knows how to climb where it is not concave.
+        The first derivative by the score is that by log ρ times 1 - γ. The Hessian is kept
+        whole, also where it is not concave: Newton's method can climb there.
         """
         from scipy.special import expit, log_expit
 

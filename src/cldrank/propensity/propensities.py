@@ -25,7 +25,7 @@ _WIDE = 1.6  # times the lower end of its interval: a larger estimate of a bound
 
 
 class CurveBase:
-    """What every curve can do: be printed, drawn, saved and read again."""
+    """What every curve has: text, a figure, and a file."""
 
     def __str__(self) -> str:
         from cldrank.documents import terminal_text
@@ -75,15 +75,15 @@ class CurveBase:
         return curve
 
     def trusted(self) -> Self:
-        """The same, to be used whatever the log's own pages show; slopes and bases are not held against these."""
+        """The same, exempt from the check against the log's own pages; slopes and bases are never checked."""
         return self
 
     def _check_array(self, name: str, shape: tuple[int, ...], scale: float = 1.0) -> None:
-        """Keep a part as an array of a shape, over `scale`, if it is given; refuse what is not finite or negative."""
-        given = getattr(self, name)
-        if given is None:
+        """Keep an attribute as an array of this shape, divided by `scale`; refuse entries not finite, or negative."""
+        part = getattr(self, name)
+        if part is None:
             return
-        array = as_floats(given, name)
+        array = as_floats(part, name)
         if array.shape != shape:
             raise DataError(f"{name} has shape {array.shape}; it must be {shape}.")
         with np.errstate(all="ignore"):
@@ -104,7 +104,7 @@ class Goodness:
         residual  = log(clicks at l / clicks at k, of the candidates shown at both) - log(rho_l / rho_k)
 
     pairs     pairs of positions that could be tested
-    p_value   how often resampling alone brings a larger statistic; a small one refutes the position-based model
+    p_value   how often resampling alone brings a larger statistic; below 0.01 refutes the position-based model
     worst     the pair of positions with the largest residual, in standard errors
     """
 
@@ -125,7 +125,7 @@ class Propensities(CurveBase):
     """ρ_k, the probability that position k is examined, normalised to ρ_1 = 1.
 
     values        (k,) float64: entry 0 is position 1; above 0, and at most 1 unless they were estimated
-    origin        where they come from, in words
+    origin        their source, in words
     clipped       the positions that `clip` raised to its minimum
     raised        the positions that `raised_to` raised to a lower bound
     bound         whether they are a lower bound of the curve, as `Envelope` finds it, and not the curve
@@ -138,7 +138,7 @@ class Propensities(CurveBase):
     goodness      whether clicks of the same candidates at other positions agree
     notes         what to know before they are used
     replicates    (replicates, k) the resampled estimates that have all positions
-    is_trusted    whether they are used whatever a log's own pages show, see `trusted`; left out of files
+    is_trusted    whether they are exempt from the check against a log's own pages, see `trusted`; left out of files
 
     >>> rho = Propensities.power(eta=1.0, k=4)
     >>> rho
@@ -165,10 +165,10 @@ class Propensities(CurveBase):
     is_trusted: bool = field(default=False, compare=False)
 
     def __post_init__(self) -> None:
-        given = as_floats(self.values, "propensities")
-        if given.ndim != 1 or not len(given):
-            raise DataError(f"propensities are a flat array, one for each position, not one of shape {given.shape}.")
-        values = _relative(given[None], "the propensity")[0]
+        raw = as_floats(self.values, "propensities")
+        if raw.ndim != 1 or not len(raw):
+            raise DataError(f"propensities are a flat array, an entry for each position; not of shape {raw.shape}.")
+        values = _relative(raw[None], "the propensity")[0]
         if self.method is None and values.max() > 1 + 1e-9:
             at = int(values.argmax())
             raise DataError(
@@ -178,7 +178,7 @@ class Propensities(CurveBase):
         values = values if self.method is not None else np.minimum(values, 1.0)
         keep_array(self, "values", values)
         for name in ("low", "high"):
-            self._check_array(name, values.shape, given[0])
+            self._check_array(name, values.shape, raw[0])
         self._check_array("covariance", (len(values), len(values)))
         if self.replicates is not None:
             draws = as_floats(self.replicates, "replicates")
@@ -241,7 +241,7 @@ class Propensities(CurveBase):
         return self.replicates is not None or self.covariance is not None
 
     def draws(self, n: int, seed: int) -> Floats:
-        """(n, k) curves that might have been estimated instead, for what is computed from them to err along.
+        """(n, k) curves that might have been estimated instead, to propagate their uncertainty.
 
         Replicates drawn with replacement; without any, log-normal draws from the covariance; without that too, the
         values n times.
@@ -294,7 +294,7 @@ class Propensities(CurveBase):
     def raised_to(self, envelope: Propensities) -> Propensities:
         """The same, raised to a lower bound of the curve wherever it lies significantly below that bound.
 
-        envelope   what `Envelope` found in the clicks; positions that it does not have stay as they are
+        envelope   the estimate of `Envelope`; positions that it lacks stay as they are
 
         A value below the interval of the bound is raised to the bound's own estimate or, if the interval is wide, to
         its lower end; `origin` and `raised` name the positions.
@@ -325,7 +325,7 @@ class Propensities(CurveBase):
         )
 
     def trusted(self) -> Self:
-        """The same, to be used by methods and comparisons whatever the log's own pages show.
+        """The same, exempt from the check of methods and comparisons against the log's own pages.
 
         >>> Propensities.power(1, 3).trusted().is_trusted
         True
@@ -335,7 +335,7 @@ class Propensities(CurveBase):
     def refuted_by(self, envelope: Propensities) -> tuple[int, ...]:
         """The positions, from 1, that lie below the interval of a lower bound; of an estimate, its whole interval."""
         if not isinstance(envelope, Propensities) or not envelope.bound:
-            raise UsageError("a curve is compared with a lower bound; give what Envelope().fit(clicks) found.")
+            raise UsageError("a curve is compared with a lower bound; give the result of Envelope().fit(clicks).")
         most = self.values if self.high is None else self.high
         least = envelope.values if envelope.low is None else envelope.low
         size = min(len(most), len(least))
@@ -358,13 +358,13 @@ def _relative(rows: Floats, what: str) -> Floats:
 
 def places_of(position: ArrayLike, size: int, what: str) -> NDArray[np.int64]:
     """Positions counted from 0, given them from 1; refused beyond the `size` positions that have `what`."""
-    given = np.asarray(position)
-    if given.size and not np.issubdtype(given.dtype, np.integer):
-        raise DataError(f"positions are whole numbers, not {given.dtype}.")
-    beyond = (given < 1) | (given > size)
+    numbers = np.asarray(position)
+    if numbers.size and not np.issubdtype(numbers.dtype, np.integer):
+        raise DataError(f"positions are whole numbers, not {numbers.dtype}.")
+    beyond = (numbers < 1) | (numbers > size)
     if beyond.any():
-        raise DataError(f"there is no {what} for position {given[beyond].ravel()[0]}; these go from 1 to {size}.")
-    return given.astype(np.int64) - 1
+        raise DataError(f"there is no {what} for position {numbers[beyond].ravel()[0]}; these go from 1 to {size}.")
+    return numbers.astype(np.int64) - 1
 
 
 def normal_draws(mean: Floats, covariance: Floats, n: int, seed: int) -> Floats:
@@ -375,7 +375,7 @@ def normal_draws(mean: Floats, covariance: Floats, n: int, seed: int) -> Floats:
 
 
 def keep_array(owner: object, name: str, array: Floats) -> None:
-    """Set an array of a frozen owner, frozen as well."""
+    """Set a read-only array on a frozen dataclass."""
     array.flags.writeable = False
     object.__setattr__(owner, name, array)
 

@@ -40,7 +40,7 @@ class Randomised(CellEstimator):
     order = 10
 
     def requirements(self, clicks: ClickTable, dataset: RankingDataset | None = None) -> Requirement:
-        """Whether the order looks random; one that is unknown may be, so that `fit` goes on, but is not shown to be."""
+        """Whether the order looks random; where that is unknown, `fit` goes on, but the requirement is not met."""
         requirement, order = super().requirements(clicks, dataset), display_order(clicks)
         if not requirement.met:
             return requirement
@@ -94,7 +94,7 @@ class Randomised(CellEstimator):
 
 @value
 class Logged(Randomised):
-    """From a policy that drew pages and logged the probability of each candidate to stand where it stood.
+    """From a policy that drew pages and logged the probability of each candidate at its position.
 
     Impressions and clicks count 1 / probability each, which turns the log into one of a random order; then positions
     are compared as by `Randomised`. Every result must have had some chance at every position: where the weighted
@@ -114,7 +114,7 @@ class Logged(Randomised):
     order = 11
 
     def missing(self, dataset: RankingDataset | None) -> str | None:
-        """That probabilities are missing, where they are."""
+        """The missing probabilities, if they are."""
         del dataset
         lacking = "it needs the probability with which each result was shown, from a column of the raw log (propensity)"
         return lacking if self.probability is None else None
@@ -134,7 +134,7 @@ class Logged(Randomised):
     def _cells(self, clicks: ClickTable) -> Cells:
         cells, chance = CellEstimator._cells(self, clicks), np.asarray(self.probability, dtype=np.float64)
         if chance.shape != (clicks.n_cells,):
-            raise DataError(f"probability has shape {chance.shape} for {clicks.n_cells:,} cells; give one per cell.")
+            raise DataError(f"probability has shape {chance.shape} for {clicks.n_cells:,} cells; it needs one each.")
         bad = ~((chance > 0) & (chance <= 1 + 1e-9))
         if bad.any():
             cell = int(np.flatnonzero(bad)[0])
@@ -183,7 +183,7 @@ def logged_probability(
 
     layout    how to read the log; its fields can be given by their names (see `cldrank.clicks.LogLayout`)
 
-    Where it varied between the impressions of a cell, it is their harmonic mean: a click does not depend on it there.
+    Where it varied between the impressions of a cell, it is their harmonic mean.
 
     >>> import pyarrow as pa
     >>> log = {"session_id": [1, 1, 2, 2], "query_id": ["a"] * 4, "doc_id": [5, 6, 6, 5]}
@@ -194,7 +194,7 @@ def logged_probability(
     from cldrank.clicks.log.plain_log import only_query, open_log
 
     if clicks.n_segments > 1:
-        raise UsageError("probabilities of display are read for a log without segments, or for one of them at a time.")
+        raise UsageError("probabilities of display are read for a log without segments, or segment by segment.")
     layout = LogLayout.of(layout, reading)
     if layout.one_query:
         layout = replace(layout, one_query=only_query(clicks.candidates.query_ids))
@@ -217,7 +217,7 @@ def logged_probability(
 
 
 def probability_in(log: Relation, clicks: ClickTable) -> Floats:
-    """The same from a plain log that is open; NaN for cells without any."""
+    """The same from an open plain log; NaN for cells without a probability."""
     means = log.engine.arrow(
         f"SELECT query_id, doc_id, position, 1 / avg(1 / propensity) AS mean FROM {log} "
         "WHERE reason IS NULL AND propensity > 0 GROUP BY query_id, doc_id, position"
@@ -225,8 +225,8 @@ def probability_in(log: Relation, clicks: ClickTable) -> Floats:
     row = clicks.candidates.find(*(ids_of(means[name], f"the {name} of the log") for name in ("query_id", "doc_id")))
     position = means["position"].to_numpy()
     span = max(clicks.depth, int(position.max(initial=0))) + 1
-    cell, given = clicks.row * span + clicks.position, row * span + position
-    _, at, source = np.intersect1d(cell, given, assume_unique=True, return_indices=True)
+    cell, logged = clicks.row * span + clicks.position, row * span + position
+    _, at, source = np.intersect1d(cell, logged, assume_unique=True, return_indices=True)
     probability = np.full(clicks.n_cells, np.nan)
     probability[at] = means["mean"].to_numpy()[source]
     return probability

@@ -1,4 +1,4 @@
-"""One curve for each device, layout or other surface: given ones, and `BySegment`, which estimates them."""
+"""A curve for each device, layout or other surface: given, or estimated by `BySegment`."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from cldrank.wording import kind_of, some
 class SegmentPropensities(CurveBase, Mapping[str, Propensities]):
     """The propensities of each segment, by name, each relative to the first position of its own segment.
 
-    Where people examine the top of one surface much less than that of another, its clicks count less than they should,
-    alike for all candidates.
+    Where people examine the top of a surface much less than that of others, its clicks count less than they should, for
+    all candidates alike.
 
     >>> curves = SegmentPropensities.of({"phone": Propensities.power(1, 2), "desktop": Propensities.power(0.5, 4)})
     >>> curves["phone"]
@@ -40,13 +40,13 @@ class SegmentPropensities(CurveBase, Mapping[str, Propensities]):
             raise DataError("propensities of segments need at least one segment.")
         for name, rho in self.segments.items():
             if not isinstance(name, str) or not name:
-                raise DataError(f"a segment is called by a text that is not empty, not {name!r}.")
+                raise DataError(f"the name of a segment is a text that is not empty, not {name!r}.")
             if not isinstance(rho, Propensities):
                 raise UsageError(f"segment {name!r} needs Propensities, not {kind_of(rho)}.")
 
     @classmethod
     def of(cls, curves: Mapping[str, Propensities]) -> SegmentPropensities:
-        """From curves that are known, each under the name of its segment."""
+        """From known curves, by the names of their segments."""
         known = SegmentPropensities(curves)
         return known.mapped(lambda name, rho: replace(rho, origin=f"segment {name}, {rho.origin}"))
 
@@ -74,7 +74,7 @@ class SegmentPropensities(CurveBase, Mapping[str, Propensities]):
 
     @property
     def uncertain(self) -> bool:
-        """Whether it is known of any of them how far it may be off."""
+        """Whether the uncertainty of any curve is known."""
         return any(rho.uncertain for rho in self.segments.values())
 
     def per_cell(self, clicks: ClickTable) -> Floats:
@@ -120,9 +120,9 @@ Curve = Propensities | SegmentPropensities | AffineClicks
 
 
 def drawn_curves(curve: Curve, n: int, seed: int) -> list[Curve]:
-    """Curves that might have been estimated instead; none where it is not known how far the curve may be off.
+    """Curves that might have been estimated instead; none where the uncertainty of the curve is unknown.
 
-    Curves of one segment are drawn independently of those of another.
+    Curves of different segments are drawn independently.
     """
     if not curve.uncertain:
         return []
@@ -138,7 +138,7 @@ def drawn_curves(curve: Curve, n: int, seed: int) -> list[Curve]:
 
 
 def slopes_and_bases(curve: Curve, clicks: ClickTable) -> tuple[Floats, Floats]:
-    """(cells,) what relevance adds to the click-through rate of each cell of a log, and what that is without any."""
+    """(cells,) slope and base of each cell of a log: what relevance adds to its click-through rate, and the rest."""
     parts = curve.per_cell(clicks)
     return parts if isinstance(parts, tuple) else (parts, np.zeros(clicks.n_cells))
 
@@ -160,15 +160,15 @@ class BySegment:
     def __post_init__(self) -> None:
         if self.estimator.needs != "cells" or self.estimator.affine or self.estimator.bound:
             raise UsageError(
-                f"{self.estimator.name} does not take segments; methods that find one curve from cells alone do."
+                f"{self.estimator.name} does not take segments; methods that estimate propensities from cells alone do."
             )
 
     def fit(self, clicks: ClickTable | Mapping[str, ClickTable], dataset: object = None) -> SegmentPropensities:
-        """Estimate from a table whose cells have segments, or from one table per segment; no features are needed."""
+        """Estimate from a table whose cells have segments, or a table for each; no features are needed."""
         del dataset
         tables = clicks.by_segment() if isinstance(clicks, ClickTable) else clicks
         if not any(tables):
-            raise DataError("the clicks have no segments; estimate one curve, without BySegment.")
+            raise DataError("the clicks have no segments; estimate a single curve, without BySegment.")
         depth, deepest = self.estimator.depth, max(table.depth for table in tables.values())
         if depth is not None and depth > deepest:
             raise UsageError(f"`depth={depth}` is too deep: nothing was shown below position {deepest}.")

@@ -2,7 +2,7 @@
 
 A process that dies costs only its own item, which is given back with the reason. Ctrl-C, which a terminal sends to all
 processes at once, is left to the parent, which ends the others; and when the parent is killed, they end too.
-`concurrent.futures` does none of this: there, one death ends all, without its cause.
+`concurrent.futures` does none of this: there, the death of a process ends all, without its cause.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Finished(Generic[Item, Result]):
 class Processes(Generic[Item, Result]):
     """Up to `count` processes with `threads` threads each, started when first needed, ended with the block.
 
-    work    a function that a process can import: it is called there with one item at a time
+    work    a function that a process can import: it is called there with an item at a time
     """
 
     def __init__(self, work: Callable[[Item], Result], count: int, threads: int) -> None:
@@ -60,7 +60,7 @@ class Processes(Generic[Item, Result]):
     ) -> Iterator[Finished[Item, Result]]:
         """Work on all items, in any order; each is given back as soon as it is finished.
 
-        group     items of one group share something costly, so a process stays with a group while it has items left
+        group     items of a group share something costly, so a process stays with a group while it has items left
         """
         left: dict[Hashable, list[Item]] = {}
         for item in items:
@@ -87,7 +87,7 @@ class Processes(Generic[Item, Result]):
 
 
 def _begin_next(process: _Process, left: dict[Hashable, list[Any]], begun: Sequence[Hashable]) -> None:
-    """Begin an item, if any is left: of the process's last group, of one that nobody is at, of that with the most."""
+    """Begin an item, if any is left: of the process's last group, else of an idle group, else of the largest."""
     if not left:
         return
     at = process.group
@@ -131,7 +131,7 @@ class _Process:
         return f"the process was killed by {name}{'; if memory ran out, use fewer jobs' if name == 'SIGKILL' else ''}"
 
     def end(self) -> None:
-        """Stop its work; one that has nothing to do ends with its pipe."""
+        """Stop its work; an idle process ends with its pipe."""
         if self.is_busy:
             self._process.terminate()
         self.pipe.close()
@@ -146,7 +146,7 @@ class _Process:
 
 @contextmanager
 def _interrupts_blocked() -> Iterator[None]:
-    """A process that is started meanwhile never sees Ctrl-C, not even before it comes to `_serve`."""
+    """Keep Ctrl-C from processes that are started meanwhile, even before they reach `_serve`."""
     resource_tracker.ensure_running()  # starting it later would unblock the signal again
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
@@ -157,7 +157,7 @@ def _interrupts_blocked() -> Iterator[None]:
 
 @contextmanager
 def _thread_limit(count: int) -> Iterator[None]:
-    """A process that is started meanwhile finds the limit before it imports what would start threads."""
+    """Limit the threads of processes that are started meanwhile, before they import anything."""
     before = {name: os.environ[name] for name in _THREAD_VARIABLES if name in os.environ}
     os.environ.update(dict.fromkeys(_THREAD_VARIABLES, str(count)))
     try:
@@ -172,7 +172,7 @@ def _thread_limit(count: int) -> Iterator[None]:
 
 
 def _serve(pipe: connection.Connection[Any, Any], work: Callable[[Any], Any]) -> None:
-    """Do the work on one item after the other, until the pipe ends; Ctrl-C is left to the parent."""
+    """Work on item after item, until the pipe ends; Ctrl-C is left to the parent."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     threading.Thread(target=_exit_with_parent, daemon=True).start()
@@ -187,7 +187,7 @@ def _serve(pipe: connection.Connection[Any, Any], work: Callable[[Any], Any]) ->
 
 
 def _told(error: Exception) -> bytes:
-    """An error with its traceback as a note; one that cannot travel, as a fault that names it."""
+    """An error with its traceback as a note; an error that cannot be pickled, as a RuntimeError that names it."""
     error.add_note(traceback.format_exc())
     try:
         told = pickle.dumps((None, error))

@@ -30,12 +30,12 @@ State = Literal["not run", "running", "done", "reused", "failed"]
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a task; its files lie in the folder that it was given.
+    """The outcome of a task, whose files lie in the folder that it was given.
 
     decided   in a sentence
     facts     numbers and words by name, as JSON holds them
-    stop      why nothing may follow, in a word or two; empty where something may
-    error     why there is no result, where that is kept instead of raised
+    stop      why the run must stop here, in a word or two; else empty
+    error     why there is no result, if that is recorded rather than raised
     """
 
     decided: str = ""
@@ -132,7 +132,7 @@ class Store:
     def carry_out(self, task: Task, check: Callable[[], None] = lambda: None) -> TaskRecord:
         """Do the work of a task, and keep its result; its warnings go into the record.
 
-        check   called when the work is done; what it raises keeps the result from being kept
+        check   called when the work is done; if it raises, the result is discarded
         """
         make_folder(self.folder)
         start = time.perf_counter()
