@@ -13,9 +13,8 @@ from cldrank.errors import CldrankError, CldrankWarning
 from cldrank.evaluation.decision_rule import decide
 from cldrank.evaluation.intervals import ClickEstimator
 from cldrank.evaluation.judge import ClickJudge
-from cldrank.evaluation.off_policy import ESTIMATORS, Affine, off_policy
+from cldrank.evaluation.off_policy import Affine
 from cldrank.propensity import Propensities
-from cldrank.tuning.judges import HeldOutClicks, mean_of
 
 LOGGING = ("one", "swaps", "two")
 PROPENSITIES = ("true", "estimated", "assumed", "steep", "flat")
@@ -30,6 +29,7 @@ class Setting:
     queries        "sampled" for each log anew, or the "same" for all
     logging        by "one" ranker, with "swaps", or by "two"
     propensities   the "true" curve; "estimated"; the true one, but only "assumed"; assumed and too "steep" or "flat"
+    behaviour      how people click
     sessions       of each log
     pairs          the names of those that are judged
     """
@@ -39,6 +39,7 @@ class Setting:
     logging: str
     propensities: str
     sessions: int
+    behaviour: str = "position-based"
     pairs: tuple[str, ...] = tuple(pair.name for pair in PAIRS)
 
 
@@ -49,29 +50,15 @@ def world_of(path: str, queries: str) -> KnownWorld:
 
 
 @cache
-def truth_of(path: str, queries: str, logging: str) -> dict[str, dict[str, float]]:
+def truth_of(path: str, queries: str, logging: str, behaviour: str = "position-based") -> dict[str, dict[str, float]]:
     """The truth of a world, computed once by each process."""
-    return world_of(path, queries).truth(logging)
-
-
-class _Remembering(ClickJudge):
-    """A judge that remembers the model that it learned last."""
-
-    def learned(self, *orders: Any) -> tuple[ClickEstimator, str]:
-        found = super().learned(*orders)
-        self.__dict__["last"] = found
-        return found
-
-    @property
-    def last(self) -> tuple[ClickEstimator, str]:
-        found: tuple[ClickEstimator, str] = self.__dict__["last"]
-        return found
+    return replace(world_of(path, queries), behaviour=behaviour).truth(logging)
 
 
 def judged(task: tuple[Setting, int]) -> dict[str, Any]:
     """One log, judged about every pair: a flat record."""
     setting, seed = task
-    world = world_of(setting.world, setting.queries).drawn(seed)
+    world = replace(world_of(setting.world, setting.queries), behaviour=setting.behaviour).drawn(seed)
     record: dict[str, Any] = {**asdict(setting), "log": seed}
     wanted = [pair for pair in PAIRS if pair.name in setting.pairs]
     with warnings.catch_warnings():
@@ -82,63 +69,27 @@ def judged(task: tuple[Setting, int]) -> dict[str, Any]:
         except CldrankError as error:
             return record | {"refused": str(error)}
         known = world.searched(clicks)
-        judge = _Remembering.of(known.data, clicks[clicks.query_impressions > 0], rho)
+        judge = ClickJudge.of(known.data, clicks[clicks.query_impressions > 0], rho)
         pairs = {pair.name: _judged_pair(known, judge, pair, setting) for pair in wanted}
     return record | {"pairs": pairs}
 
 
-def _judged_pair(world: KnownWorld, judge: Any, pair: Pair, setting: Setting) -> dict[str, Any]:
+def _judged_pair(world: KnownWorld, judge: ClickJudge, pair: Pair, setting: Setting) -> dict[str, Any]:
     clicks = judge.clicks
     new, old = (world.given(name, setting.logging) for name in (pair.new, pair.old))
-    found = judge.compare(new, old, trust_propensity=setting.propensities == "true")
+    result = judge.compare(new, old, trust_propensity=setting.propensities == "true")
     knowing = ClickEstimator(clicks.log.with_curve(Propensities.power(1.0, DEPTH)), Affine())
     measured = {}
     for measure in MEASURES:
-        one = found.measures[str(measure)].difference
-        own = world.true_difference(knowing, pair, measure, setting.logging)
-        errors = asdict(one.errors)
-        numbers = (one.interval.estimate, one.interval.low, one.interval.high, one.lowest.low, one.highest.high)
-        measured[str(measure)] = [float(f"{value:.5g}") for value in (*numbers, *errors.values(), own.value)]
+        difference = result.measures[str(measure)].difference
+        own = world.true_difference(knowing, pair, measure, setting.logging).value
+        interval = difference.interval
+        ends = interval.estimate, interval.low, interval.high, difference.lowest.low, difference.highest.high
+        measured[str(measure)] = [float(f"{value:.5g}") for value in (*ends, *asdict(difference.errors).values(), own)]
     own = world.true_difference(knowing, pair, FIRST, setting.logging)
-    by_labels = decide(clicks.interval(own.value, own.error(clicks.n_queries)), found.verdict.margin)
     return {
-        "decision": found.verdict.decision,
-        "depends": found.verdict.depends_on_never_shown,
-        "placebo": found.permutation_check is None or found.permutation_check.passed,
-        "labels": by_labels,
+        "decision": result.verdict.decision,
+        "labels": decide(clicks.interval(own.value, own.error(clicks.n_queries)), result.verdict.margin),
         "measures": measured,
-        "without_model": judge.last[1],
-        "estimators": _by_estimator(judge, new, old),
-        "naive": _naive(judge, new, old),
-        "concordance": _concordance(world, judge, pair),
+        "shown": round(result.support.shown, 3),
     }
-
-
-def _by_estimator(judge: _Remembering, new: Any, old: Any) -> dict[str, float]:
-    """The difference in the first measure, by each estimator."""
-    orders, found, clicks = (judge.order(new, "new"), judge.order(old, "old")), {}, judge.last[0]
-    for name in ESTIMATORS:
-        estimator = off_policy(name)
-        if clicks.model is not None or not estimator.uses_model:
-            found[name] = replace(clicks, estimator=estimator).value(FIRST, *orders).value
-    return found
-
-
-def _naive(judge: ClickJudge, new: Any, old: Any) -> float:
-    """The difference by click-through rates as they are."""
-    flat = judge.clicks.log.with_curve(Propensities.power(0.0, DEPTH))
-    clicks = replace(judge.clicks, log=flat, estimator=Affine(), model=None)
-    orders = (judge.order(new, "new"), judge.order(old, "old"))
-    return clicks.value(FIRST, *orders).value
-
-
-def _concordance(world: KnownWorld, judge: _Remembering, pair: Pair) -> float | None:
-    """The difference in concordance with the corrected clicks, all of which are held out."""
-    log = judge.clicks.log
-    try:
-        by_clicks = HeldOutClicks(log.data, log.clicks, log.curve)
-    except CldrankError:
-        return None
-    names = ("production" if name == "log" else name for name in (pair.new, pair.old))
-    gains = [by_clicks.gains(world.scores[name]) for name in names]
-    return mean_of(gains[0] - gains[1], by_clicks.weight).value

@@ -12,18 +12,36 @@ from numpy.typing import NDArray
 
 import cldrank as cr
 from cldrank import segments
-from cldrank.clicks.simulate import FirstSwaps, Policy, PositionBased, Simulation, TopK
+from cldrank.clicks.simulate import (
+    Cascade,
+    ClickModel,
+    DependentClicks,
+    FirstSwaps,
+    Policy,
+    PositionBased,
+    Simulation,
+    TopK,
+    TrustBiased,
+)
 from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
 from cldrank.evaluation.click_measures import ClickMeasure, default_measures
 from cldrank.evaluation.exposure import PRODUCTION, LoggedClicks, order_of
 from cldrank.evaluation.intervals import ClickEstimator
 from cldrank.evaluation.off_policy import Affine
-from cldrank.propensity import AllPairs, Pivot, Propensities
+from cldrank.propensity import AffineClicks, AllPairs, Pivot, Propensities, TrustBias
+from cldrank.propensity.segment_propensities import Curve
 
 Floats = NDArray[np.float64]
 DEPTH, ETA, NOISE = 5, 1.0, 0.1
-MODEL = PositionBased(ETA, NOISE)
+TRUSTED = TrustBiased(ETA, (0.98, 0.97, 0.96, 0.95, 0.94), (0.35, 0.25, 0.18, 0.13, 0.1))
+BEHAVIOURS: dict[str, ClickModel] = {
+    "position-based": PositionBased(ETA, NOISE),
+    "trust-biased": TRUSTED,
+    "cascade": Cascade(noise=NOISE),
+    "dependent .6": DependentClicks(noise=NOISE, continuation=(0.6, 0.5, 0.4, 0.3, 0.2)),
+    "dependent .9": DependentClicks(noise=NOISE, continuation=(0.9, 0.85, 0.8, 0.75, 0.7)),
+}
 MEASURES = default_measures(DEPTH)
 FIRST = MEASURES[0]
 SWAPPED = 0.5  # of the pages, where the log has swaps
@@ -46,6 +64,9 @@ PAIRS = (
     Pair("others", "strong", "linear"),
     Pair("level", "level-new", "level-old"),
     Pair("level with production", "level-production", "production"),
+    Pair("one feature", "feature", "log"),
+    Pair("popular", "popular", "log"),
+    Pair("reversed", "reversed", "log"),
     Pair("unlucky", "unlucky", "production"),
 )
 
@@ -55,21 +76,23 @@ class KnownWorld:
     """Queries that logs are drawn from, and rankers whose every measure is known.
 
     data     the queries, with labels
-    scores   of all rows by ranker: production and other, which may both log; strong, linear and noisy, which do not
-    sample   how many queries each log draws, with replacement; None: all logs have the same, those of `data`
+    scores      of all rows by ranker: production and other, which may both log; others, which do not
+    sample      how many queries each log draws, with replacement; None: all logs have the same, those of `data`
+    behaviour   how people click, see BEHAVIOURS
     """
 
     data: RankingDataset
     scores: dict[str, Floats]
     sample: int | None = None
+    behaviour: str = "position-based"
 
     @cached_property
     def relevance(self) -> Floats:
-        """(rows,) P(click | examined)."""
+        """(rows,) P(click | examined); where positions are trusted, 1 or 0, since a curve has the rest."""
         if self.data.labels is None:
             raise AssertionError("a world is made of labels")
-        found: Floats = np.where(self.data.labels >= self.threshold, 1.0, NOISE)
-        return found
+        irrelevant = 0.0 if self.behaviour == "trust-biased" else NOISE
+        return np.where(self.data.labels >= self.threshold, 1.0, irrelevant)
 
     @cached_property
     def threshold(self) -> float:
@@ -116,13 +139,15 @@ class KnownWorld:
             name=self.data.name,
             synthetic=self.data.synthetic,
         )
-        return KnownWorld(data, {name: values[rows] for name, values in self.scores.items()})
+        return replace(
+            self, data=data, scores={name: values[rows] for name, values in self.scores.items()}, sample=None
+        )
 
     def searched(self, clicks: ClickTable) -> KnownWorld:
         """The queries that a log has pages of, under their old names."""
         kept = np.flatnonzero(clicks.query_impressions)
         rows = segments.rows_of_segments(self.data.offsets, kept)
-        return KnownWorld(self.data[kept], {name: values[rows] for name, values in self.scores.items()})
+        return replace(self, data=self.data[kept], scores={name: all_[rows] for name, all_ in self.scores.items()})
 
     # -- logs ----------------------------------------------------------------------------------------------------
 
@@ -136,19 +161,23 @@ class KnownWorld:
         policy = TopK() if logging == "one" else FirstSwaps(SWAPPED)
         return self._simulated("production", policy, sessions, seed)
 
-    def curve(self, propensities: str, logging: str, clicks: ClickTable, seed: int) -> Propensities:
+    def curve(self, propensities: str, logging: str, clicks: ClickTable, seed: int) -> Curve:
         """The curve that clicks are corrected by."""
+        trusting = self.behaviour == "trust-biased"
         if propensities != "estimated":
-            return Propensities.power({"steep": 1.5, "flat": 0.5}.get(propensities, ETA), DEPTH)
-        if logging == "two":
-            return AllPairs().fit(clicks)
+            rho = Propensities.power({"steep": 1.5, "flat": 0.5}.get(propensities, ETA), DEPTH)
+            irrelevant, relevant = TRUSTED.attraction(DEPTH)
+            return AffineClicks.of(rho.values, relevant, irrelevant) if trusting else rho
         if logging == "one":
             sessions = EXPERIMENT * clicks.query_impressions.sum()
             clicks = self._simulated("production", FirstSwaps(SWAPPED), max(round(sessions), 1), 10**6 + seed)
-        return Pivot().fit(clicks)
+        if trusting:
+            return TrustBias().fit(clicks)
+        return AllPairs().fit(clicks) if logging == "two" else Pivot().fit(clicks)
 
     def _simulated(self, ranker: str, policy: Policy, sessions: float, seed: int) -> ClickTable:
-        simulation = Simulation(self.data, self.scores[ranker], MODEL, policy, DEPTH, relevant_from=self.threshold)
+        model = BEHAVIOURS[self.behaviour]
+        simulation = Simulation(self.data, self.scores[ranker], model, policy, DEPTH, relevant_from=self.threshold)
         return simulation.draw(sessions, seed=seed)
 
     # -- the truth -----------------------------------------------------------------------------------------------
@@ -161,7 +190,7 @@ class KnownWorld:
 
     def truth(self, logging: str) -> dict[str, dict[str, float]]:
         """The true difference of each pair by measure: what an endless log would say that knows each relevance."""
-        clicks = self.log(logging, _ENDLESS, 0)
+        clicks = replace(self, behaviour="position-based").log(logging, _ENDLESS, 0)  # whose pages are all that counts
         known = ClickEstimator(LoggedClicks(self.data, clicks, Propensities.power(ETA, DEPTH)), Affine())
         return {
             pair.name: {str(one): self.true_difference(known, pair, one, logging).value for one in MEASURES}
@@ -208,7 +237,7 @@ class KnownWorld:
             rows = data.offsets[QUERIES]
             scores = {name: values[:rows] for name, values in scores.items()}
             return cls(data[:QUERIES], scores).with_level_pairs()
-        return cls(data, scores, sample=QUERIES).with_level_pairs()
+        return cls(data, scores, sample=min(QUERIES, data.n_queries)).with_level_pairs()
 
 
 QUERIES = 600  # of each log
@@ -272,5 +301,8 @@ def small_world(seed: int = 0, queries: int = 600) -> KnownWorld:
         "strong": ranker(0.05),
         "linear": ranker(0.3),
         "noisy": production + random.normal(0, 1.0, len(features)),
+        "feature": features[:, 3],
+        "popular": production + random.normal(0, 2.0, len(features)),
+        "reversed": -production,
     }
     return KnownWorld(data, scores, sample=None).with_level_pairs()

@@ -10,7 +10,7 @@ from judged_logs import FIELDS, Setting, judged, truth_of
 
 LOGS = 30
 PAIRS = ("better", "level", "level with production")
-SETTING = Setting("small", "same", "one", "true", 10_000, PAIRS)
+SETTING = Setting("small", "same", "one", "true", 10_000, pairs=PAIRS)
 
 pytestmark = pytest.mark.slow
 
