@@ -145,7 +145,8 @@ def _clicks_before(pool: RankingDataset, production: Floats, seed: int) -> Float
 
 
 def _ranks(scores: Floats, pool: RankingDataset) -> NDArray[np.int64]:
-    return segments.descending_ranks(scores, pool.offsets)
+    ranks: NDArray[np.int64] = segments.descending_ranks(scores, pool.offsets)
+    return ranks
 
 
 # -- logs ----------------------------------------------------------------------------------------------------------
