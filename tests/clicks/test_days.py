@@ -16,7 +16,7 @@ import pytest
 from small_logs import cells
 
 from cldrank import ClickTable, RankingDataset
-from cldrank.clicks.aggregate import TooManyRejectsError, aggregate
+from cldrank.clicks.aggregate import Aggregation, TooManyRejectsError, aggregate
 from cldrank.clicks.days import DayFolder, as_day, n_days
 from cldrank.errors import CldrankWarning, DataError, UsageError
 
@@ -194,6 +194,24 @@ class TestDaysOfOneKind:
         folder.add([monday, tuesday])  # no day stays that has segments
         assert not folder.read().has_segments
         assert len(folder.files()) == 2
+
+
+    def test_a_folder_that_another_process_changes_meanwhile_is_refused(
+        self, three_days: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        folder = DayFolder(tmp_path / "cells")
+        folder.add(three_days[0], max_rejected=1)
+
+        def overtaken(*given: Any, **options: Any) -> Aggregation:
+            monkeypatch.undo()
+            folder.add(three_days[1], max_rejected=1)
+            return aggregate(*given, **options)
+
+        monkeypatch.setattr("cldrank.clicks.aggregate.aggregate", overtaken)
+        with pytest.raises(DataError, match="another process"):
+            folder.add(three_days[1:], max_rejected=1)  # would count the second day twice
+        assert [len(sources) for sources in folder.sources().values()] == [1, 1]
+        assert folder.add(three_days[1:], max_rejected=1).days.keys() == {date(2026, 11, 15)}
 
 
 class TestCorrecting:

@@ -40,6 +40,18 @@ def test_lists_of_different_lengths_do_not_bias() -> None:
     assert ClickThrough().fit(table).values[2] == pytest.approx(0.1)  # 0.25 * 0.2 / the mean of 0.2 and 0.8
 
 
+def test_uneven_impressions_of_resampled_candidates_are_no_uncertainty() -> None:
+    """Of a single query, candidates are resampled; all impressions are clicked, so nothing is left to chance."""
+    random, shown = np.random.default_rng(0), np.zeros((60, 3), dtype=np.int64)
+    for _ in range(200):
+        shown[random.choice(60, 3, replace=False), [0, 1, 2]] += 1
+    row, place = np.nonzero(shown)
+    cells = {"row": row, "position": place + 1, "impressions": shown[row, place], "clicks": shown[row, place]}
+    data = cr.RankingDataset.from_arrays(np.zeros((60, 1)), np.zeros(60, dtype=np.int64))
+    rho: Any = Randomised().fit(ClickTable.from_arrays(data, **cells))
+    np.testing.assert_allclose(rho.errors, 0, atol=1e-9)
+
+
 # -- logged probabilities ---------------------------------------------------------------------------------------------
 
 
