@@ -19,6 +19,7 @@ from cldrank import ClickTable, RankingDataset
 from cldrank.clicks.aggregate import Aggregation, TooManyRejectsError, aggregate
 from cldrank.clicks.days import DayFolder, as_day, n_days
 from cldrank.errors import CldrankWarning, DataError, UsageError
+from cldrank.files import holding
 
 Row = tuple[int, str, str, int, int, datetime | None]
 NAMES = ("session_id", "query_id", "doc_id", "position", "clicked", "timestamp")
@@ -69,8 +70,9 @@ class TestAdding:
         folder, reference = DayFolder(tmp_path / "cells"), DayFolder(tmp_path / "reference")
         more = write(tmp_path / "more" / "log.parquet", page(99, START))
         for days, options in ((folder, {"engine": engine}), (reference, {})):
-            days.add(three_days, max_rejected=1, **options)
-            days.add(more, **options)
+            before = days.add(three_days, max_rejected=1, **options).days[START.date()]
+            after = days.add(more, **options).days[START.date()]
+            assert after.impressions.sum() == before.impressions.sum() + 3  # a late file adds to its day
         assert list(folder.files()) == [(START + timedelta(days=at)).date() for at in range(3)]
         assert content(folder.path) == content(reference.path)
         assert folder.sources() == reference.sources()
@@ -195,7 +197,6 @@ class TestDaysOfOneKind:
         assert not folder.read().has_segments
         assert len(folder.files()) == 2
 
-
     def test_a_folder_that_another_process_changes_meanwhile_is_refused(
         self, three_days: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -212,6 +213,20 @@ class TestDaysOfOneKind:
             folder.add(three_days[1:], max_rejected=1)  # would count the second day twice
         assert [len(sources) for sources in folder.sources().values()] == [1, 1]
         assert folder.add(three_days[1:], max_rejected=1).days.keys() == {date(2026, 11, 15)}
+
+    def test_others_wait_while_days_are_written(
+        self, three_days: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        save, is_free = DayFolder._save, []
+
+        def watched(folder: DayFolder, cells: Any) -> None:
+            with holding(tmp_path, wait=False) as free:
+                is_free.append(free)
+            save(folder, cells)
+
+        monkeypatch.setattr(DayFolder, "_save", watched)
+        DayFolder(tmp_path / "cells").add(three_days, max_rejected=1)
+        assert is_free == [False]
 
 
 class TestCorrecting:

@@ -76,6 +76,12 @@ def test_constant_probabilities_are_a_random_order(world: Any) -> None:
     np.testing.assert_allclose(logged.values, Randomised().fit(table).values, rtol=1e-9)
 
 
+def test_lists_of_different_lengths_may_be_drawn_with_known_probabilities() -> None:
+    table = lists_of_two_lengths()
+    lengths = np.where(table.candidates.row_queries[table.row] % 2, 2, 3)
+    np.testing.assert_allclose(Logged(probability=1 / lengths).fit(table).values, [1, 0.5, 0.25])
+
+
 def test_refuses_where_some_results_cannot_stand_everywhere(world: Any) -> None:
     table = world.log(NeighbourSwaps(0.5), 1e5)
     ends = np.isin(table.position, (1, world.depth))
