@@ -197,6 +197,8 @@ class TestDaysOfOneKind:
         assert not folder.read().has_segments
         assert len(folder.files()) == 2
 
+
+class TestSeveralProcesses:
     def test_a_folder_that_another_process_changes_meanwhile_is_refused(
         self, three_days: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
