@@ -325,6 +325,12 @@ class TestReading:
         with pytest.raises(DataError, match="of query q5"):
             ClickTable.read(folder.path, other, last="1d")
 
+    def test_days_of_the_same_log_do_not_count_twice(self, folder: DayFolder) -> None:
+        first, second, *_ = folder.files().values()
+        second.write_bytes(first.read_bytes())
+        with pytest.raises(DataError, match="0.parquet"):
+            folder.read(last="2d", until="2026-11-14")
+
     def test_only_folders_of_days_have_windows(self, folder: DayFolder, tmp_path: Path) -> None:
         for path in (next(iter(folder.files().values())), tmp_path / "0.parquet"):
             with pytest.raises(UsageError, match="`last` and `until`"):
