@@ -88,7 +88,8 @@ def start(tmp_path: Path) -> Iterator[Callable[..., Service]]:
             [sys.executable, "-m", "cldrank", "serve", folder, "--port", "0", *options],
             stderr=subprocess.PIPE,
             text=True,
-            env=os.environ | {"CLDRANK_TOKEN": TOKEN, "OMP_NUM_THREADS": "1"},
+            env=os.environ
+            | {"CLDRANK_TOKEN": TOKEN, "OMP_NUM_THREADS": "1", "TMPDIR": str(tmp_path)},  # killed, it leaves files
             start_new_session=True,  # a group of processes, as in a terminal
         )
         service = Service(process, folder)
