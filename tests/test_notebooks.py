@@ -26,7 +26,9 @@ def texts(outputs: list[dict[str, Any]]) -> list[str]:
 @pytest.mark.parametrize("path", notebooks.notebooks(), ids=lambda path: path.stem)
 def test_a_notebook_prints_what_it_keeps(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    for cell, outputs in notebooks.run(kept(path)):
+    ran = list(notebooks.run(kept(path)))
+    assert any(texts(outputs) for _, outputs in ran)
+    for cell, outputs in ran:
         assert texts(outputs) == texts(cell["outputs"])
         assert [output.get("data", {}).keys() for output in outputs] == [
             output.get("data", {}).keys() for output in cell["outputs"]

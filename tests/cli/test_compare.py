@@ -127,6 +127,7 @@ def test_a_margin_in_percent_is_doubted(run: Run, scores: cr.RankingDataset) -> 
         (["good.txt", "bad.txt", *LOG, "--skip-empty"], "--skip-empty"),
         (["good.txt", "bad.txt", *LOG, "--depth", "6"], "--depth 6"),
         (["good.txt", "bad.txt", *LOG, "--html", "good.txt"], "good.txt is an input"),
+        (["good.txt", "old", *LOG, "--html", "old/out.html"], "lies in the folder of the ranker (old)"),
     ],
 )
 def test_refusals(run: Run, scores: cr.RankingDataset, arguments: list[str], said: str) -> None:

@@ -95,6 +95,7 @@ def test_a_termination_leaves_no_temporary_file(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "cldrank", "data", "make", "web10k-like", "-n", "50000", "-o", "big.parquet"]
     process = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.DEVNULL)
     while not list(tmp_path.iterdir()):
+        assert process.poll() is None
         time.sleep(0.05)
     process.terminate()
     try:

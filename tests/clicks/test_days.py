@@ -16,9 +16,10 @@ import pytest
 from small_logs import cells
 
 from cldrank import ClickTable, RankingDataset
-from cldrank.clicks.aggregate import TooManyRejectsError, aggregate
+from cldrank.clicks.aggregate import Aggregation, TooManyRejectsError, aggregate
 from cldrank.clicks.days import DayFolder, as_day, n_days
 from cldrank.errors import CldrankWarning, DataError, UsageError
+from cldrank.files import holding
 
 Row = tuple[int, str, str, int, int, datetime | None]
 NAMES = ("session_id", "query_id", "doc_id", "position", "clicked", "timestamp")
@@ -69,8 +70,9 @@ class TestAdding:
         folder, reference = DayFolder(tmp_path / "cells"), DayFolder(tmp_path / "reference")
         more = write(tmp_path / "more" / "log.parquet", page(99, START))
         for days, options in ((folder, {"engine": engine}), (reference, {})):
-            days.add(three_days, max_rejected=1, **options)
-            days.add(more, **options)
+            before = days.add(three_days, max_rejected=1, **options).days[START.date()]
+            after = days.add(more, **options).days[START.date()]
+            assert after.impressions.sum() == before.impressions.sum() + 3  # a late file adds to its day
         assert list(folder.files()) == [(START + timedelta(days=at)).date() for at in range(3)]
         assert content(folder.path) == content(reference.path)
         assert folder.sources() == reference.sources()
@@ -196,6 +198,39 @@ class TestDaysOfOneKind:
         assert len(folder.files()) == 2
 
 
+class TestSeveralProcesses:
+    def test_a_folder_that_another_process_changes_meanwhile_is_refused(
+        self, three_days: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        folder = DayFolder(tmp_path / "cells")
+        folder.add(three_days[0], max_rejected=1)
+
+        def overtaken(*given: Any, **options: Any) -> Aggregation:
+            monkeypatch.undo()
+            folder.add(three_days[1], max_rejected=1)
+            return aggregate(*given, **options)
+
+        monkeypatch.setattr("cldrank.clicks.aggregate.aggregate", overtaken)
+        with pytest.raises(DataError, match="another process"):
+            folder.add(three_days[1:], max_rejected=1)  # would count the second day twice
+        assert [len(sources) for sources in folder.sources().values()] == [1, 1]
+        assert folder.add(three_days[1:], max_rejected=1).days.keys() == {date(2026, 11, 15)}
+
+    def test_others_wait_while_days_are_written(
+        self, three_days: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        save, is_free = DayFolder._save, []
+
+        def watched(folder: DayFolder, cells: Any) -> None:
+            with holding(tmp_path, wait=False) as free:
+                is_free.append(free)
+            save(folder, cells)
+
+        monkeypatch.setattr(DayFolder, "_save", watched)
+        DayFolder(tmp_path / "cells").add(three_days, max_rejected=1)
+        assert is_free == [False]
+
+
 class TestCorrecting:
     def test_a_changed_file_is_refused_until_its_days_are_deleted(self, tmp_path: Path) -> None:
         folder, path, day = DayFolder(tmp_path / "cells"), tmp_path / "log" / "a.parquet", timedelta(days=1)
@@ -289,6 +324,12 @@ class TestReading:
         other = RankingDataset.from_arrays([[0.0]], ["else"])
         with pytest.raises(DataError, match="of query q5"):
             ClickTable.read(folder.path, other, last="1d")
+
+    def test_days_of_the_same_log_do_not_count_twice(self, folder: DayFolder) -> None:
+        first, second, *_ = folder.files().values()
+        second.write_bytes(first.read_bytes())
+        with pytest.raises(DataError, match="0.parquet"):
+            folder.read(last="2d", until="2026-11-14")
 
     def test_only_folders_of_days_have_windows(self, folder: DayFolder, tmp_path: Path) -> None:
         for path in (next(iter(folder.files().values())), tmp_path / "0.parquet"):

@@ -78,6 +78,12 @@ class TestRefusing:
             RankingDataset.from_arrays(**{**good, **change})
         assert message in str(error.value)
 
+    def test_only_documents_of_the_same_query_must_differ(self) -> None:
+        ids = ["a", "b", "a", "b"]
+        data = RankingDataset.from_arrays(np.eye(4), [1, 1, 2, 2], doc_ids=ids)
+        assert data.doc_ids is not None
+        assert data.doc_ids.tolist() == ids
+
     def test_scattered_queries(self) -> None:
         with pytest.raises(DataError, match="query 1 "):
             RankingDataset.from_arrays(np.eye(3), [1, 2, 1])

@@ -91,7 +91,9 @@ def test_texts_cannot_break_out(render: Any) -> None:
 def test_every_variable_of_a_style_sheet_has_a_colour() -> None:
     root = Path(__file__).parents[2] / "src" / "cldrank"
     local = {"columns", "tone", "tone-ground", "w"}  # set where they are used
-    for sheet in root.rglob("templates/*.css"):
+    sheets = list(root.rglob("templates/*.css"))
+    assert sheets
+    for sheet in sheets:
         assert set(re.findall(r"var\(--([a-z-]+)\)", sheet.read_text())) <= {*THEMES["light"], *local}, sheet
 
 

@@ -88,6 +88,7 @@ def test_results_that_are_mostly_shown_below_are_hidden_with_all_their_clicks(sp
 def test_orders_that_are_judged_are_features(world: SimulatedClicks, spy: Spy) -> None:
     orders = [ScoreOrder.of(name, scores, world.log) for name, scores in (("a", world.good), ("b", world.bad))]
     fit_model(world.log, orders=orders, folds=2)
+    assert len(spy.given) == 4
     for data, _, wanted in spy.given:
         assert data.n_features == wanted.n_features == 3 + 4
         assert wanted.features[:, :3].tolist() == world.data.features.tolist()
@@ -133,7 +134,8 @@ def test_missing_values_count_as_the_mean_of_their_feature(world: SimulatedClick
     features[:, 2] = np.nan
     ids = world.data.query_ids[world.log.queries]
     data = RankingDataset.from_arrays(features, ids, missing="keep")
-    fit_model(LoggedClicks(data, ClickTable.from_arrays(data, **cells(world.clicks)), world.rho))
+    fit_model(LoggedClicks(data, ClickTable.from_arrays(data, **cells(world.clicks)), world.rho), folds=2)
+    assert len(spy.given) == 4
     for learned, _, wanted in spy.given:
         assert not learned.has_missing
         assert not wanted.has_missing

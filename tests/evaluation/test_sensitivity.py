@@ -97,6 +97,15 @@ def test_a_curve_that_is_too_steep_is_found_out(world: SimulatedClicks, eta: flo
     assert found.passed == (found.gain.low <= 0)
 
 
+def test_which_queries_were_searched_adds_to_its_interval(
+    world: SimulatedClicks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sensitivity, "_permuted", lambda log, _: log)  # so that permutations have no spread
+    clicks, measure, new, *_ = given(world.log, world.good)
+    found: Any = check_permuted(clicks, measure, new)
+    assert found.gain.high - found.gain.low > 1e-6
+
+
 def test_the_mean_over_permutations_is_that_of_all() -> None:
     tiny = TinyLog.drawn(seed=34, queries=5, pages=100)
     for curve in (RHO, TRUST):

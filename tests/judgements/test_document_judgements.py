@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -157,6 +158,14 @@ def test_what_was_never_shown_gets_no_number(partly_shown: Any) -> None:
 
 
 # -- grades ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_threshold_belongs_to_the_grade_above(drawn: Any) -> None:
+    _, curve, table = drawn
+    kept = np.arange(len(table.row_clicks)) < 3
+    low, high = np.array([0.2, 0.2, 0.1]), np.array([0.5, 0.6, 0.2])
+    found = replace(judge_documents(table, curve, grades=(0.2, 0.6)).where(kept), low=low, high=high)
+    assert found.one_grade.tolist() == [True, False, False]
 
 
 def test_grades_count_the_thresholds_that_are_reached(drawn: Any) -> None:

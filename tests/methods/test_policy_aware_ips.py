@@ -50,6 +50,15 @@ def test_known_display_counts_what_was_never_shown() -> None:
     assert abs(known.intercept_ - 0.1) < 0.1
 
 
+def test_queries_without_pages_teach_nothing_whatever_could_be_shown() -> None:
+    data = RankingDataset.from_arrays(np.arange(6.0)[:, None], [7, 7, 7, 8, 8, 8])
+    table = ClickTable.from_arrays(
+        data, position=[1, 2, 0] + [0] * 3, impressions=[9, 9, 0] + [0] * 3, clicks=[3, 2, 0] + [0] * 3
+    ).with_display([[0.5, 0.4]] * 2 + [[0.0, 0.2]] + [[0.5, 0.4]] * 2 + [[0.0, 0.2]])
+    model = PolicyAwareIPS().fit(data, table, Propensities.power(1, 2))
+    assert (model.n_rows_, model.n_left_out_) == (3, 0)
+
+
 def test_one_page_for_all_makes_it_ips() -> None:
     data = RankingDataset.from_arrays(np.arange(12.0)[:, None], np.arange(12) // 3)
     table = ClickTable.from_arrays(

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from small_pipeline import run, write_world
+from small_pipeline import run, write_definition, write_world
 
 import cldrank as cr
 from cldrank.errors import CldrankError, DataError, UsageError
 from cldrank.files import holding
-from cldrank.pipeline import RunRecord
+from cldrank.pipeline import RunRecord, read_pipeline, run_pipeline
 from cldrank.pipeline.running import runs_in
 
 EVERY = ["audit", "aggregate", "propensities", "train", "verdict", "export", "card"]
@@ -145,6 +145,20 @@ def test_definitions_that_a_user_completed_are_kept(ran: Path) -> None:
     assert file.read_text() == completed
     assert done(run(ran, rest, ('method = "ips"', 'method = "naive"'))) == ["train", "verdict", "export", "card"]
     assert file.read_text() == completed
+
+
+def test_definitions_of_an_earlier_export_are_replaced(ran: Path) -> None:
+    renamed = run(ran, ("[export]", '[export]\nname = "other"'))
+    shipped, own = ran / "shipped", ran / "runs" / "steps" / renamed.step("export").folder  # type: ignore[union-attr]
+    for file in ("opensearch/featureset.json", "opensearch/model.json"):
+        assert (shipped / file).read_bytes() == (own / file).read_bytes()
+    assert "other" in (shipped / "opensearch" / "featureset.json").read_text()
+
+
+def test_the_place_of_another_pipeline_is_refused(ran: Path) -> None:
+    other = read_pipeline(write_definition(ran, name="other.toml"))
+    with pytest.raises(UsageError, match=r"belongs to pipeline\.toml"):
+        run_pipeline(other)
 
 
 def test_what_a_killed_run_shipped_is_new_to_the_next(ran: Path, record: RunRecord) -> None:

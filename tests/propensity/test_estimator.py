@@ -34,7 +34,7 @@ from cldrank.propensity import (
     impressions_needed,
 )
 from cldrank.propensity.cells import Cells
-from cldrank.propensity.estimator import CurveEstimator, chance_of, check_attraction
+from cldrank.propensity.estimator import CurveEstimator, _halved, chance_of, check_attraction
 
 HARVESTING: list[CurveEstimator] = [Pivot(), AdjacentChain(), AllPairs(), AllPairs(weighting="candidates")]
 EVERY = [*HARVESTING, ClickThrough(), Randomised()]
@@ -367,3 +367,11 @@ def test_says_nothing_where_nothing_can_be_compared(world: Any) -> None:
     data = cr.RankingDataset.from_arrays(np.zeros((2, 1)), [0, 0])
     few = ClickTable.from_arrays(data, row=[0, 0, 1, 1], position=[1, 2, 1, 2], impressions=[9] * 4, clicks=[3] * 4)
     assert checked(few, Propensities.power(1, 2)) is None
+
+
+def test_one_half_says_what_is_attractive_and_the_other_is_compared(world: Any) -> None:
+    cells = Cells.of(world.two_rankers(1e5), None, 0)
+    _, rest = _halved(cells, 1 / np.arange(1.0, cells.size + 1), np.random.default_rng(0))
+    assert (rest.clicks <= rest.impressions).all()
+    for whole, half in ((cells.impressions, rest.impressions), (cells.clicks, rest.clicks)):
+        assert half.sum() == pytest.approx(whole.sum() / 2, rel=0.02)

@@ -40,6 +40,18 @@ def test_lists_of_different_lengths_do_not_bias() -> None:
     assert ClickThrough().fit(table).values[2] == pytest.approx(0.1)  # 0.25 * 0.2 / the mean of 0.2 and 0.8
 
 
+def test_uneven_impressions_of_resampled_candidates_are_no_uncertainty() -> None:
+    """Of a single query, candidates are resampled; all impressions are clicked, so nothing is left to chance."""
+    random, shown = np.random.default_rng(0), np.zeros((60, 3), dtype=np.int64)
+    for _ in range(200):
+        shown[random.choice(60, 3, replace=False), [0, 1, 2]] += 1
+    row, place = np.nonzero(shown)
+    cells = {"row": row, "position": place + 1, "impressions": shown[row, place], "clicks": shown[row, place]}
+    data = cr.RankingDataset.from_arrays(np.zeros((60, 1)), np.zeros(60, dtype=np.int64))
+    rho: Any = Randomised().fit(ClickTable.from_arrays(data, **cells))
+    np.testing.assert_allclose(rho.errors, 0, atol=1e-9)
+
+
 # -- logged probabilities ---------------------------------------------------------------------------------------------
 
 
@@ -62,6 +74,12 @@ def test_constant_probabilities_are_a_random_order(world: Any) -> None:
     table = world.shuffled()
     logged = Logged(probability=np.full(table.n_cells, 0.2)).fit(table)
     np.testing.assert_allclose(logged.values, Randomised().fit(table).values, rtol=1e-9)
+
+
+def test_lists_of_different_lengths_may_be_drawn_with_known_probabilities() -> None:
+    table = lists_of_two_lengths()
+    lengths = np.where(table.candidates.row_queries[table.row] % 2, 2, 3)
+    np.testing.assert_allclose(Logged(probability=1 / lengths).fit(table).values, [1, 0.5, 0.25])
 
 
 def test_refuses_where_some_results_cannot_stand_everywhere(world: Any) -> None:

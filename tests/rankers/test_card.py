@@ -15,7 +15,8 @@ from markdown_it import MarkdownIt
 import cldrank as cr
 from cldrank import scaling
 from cldrank.errors import UsageError
-from cldrank.rankers import LinearRanker, Provenance, load_ranker, model_card, record_evaluation
+from cldrank.files import holding
+from cldrank.rankers import LinearRanker, Provenance, load_ranker, model_card, ranker_folder, record_evaluation
 from cldrank.rankers.provenance import MethodRecord
 
 MARKDOWN = MarkdownIt("commonmark", {"html": True}).enable("table")
@@ -309,6 +310,19 @@ class TestRecording:
         assert [(one.data, one.measures["AP"]["mean"]) for one in again[-2:]] == [("test", 0.6), ("other name", 0.7)]
         assert len(again) == len(ORIGIN.evaluations) + 2
         np.testing.assert_array_equal(load_ranker(tmp_path).predict(dataset()), ranker.predict(dataset()))
+
+    def test_others_wait_while_one_is_recorded(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        linear().save(tmp_path / "ranker")
+        loaded, save, is_free = load_ranker(tmp_path / "ranker"), ranker_folder.save_ranker, []
+
+        def watched(*given: Any) -> None:
+            with holding(tmp_path, wait=False) as free:
+                is_free.append(free)
+            save(*given)
+
+        monkeypatch.setattr(ranker_folder, "save_ranker", watched)
+        record_evaluation(loaded, Found("test", "2" * 64, 0.6), tmp_path / "ranker")
+        assert is_free == [False]
 
     def test_another_ranker_in_its_place_is_refused(self, tmp_path: Path) -> None:
         linear().save(tmp_path)

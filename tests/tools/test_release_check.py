@@ -115,7 +115,9 @@ WORKFLOWS = sorted((ROOT / ".github/workflows").glob("*.yml"))
 class TestWorkflows:
     @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
     def test_actions_are_named_by_commit_and_version(self, path: Path) -> None:
-        for used in re.findall(r"uses: (.*)", path.read_text()):
+        actions = re.findall(r"uses: (.*)", path.read_text())
+        assert actions
+        for used in actions:
             assert re.fullmatch(r"[\w-]+/[\w-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+|\./\.github/workflows/weekly\.yml", used)
 
     @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)

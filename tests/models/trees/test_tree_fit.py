@@ -98,6 +98,13 @@ def test_threads_give_the_same_ranker(monkeypatch: pytest.MonkeyPatch) -> None:
     np.testing.assert_allclose(small_boosted().fit(*GIVEN_TREES).predict(GIVEN_TREES.data), alone, rtol=1e-5)
 
 
+def test_the_seed_draws_the_columns() -> None:
+    data, model = labelled(), Trees(rounds=3, column_share=0.5, validation=0.0, min_weight=1.0)
+    first, again, other = (cr.Oracle(model=model, run=cr.Run(seed=seed)).fit(data).predict(data) for seed in (0, 0, 1))
+    assert np.array_equal(first, again)
+    assert not np.allclose(first, other)
+
+
 # -- when it ends --------------------------------------------------------------------------------------------------
 
 
