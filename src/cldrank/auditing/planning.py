@@ -66,7 +66,7 @@ class VerdictPlan:
             f"{self.pages:,} pages on them; the log has {self.log_queries:,} queries with {self.log_pages:,} pages.",
             f"This is for a ranker whose top was shown at some time, in an order of its own; one closer to production "
             f"needs fewer. Propensities: {self.curve}, {known}.",
-            f"If half of its top was never shown, a model has to predict how relevant that half is. Where it may be off "
+            "If half of its top was never shown, a model has to predict how relevant that half is. Where it may be off "
             f"by {_percent(self.model_limit / 2)} of the mean relevance, four times as many queries are needed; where "
             f"by {_percent(self.model_limit)}, no number is enough.",
         )
