@@ -24,12 +24,14 @@ from known_truth import DEPTH, FIRST, KnownWorld, small_world
 from cldrank import segments
 from cldrank.auditing import audit_table
 from cldrank.data.dataset import RankingDataset
+from cldrank.errors import CldrankError
 from cldrank.evaluation.decision_rule import decide
 from cldrank.evaluation.exposure import PRODUCTION, LoggedClicks, order_of
 from cldrank.evaluation.intervals import ClickEstimator
 from cldrank.evaluation.off_policy import Affine
-from cldrank.propensity import AllPairs, Propensities
+from cldrank.propensity import Propensities
 
+HELD_OUT = 0.3  # of the queries
 AUDITED, PAGES = 300, 10  # queries of the log that is audited, pages for each
 CURVE = Propensities.power(1.0, DEPTH)
 ENDLESS = 1e12  # pages of a log that shows what any log can
@@ -95,11 +97,16 @@ def checked(world: KnownWorld, logging: str, ranker: str, logs: int) -> dict[str
 
 def told(world: KnownWorld, logging: str, ranker: str, queries: int, logs: int, share: float) -> float:
     """The share of logs whose verdict is the true one."""
-    right = 0
+    right, whole = 0, round(queries * PAGES / HELD_OUT)  # pages of the log that the curve is estimated from
     for seed in range(1, logs + 1):
         drawn = replace(world, sample=queries).drawn(seed)
         clicks = drawn.log(logging, queries * PAGES, seed)
-        curve = CURVE if logging == "one" else AllPairs().fit(clicks)
+        try:
+            curve = drawn.curve(
+                "true" if logging == "one" else "estimated", logging, drawn.log(logging, whole, 10**5 + seed), 0
+            )
+        except CldrankError:  # too few clicks for the curve, so there is no verdict
+            continue
         known, searched = drawn.searched(clicks), clicks[clicks.query_impressions > 0]
         log = LoggedClicks(known.data, searched, curve)
         estimator, old = ClickEstimator(log, Affine(), seed=seed), order_of(PRODUCTION, log)
