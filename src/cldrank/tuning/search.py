@@ -96,7 +96,7 @@ class Tuned:
     validation_queries   the number of queries that they were judged on
     trials               all of them, in order
     estimator            fitted with the best parameters to all the data but what `held_out` says
-    leads                of the best trial over the runner-up and over the default, trial 0, which may be the same
+    leads                of the best trial over the runner-up and over the default, trial 0; one if these are the same
 
     >>> trials = tuple(Trial(number, {"l2": l2}, "completed", value=l2) for number, l2 in enumerate((0.1, 0.3)))
     >>> tuned = Tuned({"l2": 0.3}, 0.3, 0.01, "concordance", 50, trials, estimator=None)
