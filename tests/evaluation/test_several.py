@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.special import stdtrit
 from simulated_clicks import SimulatedClicks, simulated
 
 import cldrank as cr
@@ -120,10 +121,14 @@ def level_log(seed: int, depth: int, queries: int = 100, size: int = 6) -> tuple
 @pytest.mark.parametrize("depth", [4, 6])  # of six candidates
 def test_of_five_level_rankers_hardly_ever_any_is_called_better_or_worse(depth: int) -> None:
     """At most 10% of the time, and not more than 17 of 100 logs, whose chance is 1% then."""
-    wrong = 0
+    wrong, alone = 0, 0
     for seed in range(100):
         data, clicks, rankers = level_log(seed, depth)
         options: dict[str, Any] = {"propensities": cr.Propensities.power(1, depth), "trust_propensity": True}
         several = cr.compare(rankers, PRODUCTION, data, "DCG", clicks=clicks, margin=0, **options)
         wrong += bool({"better", "worse"} & set(several.decisions.values()))
+        narrower = stdtrit(99, 0.95) / stdtrit(99, (1 + several.confidence_each) / 2)
+        gains = [several.interval(name) for name in rankers]
+        alone += any(abs(gain.estimate) > narrower * (gain.high - gain.estimate) for gain in gains)
     assert wrong <= 17
+    assert depth < 6 or alone > 25  # of intervals for a single comparison, where nothing is hidden

@@ -40,6 +40,13 @@ class VerdictPlan:
     log_queries, log_pages    how many the log has
     model_limit      if half of the top was never shown: how far predictions of its mean relevance may be off, as a
                      share of it, for any number of queries to be enough; at half of that it takes four times as many
+
+    >>> import cldrank as cr
+    >>> data = cr.RankingDataset.from_arrays([[1], [2]] * 40, [query // 2 for query in range(80)])
+    >>> clicks = cr.ClickTable.from_arrays(data, position=[1, 2] * 40, impressions=[9] * 80, clicks=[5, 1, 3, 2] * 20)
+    >>> plan = cr.auditing.audit_table(clicks, plan=0.05).facts.plan
+    >>> plan.measure, plan.queries, plan.pages
+    ('DCG@2', 62, 560)
     """
 
     difference: float
