@@ -44,9 +44,9 @@ class VerdictPlan:
     >>> import cldrank as cr
     >>> data = cr.RankingDataset.from_arrays([[1], [2]] * 40, [query // 2 for query in range(80)])
     >>> clicks = cr.ClickTable.from_arrays(data, position=[1, 2] * 40, impressions=[9] * 80, clicks=[5, 1, 3, 2] * 20)
-    >>> plan = cr.auditing.audit_table(clicks, plan=0.05).facts.plan
+    >>> plan = cr.auditing.audit_table(clicks, plan=0.02).facts.plan
     >>> plan.measure, plan.queries, plan.pages
-    ('DCG@2', 62, 560)
+    ('DCG@2', 76, 690)
     """
 
     difference: float

@@ -26,8 +26,8 @@ def several_document(result: SeveralComparisons) -> Document:
         _table(result),
         _figure(result),
         Paragraph(
-            f"All of these intervals hold the truth at once with {result.confidence:.0%} confidence, each by itself with "
-            f"{result.confidence_each:.1%}."
+            f"All of these intervals hold the truth at once with {result.confidence:.0%} confidence, each by itself "
+            f"with {result.confidence_each:.1%}."
         ),
     ]
     if by_clicks:
