@@ -68,9 +68,10 @@ def test_more_pages_of_each_query_need_fewer_queries_and_no_clicks_none_at_all()
         nothing.candidates, row=nothing.row, position=nothing.position, impressions=nothing.impressions,
         clicks=np.zeros_like(nothing.clicks),
     )  # fmt: skip
-    plan = planned(silent)
-    assert (plan.queries, plan.pages) == (None, None)
-    assert "No plan for a difference of 5%" in plan.sentences[0]
+    for useless in (silent, silent.where(np.zeros(silent.n_cells, dtype=bool))):
+        plan = planned(useless)
+        assert (plan.queries, plan.pages) == (None, None)
+        assert "No plan for a difference of 5%" in plan.sentences[0]
 
 
 def test_the_plan_is_in_text_page_and_json() -> None:

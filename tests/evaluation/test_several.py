@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from simulated_clicks import SimulatedClicks, simulated
 
 import cldrank as cr
 from cldrank.clicks.simulate import NeighbourSwaps, PositionBased, Simulation
-from cldrank.errors import UsageError
+from cldrank.errors import DataError, UsageError
 from cldrank.evaluation import ClickComparison, SeveralComparisons
 from cldrank.evaluation.click_measures import ClickMeasure
 from cldrank.evaluation.decision_rule import decide
@@ -98,6 +99,9 @@ def test_refusals(world: SimulatedClicks) -> None:
     for rankers in ({}, {3: world.good}, {"before": world.good}):
         with pytest.raises(UsageError, match="name"):
             by_clicks(world, rankers)  # type: ignore[arg-type]
+    none = replace(world.data, labels=np.zeros(world.data.n_rows))
+    with pytest.raises(DataError, match="at least 2 values"):
+        cr.compare({"good": world.good, "bad": world.bad}, -world.good, none, "AP", empty="skip")
     with pytest.raises(UsageError, match="margin"):
         cr.compare({"good": world.good}, world.bad, world.data, margin=0.1)
     with pytest.raises(UsageError, match="production"):

@@ -88,28 +88,16 @@ def plan_verdict(table: ClickTable, requirements: Sequence[Requirement], differe
     from scipy.special import ndtri
 
     check_number("plan", difference, above=0, below=1)
-    curve, depth = _curve(table, requirements), table.depth
+    curve = _curve(table, requirements)
     queries, pages = int((table.query_impressions > 0).sum()), int(table.query_impressions.sum())
     value, _, error = _reordered(table, curve) if pages else (0.0, 0.0, 0.0)
     drawn = [_reordered(table, draw)[1] for draw in drawn_curves(curve, _CURVES, 0)] if error else []
-    curve_error = float(np.std(drawn, ddof=1)) if drawn else 0.0
-    needed = None
-    if error > 0:
-        z = float(ndtri((1 + _CONFIDENCE) / 2) + ndtri(_POWER))
-        needed = max(_FEWEST_QUERIES, queries * (error**2 + curve_error**2) * (z / difference) ** 2)
-    return VerdictPlan(
-        difference,
-        f"DCG@{depth}",
-        value,
-        error,
-        curve_error,
-        curve.origin,
-        None if needed is None else _rounded(needed),
-        None if needed is None else _rounded(needed * pages / queries),
-        queries,
-        pages,
-        2 * difference,
-    )
+    errors = error, float(np.std(drawn, ddof=1)) if drawn else 0.0
+    z = float(ndtri((1 + _CONFIDENCE) / 2) + ndtri(_POWER))
+    needed = max(_FEWEST_QUERIES, queries * (errors[0] ** 2 + errors[1] ** 2) * (z / difference) ** 2)
+    rounded = (_rounded(needed), _rounded(needed * pages / queries)) if error else (None, None)
+    measure, limit = f"DCG@{max(table.depth, 1)}", 2 * difference
+    return VerdictPlan(difference, measure, value, *errors, curve.origin, *rounded, queries, pages, limit)
 
 
 def _curve(table: ClickTable, requirements: Sequence[Requirement]) -> Propensities | AffineClicks:
@@ -121,7 +109,7 @@ def _curve(table: ClickTable, requirements: Sequence[Requirement]) -> Propensiti
             return curve
     except REFUSALS:  # the requirements are necessary, and may not be enough
         pass
-    return Propensities.power(1.0, table.depth)
+    return Propensities.power(1.0, max(table.depth, 1))
 
 
 def _reordered(table: ClickTable, curve: Curve) -> tuple[float, float, float]:

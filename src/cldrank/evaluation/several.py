@@ -125,7 +125,7 @@ def several_by_labels(
     values = np.stack([evaluation.per_query[first] for evaluation in ours]) - theirs.per_query[first]
     values = values[:, ~np.isnan(values).any(axis=0)]
     n = values.shape[1]
-    moved = (values - values.mean(axis=1, keepdims=True)) / np.sqrt(max(n * (n - 1), 1))
+    moved = (values - values.sum(axis=1, keepdims=True) / max(n, 1)) / np.sqrt(max(n * (n - 1), 1))
     each = _confidence_of_each(moved, confidence, n - 1, seed)
     comparisons = {new.ranker: compare_evaluations(new, theirs, each, seed) for new in ours}
     decisions = {ranker: decide(pair[str(first)].interval, 0.0) for ranker, pair in comparisons.items()}
