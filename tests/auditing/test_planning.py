@@ -63,9 +63,10 @@ def test_four_times_the_queries_for_half_of_the_difference() -> None:
 def test_more_pages_of_each_query_need_fewer_queries_and_no_clicks_none_at_all() -> None:
     few, many = (planned(simulated(queries=200, sessions=pages).clicks) for pages in (400, 20_000))
     assert many.queries < few.queries
-    nothing = simulated(queries=30, sessions=100).clicks
+    world = simulated(queries=30, sessions=100)
+    nothing = world.clicks
     silent = cr.ClickTable.from_arrays(
-        nothing.candidates, row=nothing.row, position=nothing.position, impressions=nothing.impressions,
+        world.data, row=nothing.row, position=nothing.position, impressions=nothing.impressions,
         clicks=np.zeros_like(nothing.clicks),
     )  # fmt: skip
     for useless in (silent, silent.where(np.zeros(silent.n_cells, dtype=bool))):

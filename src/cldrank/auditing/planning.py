@@ -124,12 +124,10 @@ def _reordered(table: ClickTable, curve: Curve) -> tuple[float, float, float]:
     of_row, n, depth, shown = table.candidates.row_queries, table.n_queries, table.depth, table.shown
 
     def rows(values: Floats) -> Floats:
-        sums: Floats = np.bincount(table.row, values, len(of_row))
-        return sums
+        return np.bincount(table.row, values, len(of_row)).astype(np.float64, copy=False)
 
     def total(values: Floats) -> Floats:
-        sums: Floats = np.bincount(of_row[shown], values[shown], n)
-        return sums
+        return np.bincount(of_row[shown], values[shown], n).astype(np.float64, copy=False)
 
     exposure = rows(table.impressions * slope)
     relevance = np.divide(
@@ -154,5 +152,5 @@ def _reordered(table: ClickTable, curve: Curve) -> tuple[float, float, float]:
 
 def _rounded(number: float) -> int:
     """Rounded up to two digits."""
-    step = 10 ** max(math.floor(math.log10(number)) - 1, 0)
+    step = int(10 ** max(math.floor(math.log10(number)) - 1, 0))
     return math.ceil(number / step) * step

@@ -134,9 +134,7 @@ def several_by_labels(
     def lead(ranker: str, other: str) -> Interval:
         return compare_evaluations(by_name[ranker], by_name[other], each, seed)[str(first)].interval
 
-    facts = {"data": dataset.name, "synthetic": dataset.synthetic, "old": name, "measure": str(first)}
-    levels = {"confidence": confidence, "confidence_each": each}
-    return SeveralComparisons(**facts, **levels, **_chosen(comparisons, decisions, str(first), lead))
+    return _chosen(dataset, name, str(first), (confidence, each), comparisons, decisions, lead)
 
 
 def several_by_clicks(
@@ -166,24 +164,34 @@ def several_by_clicks(
     def lead(ranker: str, other: str) -> Interval:
         return clicks.estimate(first, orders[ranker], orders[other]).interval
 
-    data = clicks.log.data
-    facts = {"data": data.name, "synthetic": data.synthetic, "old": last.name, "measure": str(first)}
-    levels = {"confidence": confidence, "confidence_each": each}
-    return SeveralComparisons(**facts, **levels, **_chosen(comparisons, decisions, str(first), lead))
+    return _chosen(clicks.log.data, last.name, str(first), (confidence, each), comparisons, decisions, lead)
 
 
 def _chosen(
+    data: RankingDataset,
+    old: str,
+    measure: str,
+    confidences: tuple[float, float],
     comparisons: Mapping[str, PairComparison],
     decisions: Mapping[str, Decision],
-    measure: str,
     lead: Callable[[str, str], Interval],
-) -> dict[str, Any]:
+) -> SeveralComparisons:
     """The comparisons with the choice among them; `lead` compares two of the rankers."""
-    open_ones = [ranker for ranker, decision in decisions.items() if decision != "worse"]
-    first = max(open_ones, key=lambda ranker: comparisons[ranker][measure].interval.estimate, default=None)
-    others = [ranker for ranker in open_ones if first is not None and ranker != first]
-    level = tuple(ranker for ranker in others if first is not None and lead(first, ranker).low <= 0)
-    return {"comparisons": comparisons, "decisions": decisions, "try_first": first, "not_told_apart": level}
+    not_worse = [ranker for ranker, decision in decisions.items() if decision != "worse"]
+    first = max(not_worse, key=lambda ranker: comparisons[ranker][measure].interval.estimate, default=None)
+    others = [ranker for ranker in not_worse if ranker != first]
+    return SeveralComparisons(
+        data=data.name,
+        synthetic=data.synthetic,
+        old=old,
+        measure=measure,
+        confidence=confidences[0],
+        confidence_each=confidences[1],
+        comparisons=comparisons,
+        decisions=decisions,
+        try_first=first,
+        not_told_apart=tuple(ranker for ranker in others if first is not None and lead(first, ranker).low <= 0),
+    )
 
 
 def _confidence_of_each(moved: Floats, confidence: float, freedom: int, seed: int) -> float:

@@ -10,7 +10,7 @@ from cldrank.evaluation.by_labels import data_label
 from cldrank.evaluation.click_results import ClickComparison
 from cldrank.evaluation.experiment_planning import say_way
 from cldrank.evaluation.result_documents import ASSUMED, TONES, source
-from cldrank.evaluation.several import PairComparison, SeveralComparisons
+from cldrank.evaluation.several import SeveralComparisons
 from cldrank.measures import Interval
 from cldrank.wording import listed
 
@@ -22,7 +22,7 @@ def several_document(result: SeveralComparisons) -> Document:
     by_clicks = {name: pair for name, pair in result.comparisons.items() if isinstance(pair, ClickComparison)}
     title = f"Try {result.try_first} first" if result.try_first else f"Keep {result.old}"
     blocks: list[Block] = [
-        Notice(TONES[result.decision], [headline(result)], title, large=True),
+        Notice(TONES[result.decision], [_headline(result)], title, large=True),
         _table(result),
         _figure(result),
         Paragraph(
@@ -38,7 +38,7 @@ def several_document(result: SeveralComparisons) -> Document:
     return Document(f"{names} against {result.old} on {data}{', by clicks alone' * bool(by_clicks)}", blocks, about)
 
 
-def headline(result: SeveralComparisons) -> str:
+def _headline(result: SeveralComparisons) -> str:
     """Which ranker to try first, how it compares, and which others may be better."""
     first, old, level = result.try_first, result.old, result.not_told_apart
     if first is None:
@@ -57,27 +57,19 @@ def headline(result: SeveralComparisons) -> str:
 def _table(result: SeveralComparisons) -> Table:
     """Each ranker with its value and difference."""
     head = ("ranker", result.measure, "difference", "interval", "verdict")
-    rows, values = [], {name: _values(pair, result.measure) for name, pair in result.comparisons.items()}
+    rows, values = [], {name: pair.as_dict()["measures"][result.measure] for name, pair in result.comparisons.items()}
     for name in _by_estimate(result):
         interval, pair = result.interval(name), result.comparisons[name]
         words = pair.verdict.words if isinstance(pair, ClickComparison) else result.decisions[name]
         ends = span(interval.low, interval.high)
-        rows.append((name, f"{values[name][0]:.4f}", _signed(interval), ends, words))
-    rows.append((result.old, f"{next(iter(values.values()))[1]:.4f}", "", "", ""))
+        rows.append((name, f"{values[name]['new']:.4f}", _signed(interval), ends, words))
+    rows.append((result.old, f"{next(iter(values.values()))['old']:.4f}", "", "", ""))
     return Table(head, rows, about=f"Each minus {result.old}.", text=("verdict",), wide=True)
 
 
 def _by_estimate(result: SeveralComparisons) -> list[str]:
     """The names, the highest estimate first."""
     return sorted(result.comparisons, key=lambda name: -result.interval(name).estimate)
-
-
-def _values(pair: PairComparison, measure: str) -> tuple[float, float]:
-    """The measure of both rankers."""
-    if isinstance(pair, ClickComparison):
-        both = pair.measures[measure]
-        return both.new.interval.estimate, both.old.interval.estimate
-    return pair.evaluations[0][measure], pair.evaluations[1][measure]
 
 
 def _signed(interval: Interval) -> str:
