@@ -99,7 +99,7 @@ def test_refusals(world: SimulatedClicks) -> None:
     for rankers in ({}, {3: world.good}, {"before": world.good}):
         with pytest.raises(UsageError, match="name"):
             by_clicks(world, rankers)  # type: ignore[arg-type]
-    none = replace(world.data, labels=np.zeros(world.data.n_rows))
+    none = replace(world.data, labels=np.zeros(world.data.n_rows, dtype=np.float32))
     with pytest.raises(DataError, match="at least 2 values"):
         cr.compare({"good": world.good, "bad": world.bad}, -world.good, none, "AP", empty="skip")
     with pytest.raises(UsageError, match="margin"):

@@ -95,9 +95,19 @@ def plan_verdict(table: ClickTable, requirements: Sequence[Requirement], differe
     errors = error, float(np.std(drawn, ddof=1)) if drawn else 0.0
     z = float(ndtri((1 + _CONFIDENCE) / 2) + ndtri(_POWER))
     needed = max(_FEWEST_QUERIES, queries * (errors[0] ** 2 + errors[1] ** 2) * (z / difference) ** 2)
-    rounded = (_rounded(needed), _rounded(needed * pages / queries)) if error else (None, None)
-    measure, limit = f"DCG@{max(table.depth, 1)}", 2 * difference
-    return VerdictPlan(difference, measure, value, *errors, curve.origin, *rounded, queries, pages, limit)
+    return VerdictPlan(
+        difference=difference,
+        measure=f"DCG@{max(table.depth, 1)}",
+        production=value,
+        queries_error=errors[0],
+        curve_error=errors[1],
+        curve=curve.origin,
+        queries=_rounded(needed) if error else None,
+        pages=_rounded(needed * pages / queries) if error else None,
+        log_queries=queries,
+        log_pages=pages,
+        model_limit=2 * difference,
+    )
 
 
 def _curve(table: ClickTable, requirements: Sequence[Requirement]) -> Propensities | AffineClicks:

@@ -255,10 +255,10 @@ class CompareCommand(Judging):
     def _print_verdict(self, result: ClickComparison | SeveralComparisons) -> None:
         """Print the verdict with all that it rests on, and once more in the last line, where people look."""
         from cldrank.documents import render_terminal
-        from cldrank.evaluation import ClickComparison
+        from cldrank.evaluation import SeveralComparisons
 
-        pair: Any = result if isinstance(result, ClickComparison) else next(iter(result.values()))
-        verdict: Any = pair.verdict if pair is result else result
+        pair: Any = next(iter(result.values())) if isinstance(result, SeveralComparisons) else result
+        verdict = result if isinstance(result, SeveralComparisons) else result.verdict
         measure, margin, whole = pair.first.measure, pair.verdict.margin, pair.first.old.interval.estimate
         if margin > abs(whole):
             itself = f"--margin {margin:.4g} is more than the {measure} of {pair.old} itself, {whole:.4g}"
