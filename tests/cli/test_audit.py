@@ -33,6 +33,16 @@ def test_json_and_page(made: Logs, run: Run, folder: Path) -> None:
     assert (folder / "audit.html").read_text(encoding="utf-8").startswith("<!doctype html>")
 
 
+def test_a_plan_is_printed_and_written(made: Logs, run: Run, folder: Path) -> None:
+    path = made.add(400, made.shuffled).write()
+    ran = run("clicks", "audit", path, "--plan", "0.05", "--html", "audit.html")
+    assert "What a verdict will take" in ran.out
+    assert "What a verdict will take" in (folder / "audit.html").read_text(encoding="utf-8")
+    assert run("clicks", "audit", path, "--plan", "0.05", "--json").json["plan"]["difference"] == 0.05
+    refused = run("clicks", "audit", path, "--plan", "5")
+    assert (refused.code, "--plan" in refused.err) == (2, True)
+
+
 def test_blocking_has_an_exit_code_of_its_own(made: Logs, run: Run, folder: Path) -> None:
     made.add(50, lambda _: np.arange(12))
     for row in made.rows:

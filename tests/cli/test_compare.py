@@ -118,9 +118,32 @@ def test_a_margin_in_percent_is_doubted(run: Run, scores: cr.RankingDataset) -> 
     assert "--margin" not in run("compare", "good.txt", "production", *LOG, "--margin", "0.5").err
 
 
+def test_several_rankers_against_the_last(run: Run, scores: cr.RankingDataset, folder: Path) -> None:
+    named = ["noise.txt", "good.txt", "bad.txt", "production"]
+    ran = run("compare", *named, *LOG, "--html", "out.html")
+    assert (ran.code, "Verdict: try good.txt first: better" in ran.out) == (0, True)
+    assert "good.txt is better than production" in (folder / "out.html").read_text(encoding="utf-8")
+    written = run("compare", *named, *LOG, "--json").json
+    assert (written["try_first"], written["old"], written["decision"]) == ("good.txt", "production", "better")
+    assert list(written["rankers"]) == named[:-1]
+    worst = run("compare", "bad.txt", "noise.txt", "good.txt", *LOG, "--margin", "0.01", "--json")
+    assert (worst.code, worst.json["try_first"], worst.json["decision"]) == (3, None, "worse")
+    open_one = run("compare", "bad.txt", "another.txt", "noise.txt", *LOG, "--json")
+    assert (open_one.code, open_one.json["try_first"]) == (5, "another.txt")
+
+    by_labels = run("compare", "bad.txt", "good.txt", "noise.txt", *LOG[:2], "-m", "AP", "--json")
+    assert (by_labels.code, by_labels.json["try_first"]) == (0, "good.txt")
+    assert (
+        "good.txt is better than noise.txt, by AP"
+        in run("compare", "bad.txt", "good.txt", "noise.txt", *LOG[:2], "-m", "AP").out
+    )
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
+        (["good.txt", *LOG], "good.txt would be compared with nothing"),
+        (["good.txt", "bad.txt", "./bad.txt", *LOG], "./bad.txt would be compared with itself"),
         (["good.txt", "production", *LOG[:4]], "--propensity"),
         (["good.txt", "bad.txt", *LOG[:2], *LOG[4:]], "--propensity"),
         (["good.txt", "bad.txt", *LOG[:2], "--margin", "0", "--html", "o"], "--margin"),

@@ -3,6 +3,7 @@ from __future__ import annotations
 import fcntl
 import multiprocessing
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +14,13 @@ from scenes import scene
 from cldrank.data.query_hash import held_out
 from cldrank.errors import CldrankError, CldrankWarning, DataError, UsageError
 from cldrank.files import holding
+from cldrank.measures import Interval
 from cldrank.methods import CLD, IPS, AffineIPS, CLDPair, Naive, PolicyAwareIPS
 from cldrank.models import MLP, Linear, Run
 from cldrank.propensity import AffineClicks
 from cldrank.tuning import Range, search, tune
-from cldrank.tuning.judges import split_clicks
+from cldrank.tuning.judges import mean_of, split_clicks
+from cldrank.tuning.search import Trial, best_first, leads_of
 from cldrank.tuning.space import Space, applied
 
 SCENE = scene(0, queries=60)
@@ -207,3 +210,51 @@ def test_no_trial_learns_from_what_it_is_judged_by() -> None:
     assert not held & {SCENE.data.query_ids[query] for query in queries}
     assert len(queries) + len(held) == len(displayed)
     assert len(held) == pytest.approx(0.25 * len(displayed), abs=1)
+
+
+def drawn_trials(
+    seed: int, trials: int, queries: int = 60, better: float = 0.0
+) -> tuple[list[Trial], dict[int, Any], Any]:
+    """Trials that differ by chance alone, all but the last, which is ahead of them by `better`."""
+    random = np.random.default_rng(seed)
+    common = random.random(queries)
+    gains = {trial: common + 0.3 * random.standard_normal(queries) for trial in range(trials)}
+    gains[trials - 1] += better
+    weight = np.ones(queries)
+    made = [Trial(trial, {"l2": trial}, "completed", mean_of(own, weight).value) for trial, own in gains.items()]
+    return made, gains, weight
+
+
+def test_the_best_is_told_from_others_only_where_it_is_ahead_of_them_by_more_than_chance() -> None:
+    trials, gains, weight = drawn_trials(2, 5, better=0.5)
+    leads = leads_of(trials, gains.__getitem__, weight)
+    assert [lead.name for lead in leads] == ["the runner-up", "the default"]
+    assert all(lead.is_told for lead in leads)
+    second, default = best_first(trials)[1], trials[0]
+    assert [lead.trial for lead in leads] == [second.number, default.number]
+    assert leads[0].interval.estimate == pytest.approx((trials[4].value or 0) - (second.value or 0))
+    assert leads[0].interval.low < leads[0].interval.estimate < leads[0].interval.high
+    assert leads_of(trials, gains.__getitem__, weight) == leads
+    assert leads_of(trials[:1], gains.__getitem__, weight) == ()
+    twice = [trials[4], Trial(9, trials[4].parameters, "completed", trials[4].value)]  # the same parameters again
+    assert leads_of(twice, {4: gains[4], 9: gains[4]}.__getitem__, weight) == ()
+
+
+@pytest.mark.slow
+def test_of_trials_that_do_not_differ_the_best_is_hardly_ever_told_from_the_default() -> None:
+    told = 0
+    for seed in range(100):
+        trials, gains, weight = drawn_trials(seed, 8)
+        told += any(lead.is_told for lead in leads_of(trials, gains.__getitem__, weight) if lead.trial == 0)
+    assert told <= 17  # of 100, where 10% are allowed; without the choice among eight it would be about 30
+
+
+def test_a_tuning_says_whether_its_best_is_told_from_the_default() -> None:
+    tuned = tune(IPS(), *SCENE, {"l2": [0.001, 0.01]}, trials=4)
+    assert tuned.as_dict()["leads"][0]["trial"] == tuned.leads[0].trial
+    assert "held-out clicks" in tuned.told_apart
+    lead = replace(tuned.leads[0], name="the runner-up", interval=Interval(0.1, 0.05, 0.15, 0.9, 9))
+    other = replace(lead, name="the default", interval=Interval(0.1, -0.05, 0.25, 0.9, 9))
+    both = replace(tuned, leads=(lead, other)).told_apart
+    assert both.endswith("held-out clicks tell it from the runner-up and cannot tell it from the default")
+    assert replace(tuned, leads=()).told_apart == "no other trial to tell the best from"

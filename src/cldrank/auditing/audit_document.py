@@ -33,6 +33,7 @@ def audit_document(audit: Audit) -> Document:
         Details("All numbers", _positions(facts, _MOST_POSITIONS)),
         Heading("Propensities"),
         _requirements(facts),
+        *_plan(facts),
         Heading("Traffic"),
         *(_traffic(facts) if facts.log else [Paragraph("Cells alone say nothing of users and time.")]),
     ]
@@ -51,6 +52,7 @@ def audit_summary(audit: Audit) -> Document:
         Paragraph("error: of the log propensity", quiet=True),
         Heading("Findings"),
         *_findings(audit),
+        *_plan(facts),
         _verdict(audit),
     ]
     return Document(f"{facts.source}: {_size(facts)}", blocks)
@@ -68,6 +70,12 @@ def _verdict(audit: Audit, title: str = "") -> Notice:
 def _findings(audit: Audit) -> Iterator[Notice]:
     for finding in audit.verdict.findings:
         yield Notice(finding.severity, finding.found, finding.topic, finding.advice)
+
+
+def _plan(facts: AuditFacts) -> Iterator[Block]:
+    if facts.plan is not None:
+        yield Heading("What a verdict will take")
+        yield from map(Paragraph, facts.plan.sentences)
 
 
 def _position_figure(facts: AuditFacts) -> Figure:

@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from cldrank.auditing.drift import Drift, describe_drift, wilson
+from cldrank.auditing.planning import VerdictPlan
 from cldrank.clicks.aggregate import Account
 from cldrank.clicks.bots import REASONS, bot_rule
 from cldrank.clicks.log.plain_log import Log
@@ -140,6 +141,7 @@ class AuditFacts:
     """The facts of a log; `account` and `log` are None where only cells were given.
 
     requirements   whether the log meets what each estimator of propensities needs, the best founded first
+    plan           the queries that a verdict will take, if a plan was asked for
 
     >>> import cldrank as cr
     >>> data = cr.RankingDataset.from_arrays([[3], [2], [1]], [7, 7, 7])
@@ -157,6 +159,7 @@ class AuditFacts:
     order: Order
     requirements: tuple[Requirement, ...]
     log: LogFacts | None
+    plan: VerdictPlan | None = None
 
     @property
     def impressions(self) -> int:

@@ -94,6 +94,13 @@ class AuditCommand(RawLog, options.Window):
     Example: `cldrank clicks audit logs/ --features train.parquet --html audit.html`
     """
 
+    plan: float | None = option(
+        "SHARE",
+        "Say how many held-out queries a verdict will need to tell a difference of this share of production's DCG, "
+        "such as 0.05.",
+        above=0,
+        below=1,
+    )
     html: Path | None = option("FILE", "Write a page with charts that needs no other files.")
 
     def run(self) -> None:
@@ -105,7 +112,7 @@ class AuditCommand(RawLog, options.Window):
         options.check_outputs([self.html], [*self.log, *(self.features or [])])
         dataset = self.candidates()
         with working(f"auditing {some(self.log)} …"), columns_by("--log-column"):
-            result = audit(self.log, dataset, **self.log_arguments(), **self.window()).worded(_of_log)
+            result = audit(self.log, dataset, **self.log_arguments(), **self.window(), plan=self.plan).worded(_of_log)
         if self.html:
             save_text(self.html, result.to_html())
         if self.as_json:

@@ -18,7 +18,7 @@ from cldrank.files import recover_folder, save_text
 
 if TYPE_CHECKING:
     from cldrank.data.dataset import RankingDataset
-    from cldrank.evaluation import ClickComparison
+    from cldrank.evaluation import ClickComparison, SeveralComparisons
 
 PRODUCTION = "production"  # the order of the log itself
 EXIT_CODES = {"better": 0, "worse": 3, "no difference": 4, "cannot tell": 5}  # of a verdict, for gates
@@ -55,8 +55,12 @@ class Judging(options.Sources, options.JsonOutput):
         only_clicks   further options that labels have no use for, as they were given
         """
         self._check_evidence(named, only_clicks)
-        if len({name if name == PRODUCTION else Path(name).resolve() for name in named}) < len(named):
-            raise UsageError(f"{named[0]} would be compared with itself; name another ranker, or a file of scores.")
+        places: set[object] = set()
+        for name in named:
+            place = name if name == PRODUCTION else Path(name).resolve()
+            if place in places:
+                raise UsageError(f"{name} would be compared with itself; name another ranker, or a file of scores.")
+            places.add(place)
         for name in named:
             for output in outputs if name != PRODUCTION else ():
                 options.check_outside(output, Path(name))
@@ -190,7 +194,7 @@ class EvaluateCommand(Judging):
 
 @declared
 class CompareCommand(Judging):
-    """Compare two rankers: by labels, query by query, or by clicks alone, with a verdict.
+    """Compare rankers: by labels, query by query, or by clicks alone, with a verdict.
 
     Example: `cldrank compare new/ old/ --features test.txt`
 
@@ -202,10 +206,16 @@ class CompareCommand(Judging):
 
     Example: `cldrank compare new/ production --features later.parquet --clicks log/ --propensity rho.json --html
     verdict.html`
+
+    Of more than two rankers, each is compared with the last, with intervals that hold all differences at once; the exit
+    code is the verdict on the ranker to try first.
+
+    Example: `cldrank compare trees/ linear/ production --features later.parquet --clicks log/ --propensity rho.json`
     """
 
-    new: str = argument("NEW", _RANKER)
-    old: str = argument("OLD", "The same, for the ranker to compare with.")
+    rankers: list[str] = argument(
+        "RANKER", f"{_RANKER} Name one or more new rankers, and last the one to compare them with."
+    )
     margin: float | None = _by_clicks(
         "DIFFERENCE",
         "The smallest difference that matters, in the units of the first measure, not in percent. [default: 1% of the "
@@ -219,32 +229,39 @@ class CompareCommand(Judging):
         from cldrank.documents import render_terminal
         from cldrank.evaluation import compare
 
-        named = (self.new, self.old)
+        named = tuple(self.rankers)
+        if len(named) < 2:
+            raise UsageError(f"{named[0]} would be compared with nothing; name another ranker, or a file of scores.")
         self.check(named, [self.html], margin=self.margin, html=self.html)
         arguments = self.arguments()
         if self.margin is not None:
             arguments["margin"] = check_number("margin", self.margin, least=0)
-        dataset, (new, old), evidence = self.read(named)
+        dataset, (*models, old), evidence = self.read(named)
+        new: Any = models[0] if len(models) == 1 else dict(zip(named, models, strict=False))
+        arguments["names"] = (named[0], named[-1])
         if evidence:
             with working("judging by clicks …"):
-                verdict = compare(
-                    new, old, dataset, **evidence, **arguments, names=named, trust_propensity=self.trust_propensity
+                result: Any = compare(
+                    new, old, dataset, **evidence, **arguments, trust_propensity=self.trust_propensity
                 )
-            self._print_verdict(verdict)
+            self._print_verdict(result)
             return
-        result = compare(new, old, dataset, names=named, **arguments)
+        result = compare(new, old, dataset, **arguments)
         if self.as_json:
             print_json(result.as_dict())
         else:
             render_terminal(result.document(), console)
 
-    def _print_verdict(self, result: ClickComparison) -> None:
+    def _print_verdict(self, result: ClickComparison | SeveralComparisons) -> None:
         """Print the verdict with all that it rests on, and once more in the last line, where people look."""
         from cldrank.documents import render_terminal
+        from cldrank.evaluation import SeveralComparisons
 
-        measure, margin, whole = result.first.measure, result.verdict.margin, result.first.old.interval.estimate
+        pair: Any = next(iter(result.values())) if isinstance(result, SeveralComparisons) else result
+        verdict = result if isinstance(result, SeveralComparisons) else result.verdict
+        measure, margin, whole = pair.first.measure, pair.verdict.margin, pair.first.old.interval.estimate
         if margin > abs(whole):
-            itself = f"--margin {margin:.4g} is more than the {measure} of {result.old} itself, {whole:.4g}"
+            itself = f"--margin {margin:.4g} is more than the {measure} of {pair.old} itself, {whole:.4g}"
             warn(CldrankWarning(f"{itself}; it is a difference in {measure}, not in percent."))
         if self.html:
             save_text(self.html, result.to_html())
@@ -253,7 +270,7 @@ class CompareCommand(Judging):
             print_json(result.as_dict())
         else:
             render_terminal(result.document(), console)
-            print_line(f"Verdict: {result.verdict.words}")
-        code = EXIT_CODES[result.verdict.decision]
+            print_line(f"Verdict: {verdict.words}")
+        code = EXIT_CODES[verdict.decision]
         if code:
             raise click.exceptions.Exit(code)

@@ -146,6 +146,7 @@ def _print(tuned: Tuned, folder: Path) -> None:
         rows.append((trial.number, *(_short(trial.parameters[name]) for name in names), *map(_short, numbers)))
     print_table(title, ("trial", *(name.replace("_", " ") for name in names), "value", "±", "behind", "±"), rows)
     print_line(f"best: {', '.join(f'{name}={_short(value)}' for name, value in tuned.best_parameters.items())}")
+    print_line(tuned.told_apart)
     say("note: ± is the standard error over the judging queries; after `behind`, that of the paired difference.")
     if tuned.ties:
         say(f"note: within two standard errors of the best, a tie: {count(tuned.ties, 'other trial')}.")

@@ -8,5 +8,14 @@ from cldrank.evaluation.by_labels import scores_of as scores_of
 from cldrank.evaluation.click_results import ClickComparison, ClickEvaluation
 from cldrank.evaluation.judge import ClickJudge as ClickJudge
 from cldrank.evaluation.judge import compare, evaluate
+from cldrank.evaluation.several import SeveralComparisons
 
-__all__ = ["ClickComparison", "ClickEvaluation", "Evaluation", "RankerComparison", "compare", "evaluate"]
+__all__ = [
+    "ClickComparison",
+    "ClickEvaluation",
+    "Evaluation",
+    "RankerComparison",
+    "SeveralComparisons",
+    "compare",
+    "evaluate",
+]

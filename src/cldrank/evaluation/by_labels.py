@@ -220,11 +220,16 @@ def compare_by_labels(
         evaluate_by_labels(model, dataset, measures, empty, confidence, seed, name)
         for model, name in zip(models, names, strict=True)
     )
+    return compare_evaluations(new, old, confidence, seed)
+
+
+def compare_evaluations(new: Evaluation, old: Evaluation, confidence: float, seed: int) -> RankerComparison:
+    """Compare two rankers by their values on the same queries."""
     differences = {
         measure: paired_comparison(values, old.per_query[measure], confidence, seed=seed)
         for measure, values in new.per_query.items()
     }
-    return RankerComparison(dataset.name, dataset.synthetic, *names, (new, old), differences)
+    return RankerComparison(new.data, new.synthetic, new.ranker, old.ranker, (new, old), differences)
 
 
 def data_label(name: str, synthetic: bool) -> str:

@@ -296,6 +296,22 @@ class ClickEstimator:
         relevances = (self.estimator.relevance(self.log, predicted) for predicted in self.model.groups)
         return float(np.sqrt(self.model.variance(np.array([value(relevance).value for relevance in relevances]))))
 
+    def deviations(self, measure: ClickMeasure, new: RankOrder, old: RankOrder | None = None) -> Floats:
+        """How far each query, drawn curve and fit moves a measure, or a difference: the squares add up to its variance.
+
+        Products with those of another measure add up to the covariance.
+        """
+        n, model = self.n_queries, self.model
+        queries = np.sqrt((n - 1) / n) * self.value(measure, new, old).influence
+        drawn = np.array([self._value(log, measure, new, old, relevance).value for log, relevance in self._drawn])
+        curves = (drawn - drawn.mean()) / np.sqrt(len(drawn) - 1) if len(drawn) else drawn
+        fits = np.zeros(0)
+        if model is not None and self.estimator.uses_model:
+            relevances = (self.estimator.relevance(self.log, predicted) for predicted in model.groups)
+            fits = np.array([self.value(measure, new, old, relevance).value for relevance in relevances])
+            fits = fits - fits.mean()
+        return np.concatenate([queries, curves, fits])
+
     def _curve_error(self, value: _Measuring) -> float:
         """The standard error that the curve brings."""
         if not self._drawn:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, overload
 
@@ -24,6 +24,7 @@ from cldrank.evaluation.exposure import PRODUCTION, LoggedClicks, RankOrder, ord
 from cldrank.evaluation.intervals import ClickEstimator, MeasuredPair
 from cldrank.evaluation.off_policy import OffPolicy, off_policy
 from cldrank.evaluation.sensitivity import check_curves, check_permuted
+from cldrank.evaluation.several import SeveralComparisons, several_by_clicks, several_by_labels
 from cldrank.evaluation.support import look_at_never_shown, look_at_support
 from cldrank.measures import Empty
 from cldrank.methods.evidence import check_affine, check_clicks, check_propensities
@@ -87,6 +88,10 @@ def evaluate(  # type: ignore[misc]  # which options go with clicks is checked w
 
 @overload
 def compare(
+    new: Mapping[str, Any], old: Any, dataset: RankingDataset, measures: Any = ..., **options: Any
+) -> SeveralComparisons: ...
+@overload
+def compare(
     new: Any, old: Any, dataset: RankingDataset, measures: Any = ..., *, clicks: None = ..., **options: Any
 ) -> RankerComparison: ...
 @overload
@@ -115,15 +120,17 @@ def compare(  # type: ignore[misc]  # which options go with clicks is checked wh
     estimator: str | OffPolicy | None = None,
     margin: float | None = None,
     trust_propensity: bool = False,
-) -> RankerComparison | ClickComparison:
+) -> RankerComparison | ClickComparison | SeveralComparisons:
     """Compare two models query by query, new minus old: by the labels of a dataset or, given clicks, by these alone.
 
     By labels: the mean difference, its interval, and a p-value by randomisation. By clicks: a verdict, with estimates,
     what the log cannot see, and how much it depends on assumptions; either model may be "production", the order of the
     log itself.
 
+    new         a model; or several by name, {"trees": …, "linear": …}, each compared with old: with intervals that hold
+                all of their differences in the first measure at once, and which of them to try first
     measures    such as "nDCG@3"; by clicks those of `ClickMeasure`, and the first decides
-    names       of the two
+    names       of the two; of several, only that of old counts
     confidence  of the intervals
 
     empty       by labels: a query without a relevant document counts 0 ("zero", the default), or is left out ("skip")
@@ -141,16 +148,24 @@ def compare(  # type: ignore[misc]  # which options go with clicks is checked wh
     >>> compare([1, 0, 1, 0], [0, 1, 1, 0], data, "RR")["RR"].difference
     0.25
     """
-    new, old = _scores_in(new, dataset), _scores_in(old, dataset)
+    several = {name: _scores_in(model, dataset) for name, model in new.items()} if isinstance(new, Mapping) else None
+    rankers = {names[0]: _scores_in(new, dataset)} if several is None else several
+    old = _scores_in(old, dataset)
+    models = [*rankers.values(), old]
     if clicks is None or propensities is None:
         by_clicks = {"estimator": estimator, "margin": margin, "trust_propensity": trust_propensity}
-        _check_for_labels(clicks, propensities, [new, old], **by_clicks)
-        return compare_by_labels((new, old), names, dataset, measures, empty or "zero", confidence, seed)
+        _check_for_labels(clicks, propensities, models, **by_clicks)
+        asked: Any = (dataset, measures, empty or "zero", confidence, seed)
+        if several is not None:
+            return several_by_labels(several, old, names[1], *asked)
+        return compare_by_labels((models[0], old), names, *asked)
     _check_for_clicks(empty)
     curve = propensities.trusted() if trust_propensity else propensities
-    asked: Any = {"estimator": estimator, "confidence": confidence, "seed": seed, "models": [new, old]}
+    asked = {"estimator": estimator, "confidence": confidence, "seed": seed, "models": models}
     judge = ClickJudge.of(dataset, clicks, curve, **asked)
-    return judge.compare(new, old, measures, margin=margin, names=names, trust_propensity=trust_propensity)
+    if several is not None:
+        return several_by_clicks(judge, several, old, names[1], measures, margin, trust_propensity)
+    return judge.compare(models[0], old, measures, margin=margin, names=names, trust_propensity=trust_propensity)
 
 
 def _scores_in(model: Any, dataset: RankingDataset) -> Any:
@@ -260,9 +275,22 @@ class ClickJudge:
         trust_propensity: bool = False,
     ) -> ClickComparison:
         """Compare two rankers; see `cldrank.compare`."""
-        wanted = self.measures(measures)
-        orders = ours, theirs = self.order(new, names[0]), self.order(old, names[1])
+        orders = self.order(new, names[0]), self.order(old, names[1])
         clicks, reason = self.learned(*orders)
+        return self.compare_orders(clicks, reason, *orders, measures, margin, trust_propensity)
+
+    def compare_orders(
+        self,
+        clicks: ClickEstimator,
+        reason: str,
+        ours: RankOrder,
+        theirs: RankOrder,
+        measures: Any,
+        margin: float | None,
+        trust_propensity: bool,
+    ) -> ClickComparison:
+        """Compare two orders by an estimator that was learned for them, among others; see `learned`."""
+        wanted = self.measures(measures)
         pairs = {str(measure): _pair(clicks, measure, ours, theirs) for measure in wanted}
         first, pair = wanted[0], pairs[str(wanted[0])]
         least = _MARGIN * abs(pair.old.interval.estimate) if margin is None else check_number("margin", margin, least=0)

@@ -30,7 +30,7 @@ _SIGNS = {"better": "▲", "worse": "▼", "no difference": "=", "cannot tell": 
 _ALL = 1 - 1e-12  # a share
 _WIDTH = 440  # of the figure
 JudgedByClicks = ClickComparison | ClickEvaluation
-_ASSUMED = (
+ASSUMED = (
     "No log can check that people examine a position with the same probability whatever is there and above it, that "
     "they click what they examine if it is relevant and nothing else, and that tomorrow's users search and click as "
     "those of the log did. Rankers that were tuned on these clicks look better than they are. Of fewer than some fifty "
@@ -85,7 +85,7 @@ def click_evaluation_document(result: ClickEvaluation) -> Document:
         interval, ends = estimate.interval, (estimate.lowest.low, estimate.highest.high)
         rows.append((name, f"{interval.estimate:.4f}", span(interval.low, interval.high, ".4f"), span(*ends, ".4f")))
     table = Table(("measure", "estimate", f"{confidence:.0%} interval", "bounds"), rows)
-    return Document(_title(result), [table, *_seen_and_never_shown(result)], [_source(result)])
+    return Document(_title(result), [table, *_seen_and_never_shown(result)], [source(result)])
 
 
 def verdict_document(result: ClickComparison) -> Document:
@@ -110,9 +110,9 @@ def verdict_document(result: ClickComparison) -> Document:
     for way in result.settling:
         about = "" if way.pages is None else f" {_sentence(way.about)}."
         blocks.append(_words(f"{say_way(way, verdict.settling)}{about}"))
-    blocks += [Heading("When this must not be trusted"), _words(_ASSUMED)]
+    blocks += [Heading("When this must not be trusted"), _words(ASSUMED)]
     footer = [f"Intervals cover {confidence:.0%}; the share that lies beyond either end is half of the rest."]
-    return Document(_title(result), blocks, [_source(result)], footer)
+    return Document(_title(result), blocks, [source(result)], footer)
 
 
 def _headline(result: ClickComparison) -> str:
@@ -176,7 +176,7 @@ def _title(result: JudgedByClicks) -> str:
     return f"{what} on {data_label(result.data, result.synthetic)}, by clicks alone"
 
 
-def _source(result: JudgedByClicks) -> str:
+def source(result: JudgedByClicks) -> str:
     """The log that judges, in numbers, and where the propensities come from."""
     seen = result.support
     log = (

@@ -8,12 +8,17 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from cldrank.arguments import check_number, check_whole, shortened
 from cldrank.clicks.holding_out import HeldOut
 from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
+from cldrank.documents.numbers import minus, span
 from cldrank.errors import DataError, MissingDependencyError, UsageError
 from cldrank.files import scratch
+from cldrank.measures import Interval
+from cldrank.measures.simultaneous import confidence_of_each
 from cldrank.methods import Method
 from cldrank.methods.evidence import check_clicks, check_dataset, needed
 from cldrank.methods.recording import clicks_record, curve_records
@@ -21,11 +26,13 @@ from cldrank.models import Run
 from cldrank.propensity.segment_propensities import Curve
 from cldrank.tuning.judges import Floats, mean_of, split_clicks
 from cldrank.tuning.space import Space, Value, applied, check_space, default_space
+from cldrank.wording import listed
 
 if TYPE_CHECKING:
     from cldrank.tuning.study import Report
 
 _MOST_TRIALS, _MOST_JOBS = 100_000, 1024
+_CONFIDENCE = 0.9  # that the best trial leads
 _TIE = 2.0  # standard errors of the difference
 
 
@@ -59,6 +66,28 @@ class Trial:
 
 
 @dataclass(frozen=True)
+class Lead:
+    """How far the best trial is ahead of another, with an interval that allows for having chosen among all trials.
+
+    >>> Lead("the default", 0, Interval(0.01, -0.02, 0.04, 0.9, 50)).is_told
+    False
+    """
+
+    name: str
+    trial: int
+    interval: Interval
+
+    @property
+    def is_told(self) -> bool:
+        """Whether the held-out clicks tell the two apart."""
+        return self.interval.low > 0
+
+    def __str__(self) -> str:
+        ends = span(self.interval.low, self.interval.high)
+        return f"{self.name}, trial {self.trial}, by {minus(f'{self.interval.estimate:.4f}')} ({ends})"
+
+
+@dataclass(frozen=True)
 class Tuned:
     """The result of a tuning.
 
@@ -67,6 +96,7 @@ class Tuned:
     validation_queries   the number of queries that they were judged on
     trials               all of them, in order
     estimator            fitted with the best parameters to all the data but what `held_out` says
+    leads                of the best trial over the runner-up and over the default, trial 0; one if these are the same
 
     >>> trials = tuple(Trial(number, {"l2": l2}, "completed", value=l2) for number, l2 in enumerate((0.1, 0.3)))
     >>> tuned = Tuned({"l2": 0.3}, 0.3, 0.01, "concordance", 50, trials, estimator=None)
@@ -82,6 +112,20 @@ class Tuned:
     trials: tuple[Trial, ...]
     estimator: Method = field(repr=False)
     held_out: HeldOut | None = field(default=None, repr=False)
+    leads: tuple[Lead, ...] = ()
+
+    @property
+    def told_apart(self) -> str:
+        """Whether the held-out clicks tell the best trial from the runner-up and the default, in a sentence."""
+        if not self.leads:
+            return "no other trial to tell the best from"
+        told = [lead.name for lead in self.leads if lead.is_told]
+        not_told = [lead.name for lead in self.leads if not lead.is_told]
+        parts = [f"tell it from {listed(told)}"] * bool(told) + [f"cannot tell it from {listed(not_told)}"] * bool(
+            not_told
+        )
+        ahead = listed(self.leads, "and of")
+        return f"the best trial is ahead of {ahead}: held-out clicks {listed(parts)}"
 
     def best(self, most: int = 5) -> list[Trial]:
         """The best trials, the best first."""
@@ -99,6 +143,7 @@ class Tuned:
             **{name: getattr(self, name) for name in own},
             "hold_out": None if self.held_out is None else self.held_out.as_dict(),
             "ties_with_the_best": self.ties,
+            "leads": [{**asdict(lead), "is_told": lead.is_told} for lead in self.leads],
             "trials": [asdict(trial) for trial in self.trials],
         }
 
@@ -119,6 +164,37 @@ def with_distances(trials: Sequence[Trial], gains: Callable[[int], Floats], weig
             trial = replace(trial, behind=behind.value, behind_error=behind.error)
         compared.append(trial)
     return compared
+
+
+def leads_of(
+    trials: Sequence[Trial], gains: Callable[[int], Floats], weight: Floats, seed: int = 0
+) -> tuple[Lead, ...]:
+    """How far the best trial is ahead of the runner-up and of the default.
+
+    The best was chosen by the same clicks, so the other is compared with all trials at once: had it been the best, none
+    of them would seem to be ahead of it by so much with 90% confidence (multiple comparisons with the best, Hsu 1996).
+    """
+    ranked = best_first(trials)
+    best, others = ranked[:1], [trial for trial in ranked[1:] if trial.parameters != ranked[0].parameters]
+    named = {trial.number: name for trial, name in zip(others, ["the runner-up"], strict=False)}
+    if any(trial.number == 0 for trial in others):
+        named[0] = "the default"
+    from scipy.special import stdtrit
+
+    influences = {}
+    for trial in [*best, *others] if named else []:
+        own = gains(trial.number)
+        influences[trial.number] = (own - own.sum() / weight.sum() * weight) / weight.sum()
+    leads = []
+    for number, name in named.items():
+        ahead = np.stack([own - influences[number] for own in influences.values() if own is not influences[number]])
+        freedom = len(weight) - 1
+        each = max(_CONFIDENCE, confidence_of_each(ahead, _CONFIDENCE, freedom, seed, two_sided=False))
+        lead = mean_of(gains(best[0].number) - gains(number), weight)
+        half = float(stdtrit(freedom, (1 + each) / 2)) * lead.error
+        ends = (lead.value - half, lead.value + half)
+        leads.append(Lead(name, number, Interval(lead.value, *ends, _CONFIDENCE, len(weight))))
+    return tuple(leads)
 
 
 def tune(
@@ -193,7 +269,7 @@ def tune(
     with scratch(name="cldrank-tune") as temporary:
         place = temporary / "trials" if folder is None else Path(folder)
         search = Search(plain, data, learned, propensities, judge, ranges, seed, place)
-        finished = run_trials(search, identity, trials, jobs, on_trial)
+        finished, leads = run_trials(search, identity, trials, jobs, on_trial)
     best = next(iter(best_first(finished)), None)
     if best is None or best.value is None or best.standard_error is None:
         reason = next((f": {trial.note}" for trial in finished if trial.note), ".")
@@ -203,7 +279,7 @@ def tune(
     if getattr(model, "status_", None) == "interrupted":
         raise KeyboardInterrupt
     queries, parameters = len(judge.weight), dict(best.parameters)
-    return Tuned(parameters, best.value, best.standard_error, judge.name, queries, tuple(finished), model, held)
+    return Tuned(parameters, best.value, best.standard_error, judge.name, queries, tuple(finished), model, held, leads)
 
 
 def _portable(method: Method) -> Method:

@@ -27,7 +27,7 @@ from cldrank.methods.evidence import needed
 from cldrank.reading import reading
 from cldrank.runs import Processes
 from cldrank.tuning.judges import Floats, HeldOutClicks, mean_of
-from cldrank.tuning.search import Trial, with_distances
+from cldrank.tuning.search import Lead, Trial, leads_of, with_distances
 from cldrank.tuning.space import Range, Values, applied, values_of
 from cldrank.workers import available_cores, fair_threads
 
@@ -43,8 +43,10 @@ _STATES = {TrialState.COMPLETE: "completed", TrialState.PRUNED: "pruned", TrialS
 Report = Callable[[int, float | None], None]
 
 
-def run_trials(search: Search, identity: dict[str, str], trials: int, jobs: int, report: Report | None) -> list[Trial]:
-    """Run the trials that the folder lacks; return all of them, with how far each is behind the best."""
+def run_trials(
+    search: Search, identity: dict[str, str], trials: int, jobs: int, report: Report | None
+) -> tuple[list[Trial], tuple[Lead, ...]]:
+    """Run the trials that the folder lacks; return all, with how far each is behind the best, and the best's leads."""
     if (search.folder / "ranker.json").exists():
         raise UsageError(f"{search.folder} holds a ranker; name another folder for the trials.")
     with holding(make_folder(search.folder), wait=False) as is_alone, scratch(search.folder, "search") as room:
@@ -144,15 +146,16 @@ class Search:
         trials = filter(_is_finished, self._study.get_trials(deepcopy=False))
         return dict(sorted((trial.user_attrs["number"], trial) for trial in trials))
 
-    def results(self) -> list[Trial]:
-        """The finished trials."""
+    def results(self) -> tuple[list[Trial], tuple[Lead, ...]]:
+        """The finished trials, and the leads of the best."""
         finished, trials = self.finished(), []
         for number, trial in finished.items():
             known = {name: trial.user_attrs[name] for name in ("standard_error", "note") if name in trial.user_attrs}
             seconds = trial.duration.total_seconds() if trial.duration else 0.0
             value = trial.value if trial.state == TrialState.COMPLETE else None  # else that of the last epoch
             trials.append(Trial(number, trial.params, _STATES[trial.state], value, seconds=seconds, **known))
-        return with_distances(trials, lambda number: _gains_of(finished[number]), self.judge.weight)
+        gains, weight = (lambda number: _gains_of(finished[number])), self.judge.weight
+        return with_distances(trials, gains, weight), leads_of(trials, gains, weight, self.seed)
 
     def run(self, number: int) -> bool:
         """Run a trial, and record its outcome; return True, as a process that dies returns nothing."""
