@@ -71,7 +71,7 @@ class Contexts:
         """(contexts,) the number of the cell of each, in the order of a `ClickTable`."""
         return np.asarray(np.cumsum(self._starts()) - 1)
 
-    def cells(self) -> dict[str, IntArray]:
+    def cells(self) -> dict[str, Any]:
         """Row, segment, position, impressions and clicks of the cells."""
         first = np.flatnonzero(self._starts())
         cells = {"row": self.row[first], "segment": self.segment[first], "position": self.position[first]}

@@ -165,7 +165,10 @@ class ClickTable:
         import pyarrow.compute as pc
 
         known = row >= 0
-        counts = {"row": row[known], **{name: np.asarray(cells[name].to_numpy())[known] for name in _CELLS[2:]}}
+        counts: dict[str, Any] = {
+            "row": row[known],
+            **{name: np.asarray(cells[name].to_numpy())[known] for name in _CELLS[2:]},
+        }
         if SEGMENT in cells.column_names and len(cells):
             encoded = pc.fill_null(cells[SEGMENT].cast(pa.string()), NO_SEGMENT).combine_chunks().dictionary_encode()
             counts["segment"] = encoded.indices.to_numpy().astype(np.int64)[known]
