@@ -14,6 +14,7 @@ from cldrank.clicks.bots import REASONS, bot_rule
 from cldrank.clicks.log.plain_log import Log
 from cldrank.clicks.table import ClickTable
 from cldrank.documents import Severity
+from cldrank.propensity.behaviour import Behaviour
 from cldrank.propensity.choosing import best_requirement
 from cldrank.propensity.identifiability import Order, Overlap, Requirement
 from cldrank.tables import Relation
@@ -140,6 +141,7 @@ class AuditFacts:
     """The facts of a log; `account` and `log` are None where only cells were given.
 
     requirements   whether the log meets what each estimator of propensities needs, the best founded first
+    behaviour      what people do after a click, and whether the position-based model is refuted
 
     >>> import cldrank as cr
     >>> data = cr.RankingDataset.from_arrays([[3], [2], [1]], [7, 7, 7])
@@ -156,6 +158,7 @@ class AuditFacts:
     overlap: Overlap
     order: Order
     requirements: tuple[Requirement, ...]
+    behaviour: Behaviour
     log: LogFacts | None
 
     @property
@@ -201,7 +204,7 @@ class Audit:
     >>> clicks = cr.ClickTable.from_arrays(data, position=[1, 2, 0], impressions=[9, 9, 0], clicks=[4, 1, 0])
     >>> result = audit_table(clicks)
     >>> result.verdict.severity, sorted(result.as_dict())[:3]
-    ('blocking', ['account', 'by_position', 'log'])
+    ('blocking', ['account', 'behaviour', 'by_position'])
     """
 
     facts: AuditFacts

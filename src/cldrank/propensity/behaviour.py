@@ -25,6 +25,12 @@ _MEANING = {
     "examine less": "people who have clicked examine less",
     "click more": "people who click once click more, perhaps because people or their intents differ",
 }
+_AVERAGE = "propensities by position are an average over pages, and verdicts correct their sizes for clicks above"
+_CONSEQUENCE = {
+    "stop": _AVERAGE,
+    "examine less": _AVERAGE,
+    "click more": "propensities by position hold on average over people, not for each of them",
+}
 
 
 @dataclass(frozen=True)
@@ -66,6 +72,11 @@ class Behaviour:
     def refuted(self) -> bool:
         """Whether the log refutes the position-based model."""
         return self.looks not in ("position-based", "unknown")
+
+    @property
+    def consequence(self) -> str:
+        """What follows where the model is refuted, as a sentence without a full stop."""
+        return _CONSEQUENCE.get(self.looks, "")
 
     def __str__(self) -> str:
         if self.overall is None:
