@@ -88,7 +88,14 @@ class TestTables:
     def test_they_must_add_up_to_the_cells(self) -> None:
         table = table_of({(0, "a", 2, 1): (3, 1)})
         with pytest.raises(DataError, match="differ in impressions"):
-            ClickTable(table.candidates, table.row, table.position, [4], table.clicks, contexts=table.contexts)
+            ClickTable(
+                table.candidates,
+                table.row,
+                table.position,
+                table.impressions + 1,
+                table.clicks,
+                contexts=table.contexts,
+            )
 
     @pytest.mark.parametrize("change", [{"last_click": [2]}, {"clicks": [4]}, {"last_click": [-1]}, {"row": [0, 1]}])
     def test_refusals(self, change: dict[str, Any]) -> None:

@@ -145,7 +145,7 @@ class TestByHand:
                 excess += c - n * clicks / every
                 chance = clicks * (every - clicks) / every**2 / max(every - 1, 1)
                 covariance += chance * (np.diag(n * every) - np.outer(n, n))
-            statistic += excess @ np.linalg.solve(covariance, excess)
+            statistic += float(excess @ np.linalg.solve(covariance, excess))
         assert seen.left_out == 0
         assert seen.p_value == pytest.approx(chi2.sf(statistic, 3))
 

@@ -34,7 +34,7 @@ def audit_document(audit: Audit) -> Document:
         Details("All numbers", _positions(facts, _MOST_POSITIONS)),
         Heading("Propensities"),
         _requirements(facts),
-        *([Heading("Behaviour"), _behaviour_figure(facts)] if facts.behaviour.by_position else []),
+        *_behaviour(facts),
         Heading("Traffic"),
         *(_traffic(facts) if facts.log else [Paragraph("Cells alone say nothing of users and time.")]),
     ]
@@ -84,8 +84,11 @@ def _position_figure(facts: AuditFacts) -> Figure:
     return Figure(title, (docs.Series(title, points),), along, rates, "dots", _WIDTH, _HEIGHT, about=about)
 
 
-def _behaviour_figure(facts: AuditFacts) -> Figure:
+def _behaviour(facts: AuditFacts) -> Iterator[Block]:
+    """Examination below a click; nothing where it is unknown."""
     entries = facts.behaviour.by_position
+    if not entries:
+        return
     points = tuple(
         Point(at, e.ratio, e.low, e.high, f"position {e.position}: {e.ratio:.2f} ({span(e.low, e.high, '.2f')})")
         for at, e in enumerate(entries)
@@ -94,7 +97,8 @@ def _behaviour_figure(facts: AuditFacts) -> Figure:
     title, about = "Examination below a click", "Relative to no click above, with 90% intervals; 1: position-based."
     series = (docs.Series(title, points),)
     along = _position_axis(entries)
-    return Figure(title, series, along, ratios, "dots", _WIDTH, _HEIGHT, marked=(1.0,), about=about)
+    yield Heading("Behaviour")
+    yield Figure(title, series, along, ratios, "dots", _WIDTH, _HEIGHT, marked=(1.0,), about=about)
 
 
 def _position_axis(entries: Sequence[PositionClicks | AfterClick]) -> docs.Axis:

@@ -184,7 +184,7 @@ def data_summary(dataset: RankingDataset) -> dict[str, Any]:
 
 def cells_summary(table: ClickTable) -> dict[str, Any]:
     """Counts in all, by position, and by segment where there are any, for programs."""
-    summary = {
+    summary: dict[str, Any] = {
         "queries": table.n_queries,
         "queries_shown": int((table.query_impressions > 0).sum()),
         "candidates": table.candidates.n_rows,
