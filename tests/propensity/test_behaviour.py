@@ -21,7 +21,7 @@ from cldrank.clicks.simulate import (
     TopK,
     TrustBiased,
 )
-from cldrank.propensity import Behaviour, behaviour
+from cldrank.propensity.behaviour import Behaviour, behaviour
 from cldrank.propensity.propensities import MISFIT
 
 

@@ -170,7 +170,8 @@ class EstimateCommand(options.CandidateReading, options.LogReading, options.Json
     def _tell(self, curve: Any, method: str, table: ClickTable, reason: str) -> None:
         """Print the curve, whether people behave as it assumes, and the command that uses it."""
         from cldrank.documents import render_terminal
-        from cldrank.propensity import SegmentPropensities, behaviour
+        from cldrank.propensity import SegmentPropensities
+        from cldrank.propensity.behaviour import behaviour
         from cldrank.propensity.curve_document import curve_document
 
         curves: Mapping[str, Any] = curve if isinstance(curve, SegmentPropensities) else {method: curve}

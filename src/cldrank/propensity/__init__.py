@@ -6,7 +6,7 @@ AllPairs(depth=5)
 """
 
 from cldrank.propensity.affine_clicks import AffineClicks, TrustBias
-from cldrank.propensity.behaviour import AfterClick, Behaviour, behaviour
+from cldrank.propensity.behaviour import AfterClick, Behaviour
 from cldrank.propensity.envelope import Envelope
 from cldrank.propensity.estimator import PropensityEstimator, estimators
 from cldrank.propensity.harvesting import AdjacentChain, AllPairs, Pivot
@@ -35,7 +35,6 @@ __all__ = [
     "Requirement",
     "SegmentPropensities",
     "TrustBias",
-    "behaviour",
     "estimators",
     "impressions_needed",
     "logged_probability",

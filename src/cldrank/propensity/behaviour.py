@@ -38,6 +38,9 @@ class AfterClick:
     """How often a position is examined after a click above, relative to no click above, with its 90% interval.
 
     position, last_click   the position, and that of the last click above it; 0 for any
+
+    >>> AfterClick(position=3, last_click=1, ratio=0.5, low=0.4, high=0.6).ratio
+    0.5
     """
 
     position: int
@@ -59,6 +62,9 @@ class Behaviour:
     by_position     that of each position, after any click above
     by_last_click   that of each position after each last click above
     left_out        how many of these have too few clicks to be tested
+
+    >>> print(Behaviour("stop", 0.0, AfterClick(0, 0, ratio=0.01, low=0.0, high=0.02)))
+    people stop after a click: below a click, the same results at the same positions are clicked 0.01 times (0.00 to ...
     """
 
     looks: Looks
