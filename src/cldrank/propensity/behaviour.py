@@ -13,6 +13,8 @@ from cldrank.clicks.table import ClickTable
 from cldrank.propensity.cells import FEW_QUERIES, deal
 from cldrank.propensity.propensities import MISFIT
 
+__all__ = ["AfterClick", "Behaviour", "behaviour"]
+
 Looks = Literal["position-based", "stop", "examine less", "click more", "unknown"]
 
 _DEEPEST = 20  # positions that are looked at
