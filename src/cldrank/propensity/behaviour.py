@@ -13,7 +13,7 @@ from cldrank.clicks.table import ClickTable
 from cldrank.propensity.cells import FEW_QUERIES, deal
 from cldrank.propensity.propensities import MISFIT
 
-__all__ = ["AfterClick", "Behaviour", "behaviour"]
+__all__ = ["behaviour"]  # the others are public in the package
 
 Looks = Literal["position-based", "stop", "examine less", "click more", "unknown"]
 
