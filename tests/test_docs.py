@@ -28,7 +28,7 @@ def test_generated_pages_are_up_to_date(name: str) -> None:
 
 # -- the API pages -------------------------------------------------------------------------------------------------
 
-INNER = ("clicks.aggregate", "clicks.imports", "clicks.simulate", "data.synthetic")
+INNER = ("clicks.aggregate", "clicks.imports", "clicks.simulate", "data.synthetic", "propensity.behaviour")
 ROOMS = ("errors", "experiment", "scoring", "spark", *(name for name in dir(cr) if inspect.ismodule(getattr(cr, name))))
 PUBLIC = {
     f"{room}.{name}": getattr(importlib.import_module(room), name)

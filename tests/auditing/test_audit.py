@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from audit_logs import MakeLogs, found, topics
 
 from cldrank.auditing import Audit, audit, audit_table
 from cldrank.clicks.aggregate import aggregate
+from cldrank.clicks.simulate import Cascade, DependentClicks, PositionBased, Simulation
 from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import UsageError
@@ -201,3 +203,24 @@ def test_ranklens(real_data: Path) -> None:
     assert [entry.clicks for entry in facts.by_position[:3]] == [2435, 2309, 2199]  # by DuckDB's own SQL
     assert (facts.log.pages, facts.log.bots.users) == (9800, 2145)
     assert "timestamps are milliseconds since 1970" in facts.account.found
+
+
+class TestBehaviour:
+    @pytest.mark.parametrize(
+        ("model", "severity"), [(PositionBased(eta=1), "ok"), (Cascade(), "warning"), (DependentClicks(), "warning")]
+    )
+    def test_people_who_stop_after_a_click_are_warned_of(self, model: Any, severity: str) -> None:
+        labels = np.arange(400.0) % 5
+        data = RankingDataset.from_arrays(labels[:, None], np.arange(400) // 8, labels)
+        scores = np.random.default_rng(0).random(400)
+        result = audit_table(Simulation(data, scores, model).draw(20_000, contexts=True))
+        assert found(result, "behaviour").severity == severity
+        assert bool(found(result, "behaviour").advice) == (severity == "warning")
+        assert [entry["position"] for entry in result.as_dict()["behaviour"]["by_position"]] == [2, 3, 4, 5]
+        assert "Examination below a click" in result.to_html()
+
+    def test_cells_without_contexts_do_not_tell(self, logs: MakeLogs) -> None:
+        cells = aggregate(logs().add(600, logs().fixed).write()).clicks
+        result = audit_table(replace(cells, contexts=None))
+        assert found(result, "behaviour").severity == "note"
+        assert result.facts.behaviour.looks == "unknown"

@@ -32,7 +32,7 @@ class TestPage:
         assert checked.addresses == []
         assert "url(" not in page
         assert "@import" not in page
-        assert checked.seen.count("svg") == 1
+        assert checked.seen.count("svg") == 2
         for title in ("Verdict", "Findings", "Positions", "Propensities", "Traffic", "Surfaces"):
             assert f">{title}<" in page
         assert "prefers-color-scheme: dark" in page
@@ -59,7 +59,7 @@ def test_it_follows_the_scheme_of_a_browser(full: Audit, tmp_path: Path) -> None
     note = "<script>document.body.dataset.ground = getComputedStyle(document.body).backgroundColor</script></body>"
     (tmp_path / "audit.html").write_text(full.to_html().replace("</body>", note), encoding="utf-8")
     shown = look(tmp_path / "audit.html", "--dump-dom", "--blink-settings=preferredColorScheme=0")
-    assert shown.count("<svg") == 1
+    assert shown.count("<svg") == 2
     assert 'data-ground="rgb(21, 24, 28)"' in shown
 
 

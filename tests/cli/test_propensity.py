@@ -94,6 +94,7 @@ class TestEstimate:
         np.testing.assert_array_equal(saved.low, expected.low)
         assert examined(result) == expected.values.tolist()
         assert result["goodness"]["p_value"] == expected.goodness.p_value  # type: ignore[union-attr]
+        assert result["behaviour"]["looks"] == "position-based"
         assert (result["method"], result["chosen_because"], result["out"]) == ("all-pairs", None, "rho.json")
         data = cr.load(logs.data)
         cr.IPS().fit(data, cr.ClickTable.read(logs.swaps, data), saved)
@@ -103,6 +104,7 @@ class TestEstimate:
         assert ran.code == 0
         assert "90% interval" in ran.out
         assert "fit  clicks of the same candidates elsewhere agree" in ran.out
+        assert "\nClicks do not refute the position-based model: " in ran.out
         assert "wrote rho.json and rho.svg" in ran.out
         assert "all-pairs was chosen: " in ran.err
         assert f"cldrank train cld --features {logs.data} --clicks {logs.swaps} --propensity rho.json" in ran.err

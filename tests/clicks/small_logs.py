@@ -33,8 +33,40 @@ def cells(table: ClickTable) -> dict[tuple[Any, Any, int], tuple[int, int]]:
     return dict(zip(keys, zip(table.impressions.tolist(), table.clicks.tolist(), strict=True), strict=True))
 
 
+def contexts(table: ClickTable) -> dict[tuple[Any, Any, int, int], tuple[int, int]]:
+    """The contexts of a table by query, document, position and last click."""
+    own, candidates = table.contexts, table.candidates
+    assert own is not None
+    queries = candidates.query_ids[candidates.row_queries[own.row]].tolist()
+    places = own.position.tolist(), own.last_click.tolist()
+    keys = zip(queries, candidates.doc_ids[own.row].tolist(), *places, strict=True)
+    return dict(zip(keys, zip(own.impressions.tolist(), own.clicks.tolist(), strict=True), strict=True))
+
+
+def plain_contexts(rows: list[Row]) -> dict[tuple[Any, Any, int, int], tuple[int, int]]:
+    """What contexts mean, one counted row after the other."""
+    kept, _ = plain_rows(rows)
+    counts: dict[Any, tuple[int, int]] = {}
+    for (session, query, document, position), clicked in kept.items():
+        above = [key[3] for key, click in kept.items() if click and key[:2] == (session, query) and key[3] < position]
+        key = (query, document, position, max(above, default=0))
+        n, c = counts.get(key, (0, 0))
+        counts[key] = (n + 1, c + clicked)
+    return counts
+
+
 def plainly(rows: list[Row]) -> tuple[dict[Any, tuple[int, int]], dict[str, int]]:
     """What aggregation means, one row after the other."""
+    kept, rejected = plain_rows(rows)
+    counts: dict[Any, tuple[int, int]] = {}
+    for (_, *cell), clicked in kept.items():
+        n, c = counts.get(tuple(cell), (0, 0))
+        counts[tuple(cell)] = (n + 1, c + clicked)
+    return counts, rejected
+
+
+def plain_rows(rows: list[Row]) -> tuple[dict[Any, int], dict[str, int]]:
+    """The rows that count, with their clicks, and how many do not, by reason."""
     rejected: Counter[str] = Counter()
     shown: dict[Any, list[int]] = {}  # of rows without a time: other clicks on a page make it one of two views
     for session, query, document, position, clicked in rows:
@@ -54,16 +86,14 @@ def plainly(rows: list[Row]) -> tuple[dict[Any, tuple[int, int]], dict[str, int]
         key = (session, query, document)
         top[key] = min(position, top.get(key, position))
     seen_twice = {key[:2] for key, clicks_logged in shown.items() if len(set(clicks_logged)) > 1}
-    counts: dict[Any, tuple[int, int]] = {}
+    kept: dict[Any, int] = {}
     for (session, query, document, position), clicks_logged in shown.items():
         if position > top[session, query, document]:
             rejected["document twice"] += len(clicks_logged)
             continue
         rejected["second view" if (session, query) in seen_twice else "repeated row"] += len(clicks_logged) - 1
-        counted = max(clicks_logged)
-        n, c = counts.get((query, document, position), (0, 0))
-        counts[query, document, position] = (n + 1, c + counted)
-    return counts, {reason: rejected[reason] for reason in REASONS if rejected[reason]}
+        kept[session, query, document, position] = max(clicks_logged)
+    return kept, {reason: rejected[reason] for reason in REASONS if rejected[reason]}
 
 
 def pages_from(first: int, sessions: int, depth: int = 24, start: int = 0) -> list[Row]:

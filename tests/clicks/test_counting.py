@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
-from small_logs import DEFECTS, VIEWED, Row, cells, plainly, write, write_timed
+from small_logs import DEFECTS, VIEWED, Row, cells, contexts, plain_contexts, plainly, write, write_timed
 
 from cldrank import RankingDataset
 from cldrank.clicks import aggregate as counting
@@ -48,6 +48,9 @@ class TestOnEachEngine:
         assert sum(result.rejects["rows"].to_pylist()) == result.account.n_rejected
         result.clicks.check_same(data)
         assert result.clicks.shown.tolist() == [True, True, False, True]
+        assert contexts(result.clicks) == {
+            ("q", "a", 1, 0): (3, 2), ("q", "b", 2, 0): (1, 1), ("q", "b", 2, 1): (2, 1), ("r", "a", 1, 0): (1, 0)
+        }  # fmt: skip
 
     def test_pages_deeper_than_the_mask(self, tmp_path: Path, engine: Any) -> None:
         rows: list[Row] = [(1, "q", f"d{k}", k, k % 2) for k in range(1, 101)]
@@ -63,6 +66,7 @@ class TestOnEachEngine:
         result = aggregate(path, engine=engine, max_rejected=1, first_position=1)
         expected, rejected = plainly(rows)
         assert cells(result.clicks) == expected
+        assert contexts(result.clicks) == plain_contexts(rows)
         assert result.account.rejected == rejected
         assert result.clicks.impressions.sum() + result.account.n_rejected == result.account.rows == len(rows)
 

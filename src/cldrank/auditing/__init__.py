@@ -27,6 +27,7 @@ from cldrank.clicks.log.layout import LogLayout, refuse_for_cells
 from cldrank.clicks.log.plain_log import querying
 from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
+from cldrank.propensity.behaviour import behaviour
 from cldrank.propensity.choosing import all_requirements
 from cldrank.propensity.identifiability import display_order, overlap
 from cldrank.propensity.randomised import probability_in
@@ -128,6 +129,7 @@ def _judged(
         overlap=overlap(table),
         order=display_order(table),
         requirements=requirements,
+        behaviour=behaviour(table),
         log=log,
         plan=None if plan is None else plan_verdict(table, requirements, plan),
     )

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from cldrank import documents as docs
-from cldrank.auditing.facts import Audit, AuditFacts, PageGroup
+from cldrank.auditing.facts import Audit, AuditFacts, PageGroup, PositionClicks
 from cldrank.documents import Block, Details, Document, Figure, Heading, Notice, Paragraph, Point, Table, left_out
 from cldrank.documents.numbers import percent, span
 from cldrank.documents.svg import LETTER
+from cldrank.propensity.behaviour import AfterClick
 from cldrank.wording import count
 
 _MOST_POSITIONS = 100  # in charts and tables; JSON has all
@@ -33,6 +34,7 @@ def audit_document(audit: Audit) -> Document:
         Details("All numbers", _positions(facts, _MOST_POSITIONS)),
         Heading("Propensities"),
         _requirements(facts),
+        *_behaviour(facts),
         *_plan(facts),
         Heading("Traffic"),
         *(_traffic(facts) if facts.log else [Paragraph("Cells alone say nothing of users and time.")]),
@@ -84,12 +86,33 @@ def _position_figure(facts: AuditFacts) -> Figure:
         Point(at, e.rate, e.low, e.high, f"position {e.position}: {percent(e.rate, 2)} ({span(e.low, e.high, '.2%')})")
         for at, e in enumerate(entries)
     )
-    names = [str(entry.position) for entry in entries]
-    most = max(2, min(12, int((_WIDTH - 60) / (LETTER * max(map(len, names), default=1) + 8))))
-    along = docs.Axis.of_labels(names, most=most, name="position")
+    along = _position_axis(entries)
     rates = docs.Axis.from_zero(max((entry.high for entry in entries), default=0.0), in_percent=True)
     title, about = "Click-through rate by position", "Clicks per impression, with 95% intervals."
     return Figure(title, (docs.Series(title, points),), along, rates, "dots", _WIDTH, _HEIGHT, about=about)
+
+
+def _behaviour(facts: AuditFacts) -> Iterator[Block]:
+    """Examination below a click; nothing where it is unknown."""
+    entries = facts.behaviour.by_position
+    if not entries:
+        return
+    points = tuple(
+        Point(at, e.ratio, e.low, e.high, f"position {e.position}: {e.ratio:.2f} ({span(e.low, e.high, '.2f')})")
+        for at, e in enumerate(entries)
+    )
+    ratios = docs.Axis.from_zero(max(entry.high for entry in entries))
+    title, about = "Examination below a click", "Relative to no click above, with 90% intervals; 1: position-based."
+    series = (docs.Series(title, points),)
+    along = _position_axis(entries)
+    yield Heading("Behaviour")
+    yield Figure(title, series, along, ratios, "dots", _WIDTH, _HEIGHT, marked=(1.0,), about=about)
+
+
+def _position_axis(entries: Sequence[PositionClicks | AfterClick]) -> docs.Axis:
+    names = [str(entry.position) for entry in entries]
+    most = max(2, min(12, int((_WIDTH - 60) / (LETTER * max(map(len, names), default=1) + 8))))
+    return docs.Axis.of_labels(names, most=most, name="position")
 
 
 def _positions(facts: AuditFacts, most: int) -> list[Block]:

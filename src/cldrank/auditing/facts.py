@@ -15,6 +15,7 @@ from cldrank.clicks.bots import REASONS, bot_rule
 from cldrank.clicks.log.plain_log import Log
 from cldrank.clicks.table import ClickTable
 from cldrank.documents import Severity
+from cldrank.propensity.behaviour import Behaviour
 from cldrank.propensity.choosing import best_requirement
 from cldrank.propensity.identifiability import Order, Overlap, Requirement
 from cldrank.tables import Relation
@@ -141,6 +142,7 @@ class AuditFacts:
     """The facts of a log; `account` and `log` are None where only cells were given.
 
     requirements   whether the log meets what each estimator of propensities needs, the best founded first
+    behaviour      what people do after a click, and whether the position-based model is refuted
     plan           the queries that a verdict will take, if a plan was asked for
 
     >>> import cldrank as cr
@@ -158,6 +160,7 @@ class AuditFacts:
     overlap: Overlap
     order: Order
     requirements: tuple[Requirement, ...]
+    behaviour: Behaviour
     log: LogFacts | None
     plan: VerdictPlan | None = None
 
@@ -204,7 +207,7 @@ class Audit:
     >>> clicks = cr.ClickTable.from_arrays(data, position=[1, 2, 0], impressions=[9, 9, 0], clicks=[4, 1, 0])
     >>> result = audit_table(clicks)
     >>> result.verdict.severity, sorted(result.as_dict())[:3]
-    ('blocking', ['account', 'by_position', 'log'])
+    ('blocking', ['account', 'behaviour', 'by_position'])
     """
 
     facts: AuditFacts

@@ -18,6 +18,7 @@ _ODD_PAGES = 0.01
 _BOTS = 0.05
 _UNCLICKED, _NEARLY_ALL = 0.5, 0.9
 _DRIFT, _SLIGHT_DRIFT, _DRIFT_P = 0.1, 0.05, 1e-3
+_SLIGHT_CHANGE = 0.1  # of examination after a click
 _PRECISE = 0.1  # an interval of ± this much, relative to the propensity, leaves nothing to be desired
 _ESTIMATE = "`cldrank propensity estimate"
 _UNKNOWN = "Propensities of all positions cannot be estimated by comparing them: assume a curve, or model relevance."
@@ -258,6 +259,20 @@ def _precision(facts: AuditFacts) -> Iterator[Finding]:
     yield Finding("precision", severity, f"{sentence}, at 90% confidence.", advice)
 
 
+def _behaviour(facts: AuditFacts) -> Iterator[Finding]:
+    seen = facts.behaviour
+    if len(facts.by_position) < 2:
+        return
+    if seen.overall is None:
+        advice = "Audit the raw log, or collect more clicks." if facts.log is None else ""
+        yield Finding("behaviour", "note", _sentence(str(seen)), advice)
+        return
+    severity: Severity = "note" if seen.refuted else "ok"
+    if seen.refuted and seen.overall.ratio < 1 - _SLIGHT_CHANGE:
+        severity = "warning"
+    yield Finding("behaviour", severity, _sentence(str(seen)), _sentence(seen.consequence) if seen.refuted else "")
+
+
 def _bots(facts: AuditFacts) -> Iterator[Finding]:
     bots = None if facts.log is None else facts.log.bots
     if bots is None or not bots.users:
@@ -326,6 +341,7 @@ _RULES = (
     _queries,
     _propensities,
     _precision,
+    _behaviour,
     _bots,
     _broken_days,
     _drift,

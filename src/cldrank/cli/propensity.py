@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 from contextlib import ExitStack
-from dataclasses import field
+from dataclasses import asdict, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -93,7 +93,7 @@ class EstimateCommand(options.CandidateReading, options.LogReading, options.Json
                 estimator = self._given_log(estimator, table)
             curve = fitted_curve(estimator, table, dataset, clip=self.clip)
         self._write(curve_content(curve), named_curves(curve))
-        self._tell(curve, name, table.depth, "" if best is None else best.reason)
+        self._tell(curve, name, table, "" if best is None else best.reason)
 
     def _table(self, dataset: RankingDataset | None) -> ClickTable:
         """The cells of all files."""
@@ -167,24 +167,28 @@ class EstimateCommand(options.CandidateReading, options.LogReading, options.Json
         if written:
             print_line(f"wrote {' and '.join(written)}")
 
-    def _tell(self, curve: Any, method: str, depth: int, reason: str) -> None:
-        """Print the curve, and the command that uses it; `depth` is that of the log."""
+    def _tell(self, curve: Any, method: str, table: ClickTable, reason: str) -> None:
+        """Print the curve, whether people behave as it assumes, and the command that uses it."""
         from cldrank.documents import render_terminal
         from cldrank.propensity import SegmentPropensities
+        from cldrank.propensity.behaviour import behaviour
         from cldrank.propensity.curve_document import curve_document
 
         curves: Mapping[str, Any] = curve if isinstance(curve, SegmentPropensities) else {method: curve}
+        seen = behaviour(table)
         if self.as_json:
             facts = {name: curve_facts(own) for name, own in curves.items()}
             content = facts[method] if curve is curves.get(method) else {"segments": facts}
-            told = {"method": method, "chosen_because": reason or None, **content}
+            told = {"method": method, "chosen_because": reason or None, **content, "behaviour": asdict(seen)}
             print_json({**told, "out": self.out and str(self.out), "plot": self.plot and str(self.plot)})
             return
         if reason:
             say(f"{method} was chosen: {reason}.")
         render_terminal(curve_document(curve), console)
+        for sentence in filter(None, (str(seen), seen.consequence)) if seen.overall else ():
+            print_line(f"{sentence[0].upper()}{sentence[1:]}.")
         self._say_written()
-        reach = max(map(len, curves.values()))
+        depth, reach = table.depth, max(map(len, curves.values()))
         self._say_next(method, reach if reach < depth else None)
 
     def _say_next(self, method: str, depth: int | None) -> None:

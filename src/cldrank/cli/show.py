@@ -92,6 +92,8 @@ class ShowCommand(options.Reading, options.Window, options.JsonOutput):
         if self.as_json:
             return {"path": self.paths[0], **summary}
         print_line(repr(table))
+        contexts = "not known" if table.contexts is None else f"{len(table.contexts):,}"
+        print_line(f"contexts (cells by the last click above): {contexts}")
         for name, part in summary.get("segments", {"": summary}).items():
             rows = [
                 (at["position"], f"{at['impressions']:,}", f"{at['clicks']:,}", f"{at['click_rate']:.4f}")
@@ -182,12 +184,13 @@ def data_summary(dataset: RankingDataset) -> dict[str, Any]:
 
 def cells_summary(table: ClickTable) -> dict[str, Any]:
     """Counts in all, by position, and by segment where there are any, for programs."""
-    summary = {
+    summary: dict[str, Any] = {
         "queries": table.n_queries,
         "queries_shown": int((table.query_impressions > 0).sum()),
         "candidates": table.candidates.n_rows,
         "candidates_shown": int(table.shown.sum()),
         **cells_totals(table),
+        "contexts": None if table.contexts is None else len(table.contexts),
         "sources": [source.name for source in table.sources],
         "positions": _positions(table),
     }

@@ -7,14 +7,15 @@ if TYPE_CHECKING:
     from cldrank.clicks import aggregate as aggregate
     from cldrank.clicks import imports as imports
     from cldrank.clicks import simulate as simulate
+    from cldrank.clicks.contexts import Contexts as Contexts
     from cldrank.clicks.days import DayFolder as DayFolder
     from cldrank.clicks.log.layout import LogLayout as LogLayout
     from cldrank.clicks.table import ClickTable as ClickTable
 
-_HOMES = {"ClickTable": "table", "DayFolder": "days", "LogLayout": "log.layout"}
+_HOMES = {"ClickTable": "table", "Contexts": "contexts", "DayFolder": "days", "LogLayout": "log.layout"}
 _ROOMS = ("aggregate", "imports", "simulate")
 
-__all__ = ["ClickTable", "DayFolder", "LogLayout", "aggregate", "imports", "simulate"]
+__all__ = ["ClickTable", "Contexts", "DayFolder", "LogLayout", "aggregate", "imports", "simulate"]
 
 
 def __getattr__(name: str) -> Any:

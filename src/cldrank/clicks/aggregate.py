@@ -26,7 +26,8 @@ from cldrank._typing import IntArray
 from cldrank.arguments import check_number
 from cldrank.clicks.candidates import UNKNOWN_QUERY, Candidates, ids_of
 from cldrank.clicks.cells_file import added_cells, is_cells
-from cldrank.clicks.log.layout import KEYS, OPTIONAL, SEGMENT, LogLayout
+from cldrank.clicks.contexts import LAST_CLICK
+from cldrank.clicks.log.layout import DEEPEST, KEYS, OPTIONAL, SEGMENT, LogLayout
 from cldrank.clicks.log.log_files import LogFile, counted_before, log_files
 from cldrank.clicks.log.plain_log import Log, Times, only_query, open_log, querying
 from cldrank.clicks.table import ClickTable
@@ -70,6 +71,7 @@ _REJECT = (  # ids as text: logs have them in any type
     f"SELECT reason, {', '.join(f'CAST({name} AS VARCHAR) AS {name}' for name in KEYS)}, "
     "CAST(position AS BIGINT) AS position, CAST(clicks AS BIGINT) AS clicks, CAST(1 AS BIGINT) AS rows"
 )
+_COUNTS = ("impressions", "clicks")
 _MANY_ROWS = 1_000_000  # fewer are grouped at once
 _HASHES_AT_A_TIME = 100_000_000  # 800 MB
 _BATCH = 1 << 17
@@ -280,8 +282,9 @@ def aggregate_any(
     queries, documents = (ids_of(cells[name], f"the {name} of the log") for name in ("query_id", "doc_id"))
     candidates = Candidates.seen(queries, documents) if dataset is None else Candidates.of(dataset)
     row = candidates.find(queries, documents)
-    clicks = ClickTable.from_cells(cells, candidates, row, sources=sources)
-    by_day = _cells_by_day(cells, clicks, row) if days else {}
+    contexts, cell = _contexts(cells, counted.after_clicks)
+    clicks = ClickTable.from_cells(contexts, candidates, row[cell], sources=sources)
+    by_day = _cells_by_day(contexts, clicks, row[cell]) if days else {}
     rejects = _reject_table(counted.rejects, cells, row)
     rejected = _by_reason(rejects)
     account = Account(
@@ -304,11 +307,13 @@ def aggregate_any(
 class _Counted:
     """Cells of the rows that are kept, the number of all rows, and the rows set aside.
 
+    after_clicks   of the cells, the rows below a click on their page, by the position of the last click above
     top       rows at positions 0, 1 and 2, right or wrong; in a log where only clicks have positions, clicks at those
     from_0    pages with a result at position 0 and another at 1
     """
 
     cells: pa.Table
+    after_clicks: pa.Table
     rows: int
     rejects: list[pa.Table]
     top: tuple[int, int, int]
@@ -342,6 +347,7 @@ def _count_cells(log: Log, by_day: bool = False) -> _Counted:
     cells = grouped.drop_columns("logged").filter(pc.greater(grouped["impressions"], 0))
     kept_rows = f"(SELECT * FROM {rows} WHERE reason IS NULL)" if kept < total else rows  # all: fewer columns are read
     repeated = _repeated_documents(log, kept_rows, cells, apart)
+    after_clicks = _after_clicks(log, kept_rows, apart)
     if repeated is not None:
         judged = _judged_pages(log, kept_rows, repeated, apart)
         rejects.append(log.engine.arrow(f"{_REJECT} FROM {judged} WHERE reason IS NOT NULL"))
@@ -351,11 +357,50 @@ def _count_cells(log: Log, by_day: bool = False) -> _Counted:
         )
         cells = added_cells([cells, corrections.cast(cells.schema)])
         cells = cells.filter(pc.greater(cells["impressions"], 0))
+        kept_of_judged = f"(SELECT * FROM {judged} WHERE reason IS NULL)"
+        changes = [_after_clicks(log, str(judged), apart, "-"), _after_clicks(log, kept_of_judged, apart)]
+        after_clicks = added_cells([after_clicks, *(change.cast(after_clicks.schema) for change in changes)])
+        after_clicks = after_clicks.filter(pc.greater(after_clicks["impressions"], 0))
     from_0 = 0
     if _at(grouped, 0, "logged"):
         both = f"SELECT 1 FROM {table} WHERE position IN (0, 1) GROUP BY session_id, query_id"
         from_0 = log.engine.row(f"SELECT count(*) AS n FROM ({both} HAVING count(DISTINCT position) = 2)")["n"]
-    return _Counted(cells, total, rejects, (top[0], top[1], top[2]), int(from_0))
+    return _Counted(cells, after_clicks, total, rejects, (top[0], top[1], top[2]), int(from_0))
+
+
+# -- clicks above ------------------------------------------------------------------------------------------------------
+
+
+def _after_clicks(log: Log, rows: str, apart: list[str], sign: str = "") -> pa.Table:
+    """The rows below a click on their page, counted by cell and by the position of the last click above.
+
+    A click opens a stretch of its page, down to the next click, which is counted in the stretch above it.
+    """
+    page, cell = ", ".join(["session_id", "query_id", *apart]), ", ".join(["query_id", "doc_id", "position", *apart])
+    return log.engine.arrow(f"""
+        WITH clicked AS (SELECT DISTINCT {page}, position AS {LAST_CLICK} FROM {rows} WHERE clicks > 0),
+        stretches AS (
+            SELECT *, lead({LAST_CLICK}, 1, {DEEPEST}) OVER (PARTITION BY {page} ORDER BY {LAST_CLICK}) AS next_click
+            FROM clicked
+        )
+        SELECT {cell}, {LAST_CLICK}, {sign}count(*) AS impressions, {sign}CAST(sum(clicks) AS BIGINT) AS clicks
+        FROM {rows} JOIN stretches USING ({page}) WHERE position > {LAST_CLICK} AND position <= next_click
+        GROUP BY {cell}, {LAST_CLICK}""")
+
+
+def _contexts(cells: pa.Table, after_clicks: pa.Table) -> tuple[pa.Table, IntArray]:
+    """The contexts of cells, those without a click above first, and the number of the cell of each."""
+    keys = [name for name in cells.column_names if name not in _COUNTS]
+    numbered = cells.select(keys).append_column("cell", pa.array(np.arange(len(cells))))
+    below = after_clicks.join(numbered, keys, join_type="inner")
+    cell = below["cell"].to_numpy()
+    above = cells.append_column(LAST_CLICK, pa.array(np.zeros(len(cells), np.int64)))
+    for name in _COUNTS:
+        left = cells[name].to_numpy().copy()
+        np.subtract.at(left, cell, below[name].to_numpy())
+        above = above.set_column(above.column_names.index(name), name, pa.array(left))
+    below = below.select(above.column_names).cast(above.schema)
+    return pa.concat_tables([above, below]), np.concatenate([np.arange(len(cells)), cell])
 
 
 # -- rows that repeat others -------------------------------------------------------------------------------------------

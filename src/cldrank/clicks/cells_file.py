@@ -1,4 +1,4 @@
-"""Cells on disk: a Parquet file with a row per cell."""
+"""Cells on disk: a Parquet file with a row per cell or, with a column `last_click`, per context."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from cldrank.clicks.candidates import UNKNOWN_QUERY, Candidates, ids_of
+from cldrank.clicks.contexts import LAST_CLICK
 from cldrank.clicks.log.layout import SEGMENT
 from cldrank.clicks.log.log_files import LogFile, in_both
 from cldrank.clicks.table import ClickTable, check_segments
@@ -43,11 +44,14 @@ def is_cells(path: Any) -> bool:
 
 def save_cells(table: ClickTable, path: Path) -> None:
     """Save the cells, with the ids of their candidates."""
-    query_ids, doc_ids = table.candidates.ids_at(table.row)
-    counts = {name: pa.array(getattr(table, name)) for name in COLUMNS[2:]}
+    cells = table if table.contexts is None else table.contexts
+    query_ids, doc_ids = table.candidates.ids_at(cells.row)
+    counts = {name: pa.array(getattr(cells, name)) for name in COLUMNS[2:]}
     content = pa.table({"query_id": pa.array(query_ids), "doc_id": pa.array(doc_ids), **counts})
+    if table.contexts is not None:
+        content = content.append_column(LAST_CLICK, pa.array(table.contexts.last_click))
     if table.has_segments:
-        names = pa.DictionaryArray.from_arrays(pa.array(table.segment), pa.array(table.segment_names))
+        names = pa.DictionaryArray.from_arrays(pa.array(cells.segment), pa.array(table.segment_names))
         content = content.append_column(SEGMENT, names)
     described = {"sources": [asdict(source) for source in table.sources]}
     content = content.replace_schema_metadata({_METADATA: json.dumps(described).encode()})
@@ -130,7 +134,7 @@ def _content(path: Path) -> pa.Table:
     """The columns of cells, each exactly once and without nulls."""
     with reading(path, "a readable Parquet file"):
         names = pq.read_schema(path).names
-    wanted = [*COLUMNS, *([SEGMENT] if SEGMENT in names else [])]
+    wanted = [*COLUMNS, *(name for name in (LAST_CLICK, SEGMENT) if name in names)]
     for column in wanted:
         if names.count(column) != 1:
             raise FormatError(
@@ -141,7 +145,7 @@ def _content(path: Path) -> pa.Table:
     with reading(path, "a readable Parquet file"):
         content = pq.ParquetFile(path, page_checksum_verification=True).read(wanted)
         content.validate(full=True)
-    for column in COLUMNS:
+    for column in {*wanted} - {SEGMENT}:
         if content[column].null_count:
             needed = ", ".join(COLUMNS)
             raise FormatError(f"column {column!r} has null entries; a cell needs all of {needed}.", path=path)

@@ -16,6 +16,7 @@ from cldrank import segments
 from cldrank._typing import IntArray
 from cldrank.arguments import check_whole, shortened
 from cldrank.clicks.candidates import Candidates
+from cldrank.clicks.contexts import LAST_CLICK, Contexts, added_up, one_segment
 from cldrank.clicks.log.layout import DEEPEST, NO_SEGMENT, SEGMENT, refuse_for_cells
 from cldrank.clicks.log.log_files import LogFile, in_both, names_of
 from cldrank.data.checks import LARGEST, whole_numbers
@@ -44,6 +45,7 @@ class ClickTable:
                   `with_display`; None where it is not known
     segment       (cells,) int64: the device, layout or other surface that each cell was shown on, as a code
     segment_names   what the codes stand for, in order; of a log without segments, the empty name alone
+    contexts      the cells split by the last click above on the same page; None where that is not known
 
     A candidate may have cells at several positions; without any, it was never shown. Cells are sorted by row, segment
     and position, no two alike; nothing can be changed.
@@ -65,6 +67,7 @@ class ClickTable:
     display: NDArray[np.float64] | None = None
     segment: IntArray = None  # type: ignore[assignment]  # None: all cells are of a single segment
     segment_names: tuple[str, ...] = ("",)
+    contexts: Contexts | None = None
 
     def __post_init__(self) -> None:
         row, position = whole_numbers(self.row, "row", 0), whole_numbers(self.position, "position", 1, DEEPEST)
@@ -83,9 +86,11 @@ class ClickTable:
             if values.sum(dtype=np.float64) > LARGEST:
                 raise DataError(f"the {what} add up to more than 2^62; no log is that large, so some are wrong.")
         segment, names = _segment_codes(self.segment, tuple(self.segment_names), len(row))
-        merged = _merged_cells(row, segment, position, impressions, clicks, len(names))
+        merged = added_up([row, segment, position], impressions, clicks)
         if len(names) == 1:
-            merged[1] = _one_segment(len(merged[0]))
+            merged[1] = one_segment(len(merged[0]))
+        if self.contexts is not None:
+            self._check_contexts(self.contexts, merged, names)
         for key, value in zip(_CELLS, merged, strict=True):
             value.flags.writeable = False
             object.__setattr__(self, key, value)
@@ -95,6 +100,17 @@ class ClickTable:
                 raise DataError("display probabilities are for a single policy, but the cells are of several segments.")
             display = _display_table(self.display, self.candidates.n_rows, self.row, self.position)
             object.__setattr__(self, "display", display)
+
+    def _check_contexts(self, contexts: Contexts, cells: list[IntArray], names: tuple[str, ...]) -> None:
+        """Refuse contexts that do not add up to the cells."""
+        if names != tuple(self.segment_names):
+            codes, _ = _segment_codes(contexts.segment, tuple(self.segment_names), len(contexts))
+            contexts = replace(contexts, segment=codes)
+            object.__setattr__(self, "contexts", contexts)
+        theirs = contexts.cells()
+        for name, own in zip(_CELLS, cells, strict=True):
+            if not np.array_equal(own, theirs[name]):
+                raise DataError(f"the contexts do not add up to the cells: they differ in {name}.")
 
     # -- construction --------------------------------------------------------------------------------------------
 
@@ -144,17 +160,24 @@ class ClickTable:
 
     @classmethod
     def from_cells(cls, cells: pa.Table, candidates: Candidates, row: IntArray, **facts: Any) -> ClickTable:
-        """A table from cells in Arrow and the candidate of each; candidates below 0 are left out."""
+        """A table from cells or contexts in Arrow, and the candidate of each; candidates below 0 are left out."""
         import pyarrow as pa
         import pyarrow.compute as pc
 
         known = row >= 0
-        facts |= {name: np.asarray(cells[name].to_numpy())[known] for name in _CELLS[2:]}
+        counts: dict[str, Any] = {
+            "row": row[known],
+            **{name: np.asarray(cells[name].to_numpy())[known] for name in _CELLS[2:]},
+        }
         if SEGMENT in cells.column_names and len(cells):
             encoded = pc.fill_null(cells[SEGMENT].cast(pa.string()), NO_SEGMENT).combine_chunks().dictionary_encode()
-            facts["segment"] = encoded.indices.to_numpy().astype(np.int64)[known]
+            counts["segment"] = encoded.indices.to_numpy().astype(np.int64)[known]
             facts["segment_names"] = tuple(encoded.dictionary.to_pylist())
-        return cls(candidates, row[known], **facts)
+        if LAST_CLICK in cells.column_names:
+            last_click = np.asarray(cells[LAST_CLICK].to_numpy())[known]
+            contexts = Contexts(**{"segment": None, **counts}, last_click=last_click)
+            facts["contexts"], counts = contexts, contexts.cells()
+        return cls(candidates, **counts, **facts)
 
     @classmethod
     def read(
@@ -192,7 +215,10 @@ class ClickTable:
         return counted.clicks
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Save the cells to a Parquet file: query_id, doc_id, position, impressions, clicks; segment, if they have."""
+        """Save the cells to a Parquet file: query_id, doc_id, position, impressions, clicks; segment, if they have.
+
+        With contexts, there is a row for each of these, and a column last_click.
+        """
         from cldrank.clicks.cells_file import save_cells
 
         if self.display is not None:
@@ -289,7 +315,8 @@ class ClickTable:
 
     def as_segment(self, name: str) -> ClickTable:
         """The same cells, all in the segment of this name, to be merged with those of others."""
-        return replace(self, segment=None, segment_names=(name,))  # type: ignore[arg-type]
+        contexts = None if self.contexts is None else replace(self.contexts, segment=None)  # type: ignore[arg-type]
+        return replace(self, segment=None, segment_names=(name,), contexts=contexts)  # type: ignore[arg-type]
 
     def by_segment(self) -> dict[str, ClickTable]:
         """The cells of each segment that has any, as tables of their own, by name."""
@@ -340,8 +367,13 @@ class ClickTable:
         place[rows] = np.arange(len(rows))
         kept = place[self.row] >= 0
         cells = {name: getattr(self, name)[kept] for name in _CELLS[1:]}
+        cells["row"] = place[self.row[kept]]
         display = None if self.display is None else self.display[rows]
-        return replace(self, candidates=candidates, row=place[self.row[kept]], display=display, **cells)
+        contexts = self.contexts
+        if contexts is not None:
+            of_kept = kept[contexts.cell]
+            contexts = contexts.where(of_kept, row=place[contexts.row[of_kept]])
+        return replace(self, candidates=candidates, display=display, contexts=contexts, **cells)
 
     def split(self, fractions: float | Sequence[float], *, seed: int) -> list[ClickTable]:
         """Split at random by query: the same parts as `RankingDataset.split` with the same fractions and seed."""
@@ -358,13 +390,15 @@ class ClickTable:
         mask = np.asarray(kept)
         if mask.dtype != bool or mask.shape != (self.n_cells,):
             raise UsageError(f"the mask needs True or False for each of {self.n_cells:,} cells.")
-        return replace(self, **{name: getattr(self, name)[mask] for name in _CELLS})
+        contexts = None if self.contexts is None else self.contexts.where(mask[self.contexts.cell])
+        return replace(self, contexts=contexts, **{name: getattr(self, name)[mask] for name in _CELLS})
 
     def merge(self, other: ClickTable) -> ClickTable:
         """Both logs together: counts of equal cells are added. The candidates of either are kept.
 
         Tables with a source and cells in common are refused, since the source would count twice. Tables with display
-        probabilities are merged only if they agree on them. Cells of different segments stay apart.
+        probabilities are merged only if they agree on them. Cells of different segments stay apart. Contexts are kept
+        if every table with cells has them.
         """
         return ClickTable.merged([self, other])
 
@@ -394,7 +428,8 @@ class ClickTable:
             name: np.concatenate([getattr(table, name) for table in tables]) for name in _CELLS[2:]
         }
         cells |= {"row": np.concatenate(rows), "segment": np.concatenate(codes), "segment_names": names}
-        return replace(first, candidates=candidates, sources=sources, **cells)
+        contexts = _joined_contexts(tables, rows, codes)
+        return replace(first, candidates=candidates, sources=sources, contexts=contexts, **cells)
 
 
 # -- sums of tables ----------------------------------------------------------------------------------------------------
@@ -436,6 +471,20 @@ def _joined_segments(tables: Sequence[ClickTable]) -> tuple[tuple[str, ...], lis
     ]
 
 
+def _joined_contexts(
+    tables: Sequence[ClickTable], rows: Sequence[IntArray], codes: Sequence[IntArray]
+) -> Contexts | None:
+    """The contexts of all tables, given the row and segment of their cells; None where a table with cells has none."""
+    parts = []
+    for table, row, segment in zip(tables, rows, codes, strict=True):
+        own = table.contexts
+        if own is not None:
+            parts.append([row[own.cell], segment[own.cell], own.position, own.last_click, own.impressions, own.clicks])
+        elif table.n_cells:
+            return None
+    return Contexts(*map(np.concatenate, zip(*parts, strict=True))) if parts else None
+
+
 def _check_same_display(tables: Sequence[ClickTable]) -> None:
     """Refuse to add up logs of policies that differ, or might."""
     first, *others = tables
@@ -457,28 +506,6 @@ def _sums(group: IntArray, values: IntArray, groups: int) -> IntArray:
     return totals
 
 
-def _merged_cells(
-    row: IntArray, segment: IntArray, position: IntArray, impressions: IntArray, clicks: IntArray, segments: int
-) -> list[IntArray]:
-    """The cells sorted by row, segment and position, with equal ones added up and empty ones dropped."""
-    kept = (impressions > 0) | (clicks > 0)
-    row, segment, position, impressions, clicks = (
-        values[kept] for values in (row, segment, position, impressions, clicks)
-    )
-    key = (row * segments + segment) * (position.max(initial=0) + 1) + position
-    if not (np.diff(key) > 0).all():
-        order = np.argsort(key, kind="stable")
-        starts = np.flatnonzero(np.diff(key[order], prepend=-1))
-        row, segment, position = (values[order][starts] for values in (row, segment, position))
-        impressions, clicks = (np.add.reduceat(values[order], starts) for values in (impressions, clicks))
-    return [np.array(values) for values in (row, segment, position, impressions, clicks)]
-
-
-def _one_segment(cells: int) -> IntArray:
-    """The code of each cell of a log with a single segment, which costs no memory."""
-    return np.broadcast_to(np.zeros(1, dtype=np.int64), cells)
-
-
 def _segment_codes(segment: Any, names: tuple[str, ...], cells: int) -> tuple[IntArray, tuple[str, ...]]:
     """The segment of each cell as a code, and the names of segments in order."""
     if not names or len(set(names)) < len(names) or not all(isinstance(name, str) for name in names):
@@ -486,7 +513,7 @@ def _segment_codes(segment: Any, names: tuple[str, ...], cells: int) -> tuple[In
     if len(names) > 1 and "" in names:
         raise DataError("some cells have segments and others have none; name a segment for all.")
     ordered = tuple(sorted(names))
-    codes = _one_segment(cells) if segment is None else whole_numbers(segment, "segment", 0)
+    codes = one_segment(cells) if segment is None else whole_numbers(segment, "segment", 0)
     if len(codes) != cells:
         raise DataError(f"segment has {len(codes):,} entries for {cells:,} cells.")
     if codes.max(initial=0) >= len(names):

@@ -104,4 +104,4 @@ def _permuted(log: LoggedClicks, random: np.random.Generator) -> LoggedClicks:
             dealt[at] = random.multivariate_hypergeometric(shown, total, method="marginals")
         else:
             dealt[at] = np.minimum(random.multinomial(total, shown / shown.sum()), shown)
-    return LoggedClicks(log.data, replace(table, clicks=dealt), log.curve)
+    return LoggedClicks(log.data, replace(table, clicks=dealt, contexts=None), log.curve)

@@ -6,6 +6,7 @@ AllPairs(depth=5)
 """
 
 from cldrank.propensity.affine_clicks import AffineClicks, TrustBias
+from cldrank.propensity.behaviour import AfterClick, Behaviour
 from cldrank.propensity.envelope import Envelope
 from cldrank.propensity.estimator import PropensityEstimator, estimators
 from cldrank.propensity.harvesting import AdjacentChain, AllPairs, Pivot
@@ -18,7 +19,9 @@ from cldrank.propensity.segment_propensities import BySegment, SegmentPropensiti
 __all__ = [
     "AdjacentChain",
     "AffineClicks",
+    "AfterClick",
     "AllPairs",
+    "Behaviour",
     "BySegment",
     "ClickThrough",
     "DualLearning",

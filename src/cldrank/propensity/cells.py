@@ -21,7 +21,7 @@ DEEPEST = 200  # positions that are compared pair by pair
 FEWEST_GROUPS = 200
 FEWEST_TESTED = 20  # queries (or candidates) resampled: fewer do not show the error of a pair of positions
 _FEWEST_CLICKS = 10  # at each of two positions: below, the log of a ratio of clicks is far from normal
-_FEW_QUERIES = 50  # below, candidates are resampled instead: few queries say little about the spread between queries
+FEW_QUERIES = 50  # below, candidates are resampled instead: few queries say little about the spread between queries
 _MOST_GROUPS = 2000
 _ENTRIES = 4_000_000  # sums held at a time, of groups by pairs of positions
 
@@ -60,7 +60,7 @@ class Cells:
         kept = slice(None) if used.all() else np.flatnonzero(used)
         row = clicks.row[kept]
         query = clicks.candidates.row_queries[row]
-        few = int((np.bincount(query) > 0).sum()) < _FEW_QUERIES  # cheaper than sorting them
+        few = int((np.bincount(query) > 0).sum()) < FEW_QUERIES  # cheaper than sorting them
         group, n_groups, n_units = deal(row if few else query, size, seed)
         if n_units < 2:
             raise UnidentifiableError("the log has only one candidate: nothing shows how far off an estimate may be.")

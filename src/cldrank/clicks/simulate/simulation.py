@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from cldrank._typing import IntArray
 from cldrank.arguments import check_number, check_whole, refuse
 from cldrank.clicks.candidates import Candidates
+from cldrank.clicks.contexts import Contexts, one_segment
 from cldrank.clicks.log.layout import DEEPEST
 from cldrank.clicks.simulate.click_models import ClickModel, PositionBased
 from cldrank.clicks.simulate.policies import Layouts, Policy, Production, TopK
@@ -124,13 +125,23 @@ class Simulation:
 
     # -- counted -------------------------------------------------------------------------------------------------
 
-    def draw(self, sessions: float, *, seed: int = 0, progress: Progress | None = None) -> ClickTable:
-        """The cells of a log of `sessions` sessions.
+    def draw(
+        self, sessions: float, *, seed: int = 0, contexts: bool = False, progress: Progress | None = None
+    ) -> ClickTable:
+        """The cells of a log of `sessions` sessions; `contexts` also splits them by the last click above.
 
         Sessions that see the same layout are counted together, exactly: their number is multinomial, their clicks are
-        binomial. Sessions whose page is drawn are simulated in blocks; `progress` gets the number that are done.
+        binomial. Sessions whose page is drawn, and all for `contexts`, are simulated in blocks; `progress` gets the
+        number that are done.
         """
         total = whole_sessions(sessions)
+        if contexts:
+            counts = Counts(self)
+            for block in self.sessions(total, seed=seed):
+                counts.add(block.rows, block.clicked)
+                if progress:
+                    progress(block.first + len(block.queries))
+            return counts.table()
         random = np.random.default_rng([check_whole("seed", seed, least=0), _COUNTED])
         queries = self.ranking.n_queries
         pages = random.multinomial(total, np.full(queries, 1 / queries))
@@ -170,7 +181,8 @@ class Simulation:
             counts.add(rows, self.model.draw(self.relevant_on(rows), random))
             if progress:
                 progress(int(numbers[-1]) + 1)
-        return counts.cells()
+        counted = counts.contexts()
+        return counted.row, counted.position, counted.impressions, counted.clicks
 
     # -- session by session --------------------------------------------------------------------------------------
 
@@ -217,30 +229,41 @@ class Simulation:
 
 
 class Counts:
-    """Impressions and clicks by row and position, added up session by session; memory does not grow with sessions."""
+    """Contexts, added up session by session; memory does not grow with sessions."""
 
     def __init__(self, simulation: Simulation) -> None:
         self.depth = simulation.longest_page
         self.candidates = Candidates.of(simulation.dataset)
-        self.impressions = np.zeros(simulation.dataset.n_rows * self.depth, dtype=np.int64)
+        self.rows = np.arange(simulation.dataset.n_rows)  # those that may be shown
+        if simulation.counts_all:
+            self.rows = np.unique(simulation.ranking.top[simulation.ranking.top >= 0])
+        self.slot = np.zeros(simulation.dataset.n_rows, dtype=np.int64)
+        self.slot[self.rows] = np.arange(len(self.rows))
+        self.impressions = np.zeros(len(self.rows) * self.depth * self.depth, dtype=np.int64)
         self.clicks = np.zeros_like(self.impressions)
 
     def add(self, rows: IntArray, clicked: NDArray[np.bool_]) -> None:
         """Count the results on some pages."""
-        cell = rows * self.depth + np.arange(self.depth)
+        place = np.arange(self.depth)
+        last_click = np.zeros(rows.shape, dtype=np.int64)
+        last_click[:, 1:] = np.maximum.accumulate(np.where(clicked, place + 1, 0), axis=1)[:, :-1]
+        context = (self.slot[rows] * self.depth + place) * self.depth + last_click
         shown = rows >= 0
-        np.add.at(self.impressions, cell[shown], 1)
-        np.add.at(self.clicks, cell[shown & clicked], 1)
+        np.add.at(self.impressions, context[shown], 1)
+        np.add.at(self.clicks, context[shown & clicked], 1)
 
-    def cells(self) -> Cells:
-        """Row, position, impressions and clicks of every cell that was shown."""
+    def contexts(self) -> Contexts:
+        """The contexts of every cell that was shown."""
         shown = np.flatnonzero(self.impressions)
-        row, place = np.divmod(shown, self.depth)
-        return row, place + 1, self.impressions[shown], self.clicks[shown]
+        slot, place, last_click = np.unravel_index(shown, (len(self.rows), self.depth, self.depth))
+        segment = one_segment(len(shown))
+        counts = self.impressions[shown], self.clicks[shown]
+        return Contexts(self.rows[slot], segment, place + 1, last_click, *counts)
 
     def table(self) -> ClickTable:
         """The cells, with their candidates."""
-        return ClickTable(self.candidates, *self.cells())
+        contexts = self.contexts()
+        return ClickTable(self.candidates, **contexts.cells(), contexts=contexts)
 
 
 def whole_sessions(sessions: Any) -> int:
