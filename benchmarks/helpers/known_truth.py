@@ -178,7 +178,7 @@ class KnownWorld:
     def _simulated(self, ranker: str, policy: Policy, sessions: float, seed: int) -> ClickTable:
         model = BEHAVIOURS[self.behaviour]
         simulation = Simulation(self.data, self.scores[ranker], model, policy, DEPTH, relevant_from=self.threshold)
-        return simulation.draw(sessions, seed=seed)
+        return simulation.draw(sessions, seed=seed, contexts=sessions < _ENDLESS / 2)
 
     # -- the truth -----------------------------------------------------------------------------------------------
 

@@ -107,9 +107,10 @@ class _Plan:
         if self.clicks.model is not None:
             return np.where(self.log.seen, self.clicks.relevance, self.clicks.model.predicted)
         log, (slope, base) = self.log, self.log.by_cell
-        lowest = log.clicks.position == log.clicks.depth
-        excess = (log.clicks.clicks - log.clicks.impressions * base)[lowest].sum()
-        guess = excess / max((log.clicks.impressions * slope)[lowest].sum(), 1e-300)
+        counted = log.counted
+        lowest = counted.position == log.clicks.depth
+        excess = (counted.clicks - counted.impressions * base)[lowest].sum()
+        guess = excess / max((counted.impressions * slope)[lowest].sum(), 1e-300)
         return np.where(log.seen, self.clicks.relevance, np.clip(guess, 0.0, 1.0))
 
     def clicks_per_page(self, order: RankOrder) -> tuple[float, float]:
@@ -157,21 +158,21 @@ def _interleaving_test(plan: _Plan) -> WayToSettle:
 def _more_pages(plan: _Plan) -> WayToSettle:
     """More pages of the same kind, of other queries, too.
 
-        n = pages ((queries² + model² + propensities²) / error² - 1)
+        n = pages ((queries² + model² + propensities²) / (error² - extrapolation²) - 1)
 
-    with the largest error that decides. How far the model is off does not shrink, nor do bounds.
+    with the largest error that decides. That of extrapolation does not shrink, nor do bounds.
     """
     difference, margin = plan.pair.difference, plan.verdict.margin
     errors, low, high = difference.errors, difference.lowest.estimate, difference.highest.estimate
     if decide(difference.interval, margin) != "cannot tell":
         return WayToSettle(MORE, None, "the curve is what leaves it open, and pages of the same kind do not tell it")
     if plan.clicks.estimator.uses_model and plan.clicks.model is not None:
-        middle, bias = difference.interval.estimate, errors.extrapolation
-        low, high = max(middle - bias, low), min(middle + bias, high)
+        low = high = difference.interval.estimate
     error = largest_error(low, high, margin, plan.clicks.quantile)
-    if error is None:
+    if error is None or error <= errors.extrapolation:
         return WayToSettle(MORE, None, "what never-shown results are worth stays unknown")
-    times = (errors.queries**2 + errors.model**2 + errors.propensities**2) / error**2
+    shrinking = errors.queries**2 + errors.model**2 + errors.propensities**2
+    times = shrinking / (error**2 - errors.extrapolation**2)
     pages = max(1, math.ceil(float(plan.log.pages.sum()) * (times - 1)))
     again = ", and the curve estimated again from all of them" if errors.propensities else ""
     return WayToSettle(MORE, pages, f"pages of the same kind, of more queries, with as many pages for each{again}")

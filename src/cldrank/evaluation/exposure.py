@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -15,6 +15,7 @@ from cldrank._typing import IntArray
 from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import DataError, UsageError
+from cldrank.evaluation.after_clicks import WithoutClicksAbove
 from cldrank.evaluation.by_labels import scores_of
 from cldrank.propensity import AffineClicks, Propensities, SegmentPropensities
 from cldrank.propensity.segment_propensities import Curve, slopes_and_bases
@@ -33,6 +34,10 @@ class LoggedClicks:
     Propensities are slopes without a base; relevance is then the probability of a click at the first position. Where
     segments have curves of their own, slope and base are those of the segment of a page.
 
+    clicks    of all pages, which say where results stand
+    without   where clicks change what people examine below them: the impressions without a click above, which then
+              alone say how relevant results are
+
     >>> log = example_log()
     >>> log.exposure, log.excess_clicks, log.seen, log.pages
     (array([ 5., 10.,  0.]), array([1., 4., 0.]), array([ True,  True, False]), array([10.]))
@@ -41,6 +46,12 @@ class LoggedClicks:
     data: RankingDataset
     clicks: ClickTable
     curve: Curve
+    without: WithoutClicksAbove | None = None
+
+    @property
+    def counted(self) -> ClickTable:
+        """The cells that say how relevant results are."""
+        return self.clicks if self.without is None else self.without.counted
 
     @cached_property
     def affine(self) -> AffineClicks:
@@ -50,7 +61,9 @@ class LoggedClicks:
 
     @cached_property
     def by_cell(self) -> tuple[Floats, Floats]:
-        """(cells,) slope and base of each cell."""
+        """(counted cells,) slope and base of each cell."""
+        if self.without is not None:
+            return self.without.slopes_and_bases(self.curve)
         return slopes_and_bases(self.curve, self.clicks)
 
     @property
@@ -110,19 +123,19 @@ class LoggedClicks:
     def exposure(self) -> Floats:
         """(rows,) Σ_k n_k slope_k: in how many impressions a candidate was examined."""
         slope, _ = self.by_cell
-        return self.by_row(self.clicks.impressions * slope)
+        return self.by_row(self.counted.impressions * slope)
 
     @cached_property
     def excess_clicks(self) -> Floats:
         """(rows,) clicks beyond those that the position would have brought anyway, Σ_k c_k - n_k base_k."""
         _, base = self.by_cell
-        return self.by_row(self.clicks.clicks - self.clicks.impressions * base)
+        return self.by_row(self.counted.clicks - self.counted.impressions * base)
 
     @cached_property
     def expected_exposure(self) -> Floats:
         """(rows,) the exposure that display probabilities give on average; without these, the exposure itself."""
         display = self.clicks.display
-        if display is None:
+        if display is None or self.without is not None:
             return self.exposure
         slope, _ = self.affine.at(np.arange(1, display.shape[1] + 1))
         exposure: Floats = self.row_pages * (display @ slope)
@@ -130,23 +143,29 @@ class LoggedClicks:
 
     @cached_property
     def seen(self) -> NDArray[np.bool_]:
-        """(rows,) whether a candidate was ever shown."""
-        seen: NDArray[np.bool_] = self.clicks.row_impressions > 0
+        """(rows,) whether a candidate was ever shown, on pages that count."""
+        seen: NDArray[np.bool_] = self.counted.row_impressions > 0
         return seen
 
-    def with_curve(self, curve: Curve) -> LoggedClicks:
+    def with_curve(self, curve: Curve, without: WithoutClicksAbove | None = None) -> LoggedClicks:
         """The same log, explained by another curve; both share the arrays that do not depend on it."""
-        log = LoggedClicks(self.data, self.clicks, curve)
+        log = LoggedClicks(self.data, self.clicks, curve, without or self.without)
         vars(log).update({name: getattr(self, name) for name in _OF_ANY_CURVE})
         return log
+
+    def with_counted(self, counted: ClickTable) -> LoggedClicks:
+        """The same log with other clicks in the cells that say how relevant results are."""
+        if self.without is None:
+            return replace(self, clicks=counted)
+        return replace(self, without=replace(self.without, counted=counted))
 
     def by_query(self, values: NDArray[Any]) -> Floats:
         """(queries,) the sum over the candidates of each query."""
         return _sums(self.queries, values, self.data.n_queries)
 
     def by_row(self, values: NDArray[Any]) -> Floats:
-        """(rows,) the sum over the cells of each candidate."""
-        return _sums(self.clicks.row, values, self.data.n_rows)
+        """(rows,) the sum over the counted cells of each candidate."""
+        return _sums(self.counted.row, values, self.data.n_rows)
 
 
 def example_log() -> LoggedClicks:
@@ -234,7 +253,8 @@ class LoggedOrder(RankOrder):
     def on_pages(self, values: Floats, log: LoggedClicks) -> Floats:
         """(rows,) the mean over pages, 0 on those that do not show a candidate."""
         place = log.clicks.position - 1
-        return log.by_row(self._share * (values[place] if values.ndim == 1 else values[log.clicks.segment, place]))
+        each = values[place] if values.ndim == 1 else values[log.clicks.segment, place]
+        return _sums(log.clicks.row, self._share * each, log.data.n_rows)
 
 
 def order_of(model: Any, log: LoggedClicks, name: str = "") -> RankOrder:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cldrank.evaluation.click_measures import ClickMeasure
-from cldrank.evaluation.exposure import LoggedClicks, RankOrder, ScoreOrder
+from cldrank.evaluation.exposure import LoggedClicks, RankOrder
 from cldrank.evaluation.off_policy import OffPolicy
 from cldrank.evaluation.relevance_model import FOLDS, RelevanceModel, fit_model
 from cldrank.measures import Interval
@@ -20,8 +20,6 @@ from cldrank.propensity.segment_propensities import drawn_curves
 
 Floats = NDArray[np.float64]
 CURVES = 200  # drawn from the distribution of an estimated curve
-_ALLOWED = 2 / 3  # of the error on hidden results, for never-shown ones; from simulations of coverage
-_FEWEST_HIDDEN = 50  # results in the top of an order by which the model is checked; else all hidden ones are used
 
 
 @dataclass(frozen=True)
@@ -31,7 +29,7 @@ class Errors:
     queries        which queries were searched, and what was clicked
     propensities   the curve, estimated from finite data; 0 where it is assumed
     model          the fit that predicts the relevance of never-shown results
-    extrapolation  how far the model is off where it can be checked; a bound of bias, not a standard error
+    extrapolation  that never-shown results differ from shown ones with the same features
     """
 
     queries: float
@@ -218,35 +216,9 @@ class ClickEstimator:
 
     # -- the model -----------------------------------------------------------------------------------------------
 
-    def learned(self, *orders: RankOrder, folds: int = FOLDS) -> ClickEstimator:
-        """The same with a model of relevance for some orders, checked on results that were hidden from it."""
-        ranked = [order for order in orders if isinstance(order, ScoreOrder)]
-        model = fit_model(self.log, orders=ranked, folds=folds, seed=self.seed)
-        check = replace(self, model=model).hidden_check(*orders)
-        if check is not None:
-            off, error = check[1].value - check[0], check[1].error(self.n_queries)
-            model = replace(model, allowance=_ALLOWED * float(np.hypot(off, error)))
-        return replace(self, model=model)
-
-    def hidden_check(self, *orders: RankOrder) -> tuple[float, Valued] | None:
-        """Mean relevance of results at the lowest positions: as predicted, and as clicked; by weight in the orders.
-
-        They were hidden from the model that predicts them. None where there are none, or nothing was hidden.
-        """
-        model, log = self.model, self.log
-        if model is None or model.hidden is None:
-            return None
-        discounts = ClickMeasure("DCG", log.clicks.depth)
-        ranked = [order for order in orders if isinstance(order, ScoreOrder)]  # the log's own shows nothing new
-        total = sum((self._weights(log, discounts, order) for order in ranked), np.zeros(log.data.n_rows))
-        weights = np.where(model.lowest, total, 0.0)
-        if np.count_nonzero(weights) < _FEWEST_HIDDEN:
-            weights = np.where(model.lowest, log.row_pages, 0.0)
-        if not weights.any():
-            return None
-        observed = np.divide(log.excess_clicks, log.exposure, out=np.zeros(len(weights)), where=log.seen)
-        mean = Valued.ratio(log.by_query(weights * observed), log.by_query(weights))
-        return float((weights * model.hidden).sum() / weights.sum()), mean
+    def learned(self, folds: int = FOLDS) -> ClickEstimator:
+        """The same with a model of relevance, checked on results that were hidden from it."""
+        return replace(self, model=fit_model(self.log, folds=folds, seed=self.seed))
 
     # -- estimates -----------------------------------------------------------------------------------------------
 
@@ -269,15 +241,13 @@ class ClickEstimator:
             self._bound(value, np.where(never_shown, np.where(weights > 0, good, 1 - good), np.nan), curve)
             for good in (0.0, 1.0)
         )
-        bias = 0.0
-        if self.estimator.uses_model and self.model is not None:
-            bias = self.model.allowance * float(np.abs(weights[never_shown]).sum())
-        whole = self.interval(estimate.value, float(np.linalg.norm([sampled, curve, fit])))
+        off = self.extrapolation_error(weights)
+        whole = self.interval(estimate.value, float(np.linalg.norm([sampled, curve, fit, off])))
         if self.estimator.uses_model:
-            whole = replace(whole, low=max(whole.low - bias, worst.low), high=min(whole.high + bias, best.high))
+            whole = replace(whole, low=max(whole.low, worst.low), high=min(whole.high, best.high))
         elif never_shown.any():
             whole = replace(whole, low=worst.low, high=best.high)
-        return ClickEstimate(whole, worst, best, Errors(sampled, curve, fit, bias))
+        return ClickEstimate(whole, worst, best, Errors(sampled, curve, fit, off))
 
     def _bound(self, value: _Measuring, given: Floats, curve: float) -> Interval:
         """The interval with a given relevance of never-shown results, NaN for others; `curve` is that error."""
@@ -312,6 +282,12 @@ class ClickEstimator:
             fits = fits - fits.mean()
         return np.concatenate([queries, curves, fits])
 
+    def extrapolation_error(self, weights: Floats) -> float:
+        """How far the model's relevance of never-shown results may be off in a sum with some weights."""
+        if self.model is None or not self.estimator.uses_model:
+            return 0.0
+        return self.model.off(np.where(self.never_shown, weights, 0.0))
+
     def _curve_error(self, value: _Measuring) -> float:
         """The standard error that the curve brings."""
         if not self._drawn:
@@ -321,9 +297,14 @@ class ClickEstimator:
     @cached_property
     def _drawn(self) -> Sequence[tuple[LoggedClicks, Floats]]:
         """The log and the relevance under curves drawn from the distribution of an estimated curve."""
-        curves = drawn_curves(self.log.curve, CURVES, self.seed)
+        logs = [self.log.with_curve(curve) for curve in drawn_curves(self.log.curve, CURVES, self.seed)]
+        without = self.log.without
+        if without is not None:
+            logs = logs or [self.log] * CURVES
+            pairs = zip(logs, without.drawn(CURVES, self.seed), strict=True)
+            logs = [self.log.with_curve(log.curve, drawn) for log, drawn in pairs]
         # relevance is computed on a log of its own: the log that is kept lacks the arrays that only relevance needs
-        return [(self.log.with_curve(curve), self._relevance(self.log.with_curve(curve))) for curve in curves]
+        return [(self.log.with_curve(log.curve, log.without), self._relevance(log)) for log in logs]
 
 
 def by_segment(values: Callable[[int, AffineClicks], Floats], log: LoggedClicks) -> Floats:

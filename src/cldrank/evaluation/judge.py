@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, overload
 
 import numpy as np
@@ -15,6 +16,7 @@ from cldrank.arguments import check_number, check_whole
 from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import CldrankError, DataError, UsageError
+from cldrank.evaluation.after_clicks import without_clicks_above
 from cldrank.evaluation.by_labels import Evaluation, RankerComparison, compare_by_labels, evaluate_by_labels
 from cldrank.evaluation.click_measures import ClickMeasure, default_measures, parse_click_measures
 from cldrank.evaluation.click_results import ClickComparison, ClickEvaluation
@@ -29,6 +31,7 @@ from cldrank.evaluation.support import look_at_never_shown, look_at_support
 from cldrank.measures import Empty
 from cldrank.methods.evidence import check_affine, check_clicks, check_propensities
 from cldrank.propensity import AffineClicks
+from cldrank.propensity.behaviour import Behaviour, behaviour
 from cldrank.propensity.segment_propensities import Curve
 from cldrank.wording import count
 
@@ -206,12 +209,14 @@ class ClickJudge:
     rows            the rows of the dataset that belong to these queries
     n_rows          of the whole dataset
     left_out        queries left out, since a ranker was trained on them
+    behaviour       what the log shows of how people behave after a click
     """
 
     clicks: ClickEstimator
     rows: IntArray
     n_rows: int
-    left_out: int = 0
+    left_out: int
+    behaviour: Behaviour
 
     @classmethod
     def of(
@@ -237,15 +242,19 @@ class ClickJudge:
         searched = clicks.query_impressions > 0
         kept = np.flatnonzero(searched & ~_trained(models, dataset))
         left_out = int(searched.sum()) - len(kept)
-        log = LoggedClicks(dataset[kept], clicks[kept], curve)
+        data, table = dataset[kept], clicks[kept]
+        people = behaviour(table)
+        log = LoggedClicks(data, table, curve, without_clicks_above(table, curve, people))
         _check_log(log, left_out)
         rows = segments.rows_of_segments(dataset.offsets, kept)
-        return cls(ClickEstimator(log, chosen, None, float(confidence), seed), rows, dataset.n_rows, left_out)
+        estimator = ClickEstimator(log, chosen, None, float(confidence), seed)
+        return cls(estimator, rows, dataset.n_rows, left_out, people)
 
-    def learned(self, *orders: RankOrder) -> tuple[ClickEstimator, str]:
-        """The estimator of measures of some orders, with a model of relevance, or without it, and the reason why."""
+    @cached_property
+    def learned(self) -> tuple[ClickEstimator, str]:
+        """The estimator of measures, with a model of relevance, or without it, and the reason why."""
         try:
-            return self.clicks.learned(*orders), ""
+            return self.clicks.learned(), ""
         except CldrankError as error:
             chosen = self.clicks.estimator
             return replace(self.clicks, estimator=off_policy("affine") if chosen.uses_model else chosen), str(error)
@@ -276,7 +285,7 @@ class ClickJudge:
     ) -> ClickComparison:
         """Compare two rankers; see `cldrank.compare`."""
         orders = self.order(new, names[0]), self.order(old, names[1])
-        clicks, reason = self.learned(*orders)
+        clicks, reason = self.learned
         return self.compare_orders(clicks, reason, *orders, measures, margin, trust_propensity)
 
     def compare_orders(
@@ -289,7 +298,7 @@ class ClickJudge:
         margin: float | None,
         trust_propensity: bool,
     ) -> ClickComparison:
-        """Compare two orders by an estimator that was learned for them, among others; see `learned`."""
+        """Compare two orders by a learned estimator, whose confidence may be another; see `learned`."""
         wanted = self.measures(measures)
         pairs = {str(measure): _pair(clicks, measure, ours, theirs) for measure in wanted}
         first, pair = wanted[0], pairs[str(wanted[0])]
@@ -315,7 +324,7 @@ class ClickJudge:
     def evaluate(self, model: Any, measures: Any = None, *, name: str = "the ranker") -> ClickEvaluation:
         """Measure a ranker; see `cldrank.evaluate`."""
         wanted, order = self.measures(measures), self.order(model, name)
-        clicks, reason = self.learned(order)
+        clicks, reason = self.learned
         return ClickEvaluation(
             **self._facts(clicks),
             ranker=order.name,

@@ -58,8 +58,8 @@ class InversePropensity(OffPolicy):
         del model
         if isinstance(log.curve, AffineClicks):
             raise UsageError("IPS knows of no trust in positions; the estimators affine and doubly-robust do.")
-        rho = log.curve.per_cell(log.clicks)
-        relevance: Floats = log.by_row(log.clicks.clicks / rho) / np.maximum(log.clicks.row_impressions, 1)
+        rho, _ = log.by_cell
+        relevance: Floats = log.by_row(log.counted.clicks / rho) / np.maximum(log.counted.row_impressions, 1)
         return relevance
 
 

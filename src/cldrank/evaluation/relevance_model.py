@@ -2,63 +2,65 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cldrank._typing import IntArray
 from cldrank.data.dataset import RankingDataset
-from cldrank.errors import CldrankError, CldrankWarning, DataError
-from cldrank.evaluation.exposure import LoggedClicks, ScoreOrder
-from cldrank.methods.observing import observe
-from cldrank.models import Linear, Run
-from cldrank.models.fit import Context
-from cldrank.rankers import Provenance
+from cldrank.errors import DataError
+from cldrank.evaluation.exposure import LoggedClicks
 
 Floats = NDArray[np.float64]
+Flags = NDArray[np.bool_]
 
 FOLDS = 5
+NEVER_SHOWN = 0.93  # relevance of never-shown results, as a share of that of shown ones with the same features
+OFF = 0.07  # the standard error of that share, of one ranker's results against another's; both from simulations
 _FEWEST_QUERIES = 20  # that a model is worth being learned from
 _MOST_QUERIES = 20_000  # that it is learned from; more would hardly change it
 _HIDDEN_FOLDS = 2  # which suffice, since nothing is said about how certain they are
 _HIDDEN = 0.3  # of the positions, from below, for the check of extrapolation
-_GAMMA = 0.02  # correlation of selection and relevance that CLD assumes; from simulations
+_RIDGE = 20.0
+_FARTHEST = 4.0  # standard deviations that a feature may lie from its mean
+_TREES = {"max_iter": 40, "learning_rate": 0.12, "max_leaf_nodes": 8, "min_samples_leaf": 40, "l2_regularization": 5.0}
+_BINS = 63  # of a feature, for trees
 
 
-def _predictions(log: LoggedClicks, wanted: RankingDataset, seed: int) -> Floats:
-    """(rows of `wanted`,) relevance between 0 and 1, learned from a log.
+@dataclass(frozen=True, eq=False)
+class HiddenCheck:
+    """Results of the lowest positions, hidden from a model that predicts them: their mean relevance.
 
-    The model is CLD with a linear score and r̄ = c / (n ρ), which is without bias: its score is the expected r̄.
+    predicted   by features
+    observed    as clicked
+    error       the standard error of the difference, clustered by query
     """
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", CldrankWarning)
-        observed = observe(log.data, log.clicks, log.curve, "ips")
-        context = Context(log.data, Run(seed=seed), "the model of relevance", "clicks over propensity", Provenance())
-        return np.clip(Linear().fit_points(observed, context, gamma=_GAMMA).ranker.predict(wanted), 0.0, 1.0)
+
+    predicted: float
+    observed: float
+    error: float
 
 
 @dataclass(frozen=True, eq=False)
 class RelevanceModel:
     """Relevance learned with each group of queries left out in turn: no query is predicted from its own clicks.
 
-    predicted   (rows,) between 0 and 1: of each candidate, by the fit that has not seen its query
-    groups      (groups, rows): of every candidate, by each of the fits; how they differ says how certain they are
-    hidden      (rows,) the same as predicted, learned from a log without the results that are mostly shown at the
-                lowest positions: what it says of them can be held against the clicks on them. None where
-                pages have a single position
-    lowest      (rows,) the results mostly shown there
-    allowance   how far the mean relevance of never-shown results may be off, either way, since they are not like those
-                that were shown; 1 if nothing is known about that
+    It is the mean of two models, which go wrong in different ways: a linear one, and boosted trees. Both learn clicks
+    over examinations of shown results. Never-shown ones count 0.93 times what is predicted: production left them out for
+    reasons that features do not show.
+
+    predicted   (rows,) between 0 and 1: of each candidate, by the fits that have not seen its query
+    groups      (groups, rows): of every candidate, by each group's fits; how they differ says how certain they are
+    apart       (rows,) half of what the linear model predicts more than the trees
+    hidden      the check of predictions where nothing was shown; None where it could not be made
     """
 
     predicted: Floats
     groups: Floats
-    hidden: Floats | None
-    lowest: NDArray[np.bool_]
-    allowance: float = 1.0
+    apart: Floats
+    hidden: HiddenCheck | None = None
 
     def variance(self, values: Floats) -> float:
         """The variance of a number that was computed from each group: the jackknife, which leaves out each in turn.
@@ -67,73 +69,134 @@ class RelevanceModel:
         """
         return float(((values - values.mean()) ** 2).sum())
 
+    def off(self, weights: Floats) -> float:
+        """How far a weighted sum of never-shown results' relevance may be off, as a standard error.
 
-def fit_model(
-    log: LoggedClicks,
-    *,
-    orders: Sequence[ScoreOrder] = (),
-    folds: int = FOLDS,
-    seed: int = 0,
-) -> RelevanceModel:
+            off² = (0.07 Σ |weight| predicted)² + (Σ weight apart)²
+
+        weights   (rows,) 0 for results that were shown
+        """
+        return float(np.hypot(OFF * (np.abs(weights) @ self.predicted), weights @ self.apart))
+
+
+def fit_model(log: LoggedClicks, *, folds: int = FOLDS, seed: int = 0) -> RelevanceModel:
     """Fit the model to a log; refused with DataError where the log is too small for it.
 
-    orders  those that will be judged: their discounts by rank are features, so that what the model gets wrong does not
-            go along with what they rank high
+    >>> import cldrank as cr
+    >>> from cldrank.clicks.simulate import PositionBased, Simulation
+    >>> features = np.arange(300) % 7 + np.arange(300)[:, None] % 4
+    >>> data = cr.RankingDataset.from_arrays(features, np.arange(300) // 10, labels=np.arange(300) % 4)
+    >>> clicks = Simulation(data, features[:, 0], PositionBased(eta=1), depth=5).draw(10_000)
+    >>> fit_model(LoggedClicks(data, clicks, cr.Propensities.power(1, 5))).groups.shape
+    (5, 300)
     """
-    data, depth = _with_ranks(_complete(log.data), orders, log.clicks.depth), log.clicks.depth
-    n_searched = int((log.pages > 0).sum())
-    if n_searched < _FEWEST_QUERIES:
-        raise DataError(f"a model of relevance needs {_FEWEST_QUERIES} queries, and there are {n_searched}.")
-    group = np.random.default_rng(seed).permutation(log.data.n_queries) % folds
+    searched = log.pages > 0
+    if int(searched.sum()) < _FEWEST_QUERIES:
+        raise DataError(
+            f"a model of relevance needs {_FEWEST_QUERIES} queries, and there are {int(searched.sum())}."
+        )
+    table, group = _Table.of(log), _groups(log.data, folds, seed)
     own, rows = group[log.queries], np.arange(log.data.n_rows)
-    groups = _fits(LoggedClicks(data, log.clicks, log.curve), group, seed)
-    n_hidden = max(1, round(_HIDDEN * depth)) if depth > 1 else 0
-    mean_position = log.by_row(log.clicks.impressions * log.clicks.position) / np.maximum(log.clicks.row_impressions, 1)
-    hidden, lowest = None, mean_position > depth - n_hidden
-    if n_hidden:
-        try:
-            shown = LoggedClicks(data, log.clicks.where(~lowest[log.clicks.row]), log.curve)
-            hidden = _fits(shown, group % _HIDDEN_FOLDS, seed)[own % _HIDDEN_FOLDS, rows]
-        except CldrankError:  # too few clicks at the top: there is nothing to check by
-            hidden = None
-    return RelevanceModel(groups[own, rows], groups, hidden, lowest)
+    usable = _learned_from(searched, seed)
+    both = np.stack([table.predictions(table.shown & usable[log.queries] & (own != each), seed) for each in range(folds)])
+    share = np.where(log.seen, 1.0, NEVER_SHOWN)
+    groups = share * both.mean(axis=1)
+    linear, trees = both[own, :, rows].T
+    hidden = _hidden_check(log, table, usable, own % _HIDDEN_FOLDS, seed)
+    return RelevanceModel(groups[own, rows], groups, share * (linear - trees) / 2, hidden)
 
 
-def _fits(log: LoggedClicks, group: IntArray, seed: int) -> Floats:
-    """(groups, rows) the predictions of fits, each without a group of queries."""
-    random = np.random.default_rng([seed, 1])
-    predicted = np.empty((int(group.max()) + 1, log.data.n_rows))
-    for left_out in range(len(predicted)):
-        queries = np.flatnonzero((group != left_out) & (log.pages > 0))
-        if len(queries) > _MOST_QUERIES:
-            queries = np.sort(random.choice(queries, _MOST_QUERIES, replace=False))
-        part = LoggedClicks(log.data[queries], log.clicks[queries], log.curve)
-        predicted[left_out] = _predictions(part, log.data, seed)
-    return predicted
+def _groups(data: RankingDataset, folds: int, seed: int) -> IntArray:
+    """(queries,) the group of each query; those with the same candidates are in one, since they are one query."""
+    features = np.nan_to_num(np.asarray(data.features, dtype=np.float64))
+    sums = np.add.reduceat(features.sum(axis=1), data.offsets[:-1]) if len(features) else np.zeros(data.n_queries)
+    distinct, code = np.unique(sums, return_inverse=True)
+    if len(distinct) < _FEWEST_QUERIES:
+        code = np.arange(data.n_queries)
+    dealt: IntArray = np.random.default_rng(seed).permutation(int(code.max(initial=0)) + 1)[code] % folds
+    return dealt
 
 
-def _with_ranks(data: RankingDataset, orders: Sequence[ScoreOrder], depth: int) -> RankingDataset:
-    """The data with two more features for each order: its discounts, of all ranks, and of those on a page.
+def _learned_from(searched: Flags, seed: int) -> Flags:
+    """(queries,) which are learned from: all that were searched, or some of very many."""
+    queries = np.flatnonzero(searched)
+    if len(queries) > _MOST_QUERIES:
+        queries = np.random.default_rng([seed, 1]).choice(queries, _MOST_QUERIES, replace=False)
+    usable = np.zeros(len(searched), dtype=bool)
+    usable[queries] = True
+    return usable
 
-    Features lose their names, which those added might have already.
+
+def _hidden_check(log: LoggedClicks, table: _Table, usable: Flags, fold: IntArray, seed: int) -> HiddenCheck | None:
+    """Learn from results of the upper positions, and predict those that are mostly shown at the lowest."""
+    depth = log.clicks.depth
+    lowest = table.shown & (table.height > depth - max(1, round(_HIDDEN * depth)))
+    upper = table.shown & ~lowest & usable[log.queries]
+    folds = [upper & (fold != each) for each in range(_HIDDEN_FOLDS)]
+    if not lowest.any() or any(table.target[learned].sum() <= 0 for learned in folds):
+        return None
+    predicted = np.stack([table.predictions(learned, seed).mean(axis=0) for learned in folds])
+    own = predicted[fold, np.arange(len(fold))]
+    exposure = np.where(lowest, log.exposure, 0.0)
+    total = exposure.sum()
+    if total <= 0:
+        return None
+    missed = log.by_query(np.where(lowest, log.excess_clicks - exposure * own, 0.0)) / total
+    error = float(np.sqrt((missed**2).sum()))
+    return HiddenCheck(float(exposure @ own / total), float(log.excess_clicks[lowest].sum() / total), error)
+
+
+@dataclass(frozen=True, eq=False)
+class _Table:
+    """What models learn from, a row for each candidate.
+
+    features   as they are, with gaps: for trees
+    scaled     in standard deviations, without gaps: for the linear model
+    target     clicks over examinations
+    weight     examinations / (1 + examinations): those of one result say less and less
+    shown      whether a candidate was examined at all
+    height     its mean position
     """
-    columns = []
-    for order in orders:
-        discounts = 1 / np.log2(order.ranks + 1.0)
-        columns += [discounts, np.where(order.ranks <= depth, discounts, 0.0)]
-    if not columns:
-        return data
-    features = np.concatenate([data.features, np.stack(columns, axis=1).astype(np.float32)], axis=1)
-    return replace(data, features=features, feature_names=tuple(map(str, range(features.shape[1]))))
+
+    features: NDArray[Any]
+    scaled: Floats
+    target: Floats
+    weight: Floats
+    shown: Flags
+    height: Floats
+
+    @classmethod
+    def of(cls, log: LoggedClicks) -> _Table:
+        features = np.asarray(log.data.features)
+        shown = log.seen & (log.exposure > 0)
+        target = np.divide(log.excess_clicks, log.exposure, out=np.zeros(len(shown)), where=shown)
+        impressions = np.maximum(log.by_row(log.counted.impressions), 1)
+        height = log.by_row(log.counted.impressions * log.counted.position) / impressions
+        weight = np.where(shown, log.exposure / (1.0 + log.exposure), 0.0)
+        return cls(features, _scaled(features), target, weight, shown, height)
+
+    def predictions(self, learned: Flags, seed: int) -> Floats:
+        """(2, rows) what the linear model and the trees predict, learned from some rows."""
+        from sklearn.ensemble import HistGradientBoostingRegressor
+        from sklearn.linear_model import Ridge
+
+        target, weight = self.target[learned], self.weight[learned]
+        if not learned.any():
+            raise DataError("a model of relevance has no shown results to learn from.")
+        trees: Any = HistGradientBoostingRegressor(**_TREES, max_bins=_BINS, early_stopping=False, random_state=seed)
+        linear = Ridge(alpha=_RIDGE).fit(self.scaled[learned], target, sample_weight=weight)
+        trees.fit(self.features[learned], target, sample_weight=weight)
+        return np.clip(np.stack([linear.predict(self.scaled), trees.predict(self.features)]), 0.0, 1.0)
 
 
-def _complete(data: RankingDataset) -> RankingDataset:
-    """The data with missing values filled in by the mean of their feature."""
-    if not data.has_missing:
-        return data
-    features = np.array(data.features)
-    missing = np.isnan(features)
+def _scaled(features: NDArray[Any]) -> Floats:
+    """Features in standard deviations from their means, limited; a missing value counts as the mean."""
+    values = np.asarray(features, dtype=np.float64)
+    missing = np.isnan(values)
     counts = np.maximum((~missing).sum(axis=0), 1)
-    means = np.where(missing, 0.0, features).sum(axis=0) / counts
-    features[missing] = np.broadcast_to(means, features.shape)[missing]
-    return replace(data, features=features, has_missing=False)
+    filled = np.where(missing, 0.0, values)
+    mean = filled.sum(axis=0) / counts
+    apart = np.where(missing, 0.0, values - mean)
+    spread = np.sqrt((apart**2).sum(axis=0) / counts)
+    scaled: Floats = np.clip(apart / np.where(spread > 0, spread, 1.0), -_FARTHEST, _FARTHEST)
+    return scaled

@@ -31,7 +31,7 @@ def check_curves(
     for name, step in _OTHER_CURVES.items():
         other = replace(clicks, log=clicks.log.with_curve(_tilted(clicks.log.curve, step)))
         if clicks.model is not None and clicks.estimator.uses_model:
-            other = other.learned(new, old, folds=_FOLDS)
+            other = other.learned(folds=_FOLDS)
         gain = other.estimate(measure, new, old).interval
         checks.append(SensitivityCheck(name, gain, decide(gain, margin)))
     return tuple(checks)
@@ -62,7 +62,7 @@ def check_permuted(clicks: ClickEstimator, measure: ClickMeasure, order: RankOrd
     """
     log = clicks.log
     slope, _ = log.by_cell
-    places = log.by_row(log.clicks.impressions * slope * log.clicks.position)
+    places = log.by_row(log.counted.impressions * slope * log.counted.position)
     shown = ScoreOrder.of("the log", -np.divide(places, log.exposure, out=places, where=log.seen), log)
     by = ClickMeasure("DCG", measure.cutoff)
     ours, theirs = (np.where(log.seen, clicks.weights(by, each.among_seen(log)), 0.0) for each in (order, shown))
@@ -81,7 +81,7 @@ def _expected_gain(log: LoggedClicks, gained: Floats) -> Valued:
 
     a_k = Σ_i gained_i n_ik / exposure_i
     """
-    table = log.clicks
+    table = log.counted
     each = np.divide(gained, log.exposure, out=np.zeros(len(gained)), where=log.seen)[table.row] * table.impressions
     total, place, bases = Valued(0.0, np.zeros(log.data.n_queries)), table.segment_position, log.by_cell[1]
     for position in np.unique(place):
@@ -94,7 +94,7 @@ def _expected_gain(log: LoggedClicks, gained: Floats) -> Valued:
 
 def _permuted(log: LoggedClicks, random: np.random.Generator) -> LoggedClicks:
     """The log with the clicks of each position dealt out anew among its impressions."""
-    table = log.clicks
+    table = log.counted
     dealt, place = np.array(table.clicks), table.segment_position
     for position in np.unique(place):
         at = np.flatnonzero(place == position)
@@ -104,4 +104,4 @@ def _permuted(log: LoggedClicks, random: np.random.Generator) -> LoggedClicks:
             dealt[at] = random.multivariate_hypergeometric(shown, total, method="marginals")
         else:
             dealt[at] = np.minimum(random.multinomial(total, shown / shown.sum()), shown)
-    return LoggedClicks(log.data, replace(table, clicks=dealt, contexts=None), log.curve)
+    return log.with_counted(replace(table, clicks=dealt, contexts=None))

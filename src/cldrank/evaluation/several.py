@@ -150,8 +150,10 @@ def several_by_clicks(
     _check_names(rankers, name)
     first, orders = judge.measures(measures)[0], {each: judge.order(model, each) for each, model in rankers.items()}
     last = judge.order(old, name)
-    clicks, reason = judge.learned(*orders.values(), last)
+    clicks, reason = judge.learned
     moved = np.stack([clicks.deviations(first, order, last) for order in orders.values()])
+    off = [clicks.extrapolation_error(clicks.weights(first, order, last)) for order in orders.values()]
+    moved = np.hstack([moved, np.diag(off)])  # nothing is known of how rankers share it, so it counts as their own
     confidence = clicks.confidence
     each = _confidence_of_each(moved, confidence, max(clicks.n_queries - 1, 1), clicks.seed)
     clicks = replace(clicks, confidence=each)

@@ -23,7 +23,7 @@ def look_at_support(clicks: ClickEstimator, measure: ClickMeasure, new: RankOrde
     log, k = clicks.log, measure.cutoff
     weights = clicks.weights(ClickMeasure("DCG", k), new)
     each = np.divide(weights, log.exposure, out=np.zeros(len(weights)), where=log.seen)
-    shown = log.clicks.row_impressions.astype(np.float64)
+    shown = log.counted.row_impressions.astype(np.float64)
     total, squares = float((shown * each).sum()), float((shown * each**2).sum())
     return Support(
         k=k,
@@ -58,14 +58,14 @@ def look_at_never_shown(
     gained = clicks.weights(measure, new, old)
     weights = np.where(clicks.never_shown, np.maximum(gained, 0.0), 0.0)
     lifted = weights > 0
-    check = clicks.hidden_check(*([new] if old is None else [new, old]))
+    check = None if clicks.model is None else clicks.model.hidden
     return NeverShown(
         results=int(lifted.sum()),
         per_page=float(log.row_pages[lifted].sum() / log.pages.sum()),
         break_even=None if old is None or not lifted.any() else _break_even(clicks, measure, new, old, weights),
         model=_predicted(clicks, weights) if lifted.any() else None,
-        hidden_predicted=None if check is None else check[0],
-        hidden_observed=None if check is None else clicks.interval(check[1].value, check[1].error(clicks.n_queries)),
+        hidden_predicted=None if check is None else check.predicted,
+        hidden_observed=None if check is None else clicks.interval(check.observed, check.error),
         without_model=reason,
     )
 
@@ -85,6 +85,7 @@ def _predicted(clicks: ClickEstimator, weights: Floats) -> Interval | None:
         return None
     mean = Valued.ratio(log.by_query(weights * model.predicted), log.by_query(weights))
     fit = np.sqrt(model.variance(model.groups @ weights / weights.sum()))
-    half = clicks.quantile * float(np.hypot(mean.error(clicks.n_queries), fit)) + model.allowance
+    off = model.off(weights / weights.sum())
+    half = clicks.quantile * float(np.linalg.norm([mean.error(clicks.n_queries), fit, off]))
     low, high = max(mean.value - half, 0.0), min(mean.value + half, 1.0)
     return Interval(mean.value, low, high, clicks.confidence, clicks.n_queries)

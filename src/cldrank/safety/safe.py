@@ -251,7 +251,7 @@ def judge_blends(
         share: ScoreOrder.of(f"{share:.0%} learned", ranker.predict(data), judge.clicks.log)
         for share, ranker in blends.items()
     }
-    clicks, _ = judge.learned(orders[min(orders)], orders[max(orders)])
+    clicks, _ = judge.learned
     stricter = replace(clicks, confidence=strict)
     trials = []
     for share, order in orders.items():
