@@ -17,7 +17,7 @@ from cldrank import scaling
 from cldrank.export import ExportRequest, Parity, export_formats, export_ranker
 from cldrank.export.replay import NamedTable
 from cldrank.rankers import BlendRanker, Layer, LinearRanker, NetworkRanker, Ranker, blended
-from cldrank.rankers.network import ACTIVATIONS
+from cldrank.rankers.network_ranker import ACTIVATIONS
 
 FORMAT = export_formats()["onnx"]
 REQUEST = ExportRequest()

@@ -18,8 +18,8 @@ from cldrank import feature_blocks, scaling
 from cldrank.data.dataset import RankingDataset
 from cldrank.models import MLP
 from cldrank.rankers import BordaRanker, LinearRanker, NetworkRanker, Provenance, TreeRanker
-from cldrank.rankers import trees as tree_rankers
-from cldrank.rankers.network import ranker_of
+from cldrank.rankers import tree_ranker
+from cldrank.rankers.network_ranker import ranker_of
 from cldrank.rankers.provenance import ClicksRecord, CurveRecord, EvaluationRecord, FitRecord, MethodRecord
 
 NAMES = ("bm25", "pagerank", "länge", "clicks")

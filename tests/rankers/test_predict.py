@@ -14,7 +14,7 @@ from letor_rankers import PARTS, borda, letor, linear, network, trees
 import cldrank as cr
 from cldrank.errors import UsageError
 from cldrank.rankers import Layer, NetworkRanker, Ranker
-from cldrank.rankers.network import ACTIVATIONS
+from cldrank.rankers.network_ranker import ACTIVATIONS
 
 
 class TestDevices:

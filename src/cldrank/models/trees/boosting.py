@@ -17,7 +17,7 @@ from cldrank.files import scratch
 from cldrank.memory import spare_memory
 from cldrank.models.run import Run
 from cldrank.rankers.devices import check_tree_device, is_cpu
-from cldrank.rankers.trees import checked_trees
+from cldrank.rankers.tree_ranker import checked_trees
 from cldrank.reading import reason
 
 if TYPE_CHECKING:

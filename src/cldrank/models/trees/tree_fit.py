@@ -15,7 +15,7 @@ from cldrank.models.fit import Context, Fit, trained_fit
 from cldrank.models.pairs import PairLoss, PairTable, judged_pairs
 from cldrank.models.run import Epoch, Run
 from cldrank.models.trees.boosting import TreeEngine, page_folder
-from cldrank.rankers.trees import TreeRanker
+from cldrank.rankers.tree_ranker import TreeRanker
 from cldrank.wording import count
 from cldrank.workers import available_cores, fair_threads
 

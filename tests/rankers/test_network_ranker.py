@@ -21,7 +21,7 @@ from cldrank import scaling
 from cldrank.errors import DataError
 from cldrank.models import MLP
 from cldrank.rankers import BordaRanker, Layer, LinearRanker, NetworkRanker
-from cldrank.rankers.network import ranker_of
+from cldrank.rankers.network_ranker import ranker_of
 
 
 def test_equal_rows_get_equal_scores_wherever_they_lie() -> None:

@@ -13,7 +13,7 @@ from cldrank.arguments import shortened
 from cldrank.errors import DataError
 from cldrank.rankers.base import Config, ScalingRanker, Scorer, Weights, member, taken_scaling
 from cldrank.rankers.devices import device_of, is_cpu
-from cldrank.rankers.linear import LinearRanker
+from cldrank.rankers.linear_ranker import LinearRanker
 
 Matrix = NDArray[np.float64]
 
