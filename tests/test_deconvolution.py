@@ -12,11 +12,7 @@ from scipy.optimize import minimize
 from scipy.special import logsumexp
 from scipy.stats import binom
 
-from cldrank.deconvolution import (
-    RateCounts,
-    most_likely_mass,
-    posterior_mass,
-)
+from cldrank.deconvolution import RateCounts, most_likely_mass, posterior_mass
 
 
 def quantile_of(rates: Any, mass: Any, share: float) -> float:

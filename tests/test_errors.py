@@ -14,7 +14,7 @@ KINDS = [
         kind
         for _, kind in inspect.getmembers(errors, inspect.isclass)
         if issubclass(kind, CldrankError | CldrankWarning)
-    ),
+    )
 ]
 MORE: dict[type, dict[str, Any]] = {
     FormatError: {"path": "train.txt", "line": 7, "column": 3},

@@ -13,20 +13,8 @@ import pytest
 
 import cldrank as cr
 from cldrank.clicks.log.layout import NO_SEGMENT
-from cldrank.clicks.simulate import (
-    NeighbourSwaps,
-    PositionBased,
-    ShuffledShare,
-    Simulation,
-    TopK,
-    TrustBiased,
-)
-from cldrank.propensity import (
-    AffineClicks,
-    AllPairs,
-    Propensities,
-    SegmentPropensities,
-)
+from cldrank.clicks.simulate import NeighbourSwaps, PositionBased, ShuffledShare, Simulation, TopK, TrustBiased
+from cldrank.propensity import AffineClicks, AllPairs, Propensities, SegmentPropensities
 
 Run = Callable[..., Any]
 
@@ -147,10 +135,7 @@ class TestModelsOfRelevance:
 
     def test_an_option_that_a_method_lacks(self, propensity: Run, logs: Logs) -> None:
         ran = propensity("estimate", logs.swaps, "-o", "rho.json", "--method", "pivot", "--refits", "3")
-        assert (ran.code, ran.err) == (
-            2,
-            "error: pivot has no option --refits; dual-learning has it.\n",
-        )
+        assert (ran.code, ran.err) == (2, "error: pivot has no option --refits; dual-learning has it.\n")
 
 
 class TestTrust:

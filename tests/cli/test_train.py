@@ -23,10 +23,7 @@ def given(method: str) -> tuple[str, ...]:
 
 
 class TestNetworks:
-    @pytest.mark.parametrize(
-        ("method", "targets"),
-        [("cld-pair", "clicks over propensity"), ("oracle", "labels")],
-    )
+    @pytest.mark.parametrize(("method", "targets"), [("cld-pair", "clicks over propensity"), ("oracle", "labels")])
     def test_held_out_concordance_says_what_it_is_measured_against(self, run: Run, method: str, targets: str) -> None:
         call = ("train", method, *given(method), "--model", "mlp", *SMALL, "-o", "ranker")
         shown = run(*call, "--summary")

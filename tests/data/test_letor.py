@@ -195,8 +195,7 @@ class TestBadInput:
 
 
 numbers = st.one_of(
-    st.floats(width=32, allow_nan=False, allow_infinity=False),
-    st.integers(-(10**20), 10**20).map(float),
+    st.floats(width=32, allow_nan=False, allow_infinity=False), st.integers(-(10**20), 10**20).map(float)
 )
 spellings = st.sampled_from(["{}", "{:.6f}", "{:e}", "{:.25f}", "{:.17g}", "{:g}", "{:+.3f}", "{:.0f}", "{:012.4f}"])
 

@@ -164,13 +164,7 @@ def test_the_folder(tmp_path: Path) -> None:
     shipped = export_ranker(made.trees(), "vespa", tmp_path / "out", check=made.dataset())
     assert shipped.parity is not None
     found = {path.relative_to(tmp_path / "out").as_posix() for path in (tmp_path / "out").rglob("*") if path.is_file()}
-    assert found == {
-        "cldrank_features.profile",
-        "cldrank.profile",
-        "README.md",
-        "models/cldrank.json",
-        "export.json",
-    }
+    assert found == {"cldrank_features.profile", "cldrank.profile", "README.md", "models/cldrank.json", "export.json"}
     assert shipped.to_do == {"cldrank_features.profile": 3}
     filled = (tmp_path / "out" / "cldrank_features.profile").read_text().replace("TODO\n", "bm25(title)\n")
     (tmp_path / "out" / "cldrank_features.profile").write_text(filled)

@@ -338,11 +338,7 @@ def checked(log: ClickTable, rho: Propensities) -> float | None:
     return check_attraction(Cells.of(log, len(rho), 0), rho.values)
 
 
-MODELS: list[tuple[ClickModel, bool]] = [
-    (PositionBased(1, 0.1), True),
-    (TrustBiased(1), False),
-    (Cascade(0.1), False),
-]
+MODELS: list[tuple[ClickModel, bool]] = [(PositionBased(1, 0.1), True), (TrustBiased(1), False), (Cascade(0.1), False)]
 
 
 @pytest.mark.parametrize(("model", "position_based"), MODELS, ids=str)

@@ -18,7 +18,6 @@ from cldrank import feature_blocks, scaling
 from cldrank.data.dataset import RankingDataset
 from cldrank.models import MLP
 from cldrank.rankers import BordaRanker, LinearRanker, NetworkRanker, Provenance, TreeRanker
-from cldrank.rankers import tree_ranker
 from cldrank.rankers.network_ranker import ranker_of
 from cldrank.rankers.provenance import ClicksRecord, CurveRecord, EvaluationRecord, FitRecord, MethodRecord
 

@@ -6,16 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from made_rankers import (
-    FEATURES,
-    NAMES,
-    PARTS,
-    SCALING,
-    borda,
-    in_blocks,
-    network,
-    weights,
-)
+from made_rankers import FEATURES, NAMES, PARTS, SCALING, borda, in_blocks, network, weights
 
 from cldrank import scaling
 from cldrank.errors import DataError

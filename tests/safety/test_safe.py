@@ -224,8 +224,5 @@ class TestRefused:
             assert message in str(caught.value)
 
     def test_a_feature_that_is_not_productions_score(self) -> None:
-        with (
-            pytest.warns(cr.errors.CldrankWarning, match="'a'"),
-            pytest.raises(UnsafeError, match="'a'.*DCG@5"),
-        ):
+        with pytest.warns(cr.errors.CldrankWarning, match="'a'"), pytest.raises(UnsafeError, match="'a'.*DCG@5"):
             Safe(cr.Naive(), production="a").fit(WITH_BEST, log(300, BEST, data=WITH_BEST), RHO)

@@ -116,10 +116,7 @@ def test_ids_that_are_null_are_refused(session: Any, here: World) -> None:
 
     frame = session.read.parquet(str(here.path))
     nameless = when(col("query_id") == 5, expr("cast(null as string)")).otherwise(col("doc_id"))
-    with (
-        pytest.warns(CldrankWarning, match="are left out"),
-        pytest.raises(DataError, match="12 rows"),
-    ):
+    with pytest.warns(CldrankWarning, match="are left out"), pytest.raises(DataError, match="12 rows"):
         CLD().fit(SparkDataset(frame.withColumn("doc_id", nameless)), here.clicks, here.propensities)
 
 

@@ -59,10 +59,7 @@ class TestContents:
         with pytest.raises(ReleaseError, match=r"docs/picture.svg has 1,000,001 bytes, more than 1,000,000"):
             check(make(tmp_path, large))
 
-    @pytest.mark.parametrize(
-        "name",
-        ["docs/results/msrd.parquet", "tests/goldens/model.safetensors"],
-    )
+    @pytest.mark.parametrize("name", ["docs/results/msrd.parquet", "tests/goldens/model.safetensors"])
     def test_data_are_refused(self, tmp_path: Path, name: str) -> None:
         with pytest.raises(ReleaseError, match=f"{name} looks like data"):
             contents.check_sdist(sdist(tmp_path, {name: bytes(100_001)}))
