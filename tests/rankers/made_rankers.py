@@ -108,7 +108,7 @@ RANKERS: dict[str, Callable[[], Any]] = {"network": network, "borda": borda, "tr
 def in_blocks(ranker: Any, features: Any, rows: int) -> NDArray[np.float64]:
     """The scores of a ranker that reads features in blocks of so many rows."""
     with pytest.MonkeyPatch.context() as patched:
-        for module in (feature_blocks, tree_rankers):
+        for module in (feature_blocks, tree_ranker):
             patched.setattr(module, "_BLOCK_VALUES", rows * len(ranker.feature_names))
         scores: NDArray[np.float64] = ranker.predict(features)
     return scores
