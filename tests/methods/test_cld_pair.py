@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from scenes import Scene, scene
 from scipy.optimize import minimize
 from scipy.special import log_expit
-from small_networks import GIVEN, SMALL, scores, small_pair
+from small_models import GIVEN, SMALL, scores, small_pair
 
 from cldrank import scaling
 from cldrank.clicks.simulate import PositionBased, Simulation

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from small_networks import GIVEN, SMALL, stop_after
+from small_models import GIVEN, SMALL, stop_after
 
 from cldrank import segments
 from cldrank.errors import ConvergenceWarning, UsageError

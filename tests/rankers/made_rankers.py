@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from cldrank import feature_blocks, scaling
 from cldrank.data.dataset import RankingDataset
 from cldrank.models import MLP
-from cldrank.rankers import BordaRanker, LinearRanker, NetworkRanker, Provenance, TreeRanker
+from cldrank.rankers import BordaRanker, LinearRanker, NetworkRanker, Provenance, TreeRanker, tree_ranker
 from cldrank.rankers.network_ranker import ranker_of
 from cldrank.rankers.provenance import ClicksRecord, CurveRecord, EvaluationRecord, FitRecord, MethodRecord
 
