@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,10 +20,13 @@ GIVEN_TREES = scene(0, queries=80)
 
 
 def small_pair(**settings: Any) -> CLDPair:
-    """A small CLDPair; parameters of the network and of the run by their own names."""
-    found = configured(CLDPair, {"model": SMALL, **settings})
-    assert isinstance(found, CLDPair)
-    return found
+    """A small CLDPair; parameters of the model and of the run by their own names."""
+    method = configured(CLDPair, {"model": SMALL, **settings})
+    assert isinstance(method, CLDPair)
+    return method
+
+
+small_boosted = partial(small_pair, model=SMALL_TREES)
 
 
 def scores(fitted: Method, given: Scene = GIVEN) -> NDArray[np.float64]:
@@ -39,10 +43,3 @@ def stop_after(number: int) -> Any:
             raise KeyboardInterrupt
 
     return stop
-
-
-def small_boosted(**settings: Any) -> CLDPair:
-    """A small CLDPair with trees; parameters of the trees and of the run by their own names."""
-    found = configured(CLDPair, {"model": SMALL_TREES, **settings})
-    assert isinstance(found, CLDPair)
-    return found
