@@ -96,7 +96,7 @@ def grow_trees(
     run: Run,
     checkpoint: Checkpoint,
 ) -> tuple[Status, list[Epoch], bytes]:
-    """All rounds, from the first or from where a checkpoint left off.
+    """Run all rounds, from the first or from where a checkpoint left off.
 
     They give how they ended, an `Epoch` for each, and the trees up to the least held-out loss as the engine's JSON.
     """
