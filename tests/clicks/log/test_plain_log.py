@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from odd_logs import PLAIN, expected, plain_rows, read, write_json, write_parquet
 from small_logs import cells
@@ -12,11 +13,12 @@ from small_logs import cells
 from cldrank import ClickTable, RankingDataset
 from cldrank.clicks import aggregate as module
 from cldrank.clicks.aggregate import TooManyRejectsError, aggregate
+from cldrank.clicks.bots import bot_rule
 from cldrank.clicks.days import DayFolder
 from cldrank.clicks.log.layout import LogLayout
 from cldrank.clicks.log.plain_log import open_log
 from cldrank.errors import DataError, UsageError
-from cldrank.tables import connect
+from cldrank.tables import connect, open_table
 from cldrank.tables.duckdb_engine import DuckDB
 
 HEADER = "session_id,query_id,doc_id,position,clicked"
@@ -80,6 +82,11 @@ class TestExcluding:
         result = aggregate(write_parquet(tmp_path / "log.parquet", [*people, *bot]), exclude_bots=True)
         assert result.account.rejected == {"bot": 500}
         assert result.clicks.impressions.sum() == len(people)
+
+    def test_a_click_rate_far_above_the_upper_quartile_is_no_human_one(self) -> None:
+        counts = {"pages": [10] * 40, "impressions": [1000] * 40, "clicks": [100] * 20 + [140] * 20}
+        with open_table(pa.table({"name": list(map(str, range(40))), **counts})) as users:
+            assert bot_rule(users).rate_limit == 0.26  # 14% and three times the 4% between the quartiles
 
 
 class TestRejects:
