@@ -1,6 +1,7 @@
 """Linear methods on Spark: the same optimum as on this machine."""
 
 import json
+import operator
 import subprocess
 import sys
 from pathlib import Path
@@ -67,6 +68,13 @@ def test_many_partitions_are_joined_in_two_levels(session: Any, here: World, mon
     frame = session.read.parquet(str(here.path)).repartition(7)
     far = CLD().fit(SparkDataset(frame), here.clicks, here.propensities)
     np.testing.assert_allclose(far.coef_, expected.coef_, rtol=1e-8, atol=1e-10)
+
+
+def test_values_are_joined_in_the_order_of_their_partitions(session: Any) -> None:
+    def numbers(batches: Any) -> Any:
+        return (batch.column(0).to_pylist() for batch in batches)
+
+    assert folding.folded(session.range(0, 40, numPartitions=5), 5, numbers, operator.add) == list(range(40))
 
 
 def test_clicks_on_unknown_candidates_are_left_out_and_said(session: Any, here: World) -> None:
