@@ -56,27 +56,25 @@ class TestEland:
         assert replay.ensemble_scores(definition_of(exported(ranker)), table).tolist() == [1, 2, 2]
 
 
-class TestParity:
-    @pytest.mark.parametrize("version", [None, "8.12"])
-    def test_trees_split_alike_at_thresholds_and_where_values_are_missing(self, version: str | None) -> None:
-        ranker = made.trees(rounds=20)
-        rows = tricky.with_gaps(tricky.at_thresholds(ranker, made.FEATURES))
-        found = compared(ranker, rows, version=version)
-        assert found.largest <= 5e-7 * found.scale  # XGBoost adds leaves up in float32, Elasticsearch in double
-        assert found.swapped == 0
+@pytest.mark.parametrize("version", [None, "8.12"])
+def test_trees_split_alike_at_thresholds_and_where_values_are_missing(version: str | None) -> None:
+    ranker = made.trees(rounds=20)
+    rows = tricky.with_gaps(tricky.at_thresholds(ranker, made.FEATURES))
+    found = compared(ranker, rows, version=version)
+    assert found.largest <= 5e-7 * found.scale  # XGBoost adds leaves up in float32, Elasticsearch in double
+    assert found.swapped == 0
 
 
-class TestFiles:
-    def test_features_that_the_trees_use_have_placeholders(self) -> None:
-        files = exported(made.trees(), renamed={"bm25": "title_bm25"}).files
-        extractors = json.loads(files["features.json"])["learning_to_rank"]["feature_extractors"]
-        assert [one["query_extractor"]["feature_name"] for one in extractors] == [
-            "title_bm25",
-            "pagerank",
-            "clicks",
-        ]  # no split asks for länge, so Elasticsearch need not compute it
-        assert extractors[0]["query_extractor"]["query"] == {"match": {"TODO": "{{query}}"}}
-        assert exported(made.trees()).to_fill == {"features.json": ["bm25", "pagerank", "clicks"]}
+def test_features_that_the_trees_use_have_placeholders() -> None:
+    files = exported(made.trees(), renamed={"bm25": "title_bm25"}).files
+    extractors = json.loads(files["features.json"])["learning_to_rank"]["feature_extractors"]
+    assert [one["query_extractor"]["feature_name"] for one in extractors] == [
+        "title_bm25",
+        "pagerank",
+        "clicks",
+    ]  # no split asks for länge, so Elasticsearch need not compute it
+    assert extractors[0]["query_extractor"]["query"] == {"match": {"TODO": "{{query}}"}}
+    assert exported(made.trees()).to_fill == {"features.json": ["bm25", "pagerank", "clicks"]}
 
 
 class Recorder(BaseHTTPRequestHandler):

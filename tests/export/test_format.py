@@ -68,12 +68,11 @@ class TestNames:
         assert "| `_script___x___a__http___b_` |" in text
 
 
-class TestModelNames:
-    @pytest.mark.parametrize("to", export_formats())
-    def test_a_name_that_is_too_long_is_refused(self, to: str, tmp_path: Path) -> None:
-        with pytest.raises(UsageError, match="`name`"):
-            export_ranker(tricky.stump(0.5), to, tmp_path / "out", name="a" * 500)
-        assert not (tmp_path / "out").exists()
+@pytest.mark.parametrize("to", export_formats())
+def test_a_name_that_is_too_long_is_refused(to: str, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="`name`"):
+        export_ranker(tricky.stump(0.5), to, tmp_path / "out", name="a" * 500)
+    assert not (tmp_path / "out").exists()
 
 
 class TestVersions:

@@ -149,13 +149,12 @@ class TestDescriptions:
         assert "--method half-pairs`), if half of them suffice" in advice
 
 
-class TestSwaps:
-    def test_a_position_that_was_never_swapped(self, world: Any) -> None:
-        log = world.log(FirstSwaps(0.5, positions=(2, 3, 5)))
-        with pytest.raises(UnidentifiableError, match="position 4") as refusal:
-            Pivot().fit(log)
-        assert (refusal.value.positions, refusal.value.depth) == ((4,), 3)
-        assert len(Pivot(depth=refusal.value.depth).fit(log)) == 3
+def test_a_position_that_was_never_swapped(world: Any) -> None:
+    log = world.log(FirstSwaps(0.5, positions=(2, 3, 5)))
+    with pytest.raises(UnidentifiableError, match="position 4") as refusal:
+        Pivot().fit(log)
+    assert (refusal.value.positions, refusal.value.depth) == ((4,), 3)
+    assert len(Pivot(depth=refusal.value.depth).fit(log)) == 3
 
 
 class TestRefusals:

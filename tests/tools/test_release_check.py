@@ -137,12 +137,11 @@ class TestWorkflows:
         assert jobs["install"]["strategy"]["matrix"]["python"] == [one for one in named if re.fullmatch(r"3\.\d+", one)]
 
 
-class TestReadme:
-    def test_its_python_is_run(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.chdir(tmp_path)
-        monkeypatch.setattr("subprocess.run", lambda *_, **__: None)
-        smoke.check_readme((ROOT / "README.md").read_text(encoding="utf-8"))
-        assert "cr.CLDPair(" in Path("readme.py").read_text(encoding="utf-8")
+def test_its_python_is_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("subprocess.run", lambda *_, **__: None)
+    smoke.check_readme((ROOT / "README.md").read_text(encoding="utf-8"))
+    assert "cr.CLDPair(" in Path("readme.py").read_text(encoding="utf-8")
 
 
 class TestLicences:

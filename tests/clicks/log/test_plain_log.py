@@ -89,32 +89,30 @@ class TestExcluding:
             assert bot_rule(users).rate_limit == 0.26  # 14% and three times the 4% between the quartiles
 
 
-class TestRejects:
-    def test_just_above_the_limit(self, tmp_path: Path) -> None:
-        """6 of 100 rows are more than 5%, and no more than 6%."""
-        rows = [f"{n},q,a,{1 if n > 5 else ''},0" for n in range(100)]
-        path = write_csv(tmp_path / "log.csv", rows)
-        with pytest.raises(TooManyRejectsError, match="6.0%"):
-            aggregate(path, max_rejected=0.05)
-        assert aggregate(path, max_rejected=0.06).account.n_rejected == 6
+def test_just_above_the_limit(tmp_path: Path) -> None:
+    """6 of 100 rows are more than 5%, and no more than 6%."""
+    rows = [f"{n},q,a,{1 if n > 5 else ''},0" for n in range(100)]
+    path = write_csv(tmp_path / "log.csv", rows)
+    with pytest.raises(TooManyRejectsError, match="6.0%"):
+        aggregate(path, max_rejected=0.05)
+    assert aggregate(path, max_rejected=0.06).account.n_rejected == 6
 
 
-class TestDays:
-    def test_two_writers_at_once(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """A day that appears while a log is counted is not overwritten."""
-        row, header = "q,a,1,0,2024-07-01T10:00:00Z", HEADER + ",timestamp"
-        logs = [write_csv(tmp_path / f"{n}.csv", [f"{n},{row}"], header) for n in (1, 2)]
-        folder, count = DayFolder(tmp_path / "cells"), module.aggregate
+def test_two_writers_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A day that appears while a log is counted is not overwritten."""
+    row, header = "q,a,1,0,2024-07-01T10:00:00Z", HEADER + ",timestamp"
+    logs = [write_csv(tmp_path / f"{n}.csv", [f"{n},{row}"], header) for n in (1, 2)]
+    folder, count = DayFolder(tmp_path / "cells"), module.aggregate
 
-        def count_slowly(*arguments: Any, **options: Any) -> Any:
-            monkeypatch.setattr(module, "aggregate", count)
-            folder.add(logs[1])
-            return count(*arguments, **options)
+    def count_slowly(*arguments: Any, **options: Any) -> Any:
+        monkeypatch.setattr(module, "aggregate", count)
+        folder.add(logs[1])
+        return count(*arguments, **options)
 
-        monkeypatch.setattr(module, "aggregate", count_slowly)
-        with pytest.raises(DataError, match="another process"):
-            folder.add(logs[0])
-        assert folder.read().impressions.sum() == 1
+    monkeypatch.setattr(module, "aggregate", count_slowly)
+    with pytest.raises(DataError, match="another process"):
+        folder.add(logs[0])
+    assert folder.read().impressions.sum() == 1
 
 
 class TestChoosingQueries:
