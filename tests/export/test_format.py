@@ -82,10 +82,9 @@ class TestVersions:
         with pytest.raises(UsageError, match=r"3\.\.1"):
             ExportRequest(version="3..1").at_least("3.0")
 
-    @pytest.mark.parametrize(("to", "version"), [("solr", "6.3")])
-    def test_those_before_the_first_are_refused(self, to: str, version: str, tmp_path: Path) -> None:
-        with pytest.raises(UsageError, match=f"`version='{version}'` is too old"):
-            export_ranker(tricky.stump(0.5), to, tmp_path / "out", version=version)
+    def test_those_before_the_first_are_refused(self, tmp_path: Path) -> None:
+        with pytest.raises(UsageError, match=r"`version='6\.3'` is too old"):
+            export_ranker(tricky.stump(0.5), "solr", tmp_path / "out", version="6.3")
 
 
 def test_an_unknown_format_is_refused_with_those_that_there_are() -> None:

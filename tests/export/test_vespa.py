@@ -125,9 +125,8 @@ def test_each_row_ends_in_the_leaf_that_xgboost_finds() -> None:
 # -- networks ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("renamed", [{"bm25": "bm25(title)", "länge": "fieldMatch(title, 2).length"}])
-def test_networks_are_onnx_models(renamed: dict[str, str]) -> None:
-    ranker = made.network()
+def test_networks_are_onnx_models() -> None:
+    ranker, renamed = made.network(), {"bm25": "bm25(title)", "länge": "fieldMatch(title, 2).length"}
     files = written(ranker, renamed=renamed, name="shop").files
     assert set(files) == {"shop_features.profile", "shop.profile", "README.md", "models/shop.onnx"}
     assert "file: models/shop.onnx" in files["shop.profile"].decode()
