@@ -39,20 +39,19 @@ def odd(folder: Path) -> Path:
     return folder / "odd.parquet"
 
 
-class TestColumns:
-    @pytest.mark.usefixtures("log")
-    @pytest.mark.parametrize(
-        "command",
-        [
-            ("clicks", "aggregate", "log.parquet", "--out", "new.parquet"),
-            ("clicks", "audit", "log.parquet"),
-            ("propensity", "estimate", "log.parquet", "--out", "rho.json"),
-        ],
-    )
-    def test_columns_of_features_beside_a_log(self, run: Run, odd: Path, command: tuple[str, ...]) -> None:
-        ran = run(*command, "--features", odd)
-        assert (ran.code, "Name the right one with --column query_id=…." in ran.err) == (1, True), ran
-        assert "no column" not in run(*command, "--features", odd, "--column", "query_id=qid").err
+@pytest.mark.usefixtures("log")
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("clicks", "aggregate", "log.parquet", "--out", "new.parquet"),
+        ("clicks", "audit", "log.parquet"),
+        ("propensity", "estimate", "log.parquet", "--out", "rho.json"),
+    ],
+)
+def test_columns_of_features_beside_a_log(run: Run, odd: Path, command: tuple[str, ...]) -> None:
+    ran = run(*command, "--features", odd)
+    assert (ran.code, "Name the right one with --column query_id=…." in ran.err) == (1, True), ran
+    assert "no column" not in run(*command, "--features", odd, "--column", "query_id=qid").err
 
 
 class TestRejects:

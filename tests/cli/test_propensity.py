@@ -138,19 +138,18 @@ class TestModelsOfRelevance:
         assert (ran.code, ran.err) == (2, "error: pivot has no option --refits; dual-learning has it.\n")
 
 
-class TestTrust:
-    def test_slopes_and_bases(self, run: Run, propensity: Run, logs: Logs) -> None:
-        ran = propensity("estimate", logs.trust, "-o", "trust.json", "--method", "trust-bias", "--plot", "trust.svg")
-        assert ran.code == 0
-        assert "slope, 90% interval" in ran.out
-        assert "is refuted" in ran.out
-        assert "cldrank train affine-ips --features FEATURES" in " ".join(ran.err.split())
-        assert "--propensity trust.json --hold-out 0.2 --out ranker/" in " ".join(ran.err.split())
-        found = AffineClicks.load("trust.json")
-        assert len(found) == 4
-        shown = run("show", "trust.json", "--json").json["curves"]["trust.json"]["positions"]
-        assert [entry["slope"] for entry in shown] == found.slope.tolist()
-        assert "base, 90% interval" in run("show", "trust.json").out
+def test_slopes_and_bases(run: Run, propensity: Run, logs: Logs) -> None:
+    ran = propensity("estimate", logs.trust, "-o", "trust.json", "--method", "trust-bias", "--plot", "trust.svg")
+    assert ran.code == 0
+    assert "slope, 90% interval" in ran.out
+    assert "is refuted" in ran.out
+    assert "cldrank train affine-ips --features FEATURES" in " ".join(ran.err.split())
+    assert "--propensity trust.json --hold-out 0.2 --out ranker/" in " ".join(ran.err.split())
+    found = AffineClicks.load("trust.json")
+    assert len(found) == 4
+    shown = run("show", "trust.json", "--json").json["curves"]["trust.json"]["positions"]
+    assert [entry["slope"] for entry in shown] == found.slope.tolist()
+    assert "base, 90% interval" in run("show", "trust.json").out
 
 
 class TestSegments:
