@@ -75,9 +75,8 @@ class TestPositions:
         rho = cr.Propensities.power(1, 5)
         rho.save("rho.json")
         assert run("train", "affine-ips", *FROM[:4], "-p", "rho.json", "-o", "x").code == 0
-        np.testing.assert_array_equal(
-            cr.load_ranker("x").predict(data), cr.AffineIPS().fit(data, clicks, rho).predict(data)
-        )
+        expected = cr.AffineIPS().fit(data, clicks, rho).predict(data)
+        np.testing.assert_array_equal(cr.load_ranker("x").predict(data), expected)
 
     def test_pages_that_end_where_the_propensities_do(
         self, run: Run, data: cr.RankingDataset, clicks: cr.ClickTable
