@@ -76,7 +76,7 @@ def rankers(trees: int) -> dict[str, Ranker]:
     import xgboost
 
     from cldrank.models import MLP
-    from cldrank.rankers.network import ranker_of
+    from cldrank.rankers.network_ranker import ranker_of
 
     features = sample(4000)
     parts: dict[str, Any] = {"feature_names": NAMES, "scaling": scaling.fit("log", features)}

@@ -37,7 +37,7 @@ from cldrank.clicks.simulate import Simulation  # noqa: E402
 from cldrank.data import RankingDataset, synthetic  # noqa: E402
 from cldrank.methods import Oracle, SVMRank  # noqa: E402
 from cldrank.models import Linear, Trees  # noqa: E402
-from cldrank.rankers.trees import TreeRanker  # noqa: E402
+from cldrank.rankers.tree_ranker import TreeRanker  # noqa: E402
 from cldrank.runs import Processes  # noqa: E402
 
 Floats = NDArray[np.float64]

@@ -57,9 +57,16 @@ def _link_to_sources(_app: Any, _name: str, text: list[str]) -> None:
     text[0] = re.sub(r"\]\((?:\.\./)+((?:src|tests|benchmarks|tools)/[^)#]*)", rf"]({SOURCE}/\1", text[0])
 
 
+def _list_names(_app: Any, name: str, text: list[str]) -> None:
+    """A page of the API begins with a table of its names."""
+    if name.startswith("reference/api/"):
+        text[0] = api_pages.with_names_listed(text[0])
+
+
 def setup(app: Any) -> None:
     """Called by Sphinx."""
     app.connect("source-read", _link_to_sources)
+    app.connect("source-read", _list_names)
     app.connect("autodoc-process-docstring", api_pages.write_docstring)
     app.connect("autodoc-process-signature", api_pages.write_signature)
     app.connect("missing-reference", api_pages.find_type)

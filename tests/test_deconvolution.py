@@ -12,11 +12,7 @@ from scipy.optimize import minimize
 from scipy.special import logsumexp
 from scipy.stats import binom
 
-from cldrank.deconvolution import (
-    RateCounts,
-    most_likely_mass,
-    posterior_mass,
-)
+from cldrank.deconvolution import RateCounts, most_likely_mass, posterior_mass
 
 
 def quantile_of(rates: Any, mass: Any, share: float) -> float:
@@ -102,13 +98,12 @@ def test_a_posterior_is_prior_times_likelihood() -> None:
     np.testing.assert_allclose(own, [[0.1, 0.9], [0.7, 0.3]])  # a prior for each candidate
 
 
-class TestShares:
-    def test_a_rate_is_clicked_by_its_share(self) -> None:
-        """Two kinds of candidates, each seen by some at a share of 1 and by others at 0.2."""
-        rates, share = np.tile([0.2, 0.8], 100), np.repeat([1.0, 0.2], 100)
-        n = np.full(200, 10_000)
-        counts = RateCounts.of(np.rint(n * rates * share), n, share)
-        np.testing.assert_allclose(counts.expected(), rates, atol=0.01)
+def test_a_rate_is_clicked_by_its_share() -> None:
+    """Two kinds of candidates, each seen by some at a share of 1 and by others at 0.2."""
+    rates, share = np.tile([0.2, 0.8], 100), np.repeat([1.0, 0.2], 100)
+    n = np.full(200, 10_000)
+    counts = RateCounts.of(np.rint(n * rates * share), n, share)
+    np.testing.assert_allclose(counts.expected(), rates, atol=0.01)
 
 
 def test_no_rate_would_gain_by_more_mass() -> None:

@@ -46,12 +46,6 @@ def test_every_public_name_is_on_one_api_page() -> None:
     assert [name for name in DOCUMENTED if name not in public] == []
 
 
-@pytest.mark.parametrize("page", sorted(api_pages.PAGES.glob("*.md")), ids=lambda page: page.stem)
-def test_an_api_page_begins_with_a_list_of_its_names(page: Path) -> None:
-    listed = re.findall(r"^   (cldrank\.[\w.]+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
-    assert listed == api_pages.names_on(page)
-
-
 ELSEWHERE = {  # whose example takes more than a docstring: it is run on a page
     "cldrank.SparkDataset": "how-to/scale.md",
     "cldrank.pipeline.run_pipeline": "how-to/pipeline.md",

@@ -14,7 +14,7 @@ KINDS = [
         kind
         for _, kind in inspect.getmembers(errors, inspect.isclass)
         if issubclass(kind, CldrankError | CldrankWarning)
-    ),
+    )
 ]
 MORE: dict[type, dict[str, Any]] = {
     FormatError: {"path": "train.txt", "line": 7, "column": 3},
@@ -34,7 +34,7 @@ def test_errors_come_through_from_another_process() -> None:
     """An error that cannot be unpickled breaks the whole pool."""
     with ProcessPoolExecutor(1) as pool:
         for kind in KINDS:
-            error: Any = pool.submit(raise_it, kind).exception(timeout=60)
+            error: Any = pool.submit(raise_it, kind).exception(timeout=600)
             assert type(error) is kind
             assert str(error).endswith("`a_b=3` must be {4}")
 

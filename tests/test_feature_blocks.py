@@ -12,9 +12,7 @@ DEVICES = [
     "cpu",
     pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")),
 ]
-RULES: list[ScalingRule] = [
-    *(Standard(), Standard(clip=None), SignedLog(), MinMax(), MinMax(clip=False), Unscaled()),
-]
+RULES: list[ScalingRule] = [*(Standard(), Standard(clip=None), SignedLog(), MinMax(), MinMax(clip=False), Unscaled())]
 random = np.random.default_rng(0)
 heavy = random.lognormal(0, 4, (500, 6)).astype(np.float32) - 1
 far = (1e4 + random.normal(size=(500, 6))).astype(np.float32)  # its squares lose half their digits
@@ -39,10 +37,7 @@ def test_a_device_learns_and_applies_what_the_cpu_does(
         np.testing.assert_allclose(own, expected.parameters[name], rtol=2e-12, atol=1e-300, err_msg=name)
     unseen = np.concatenate([table, table * np.float32(1.5), -table])
     np.testing.assert_allclose(
-        expected.transform(uploaded(unseen, device)).cpu().numpy(),
-        expected.transform(unseen),
-        rtol=1e-7,
-        atol=1e-38,
+        expected.transform(uploaded(unseen, device)).cpu().numpy(), expected.transform(unseen), rtol=1e-7, atol=1e-38
     )
     assert found.transform(there, out=there) is there
     np.testing.assert_allclose(there.cpu().numpy(), expected.transform(table), rtol=2e-7, atol=1e-7)

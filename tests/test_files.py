@@ -86,7 +86,7 @@ def test_a_pipe_receives_the_bytes_and_stays_a_pipe(tmp_path: Path) -> None:
     reader.start()
     with replacing(pipe) as temporary:
         temporary.write_text("whole")
-    reader.join(timeout=60)
+    reader.join(timeout=600)
     assert received == [b"whole"]
     assert stat.S_ISFIFO(pipe.stat().st_mode)
 

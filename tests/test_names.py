@@ -52,3 +52,12 @@ def test_every_public_function_name_belongs_to_one_room() -> None:
             if path.parts[0] != "cli" or node.name not in called:
                 places[node.name].add(path.parts[0])
     assert not repeated(places)
+
+
+def test_every_module_name_belongs_to_one_module() -> None:
+    places: dict[str, set[str]] = defaultdict(set)
+    for path in modules():
+        name = path.parent.name if path.name == "__init__.py" else path.stem
+        if path.parts[0] != "cli":  # whose modules are called like the rooms that they call
+            places[name].add(str(path))
+    assert not repeated(places)

@@ -15,10 +15,7 @@ from cldrank.scaling import MinMax, Scaling, ScalingRule, SignedLog, Standard, U
 preprocessing = pytest.importorskip("sklearn.preprocessing")
 
 UNCLIPPED: list[ScalingRule] = [Standard(clip=None), SignedLog(clip=None), MinMax(clip=False)]
-RULES: list[ScalingRule] = [
-    *(Standard(clip=5), Standard(clip=0.5), MinMax(), SignedLog(clip=5)),
-    *UNCLIPPED,
-]
+RULES: list[ScalingRule] = [*(Standard(clip=5), Standard(clip=0.5), MinMax(), SignedLog(clip=5)), *UNCLIPPED]
 rules = st.sampled_from(RULES)
 numbers = st.one_of(
     st.floats(width=32, allow_nan=False, allow_infinity=False),

@@ -30,6 +30,12 @@ def names_on(page: Path) -> list[str]:
     return _SHOWN.findall(page.read_text(encoding="utf-8"))
 
 
+def with_names_listed(page: str) -> str:
+    """A page with a table of the names that it documents, ahead of them."""
+    names = "".join(f"   {name}\n" for name in _SHOWN.findall(page))
+    return page.replace("```{eval-rst}\n", f"```{{eval-rst}}\n.. autosummary::\n   :nosignatures:\n\n{names}\n", 1)
+
+
 @cache
 def homes() -> Mapping[str, str]:
     """Where what is public is documented, by its short name."""

@@ -30,7 +30,7 @@ class Bounds:
     below: float | None = None
 
     def hold(self, value: float) -> bool:
-        """Whether a number lies within them; no bounds take only what float64 can hold."""
+        """Whether a number lies within the bounds; where there are none, whether float64 can hold it."""
         return (
             -_LARGEST <= value <= _LARGEST
             and (self.least is None or value >= self.least)
@@ -41,7 +41,7 @@ class Bounds:
 
     @property
     def words(self) -> str:
-        """How a sentence goes on behind `a number`."""
+        """The bounds in words, to follow `a number`."""
         ends = {"of at least": self.least, "above": self.above, "up to": self.most, "below": self.below}
         given = [
             f"{words} {end if isinstance(end, int) else f'{end:g}'}" for words, end in ends.items() if end is not None
@@ -146,7 +146,7 @@ def shortened(given: Any, most: int = 200) -> str:
 
 
 def shortened_text(text: str, most: int = 200) -> str:
-    """A text as it was typed, if it can be read so."""
+    """A text as it was typed, or its repr where not all of it is legible."""
     return text if text.strip() and text.isprintable() and len(text) <= most else shortened(text, most)
 
 

@@ -33,7 +33,7 @@ class Derivatives(NamedTuple):
 
 @dataclass(frozen=True)
 class Solution:
-    """Where an optimiser ended, and how.
+    """Where an optimiser ended, and whether that is the optimum.
 
     status        `converged`; `max_steps`: stopped before that; `line_search`: no part of a step gained what the slope
                   promised, though the objective is finite; `non_finite`: the objective is not finite, here or nearby;

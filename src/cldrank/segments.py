@@ -139,7 +139,7 @@ def descending_values(values: Array, offsets: Array) -> Array:
 
 
 def tie_breakers(rows: Array, offsets: Array, first: int = 0) -> Array:
-    """A fixed pseudo-random number for each of the rows, which depends on its segment and its place there alone.
+    """A fixed pseudo-random number for each row, which depends only on its segment and its place there.
 
     It is the splitmix64 of both, so it differs between any two rows, and it does not depend on labels or scores:
     sorting by it breaks ties without favour.

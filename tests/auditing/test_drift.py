@@ -61,7 +61,10 @@ class TestBrokenDays:
         facts: Any = result.facts.log
         if facts.drift.broken_days:
             assert found(result, "broken days").severity == result.verdict.severity == "blocking"
-            assert all(day.day in found(result, "broken days").found for day in facts.drift.broken_days)
+            for day in facts.drift.broken_days:
+                assert day.day in found(result, "broken days").found
+                rest = (result.facts.clicks - day.clicks) / (result.facts.impressions - day.impressions)
+                assert day.usual == pytest.approx(rest)  # of the other days
         return [(day.day, day.impressions, day.clicks) for day in facts.drift.broken_days]
 
     @pytest.mark.parametrize("clicked", [0, 7])
@@ -69,10 +72,8 @@ class TestBrokenDays:
         made = logs()
         made.add(600, made.shuffled, timestamp=days(1, 100))
         last = [row for row in made.rows if row["timestamp"] == START + 5 * DAY + 3600]
-        for row in last:
-            row["clicked"] = False
-        for row in last[:clicked]:
-            row["clicked"] = True
+        for at, row in enumerate(last):
+            row["clicked"] = at < clicked
         assert self.broken(made.write()) == [("2023-11-20", 500, clicked)]
 
     def test_a_third_of_the_clicks_is_drift(self, logs: MakeLogs) -> None:

@@ -144,13 +144,12 @@ class TestPages:
         assert "does not count positions from 0" in wrong.found
 
 
-class TestViews:
-    def test_a_page_seen_again_is_no_copy(self, logs: MakeLogs) -> None:
-        made = logs().add(100, lambda _: np.arange(12), timestamp=days(1, 20))
-        made.rows += [{**row, "timestamp": row["timestamp"] + 60, "clicked": False} for row in made.rows]
-        path = made.write()
-        result: Any = audit(path)
-        assert result.facts.account.rejected == {"second view": 500}
-        rows = found(result, "rows")
-        assert "500 of 1,000 rows (50.00%)" in rows.found
-        assert "log a session_id per page" in rows.advice
+def test_a_page_seen_again_is_no_copy(logs: MakeLogs) -> None:
+    made = logs().add(100, lambda _: np.arange(12), timestamp=days(1, 20))
+    made.rows += [{**row, "timestamp": row["timestamp"] + 60, "clicked": False} for row in made.rows]
+    path = made.write()
+    result: Any = audit(path)
+    assert result.facts.account.rejected == {"second view": 500}
+    rows = found(result, "rows")
+    assert "500 of 1,000 rows (50.00%)" in rows.found
+    assert "log a session_id per page" in rows.advice

@@ -30,28 +30,28 @@ def log(folder: Path) -> Path:
     return write_log(folder / "log.parquet", lambda page: page, lambda k: k)
 
 
-class TestColumns:
-    @pytest.fixture
-    def odd(self, folder: Path) -> Path:
-        """The features with another name for queries."""
-        table = pq.read_table(folder / "train.parquet")
-        names = ["qid" if name == "query_id" else name for name in table.column_names]
-        pq.write_table(table.rename_columns(names), folder / "odd.parquet")
-        return folder / "odd.parquet"
+@pytest.fixture
+def odd(folder: Path) -> Path:
+    """The features with another name for queries."""
+    table = pq.read_table(folder / "train.parquet")
+    names = ["qid" if name == "query_id" else name for name in table.column_names]
+    pq.write_table(table.rename_columns(names), folder / "odd.parquet")
+    return folder / "odd.parquet"
 
-    @pytest.mark.usefixtures("log")
-    @pytest.mark.parametrize(
-        "command",
-        [
-            ("clicks", "aggregate", "log.parquet", "--out", "new.parquet"),
-            ("clicks", "audit", "log.parquet"),
-            ("propensity", "estimate", "log.parquet", "--out", "rho.json"),
-        ],
-    )
-    def test_columns_of_features_beside_a_log(self, run: Run, odd: Path, command: tuple[str, ...]) -> None:
-        ran = run(*command, "--features", odd)
-        assert (ran.code, "Name the right one with --column query_id=…." in ran.err) == (1, True), ran
-        assert "no column" not in run(*command, "--features", odd, "--column", "query_id=qid").err
+
+@pytest.mark.usefixtures("log")
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("clicks", "aggregate", "log.parquet", "--out", "new.parquet"),
+        ("clicks", "audit", "log.parquet"),
+        ("propensity", "estimate", "log.parquet", "--out", "rho.json"),
+    ],
+)
+def test_columns_of_features_beside_a_log(run: Run, odd: Path, command: tuple[str, ...]) -> None:
+    ran = run(*command, "--features", odd)
+    assert (ran.code, "Name the right one with --column query_id=…." in ran.err) == (1, True), ran
+    assert "no column" not in run(*command, "--features", odd, "--column", "query_id=qid").err
 
 
 class TestRejects:
@@ -79,10 +79,7 @@ class TestRejects:
 class TestNext:
     """A command that one is told to run next must run."""
 
-    def test_the_estimate_leads_to_training_and_that_to_judging(self, run: Run, folder: Path) -> None:
-        table = pq.read_table(folder / "train.parquet")
-        names = ["qid" if name == "query_id" else name for name in table.column_names]
-        pq.write_table(table.rename_columns(names), folder / "odd.parquet")
+    def test_the_estimate_leads_to_training_and_that_to_judging(self, run: Run, folder: Path, odd: Path) -> None:
         pages = [
             (page, page % 60, (page // 60 + k - 1) % 8 + 1, k, int(k == page % 3 + 1))
             for page in range(960)
@@ -96,7 +93,7 @@ class TestNext:
         line = next(line for line in ran.err.splitlines() if line.startswith("next: "))
         assert "--hold-out 0.2 --out ranker/" in line
         train = shlex.split(line.removeprefix("next: cldrank "))
-        train[train.index("FEATURES")] = "odd.parquet"
+        train[train.index("FEATURES")] = odd.name
         ran = run(*train, "--column", "query_id=qid")
         assert ran.code == 0, ran.err
         command = next(line for line in ran.out.split("`") if line.startswith("cldrank compare"))

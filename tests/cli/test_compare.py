@@ -160,13 +160,12 @@ def test_refusals(run: Run, scores: cr.RankingDataset, arguments: list[str], sai
     assert ran.out == ""
 
 
-class TestEvaluate:
-    def test_one_ranker_by_clicks(self, run: Run, scores: cr.RankingDataset) -> None:
-        shown = run("evaluate", "good.txt", *LOG)
-        assert shown.code == 0
-        for words in ("good.txt on train, by clicks alone", "bounds", "the model says"):
-            assert words in shown.out
-        found = run("evaluate", "production", *LOG, "--json").json
-        clicks = cr.ClickTable.read("cells.parquet", scores)
-        assert found["ranker"] == "production"
-        assert found["measures"]["Clicks@5"]["estimate"] == pytest.approx(clicks.clicks.sum() / 2400)
+def test_one_ranker_by_clicks(run: Run, scores: cr.RankingDataset) -> None:
+    shown = run("evaluate", "good.txt", *LOG)
+    assert shown.code == 0
+    for words in ("good.txt on train, by clicks alone", "bounds", "the model says"):
+        assert words in shown.out
+    found = run("evaluate", "production", *LOG, "--json").json
+    clicks = cr.ClickTable.read("cells.parquet", scores)
+    assert found["ranker"] == "production"
+    assert found["measures"]["Clicks@5"]["estimate"] == pytest.approx(clicks.clicks.sum() / 2400)

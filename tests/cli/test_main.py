@@ -99,7 +99,7 @@ def test_a_termination_leaves_no_temporary_file(tmp_path: Path) -> None:
         time.sleep(0.05)
     process.terminate()
     try:
-        assert process.wait(timeout=120) == 143
+        assert process.wait(timeout=600) == 143
     finally:
         process.kill()
         process.wait()

@@ -33,10 +33,7 @@ CALLS: dict[str, tuple[list[str], list[str]]] = {
     "pipeline new": (["log.csv", "-f", "train.parquet"], ["log.csv", "train.parquet"]),
     "propensity estimate": (["log.csv", "-f", "train.parquet"], ["log.csv", "train.parquet"]),
     "simulate": (["train.parquet", "--production", "scores.txt"], ["train.parquet", "scores.txt"]),
-    "train cld": (
-        ["-f", "train.parquet", "-c", "cells.parquet", "-p", "power:1"],
-        ["train.parquet", "cells.parquet"],
-    ),
+    "train cld": (["-f", "train.parquet", "-c", "cells.parquet", "-p", "power:1"], ["train.parquet", "cells.parquet"]),
     "tune": (
         ["cld", "-f", "train.parquet", "-c", "cells.parquet", "-p", "power:1"],
         ["train.parquet", "cells.parquet"],

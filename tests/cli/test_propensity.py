@@ -13,20 +13,8 @@ import pytest
 
 import cldrank as cr
 from cldrank.clicks.log.layout import NO_SEGMENT
-from cldrank.clicks.simulate import (
-    NeighbourSwaps,
-    PositionBased,
-    ShuffledShare,
-    Simulation,
-    TopK,
-    TrustBiased,
-)
-from cldrank.propensity import (
-    AffineClicks,
-    AllPairs,
-    Propensities,
-    SegmentPropensities,
-)
+from cldrank.clicks.simulate import NeighbourSwaps, PositionBased, ShuffledShare, Simulation, TopK, TrustBiased
+from cldrank.propensity import AffineClicks, AllPairs, Propensities, SegmentPropensities
 
 Run = Callable[..., Any]
 
@@ -147,25 +135,21 @@ class TestModelsOfRelevance:
 
     def test_an_option_that_a_method_lacks(self, propensity: Run, logs: Logs) -> None:
         ran = propensity("estimate", logs.swaps, "-o", "rho.json", "--method", "pivot", "--refits", "3")
-        assert (ran.code, ran.err) == (
-            2,
-            "error: pivot has no option --refits; dual-learning has it.\n",
-        )
+        assert (ran.code, ran.err) == (2, "error: pivot has no option --refits; dual-learning has it.\n")
 
 
-class TestTrust:
-    def test_slopes_and_bases(self, run: Run, propensity: Run, logs: Logs) -> None:
-        ran = propensity("estimate", logs.trust, "-o", "trust.json", "--method", "trust-bias", "--plot", "trust.svg")
-        assert ran.code == 0
-        assert "slope, 90% interval" in ran.out
-        assert "is refuted" in ran.out
-        assert "cldrank train affine-ips --features FEATURES" in " ".join(ran.err.split())
-        assert "--propensity trust.json --hold-out 0.2 --out ranker/" in " ".join(ran.err.split())
-        found = AffineClicks.load("trust.json")
-        assert len(found) == 4
-        shown = run("show", "trust.json", "--json").json["curves"]["trust.json"]["positions"]
-        assert [entry["slope"] for entry in shown] == found.slope.tolist()
-        assert "base, 90% interval" in run("show", "trust.json").out
+def test_slopes_and_bases(run: Run, propensity: Run, logs: Logs) -> None:
+    ran = propensity("estimate", logs.trust, "-o", "trust.json", "--method", "trust-bias", "--plot", "trust.svg")
+    assert ran.code == 0
+    assert "slope, 90% interval" in ran.out
+    assert "is refuted" in ran.out
+    assert "cldrank train affine-ips --features FEATURES" in " ".join(ran.err.split())
+    assert "--propensity trust.json --hold-out 0.2 --out ranker/" in " ".join(ran.err.split())
+    found = AffineClicks.load("trust.json")
+    assert len(found) == 4
+    shown = run("show", "trust.json", "--json").json["curves"]["trust.json"]["positions"]
+    assert [entry["slope"] for entry in shown] == found.slope.tolist()
+    assert "base, 90% interval" in run("show", "trust.json").out
 
 
 class TestSegments:
@@ -193,39 +177,36 @@ class TestSegments:
             assert (ran.code, f"{method} does not take segments" in ran.err) == (2, True)
 
 
-class TestBound:
-    def test_a_bound_by_itself(self, propensity: Run, logs: Logs) -> None:
-        ran = propensity("estimate", logs.one, "--method", "envelope", "-o", "rho.json", "--plot", "rho.svg")
-        assert ran.code == 0
-        assert "at least" in ran.out
-        assert "note  a lower bound, not the curve itself" in ran.out
-        assert "Envelope (lower bound)" in Path("rho.svg").read_text()
-        assert cr.Propensities.load("rho.json").bound
+def test_a_bound_by_itself(propensity: Run, logs: Logs) -> None:
+    ran = propensity("estimate", logs.one, "--method", "envelope", "-o", "rho.json", "--plot", "rho.svg")
+    assert ran.code == 0
+    assert "at least" in ran.out
+    assert "note  a lower bound, not the curve itself" in ran.out
+    assert "Envelope (lower bound)" in Path("rho.svg").read_text()
+    assert cr.Propensities.load("rho.json").bound
 
 
-class TestEveryMethod:
-    def test_all_that_apply_and_why_the_others_do_not(self, propensity: Run, logs: Logs) -> None:
-        call = ("estimate", logs.swaps, "--method", "all", "--depth", "3")
-        result = propensity(*call, "--plot", "curves.svg", "--json").json
-        assert list(result["estimates"]) == [
-            "all-pairs", "pivot", "adjacent-chain", "envelope", "trust-bias", "click-through",
-        ]  # fmt: skip
-        assert {"randomised", "regression-em", "dual-learning"} <= set(result["refusals"])
-        one = propensity("estimate", logs.swaps, "--method", "pivot", "--depth", "3", "--json").json
-        assert result["estimates"]["pivot"]["positions"] == one["positions"]
-        assert Path("curves.svg").read_text().count(", position ") == 6 * 3
+def test_all_that_apply_and_why_the_others_do_not(propensity: Run, logs: Logs) -> None:
+    call = ("estimate", logs.swaps, "--method", "all", "--depth", "3")
+    result = propensity(*call, "--plot", "curves.svg", "--json").json
+    assert list(result["estimates"]) == [
+        "all-pairs", "pivot", "adjacent-chain", "envelope", "trust-bias", "click-through",
+    ]  # fmt: skip
+    assert {"randomised", "regression-em", "dual-learning"} <= set(result["refusals"])
+    one = propensity("estimate", logs.swaps, "--method", "pivot", "--depth", "3", "--json").json
+    assert result["estimates"]["pivot"]["positions"] == one["positions"]
+    assert Path("curves.svg").read_text().count(", position ") == 6 * 3
 
 
-class TestShow:
-    def test_what_was_written_is_shown(self, run: Run, propensity: Run, logs: Logs) -> None:
-        written = propensity("estimate", logs.swaps, "-o", "rho.json", "--json").json
-        Propensities.power(1, 4).save("truth.json")
-        shown = run("show", "rho.json", "truth.json", "--plot", "both.svg", "--json").json["curves"]
-        assert shown["rho.json"]["positions"] == written["positions"]
-        assert shown["rho.json"]["notes"] == written["notes"]
-        assert examined(shown["truth.json"]) == [1, 1 / 2, 1 / 3, 1 / 4]
-        assert "power law, eta 1" in run("show", "truth.json").out
-        assert Path("both.svg").read_text().count(", position ") == 8
+def test_what_was_written_is_shown(run: Run, propensity: Run, logs: Logs) -> None:
+    written = propensity("estimate", logs.swaps, "-o", "rho.json", "--json").json
+    Propensities.power(1, 4).save("truth.json")
+    shown = run("show", "rho.json", "truth.json", "--plot", "both.svg", "--json").json["curves"]
+    assert shown["rho.json"]["positions"] == written["positions"]
+    assert shown["rho.json"]["notes"] == written["notes"]
+    assert examined(shown["truth.json"]) == [1, 1 / 2, 1 / 3, 1 / 4]
+    assert "power law, eta 1" in run("show", "truth.json").out
+    assert Path("both.svg").read_text().count(", position ") == 8
 
 
 class TestComplaints:

@@ -39,7 +39,7 @@ def test_addresses_that_cannot_be_had_are_refused(run: Run, ranker: Path) -> Non
         port = taken.getsockname()[1]
         assert f"port {port} of 127.0.0.1 is in use; choose another with --port" in refused(run, ranker, "--port", port)
     assert "the host 'no.such.host.invalid' is not known" in refused(run, ranker, "--host", "no.such.host.invalid")
-    assert "192.0.2.1:8000 cannot be listened at" in refused(run, ranker, "--host", "192.0.2.1", code=1)
+    assert "the service cannot listen at 192.0.2.1:8000" in refused(run, ranker, "--host", "192.0.2.1", code=1)
     assert run("serve", ranker, "--port", "70000").code == 2
     assert run("serve", ranker, "--workers", "0").code == 2
     for timeout in ("inf", "nan", "3601"):

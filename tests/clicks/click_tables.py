@@ -33,14 +33,9 @@ Cells = dict[tuple[int, int], tuple[int, int]]
 
 def table_of(cells: Cells, rows: int) -> ClickTable:
     data = RankingDataset.from_arrays(np.zeros((rows, 1)), np.arange(rows) // 4)
-    keys = list(cells)
-    return ClickTable.from_arrays(
-        data,
-        row=[row for row, _ in keys],
-        position=[position for _, position in keys],
-        impressions=[cells[key][0] for key in keys],
-        clicks=[cells[key][1] for key in keys],
-    )
+    row, position = zip(*cells, strict=True) if cells else ((), ())
+    impressions, clicks = zip(*cells.values(), strict=True) if cells else ((), ())
+    return ClickTable.from_arrays(data, row=row, position=position, impressions=impressions, clicks=clicks)
 
 
 some_cells = st.dictionaries(

@@ -77,19 +77,16 @@ class TestOnEachEngine:
         assert cells(result.clicks) == {("q", "a", 1): (2, 1), ("q", "b", 2): (2, 1)}
 
 
-class TestByHashes:
-    @settings(max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture])
-    @example(rows=[(1, "q", "a", 1, 1), (1, "q", "a", 1, 1), (2, "q", "b", 1, 0)], at_a_time=1)
-    @given(rows=some_rows, at_a_time=st.sampled_from([100, 3]))
-    def test_by_hashes_as_by_grouping(
-        self, tmp_path_factory: pytest.TempPathFactory, rows: list[Row], at_a_time: int
-    ) -> None:
-        """Large logs are checked by hashes, in parts where there are many."""
-        path = write(tmp_path_factory.mktemp("log") / "log.parquet", rows)
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(counting, "_MANY_ROWS", 0)
-            patch.setattr(counting, "_HASHES_AT_A_TIME", at_a_time)
-            result = aggregate(path, max_rejected=1, first_position=1)
-        expected, rejected = plainly(rows)
-        assert cells(result.clicks) == expected
-        assert result.account.rejected == rejected
+@settings(max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@example(rows=[(1, "q", "a", 1, 1), (1, "q", "a", 1, 1), (2, "q", "b", 1, 0)], at_a_time=1)
+@given(rows=some_rows, at_a_time=st.sampled_from([100, 3]))
+def test_by_hashes_as_by_grouping(tmp_path_factory: pytest.TempPathFactory, rows: list[Row], at_a_time: int) -> None:
+    """Large logs are checked by hashes, in parts where there are many."""
+    path = write(tmp_path_factory.mktemp("log") / "log.parquet", rows)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(counting, "_MANY_ROWS", 0)
+        patch.setattr(counting, "_HASHES_AT_A_TIME", at_a_time)
+        result = aggregate(path, max_rejected=1, first_position=1)
+    expected, rejected = plainly(rows)
+    assert cells(result.clicks) == expected
+    assert result.account.rejected == rejected

@@ -55,7 +55,7 @@ class TestOnEachEngine:
             ),
             min_size=1,
             max_size=30,
-        ),
+        )
     )
     def test_any_log(self, tmp_path_factory: pytest.TempPathFactory, engine: Any, rows: Any) -> None:
         path = write(tmp_path_factory.mktemp("log") / "log.parquet", rows)

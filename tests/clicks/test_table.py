@@ -119,12 +119,7 @@ class TestPartsAndSums:
 
         one = table(query_id=["q", "q"], doc_id=[1, 2], position=[1, 2], impressions=[5, 5], clicks=[1, 0])
         two = table(query_id=["r", "q"], doc_id=[7, 3], position=[1, 2], impressions=[2, 4], clicks=[0, 4])
-        assert cells(one.merge(two)) == [
-            ("q", 1, 1, 5, 1),
-            ("q", 2, 2, 5, 0),
-            ("q", 3, 2, 4, 4),
-            ("r", 7, 1, 2, 0),
-        ]
+        assert cells(one.merge(two)) == [("q", 1, 1, 5, 1), ("q", 2, 2, 5, 0), ("q", 3, 2, 4, 4), ("r", 7, 1, 2, 0)]
 
 
 class TestDisplay:

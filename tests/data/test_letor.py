@@ -195,21 +195,19 @@ class TestBadInput:
 
 
 numbers = st.one_of(
-    st.floats(width=32, allow_nan=False, allow_infinity=False),
-    st.integers(-(10**20), 10**20).map(float),
+    st.floats(width=32, allow_nan=False, allow_infinity=False), st.integers(-(10**20), 10**20).map(float)
 )
 spellings = st.sampled_from(["{}", "{:.6f}", "{:e}", "{:.25f}", "{:.17g}", "{:g}", "{:+.3f}", "{:.0f}", "{:012.4f}"])
 
 
-class TestNumbers:
-    @example([(float(np.finfo(np.float32).max), "{}")])
-    @given(st.lists(st.tuples(numbers, spellings), min_size=1, max_size=20))
-    def test_values_are_what_python_reads(self, values: list[tuple[float, str]]) -> None:
-        words = [spelling.format(value) for value, spelling in values]
-        parsed = parse_values(words)
-        with np.errstate(over="ignore"):
-            expected = np.array([float(word) for word in words]).astype(np.float32)
-        np.testing.assert_array_max_ulp(parsed, expected, maxulp=1)
+@example([(float(np.finfo(np.float32).max), "{}")])
+@given(st.lists(st.tuples(numbers, spellings), min_size=1, max_size=20))
+def test_values_are_what_python_reads(values: list[tuple[float, str]]) -> None:
+    words = [spelling.format(value) for value, spelling in values]
+    parsed = parse_values(words)
+    with np.errstate(over="ignore"):
+        expected = np.array([float(word) for word in words]).astype(np.float32)
+    np.testing.assert_array_max_ulp(parsed, expected, maxulp=1)
 
 
 def parse_values(words: list[str]) -> NDArray[np.float32]:

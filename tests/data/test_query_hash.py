@@ -61,12 +61,7 @@ class TestHeldOut:
 
     @pytest.mark.parametrize(
         ("arguments", "message"),
-        [
-            ((0,), "`share`"),
-            ((1,), "`share`"),
-            ((0.5, -1), "`seed`"),
-            ((0.5, 2**64), "`seed`"),
-        ],
+        [((0,), "`share`"), ((1,), "`share`"), ((0.5, -1), "`seed`"), ((0.5, 2**64), "`seed`")],
     )
     def test_refusals(self, arguments: tuple[Any, ...], message: str) -> None:
         with pytest.raises(UsageError, match=message):

@@ -12,7 +12,7 @@ from pyarrow import csv
 from cldrank import RankingDataset
 from cldrank.data.letor import read_letor
 from cldrank.data.scores import load_scores
-from cldrank.errors import DataError, FormatError
+from cldrank.errors import FormatError
 
 
 @pytest.fixture
@@ -66,20 +66,24 @@ def test_csv_as_parquet(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
+    ("name", "text", "message"),
     [
-        ("query_id,doc_id,score\n1,a,1\n2,a,2\n", "no score for query 1, document b.$"),
-        ("query_id,doc_id,score\n1,a,x\n", "s.csv: column 'score' is 'x'"),
-        ("query_id,doc_id,score\n1,a\n", "s.csv: not a CSV file"),
-        ("query_id,score\n1,1\n1,\n2,1\n", "score 2 is nan"),
-        ("query_id,doc_id,score\n1,a,1\n1,a,2\n2,a,2\n", "document a has two scores"),
-        ("query_id,x\n1,1\n", "'score'"),
+        ("s.csv", "query_id,doc_id,score\n1,a,1\n2,a,2\n", "no score for query 1, document b.$"),
+        ("s.csv", "query_id,doc_id,score\n1,a,x\n", "s.csv: column 'score' is 'x'"),
+        ("s.csv", "query_id,doc_id,score\n1,a\n", "s.csv: not a CSV file"),
+        ("s.csv", "query_id,score\n1,1\n1,\n2,1\n", "score 2 is nan"),
+        ("s.csv", "query_id,doc_id,score\n1,a,1\n1,a,2\n2,a,2\n", "document a has two scores"),
+        ("s.csv", "query_id,x\n1,1\n", "'score'"),
+        ("s.txt", "1\n2\n", "has 2 scores for 3 rows"),
+        ("s.txt", "1\nx\n3\n", r"s.txt:2: 'x' is not a number"),
+        ("s.txt", "1\nnan\n3\n", "score 2 is nan"),
+        ("s.txt", "1\n1_000\n3\n", "'1_000' is not a number"),
     ],
 )
-def test_bad_csv(tmp_path: Path, data: RankingDataset, text: str, message: str) -> None:
-    (tmp_path / "s.csv").write_text(text)
+def test_files_that_do_not_fit(tmp_path: Path, data: RankingDataset, name: str, text: str, message: str) -> None:
+    (tmp_path / name).write_text(text)
     with pytest.raises(FormatError, match=message):
-        load_scores(tmp_path / "s.csv", data)
+        load_scores(tmp_path / name, data)
 
 
 def test_scores_follow_rows_that_were_regrouped(tmp_path: Path) -> None:
@@ -89,21 +93,6 @@ def test_scores_follow_rows_that_were_regrouped(tmp_path: Path) -> None:
     scattered = read_letor([letor])
     assert scattered.features[:, 0].tolist() == [1, 3, 2]
     assert load_scores(tmp_path / "s.txt", scattered).tolist() == [10, 30, 20]
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("1\n2\n", "has 2 scores for 3 rows"),
-        ("1\nx\n3\n", r"s.txt:2: 'x' is not a number"),
-        ("1\nnan\n3\n", "score 2 is nan"),
-        ("1\n1_000\n3\n", "'1_000' is not a number"),
-    ],
-)
-def test_text_that_does_not_fit(tmp_path: Path, data: RankingDataset, text: str, message: str) -> None:
-    (tmp_path / "s.txt").write_text(text)
-    with pytest.raises(DataError, match=message):
-        load_scores(tmp_path / "s.txt", data)
 
 
 @pytest.mark.parametrize(

@@ -71,7 +71,7 @@ def look(page: Path, *options: str, address: str = "") -> str:
         *options,
         address or page.as_uri(),
     ]
-    ran = subprocess.run(call, capture_output=True, text=True, timeout=90, check=True)
+    ran = subprocess.run(call, capture_output=True, text=True, timeout=600, check=True)
     assert "CONSOLE" not in ran.stderr
     return ran.stdout
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -118,7 +118,8 @@ def test_a_step_is_round_and_the_smallest_of_its_kind(least: float) -> None:
     assert min(abs(first - part) for part in (1, 2, 5)) < 1e-6
 
 
-@given(st.floats(1e-4, 9e14), st.sampled_from([1, -1]))
+@example(size=999.9, sign=1)
+@given(size=st.floats(1e-4, 9e14), sign=st.sampled_from([1, -1]))
 def test_few_letters_say_nearly_the_same(size: float, sign: int) -> None:
     text = short(sign * size)
     scale = {"k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}.get(text[-1], 1.0)

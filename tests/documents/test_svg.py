@@ -16,21 +16,19 @@ def dots(*points: Point) -> Figure:
     return Figure("t", (Series("s", points),), Axis.of_labels("abc"), Axis.from_zero(0.5, in_percent=True), "dots")
 
 
-class TestElement:
-    def test_texts_and_attributes_cannot_break_out(self) -> None:
-        made = element("text", EVIL, element("title", EVIL), data_name=EVIL)
-        found = ElementTree.fromstring(made)  # noqa: S314  # we wrote it
-        assert (found.text, found[0].text, found.get("data-name")) == (EVIL, EVIL, EVIL)
-        assert [child.tag for child in found] == ["title"]
+def test_texts_and_attributes_cannot_break_out() -> None:
+    made = element("text", EVIL, element("title", EVIL), data_name=EVIL)
+    found = ElementTree.fromstring(made)  # noqa: S314  # we wrote it
+    assert (found.text, found[0].text, found.get("data-name")) == (EVIL, EVIL, EVIL)
+    assert [child.tag for child in found] == ["title"]
 
 
-class TestDots:
-    def test_values_stand_where_they_belong(self) -> None:
-        chart = draw(dots(Point(0, 0.4, 0.3, 0.5), Point(2, 0.2)))
-        Checked(chart)
-        heights = [float(y) for y in re.findall(r'class="mark"[^>]*translate\([\d.]+ ([\d.]+)\)', chart)]
-        ticks = {float(m[1]): float(m[0]) - 4 for m in re.findall(r'y="([\d.]+)" text-anchor="end">([\d.]+)%', chart)}
-        assert heights == pytest.approx([ticks[40.0], ticks[20.0]], abs=0.11)
+def test_values_stand_where_they_belong() -> None:
+    chart = draw(dots(Point(0, 0.4, 0.3, 0.5), Point(2, 0.2)))
+    Checked(chart)
+    heights = [float(y) for y in re.findall(r'class="mark"[^>]*translate\([\d.]+ ([\d.]+)\)', chart)]
+    ticks = {float(m[1]): float(m[0]) - 4 for m in re.findall(r'y="([\d.]+)" text-anchor="end">([\d.]+)%', chart)}
+    assert heights == pytest.approx([ticks[40.0], ticks[20.0]], abs=0.11)
 
 
 @pytest.mark.parametrize("top", [0.0, 1.0])

@@ -29,13 +29,7 @@ def test_a_foreign_file_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("column", "value"),
-    [
-        ("measure", "nGCD@3"),
-        ("setting", None),
-        ("configuration", ""),
-        ("warnings", '{"a": 1}'),
-    ],
+    ("column", "value"), [("measure", "nGCD@3"), ("setting", None), ("configuration", ""), ("warnings", '{"a": 1}')]
 )
 def test_damaged_values_are_refused(tmp_path: Path, column: str, value: object) -> None:
     saved(tmp_path, [row("CLD", 0, 0.5), {**row("CLD", 1, 0.5), column: value}])
@@ -53,13 +47,7 @@ def test_damaged_bytes_are_refused(tmp_path: Path) -> None:
         results.load_results(file)
 
 
-@pytest.mark.parametrize(
-    ("column", "values"),
-    [
-        ("seed", pa.array([0.5, 1.0])),
-        ("value", pa.array(["x", "y"])),
-    ],
-)
+@pytest.mark.parametrize(("column", "values"), [("seed", pa.array([0.5, 1.0])), ("value", pa.array(["x", "y"]))])
 def test_columns_of_other_types_are_refused(tmp_path: Path, column: str, values: pa.Array) -> None:
     made = table([row("CLD", 0, 0.5), row("CLD", 1, 0.5)])
     made = made.set_column(made.schema.get_field_index(column), column, values)

@@ -51,6 +51,11 @@ def test_a_value_that_is_no_number_counts_as_failed(value: float | None) -> None
     assert found["CLD"].best
 
 
+def test_a_rival_that_is_ahead_wherever_both_have_finished_is_not_tied() -> None:
+    found = found_of([*seeds("CLD", [0.50, 0.51, 0.52]), *seeds("IPS", [0.40, 0.41, 0.42, 0.99])])
+    assert [(one.best, one.tied) for one in (found["IPS"], found["CLD"])] == [(True, True), (False, False)]
+
+
 def test_best_and_tied() -> None:
     rows = (
         seeds("Oracle", [0.9, 0.9, 0.9])
@@ -68,6 +73,4 @@ def test_best_and_tied() -> None:
 def test_what_sees_labels_is_no_rival_whatever_it_is_called() -> None:
     told = json.dumps({"method": {"class": "oracle", "parameters": {"model": "trees"}}})
     found = found_of(seeds("Forest", [0.9, 0.9], configuration=told) + seeds("CLD", [0.5, 0.5]))
-    assert found["CLD"].best
-    assert not found["Forest"].best
-    assert not found["Forest"].tied
+    assert (found["CLD"].best, found["Forest"].best, found["Forest"].tied) == (True, False, False)

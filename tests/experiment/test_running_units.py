@@ -118,7 +118,7 @@ def test_a_run_that_is_stopped_loses_only_the_running_unit(folder: Path, sent: s
         process.kill()  # the parent alone; its worker must notice
     else:
         os.killpg(process.pid, sent)  # as a terminal does: to all of the group
-    _, complaint = process.communicate(timeout=60)  # until the worker has closed its end as well
+    _, complaint = process.communicate(timeout=600)  # until the worker has closed its end as well
     assert sent == signal.SIGKILL or (process.returncode == 130 and "Traceback" not in complaint)
     records = [json.loads(file.read_text()) for file in (folder / "out" / "tasks").glob("fit-*/record.json")]
     kept, diary = {record["parameters"]["seed"] for record in records}, (folder / "diary.txt").read_text().split()

@@ -12,7 +12,6 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-import dense_trees
 import made_rankers as made
 import numpy as np
 import pytest
@@ -49,7 +48,7 @@ class TestEland:
 
     @pytest.mark.parametrize("threshold", [0.7, 2.20631, 123456.79])
     def test_thresholds_survive_as_float32(self, threshold: float) -> None:
-        ranker = dense_trees.stump(threshold)
+        ranker = tricky.stump(threshold)
         rows = np.array([[np.nextafter(np.float32(threshold), np.float32(side))] for side in (-1, 1e9)])
         rows = np.concatenate([rows, [[np.float32(threshold)]]]).astype(np.float32)
         table = NamedTable(("x",), rows)
@@ -57,51 +56,43 @@ class TestEland:
         assert replay.ensemble_scores(definition_of(exported(ranker)), table).tolist() == [1, 2, 2]
 
 
-class TestParity:
-    @pytest.mark.parametrize("version", [None, "8.12"])
-    def test_trees_split_alike_at_thresholds_and_where_values_are_missing(self, version: str | None) -> None:
-        ranker = made.trees(rounds=20)
-        rows = tricky.with_gaps(tricky.at_thresholds(ranker, made.FEATURES))
-        found = compared(ranker, rows, version=version)
-        assert found.largest <= 5e-7 * found.scale  # XGBoost adds leaves up in float32, Elasticsearch in double
-        assert found.swapped == 0
+@pytest.mark.parametrize("version", [None, "8.12"])
+def test_trees_split_alike_at_thresholds_and_where_values_are_missing(version: str | None) -> None:
+    ranker = made.trees(rounds=20)
+    rows = tricky.with_gaps(tricky.at_thresholds(ranker, made.FEATURES))
+    found = compared(ranker, rows, version=version)
+    assert found.largest <= 5e-7 * found.scale  # XGBoost adds leaves up in float32, Elasticsearch in double
+    assert found.swapped == 0
 
 
-class TestFiles:
-    def test_features_that_the_trees_use_have_placeholders(self) -> None:
-        files = exported(made.trees(), renamed={"bm25": "title_bm25"}).files
-        extractors = json.loads(files["features.json"])["learning_to_rank"]["feature_extractors"]
-        assert [one["query_extractor"]["feature_name"] for one in extractors] == [
-            "title_bm25",
-            "pagerank",
-            "clicks",
-        ]  # no split asks for länge, so Elasticsearch need not compute it
-        assert extractors[0]["query_extractor"]["query"] == {"match": {"TODO": "{{query}}"}}
-        assert exported(made.trees()).to_fill == {"features.json": ["bm25", "pagerank", "clicks"]}
+def test_features_that_the_trees_use_have_placeholders() -> None:
+    files = exported(made.trees(), renamed={"bm25": "title_bm25"}).files
+    extractors = json.loads(files["features.json"])["learning_to_rank"]["feature_extractors"]
+    assert [one["query_extractor"]["feature_name"] for one in extractors] == [
+        "title_bm25",
+        "pagerank",
+        "clicks",
+    ]  # no split asks for länge, so Elasticsearch need not compute it
+    assert extractors[0]["query_extractor"]["query"] == {"match": {"TODO": "{{query}}"}}
+    assert exported(made.trees()).to_fill == {"features.json": ["bm25", "pagerank", "clicks"]}
 
 
 class Recorder(BaseHTTPRequestHandler):
     """Stands in for Elasticsearch 9.2, and keeps what it is sent."""
 
-    def answer(self, content: dict[str, Any], status: int = 200) -> None:
+    def answer(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
         self.server.seen.append((self.command, self.path, body))  # type: ignore[attr-defined]
+        content: dict[str, Any] = {"version": {"number": "9.2.0", "build_flavor": "default"}, "model_id": "mine"}
         text = json.dumps(content).encode()
-        self.send_response(status)
+        self.send_response(404 if self.command == "DELETE" else 200)
         for name, value in {"X-Elastic-Product": "Elasticsearch", "Content-Type": "application/json"}.items():
             self.send_header(name, value)
         self.send_header("Content-Length", str(len(text)))
         self.end_headers()
         self.wfile.write(text)
 
-    def do_GET(self) -> None:
-        self.answer({"version": {"number": "9.2.0", "build_flavor": "default"}})
-
-    def do_PUT(self) -> None:
-        self.answer({"model_id": "mine"})
-
-    def do_DELETE(self) -> None:
-        self.answer({"error": "not found", "status": 404}, 404)
+    do_GET = do_PUT = do_DELETE = answer  # noqa: N815
 
     def log_message(self, *words: Any) -> None:
         pass

@@ -4,10 +4,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-import dense_trees
 import made_rankers as made
 import numpy as np
 import pytest
+import tricky
 
 from cldrank import scaling
 from cldrank.errors import UsageError
@@ -60,7 +60,7 @@ class TestNames:
     def test_a_readme_escapes_what_data_brought(self, to: str) -> None:
         evil = "<script>|`x` [a](http://b)"
         origin = made.ORIGIN.replaced(data=evil)
-        booster = dense_trees.stump(0.5)
+        booster = tricky.stump(0.5)
         ranker = TreeRanker(content=booster.content, feature_names=(evil,), provenance=origin)
         text = format_named(to).export(ranker, ExportRequest()).files["README.md"].decode()
         assert "<script>" not in text.replace("\\<script", "")
@@ -68,12 +68,11 @@ class TestNames:
         assert "| `_script___x___a__http___b_` |" in text
 
 
-class TestModelNames:
-    @pytest.mark.parametrize("to", export_formats())
-    def test_a_name_that_is_too_long_is_refused(self, to: str, tmp_path: Path) -> None:
-        with pytest.raises(UsageError, match="`name`"):
-            export_ranker(dense_trees.stump(0.5), to, tmp_path / "out", name="a" * 500)
-        assert not (tmp_path / "out").exists()
+@pytest.mark.parametrize("to", export_formats())
+def test_a_name_that_is_too_long_is_refused(to: str, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="`name`"):
+        export_ranker(tricky.stump(0.5), to, tmp_path / "out", name="a" * 500)
+    assert not (tmp_path / "out").exists()
 
 
 class TestVersions:
@@ -83,10 +82,9 @@ class TestVersions:
         with pytest.raises(UsageError, match=r"3\.\.1"):
             ExportRequest(version="3..1").at_least("3.0")
 
-    @pytest.mark.parametrize(("to", "version"), [("solr", "6.3")])
-    def test_those_before_the_first_are_refused(self, to: str, version: str, tmp_path: Path) -> None:
-        with pytest.raises(UsageError, match=f"`version='{version}'` is too old"):
-            export_ranker(dense_trees.stump(0.5), to, tmp_path / "out", version=version)
+    def test_those_before_the_first_are_refused(self, tmp_path: Path) -> None:
+        with pytest.raises(UsageError, match=r"`version='6\.3'` is too old"):
+            export_ranker(tricky.stump(0.5), "solr", tmp_path / "out", version="6.3")
 
 
 def test_an_unknown_format_is_refused_with_those_that_there_are() -> None:

@@ -6,7 +6,6 @@ import subprocess
 from functools import partial
 from typing import Any
 
-import dense_trees
 import made_rankers as made
 import numpy as np
 import pytest
@@ -113,7 +112,7 @@ class TestTrees:
 
     @pytest.mark.parametrize("version", [*RIGHT, *OWN])
     def test_trees_that_send_all_missing_values_right_suit_every_version_since_3_2(self, version: str | None) -> None:
-        ranker = dense_trees.dense()
+        ranker = tricky.dense()
         assert compared(ranker, tricky.with_gaps(made.FEATURES), version=version).largest == 0
 
     @pytest.mark.parametrize(("version", "engine"), [("2.19", "Open"), ("3.7", "Open")])
@@ -148,12 +147,11 @@ class TestFeatureSet:
         assert self.query(made.trees()) == {"match": {"TODO": "{{keywords}}"}}
         assert any("goes where each split sends" in note for note in exported(made.trees()).notes)
 
-    @pytest.mark.parametrize("version", ["3.5"])
-    def test_they_count_zero_for_trees_that_never_saw_a_missing_value(self, version: str | None) -> None:
+    def test_they_count_zero_for_trees_that_never_saw_a_missing_value(self) -> None:
         """Such trees send a missing value right, where the largest values go."""
-        found = self.query(dense_trees.dense(), version=version)
+        found = self.query(tricky.dense(), version="3.5")
         assert found == {"bool": {"should": {"match": {"TODO": "{{keywords}}"}}, "filter": {"match_all": {}}}}
-        written = exported(dense_trees.dense(), version=version)
+        written = exported(tricky.dense(), version="3.5")
         assert b"Keep that, unless your training data" in written.files["README.md"]
 
 
@@ -162,7 +160,7 @@ class TestReadme:
         return exported(ranker or made.trees(), **request).files["README.md"].decode()
 
     def test_its_calls_are_shell_and_their_bodies_json(self) -> None:
-        for ranker in (made.trees(), dense_trees.dense(), LINEAR["standard"]()):
+        for ranker in (made.trees(), tricky.dense(), LINEAR["standard"]()):
             text = self.readme(ranker, name="mine")
             blocks = re.findall(r"```sh\n(.*?)```", text, re.DOTALL)
             assert len(blocks) >= 6

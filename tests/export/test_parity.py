@@ -1,15 +1,20 @@
+"""Parity counts what it should, and a replay shares nothing with the writer, or it would prove nothing."""
+
 from __future__ import annotations
 
+import ast
 from itertools import combinations
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cldrank.export import Parity
+from cldrank.export import Parity, replay
 
 SCORES = st.sampled_from([-1.5, -1.0, 0.0, -0.0, 1e-9, 1.0, 1.5, 2.0])
+REPLAYS = sorted(Path(replay.__path__[0]).glob("*.py"))
 LISTS = st.lists(st.lists(st.tuples(SCORES, SCORES), min_size=1, max_size=7), min_size=1, max_size=4)
 
 
@@ -61,3 +66,20 @@ def test_no_rows_at_all() -> None:
     assert Parity.of([], [], np.array([0])) == Parity(
         rows=0, queries=0, largest=0, scale=0, spread=0, swapped=0, tied=0
     )
+
+
+def imported(path: Path) -> set[str]:
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert not node.level
+            found.add(str(node.module))
+    return found
+
+
+@pytest.mark.parametrize("path", REPLAYS, ids=lambda path: path.stem)
+def test_a_replay_imports_no_other_part_of_cldrank_than_its_errors(path: Path) -> None:
+    own = {name for name in imported(path) if name.split(".")[0] == "cldrank"}
+    assert all(name.startswith("cldrank.export.replay") or name == "cldrank.errors" for name in own)

@@ -150,9 +150,8 @@ class TestMissingValues:
         engine = FORMAT.replay(exported.files, NamedTable(tricky.ENGINE_NAMES, rows), request)
         assert np.array_equal(engine, ranker.predict(zeros))
 
-    @pytest.mark.parametrize("version", [None])
-    def test_trees_that_never_saw_one_take_0_for_what_does_not_match(self, version: str | None) -> None:
-        ranker, request = with_thresholds([0.5, 1.0]), ExportRequest(version=version)
+    def test_trees_that_never_saw_one_take_0_for_what_does_not_match(self) -> None:
+        ranker, request = with_thresholds([0.5, 1.0]), ExportRequest()
         exported = FORMAT.export(ranker, request)
         assert exported.losses == ()
         assert b"NaN" not in exported.files["features.json"]

@@ -125,9 +125,8 @@ def test_each_row_ends_in_the_leaf_that_xgboost_finds() -> None:
 # -- networks ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("renamed", [{"bm25": "bm25(title)", "länge": "fieldMatch(title, 2).length"}])
-def test_networks_are_onnx_models(renamed: dict[str, str]) -> None:
-    ranker = made.network()
+def test_networks_are_onnx_models() -> None:
+    ranker, renamed = made.network(), {"bm25": "bm25(title)", "länge": "fieldMatch(title, 2).length"}
     files = written(ranker, renamed=renamed, name="shop").files
     assert set(files) == {"shop_features.profile", "shop.profile", "README.md", "models/shop.onnx"}
     assert "file: models/shop.onnx" in files["shop.profile"].decode()
@@ -164,13 +163,7 @@ def test_the_folder(tmp_path: Path) -> None:
     shipped = export_ranker(made.trees(), "vespa", tmp_path / "out", check=made.dataset())
     assert shipped.parity is not None
     found = {path.relative_to(tmp_path / "out").as_posix() for path in (tmp_path / "out").rglob("*") if path.is_file()}
-    assert found == {
-        "cldrank_features.profile",
-        "cldrank.profile",
-        "README.md",
-        "models/cldrank.json",
-        "export.json",
-    }
+    assert found == {"cldrank_features.profile", "cldrank.profile", "README.md", "models/cldrank.json", "export.json"}
     assert shipped.to_do == {"cldrank_features.profile": 3}
     filled = (tmp_path / "out" / "cldrank_features.profile").read_text().replace("TODO\n", "bm25(title)\n")
     (tmp_path / "out" / "cldrank_features.profile").write_text(filled)

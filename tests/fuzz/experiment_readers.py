@@ -50,6 +50,4 @@ def _read_toml(path: Path) -> None:
         raise WrongError(f"seeds {experiment.seeds[:5]}")
 
 
-EXPERIMENT_READERS = {
-    "toml": Reader(_seed_toml, _case_toml, _read_toml, 6),
-}
+EXPERIMENT_READERS = {"toml": Reader(_seed_toml, _case_toml, _read_toml, 6)}

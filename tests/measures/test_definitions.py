@@ -142,11 +142,7 @@ def test_err_equals_the_algorithm_of_its_paper(queries: Queries, cutoff: int) ->
 # -- contracts ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "transform",
-    [np.arctan, lambda x: 3 * x - 7],
-    ids=["arctangent", "linear"],
-)
+@pytest.mark.parametrize("transform", [np.arctan, lambda x: 3 * x - 7], ids=["arctangent", "linear"])
 @settings(max_examples=15, deadline=None)
 @given(queries=rankings())
 def test_only_the_order_of_scores_matters(transform: Any, queries: Queries) -> None:

@@ -50,13 +50,7 @@ def scene(seed: int = 0, queries: int = 30, candidates: int = 8, width: int = 3,
 
 
 def objective(
-    given: Scene,
-    gamma: float,
-    l2: float = 1e-3,
-    *,
-    method: Any = "standard",
-    target: Any = "ips",
-    **options: Any,
+    given: Scene, gamma: float, l2: float = 1e-3, *, method: Any = "standard", target: Any = "ips", **options: Any
 ) -> SelectionObjective:
     """The objective of a scene; options of the design and of the objective."""
     observed = observe(given.data, given.clicks, given.propensities, target)

@@ -163,15 +163,7 @@ def test_a_network_without_hidden_layers_finds_the_linear_fit() -> None:
     first = np.unique(table.row, return_index=True)[1]  # a network knows a candidate by all its positions together
     cells: Any = (column[first] for column in (table.row, table.position, table.impressions, table.clicks))
     given = given._replace(clicks=ClickTable(table.candidates, *cells))
-    full = MLP(
-        hidden=(),
-        l2=0.0,
-        epochs=250,
-        learning_rate=0.1,
-        batch_queries=1000,
-        validation=0.0,
-        clip_norm=None,
-    )
+    full = MLP(hidden=(), l2=0.0, epochs=250, learning_rate=0.1, batch_queries=1000, validation=0.0, clip_norm=None)
     network = CLD(gamma=gamma, unshown_ratio=100.0, model=full).fit(*given)
     exact = CLD(gamma=gamma, model=Linear(l2=0.0)).fit(*given)
     assert isinstance(network.ranker_, LinearRanker)

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from scenes import Scene, scene
 from scipy.optimize import minimize
 from scipy.special import log_expit
-from small_networks import GIVEN, SMALL, scores, small_pair
+from small_models import GIVEN, SMALL, scores, small_pair
 
 from cldrank import scaling
 from cldrank.clicks.simulate import PositionBased, Simulation
@@ -64,15 +64,7 @@ def written_out(given: Scene, selection_weight: float, ratio: float) -> Any:
 def test_an_independent_optimiser_finds_the_same_optimum(selection_weight: float) -> None:
     given, ratio = scene(1, queries=60), 20.0  # so many draws that each epoch has all that were not shown
     loss, width = written_out(given, selection_weight, ratio)
-    whole = MLP(
-        hidden=(),
-        l2=0.0,
-        epochs=400,
-        learning_rate=0.3,
-        batch_queries=1000,
-        validation=0.0,
-        clip_norm=None,
-    )
+    whole = MLP(hidden=(), l2=0.0, epochs=400, learning_rate=0.3, batch_queries=1000, validation=0.0, clip_norm=None)
     model = CLDPair(selection_weight=selection_weight, unshown_ratio=ratio, target="ips", model=whole)
     model.fit(*given)
     assert isinstance(model.ranker_, LinearRanker)

@@ -44,11 +44,10 @@ def targets(method: object, clicks: cr.ClickTable, curve: AffineClicks = TRUST) 
     return dict(zip(found.rows.tolist(), found.target.tolist(), strict=True))
 
 
-class TestNoBias:
-    def test_over_policies_that_follow_each_other(self) -> None:
-        """The second policy shows what the first never did, on a quarter of the pages."""
-        found = targets(InterventionAware(), logged({tuple(FIRST): 300_000, tuple(LATER): 100_000}))
-        np.testing.assert_allclose([found[row] for row in range(5)], RELEVANCE, atol=2e-3)
+def test_over_policies_that_follow_each_other() -> None:
+    """The second policy shows what the first never did, on a quarter of the pages."""
+    found = targets(InterventionAware(), logged({tuple(FIRST): 300_000, tuple(LATER): 100_000}))
+    np.testing.assert_allclose([found[row] for row in range(5)], RELEVANCE, atol=2e-3)
 
 
 class TestAgainstOthers:

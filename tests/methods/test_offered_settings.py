@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from scenes import Scene, scene
-from small_networks import stop_after
+from small_models import stop_after
 
 import cldrank as cr
 from cldrank.errors import CldrankWarning, ConvergenceWarning, UsageError

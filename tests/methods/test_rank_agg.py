@@ -4,12 +4,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from small_networks import GIVEN, SMALL, stop_after
+from small_models import GIVEN, SMALL, stop_after
 
 from cldrank import segments
 from cldrank.errors import ConvergenceWarning, UsageError
 from cldrank.methods import IPS, HeckmanRank, RankAgg
-from cldrank.models import Linear, Model, Run
+from cldrank.models import Linear, Run
+from cldrank.models.model import ScaledModel
 from cldrank.rankers import BordaRanker, load_ranker
 
 
@@ -18,12 +19,12 @@ def votes(scores: Any, offsets: Any) -> Any:
     return np.repeat(np.diff(offsets), np.diff(offsets)) - segments.descending_ranks(scores, offsets)
 
 
-@pytest.mark.parametrize("model", [Linear(l2=0.01), replace(SMALL, l2=0.01, epochs=2)], ids=["linear", "network"])
-def test_it_counts_the_votes_of_ips_and_heckman(model: Model) -> None:
+@pytest.mark.parametrize("model", [Linear(l2=0.01, scaling="minmax"), replace(SMALL, l2=0.01, epochs=2)])
+def test_it_counts_the_votes_of_ips_and_heckman(model: ScaledModel) -> None:
     own: dict[str, Any] = {"model": model, "clip": 0.4, "run": Run(seed=3)}
     fitted = RankAgg(weights=(2, 0.5), **own).fit(*GIVEN)
     ips = IPS(**own).fit(*GIVEN)
-    heckman = HeckmanRank(model=Linear(l2=0.01)).fit(GIVEN.data, GIVEN.clicks)
+    heckman = HeckmanRank(model=Linear(l2=0.01, scaling=model.scaling)).fit(GIVEN.data, GIVEN.clicks)
     data = GIVEN.data
     expected = 2 * votes(ips.predict(data), data.offsets) + 0.5 * votes(heckman.predict(data), data.offsets)
     np.testing.assert_allclose(fitted.predict(data), expected)

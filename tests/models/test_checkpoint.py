@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import safetensors.torch
 import torch
-from small_networks import GIVEN, SMALL, scores, small_pair, stop_after
+from small_models import GIVEN, SMALL, scores, small_pair, stop_after
 
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import CldrankError, ConvergenceWarning, FormatError, UsageError

@@ -149,13 +149,12 @@ class TestDescriptions:
         assert "--method half-pairs`), if half of them suffice" in advice
 
 
-class TestSwaps:
-    def test_a_position_that_was_never_swapped(self, world: Any) -> None:
-        log = world.log(FirstSwaps(0.5, positions=(2, 3, 5)))
-        with pytest.raises(UnidentifiableError, match="position 4") as refusal:
-            Pivot().fit(log)
-        assert (refusal.value.positions, refusal.value.depth) == ((4,), 3)
-        assert len(Pivot(depth=refusal.value.depth).fit(log)) == 3
+def test_a_position_that_was_never_swapped(world: Any) -> None:
+    log = world.log(FirstSwaps(0.5, positions=(2, 3, 5)))
+    with pytest.raises(UnidentifiableError, match="position 4") as refusal:
+        Pivot().fit(log)
+    assert (refusal.value.positions, refusal.value.depth) == ((4,), 3)
+    assert len(Pivot(depth=refusal.value.depth).fit(log)) == 3
 
 
 class TestRefusals:
@@ -338,11 +337,7 @@ def checked(log: ClickTable, rho: Propensities) -> float | None:
     return check_attraction(Cells.of(log, len(rho), 0), rho.values)
 
 
-MODELS: list[tuple[ClickModel, bool]] = [
-    (PositionBased(1, 0.1), True),
-    (TrustBiased(1), False),
-    (Cascade(0.1), False),
-]
+MODELS: list[tuple[ClickModel, bool]] = [(PositionBased(1, 0.1), True), (TrustBiased(1), False), (Cascade(0.1), False)]
 
 
 @pytest.mark.parametrize(("model", "position_based"), MODELS, ids=str)

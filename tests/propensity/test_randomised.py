@@ -106,8 +106,7 @@ def test_probabilities_from_the_log(world: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("chance", "message"),
-    [(None, "needs the probability"), ("short", r"\(1,\)"), (1.5, "probability 1.5")],
+    ("chance", "message"), [(None, "needs the probability"), ("short", r"\(1,\)"), (1.5, "probability 1.5")]
 )
 def test_wrong_probabilities(world: Any, chance: Any, message: str) -> None:
     table = world.shuffled(1e3)

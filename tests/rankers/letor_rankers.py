@@ -10,7 +10,7 @@ import cldrank as cr
 from cldrank import scaling
 from cldrank.models import MLP
 from cldrank.rankers import BordaRanker, LinearRanker, NetworkRanker, Ranker
-from cldrank.rankers.network import ranker_of
+from cldrank.rankers.network_ranker import ranker_of
 
 NAMES = ("f1", "f2", "f3")
 SCALING = scaling.fit(None, np.ones((1, 3)))

@@ -17,9 +17,8 @@ from numpy.typing import NDArray
 from cldrank import feature_blocks, scaling
 from cldrank.data.dataset import RankingDataset
 from cldrank.models import MLP
-from cldrank.rankers import BordaRanker, LinearRanker, NetworkRanker, Provenance, TreeRanker
-from cldrank.rankers import trees as tree_rankers
-from cldrank.rankers.network import ranker_of
+from cldrank.rankers import BordaRanker, LinearRanker, NetworkRanker, Provenance, TreeRanker, tree_ranker
+from cldrank.rankers.network_ranker import ranker_of
 from cldrank.rankers.provenance import ClicksRecord, CurveRecord, EvaluationRecord, FitRecord, MethodRecord
 
 NAMES = ("bm25", "pagerank", "länge", "clicks")
@@ -109,7 +108,7 @@ RANKERS: dict[str, Callable[[], Any]] = {"network": network, "borda": borda, "tr
 def in_blocks(ranker: Any, features: Any, rows: int) -> NDArray[np.float64]:
     """The scores of a ranker that reads features in blocks of so many rows."""
     with pytest.MonkeyPatch.context() as patched:
-        for module in (feature_blocks, tree_rankers):
+        for module in (feature_blocks, tree_ranker):
             patched.setattr(module, "_BLOCK_VALUES", rows * len(ranker.feature_names))
         scores: NDArray[np.float64] = ranker.predict(features)
     return scores

@@ -5,12 +5,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from made_rankers import (
-    FEATURES,
-    NAMES,
-    dataset,
-    linear,
-)
+from made_rankers import FEATURES, NAMES, dataset, linear
 
 from cldrank.data.query_hash import hashes_of
 from cldrank.errors import DataError

@@ -7,19 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from made_rankers import (
-    FEATURES,
-    NAMES,
-    ORIGIN,
-    SCALING,
-    borda,
-    dataset,
-    in_blocks,
-    linear,
-    network,
-    trees,
-    voter,
-)
+from made_rankers import FEATURES, NAMES, ORIGIN, SCALING, borda, dataset, in_blocks, linear, network, trees, voter
 
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import DataError, UsageError

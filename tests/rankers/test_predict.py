@@ -14,7 +14,7 @@ from letor_rankers import PARTS, borda, letor, linear, network, trees
 import cldrank as cr
 from cldrank.errors import UsageError
 from cldrank.rankers import Layer, NetworkRanker, Ranker
-from cldrank.rankers.network import ACTIVATIONS
+from cldrank.rankers.network_ranker import ACTIVATIONS
 
 
 class TestDevices:
@@ -56,17 +56,16 @@ class TestDevices:
         np.testing.assert_allclose(found, other, rtol=1e-5, atol=1e-6)
 
 
-class TestPredictKeepsTheOrder:
-    @pytest.mark.parametrize("make", [linear, network, trees, borda])
-    def test_of_a_dataset_and_back_to_its_file(self, tmp_path: Path, make: Callable[[], Ranker]) -> None:
-        """A dataset regroups the rows of scattered queries; scores are of its rows, and source_rows leads back."""
-        (tmp_path / "a.txt").write_text(letor(60, scattered=True))
-        data, ranker = cr.load(tmp_path / "a.txt"), make()
-        assert data.source_rows is not None
-        scores = ranker.predict(data)
-        if ranker.by_row:
-            np.testing.assert_array_equal(scores, ranker.predict(data.features))
-        back = np.empty_like(scores)
-        back[data.source_rows] = scores
-        cr.score(ranker, tmp_path / "a.txt", tmp_path / "out.parquet")
-        np.testing.assert_array_equal(pq.read_table(tmp_path / "out.parquet")["score"].to_numpy(), back)
+@pytest.mark.parametrize("make", [linear, network, trees, borda])
+def test_of_a_dataset_and_back_to_its_file(tmp_path: Path, make: Callable[[], Ranker]) -> None:
+    """A dataset regroups the rows of scattered queries; scores are of its rows, and source_rows leads back."""
+    (tmp_path / "a.txt").write_text(letor(60, scattered=True))
+    data, ranker = cr.load(tmp_path / "a.txt"), make()
+    assert data.source_rows is not None
+    scores = ranker.predict(data)
+    if ranker.by_row:
+        np.testing.assert_array_equal(scores, ranker.predict(data.features))
+    back = np.empty_like(scores)
+    back[data.source_rows] = scores
+    cr.score(ranker, tmp_path / "a.txt", tmp_path / "out.parquet")
+    np.testing.assert_array_equal(pq.read_table(tmp_path / "out.parquet")["score"].to_numpy(), back)

@@ -8,17 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import safetensors.numpy
-from made_rankers import (
-    NAMES,
-    ORIGIN,
-    RANKERS,
-    Change,
-    dataset,
-    linear,
-    nested,
-    rewrite,
-    weights,
-)
+from made_rankers import NAMES, ORIGIN, RANKERS, Change, dataset, linear, nested, rewrite, weights
 
 from cldrank import scaling
 from cldrank.errors import CldrankError, FormatError, UsageError

@@ -23,13 +23,7 @@ TASK = Task("square", {"number": "a1b2"}, {"of": 7}, square)
 
 
 @pytest.mark.parametrize(
-    "change",
-    [
-        {"inputs": {"number": "c3d4"}},
-        {"parameters": {"of": 8}},
-        {"name": "cube"},
-        {"packages": ("numpy",)},
-    ],
+    "change", [{"inputs": {"number": "c3d4"}}, {"parameters": {"of": 8}}, {"name": "cube"}, {"packages": ("numpy",)}]
 )
 def test_whatever_decides_a_result_is_in_the_key(change: dict[str, Any]) -> None:
     assert replace(TASK, **change).key != TASK.key

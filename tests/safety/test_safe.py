@@ -15,10 +15,12 @@ from cldrank.clicks.simulate import PositionBased, Simulation
 from cldrank.data.query_hash import held_out
 from cldrank.errors import UsageError
 from cldrank.evaluation import ClickJudge
+from cldrank.measures import Interval
 from cldrank.models import Linear, Trees
 from cldrank.rankers import BlendRanker, LinearRanker, TreeRanker
 from cldrank.safety import BlendTrial, Safe, UnsafeError
 from cldrank.safety.imitation import imitate
+from cldrank.safety.safe import confidences, safe_trials
 from cldrank.scaling import Standard
 
 RHO = cr.Propensities.power(1, 5)
@@ -224,8 +226,44 @@ class TestRefused:
             assert message in str(caught.value)
 
     def test_a_feature_that_is_not_productions_score(self) -> None:
-        with (
-            pytest.warns(cr.errors.CldrankWarning, match="'a'"),
-            pytest.raises(UnsafeError, match="'a'.*DCG@5"),
-        ):
+        with pytest.warns(cr.errors.CldrankWarning, match="'a'"), pytest.raises(UnsafeError, match="'a'.*DCG@5"):
             Safe(cr.Naive(), production="a").fit(WITH_BEST, log(300, BEST, data=WITH_BEST), RHO)
+
+
+# -- the sequence of tests --------------------------------------------------------------------------------------------
+
+
+def trial(share: float, low: float, estimate: float = 0.0, strict: float = -1.0) -> BlendTrial:
+    return BlendTrial(share, Interval(estimate, low, 1.0, 0.9, 100), strict)
+
+
+def test_the_way_up_ends_at_the_first_that_is_not_safe() -> None:
+    trials = [trial(0.0, -0.01), trial(0.1, 0.02), trial(0.2, -0.02), trial(0.3, 0.5)]
+    assert safe_trials(trials, 0.01) == trials[:2]
+    assert safe_trials(trials[::-1], 0.01) == trials[:2]
+    assert safe_trials(trials, 0.02) == trials
+    assert safe_trials(trials, 0.009) == []
+
+
+def test_the_way_down_ends_there_too() -> None:
+    """The imitation may be worse than production, where the learned ranker is much better."""
+    trials = [trial(0.0, -0.5), trial(0.1, 0.5, strict=0.4), trial(0.2, 0.5, strict=-0.02), trial(0.3, 0.5, strict=0.0)]
+    assert safe_trials(trials, 0.01) == trials[3:]
+    assert safe_trials(trials, 0.02) == trials[1:]
+    assert safe_trials([*trials, trial(1.0, 0.5, strict=-0.03)], 0.02) == []
+
+
+def test_both_ways_meet() -> None:
+    trials = [trial(0.0, 0.0), trial(0.1, -0.5), trial(0.2, 0.5, strict=0.4)]
+    assert safe_trials(trials, 0.01) == [trials[0], trials[2]]
+
+
+def test_the_two_ways_share_the_chance_of_an_error() -> None:
+    for confidence in (0.5, 0.9, 0.99):
+        one_sided = [(1 - two_sided) / 2 for two_sided in confidences(confidence)]
+        assert sum(one_sided) == pytest.approx(1 - confidence)
+
+
+@pytest.mark.parametrize("low", [np.nan, -np.inf])
+def test_what_cannot_be_estimated_is_not_safe(low: float) -> None:
+    assert safe_trials([trial(0.0, low, strict=low)], 0.01) == []

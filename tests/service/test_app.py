@@ -91,7 +91,7 @@ def test_statuses_of_what_is_refused(client: Client) -> None:
         (post_raw(service, content=b"{"), 400, "not JSON"),
         (post_raw(service, content=b"nothing", Content_Type=ARROW), 400, "not an Arrow IPC stream"),
         (post_raw(service, Content_Type="text/plain"), 415, "not text/plain"),
-        (post_raw(service, Content_Encoding="gzip"), 415, "encoded as 'gzip'"),
+        (post_raw(service, Content_Encoding="gzip"), 415, "compressed ('gzip')"),
         (post_raw(service, content=b" " * 1001), 413, "larger than 1,000 bytes"),
         (ask(service, features=ROWS[:4]), 422, "there are 4 candidates"),
         (post_raw(service, "/rank?top=3"), 422, "into the JSON body"),

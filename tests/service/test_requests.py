@@ -127,6 +127,16 @@ class TestJson:
             tracemalloc.stop()
             assert peak < 10 * len(body), (width, takes_missing)
 
+    def test_too_many_sparse_candidates_are_refused_before_their_table_is_made(self) -> None:
+        body = json.dumps({"candidates": [{"id": place, "features": {}} for place in range(20_000)]}).encode()
+        reader = RequestReader(tuple(f"f{place}" for place in range(300)), takes_missing=True)
+        tracemalloc.start()
+        with pytest.raises(RequestError, match="20,000 candidates|20000 candidates"):
+            reader.read_json(body)
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert peak < 10 * len(body)
+
     def test_sparse_candidates_are_read_and_refused_like_others(self, monkeypatch: pytest.MonkeyPatch) -> None:
         reader = RequestReader(tuple(f"f{place}" for place in range(90)), takes_missing=True)
         some = [{"id": place, "features": {"f1": place}} for place in range(200)]

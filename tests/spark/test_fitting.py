@@ -1,5 +1,9 @@
 """Linear methods on Spark: the same optimum as on this machine."""
 
+import json
+import operator
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +70,13 @@ def test_many_partitions_are_joined_in_two_levels(session: Any, here: World, mon
     np.testing.assert_allclose(far.coef_, expected.coef_, rtol=1e-8, atol=1e-10)
 
 
+def test_values_are_joined_in_the_order_of_their_partitions(session: Any) -> None:
+    def numbers(batches: Any) -> Any:
+        return (batch.column(0).to_pylist() for batch in batches)
+
+    assert folding.folded(session.range(0, 40, numPartitions=5), 5, numbers, operator.add) == list(range(40))
+
+
 def test_clicks_on_unknown_candidates_are_left_out_and_said(session: Any, here: World) -> None:
     shown = np.unique(here.clicks.row)[:3]
     gone = {(int(here.data.row_queries[row]), str(here.data.doc_ids[row])) for row in shown}  # type: ignore[index]
@@ -116,10 +127,7 @@ def test_ids_that_are_null_are_refused(session: Any, here: World) -> None:
 
     frame = session.read.parquet(str(here.path))
     nameless = when(col("query_id") == 5, expr("cast(null as string)")).otherwise(col("doc_id"))
-    with (
-        pytest.warns(CldrankWarning, match="are left out"),
-        pytest.raises(DataError, match="12 rows"),
-    ):
+    with pytest.warns(CldrankWarning, match="are left out"), pytest.raises(DataError, match="12 rows"):
         CLD().fit(SparkDataset(frame.withColumn("doc_id", nameless)), here.clicks, here.propensities)
 
 
@@ -183,3 +191,15 @@ def test_queries_can_be_held_out(session: Any, here: World) -> None:
     expected = CLD(model=Linear(scaling=None)).fit(*local.others, here.propensities)
     np.testing.assert_allclose(far.coef_, expected.coef_, rtol=1e-8, atol=1e-10)
     assert far.n_rows_ == expected.n_rows_
+
+
+@pytest.mark.slow
+def test_a_fit_survives_the_loss_of_an_executor() -> None:
+    """On a real cluster: two executors in processes of their own."""
+    benchmark = Path(__file__).parents[2] / "benchmarks" / "scale.py"
+    done = subprocess.run([sys.executable, str(benchmark), "--kill"], capture_output=True, text=True, check=True)
+    found = json.loads(done.stdout.splitlines()[-1])
+    assert found["killed"] in found["executors_before"]
+    assert found["killed"] not in found["executors_after"]
+    assert found["status"] == "converged"
+    assert found["difference"] < 1e-8

@@ -166,13 +166,9 @@ def test_one_row_per_page_means_the_same(tmp_path: Path, form: str) -> None:
     rows = pages(3)
     make(tmp_path / "flat", save(tmp_path / "part-0_split-0.feather", rows))
     table = nested(rows, padding=4 if form == "padded" else 0)
-    path = tmp_path / ("pages.parquet" if form == "parquet" else "pages.arrow")
-    if form == "parquet":
-        pq.write_table(table, path)
-    else:
-        new = pa.ipc.new_stream if form == "stream" else pa.ipc.new_file
-        with pa.OSFile(str(path), "wb") as file, new(file, table.schema) as writer:
-            writer.write_table(table, max_chunksize=7)
+    path, new = tmp_path / "pages.arrow", pa.ipc.new_stream if form == "stream" else pa.ipc.new_file
+    with pa.OSFile(str(path), "wb") as file, new(file, table.schema) as writer:
+        writer.write_table(table, max_chunksize=7)
     counts = make(tmp_path / "pages", path)
     assert counts["rows without a document"] == 0  # padding is no row
     flat, paged = (pq.read_table(tmp_path / out / "log.parquet") for out in ("flat", "pages"))

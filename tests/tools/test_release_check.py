@@ -59,10 +59,7 @@ class TestContents:
         with pytest.raises(ReleaseError, match=r"docs/picture.svg has 1,000,001 bytes, more than 1,000,000"):
             check(make(tmp_path, large))
 
-    @pytest.mark.parametrize(
-        "name",
-        ["docs/results/msrd.parquet", "tests/goldens/model.safetensors"],
-    )
+    @pytest.mark.parametrize("name", ["docs/results/msrd.parquet", "tests/goldens/model.safetensors"])
     def test_data_are_refused(self, tmp_path: Path, name: str) -> None:
         with pytest.raises(ReleaseError, match=f"{name} looks like data"):
             contents.check_sdist(sdist(tmp_path, {name: bytes(100_001)}))
@@ -140,12 +137,11 @@ class TestWorkflows:
         assert jobs["install"]["strategy"]["matrix"]["python"] == [one for one in named if re.fullmatch(r"3\.\d+", one)]
 
 
-class TestReadme:
-    def test_its_python_is_run(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.chdir(tmp_path)
-        monkeypatch.setattr("subprocess.run", lambda *_, **__: None)
-        smoke.check_readme((ROOT / "README.md").read_text(encoding="utf-8"))
-        assert "cr.CLDPair(" in Path("readme.py").read_text(encoding="utf-8")
+def test_its_python_is_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("subprocess.run", lambda *_, **__: None)
+    smoke.check_readme((ROOT / "README.md").read_text(encoding="utf-8"))
+    assert "cr.CLDPair(" in Path("readme.py").read_text(encoding="utf-8")
 
 
 class TestLicences:

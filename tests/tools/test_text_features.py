@@ -6,13 +6,7 @@ from math import log
 
 import numpy as np
 import pytest
-from public_sets.text_features import (
-    MATCHING,
-    FieldMatcher,
-    FieldTerms,
-    Vocabulary,
-    terms,
-)
+from public_sets.text_features import MATCHING, FieldMatcher, FieldTerms, Vocabulary, terms
 
 # Three documents, of 3, 1 and 0 terms. `heat` stands in one of them, twice; `city` in two, once each. `far` is not in
 # the vocabulary, but it counts for the length of the third document below.

@@ -32,9 +32,7 @@ def test_a_log_cut_by_a_crash_is_gone_on_with(tmp_path: Path, rest: int, zeros: 
 
 
 @pytest.mark.parametrize(
-    "line",
-    ["nonsense", "\0" * 20, "[" * 100_000, '{"op_code":99}', '{"op_code":6}', "{}"],
-    ids=lambda line: line[:12],
+    "line", ["nonsense", "\0" * 20, "[" * 100_000, '{"op_code":99}', '{"op_code":6}', "{}"], ids=lambda line: line[:12]
 )
 @pytest.mark.parametrize("end", ["\n", ""])
 def test_a_log_that_is_something_else_is_refused_and_left_as_it_is(tmp_path: Path, line: str, end: str) -> None:

@@ -3,26 +3,9 @@ from __future__ import annotations
 import pytest
 
 from cldrank.errors import UsageError
-from cldrank.methods import (
-    CLD,
-    IPS,
-    CLDPair,
-    HeckmanRank,
-    Method,
-    Oracle,
-    RankAgg,
-    SVMRank,
-)
+from cldrank.methods import CLD, IPS, CLDPair, HeckmanRank, Method, Oracle, RankAgg, SVMRank
 from cldrank.models import MLP, Linear, Run
-from cldrank.tuning.space import (
-    Range,
-    applied,
-    check_space,
-    default_space,
-    parse_values,
-    tunable,
-    values_of,
-)
+from cldrank.tuning.space import Range, applied, check_space, default_space, parse_values, tunable, values_of
 
 
 @pytest.mark.parametrize(

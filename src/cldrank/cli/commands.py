@@ -193,7 +193,7 @@ class Shell(click.Command):
     """What commands and groups share: help in two columns, and messages that name their options."""
 
     def get_help_option_names(self, ctx: click.Context) -> list[str]:
-        """Both, whatever the context says."""
+        """The names of the help option, in every command the same."""
         del ctx
         return ["-h", "--help"]
 

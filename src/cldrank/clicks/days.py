@@ -62,7 +62,7 @@ class DayFolder:
 
     @classmethod
     def is_one(cls, path: Any) -> TypeGuard[str | PathLike[str]]:
-        """Whether a path is a folder with files of days that hold cells."""
+        """Whether a path is a folder of days, each a file of cells."""
         if not isinstance(path, str | PathLike) or not str(path):
             return False
         return any(is_cells(file) for file in list(cls(path).files().values())[:1])

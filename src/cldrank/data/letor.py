@@ -50,7 +50,7 @@ class RowLayout(NamedTuple):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of the features, which have but an id."""
+        """The names of the features, made from their ids: f1, f2, …"""
         return tuple(f"f{self.first_id + column}" for column in range(self.width))
 
 

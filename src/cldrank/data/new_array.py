@@ -55,7 +55,7 @@ class NewArray:
 
     @property
     def is_large(self) -> bool:
-        """Whether it goes to a file."""
+        """Whether the array is large enough to be kept in a file."""
         return max(self.rows, self._expected) > self._most_rows
 
     def lend(self, rows: int) -> NDArray[Any]:

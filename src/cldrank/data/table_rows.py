@@ -46,6 +46,7 @@ _CSV_BLOCK_BYTES = 1 << 24  # of text; a row must fit
 _LARGEST = 2**63 - 1
 _NO_VALUE = ("", "#N/A", "#NA", "-NaN", "-nan", "N/A", "NA", "NULL", "NaN", "n/a", "nan", "null")
 _CHOOSE = 'choose the feature columns with `columns={"features": ["a", "b", "c"]}`'
+_OF_TEXTS = f'if it names the documents, say so with `columns={{"doc_id": ...}}`, else {_CHOOSE}'
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,7 +148,7 @@ def _csv_part(path: Path) -> TablePart:
                 problem = (
                     f"column {column!r} is {shortened(value)} in row {row} (counted from 0), which is not a number"
                 )
-                raise FormatError(f"{problem}; {_CHOOSE}.", path=path) from None
+                raise FormatError(f"{problem}; {_OF_TEXTS}.", path=path) from None
 
     return TablePart(path, pa.schema([(name, pa.large_string()) for name in names]), read, is_text=True)
 
@@ -234,7 +235,7 @@ def _check_part(part: TablePart, columns: FeatureColumns, first: TablePart) -> N
         raise part.refused(f"column {min(extra)!r} is not in the first part; {_CHOOSE}.")
     if not columns.features:
         raise part.refused("there is no feature column.")
-    part.check(columns.ids, columns.numbers, advice=f"; {_CHOOSE}")
+    part.check(columns.ids, columns.numbers, advice=f"; {_OF_TEXTS}")
     for column in columns.ids:
         here, there = ("text" if is_text(other.kind(column)) else "whole numbers" for other in (part, first))
         if here != there:

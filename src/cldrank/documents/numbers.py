@@ -30,7 +30,7 @@ def minus(text: str) -> str:
 
 
 def span(low: float, high: float, form: str = "+.4f") -> str:
-    """A range."""
+    """A range in words, from its low to its high end."""
     return minus(f"{low:{form}} to {high:{form}}")
 
 

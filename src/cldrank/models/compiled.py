@@ -21,7 +21,7 @@ _options = {"nogil": True, "cache": True, "error_model": "numpy", "fastmath": {"
 
 @njit(nogil=True, cache=True, fastmath={"reassoc", "contract"})
 def dot(block: NDArray[np.float32], coefficients: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Of each row, Σ value * coefficient."""
+    """The score of each row, Σ value * coefficient over its columns."""
     rows, width = block.shape
     scores = np.empty(rows)
     for i in range(rows):
@@ -34,7 +34,7 @@ def dot(block: NDArray[np.float32], coefficients: NDArray[np.float64]) -> NDArra
 
 @njit(nogil=True, cache=True, fastmath={"contract"})
 def back(block: NDArray[np.float32], values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Of each column, Σ value of the row * entry."""
+    """The sum of each column over the rows, Σ value * entry of the row."""
     rows, width = block.shape
     sums = np.zeros(width)
     for i in range(rows):

@@ -114,7 +114,7 @@ class Logged(Randomised):
     order = 11
 
     def missing(self, dataset: RankingDataset | None) -> str | None:
-        """The missing probabilities, if they are."""
+        """That the probabilities of display are missing, where they are."""
         del dataset
         lacking = "it needs the probability with which each result was shown, from a column of the raw log (propensity)"
         return lacking if self.probability is None else None

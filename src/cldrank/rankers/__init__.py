@@ -11,13 +11,13 @@ from cldrank.rankers.base import check_features as check_features
 from cldrank.rankers.card import model_card
 from cldrank.rankers.groups import BlendRanker, BordaRanker, blended
 from cldrank.rankers.groups import GroupRanker as GroupRanker
-from cldrank.rankers.linear import LinearRanker
-from cldrank.rankers.network import Layer as Layer
-from cldrank.rankers.network import NetworkRanker
+from cldrank.rankers.linear_ranker import LinearRanker
+from cldrank.rankers.network_ranker import Layer as Layer
+from cldrank.rankers.network_ranker import NetworkRanker
 from cldrank.rankers.provenance import Provenance
 from cldrank.rankers.ranker_folder import check_replaceable as check_replaceable
 from cldrank.rankers.ranker_folder import load_ranker, record_evaluation
-from cldrank.rankers.trees import TreeRanker
+from cldrank.rankers.tree_ranker import TreeRanker
 
 __all__ = [
     "BlendRanker",

@@ -18,9 +18,9 @@ from cldrank.documents import (
     render_markdown,
 )
 from cldrank.rankers.base import Ranker
-from cldrank.rankers.linear import LinearRanker
+from cldrank.rankers.linear_ranker import LinearRanker
 from cldrank.rankers.provenance import CurveRecord, EvaluationRecord, FitRecord, Provenance, Record
-from cldrank.rankers.trees import TreeRanker
+from cldrank.rankers.tree_ranker import TreeRanker
 from cldrank.wording import count, positions, some
 
 _SHOWN = 20  # features of the table

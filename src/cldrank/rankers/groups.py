@@ -17,9 +17,9 @@ from cldrank._typing import IntArray
 from cldrank.arguments import shortened
 from cldrank.errors import DataError, UsageError
 from cldrank.rankers.base import Config, Floats, Ranker, Weights, finite_scores, member
-from cldrank.rankers.linear import LinearRanker
-from cldrank.rankers.network import NetworkRanker
-from cldrank.rankers.trees import TreeRanker
+from cldrank.rankers.linear_ranker import LinearRanker
+from cldrank.rankers.network_ranker import NetworkRanker
+from cldrank.rankers.tree_ranker import TreeRanker
 from cldrank.wording import kind_of, listed
 
 _LARGEST = 1e280  # times the candidates of any query, added up over any number of members, it is still finite

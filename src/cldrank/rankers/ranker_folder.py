@@ -22,10 +22,10 @@ from cldrank.files import holding, recover_folder, replacing_folder
 from cldrank.rankers.base import Config, Ranker, Weights
 from cldrank.rankers.card import model_card
 from cldrank.rankers.groups import BlendRanker, BordaRanker
-from cldrank.rankers.linear import LinearRanker
-from cldrank.rankers.network import NetworkRanker
+from cldrank.rankers.linear_ranker import LinearRanker
+from cldrank.rankers.network_ranker import NetworkRanker
 from cldrank.rankers.provenance import Provenance
-from cldrank.rankers.trees import TreeRanker
+from cldrank.rankers.tree_ranker import TreeRanker
 from cldrank.reading import reading, reason
 
 FORMAT = "cldrank-ranker"

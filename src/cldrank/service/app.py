@@ -158,7 +158,7 @@ def body_type(request: Request) -> str:
             f"the Content-Type must be {JSON} or {ARROW}, not {shortened_text(header) or 'missing'}.", 415
         )
     if encoding := request.headers.get("content-encoding"):
-        raise RequestError(f"the body is encoded as {shortened(encoding)}; send it as it is.", 415)
+        raise RequestError(f"the body is compressed ({shortened(encoding)}); send it uncompressed.", 415)
     return kind
 
 

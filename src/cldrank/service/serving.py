@@ -161,7 +161,9 @@ def bound_socket(host: str, port: int) -> socket.socket:
         made.close()
         if error.errno == errno.EADDRINUSE:
             raise UsageError(f"port {port} of {host} is in use; choose another with --port.") from None
-        raise CldrankError(f"{host}:{port} cannot be listened at: {error.strerror}.") from None
+        raise CldrankError(
+            f"the service cannot listen at {host}:{port}: {error.strerror}; choose another with --host or --port."
+        ) from None
     return made
 
 

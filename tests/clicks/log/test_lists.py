@@ -63,17 +63,16 @@ class TestShapes:
         assert result.rejects.to_pylist()[0]["doc_id"] == "elsewhere"
 
 
-class TestClicksAreAccountedFor:
-    @pytest.mark.parametrize(
-        "clicked", [{"clicked_positions": [1, 1, 2]}, {"clicked_documents": ["a", "b", "a"]}], ids=["places", "ids"]
-    )
-    def test_several_clicks_in_a_list(self, tmp_path: Path, engine: Any, clicked: dict[str, list[Any]]) -> None:
-        rows = [{"session_id": s, "query_id": "q", "documents": ["a", "b", "c"], **clicked} for s in range(5)]
-        path = write_parquet(tmp_path / "log.parquet", rows)
-        places = [("q", "a", 1), ("q", "b", 2), ("q", "c", 3)]
-        found, result = read(path, engine)
-        assert found == {place: (5, clicks) for place, clicks in zip(places, (5, 5, 0), strict=True)}
-        assert result.account.rejected == {}
+@pytest.mark.parametrize(
+    "clicked", [{"clicked_positions": [1, 1, 2]}, {"clicked_documents": ["a", "b", "a"]}], ids=["places", "ids"]
+)
+def test_several_clicks_in_a_list(tmp_path: Path, engine: Any, clicked: dict[str, list[Any]]) -> None:
+    rows = [{"session_id": s, "query_id": "q", "documents": ["a", "b", "c"], **clicked} for s in range(5)]
+    path = write_parquet(tmp_path / "log.parquet", rows)
+    places = [("q", "a", 1), ("q", "b", 2), ("q", "c", 3)]
+    found, result = read(path, engine)
+    assert found == {place: (5, clicks) for place, clicks in zip(places, (5, 5, 0), strict=True)}
+    assert result.account.rejected == {}
 
 
 class TestUnequalLists:
@@ -125,17 +124,16 @@ class TestUnequalLists:
         assert result.account.rejected == ({"unequal lists": aside} if aside else {})
 
 
-class TestRefusing:
-    def test_what_is_not_a_list(self, tmp_path: Path) -> None:
-        rows = pages(documents=documents, clicked=lambda _, hits: any(hits))
-        path = write_parquet(tmp_path / "log.parquet", rows)
-        with pytest.raises(FormatError, match=r"'clicked' \(clicked\) holds bool"):
-            read(path)
-        structured = write_parquet(tmp_path / "a.parquet", pages(results=structs))
-        with pytest.raises(FormatError, match="'results.hit'.*results.clicked"):
-            read(structured, columns={**RESULTS, "clicked": "results.hit"})
-        with pytest.raises(UsageError, match="clicked_positions and clicked both"):
-            read(path, columns={"clicked": "clicked", "clicked_positions": "clicked"})
+def test_what_is_not_a_list(tmp_path: Path) -> None:
+    rows = pages(documents=documents, clicked=lambda _, hits: any(hits))
+    path = write_parquet(tmp_path / "log.parquet", rows)
+    with pytest.raises(FormatError, match=r"'clicked' \(clicked\) holds bool"):
+        read(path)
+    structured = write_parquet(tmp_path / "a.parquet", pages(results=structs))
+    with pytest.raises(FormatError, match="'results.hit'.*results.clicked"):
+        read(structured, columns={**RESULTS, "clicked": "results.hit"})
+    with pytest.raises(UsageError, match="clicked_positions and clicked both"):
+        read(path, columns={"clicked": "clicked", "clicked_positions": "clicked"})
 
 
 def test_a_position_of_the_page_is_not_one_of_its_results(tmp_path: Path) -> None:

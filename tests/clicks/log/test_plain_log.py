@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from odd_logs import PLAIN, expected, plain_rows, read, write_json, write_parquet
 from small_logs import cells
@@ -12,11 +13,12 @@ from small_logs import cells
 from cldrank import ClickTable, RankingDataset
 from cldrank.clicks import aggregate as module
 from cldrank.clicks.aggregate import TooManyRejectsError, aggregate
+from cldrank.clicks.bots import bot_rule
 from cldrank.clicks.days import DayFolder
 from cldrank.clicks.log.layout import LogLayout
 from cldrank.clicks.log.plain_log import open_log
 from cldrank.errors import DataError, UsageError
-from cldrank.tables import connect
+from cldrank.tables import connect, open_table
 from cldrank.tables.duckdb_engine import DuckDB
 
 HEADER = "session_id,query_id,doc_id,position,clicked"
@@ -81,33 +83,36 @@ class TestExcluding:
         assert result.account.rejected == {"bot": 500}
         assert result.clicks.impressions.sum() == len(people)
 
-
-class TestRejects:
-    def test_just_above_the_limit(self, tmp_path: Path) -> None:
-        """6 of 100 rows are more than 5%, and no more than 6%."""
-        rows = [f"{n},q,a,{1 if n > 5 else ''},0" for n in range(100)]
-        path = write_csv(tmp_path / "log.csv", rows)
-        with pytest.raises(TooManyRejectsError, match="6.0%"):
-            aggregate(path, max_rejected=0.05)
-        assert aggregate(path, max_rejected=0.06).account.n_rejected == 6
+    def test_a_click_rate_far_above_the_upper_quartile_is_no_human_one(self) -> None:
+        counts = {"pages": [10] * 40, "impressions": [1000] * 40, "clicks": [100] * 20 + [140] * 20}
+        with open_table(pa.table({"name": list(map(str, range(40))), **counts})) as users:
+            assert bot_rule(users).rate_limit == 0.26  # 14% and three times the 4% between the quartiles
 
 
-class TestDays:
-    def test_two_writers_at_once(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """A day that appears while a log is counted is not overwritten."""
-        row, header = "q,a,1,0,2024-07-01T10:00:00Z", HEADER + ",timestamp"
-        logs = [write_csv(tmp_path / f"{n}.csv", [f"{n},{row}"], header) for n in (1, 2)]
-        folder, count = DayFolder(tmp_path / "cells"), module.aggregate
+def test_just_above_the_limit(tmp_path: Path) -> None:
+    """6 of 100 rows are more than 5%, and no more than 6%."""
+    rows = [f"{n},q,a,{1 if n > 5 else ''},0" for n in range(100)]
+    path = write_csv(tmp_path / "log.csv", rows)
+    with pytest.raises(TooManyRejectsError, match="6.0%"):
+        aggregate(path, max_rejected=0.05)
+    assert aggregate(path, max_rejected=0.06).account.n_rejected == 6
 
-        def count_slowly(*arguments: Any, **options: Any) -> Any:
-            monkeypatch.setattr(module, "aggregate", count)
-            folder.add(logs[1])
-            return count(*arguments, **options)
 
-        monkeypatch.setattr(module, "aggregate", count_slowly)
-        with pytest.raises(DataError, match="another process"):
-            folder.add(logs[0])
-        assert folder.read().impressions.sum() == 1
+def test_two_writers_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A day that appears while a log is counted is not overwritten."""
+    row, header = "q,a,1,0,2024-07-01T10:00:00Z", HEADER + ",timestamp"
+    logs = [write_csv(tmp_path / f"{n}.csv", [f"{n},{row}"], header) for n in (1, 2)]
+    folder, count = DayFolder(tmp_path / "cells"), module.aggregate
+
+    def count_slowly(*arguments: Any, **options: Any) -> Any:
+        monkeypatch.setattr(module, "aggregate", count)
+        folder.add(logs[1])
+        return count(*arguments, **options)
+
+    monkeypatch.setattr(module, "aggregate", count_slowly)
+    with pytest.raises(DataError, match="another process"):
+        folder.add(logs[0])
+    assert folder.read().impressions.sum() == 1
 
 
 class TestChoosingQueries:

@@ -7,14 +7,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from cldrank.clicks.simulate import (
-    Cascade,
-    ClickModel,
-    DependentClicks,
-    FirstSwaps,
-    PositionBased,
-    TrustBiased,
-)
+from cldrank.clicks.simulate import Cascade, ClickModel, DependentClicks, FirstSwaps, PositionBased, TrustBiased
 from cldrank.errors import UsageError
 
 MODELS: list[ClickModel] = [

@@ -17,17 +17,16 @@ def production(scores: list[float], depth: int) -> Production:
     return Production(np.array(scores, dtype=float), np.array([0, len(scores)]), depth)
 
 
-class TestProduction:
-    @given(st.lists(st.lists(st.integers(0, 3), min_size=1, max_size=7), min_size=1, max_size=6), st.integers(1, 5))
-    def test_the_top_is_the_head_of_the_order(self, queries: list[list[int]], depth: int) -> None:
-        offsets = segments.from_lengths(np.array([len(scores) for scores in queries]))
-        scores = np.concatenate(queries).astype(float)
-        ranked = Production(scores, offsets, depth)
-        order = segments.descending_order(scores, offsets)  # ties as everywhere else
-        for query, (start, stop) in enumerate(itertools.pairwise(offsets)):
-            expected = order[start:stop][:depth].tolist()
-            assert ranked.top[query].tolist() == expected + [-1] * (depth - len(expected))
-            assert ranked.lengths[query] == len(expected)
+@given(st.lists(st.lists(st.integers(0, 3), min_size=1, max_size=7), min_size=1, max_size=6), st.integers(1, 5))
+def test_the_top_is_the_head_of_the_order(queries: list[list[int]], depth: int) -> None:
+    offsets = segments.from_lengths(np.array([len(scores) for scores in queries]))
+    scores = np.concatenate(queries).astype(float)
+    ranked = Production(scores, offsets, depth)
+    order = segments.descending_order(scores, offsets)  # ties as everywhere else
+    for query, (start, stop) in enumerate(itertools.pairwise(offsets)):
+        expected = order[start:stop][:depth].tolist()
+        assert ranked.top[query].tolist() == expected + [-1] * (depth - len(expected))
+        assert ranked.lengths[query] == len(expected)
 
 
 class TestSwaps:

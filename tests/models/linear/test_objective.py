@@ -16,12 +16,7 @@ METHODS = ["standard", "minmax", "log", None]
 
 
 @settings(max_examples=20)
-@given(
-    st.integers(0, 50),
-    st.sampled_from(GAMMAS),
-    st.sampled_from(METHODS),
-    st.sampled_from(["ips", "clipped"]),
-)
+@given(st.integers(0, 50), st.sampled_from(GAMMAS), st.sampled_from(METHODS), st.sampled_from(["ips", "clipped"]))
 def test_derivatives_of_the_objective(seed: int, gamma: float, method: Any, target: str) -> None:
     options: Any = {"block_rows": 50}
     problem = objective(scene(seed, queries=10), gamma, 0.01, method=method, target=target, **options)

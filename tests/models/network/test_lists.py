@@ -6,7 +6,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import chisquare
-from small_networks import GIVEN
+from small_models import GIVEN
 
 from cldrank import segments
 from cldrank.methods.observing import observe

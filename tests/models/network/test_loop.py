@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from small_networks import GIVEN, SMALL, scores, small_pair, stop_after
+from small_models import GIVEN, SMALL, scores, small_pair, stop_after
 
 from cldrank.errors import CldrankError, ConvergenceWarning, DataError
 from cldrank.methods import CLD, CLDPair, Naive

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 from scenes import Scene
-from small_networks import GIVEN, SMALL
+from small_models import GIVEN, SMALL
 from torch import nn
 
 from cldrank.clicks.table import ClickTable

@@ -11,8 +11,7 @@ import pytest
 from safetensors import safe_open
 from safetensors.numpy import save_file
 from scenes import scene
-from small_networks import stop_after
-from small_trees import GIVEN_TREES, small_boosted
+from small_models import GIVEN_TREES, small_boosted, stop_after
 
 import cldrank as cr
 from cldrank.errors import ConvergenceWarning, DataError, FormatError, UsageError

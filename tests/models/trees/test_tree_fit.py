@@ -12,8 +12,7 @@ import pytest
 import xgboost
 from numpy.typing import NDArray
 from scenes import scene
-from small_networks import stop_after
-from small_trees import GIVEN_TREES, small_boosted
+from small_models import GIVEN_TREES, small_boosted, stop_after
 
 import cldrank as cr
 from cldrank.errors import ConvergenceWarning, DataError, UsageError

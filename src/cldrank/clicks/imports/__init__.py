@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from cldrank.arguments import check_choice
-from cldrank.clicks.imports.formats import metarank_records, ubi_records
+from cldrank.clicks.imports.log_formats import metarank_records, ubi_records
 from cldrank.clicks.imports.record_join import ImportOptions, ImportReport, SetAside, join_records
 from cldrank.clicks.log.plain_log import querying
 from cldrank.errors import UsageError

@@ -41,7 +41,7 @@ class LogFile:
 
     @property
     def is_valid(self) -> bool:
-        """Whether all fields have their types, which a damaged file of cells may not respect."""
+        """Whether all fields have the right types, since a damaged file of cells may hold anything."""
         texts = (self.name, self.sha256, self.part, self.folder)
         return type(self.size) is int and all(isinstance(text, str) for text in texts)
 

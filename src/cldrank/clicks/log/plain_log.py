@@ -141,7 +141,7 @@ def open_log(source: Any, engine: Engine, layout: LogLayout) -> Log:
 
 @contextmanager
 def querying(engine: Engine, where: str) -> Iterator[None]:
-    """Engines read files while a query runs: their complaints become errors that name the files."""
+    """Turn the errors of an engine, which reads files while a query runs, into errors that name the files."""
     try:
         yield
     except (CldrankError, MemoryError, AssertionError):

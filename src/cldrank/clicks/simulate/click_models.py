@@ -115,11 +115,11 @@ class _Independent(ClickModel):
         return np.broadcast_to(self.propensities(relevant.shape[1]), relevant.shape)
 
     def draw(self, relevant: Pages, random: np.random.Generator) -> Pages:
-        """A trial per result."""
+        """One Bernoulli draw per result."""
         return random.random(relevant.shape) < self.click_probability(relevant)
 
     def draw_counts(self, relevant: Pages, sessions: IntArray, random: np.random.Generator) -> IntArray:
-        """A binomial draw per result."""
+        """One binomial draw per result."""
         return random.binomial(sessions[:, None], self.click_probability(relevant))
 
 

@@ -77,7 +77,7 @@ class Trainer:
     # -- epochs --------------------------------------------------------------------------------------------------
 
     def go(self, checkpoint: Checkpoint) -> tuple[Status, list[Epoch]]:
-        """All epochs, from the first or from where a checkpoint left off."""
+        """Run all epochs, from the first or from where a checkpoint left off."""
         self._prime()
         history, best = self._restored(checkpoint)
         status: Status = "completed"

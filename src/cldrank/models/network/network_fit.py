@@ -18,7 +18,7 @@ from cldrank.models.network.lists import Lists, in_table, observed_lists, target
 from cldrank.models.network.loop import train_network
 from cldrank.models.network.training_tasks import Pairs, SelectedPairs, SelectedPoints, TrainingTask
 from cldrank.rankers.devices import device_of
-from cldrank.rankers.network import ranker_of
+from cldrank.rankers.network_ranker import ranker_of
 from cldrank.reading import reason
 from cldrank.wording import count
 

@@ -68,7 +68,7 @@ class FlatParameters:
 
     @property
     def pieces(self) -> list[nn.Parameter]:
-        """All pieces."""
+        """The parts of the vector of parameters: those with weight decay, then the others."""
         return [*self.decayed, *self.others]
 
     @property

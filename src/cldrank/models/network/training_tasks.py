@@ -54,7 +54,7 @@ class Pairs(TrainingTask):
         return losses.pairwise(scores, losses.preferences(batch.target, batch.weight))
 
     def sizes(self, batch: ListBatch) -> Tensor:
-        """All preference there is."""
+        """The total preference in each list."""
         return losses.preferences(batch.target, batch.weight).sum((1, 2))
 
 
@@ -105,7 +105,7 @@ class SelectedPoints(TrainingTask):
         return losses.cld(scores, selection, unshown_selection, batch.target, batch.weight, absent, self.gamma)
 
     def sizes(self, batch: ListBatch) -> Tensor:
-        """All weight there is."""
+        """The total weight in each list."""
         return batch.weight.sum(1) + batch.pages * batch.unshown
 
 
@@ -132,7 +132,7 @@ class Examination(nn.Module):
 
     @property
     def logs(self) -> Tensor:
-        """(positions,) log ρ, up to what is added to all."""
+        """(positions,) log ρ, up to a constant."""
         return _SPEED * self.curve
 
     def forward(self, entries: Tensor) -> Tensor:
@@ -170,7 +170,7 @@ class DualLists(TrainingTask):
         return -ranking - examination
 
     def sizes(self, batch: ListBatch) -> Tensor:
-        """All clicks."""
+        """The clicks in each list."""
         return (batch.weight * batch.target).sum(1)
 
 

@@ -17,7 +17,7 @@ from cldrank.files import scratch
 from cldrank.memory import spare_memory
 from cldrank.models.run import Run
 from cldrank.rankers.devices import check_tree_device, is_cpu
-from cldrank.rankers.trees import checked_trees
+from cldrank.rankers.tree_ranker import checked_trees
 from cldrank.reading import reason
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ class TreeEngine:
             self._matrix = _quantised(features, rows, model.max_bin, threads, pages)
             self._booster: Any = xgboost.Booster(self._settings, [self._matrix])
         except xgboost.core.XGBoostError as error:
-            raise UsageError(f"what {user} learns from cannot be prepared by XGBoost: {reason(error)}.") from None
+            raise UsageError(f"XGBoost cannot prepare the training data of {user}: {reason(error)}.") from None
 
     def scores(self) -> NDArray[np.float32]:
         """The scores of all rows by all trees so far."""

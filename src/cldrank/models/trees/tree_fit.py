@@ -15,7 +15,7 @@ from cldrank.models.fit import Context, Fit, trained_fit
 from cldrank.models.pairs import PairLoss, PairTable, judged_pairs
 from cldrank.models.run import Epoch, Run
 from cldrank.models.trees.boosting import TreeEngine, page_folder
-from cldrank.rankers.trees import TreeRanker
+from cldrank.rankers.tree_ranker import TreeRanker
 from cldrank.wording import count
 from cldrank.workers import available_cores, fair_threads
 
@@ -96,7 +96,7 @@ def grow_trees(
     run: Run,
     checkpoint: Checkpoint,
 ) -> tuple[Status, list[Epoch], bytes]:
-    """All rounds, from the first or from where a checkpoint left off.
+    """Run all rounds, from the first or from where a checkpoint left off.
 
     They give how they ended, an `Epoch` for each, and the trees up to the least held-out loss as the engine's JSON.
     """

@@ -6,22 +6,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from made_rankers import (
-    FEATURES,
-    NAMES,
-    PARTS,
-    SCALING,
-    borda,
-    in_blocks,
-    network,
-    weights,
-)
+from made_rankers import FEATURES, NAMES, PARTS, SCALING, borda, in_blocks, network, weights
 
 from cldrank import scaling
 from cldrank.errors import DataError
 from cldrank.models import MLP
 from cldrank.rankers import BordaRanker, Layer, LinearRanker, NetworkRanker
-from cldrank.rankers.network import ranker_of
+from cldrank.rankers.network_ranker import ranker_of
 
 
 def test_equal_rows_get_equal_scores_wherever_they_lie() -> None:

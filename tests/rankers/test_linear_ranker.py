@@ -4,12 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from made_rankers import (
-    FEATURES,
-    dataset,
-    in_blocks,
-    linear,
-)
+from made_rankers import FEATURES, dataset, in_blocks, linear
 
 from cldrank import scaling
 from cldrank.errors import DataError

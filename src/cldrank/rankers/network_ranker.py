@@ -13,7 +13,7 @@ from cldrank.arguments import shortened
 from cldrank.errors import DataError
 from cldrank.rankers.base import Config, ScalingRanker, Scorer, Weights, member, taken_scaling
 from cldrank.rankers.devices import device_of, is_cpu
-from cldrank.rankers.linear import LinearRanker
+from cldrank.rankers.linear_ranker import LinearRanker
 
 Matrix = NDArray[np.float64]
 
@@ -48,7 +48,7 @@ class Layer:
             raise DataError("the numbers of a layer must be finite and float32.")
 
     def apply(self, rows: Matrix) -> Matrix:
-        """The output of the layer for some rows."""
+        """The output of the layer, a row for each row of input."""
         if self.weight is None:
             return ACTIVATIONS[self.kind](rows)
         sums: Matrix = rows @ self.weight.T.astype(np.float64)
