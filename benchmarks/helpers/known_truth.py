@@ -88,11 +88,13 @@ class KnownWorld:
 
     @cached_property
     def relevance(self) -> Floats:
-        """(rows,) P(click | examined); where positions are trusted, 1 or 0, since a curve has the rest."""
+        """(rows,) P(click | shown first, and examined)."""
         if self.data.labels is None:
             raise AssertionError("a world is made of labels")
-        irrelevant = 0.0 if self.behaviour == "trust-biased" else NOISE
-        return np.where(self.data.labels >= self.threshold, 1.0, irrelevant)
+        irrelevant, relevant = NOISE, 1.0
+        if self.behaviour == "trust-biased":
+            irrelevant, relevant = (float(each[0]) for each in TRUSTED.attraction(DEPTH))
+        return np.where(self.data.labels >= self.threshold, relevant, irrelevant)
 
     @cached_property
     def threshold(self) -> float:
@@ -167,7 +169,7 @@ class KnownWorld:
         if propensities != "estimated":
             rho = Propensities.power({"steep": 1.5, "flat": 0.5}.get(propensities, ETA), DEPTH)
             irrelevant, relevant = TRUSTED.attraction(DEPTH)
-            return AffineClicks.of(rho.values, relevant, irrelevant) if trusting else rho
+            return _first_as_unit(AffineClicks.of(rho.values, relevant, irrelevant)) if trusting else rho
         if logging == "one":
             sessions = EXPERIMENT * clicks.query_impressions.sum()
             clicks = self._simulated("production", FirstSwaps(SWAPPED), max(round(sessions), 1), 10**6 + seed)
@@ -238,6 +240,12 @@ class KnownWorld:
             scores = {name: values[:rows] for name, values in scores.items()}
             return cls(data[:QUERIES], scores).with_level_pairs()
         return cls(data, scores, sample=min(QUERIES, data.n_queries)).with_level_pairs()
+
+
+def _first_as_unit(curve: AffineClicks) -> AffineClicks:
+    """The curve of clicks, given the probability of a click at the first position, as it is estimated."""
+    slope = curve.slope / curve.slope[0]
+    return AffineClicks(slope, curve.base - slope * curve.base[0])
 
 
 QUERIES = 600  # of each log

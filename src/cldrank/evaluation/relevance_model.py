@@ -19,6 +19,7 @@ Flags = NDArray[np.bool_]
 FOLDS = 5
 NEVER_SHOWN = 0.93  # relevance of never-shown results, as a share of that of shown ones with the same features
 OFF = 0.07  # the standard error of that share, of one ranker's results against another's; both from simulations
+BELOW_CLICKS = 0.25  # the same of results that were shown, but only below clicks after which people do not read on
 _FEWEST_QUERIES = 20  # that a model is worth being learned from
 _MOST_QUERIES = 20_000  # that it is learned from; more would hardly change it
 _HIDDEN_FOLDS = 2  # which suffice, since nothing is said about how certain they are
@@ -52,12 +53,14 @@ class RelevanceModel:
     reasons that features do not show.
 
     predicted   (rows,) between 0 and 1: of each candidate, by the fits that have not seen its query
+    spread      (rows,) the standard error of predictions, as a share of them, since what was shown has been chosen
     groups      (groups, rows): of every candidate, by each group's fits; how they differ says how certain they are
     apart       (rows,) half of what the linear model predicts more than the trees
     hidden      the check of predictions where nothing was shown; None where it could not be made
     """
 
     predicted: Floats
+    spread: Floats
     groups: Floats
     apart: Floats
     hidden: HiddenCheck | None = None
@@ -72,11 +75,11 @@ class RelevanceModel:
     def off(self, weights: Floats) -> float:
         """How far a weighted sum of never-shown results' relevance may be off, as a standard error.
 
-            off² = (0.07 Σ |weight| predicted)² + (Σ weight apart)²
+            off² = (Σ |weight| predicted spread)² + (Σ weight apart)²
 
         weights   (rows,) 0 for results that were shown
         """
-        return float(np.hypot(OFF * (np.abs(weights) @ self.predicted), weights @ self.apart))
+        return float(np.hypot(np.abs(weights) @ (self.predicted * self.spread), weights @ self.apart))
 
 
 def fit_model(log: LoggedClicks, *, folds: int = FOLDS, seed: int = 0) -> RelevanceModel:
@@ -99,11 +102,12 @@ def fit_model(log: LoggedClicks, *, folds: int = FOLDS, seed: int = 0) -> Releva
     own, rows = group[log.queries], np.arange(log.data.n_rows)
     usable = _learned_from(searched, seed)
     both = np.stack([table.predictions(table.shown & usable[log.queries] & (own != each), seed) for each in range(folds)])
-    share = np.where(log.seen, 1.0, NEVER_SHOWN)
+    shown = log.clicks.row_impressions > 0
+    share, spread = np.where(shown, 1.0, NEVER_SHOWN), np.where(shown, BELOW_CLICKS, OFF)
     groups = share * both.mean(axis=1)
     linear, trees = both[own, :, rows].T
     hidden = _hidden_check(log, table, usable, own % _HIDDEN_FOLDS, seed)
-    return RelevanceModel(groups[own, rows], groups, share * (linear - trees) / 2, hidden)
+    return RelevanceModel(groups[own, rows], spread, groups, share * (linear - trees) / 2, hidden)
 
 
 def _groups(data: RankingDataset, folds: int, seed: int) -> IntArray:
