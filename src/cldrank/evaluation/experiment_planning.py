@@ -107,10 +107,9 @@ class _Plan:
         if self.clicks.model is not None:
             return np.where(self.log.seen, self.clicks.relevance, self.clicks.model.predicted)
         log, (slope, base) = self.log, self.log.by_cell
-        counted = log.counted
-        lowest = counted.position == log.clicks.depth
-        excess = (counted.clicks - counted.impressions * base)[lowest].sum()
-        guess = excess / max((counted.impressions * slope)[lowest].sum(), 1e-300)
+        lowest = log.clicks.position == log.clicks.depth
+        excess = (log.clicks.clicks - log.clicks.impressions * base)[lowest].sum()
+        guess = excess / max((log.clicks.impressions * slope)[lowest].sum(), 1e-300)
         return np.where(log.seen, self.clicks.relevance, np.clip(guess, 0.0, 1.0))
 
     def clicks_per_page(self, order: RankOrder) -> tuple[float, float]:

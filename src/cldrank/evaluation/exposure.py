@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -15,7 +15,7 @@ from cldrank._typing import IntArray
 from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import DataError, UsageError
-from cldrank.evaluation.after_clicks import WithoutClicksAbove
+from cldrank.evaluation.after_clicks import AfterClicks
 from cldrank.evaluation.by_labels import scores_of
 from cldrank.propensity import AffineClicks, Propensities, SegmentPropensities
 from cldrank.propensity.segment_propensities import Curve, slopes_and_bases
@@ -32,11 +32,8 @@ class LoggedClicks:
         P(click on i at position k) = slope_k relevance_i + base_k
 
     Propensities are slopes without a base; relevance is then the probability of a click at the first position. Where
-    segments have curves of their own, slope and base are those of the segment of a page.
-
-    clicks    of all pages, which say where results stand
-    without   where clicks change what people examine below them: the impressions without a click above, which then
-              alone say how relevant results are
+    segments have curves of their own, slope and base are those of the segment of a page; where a click changes what
+    people examine below it, `after` says by how much.
 
     >>> log = example_log()
     >>> log.exposure, log.excess_clicks, log.seen, log.pages
@@ -46,12 +43,7 @@ class LoggedClicks:
     data: RankingDataset
     clicks: ClickTable
     curve: Curve
-    without: WithoutClicksAbove | None = None
-
-    @property
-    def counted(self) -> ClickTable:
-        """The cells that say how relevant results are."""
-        return self.clicks if self.without is None else self.without.counted
+    after: AfterClicks | None = None
 
     @cached_property
     def affine(self) -> AffineClicks:
@@ -61,10 +53,15 @@ class LoggedClicks:
 
     @cached_property
     def by_cell(self) -> tuple[Floats, Floats]:
-        """(counted cells,) slope and base of each cell."""
-        if self.without is not None:
-            return self.without.slopes_and_bases(self.curve)
+        """(cells,) slope and base of each cell."""
+        if self.after is not None:
+            return self.after.slopes_and_bases(self.curve, self.clicks)
         return slopes_and_bases(self.curve, self.clicks)
+
+    @cached_property
+    def readable(self) -> Floats:
+        """(cells,) impressions, each counted by how much of it is examined relative to one without a click above."""
+        return self.clicks.impressions * (1.0 if self.after is None else self.after.share(self.clicks))
 
     @property
     def curves(self) -> list[AffineClicks]:
@@ -123,19 +120,19 @@ class LoggedClicks:
     def exposure(self) -> Floats:
         """(rows,) Σ_k n_k slope_k: in how many impressions a candidate was examined."""
         slope, _ = self.by_cell
-        return self.by_row(self.counted.impressions * slope)
+        return self.by_row(self.clicks.impressions * slope)
 
     @cached_property
     def excess_clicks(self) -> Floats:
         """(rows,) clicks beyond those that the position would have brought anyway, Σ_k c_k - n_k base_k."""
         _, base = self.by_cell
-        return self.by_row(self.counted.clicks - self.counted.impressions * base)
+        return self.by_row(self.clicks.clicks - self.clicks.impressions * base)
 
     @cached_property
     def expected_exposure(self) -> Floats:
         """(rows,) the exposure that display probabilities give on average; without these, the exposure itself."""
         display = self.clicks.display
-        if display is None or self.without is not None:
+        if display is None or self.after is not None:
             return self.exposure
         slope, _ = self.affine.at(np.arange(1, display.shape[1] + 1))
         exposure: Floats = self.row_pages * (display @ slope)
@@ -143,29 +140,23 @@ class LoggedClicks:
 
     @cached_property
     def seen(self) -> NDArray[np.bool_]:
-        """(rows,) whether a candidate was ever shown, on pages that count."""
-        seen: NDArray[np.bool_] = self.counted.row_impressions > 0
-        return seen
+        """(rows,) whether a candidate was ever shown where people still read."""
+        seen: NDArray[np.bool_] = self.clicks.row_impressions > 0
+        return seen if self.after is None else self.by_row(self.readable) > 0
 
-    def with_curve(self, curve: Curve, without: WithoutClicksAbove | None = None) -> LoggedClicks:
+    def with_curve(self, curve: Curve, after: AfterClicks | None = None) -> LoggedClicks:
         """The same log, explained by another curve; both share the arrays that do not depend on it."""
-        log = LoggedClicks(self.data, self.clicks, curve, without or self.without)
+        log = LoggedClicks(self.data, self.clicks, curve, after or self.after)
         vars(log).update({name: getattr(self, name) for name in _OF_ANY_CURVE})
         return log
-
-    def with_counted(self, counted: ClickTable) -> LoggedClicks:
-        """The same log with other clicks in the cells that say how relevant results are."""
-        if self.without is None:
-            return replace(self, clicks=counted)
-        return replace(self, without=replace(self.without, counted=counted))
 
     def by_query(self, values: NDArray[Any]) -> Floats:
         """(queries,) the sum over the candidates of each query."""
         return _sums(self.queries, values, self.data.n_queries)
 
     def by_row(self, values: NDArray[Any]) -> Floats:
-        """(rows,) the sum over the counted cells of each candidate."""
-        return _sums(self.counted.row, values, self.data.n_rows)
+        """(rows,) the sum over the cells of each candidate."""
+        return _sums(self.clicks.row, values, self.data.n_rows)
 
 
 def example_log() -> LoggedClicks:
@@ -253,8 +244,7 @@ class LoggedOrder(RankOrder):
     def on_pages(self, values: Floats, log: LoggedClicks) -> Floats:
         """(rows,) the mean over pages, 0 on those that do not show a candidate."""
         place = log.clicks.position - 1
-        each = values[place] if values.ndim == 1 else values[log.clicks.segment, place]
-        return _sums(log.clicks.row, self._share * each, log.data.n_rows)
+        return log.by_row(self._share * (values[place] if values.ndim == 1 else values[log.clicks.segment, place]))
 
 
 def order_of(model: Any, log: LoggedClicks, name: str = "") -> RankOrder:

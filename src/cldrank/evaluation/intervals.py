@@ -298,13 +298,12 @@ class ClickEstimator:
     def _drawn(self) -> Sequence[tuple[LoggedClicks, Floats]]:
         """The log and the relevance under curves drawn from the distribution of an estimated curve."""
         logs = [self.log.with_curve(curve) for curve in drawn_curves(self.log.curve, CURVES, self.seed)]
-        without = self.log.without
-        if without is not None:
+        if self.log.after is not None:
             logs = logs or [self.log] * CURVES
-            pairs = zip(logs, without.drawn(CURVES, self.seed), strict=True)
+            pairs = zip(logs, self.log.after.drawn(CURVES, self.seed), strict=True)
             logs = [self.log.with_curve(log.curve, drawn) for log, drawn in pairs]
         # relevance is computed on a log of its own: the log that is kept lacks the arrays that only relevance needs
-        return [(self.log.with_curve(log.curve, log.without), self._relevance(log)) for log in logs]
+        return [(self.log.with_curve(log.curve, log.after), self._relevance(log)) for log in logs]
 
 
 def by_segment(values: Callable[[int, AffineClicks], Floats], log: LoggedClicks) -> Floats:

@@ -16,7 +16,7 @@ from cldrank.arguments import check_number, check_whole
 from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import CldrankError, DataError, UsageError
-from cldrank.evaluation.after_clicks import without_clicks_above
+from cldrank.evaluation.after_clicks import after_clicks
 from cldrank.evaluation.by_labels import Evaluation, RankerComparison, compare_by_labels, evaluate_by_labels
 from cldrank.evaluation.click_measures import ClickMeasure, default_measures, parse_click_measures
 from cldrank.evaluation.click_results import ClickComparison, ClickEvaluation
@@ -244,7 +244,7 @@ class ClickJudge:
         left_out = int(searched.sum()) - len(kept)
         data, table = dataset[kept], clicks[kept]
         people = behaviour(table)
-        log = LoggedClicks(data, table, curve, without_clicks_above(table, curve, people))
+        log = LoggedClicks(data, table, curve, after_clicks(table, curve, people))
         _check_log(log, left_out)
         rows = segments.rows_of_segments(dataset.offsets, kept)
         estimator = ClickEstimator(log, chosen, None, float(confidence), seed)

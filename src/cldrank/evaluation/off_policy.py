@@ -59,7 +59,8 @@ class InversePropensity(OffPolicy):
         if isinstance(log.curve, AffineClicks):
             raise UsageError("IPS knows of no trust in positions; the estimators affine and doubly-robust do.")
         rho, _ = log.by_cell
-        relevance: Floats = log.by_row(log.counted.clicks / rho) / np.maximum(log.counted.row_impressions, 1)
+        each = np.divide(log.clicks.clicks, rho, out=np.zeros(len(rho)), where=rho > 0)
+        relevance: Floats = log.by_row(each) / np.maximum(log.clicks.row_impressions, 1)
         return relevance
 
 

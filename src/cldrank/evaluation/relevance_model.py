@@ -19,7 +19,7 @@ Flags = NDArray[np.bool_]
 FOLDS = 5
 NEVER_SHOWN = 0.93  # relevance of never-shown results, as a share of that of shown ones with the same features
 OFF = 0.07  # the standard error of that share, of one ranker's results against another's; both from simulations
-BELOW_CLICKS = 0.25  # the same of results that were shown, but only below clicks after which people do not read on
+BELOW_CLICKS = 0.4  # the same of results that were shown, but only below clicks after which people do not read on
 _FEWEST_QUERIES = 20  # that a model is worth being learned from
 _MOST_QUERIES = 20_000  # that it is learned from; more would hardly change it
 _HIDDEN_FOLDS = 2  # which suffice, since nothing is said about how certain they are
@@ -174,8 +174,8 @@ class _Table:
         features = np.asarray(log.data.features)
         shown = log.seen & (log.exposure > 0)
         target = np.divide(log.excess_clicks, log.exposure, out=np.zeros(len(shown)), where=shown)
-        impressions = np.maximum(log.by_row(log.counted.impressions), 1)
-        height = log.by_row(log.counted.impressions * log.counted.position) / impressions
+        clicks = log.clicks
+        height = log.by_row(clicks.impressions * clicks.position) / np.maximum(clicks.row_impressions, 1)
         weight = np.where(shown, log.exposure / (1.0 + log.exposure), 0.0)
         return cls(features, _scaled(features), target, weight, shown, height)
 

@@ -62,7 +62,7 @@ def check_permuted(clicks: ClickEstimator, measure: ClickMeasure, order: RankOrd
     """
     log = clicks.log
     slope, _ = log.by_cell
-    places = log.by_row(log.counted.impressions * slope * log.counted.position)
+    places = log.by_row(log.clicks.impressions * slope * log.clicks.position)
     shown = ScoreOrder.of("the log", -np.divide(places, log.exposure, out=places, where=log.seen), log)
     by = ClickMeasure("DCG", measure.cutoff)
     ours, theirs = (np.where(log.seen, clicks.weights(by, each.among_seen(log)), 0.0) for each in (order, shown))
@@ -81,12 +81,12 @@ def _expected_gain(log: LoggedClicks, gained: Floats) -> Valued:
 
     a_k = Σ_i gained_i n_ik / exposure_i
     """
-    table = log.counted
-    each = np.divide(gained, log.exposure, out=np.zeros(len(gained)), where=log.seen)[table.row] * table.impressions
+    table = log.clicks
+    each = np.divide(gained, log.exposure, out=np.zeros(len(gained)), where=log.seen)[table.row] * log.readable
     total, place, bases = Valued(0.0, np.zeros(log.data.n_queries)), table.segment_position, log.by_cell[1]
     for position in np.unique(place):
         at = place == position
-        clicked, shown = (log.by_query(log.by_row(at * part)) for part in (table.clicks, table.impressions))
+        clicked, shown = (log.by_query(log.by_row(at * part)) for part in (table.clicks, log.readable))
         weight, rate, base = float(each[at].sum()), Valued.ratio(clicked, shown), float(bases[at][0])
         total += Valued(weight * (rate.value - base), weight * rate.influence)
     return total
@@ -94,14 +94,16 @@ def _expected_gain(log: LoggedClicks, gained: Floats) -> Valued:
 
 def _permuted(log: LoggedClicks, random: np.random.Generator) -> LoggedClicks:
     """The log with the clicks of each position dealt out anew among its impressions."""
-    table = log.counted
+    table = log.clicks
     dealt, place = np.array(table.clicks), table.segment_position
     for position in np.unique(place):
         at = np.flatnonzero(place == position)
-        shown = table.impressions[at]
+        shown, read = table.impressions[at], log.readable[at]
         total = min(int(table.clicks[at].sum()), int(shown.sum()))
-        if shown.sum() < _MANY:
+        if log.after is not None and read.any():
+            dealt[at] = np.minimum(random.multinomial(total, read / read.sum()), shown)
+        elif shown.sum() < _MANY:
             dealt[at] = random.multivariate_hypergeometric(shown, total, method="marginals")
         else:
             dealt[at] = np.minimum(random.multinomial(total, shown / shown.sum()), shown)
-    return log.with_counted(replace(table, clicks=dealt, contexts=None))
+    return LoggedClicks(log.data, replace(table, clicks=dealt, contexts=None), log.curve, log.after)

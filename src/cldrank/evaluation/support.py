@@ -23,7 +23,7 @@ def look_at_support(clicks: ClickEstimator, measure: ClickMeasure, new: RankOrde
     log, k = clicks.log, measure.cutoff
     weights = clicks.weights(ClickMeasure("DCG", k), new)
     each = np.divide(weights, log.exposure, out=np.zeros(len(weights)), where=log.seen)
-    shown = log.counted.row_impressions.astype(np.float64)
+    shown = log.clicks.row_impressions.astype(np.float64)
     total, squares = float((shown * each).sum()), float((shown * each**2).sum())
     return Support(
         k=k,
