@@ -81,7 +81,7 @@ def after_clicks(clicks: ClickTable, curve: Curve, people: Behaviour) -> AfterCl
     >>> import cldrank as cr
     >>> from cldrank.clicks.simulate import Cascade, FirstSwaps, Simulation
     >>> from cldrank.propensity.behaviour import behaviour
-    >>> data = cr.RankingDataset.from_arrays([[3], [2]] * 50, [i // 2 for i in range(100)], labels=[0] * 100)
+    >>> data = cr.RankingDataset.from_arrays([[3], [2]] * 50, [i // 2 for i in range(100)], labels=[4, 0] * 50)
     >>> simulation = Simulation(data, data.features[:, 0], Cascade(noise=0.5), FirstSwaps(0.5))
     >>> clicks = simulation.draw(100_000, contexts=True)
     >>> after_clicks(clicks, cr.Propensities([1, 0.5]), behaviour(clicks)).below

@@ -235,7 +235,7 @@ class ClickEstimator:
 
         weights = self.weights(measure, new, old)
         estimate, never_shown = value(self.log, self.relevance), self.never_shown & (weights != 0)
-        sampled, curve = estimate.error(self.n_queries), self._curve_error(value)
+        sampled, curve = estimate.error(self.n_queries), self._curve_error(measure, new, old)
         fit = self._fit_error(lambda relevance: value(self.log, relevance))
         worst, best = (
             self._bound(value, np.where(never_shown, np.where(weights > 0, good, 1 - good), np.nan), curve)
@@ -273,7 +273,7 @@ class ClickEstimator:
         """
         n, model = self.n_queries, self.model
         queries = np.sqrt((n - 1) / n) * self.value(measure, new, old).influence
-        drawn = np.array([self._value(log, measure, new, old, relevance).value for log, relevance in self._drawn])
+        drawn = self._drawn_values(measure, new, old)
         curves = (drawn - drawn.mean()) / np.sqrt(len(drawn) - 1) if len(drawn) else drawn
         fits = np.zeros(0)
         if model is not None and self.estimator.uses_model:
@@ -288,11 +288,17 @@ class ClickEstimator:
             return 0.0
         return self.model.off(np.where(self.never_shown, weights, 0.0))
 
-    def _curve_error(self, value: _Measuring) -> float:
+    def _curve_error(self, measure: ClickMeasure, new: RankOrder, old: RankOrder | None) -> float:
         """The standard error that the curve brings."""
-        if not self._drawn:
-            return 0.0
-        return float(np.std([value(log, relevance).value for log, relevance in self._drawn], ddof=1))
+        values = self._drawn_values(measure, new, old)
+        return float(np.std(values, ddof=1)) if len(values) else 0.0
+
+    def _drawn_values(self, measure: ClickMeasure, new: RankOrder, old: RankOrder | None) -> Floats:
+        """(draws,) a measure under each drawn curve; what ranks count in DCG does not depend on curves."""
+        if measure.kind == "DCG":
+            weights = self.weights(measure, new, old)
+            return np.array([float(relevance @ weights) for _, relevance in self._drawn])
+        return np.array([self._value(log, measure, new, old, relevance).value for log, relevance in self._drawn])
 
     @cached_property
     def _drawn(self) -> Sequence[tuple[LoggedClicks, Floats]]:

@@ -27,7 +27,7 @@ _HIDDEN = 0.3  # of the positions, from below, for the check of extrapolation
 _RIDGE = 20.0
 _FARTHEST = 4.0  # standard deviations that a feature may lie from its mean
 _TREES = {"max_iter": 40, "learning_rate": 0.12, "max_leaf_nodes": 8, "min_samples_leaf": 40, "l2_regularization": 5.0}
-_BINS = 63  # of a feature, for trees
+_LEVELS = 32  # of a feature, for trees
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,7 +154,7 @@ def _hidden_check(log: LoggedClicks, table: _Table, usable: Flags, fold: IntArra
 class _Table:
     """What models learn from, a row for each candidate.
 
-    features   as they are, with gaps: for trees
+    levels     features by quantile, from 0, with gaps: for trees
     scaled     in standard deviations, without gaps: for the linear model
     target     clicks over examinations
     weight     examinations / (1 + examinations): those of one result say less and less
@@ -162,7 +162,7 @@ class _Table:
     height     its mean position
     """
 
-    features: NDArray[Any]
+    levels: Floats
     scaled: Floats
     target: Floats
     weight: Floats
@@ -177,7 +177,7 @@ class _Table:
         clicks = log.clicks
         height = log.by_row(clicks.impressions * clicks.position) / np.maximum(clicks.row_impressions, 1)
         weight = np.where(shown, log.exposure / (1.0 + log.exposure), 0.0)
-        return cls(features, _scaled(features), target, weight, shown, height)
+        return cls(_levels(features), _scaled(features), target, weight, shown, height)
 
     def predictions(self, learned: Flags, seed: int) -> Floats:
         """(2, rows) what the linear model and the trees predict, learned from some rows."""
@@ -187,10 +187,20 @@ class _Table:
         target, weight = self.target[learned], self.weight[learned]
         if not learned.any():
             raise DataError("a model of relevance has no shown results to learn from.")
-        trees: Any = HistGradientBoostingRegressor(**_TREES, max_bins=_BINS, early_stopping=False, random_state=seed)
+        trees: Any = HistGradientBoostingRegressor(**_TREES, early_stopping=False, random_state=seed)
         linear = Ridge(alpha=_RIDGE).fit(self.scaled[learned], target, sample_weight=weight)
-        trees.fit(self.features[learned], target, sample_weight=weight)
-        return np.clip(np.stack([linear.predict(self.scaled), trees.predict(self.features)]), 0.0, 1.0)
+        trees.fit(self.levels[learned], target, sample_weight=weight)
+        return np.clip(np.stack([linear.predict(self.scaled), trees.predict(self.levels)]), 0.0, 1.0)
+
+
+def _levels(features: NDArray[Any]) -> Floats:
+    """Features as the number of the quantile that they lie in, so that trees need not find it for each fit."""
+    levels = np.full(features.shape, np.nan)
+    for column, values in enumerate(np.asarray(features, dtype=np.float64).T):
+        known = ~np.isnan(values)
+        ends = np.unique(np.quantile(values[known], np.linspace(0, 1, _LEVELS + 1)[1:-1])) if known.any() else values[:0]
+        levels[known, column] = np.searchsorted(ends, values[known])
+    return levels
 
 
 def _scaled(features: NDArray[Any]) -> Floats:
