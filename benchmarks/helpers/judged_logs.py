@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from functools import cache
 from typing import Any
 
-from known_truth import DEPTH, FIRST, MEASURES, PAIRS, KnownWorld, Pair, small_world
+from known_truth import DEPTH, FIRST, PAIRS, KnownWorld, Pair, small_world
 
 from cldrank.errors import CldrankError, CldrankWarning
 from cldrank.evaluation.decision_rule import decide
@@ -77,19 +77,15 @@ def judged(task: tuple[Setting, int]) -> dict[str, Any]:
 def _judged_pair(world: KnownWorld, judge: ClickJudge, pair: Pair, setting: Setting) -> dict[str, Any]:
     clicks = judge.clicks
     new, old = (world.given(name, setting.logging) for name in (pair.new, pair.old))
-    result = judge.compare(new, old, trust_propensity=setting.propensities == "true")
+    result = judge.compare(new, old, [FIRST], trust_propensity=setting.propensities == "true")
     knowing = ClickEstimator(clicks.log.with_curve(Propensities.power(1.0, DEPTH)), Affine())
-    measured = {}
-    for measure in MEASURES:
-        difference = result.measures[str(measure)].difference
-        own = world.true_difference(knowing, pair, measure, setting.logging).value
-        interval = difference.interval
-        ends = interval.estimate, interval.low, interval.high, difference.lowest.low, difference.highest.high
-        measured[str(measure)] = [float(f"{value:.5g}") for value in (*ends, *asdict(difference.errors).values(), own)]
-    own = world.true_difference(knowing, pair, FIRST, setting.logging)
+    own, difference = world.true_difference(knowing, pair, FIRST, setting.logging), result.first.difference
+    interval = difference.interval
+    ends = interval.estimate, interval.low, interval.high, difference.lowest.low, difference.highest.high
+    measured = [float(f"{value:.5g}") for value in (*ends, *asdict(difference.errors).values(), own.value)]
     return {
         "decision": result.verdict.decision,
         "labels": decide(clicks.interval(own.value, own.error(clicks.n_queries)), result.verdict.margin),
-        "measures": measured,
+        "measures": {str(FIRST): measured},
         "shown": round(result.support.shown, 3),
     }
