@@ -21,6 +21,7 @@ from cldrank.wording import with_article
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 MORE = "more of this log"
+ONLINE_CONFIDENCE = 0.95  # of the intervals by which an experiment is judged, all looks together
 _FEWEST_PAGES = 30  # whose mean can be taken to be normal
 
 

@@ -268,7 +268,7 @@ class _Reading:
         if self.kind == "ab":
             return {
                 "clicks": "sum(clicks)",
-                "clicks in the top": f"sum(clicks) FILTER (WHERE position <= {self.rules.top})",
+                f"clicks@{self.rules.top}": f"sum(clicks) FILTER (WHERE position <= {self.rules.top})",
                 "abandonment": "CASE WHEN max(clicks) = 0 THEN 1 ELSE 0 END",
             }
         new, old = map(text_literal, self.rules.names)
