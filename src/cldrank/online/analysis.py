@@ -266,7 +266,8 @@ def _measures(sums: ExperimentSums, measure: str | None) -> list[str]:
             "counterfactual credit needs the rank of each result under both rankers: log `new_rank` and `old_rank`, or "
             "give the scores of both as `rankings`."
         )
-    first = check_choice("measure", measure, known) if measure else known[0]
+    first = known[0] if measure is None else measure
+    check_choice("measure", first, known)
     return [first, *(name for name in known if name != first)]
 
 
