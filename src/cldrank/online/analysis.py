@@ -156,8 +156,8 @@ def analyse(
     log            as `ClickTable.read` takes it, with a further column: `team` of each result, or `arm` of each page;
                    perhaps user_id, timestamp, segment, experiment, and new_rank and old_rank of each result
     kind           "interleaving" or "ab"; by default as the columns have it
-    measure        what decides: "team credit" or "counterfactual credit", which is the default where ranks are known;
-                   "clicks", "clicks@3" or "abandonment" per page. Choose it before the experiment
+    measure        what decides, chosen before the experiment: "team credit" or "counterfactual credit"; "clicks",
+                   "clicks@3" or "abandonment" per page; the first of each is the default
     margin         the smallest difference that matters, per page; by default 1% of the old value
     planned        the pages at which intervals are to be shortest, fixed before the experiment
     names, shares  of the new and of the old side
@@ -260,7 +260,7 @@ def _measures(sums: ExperimentSums, measure: str | None) -> list[str]:
     if sums.kind == "ab":
         known = [name for name in sums.by_day.columns[2:] if not name.startswith(BEFORE)]
     else:
-        known = [name for name in (COUNTERFACTUAL, TEAM) if name in sums.by_day.columns]
+        known = [name for name in (TEAM, COUNTERFACTUAL) if name in sums.by_day.columns]
     if measure == COUNTERFACTUAL and measure not in known:
         raise UsageError(
             "counterfactual credit needs the rank of each result under both rankers: log `new_rank` and `old_rank`, or "
