@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cldrank.arguments import check_choice, check_number, check_whole
-from cldrank.clicks.aggregate import ON_REQUEST
+from cldrank.arguments import check_number
+from cldrank.clicks.aggregate import ON_REQUEST, REASONS
 from cldrank.clicks.log.layout import LogLayout
 from cldrank.documents.numbers import minus, span
 from cldrank.errors import DataError, UsageError
@@ -178,9 +178,8 @@ def analyse(
     'better'
     """
     _check(confidence, planned, margin, names, shares, max_rejected)
-    top = _top_of(measure)
     weights = () if propensities is None else tuple(map(float, _values_of(propensities)))
-    rules = Rules((names[0], names[1]), top, weights)
+    rules = Rules((names[0], names[1]), measure, weights)
     with connect("duckdb", memory_limit=memory_limit) as engine:
         sums = experiment_sums(
             log, engine, LogLayout.of(layout, reading), rules,
@@ -190,7 +189,7 @@ def analyse(
     _check_account(sums, max_rejected, where)
     ratio = _checked_ratio(sums, names, shares, planned, where)
     estimator = _Estimator(confidence, planned)
-    known = _measures(sums, measure)
+    known = sums.measures
     estimates = {name: estimator.of(sums.total, name) for name in known}
     first = next(iter(estimates.values()))
     width = _MARGIN * abs(first.old) if margin is None else margin
@@ -204,11 +203,7 @@ def analyse(
         verdict=verdict,
         measures=estimates,
         segments={name: estimator.of(part, known[0]) for name, part in sums.segments.items()},
-        days={
-            day: estimator.of(Sums(sums.by_day.columns, sums.by_day.matrix[at]), known[0])
-            for at, day in enumerate(sums.days)
-            if day is not None
-        },
+        days={day: estimator.of(part, known[0]) for day, part in sums.days.items()},
         persons={arm: int(n) for arm, n in zip(sums.arms, persons, strict=True)},
         pages={arm: int(n) for arm, n in zip(sums.arms, pages, strict=True)},
         sample_ratio=ratio,
@@ -245,32 +240,6 @@ def _check(
         raise UsageError(f"`shares` must be two, of the new and of the old side, above 0, not {list(shares)}.")
 
 
-def _top_of(measure: str | None) -> int:
-    """How many results the measure looks at."""
-    name, _, top = (measure or "").partition("@")
-    if name != "clicks" or not top:
-        return 3
-    if not top.isdecimal():
-        raise UsageError(f"`measure` must be clicks@3 or such, not {measure!r}.")
-    return check_whole("measure", int(top), least=1)
-
-
-def _measures(sums: ExperimentSums, measure: str | None) -> list[str]:
-    """The measures, the one that decides first."""
-    if sums.kind == "ab":
-        known = [name for name in sums.by_day.columns[2:] if not name.startswith(BEFORE)]
-    else:
-        known = [name for name in (TEAM, COUNTERFACTUAL) if name in sums.by_day.columns]
-    if measure == COUNTERFACTUAL and measure not in known:
-        raise UsageError(
-            "counterfactual credit needs the rank of each result under both rankers: log `new_rank` and `old_rank`, or "
-            "give the scores of both as `rankings`."
-        )
-    first = known[0] if measure is None else measure
-    check_choice("measure", first, known)
-    return [first, *(name for name in known if name != first)]
-
-
 # -- is it sound? ------------------------------------------------------------------------------------------------------
 
 
@@ -280,13 +249,14 @@ def _check_account(sums: ExperimentSums, most: float, where: str) -> None:
     faulty = sums.rows["set aside"] - asked
     used, aside = float(np.sum(sums.total.of("pages"))), sum(sums.aside.values())
     for what, wrong, whole, reasons in (
-        ("rows", faulty, sums.rows["read"] - asked, list(sums.rejected)),
-        ("pages", aside, used + aside, [PAGE_REASONS[reason] for reason in sums.aside]),
+        ("rows", faulty, sums.rows["read"] - asked, [REASONS[why] for why in sums.rejected]),
+        ("pages", aside, used + aside, [PAGE_REASONS[why] for why in sums.aside]),
     ):
         if wrong > most * whole:
             raise DataError(
                 f"{where}: {wrong:,} of {whole:,.0f} {what} had to be set aside, more than the {most:.1%} allowed: "
-                f"{some(reasons)}. Such a log is read or written wrongly; if the rest is enough, raise `max_rejected`."
+                f"{some([*reasons, *sums.notes])}. Such a log is read or written wrongly; if the rest is enough, raise "
+                "`max_rejected`."
             )
 
 
@@ -355,8 +325,8 @@ class _Estimator:
 
     def _old(self, sums: Sums, measure: str) -> float:
         """What credit is compared with: the clicks of half a page, or what clicks are worth by old's ranks."""
-        if measure not in _PER_PAGE:
-            return 1.0
+        if _PER_PAGE.get(measure) not in sums.columns:
+            return math.nan
         per_page = float(np.sum(sums.of(_PER_PAGE[measure])) / max(np.sum(sums.of("pages")), 1))
         return per_page / 2 if measure == TEAM else per_page
 

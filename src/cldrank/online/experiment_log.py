@@ -1,7 +1,8 @@
 """From the log of an experiment to sums over persons: rows, pages, the days of each person, then second moments.
 
-Every step is a query. What a person did is a vector, (1, pages, measures …), that grows from day to day; the sums of
-its products over persons, at the end of each day, are all that estimates and their errors need.
+Every step is a query. A page is grouped into bits, one for each position: what was shown, by whom, and what was clicked,
+so that rows that repeat others change nothing. What a person did is a vector, (1, pages, measures …), that grows from
+day to day; sums of its products over persons, at the end of each day, are all that estimates and their errors need.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from cldrank.arguments import check_choice, check_whole
 from cldrank.clicks.aggregate import REASONS, log_source
 from cldrank.clicks.log.layout import OF_EXPERIMENTS, LogLayout
 from cldrank.clicks.log.plain_log import Log, open_log, querying
@@ -34,19 +36,20 @@ PAGE_REASONS = {
     "two arms": "the page has results of both arms",
     "person in both arms": "its person was seen in both arms",
 }
-_BITS = 62  # of a number: a bit for each position, so that repeated ones show
+DEEPEST_READ = 62  # a number has a bit for each position
 _EVEN = 0x1555555555555555  # every second bit
 _MOST_NAMES = 5
-_MOST = f"least(results, {_BITS})"
-_AGREED = "bit_count(shown & ~(ours | theirs))"  # results from the top that belong to both
+_AGREED = "bit_count(both_bits)"  # results from the top that belong to both
 _DRAFTED = f"""(
-    results > {_BITS} OR shown <> (1::BIGINT << CAST({_MOST} AS INTEGER)) - 1
+    shown <> (1::BIGINT << results) - 1
     OR (
-        (shown & ~(ours | theirs)) = (1::BIGINT << {_AGREED}) - 1
-        AND {_EVEN} & ((1::BIGINT << CAST(2 * (({_MOST} - {_AGREED}) // 2) AS INTEGER)) - 1)
-            & ~xor(ours >> {_AGREED}, ours >> ({_AGREED} + 1)) & ~((alone >> {_AGREED}) | (alone >> ({_AGREED} + 1))) = 0
+        both_bits = (1::BIGINT << {_AGREED}) - 1
+        AND {_EVEN} & ((1::BIGINT << CAST(2 * ((results - {_AGREED}) // 2) AS INTEGER)) - 1)
+            & ~xor(new_bits >> {_AGREED}, new_bits >> ({_AGREED} + 1))
+            & ~(((not_new | not_old) >> {_AGREED}) | ((not_new | not_old) >> ({_AGREED} + 1))) = 0
+        AND (not_new & new_bits) | (not_old & old_bits) = 0
     )
-)"""  # of two picks, each side has one, unless a ranker does not list what the other picked; with gaps, it is not known
+)"""  # of two picks, each side has one, unless a ranker does not list what the other picked; with gaps, nobody knows
 _CLOCK, _ORDERED = "INTERVAL 1 HOUR", 0.01  # a log in order of time may be out of order by so much, on so many pages
 
 
@@ -55,13 +58,23 @@ class Rules:
     """How a log becomes credit.
 
     names     of the new side and of the old in the column `team` or `arm`
-    top       A/B: how many results from the top count for clicks in the top
+    measure   what decides; None: the first that the log has
     weights   interleaving: what a click is worth by the rank of its result, from rank 1; empty: 1 / log2(1 + rank)
     """
 
     names: tuple[str, str] = ("new", "old")
-    top: int = 3
+    measure: str | None = None
     weights: tuple[float, ...] = ()
+
+    @property
+    def top(self) -> int:
+        """A/B: how many results from the top count for clicks in the top."""
+        name, _, top = (self.measure or "").partition("@")
+        if name != "clicks" or not top:
+            return 3
+        if not top.isdecimal():
+            raise UsageError(f"`measure` must be clicks@3 or such, not {self.measure!r}.")
+        return check_whole("measure", int(top), least=1, most=DEEPEST_READ)
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,32 +98,28 @@ class Sums:
 class ExperimentSums:
     """What the log of an experiment holds.
 
-    arms       the names of the sides: ("new", "old") in an A/B test, one without a name for interleaved pages
-    days       the ends of which `by_day` shows, None for pages without a time
-    by_day     matrix (days, arms, …)
+    arms       the names of the sides in an A/B test; one without a name for interleaved pages
+    measures   the one that decides first
+    total      (arms, …) of all measures
+    days       (arms, …) of the first measure at the end of each day
     segments   (arms, …) of each
     aside      pages set aside, by reason
     rows       read, set aside and repeated
+    rejected   rows set aside, by reason
     notes      what else a reader must know of the log
-    depth      the deepest position
     """
 
     kind: Kind
     arms: tuple[str, ...]
-    days: tuple[date | None, ...]
-    by_day: Sums
+    measures: tuple[str, ...]
+    total: Sums
+    days: Mapping[date, Sums]
     segments: Mapping[str, Sums]
     aside: Mapping[str, int]
     rows: Mapping[str, int]
     rejected: Mapping[str, int]
     notes: tuple[str, ...]
-    depth: int
     experiment: str | None
-
-    @property
-    def total(self) -> Sums:
-        """(arms, …) at the end."""
-        return Sums(self.by_day.columns, self.by_day.matrix[-1])
 
 
 def experiment_sums(
@@ -128,51 +137,46 @@ def experiment_sums(
     log = open_log(log_source(source)[0], engine, layout, experiment=True)
     kind = _kind_of(log, kind)
     if before is not None and kind == "interleaving":
-        raise UsageError("`before` is for A/B tests; a person's credit on interleaved pages depends on no earlier one.")
+        raise UsageError("`before` is for A/B tests; credit on interleaved pages depends on no earlier page.")
     with querying(engine, log.table.where):
         overview = _Overview.of(log, kind)
         experiment = overview.check(rules, experiment, log.table.where)
         reading = _Reading(log, kind, rules, experiment, overview.depth, rankings)
-        persons, repeated = reading.persons()
-        account, columns = _account(persons), reading.columns
-        sides = rules.names if kind == "ab" else ("",)
+        measures = reading.chosen()
+        persons, account = reading.persons()
+        vector = _Vector(tuple(reading.measures))
+        repeated, sides = account.pop("repeats"), rules.names if kind == "ab" else ("",)
+        notes = [*overview.notes(rules), *_notes(log, account.pop("without user"), persons)]
         if kind == "ab":
             persons, account["person in both arms"] = _of_one_arm(persons)
         if before is not None:
-            persons, columns = _with_before(persons, before, reading, layout)
-        days, matrix = _moments(persons, columns, sides)
-        segments = _segment_moments(persons, columns, sides) if log.has("segment") else {}
-        notes = _notes(log, persons)
-    if not days:
-        raise DataError(f"{log.table.where}: no page of the experiment can be used; {_words(account)}.")
-    rows = {"read": overview.rows, "set aside": sum(overview.rejected.values()), "repeated": repeated}
+            persons, vector = _with_before(persons, before, reading, layout), replace(vector, before=True)
+        total = vector.sums(persons, len(sides))
+        days = vector.only(measures[0]).days(persons, len(sides)) if log.has("timestamp") else {}
+        segments = vector.segments(persons, len(sides)) if log.has("segment") else {}
     aside = {reason: n for reason, n in account.items() if n}
-    by_day = Sums(columns, matrix)
+    if not np.sum(total.of("pages")):
+        why = listed([f"{n:,} pages: {PAGE_REASONS[reason]}" for reason, n in aside.items()]) or "there is none"
+        raise DataError(f"{log.table.where}: no page of the experiment can be used; {why}.")
+    rows = {"read": overview.rows, "set aside": sum(overview.rejected.values()), "repeated": repeated}
     return ExperimentSums(
-        kind, sides, days, by_day, segments, aside, rows, overview.rejected, tuple(notes), overview.depth, experiment
+        kind, sides, measures, total, days, segments, aside, rows, overview.rejected, tuple(notes), experiment
     )
-
-
-def _words(account: Mapping[str, int]) -> str:
-    return listed([f"{n:,} pages: {PAGE_REASONS[reason]}" for reason, n in account.items() if n]) or "there is none"
 
 
 def _kind_of(log: Log, kind: Kind | None) -> Kind:
     """The kind of the experiment, by its column."""
     there = [known for known, column in COLUMNS.items() if log.has(column)]
-    if kind is None and len(there) == 1:
-        return there[0]
     if kind in there:
         return kind
+    if kind is None and len(there) == 1:
+        return there[0]
     if kind is None and there:
         raise UsageError('the log has a column of teams and one of arms; say `kind="interleaving"` or `kind="ab"`.')
-    needed = listed([f'"{COLUMNS[known]}"' for known in ([kind] if kind else COLUMNS)], "or")
+    ways = [f'{known}: `columns={{"{COLUMNS[known]}": ...}}`' for known in ([kind] if kind else COLUMNS)]
     raise UsageError(
-        f"{log.table.where}: the log does not say which ranker made what: name its column with "
-        f"`columns={{{needed}: ...}}`, {'team' if kind != 'ab' else 'arm'} of each result or arm of each page."
-        if kind is None
-        else f"{log.table.where}: a log of this kind needs a column of {COLUMNS[kind]}s; name it with "
-        f'`columns={{"{COLUMNS[kind]}": ...}}`.'
+        f"{log.table.where}: no column says which ranker made what; name the team of each result, or the arm of each "
+        f"page ({listed(ways, 'or')})."
     )
 
 
@@ -240,6 +244,15 @@ class _Overview:
         return experiment
 
 
+    def notes(self, rules: Rules) -> list[str]:
+        """Names in the log that are of no side, and rows that are too deep."""
+        strange = {name: n for name, n in self.labels.items() if name not in (*rules.names, BOTH)}
+        notes = [f"{count(n, 'row')} of {name or 'no side'}, which the experiment does not have." for name, n in strange.items()]
+        if self.depth > DEEPEST_READ:
+            notes.append(f"Pages are read down to position {DEEPEST_READ}; the log goes down to {self.depth:,}.")
+        return notes[:_MOST_NAMES]
+
+
 def _period(rows: int, first: datetime | None, last: datetime | None) -> str:
     times = "" if first is None or last is None else f" from {first:%Y-%m-%d} to {last:%Y-%m-%d}"
     return f"{rows:,} rows{times}"
@@ -264,95 +277,129 @@ class _Reading:
 
     @property
     def measures(self) -> dict[str, str]:
-        """SQL for the measures of a page from its rows, by name."""
+        """SQL for the measures of a page, by name, from its bits."""
         if self.kind == "ab":
             return {
-                "clicks": "sum(clicks)",
-                f"clicks@{self.rules.top}": f"sum(clicks) FILTER (WHERE position <= {self.rules.top})",
-                "abandonment": "CASE WHEN max(clicks) = 0 THEN 1 ELSE 0 END",
+                "clicks": "bit_count(clicked)",
+                f"clicks@{self.rules.top}": f"bit_count(clicked & {(1 << self.rules.top) - 1})",
+                "abandonment": "CASE WHEN clicked = 0 THEN 1 ELSE 0 END",
             }
-        new, old = map(text_literal, self.rules.names)
-        of_team = {side: f"sum(clicks) FILTER (WHERE label = {name})" for side, name in (("new", new), ("old", old))}
-        measures = {
-            "team credit": f"coalesce({of_team['new']}, 0) - coalesce({of_team['old']}, 0)",
-            "clicks": "sum(clicks)",
-            "first": f"coalesce(arg_min(CASE label WHEN {new} THEN 1 WHEN {old} THEN -1 END, position) "
-            f"FILTER (WHERE label IN ({new}, {old})), 0)",
-        }
+        measures = {"team credit": "bit_count(clicked & new_bits) - bit_count(clicked & old_bits)"}
         if self.has_ranks:
-            measures["counterfactual credit"] = "sum(clicks * (new_weight - old_weight))"
-            measures["worth of clicks"] = "sum(clicks * old_weight)"
-        return measures
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        return ("persons", "pages", *self.measures)
+            measures["counterfactual credit"] = "new_worth - old_worth"
+            measures["worth of clicks"] = "old_worth"
+        first = f"((new_bits >> {_AGREED}) & 1) - ((old_bits >> {_AGREED}) & 1)"
+        return {**measures, "clicks": "bit_count(clicked)", "first": first}
 
     @property
     def has_ranks(self) -> bool:
+        """Whether the ranks of results under both rankers are known."""
         return self.rankings is not None or (self.log.has("new_rank") and self.log.has("old_rank"))
 
-    def persons(self) -> tuple[Relation, int]:
-        """What each person did on each day, in each arm and segment: pages, measures, pages set aside.
+    def chosen(self) -> tuple[str, ...]:
+        """The measures to report, the one that decides first."""
+        known = [name for name in self.measures if self.kind == "ab" or name.endswith("credit")]
+        measure = known[0] if self.rules.measure is None else self.rules.measure
+        if measure == "counterfactual credit" and measure not in known:
+            raise UsageError(
+                "counterfactual credit needs the rank of each result under both rankers: log `new_rank` and "
+                "`old_rank`, or give the scores of both as `rankings`."
+            )
+        check_choice("measure", measure, known)
+        return (measure, *(name for name in known if name != measure))
 
-        And how many rows repeated others.
+    def persons(self) -> tuple[Relation, dict[str, int]]:
+        """What each person did on each day, in each arm and segment; and the account of rows and pages.
+
+        Worths of ranks are no bits, so pages that repeat rows are read again without these.
         """
-        rows, counts = self.rows(), "SELECT sum(repeats) AS repeats, sum(results) AS results FROM"
-        table = self._held(rows)
-        before = self.log.engine.row(f"{counts} {table}")
-        if not before["repeats"]:
-            return table, 0
-        table = self._held(self._without_repeats(rows))
-        return table, int(before["results"] - self.log.engine.row(f"{counts} {table}")["results"])
+        persons = self._grouped(self._rows())
+        account = _account(persons)
+        if account["repeats"] and self.kind == "interleaving" and self.has_ranks:
+            persons = self._grouped(self._without_repeats())
+        return persons, account
 
-    def _held(self, rows: str) -> Relation:
-        """`persons` from the rows of the experiment."""
+    def _grouped(self, rows: str) -> Relation:
+        """What each person did, from the rows: pages, measures, and pages set aside."""
         sums = [f"CAST(coalesce(sum(m{at}) FILTER (WHERE why IS NULL), 0) AS DOUBLE) AS m{at}" for at in self.numbers]
-        sums += [f"count(*) FILTER (WHERE why = '{why}') AS \"{why}\"" for why in PAGE_REASONS]
+        sums += [f"count(*) FILTER (WHERE why = '{why}') AS \"{why}\"" for why in _of_kind(self.kind)]
         return self.log.engine.hold(
-            f"SELECT person, arm, segment, day, CAST(count(*) FILTER (WHERE why IS NULL) AS DOUBLE) AS pages, "
-            f"CAST(sum(repeats) AS BIGINT) AS repeats, CAST(sum(results) AS BIGINT) AS results, {', '.join(sums)} FROM "
-            f"({self.pages(rows)}) "
-            "GROUP BY person, arm, segment, day"
+            "SELECT person, arm, segment, day, CAST(count(*) FILTER (WHERE why IS NULL) AS DOUBLE) AS pages, "
+            "CAST(sum(results - bit_count(shown)) AS BIGINT) AS repeats, "
+            f'count(*) FILTER (WHERE nobody) AS "without user", {", ".join(sums)} '
+            f"FROM ({self.pages(rows)}) GROUP BY person, arm, segment, day"
         )
 
     @property
     def numbers(self) -> range:
+        """Of the measures: m0, m1, …"""
         return range(len(self.measures))
 
-    def rows(self) -> str:
-        """The rows of the experiment that count: person, label, clicks (0 or 1), and weights of ranks."""
-        log = self.log
-        user = "CAST(user_id AS VARCHAR)" if log.has("user_id") else "NULL"
-        label = COLUMNS[self.kind] if log.has(COLUMNS[self.kind]) else "CAST(NULL AS VARCHAR)"
-        columns = [
-            "session_id", "query_id", "position", "least(clicks, 1) AS clicks", f"{label} AS label",
-            f"{user} AS person", f"{'timestamp' if log.has('timestamp') else 'CAST(NULL AS TIMESTAMP)'} AS time",
-            f"{'segment' if log.has('segment') else 'CAST(NULL AS VARCHAR)'} AS segment",
-        ]  # fmt: skip
-        source = str(log.table)
-        if self.kind == "interleaving" and self.has_ranks:
-            if self.rankings is not None:
-                source = self._with_rankings(source)
-            columns += [f"{self._weight(rank)} AS {rank.replace('rank', 'weight')}" for rank in ("new_rank", "old_rank")]
-            columns += ["new_rank IS NULL AS not_new", "old_rank IS NULL AS not_old"]
+    def pages(self, rows: str = "") -> str:
+        """A row per page of the log: its person (a hash), arm, segment and day, why it is set aside, and its measures."""
+        log, (new, old) = self.log, map(text_literal, self.rules.names)
+        user = "min(user_id)" if log.has("user_id") else "NULL"
+        bit = "(1::BIGINT << CAST(position - 1 AS INTEGER))"
+        columns = {
+            "session_id": "session_id",
+            "user": f"CAST({user} AS VARCHAR)",
+            "segment": "min(segment)" if log.has("segment") else "NULL",
+            "day": "CAST(min(timestamp) AS DATE)" if log.has("timestamp") else "CAST(NULL AS DATE)",
+            "results": "CAST(count(*) AS INTEGER)",
+            "shown": f"bit_or({bit})",
+            "clicked": f"bit_or(CASE WHEN clicks > 0 THEN {bit} ELSE 0 END)",
+        }
+        if self.kind == "ab":
+            label = COLUMNS["ab"] if log.has(COLUMNS["ab"]) else "NULL"
+            columns["side"] = f"bit_or(CASE {label} WHEN {new} THEN 1 WHEN {old} THEN 2 ELSE 4 END)"
+            arm, why = "side - 1", "WHEN side >= 4 THEN 'no arm' WHEN side = 3 THEN 'two arms'"
         else:
-            columns += ["FALSE AS not_new", "FALSE AS not_old"]
-        chosen = "" if self.experiment is None else f" AND CAST(experiment AS VARCHAR) = {text_literal(self.experiment)}"
-        return f"(SELECT {', '.join(columns)} FROM {source} WHERE reason IS NULL{chosen})"
+            sides = {"new": new, "old": old, "both": text_literal(BOTH)}
+            columns |= {f"{side}_bits": f"bit_or(CASE WHEN team = {name} THEN {bit} ELSE 0 END)" for side, name in sides.items()}
+            for side in ("new", "old"):
+                rank, lists = f"{side}_rank", f"not_{side}"
+                columns[lists] = f"bit_or(CASE WHEN {rank} IS NULL THEN {bit} ELSE 0 END)" if self.has_ranks else "0"
+                if self.has_ranks:
+                    columns[f"{side}_worth"] = f"sum({self._worth(rank)})"
+            arm = "0"
+            why = f"WHEN (new_bits | old_bits | both_bits) <> shown THEN 'no team' WHEN NOT {_DRAFTED} THEN 'no draft'"
+        grouped = ", ".join(f"{sql} AS {name}" for name, sql in columns.items())
+        measures = ", ".join(f"{sql} AS m{at}" for at, sql in enumerate(self.measures.values()))
+        person = "CASE WHEN user IS NULL THEN hash(CAST(session_id AS VARCHAR), 1) ELSE hash(user) END"
+        return (
+            f"SELECT {person} AS person, user IS NULL AS nobody, {arm} AS arm, segment, day, results, shown, "
+            f"CASE {why} END AS why, {measures} FROM (SELECT {grouped} FROM {rows or self._rows()} GROUP BY session_id, query_id)"
+        )
 
-    def _weight(self, rank: str) -> str:
-        """What a click is worth at a rank; nothing beyond the page."""
+    def _rows(self) -> str:
+        """The rows of the experiment that count, with ranks."""
+        source = f"{self.log.table}" if self.rankings is None else self._with_rankings()
+        chosen = "" if self.experiment is None else f" AND CAST(experiment AS VARCHAR) = {text_literal(self.experiment)}"
+        return f"(SELECT * FROM {source} WHERE reason IS NULL AND position <= {DEEPEST_READ}{chosen})"
+
+    def _without_repeats(self) -> str:
+        """The rows with a single one, clicked if any is, at each position of a page."""
+        rows, bits = self._rows(), "bit_count(bit_or(1::BIGINT << CAST(position - 1 AS INTEGER)))"
+        pages = self.log.engine.hold(
+            f"SELECT session_id, query_id FROM {rows} GROUP BY session_id, query_id HAVING {bits} < count(*)"
+        )
+        place = "session_id, query_id, position"
+        number = f"row_number() OVER (PARTITION BY {place} ORDER BY clicks DESC, team, new_rank, old_rank)"
+        repeated = f"(SELECT * FROM {rows} SEMI JOIN {pages} USING (session_id, query_id) QUALIFY {number} = 1)"
+        return f"(FROM {rows} ANTI JOIN {pages} USING (session_id, query_id) UNION ALL BY NAME FROM {repeated})"
+
+    def _worth(self, rank: str) -> str:
+        """What a row adds: the worth of its rank if it is clicked; nothing beyond the page."""
         worth = f"1 / log2(1 + {rank})"
         if self.rules.weights:
             worth = f"coalesce(list_extract([{', '.join(map(repr, self.rules.weights))}], CAST({rank} AS INTEGER)), 0)"
         return f"CASE WHEN clicks > 0 AND {rank} <= {self.depth} THEN {worth} ELSE 0 END"
 
-    def _with_rankings(self, source: str) -> str:
+    def _with_rankings(self) -> str:
         """The rows with the ranks of both rankers, from their scores of all candidates."""
         names = [name for name in ("new_rank", "old_rank") if self.log.has(name)]
         without = f" EXCLUDE ({', '.join(names)})" if names else ""
-        query = f"(SELECT *{without} FROM {source}) AS shown"
+        query = f"(SELECT *{without} FROM {self.log.table}) AS shown"
         for name, scores in zip(("new_rank", "old_rank"), self.rankings or (), strict=True):
             table = self.log.engine.open(scores, lambda _: ("query_id", "doc_id", "score"), what="scores")
             ranks = (
@@ -365,176 +412,152 @@ class _Reading:
             )
         return query
 
-    def pages(self, rows: str) -> str:
-        """A row per page: its person, arm, segment and day, why it is set aside, and its measures."""
-        measures = ", ".join(f"{sql} AS m{at}" for at, sql in enumerate(self.measures.values()))
-        new, old = map(text_literal, self.rules.names)
-        sides = f"{new}, {old}" + (f", {text_literal(BOTH)}" if self.kind == "interleaving" else "")
-        bit = f"(1::BIGINT << CAST((position - 1) % {_BITS} AS INTEGER))"
-        columns = [
-            "coalesce('user ' || min(person), 'session ' || CAST(session_id AS VARCHAR)) AS person",
-            "min(segment) AS segment", "CAST(min(time) AS DATE) AS day", "count(*) AS results",
-            f"bit_or({bit}) AS shown", f"count(*) FILTER (WHERE label IN ({sides})) AS known",
-        ]  # fmt: skip
-        if self.kind == "ab":
-            columns += ["min(label) AS arm", "max(label) AS last_arm"]
-            why = "WHEN known < results THEN 'no arm' WHEN arm <> last_arm THEN 'two arms'"
-        else:
-            columns += [
-                "'' AS arm",
-                f"coalesce(bit_or({bit}) FILTER (WHERE label = {new}), 0) AS ours",
-                f"coalesce(bit_or({bit}) FILTER (WHERE label = {old}), 0) AS theirs",
-                f"coalesce(bit_or({bit}) FILTER (WHERE not_new OR not_old), 0) AS alone",
-                f"coalesce(bool_or((not_new AND label = {new}) OR (not_old AND label = {old})), FALSE) AS unlisted",
-            ]
-            why = f"WHEN known < results THEN 'no team' WHEN unlisted OR NOT ({_DRAFTED}) THEN 'no draft'"
-        grouped = f"SELECT {', '.join(columns)}, {measures} FROM {rows} GROUP BY session_id, query_id"
-        return f"SELECT *, results - bit_count(shown) AS repeats, CASE {why} END AS why FROM ({grouped})"
 
-    def _without_repeats(self, rows: str) -> str:
-        """The rows, with those at one position of a page made one: the page was logged, or seen, more than once."""
-        bit = f"bit_or(1::BIGINT << CAST((position - 1) % {_BITS} AS INTEGER))"
-        pages = self.log.engine.hold(
-            f"SELECT session_id, query_id FROM {rows} GROUP BY session_id, query_id HAVING bit_count({bit}) < count(*)"
-        )
-        columns = [*self.log.engine.sql(f"SELECT * FROM {rows}").columns]
-        keys = ("session_id", "query_id", "position")
-        merged = [name if name in keys else f"{'max' if name == 'clicks' else 'any_value'}({name}) AS {name}" for name in columns]
-        return (
-            f"(SELECT * FROM {rows} ANTI JOIN {pages} USING (session_id, query_id) UNION ALL SELECT {', '.join(merged)} "
-            f"FROM {rows} SEMI JOIN {pages} USING (session_id, query_id) GROUP BY {', '.join(keys)})"
-        )
+def _of_kind(kind: Kind) -> tuple[str, str]:
+    return ("no arm", "two arms") if kind == "ab" else ("no team", "no draft")
 
 
 # -- sums over persons -------------------------------------------------------------------------------------------------
 
 
 def _account(persons: Relation) -> dict[str, int]:
-    """Pages set aside, by reason."""
-    reasons = ", ".join(f'CAST(coalesce(sum("{why}"), 0) AS BIGINT) AS "{why}"' for why in PAGE_REASONS)
-    return dict(persons.engine.row(f"SELECT {reasons} FROM {persons}"))
+    """Pages set aside by reason, pages without a user, and rows that repeat others."""
+    names = [name for name in (*PAGE_REASONS, "without user", "repeats") if name in persons.columns]
+    sums = ", ".join(f'CAST(coalesce(sum("{name}"), 0) AS BIGINT) AS "{name}"' for name in names)
+    return dict(persons.engine.row(f"SELECT {sums} FROM {persons}"))
 
 
 def _of_one_arm(persons: Relation) -> tuple[Relation, int]:
     """The persons who were seen in one arm alone, and the pages of the others."""
     engine = persons.engine
-    mixed = engine.hold(
-        f"SELECT person FROM {persons} WHERE pages > 0 GROUP BY person HAVING min(arm) <> max(arm)"
-    )
-    left = f"FROM {persons} SEMI JOIN {mixed} USING (person)"
-    pages = engine.row(f"SELECT coalesce(sum(pages), 0) AS n {left}")["n"]
-    return (engine.sql(f"SELECT * FROM {persons} ANTI JOIN {mixed} USING (person)") if pages else persons), int(pages)
+    mixed = engine.hold(f"SELECT person FROM {persons} WHERE pages > 0 GROUP BY person HAVING min(arm) <> max(arm)")
+    counted = f"SELECT coalesce(sum(pages), 0) AS n FROM {persons} SEMI JOIN {mixed} USING (person)"
+    pages = int(engine.row(counted)["n"])
+    return (engine.sql(f"FROM {persons} ANTI JOIN {mixed} USING (person)") if pages else persons), pages
 
 
-def _with_before(
-    persons: Relation, before: Any, reading: _Reading, layout: LogLayout
-) -> tuple[Relation, tuple[str, ...]]:
+def _with_before(persons: Relation, before: Any, reading: _Reading, layout: LogLayout) -> Relation:
     """The persons with what they did in the period before: of each measure, how far it was from usual, summed."""
-    engine, own = persons.engine, {name: role for name, role in layout.columns.items() if name not in OF_EXPERIMENTS}
-    own.pop("segment", None)
-    log = open_log(log_source(before)[0], engine, replace(layout, columns=own))
+    engine = persons.engine
+    columns = {role: name for role, name in layout.columns.items() if role not in (*OF_EXPERIMENTS, "segment")}
+    log = open_log(log_source(before)[0], engine, replace(layout, columns=columns))
     if not (log.has("user_id") and reading.log.has("user_id")):
         raise UsageError('`before` needs persons who come back: both logs need users, `columns={"user_id": ...}`.')
-    earlier = replace(reading, log=log, experiment=None)
-    sums = ", ".join(f"CAST(coalesce(sum(m{at}), 0) AS DOUBLE) AS m{at}" for at in reading.numbers)
-    pages = f"SELECT person, count(*) AS pages, {sums} FROM ({earlier.pages(earlier.rows())}) GROUP BY person"
-    known = engine.hold(f"{pages}")
-    usual = ", ".join(f"sum(m{at}) / sum(pages) AS rate{at}" for at in reading.numbers)
+    pages = replace(reading, log=log, experiment=None).pages()
+    sums = ", ".join(f"sum(m{at}) AS m{at}" for at in reading.numbers)
+    known = engine.hold(f"SELECT person, count(*) AS pages, {sums} FROM ({pages}) WHERE NOT nobody GROUP BY person")
+    usual = ", ".join(f"coalesce(sum(m{at}) / sum(pages), 0) AS m{at}" for at in reading.numbers)
     rates = engine.row(f"SELECT {usual} FROM {known}")
-    excess = [f"coalesce(b.m{at} - {rates[f'rate{at}'] or 0.0!r} * b.pages, 0) AS b{at}" for at in reading.numbers]
-    joined = engine.hold(f"SELECT p.*, {', '.join(excess)} FROM {persons} AS p LEFT JOIN {known} AS b USING (person)")
-    return joined, (*reading.columns, *(f"{BEFORE}{name}" for name in reading.measures))
+    excess = [f"coalesce(b.m{at} - {rates[f'm{at}']!r} * b.pages, 0) AS b{at}" for at in reading.numbers]
+    return engine.hold(f"SELECT p.*, {', '.join(excess)} FROM {persons} AS p LEFT JOIN {known} AS b USING (person)")
 
 
-def _names(columns: Sequence[str]) -> list[str]:
-    """The columns of the table of persons that hold the vector, behind its first entry, 1."""
-    earlier = sum(name.startswith(BEFORE) for name in columns)
-    measures = len(columns) - 2 - earlier
-    return ["pages", *(f"m{at}" for at in range(measures)), *(f"b{at}" for at in range(earlier))]
+@dataclass(frozen=True)
+class _Vector:
+    """What a person did, (1, pages, measures …), and the queries that sum its products.
 
-
-def _pairs(columns: Sequence[str]) -> list[tuple[int, int]]:
-    """The products that estimates need: with persons and pages, of each with itself, and with its own past."""
-    places = range(len(columns))
-    return [
-        (a, b)
-        for a in places
-        for b in places[a:]
-        if a < 2 or columns[a].removeprefix(BEFORE) == columns[b].removeprefix(BEFORE)
-    ]
-
-
-def _moments(
-    persons: Relation, columns: tuple[str, ...], sides: Sequence[str]
-) -> tuple[tuple[date | None, ...], Floats]:
-    """The days, and (days, arms, columns, columns) the sums at the end of each.
-
-    On a day, the product of two entries that grow by v and w to c and d grows by c w + v d - v w.
+    names     of the measures
+    columns   the columns of the table of persons that hold them: m0, m1, …
+    before    whether their values in the period before follow: b0, b1, …
     """
-    names, engine = _names(columns), persons.engine
-    ahead = "PARTITION BY person, arm ORDER BY day NULLS FIRST ROWS UNBOUNDED PRECEDING"
-    steps = ["CASE WHEN row_number() OVER w = 1 THEN 1.0 ELSE 0.0 END AS v0", "1.0 AS c0"]
-    for at, name in enumerate(names, start=1):
-        growth = f"CASE WHEN row_number() OVER w = 1 THEN {name} ELSE 0 END" if name.startswith("b") else name
-        whole = name if name.startswith("b") else f"sum({name}) OVER w"
-        steps += [f"{growth} AS v{at}", f"{whole} AS c{at}"]
-    running = f"SELECT arm, day, {', '.join(steps)} FROM {_by_person(persons, names, 'day')} WINDOW w AS ({ahead})"
-    products = [f"sum(c{a} * v{b} + v{a} * c{b} - v{a} * v{b}) AS p{a}_{b}" for a, b in _pairs(columns)]
-    rows = engine.rows(f"SELECT arm, day, {', '.join(products)} FROM ({running}) GROUP BY arm, day")
-    days = sorted({row["day"] for row in rows}, key=lambda day: day or date.min)
-    steps_of = np.zeros((len(days), len(sides), len(columns), len(columns)))
-    for row in rows:
-        steps_of[days.index(row["day"]), sides.index(row["arm"])] = _matrix(row, columns)
-    return tuple(days), steps_of.cumsum(axis=0)
 
+    names: tuple[str, ...]
+    columns: tuple[str, ...] = ()
+    before: bool = False
 
-def _segment_moments(persons: Relation, columns: tuple[str, ...], sides: Sequence[str]) -> dict[str, Sums]:
-    """(arms, columns, columns) the sums of each segment; a person with pages in two is in both."""
-    names = _names(columns)
-    vector = ["1.0", *names]
-    products = [f"sum({vector[a]} * {vector[b]}) AS p{a}_{b}" for a, b in _pairs(columns)]
-    people = _by_person(persons, names, "segment")
-    rows = persons.engine.rows(
-        f"SELECT segment, arm, {', '.join(products)} FROM {people} GROUP BY segment, arm ORDER BY segment"
-    )
-    sums: dict[str, Floats] = {}
-    for row in rows:
-        matrix = sums.setdefault(row["segment"], np.zeros((len(sides), len(columns), len(columns))))
-        matrix[sides.index(row["arm"])] = _matrix(row, columns)
-    return {segment: Sums(columns, matrix) for segment, matrix in sums.items()}
+    @property
+    def measures(self) -> tuple[str, ...]:
+        return self.columns or tuple(f"m{at}" for at in range(len(self.names)))
 
+    @property
+    def entries(self) -> dict[str, str]:
+        """The columns behind the first entry, by the names of the entries."""
+        own = {"pages": "pages", **dict(zip(self.names, self.measures, strict=True))}
+        earlier = {BEFORE + name: column.replace("m", "b") for name, column in own.items() if name != "pages"}
+        return {**own, **(earlier if self.before else {})}
 
-def _by_person(persons: Relation, names: Sequence[str], apart: str) -> str:
-    """What each person did, by arm and day or segment."""
-    sums = [f"{'max' if name.startswith('b') else 'sum'}({name}) AS {name}" for name in names]
-    return f"(SELECT person, arm, {apart}, {', '.join(sums)} FROM {persons} WHERE pages > 0 GROUP BY person, arm, {apart})"
+    def only(self, name: str) -> _Vector:
+        """The vector with a single measure."""
+        return replace(self, names=(name,), columns=(self.measures[self.names.index(name)],))
 
+    @property
+    def pairs(self) -> list[tuple[int, int]]:
+        """The products that estimates need: with persons and pages, of each with itself, and with its own past."""
+        names = ("persons", *self.entries)
+        return [
+            (a, b)
+            for a in range(len(names))
+            for b in range(a, len(names))
+            if a < 2 or names[a].removeprefix(BEFORE) == names[b].removeprefix(BEFORE)
+        ]
 
-def _matrix(row: Mapping[str, Any], columns: Sequence[str]) -> Floats:
-    matrix = np.full((len(columns), len(columns)), np.nan)
-    for a, b in _pairs(columns):
-        matrix[a, b] = matrix[b, a] = row[f"p{a}_{b}"]
-    return matrix
+    def sums(self, persons: Relation, arms: int) -> Sums:
+        """(arms, …) of all days and segments together."""
+        return self._sums(persons.engine.rows(self._products(persons, "")), arms)
+
+    def segments(self, persons: Relation, arms: int) -> dict[str, Sums]:
+        """(arms, …) of each segment; a person with pages in two is in both."""
+        rows = persons.engine.rows(self._products(persons, ", segment"))
+        names = sorted({row["segment"] for row in rows})
+        return {name: self._sums([row for row in rows if row["segment"] == name], arms) for name in names}
+
+    def days(self, persons: Relation, arms: int) -> dict[date, Sums]:
+        """(arms, …) at the end of each day; pages without a time stand before the first.
+
+        On a day, the product of two entries that grow by v and w, to c and d, grows by c w + v d - v w.
+        """
+        by_day = f"({self._by_person(persons, ', day')})"
+        steps = ["CASE WHEN row_number() OVER ahead = 1 THEN 1.0 ELSE 0.0 END AS v0", "1.0 AS c0"]
+        for at, column in enumerate(self.entries.values(), start=1):
+            of_person = column.startswith("b")
+            steps.append(f"CASE WHEN row_number() OVER ahead = 1 THEN {column} ELSE 0 END AS v{at}" if of_person else f"{column} AS v{at}")
+            steps.append(f"{column if of_person else f'sum({column}) OVER ahead'} AS c{at}")
+        running = (
+            f"SELECT arm, day, {', '.join(steps)} FROM {by_day} WINDOW ahead AS (PARTITION BY person, arm ORDER BY day "
+            "NULLS FIRST ROWS UNBOUNDED PRECEDING)"
+        )
+        products = [f"sum(c{a} * v{b} + v{a} * c{b} - v{a} * v{b}) AS p{a}_{b}" for a, b in self.pairs]
+        rows = persons.engine.rows(f"SELECT arm, day, {', '.join(products)} FROM ({running}) GROUP BY arm, day")
+        ends = sorted({row["day"] for row in rows}, key=lambda day: day or date.min)
+        parts = [self._sums([row for row in rows if row["day"] == day], arms).matrix for day in ends]
+        grown = np.cumsum(parts, axis=0)
+        return {day: Sums(("persons", *self.entries), grown[at]) for at, day in enumerate(ends) if day is not None}
+
+    def _by_person(self, persons: Relation, apart: str) -> str:
+        """What each person did, by arm and, if asked, day or segment."""
+        sums = [f"{'any_value' if name.startswith('b') else 'sum'}({name}) AS {name}" for name in self.entries.values()]
+        return f"SELECT person, arm{apart}, {', '.join(sums)} FROM {persons} WHERE pages > 0 GROUP BY person, arm{apart}"
+
+    def _products(self, persons: Relation, apart: str) -> str:
+        """The sums of products over persons."""
+        vector = ["1.0", *self.entries.values()]
+        products = [f"sum({vector[a]} * {vector[b]}) AS p{a}_{b}" for a, b in self.pairs]
+        return f"SELECT arm{apart}, {', '.join(products)} FROM ({self._by_person(persons, apart)}) GROUP BY arm{apart}"
+
+    def _sums(self, rows: Sequence[Mapping[str, Any]], arms: int) -> Sums:
+        names = ("persons", *self.entries)
+        matrix = np.zeros((arms, len(names), len(names)))
+        for row in rows:
+            for a, b in self.pairs:
+                matrix[row["arm"], a, b] = matrix[row["arm"], b, a] = row[f"p{a}_{b}"]
+        return Sums(names, matrix)
 
 
 # -- what else to know -------------------------------------------------------------------------------------------------
 
 
-def _notes(log: Log, persons: Relation) -> list[str]:
+def _notes(log: Log, without_user: int, persons: Relation) -> list[str]:
     """Remarks on users and times."""
     engine, notes = log.engine, []
     if not log.has("user_id"):
         notes.append("The log has no users, so each session counts as a person; errors are too small if people return.")
-    else:
-        strangers = "count(DISTINCT person) FILTER (WHERE starts_with(person, 'session '))"
-        counts = engine.row(f"SELECT {strangers} AS n FROM {persons}")
-        if counts["n"]:
-            notes.append(f"{count(counts['n'], 'session')} without a user counted as persons of their own.")
+    elif without_user:
+        notes.append(f"{count(without_user, 'page')} without a user: each counted as a person of its own.")
     if not log.has("timestamp"):
         return notes
     timeless = engine.row(f"SELECT coalesce(sum(pages), 0) AS n FROM {persons} WHERE day IS NULL")["n"]
     if timeless:
-        notes.append(f"{timeless:,.0f} pages have no time; they count, before the first day.")
+        notes.append(f"{count(int(timeless), 'page')} without a time: counted, before the first day.")
     steps = f"SELECT timestamp AS time, lag(timestamp) OVER () AS last FROM {log.table} WHERE position = 1"
     back = engine.row(f"SELECT count(*) AS n, count(*) FILTER (WHERE time < last - {_CLOCK}) AS back FROM ({steps})")
     if 0 < back["back"] < _ORDERED * back["n"]:
