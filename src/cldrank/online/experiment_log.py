@@ -234,8 +234,7 @@ class _Overview:
                 f"{where}: the experiment was changed on the way, or several are in the log: {some(parts, _MOST_NAMES)}. "
                 "Pages of different rankers do not add up; choose one with `experiment`."
             )
-        wanted = set(rules.names)
-        if not wanted <= set(self.labels):
+        if not {*rules.names} <= {*self.labels} and not {BOTH} <= {*self.labels} <= {*rules.names, BOTH}:
             there = some([str(name) for name in self.labels if name not in (None, BOTH)] or ["none"], _MOST_NAMES)
             raise DataError(
                 f"{where}: the sides are called {there}, not {listed(rules.names)}; say which is new and which old with "
