@@ -141,9 +141,7 @@ class SimulateCommand(options.Reading, options.JsonOutput):
             cells.save(self.out)
         return cells
 
-    def _show(
-        self, simulation: Simulation, cells: ClickTable, count: int, new: dict[str, Any] | None = None
-    ) -> None:
+    def _show(self, simulation: Simulation, cells: ClickTable, count: int, new: dict[str, Any] | None = None) -> None:
         """Save the truth beside what was written, and print both."""
         import numpy as np
 
@@ -189,9 +187,7 @@ class SimulateCommand(options.Reading, options.JsonOutput):
         if self.new is not None and (self.log is None or self.add_column is not None):
             raise UsageError(f"--new {self.new} makes a raw log; write it with --log, without --add-column.")
         if self.new is None and self.people is not None:
-            raise UsageError(
-                f"--people {self.people} take part in an experiment; say with --new which ranker is new."
-            )
+            raise UsageError(f"--people {self.people} take part in an experiment; say with --new which ranker is new.")
         for name in ("fraction", "save_production"):
             if self.production != "svm" and getattr(self, name) is not None:
                 raise UsageError(f"{dashed(name)} is for --production svm; {self.production} is used as it is.")

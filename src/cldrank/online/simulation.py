@@ -65,7 +65,8 @@ class SimulatedTest:
     def __post_init__(self) -> None:
         check_choice("kind", self.kind, ("interleaving", "ab"))
         for name in ("people", "interests", "days"):
-            check_whole(name, getattr(self, name) or 1, least=1)
+            if getattr(self, name) is not None:
+                check_whole(name, getattr(self, name), least=1)
         check_number("share", self.share, least=0, most=1)
         if self.simulation.varies:
             raise UsageError(
