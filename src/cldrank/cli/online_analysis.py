@@ -22,7 +22,7 @@ _DEEPEST = 1_000  # ranks that an assumed curve gives a worth
 
 
 @declared
-class AnalyseCommand(RawLogReading, options.JsonOutput):
+class OnlineAnalyseCommand(RawLogReading, options.JsonOutput):
     """Judge an experiment by its log: interleaved pages, or an A/B test.
 
     The log is one that `cldrank clicks aggregate` reads, with one more column: `team` of each result (`new`, `old` or

@@ -173,8 +173,9 @@ class Drafts:
                 rows[mine, step] = self.top[ranker, queries[mine], place]
                 used[ranker, mine, place] = True
                 used[1 - ranker, mine, self.in_other[ranker, queries[mine], place]] = True
-        new_rank, old_rank = np.where(rows >= 0, self.ranks[:, rows], 0)
-        return InterleavedPages(rows, team, new_rank, old_rank)
+        ranks, shown = np.zeros((2, *rows.shape), dtype=np.int64), rows >= 0
+        ranks[:, shown] = self.ranks[:, rows[shown]]
+        return InterleavedPages(rows, team, *ranks)
 
 
 def best_first(scores: NDArray[np.float64]) -> list[int]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import chain
 from os import PathLike
 from typing import Literal
 
@@ -17,7 +18,7 @@ from cldrank._typing import Floats, IntArray
 from cldrank.arguments import check_choice, check_number, check_whole
 from cldrank.clicks.candidates import Candidates
 from cldrank.clicks.simulate.session_log import encoded
-from cldrank.clicks.simulate.simulation import BLOCK, Simulation, whole_sessions
+from cldrank.clicks.simulate.simulation import BLOCK, Progress, Simulation, whole_sessions
 from cldrank.errors import UsageError
 from cldrank.files import replacing
 from cldrank.online.arms import assign
@@ -64,7 +65,8 @@ class SimulatedTest:
     def __post_init__(self) -> None:
         check_choice("kind", self.kind, ("interleaving", "ab"))
         for name in ("people", "interests", "days"):
-            check_whole(name, getattr(self, name) or 1, least=1)
+            if getattr(self, name) is not None:
+                check_whole(name, getattr(self, name), least=1)
         check_number("share", self.share, least=0, most=1)
         if self.simulation.varies:
             raise UsageError(
@@ -83,14 +85,18 @@ class SimulatedTest:
         """The log of some pages, in memory."""
         return pa.Table.from_batches(list(self.batches(pages, seed=seed)))
 
-    def save(self, path: str | PathLike[str], pages: float, *, seed: int = 0) -> None:
-        """Save the log of some pages as a Parquet file, whole or not at all; memory does not grow with pages."""
+    def save(self, path: str | PathLike[str], pages: float, *, seed: int = 0, progress: Progress | None = None) -> None:
+        """Save the log of some pages as a Parquet file, whole or not at all; memory does not grow with pages.
+
+        progress   gets the number of pages that are done
+        """
         batches = self.batches(pages, seed=seed)
         first = next(batches)
         with replacing(path) as temporary, pq.ParquetWriter(temporary, first.schema, compression="zstd") as writer:
-            writer.write_batch(first)
-            for batch in batches:
+            for part, batch in enumerate(chain([first], batches), 1):
                 writer.write_batch(batch)
+                if progress:
+                    progress(min(part * BLOCK, int(pages)))
 
     def batches(self, pages: float, *, seed: int = 0) -> Iterator[pa.RecordBatch]:
         """The log of some pages, in parts."""
