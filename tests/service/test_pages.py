@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from cldrank.online import interleave, swap
-from cldrank.online.interleaving import best_first
+from cldrank.online.interleaving import rows_best_first
 from cldrank.service.served import ranker_fingerprint
 
 Client = Callable[..., Any]
@@ -62,7 +62,7 @@ def test_a_reload_of_the_page_changes_nothing_and_another_key_does(service: Any)
 
 
 def test_a_swapped_page_is_that_of_the_library(service: Any) -> None:
-    order = [IDS[row] for row in best_first(NEW.predict(ROWS))][:10]
+    order = [IDS[row] for row in rows_best_first(NEW.predict(ROWS))][:10]
     for person in range(5):
         body = {**PAGE, "key": person, "share": 0.5}
         answer = service.post("/swap", json=body).json()

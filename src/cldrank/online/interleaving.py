@@ -33,7 +33,11 @@ class Page(NamedTuple):
     old_ranks: list[int | None]
 
     def records(self) -> list[dict[str, Any]]:
-        """What a log must keep of each result, by column."""
+        """What a log must keep of each result, by column.
+
+        >>> interleave(["a"], ["a"], 1, key="ada").records()
+        [{'doc_id': 'a', 'position': 1, 'team': 'both', 'new_rank': 1, 'old_rank': 1}]
+        """
         names = ("doc_id", "position", "team", "new_rank", "old_rank")
         positions = range(1, len(self.ids) + 1)
         return [
@@ -48,6 +52,9 @@ class InterleavedPages(NamedTuple):
     rows                 the row of each result; -1 where the page has ended
     team                 its place in `TEAMS`; -1 where the page has ended
     new_rank, old_rank   its rank under both rankers, from 1; 0 where the page has ended
+
+    >>> interleave_pages([0.9, 0.5], [0.5, 0.9], np.array([0, 2]), 1, ["ada"]).new_rank
+    array([[2]])
     """
 
     rows: IntArray
@@ -76,7 +83,7 @@ def interleave(new: Any, old: Any, depth: int, key: Key, *, ids: Sequence[Any] |
     if type(depth) is not int or not 1 <= depth <= DEEPEST_PAGE:
         depth = check_whole("depth", depth, least=1, most=DEEPEST_PAGE)
     if ids is not None:
-        new, old = ([ids[row] for row in best_first(check_scores(values, len(ids)))] for values in (new, old))
+        new, old = ([ids[row] for row in rows_best_first(check_scores(values, len(ids)))] for values in (new, old))
     new, old = (values.tolist() if isinstance(values, np.ndarray) else values for values in (new, old))
     new_ranks, old_ranks = _ranks(new), _ranks(old)
     if max(len(new), len(old)) < depth:
@@ -178,10 +185,10 @@ class Drafts:
         return InterleavedPages(rows, team, *ranks)
 
 
-def best_first(scores: NDArray[np.float64]) -> list[int]:
+def rows_best_first(scores: NDArray[np.float64]) -> list[int]:
     """The rows of one query, best first; ties are broken as everywhere in cldrank.
 
-    >>> best_first(np.array([0.3, 0.7, 0.5]))
+    >>> rows_best_first(np.array([0.3, 0.7, 0.5]))
     [1, 2, 0]
     """
     order = np.argsort(-scores)

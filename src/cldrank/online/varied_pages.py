@@ -25,7 +25,11 @@ class VariedPage(NamedTuple):
     layout: str
 
     def records(self) -> list[dict[str, Any]]:
-        """What a log must keep of each result, by column; the layout is a log's `ranker_id`."""
+        """What a log must keep of each result, by column; the layout is a log's `ranker_id`.
+
+        >>> swap(["a"], 0.5, key="ada").records()
+        [{'doc_id': 'a', 'position': 1, 'propensity': 1.0, 'ranker_id': 'production'}]
+        """
         return [
             {"doc_id": result, "position": position, "propensity": propensity, "ranker_id": self.layout}
             for position, (result, propensity) in enumerate(zip(self.ids, self.propensities, strict=True), 1)

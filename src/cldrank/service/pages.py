@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar
 import msgspec
 import numpy as np
 
-from cldrank.online.interleaving import Page, best_first, interleave
+from cldrank.online.interleaving import Page, interleave, rows_best_first
 from cldrank.online.keys import digest
 from cldrank.online.varied_pages import VariedPage, swap
 from cldrank.service.requests import RankRequest, RequestReader
@@ -27,7 +27,7 @@ class ServedSwaps:
 
     def answer(self, request: RankRequest) -> bytes:
         """The page, each result with the probability of its being shown there."""
-        order = best_first(self.served.scores(request.table))[: request.depth]
+        order = rows_best_first(self.served.scores(request.table))[: request.depth]
         page = swap([request.ids[row] for row in order], request.share, request.key)
         ranker = self.served.identity
         return _answer(request, ranker["fingerprint"], page, ranker=ranker)

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cldrank.errors import CldrankError, DataError
-from cldrank.online.interleaving import best_first
+from cldrank.online.interleaving import rows_best_first
 from cldrank.rankers import GroupRanker, Ranker, TreeRanker, load_ranker
 from cldrank.rankers.ranges import RangeWatch
 from cldrank.reading import reason
@@ -61,7 +61,7 @@ class ServedRanker:
     def answer(self, request: RankRequest) -> bytes:
         """An object with the candidates, best first, cut to the top; ties are broken as everywhere in cldrank."""
         scores = self.scores(request.table)
-        order = best_first(scores)[: request.top]
+        order = rows_best_first(scores)[: request.top]
         ranked = [
             {"id": request.ids[row], "score": score, "rank": rank}
             for rank, (row, score) in enumerate(zip(order, scores[order].tolist(), strict=True), 1)
