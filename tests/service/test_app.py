@@ -20,7 +20,7 @@ from cldrank.rankers import LinearRanker
 from cldrank.scaling import fit
 from cldrank.service import app as app_module
 from cldrank.service import served as served_module
-from cldrank.service.served import ranker_fingerprint
+from cldrank.rankers import ranker_fingerprint
 
 Client = Callable[..., Any]
 TOKEN = "0123456789abcdef"  # noqa: S105  that of the clients made here

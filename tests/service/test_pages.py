@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from cldrank.online import interleave, swap
 from cldrank.online.interleaving import rows_best_first
-from cldrank.service.served import ranker_fingerprint
+from cldrank.rankers import ranker_fingerprint
 
 Client = Callable[..., Any]
 ARROW = {"Content-Type": "application/vnd.apache.arrow.stream"}

@@ -21,7 +21,7 @@ import httpx
 import made_rankers
 import pytest
 
-from cldrank.service.served import ranker_fingerprint
+from cldrank.rankers import ranker_fingerprint
 
 TOKEN = "0123456789abcdef"  # noqa: S105
 _LIMIT = 120.0  # seconds, on a busy machine

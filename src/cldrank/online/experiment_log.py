@@ -164,6 +164,19 @@ def experiment_sums(
     )
 
 
+def experiments_in(source: Any, engine: Engine, layout: LogLayout) -> list[str]:
+    """The names in the column `experiment` of a log."""
+    log = open_log(log_source(source)[0], engine, layout, experiment=True)
+    if not log.has("experiment"):
+        raise UsageError(
+            f"{log.table.where}: the log does not say which rankers it tested; keep the `experiment` that the service "
+            'answers with each page, and name its column with `columns={"experiment": ...}`.'
+        )
+    with querying(engine, log.table.where):
+        names = log.engine.rows(f"SELECT DISTINCT CAST(experiment AS VARCHAR) AS name FROM {log.table} ORDER BY name")
+    return [row["name"] for row in names if row["name"] is not None]
+
+
 def _kind_of(log: Log, kind: Kind | None) -> Kind:
     """The kind of the experiment, by its column."""
     there = [known for known, column in COLUMNS.items() if log.has(column)]

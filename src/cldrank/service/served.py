@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
-import json
 import logging
 import os
 import signal
@@ -22,7 +20,7 @@ from numpy.typing import NDArray
 
 from cldrank.errors import CldrankError, DataError
 from cldrank.online.interleaving import rows_best_first
-from cldrank.rankers import GroupRanker, Ranker, TreeRanker, load_ranker
+from cldrank.rankers import GroupRanker, Ranker, TreeRanker, load_ranker, ranker_fingerprint
 from cldrank.rankers.ranges import RangeWatch
 from cldrank.reading import reason
 from cldrank.service.metrics import ServiceMetrics
@@ -101,16 +99,6 @@ def _use_one_thread(ranker: Ranker) -> None:
         ranker.booster.set_param({"nthread": 1})
     for member in ranker.members if isinstance(ranker, GroupRanker) else ():
         _use_one_thread(member)
-
-
-def ranker_fingerprint(ranker: Ranker) -> str:
-    """Sixteen hexadecimal digits that change with anything that a score depends on."""
-    config, weights = ranker.to_state()
-    digest = hashlib.sha256(json.dumps([ranker.kind, ranker.feature_names, config], sort_keys=True).encode())
-    for name, values in sorted(weights.items()):
-        digest.update(f"\0{name}\0{values.dtype}\0{values.shape}\0".encode())
-        digest.update(np.ascontiguousarray(values).tobytes())
-    return digest.hexdigest()[:16]
 
 
 # -- the ranker in use ---------------------------------------------------------------------------------------------
