@@ -19,6 +19,8 @@ from numpy.typing import NDArray
 
 import cldrank as cr
 from cldrank.clicks.simulate import NeighbourSwaps, PositionBased, Simulation
+from cldrank.evaluation import ClickJudge
+from cldrank.evaluation.experiment_planning import expected_credit, pages_to_show, usual_pages
 from cldrank.measures.confidence_sequences import sample_ratio_evidence
 from cldrank.online import ExperimentResult, SimulatedTest, analyse
 
@@ -59,7 +61,9 @@ def _level_log(kind: Any, people: int, run: int) -> pa.Table:
     random = np.random.default_rng([run, 1])
     queries, size = 200, 10
     labels = np.repeat(random.integers(0, 2, queries), size)
-    data = cr.RankingDataset.from_arrays(np.zeros((queries * size, 1)), np.repeat(np.arange(queries), size), labels=labels)
+    data = cr.RankingDataset.from_arrays(
+        np.zeros((queries * size, 1)), np.repeat(np.arange(queries), size), labels=labels
+    )
     new, old = random.standard_normal((2, queries * size))
     simulation = Simulation(data, old, PositionBased(1.0, 0.1), depth=5, relevant_from=1)
     return SimulatedTest(simulation, new, kind, people=people, interests=5, days=LOOKS).table(5_000, seed=run)
@@ -94,7 +98,7 @@ def coverage(runs: int) -> Iterator[dict[str, Any]]:
 
 
 def people_log(random: np.random.Generator, gain: float, people: int = 1000, periods: int = 1) -> Any:
-    """An A/B test of people who search and click very differently; of two periods, both logs, the arms in the second."""
+    """An A/B test of people who search and click differently; of two periods both logs, with arms in the second."""
     rates = random.beta(0.5, 1.5, people) * (1 - gain)
     searches = random.lognormal(1.0, 1.2, people)
     new = random.random(people) < 0.5
@@ -119,59 +123,81 @@ def people_log(random: np.random.Generator, gain: float, people: int = 1000, per
 
 
 def power(runs: int) -> Iterator[dict[str, Any]]:
-    """How many pages 80% of experiments take to decide, beside the planner's forecast."""
+    """How many pages 80% of experiments take to decide, beside the planner's forecast.
+
+    `sized` is the planner's number where it knows the true relevance of everything; `forecast` what it says of the log.
+    """
     data = cr.load("msrd:train")
-    base, better = (cr.SVMRank(fraction=share).fit(data).predict(data) for share in (0.01, 1.0))
+    base, better = (_standard(cr.SVMRank(fraction=share).fit(data).predict(data)) for share in (0.01, 1.0))
     noise = np.random.default_rng(3).standard_normal(len(base))
     pairs = {
-        "1% of the labels, 100%": (base, better),
-        "1%, half way to 100%": (_standard(base), _standard(base) + 0.5 * (_standard(better) - _standard(base))),
-        "100% with noise 0.5, 100%": (_standard(better) + 0.5 * noise, better),
-        "100% with noise 0.25, 100%": (_standard(better) + 0.25 * noise, better),
+        "1% of the labels, all": (base, better),
+        "1%, half way to all": (base, base + 0.5 * (better - base)),
+        "all with noise 1, all": (better + noise, better),
+        "all with noise 0.5, all": (better + 0.5 * noise, better),
     }
     for name, (old, new) in pairs.items():
         simulation = Simulation(data, old, PositionBased(1.0, 0.1), depth=5)
-        yield {"pair": name, "forecast": _forecast(data, old, new), **_pages_taken(simulation, new, min(runs, 100))}
+        log = Simulation(data, old, PositionBased(1.0, 0.1), NeighbourSwaps(0.5), depth=5).draw(1e6, seed=7)
+        sized = _sized(data, log, new)
+        taken = {
+            measure: _pages_taken(simulation, new, kind, measure, sized[kind], min(runs, 100))
+            for kind, measure in (
+                ("interleaving", "team credit"),
+                ("interleaving", "counterfactual credit"),
+                ("ab", "clicks"),
+            )
+        }
+        yield {"pair": name, "sized": sized, "forecast": _forecast(data, log, new), **taken}
 
 
 def _standard(scores: Floats) -> Floats:
     return (scores - scores.mean()) / scores.std()
 
 
-def _forecast(data: cr.RankingDataset, old: Floats, new: Floats) -> dict[str, Any]:
-    log = Simulation(data, old, PositionBased(1.0, 0.1), NeighbourSwaps(0.5), depth=5).draw(1e6, seed=7)
+def _forecast(data: cr.RankingDataset, log: cr.ClickTable, new: Floats) -> dict[str, Any]:
     rho = cr.Propensities.power(1.0, log.depth)
     result = cr.compare(new, "production", data, clicks=log, propensities=rho.trusted(), margin=0.0)
-    return {way.name: way.pages for way in result.settling}
+    return {
+        {"interleaving test": "interleaving", "A/B test": "ab"}.get(way.name, way.name): way.pages
+        for way in result.settling
+    }
 
 
-def _pages_taken(simulation: Simulation, new: Floats, runs: int) -> dict[str, Any]:
-    """The number of pages, at 40 looks, by which 80% of experiments have decided, and whether they were right."""
-    taken: dict[str, Any] = {}
-    for kind, measures in (("interleaving", ("team credit", "counterfactual credit")), ("ab", ("clicks",))):
-        for measure in measures:
-            pages = 2_000
-            while True:
-                stops = [_stop(simulation, new, kind, measure, pages, run) for run in range(runs)]
-                decided = np.array([stop for stop, right in stops if right])
-                if len(decided) >= 0.8 * runs or pages >= 512_000:
-                    break
-                pages *= 4
-            looks = np.sort(np.concatenate([decided, np.full(runs - len(decided), np.inf)]))
-            at = looks[int(np.ceil(0.8 * runs)) - 1]
-            wrong = sum(1 for stop, right in stops if stop and not right)
-            taken[measure] = {"80%": None if np.isinf(at) else int(at), "half": _whole(looks[runs // 2 - 1]), "wrong": wrong}
-    return taken
+def _sized(data: cr.RankingDataset, log: cr.ClickTable, new: Floats) -> dict[str, int]:
+    """The planner's formulas on the true relevance."""
+    judge = ClickJudge.of(data, log, cr.Propensities.power(1.0, log.depth).trusted())
+    orders = judge.order(new, "new"), judge.order("production", "production")
+    relevance = np.where(np.asarray(judge.clicks.log.data.labels) >= 1, 1.0, 0.1)
+    credit, variance, _ = expected_credit(judge.clicks.log, *orders, relevance)
+    means, spreads = [], []
+    for order in orders:
+        rows = usual_pages(order, judge.clicks.log)
+        chances = np.where(rows >= 0, relevance[rows], 0.0) / np.arange(1, rows.shape[1] + 1)
+        means.append(chances.sum(axis=1).mean())
+        spreads.append(chances.sum(axis=1).var() + (chances * (1 - chances)).sum(axis=1).mean())
+    pages = pages_to_show(credit, variance), pages_to_show(means[0] - means[1], 2 * sum(spreads))
+    return dict(zip(("interleaving", "ab"), (page or 0 for page in pages), strict=True))
 
 
-def _whole(value: float) -> int | None:
-    return None if np.isinf(value) else int(value)
+def _pages_taken(
+    simulation: Simulation, new: Floats, kind: Any, measure: str, planned: int, runs: int
+) -> dict[str, int | None]:
+    """The pages, at 40 looks, by which 80% and half of the experiments have decided, and how many were wrong."""
+    whole = int(round(2.5 * planned, -2))
+    stops = [_stop(simulation, new, kind, measure, whole, planned, run) for run in range(runs)]
+    decided = sorted(stop for stop, right in stops if stop is not None and right)
+    places = {"80%": int(np.ceil(0.8 * runs)) - 1, "half": runs // 2 - 1}
+    pages = {name: decided[place] if place < len(decided) else None for name, place in places.items()}
+    return {**pages, "wrong": sum(stop is not None and not right for stop, right in stops)}
 
 
-def _stop(simulation: Simulation, new: Floats, kind: Any, measure: str, pages: int, run: int) -> tuple[int | None, bool]:
+def _stop(
+    simulation: Simulation, new: Floats, kind: Any, measure: str, pages: int, planned: int, run: int
+) -> tuple[int | None, bool]:
     """After how many pages an experiment decides, and whether for the better ranker."""
     log = SimulatedTest(simulation, new, kind, people=pages, days=40).table(pages, seed=run)
-    days = analyse(log, measure=measure, margin=0.0, planned=pages).days.values()
+    days = analyse(log, measure=measure, margin=0.0, planned=planned).days.values()
     for number, day in enumerate(days, start=1):
         if day.difference.n >= FEWEST and not day.difference.low <= 0 <= day.difference.high:
             return number * pages // 40, day.difference.low > 0
@@ -189,7 +215,9 @@ def ratio(runs: int) -> Iterator[dict[str, Any]]:
         for _ in range(runs * 25):
             steps = random.binomial(persons // LOOKS, share, LOOKS).cumsum()
             totals = np.arange(1, LOOKS + 1) * (persons // LOOKS)
-            evidence = (sample_ratio_evidence([new, total - new], [0.5, 0.5]) for new, total in zip(steps, totals))
+            evidence = (
+                sample_ratio_evidence([new, total - new], [0.5, 0.5]) for new, total in zip(steps, totals, strict=True)
+            )
             refused += any(factor > 1_000 for factor in evidence)
         yield {"share": share, "persons": persons, "runs": runs * 25, "refused": refused / (runs * 25)}
 

@@ -10,7 +10,9 @@ from cldrank.measures.confidence_sequences import every_look_quantile, sample_ra
 
 @pytest.mark.parametrize("size", [50.0, 1_000.0, 40_000.0])
 @pytest.mark.parametrize("confidence", [0.9, 0.99])
-def test_at_the_end_of_the_interval_the_mixture_of_martingales_is_one_over_alpha(size: float, confidence: float) -> None:
+def test_at_the_end_of_the_interval_the_mixture_of_martingales_is_one_over_alpha(
+    size: float, confidence: float
+) -> None:
     planned, alpha = 1_000.0, 1 - confidence
     rho = np.sqrt((np.log(1 - 2 * np.log(alpha)) - 2 * np.log(alpha)) / planned)
     walk = every_look_quantile(size, planned, confidence) * np.sqrt(size)

@@ -204,11 +204,16 @@ def test_a_period_before_takes_off_what_persons_always_do(tested: list[Row]) -> 
     y = {arm: np.array([credit["now"][who] for who in arms if arms[who] == arm]) for arm in u}
     n = {arm: np.array([pages["now"][who] for who in arms if arms[who] == arm]) for arm in u}
     residual = {arm: y[arm] - y[arm].sum() / n[arm].sum() * n[arm] for arm in u}
-    theta = sum(residual[arm] @ (u[arm] - u[arm].mean()) for arm in u) / sum(((part - part.mean()) ** 2).sum() for part in u.values())
+    theta = sum(residual[arm] @ (u[arm] - u[arm].mean()) for arm in u) / sum(
+        ((part - part.mean()) ** 2).sum() for part in u.values()
+    )
     means = {arm: (y[arm] - theta * (u[arm] - mean)).sum() / n[arm].sum() for arm in u}
     assert result.first.difference.estimate == pytest.approx(means["new"] - means["old"])
     errors = [
-        ((residual[arm] - theta * (u[arm] - u[arm].mean())) ** 2).sum() * len(u[arm]) / (len(u[arm]) - 1) / n[arm].sum() ** 2
+        ((residual[arm] - theta * (u[arm] - u[arm].mean())) ** 2).sum()
+        * len(u[arm])
+        / (len(u[arm]) - 1)
+        / n[arm].sum() ** 2
         for arm in u
     ]
     assert result.first.error == pytest.approx(np.sqrt(sum(errors)))

@@ -28,7 +28,9 @@ def tested() -> list[Row]:
 
 def changed(rows: list[Row], share: int, **columns: Any) -> pa.Table:
     """The log with other values on the first result of every so-many-th page."""
-    return table([{**row, **(columns if row["session_id"] % share == 0 and row["position"] == 1 else {})} for row in rows])
+    return table(
+        [{**row, **(columns if row["session_id"] % share == 0 and row["position"] == 1 else {})} for row in rows]
+    )
 
 
 # -- teams -------------------------------------------------------------------------------------------------------------
@@ -76,14 +78,28 @@ def test_every_drafted_page_passes(data: st.DataObject) -> None:
 
 
 def test_a_result_that_its_own_ranker_does_not_list_is_no_draft(drafted: list[Row]) -> None:
-    rows = [{**row, "new_rank": None if row["team"] == "new" and row["session_id"] < 9 else row["new_rank"]} for row in drafted]
+    rows = [
+        {**row, "new_rank": None if row["team"] == "new" and row["session_id"] < 9 else row["new_rank"]}
+        for row in drafted
+    ]
     assert set(analyse(table(rows)).aside) == {"no draft"}
 
 
 def test_a_coin_that_is_not_fair_is_refused() -> None:
     rows = interleaved_rows(pages=1500, people=700)
-    first = {page: min((row for row in rows if row["session_id"] == page and row["team"] != "both"), key=lambda row: row["position"], default=None) for page in range(1500)}
-    kept = [row for row in rows if (own := first[row["session_id"]]) is None or own["team"] == "new" or row["session_id"] % 2]
+    first = {
+        page: min(
+            (row for row in rows if row["session_id"] == page and row["team"] != "both"),
+            key=lambda row: row["position"],
+            default=None,
+        )
+        for page in range(1500)
+    }
+    kept = [
+        row
+        for row in rows
+        if (own := first[row["session_id"]]) is None or own["team"] == "new" or row["session_id"] % 2
+    ]
     with pytest.raises(DataError, match="picks first"):
         analyse(table(kept))
 
@@ -93,7 +109,9 @@ def test_pages_are_read_as_deep_as_a_number_has_bits() -> None:
     rows = []
     for page in range(60):
         draft = interleave(*orders, 70, page)
-        rows += [{"session_id": page, "query_id": "q", "clicked": int(r["position"] > 60), **r} for r in draft.records()]
+        rows += [
+            {"session_id": page, "query_id": "q", "clicked": int(r["position"] > 60), **r} for r in draft.records()
+        ]
     result = analyse(table(rows))
     assert result.aside == {}
     assert result.first.old == pytest.approx(1)  # two clicks, one of each half

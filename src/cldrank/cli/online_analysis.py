@@ -59,7 +59,8 @@ class OnlineAnalyseCommand(RawLogReading, options.JsonOutput):
     old_scores: Path | None = option("FILE", "The same by the old ranker.")
     propensity: str | None = option(
         "-p power:ETA|FILE",
-        "Counterfactual credit: a click is worth the examination probability of its rank. [default: 1 / log2(1 + rank)]",
+        "Counterfactual credit: a click is worth the examination probability of its rank. "
+        "[default: 1 / log2(1 + rank)]",
     )
     max_rejected: float = option("NUMBER", "Fail if more rows, or pages, must be set aside.", 0.05, min=0, max=1)
     html: Path | None = option("FILE", "Write the verdict as a page that needs no other files.")

@@ -130,9 +130,7 @@ class _Plan:
 
     def online_test(self, name: str, about: str, difference: float, smallest: float, variance: float) -> WayToSettle:
         """A test of a difference per page, planned for the estimate, and for the smallest that matters."""
-        pages, at_margin = (
-            pages_to_show(each, variance) for each in (max(abs(difference), smallest), smallest)
-        )
+        pages, at_margin = (pages_to_show(each, variance) for each in (max(abs(difference), smallest), smallest))
         if pages is None:
             return WayToSettle(name, None, "both rankers bring the same clicks")
         if abs(difference) < smallest:
@@ -234,8 +232,9 @@ def _click_moments(sums: Floats, clicks: Floats, squares: Floats, share: Floats)
 def expected_credit(log: LoggedClicks, new: RankOrder, old: RankOrder, relevance: Floats) -> tuple[float, float, float]:
     """What a page of an interleaving test brings: clicks on results of new's team, less those on old's.
 
-    Results that both agree on from the top belong to neither. Mean and variance over pages, on half of which new picks first; and how far the mean moves where relevance moves so
-    that clicks per page differ by 1 more, by the least change of relevance that does.
+    Results that both agree on from the top belong to neither. Mean and variance over pages, on half of which new picks
+    first; and how far the mean moves where relevance moves so that clicks per page differ by 1 more, by the least
+    change of relevance that does.
 
     relevance   (rows,) of each candidate
     """

@@ -35,7 +35,7 @@ def every_look_quantile(size: float, planned: float, confidence: float) -> float
 
 
 def sample_ratio_evidence(counts: ArrayLike, shares: ArrayLike, strength: float = 1_000.0) -> float:
-    """The Bayes factor against the shares that arms were to have: above 1 / α in at most a share α of sound experiments.
+    """The Bayes factor against the shares that arms were to have, above 1 / α in at most a share α of experiments.
 
         B(a + counts) / (B(a) Π shares^counts),   a = strength · shares,   B(a) = Π Γ(a) / Γ(Σ a)
 

@@ -163,10 +163,10 @@ def analyse(
     names, shares  of the new and of the old side
     experiment     which to read, where the column has several
     before         A/B: the log of a period before, which makes intervals shorter (CUPED)
-    rankings       interleaving: the scores of all candidates by the new and by the old ranker, where ranks are not logged
+    rankings       interleaving: the scores of all candidates by the new and the old ranker, where ranks are not logged
     propensities   interleaving: a click is worth the examination probability of its rank, not 1 / log2(1 + rank)
     max_rejected   the share of rows, and of pages, that may be set aside
-    layout, and its fields by name: columns={"arm": "variant"}, time_zone="Europe/Berlin", … (`cldrank.clicks.LogLayout`)
+    layout         how to read the log; its fields by name, too: columns={"arm": "variant"}, exclude_bots=True, …
 
     Persons are the units: everything that a person (else: a session) did counts as one.
 

@@ -31,14 +31,14 @@ _MOST_SEGMENTS = 20
 _BAND = Look("grey", (), "circle")
 _ASSUMED = {
     "interleaving": (
-        "Interleaved pages compare rankers by what people choose when they see both; they do not show what a person who "
-        "only ever sees one of them does. "
+        "Interleaved pages compare rankers by what people choose when they see both, not by what those do who only "
+        "ever see one of them. "
     ),
     "ab": "The arms differ in nothing but the ranker, which the log cannot check. ",
 }
 _CREDIT = (
     "Counterfactual credit gives a click w(rank by new) − w(rank by old), whoever picked the result; ranks beyond the "
-    "page are worth nothing. Team credit is what does not depend on the choice of w."
+    "page are worth nothing. It decides sooner, but of level rankers only team credit is 0 on any queries."
 )
 _LAWS = (
     "Intervals are those of large samples. They hold at all looks at once if what is decided, and the pages at which "
@@ -50,9 +50,7 @@ def experiment_document(result: ExperimentResult) -> Document:
     """The verdict on top, then the measures, how the difference developed, and what the log was like."""
     verdict, (new, old) = result.verdict, result.names
     blocks: list[Block] = [
-        Notice(
-            TONES[verdict.decision], [_headline(result)], f"{SIGNS[verdict.decision]} {verdict.words}", large=True
-        ),
+        Notice(TONES[verdict.decision], [_headline(result)], f"{SIGNS[verdict.decision]} {verdict.words}", large=True),
         Paragraph([verdict.reason[:1].upper() + verdict.reason[1:]]),
         Facts(_facts(result), large=True),
         Heading("Measures"),
@@ -107,7 +105,9 @@ def _measure_table(result: ExperimentResult) -> Table:
         intervals = [_ends(estimate.difference), _ends(estimate.fixed)]
         less = [percent(estimate.reduction)] if any(_reductions(result)) else []
         rows.append((estimate.measure, *means, _signed(estimate.difference.estimate), *intervals, *less))
-    about = f"The first decides. {result.names[0]} minus {result.names[1]}; what a person did counts as one. The interval "
+    about = (
+        f"The first decides. {result.names[0]} minus {result.names[1]}; what a person did counts as one. The interval "
+    )
     about += "at one look holds only at a number of pages that was fixed before, whatever was seen until then."
     return Table(head, rows, about=about, wide=True)
 
@@ -150,9 +150,16 @@ def _segment_table(result: ExperimentResult) -> Iterator[Block]:
     if not result.segments:
         return
     shown = list(result.segments.items())[:_MOST_SEGMENTS]
-    rows = [(name, _signed(each.difference.estimate), _ends(each.difference), each.difference.n) for name, each in shown]
+    rows = [
+        (name, _signed(each.difference.estimate), _ends(each.difference), each.difference.n) for name, each in shown
+    ]
     about = f"{result.first.measure} per page, each interval by itself: of many segments, some stand out by chance."
-    head = ("segment", "difference", "interval at every look", "persons" if result.kind != "ab" else "persons, smaller arm")
+    head = (
+        "segment",
+        "difference",
+        "interval at every look",
+        "persons" if result.kind != "ab" else "persons, smaller arm",
+    )
     yield Heading("Segments")
     yield Table(head, rows, about=about, wide=True)
     if len(shown) < len(result.segments):
@@ -164,11 +171,12 @@ def _sound(result: ExperimentResult) -> Iterator[str]:
     shares = " : ".join(f"{share:.4f}" for share in result.sample_ratio.values())
     if result.kind == "ab":
         persons = listed([f"{count(n, 'person')} in {arm}" for arm, n in result.persons.items()])
-        yield f"{persons}: {shares}. The ratio passed a test that refuses one in 1,000 sound experiments, all looks together."
+        yield f"{persons}: {shares}. A test that refuses one in 1,000 sound experiments, at any look, has passed it."
     else:
         yield f"Who picks first, {' : '.join(result.names)}: {shares}, as the coin would have it."
     rows = result.rows
-    yield f"{count(rows['read'], 'row')} read, {rows['set aside']:,} set aside; {rows['repeated']:,} repeated others and counted once."
+    repeated = f"{rows['repeated']:,} repeated others, which count once"
+    yield f"{count(rows['read'], 'row')} read, {rows['set aside']:,} set aside; {repeated}."
     yield from result.notes
 
 

@@ -1,8 +1,9 @@
 """From the log of an experiment to sums over persons: rows, pages, the days of each person, then second moments.
 
-Every step is a query. A page is grouped into bits, one for each position: what was shown, by whom, and what was clicked,
-so that rows that repeat others change nothing. What a person did is a vector, (1, pages, measures …), that grows from
-day to day; sums of its products over persons, at the end of each day, are all that estimates and their errors need.
+Every step is a query. A page is grouped into bits, one for each position: what was shown, by whom, and what was
+clicked, so that rows that repeat others change nothing. What a person did is a vector, (1, pages, measures …), that
+grows from day to day; sums of its products over persons, at the end of each day, are all that estimates and their
+errors need.
 """
 
 from __future__ import annotations
@@ -244,22 +245,24 @@ class _Overview:
         if experiment is None and len(self.experiments) > 1:
             parts = [f"{name or '(none)'}, {_period(*part)}" for name, part in self.experiments.items()]
             raise DataError(
-                f"{where}: the experiment was changed on the way, or several are in the log: {some(parts, _MOST_NAMES)}. "
+                f"{where}: the experiment was changed on the way, or there are several: {some(parts, _MOST_NAMES)}. "
                 "Pages of different rankers do not add up; choose one with `experiment`."
             )
         if not {*rules.names} <= {*self.labels} and not {BOTH} <= {*self.labels} <= {*rules.names, BOTH}:
             there = some([str(name) for name in self.labels if name not in (None, BOTH)] or ["none"], _MOST_NAMES)
             raise DataError(
-                f"{where}: the sides are called {there}, not {listed(rules.names)}; say which is new and which old with "
-                "`names`. If they were renamed on the way, give them one name each first."
+                f"{where}: the sides are called {there}, not {listed(rules.names)}; say which is new and which old "
+                "with `names`. If they were renamed on the way, give them one name each first."
             )
         return experiment
-
 
     def notes(self, rules: Rules) -> list[str]:
         """Names in the log that are of no side, and rows that are too deep."""
         strange = {name: n for name, n in self.labels.items() if name not in (*rules.names, BOTH)}
-        notes = [f"{count(n, 'row')} of {name or 'no side'}, which the experiment does not have." for name, n in strange.items()]
+        notes = [
+            f"{count(n, 'row')} of {name or 'no side'}, which the experiment does not have."
+            for name, n in strange.items()
+        ]
         if self.depth > DEEPEST_READ:
             notes.append(f"Pages are read down to position {DEEPEST_READ}; the log goes down to {self.depth:,}.")
         return notes[:_MOST_NAMES]
@@ -348,7 +351,7 @@ class _Reading:
         return range(len(self.measures))
 
     def pages(self, rows: str = "") -> str:
-        """A row per page of the log: its person (a hash), arm, segment and day, why it is set aside, and its measures."""
+        """A row per page of the log: its person (a hash), arm, segment, day, why it is set aside, its measures."""
         log, (new, old) = self.log, map(text_literal, self.rules.names)
         user = "min(user_id)" if log.has("user_id") else "NULL"
         bit = "(1::BIGINT << CAST(position - 1 AS INTEGER))"
@@ -367,7 +370,9 @@ class _Reading:
             arm, why = "side - 1", "WHEN side >= 4 THEN 'no arm' WHEN side = 3 THEN 'two arms'"
         else:
             sides = {"new": new, "old": old, "both": text_literal(BOTH)}
-            columns |= {f"{side}_bits": f"bit_or(CASE WHEN team = {name} THEN {bit} ELSE 0 END)" for side, name in sides.items()}
+            columns |= {
+                f"{side}_bits": f"bit_or(CASE WHEN team = {name} THEN {bit} ELSE 0 END)" for side, name in sides.items()
+            }
             for side in ("new", "old"):
                 rank, lists = f"{side}_rank", f"not_{side}"
                 columns[lists] = f"bit_or(CASE WHEN {rank} IS NULL THEN {bit} ELSE 0 END)" if self.has_ranks else "0"
@@ -378,15 +383,18 @@ class _Reading:
         grouped = ", ".join(f"{sql} AS {name}" for name, sql in columns.items())
         measures = ", ".join(f"{sql} AS m{at}" for at, sql in enumerate(self.measures.values()))
         person = "CASE WHEN user IS NULL THEN hash(CAST(session_id AS VARCHAR), 1) ELSE hash(user) END"
+        by_page = f"SELECT {grouped} FROM {rows or self._rows()} GROUP BY session_id, query_id"
         return (
             f"SELECT {person} AS person, user IS NULL AS nobody, {arm} AS arm, segment, day, results, shown, "
-            f"CASE {why} END AS why, {measures} FROM (SELECT {grouped} FROM {rows or self._rows()} GROUP BY session_id, query_id)"
+            f"CASE {why} END AS why, {measures} FROM ({by_page})"
         )
 
     def _rows(self) -> str:
         """The rows of the experiment that count, with ranks."""
         source = f"{self.log.table}" if self.rankings is None else self._with_rankings()
-        chosen = "" if self.experiment is None else f" AND CAST(experiment AS VARCHAR) = {text_literal(self.experiment)}"
+        chosen = (
+            "" if self.experiment is None else f" AND CAST(experiment AS VARCHAR) = {text_literal(self.experiment)}"
+        )
         return f"(SELECT * FROM {source} WHERE reason IS NULL AND position <= {DEEPEST_READ}{chosen})"
 
     def _without_repeats(self) -> str:
@@ -522,7 +530,11 @@ class _Vector:
         steps = ["CASE WHEN row_number() OVER ahead = 1 THEN 1.0 ELSE 0.0 END AS v0", "1.0 AS c0"]
         for at, column in enumerate(self.entries.values(), start=1):
             of_person = column.startswith("b")
-            steps.append(f"CASE WHEN row_number() OVER ahead = 1 THEN {column} ELSE 0 END AS v{at}" if of_person else f"{column} AS v{at}")
+            steps.append(
+                f"CASE WHEN row_number() OVER ahead = 1 THEN {column} ELSE 0 END AS v{at}"
+                if of_person
+                else f"{column} AS v{at}"
+            )
             steps.append(f"{column if of_person else f'sum({column}) OVER ahead'} AS c{at}")
         running = (
             f"SELECT arm, day, {', '.join(steps)} FROM {by_day} WINDOW ahead AS (PARTITION BY person, arm ORDER BY day "
@@ -538,7 +550,9 @@ class _Vector:
     def _by_person(self, persons: Relation, apart: str) -> str:
         """What each person did, by arm and, if asked, day or segment."""
         sums = [f"{'any_value' if name.startswith('b') else 'sum'}({name}) AS {name}" for name in self.entries.values()]
-        return f"SELECT person, arm{apart}, {', '.join(sums)} FROM {persons} WHERE pages > 0 GROUP BY person, arm{apart}"
+        return (
+            f"SELECT person, arm{apart}, {', '.join(sums)} FROM {persons} WHERE pages > 0 GROUP BY person, arm{apart}"
+        )
 
     def _products(self, persons: Relation, apart: str) -> str:
         """The sums of products over persons."""

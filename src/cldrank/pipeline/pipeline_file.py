@@ -119,7 +119,9 @@ class OnlineSettings(Value):
     """
 
     files: tuple[str, ...] = parameter(default=(), about="files, folders or patterns of its log; none: no experiment")
-    measure: str = parameter(default="", about='what decides, such as "clicks"; empty: as `cldrank online analyse` has it')
+    measure: str = parameter(
+        default="", about='what decides, such as "clicks"; empty: as `cldrank online analyse` has it'
+    )
     margin: float | None = parameter(default=None, least=0, about="the smallest difference that matters, per page")
     confidence: float = parameter(
         default=ONLINE_CONFIDENCE, above=0, below=1, about="of the intervals, all looks together"

@@ -647,5 +647,8 @@ STEPS: Mapping[str, Callable[[Workbench], Task]] = {
 
 def steps_of(pipeline: PipelineDefinition) -> list[str]:
     """The names of the steps that a pipeline has."""
-    unneeded = [*([] if pipeline.window.last else ["days", "window-audit"]), *([] if pipeline.online.files else ["online"])]
+    unneeded = [
+        *([] if pipeline.window.last else ["days", "window-audit"]),
+        *([] if pipeline.online.files else ["online"]),
+    ]
     return [name for name in STEPS if name not in unneeded]

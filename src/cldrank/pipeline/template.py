@@ -20,7 +20,12 @@ _HEAD = """\
 
 # seed = 0
 """
-_EXAMPLES = {("window", "depth"): 10, ("propensities", "clip"): 0.01, ("verdict", "margin"): 0.01, ("online", "margin"): 0.01}  # without a default
+_EXAMPLES = {
+    ("window", "depth"): 10,
+    ("propensities", "clip"): 0.01,
+    ("verdict", "margin"): 0.01,
+    ("online", "margin"): 0.01,
+}  # without a default
 
 
 def pipeline_template(log: Sequence[str], features: Sequence[str], folder: Path) -> str:
