@@ -159,6 +159,8 @@ def experiment_sums(
     if not np.sum(total.of("pages")):
         why = listed([f"{n:,} pages: {PAGE_REASONS[reason]}" for reason, n in aside.items()]) or "there is none"
         raise DataError(f"{log.table.where}: no page of the experiment can be used; {why}.")
+    if len(overview.experiments) == 1:
+        (experiment,) = overview.experiments
     rows = {"read": overview.rows, "set aside": sum(overview.rejected.values()), "repeated": repeated}
     return ExperimentSums(
         kind, sides, measures, total, days, segments, aside, rows, overview.rejected, tuple(notes), experiment
