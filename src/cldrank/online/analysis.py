@@ -110,7 +110,16 @@ class ExperimentResult:
 
     @property
     def first(self) -> OnlineEstimate:
-        """The measure that decides."""
+        """The measure that decides.
+
+        >>> from cldrank.clicks.simulate import Simulation
+        >>> from cldrank.data.dataset import RankingDataset
+        >>> from cldrank.online import SimulatedTest
+        >>> data = RankingDataset.from_arrays([[3], [2], [1]], [7, 7, 7], labels=[0, 4, 1])
+        >>> test = SimulatedTest(Simulation(data, scores=[3, 2, 1], depth=2), new=[2, 3, 1])
+        >>> print(analyse(test.table(2000, seed=0)).first.difference)
+        0.680 ± 0.039
+        """
         return next(iter(self.measures.values()))
 
     def as_dict(self) -> dict[str, Any]:
