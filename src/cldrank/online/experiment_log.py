@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import date, datetime
+from datetime import date
 from typing import Any, Literal
 
 import numpy as np
@@ -38,6 +38,7 @@ PAGE_REASONS = {
     "person in both arms": "its person was seen in both arms",
 }
 DEEPEST_READ = 62  # a number has a bit for each position
+_BIT = "(1::BIGINT << CAST(position - 1 AS INTEGER))"
 _EVEN = 0x1555555555555555  # every second bit
 _MOST_NAMES = 5
 _AGREED = "bit_count(both_bits)"  # results from the top that belong to both
@@ -141,8 +142,8 @@ def experiment_sums(
         raise UsageError("`before` is for A/B tests; credit on interleaved pages depends on no earlier page.")
     with querying(engine, log.table.where):
         overview = _Overview.of(log, kind)
-        experiment = overview.check(rules, experiment, log.table.where)
-        reading = _Reading(log, kind, rules, experiment, overview.depth, rankings)
+        overview.check(rules, experiment, log)
+        reading = _Reading(log, kind, rules, experiment, overview, rankings)
         measures = reading.chosen()
         persons, account = reading.persons()
         vector = _Vector(tuple(reading.measures))
@@ -201,54 +202,56 @@ def _kind_of(log: Log, kind: Kind | None) -> Kind:
 
 @dataclass(frozen=True)
 class _Overview:
-    """What one pass over the log shows: the names in it, when each was there, its depth, and rows set aside."""
+    """What one pass over the log shows: the names in it, its depth, and rows set aside.
+
+    labels, experiments   rows of each
+    unlisted              rows without one of their ranks
+    """
 
     labels: Mapping[str | None, int]
-    experiments: Mapping[str | None, tuple[int, datetime | None, datetime | None]]
+    experiments: Mapping[str | None, int]
     depth: int
     rows: int
     rejected: Mapping[str, int]
+    unlisted: int
 
     @classmethod
     def of(cls, log: Log, kind: Kind) -> _Overview:
-        experiment = "experiment" if log.has("experiment") else "CAST(NULL AS VARCHAR)"
-        times = ("min", "max") if log.has("timestamp") else ()
-        columns = ["count(*) AS n", "max(position) AS deepest", *(f"{end}(timestamp) AS {end}_time" for end in times)]
+        experiment = "CAST(experiment AS VARCHAR)" if log.has("experiment") else "CAST(NULL AS VARCHAR)"
+        ranks = [f"{rank} IS NULL" for rank in ("new_rank", "old_rank") if log.has(rank)]
         parts = log.engine.rows(
-            f"SELECT reason, CAST({experiment} AS VARCHAR) AS experiment, CAST({COLUMNS[kind]} AS VARCHAR) AS label, "
-            f"{', '.join(columns)} FROM {log.table} GROUP BY ALL ORDER BY ALL"
+            f"SELECT reason, {experiment} AS experiment, CAST({COLUMNS[kind]} AS VARCHAR) AS label, count(*) AS n, "
+            f"max(position) AS deepest, count(*) FILTER (WHERE {' OR '.join(ranks) or 'FALSE'}) AS unlisted "
+            f"FROM {log.table} GROUP BY ALL ORDER BY ALL"
         )
         kept = [part for part in parts if part["reason"] is None]
-        labels: dict[str | None, int] = {}
-        experiments: dict[str | None, tuple[int, datetime | None, datetime | None]] = {}
-        for part in kept:
-            labels[part["label"]] = labels.get(part["label"], 0) + part["n"]
-            n, first, last = experiments.get(part["experiment"], (0, None, None))
-            firsts, lasts = ([time for time in pair if time] for pair in (
-                (first, part.get("min_time")), (last, part.get("max_time")),
-            ))  # fmt: skip
-            experiments[part["experiment"]] = n + part["n"], min(firsts, default=None), max(lasts, default=None)
+        counts: dict[str, dict[str | None, int]] = {"label": {}, "experiment": {}}
+        for name, known in counts.items():
+            for part in kept:
+                known[part[name]] = known.get(part[name], 0) + part["n"]
         rejected = {why: sum(part["n"] for part in parts if part["reason"] == why) for why in REASONS}
         return cls(
-            labels,
-            experiments,
+            counts["label"],
+            counts["experiment"],
             max((part["deepest"] for part in kept), default=0),
             sum(part["n"] for part in parts),
             {why: n for why, n in rejected.items() if n},
+            sum(part["unlisted"] for part in kept),
         )
 
-    def check(self, rules: Rules, experiment: str | None, where: str) -> str | None:
-        """The experiment to read; refused where the log mixes several, or names other sides."""
+    def check(self, rules: Rules, experiment: str | None, log: Log) -> None:
+        """Refuse a log that mixes several experiments, unless one is chosen, or that names other sides."""
+        where = log.table.where
         if not self.depth:
             raise DataError(f"{where}: no row of the log can be used; {some(map(REASONS.__getitem__, self.rejected))}.")
         if experiment is not None and experiment not in self.experiments:
             names = some([str(name) for name in self.experiments], _MOST_NAMES)
             raise UsageError(f"{where}: no row is of `experiment={experiment}`; there are {names}.")
         if experiment is None and len(self.experiments) > 1:
-            parts = [f"{name or '(none)'}, {_period(*part)}" for name, part in self.experiments.items()]
+            parts = some(_periods(log), _MOST_NAMES)
             raise DataError(
-                f"{where}: the experiment was changed on the way, or there are several: {some(parts, _MOST_NAMES)}. "
-                "Pages of different rankers do not add up; choose one with `experiment`."
+                f"{where}: the experiment was changed on the way, or there are several: {parts}. Pages of different "
+                "rankers do not add up; choose one with `experiment`."
             )
         if not {*rules.names} <= {*self.labels} and not {BOTH} <= {*self.labels} <= {*rules.names, BOTH}:
             there = some([str(name) for name in self.labels if name not in (None, BOTH)] or ["none"], _MOST_NAMES)
@@ -256,7 +259,6 @@ class _Overview:
                 f"{where}: the sides are called {there}, not {listed(rules.names)}; say which is new and which old "
                 "with `names`. If they were renamed on the way, give them one name each first."
             )
-        return experiment
 
     def notes(self, rules: Rules) -> list[str]:
         """Names in the log that are of no side, and rows that are too deep."""
@@ -270,9 +272,13 @@ class _Overview:
         return notes[:_MOST_NAMES]
 
 
-def _period(rows: int, first: datetime | None, last: datetime | None) -> str:
-    times = "" if first is None or last is None else f" from {first:%Y-%m-%d} to {last:%Y-%m-%d}"
-    return f"{rows:,} rows{times}"
+def _periods(log: Log) -> list[str]:
+    """The experiments in a log, with their rows and days."""
+    ends = ", CAST(min(timestamp) AS DATE) AS first, CAST(max(timestamp) AS DATE) AS last"
+    days = ends if log.has("timestamp") else ""
+    parts = log.engine.rows(f"SELECT experiment, count(*) AS n{days} FROM {log.table} GROUP BY 1 ORDER BY 1")
+    times = [f" from {part['first']} to {part['last']}" if part.get("first") else "" for part in parts]
+    return [f"{part['experiment']}, {part['n']:,} rows{time}" for part, time in zip(parts, times, strict=True)]
 
 
 # -- pages and persons -------------------------------------------------------------------------------------------------
@@ -289,7 +295,7 @@ class _Reading:
     kind: Kind
     rules: Rules
     experiment: str | None
-    depth: int
+    overview: _Overview
     rankings: tuple[Any, Any] | None = None
 
     @property
@@ -338,10 +344,12 @@ class _Reading:
 
     def _grouped(self, rows: str) -> Relation:
         """What each person did, from the rows: pages, measures, and pages set aside."""
-        sums = [f"CAST(coalesce(sum(m{at}) FILTER (WHERE why IS NULL), 0) AS DOUBLE) AS m{at}" for at in self.numbers]
-        sums += [f"count(*) FILTER (WHERE why = '{why}') AS \"{why}\"" for why in _of_kind(self.kind)]
+        sums = [f"CAST(coalesce(sum(m{at}) FILTER (WHERE why = 0), 0) AS DOUBLE) AS m{at}" for at in self.numbers]
+        sums += [
+            f'count(*) FILTER (WHERE why = {at}) AS "{why}"' for at, why in enumerate(_of_kind(self.kind), start=1)
+        ]
         return self.log.engine.hold(
-            "SELECT person, arm, segment, day, CAST(count(*) FILTER (WHERE why IS NULL) AS DOUBLE) AS pages, "
+            "SELECT person, arm, segment, day, CAST(count(*) FILTER (WHERE why = 0) AS DOUBLE) AS pages, "
             "CAST(sum(results - bit_count(shown)) AS BIGINT) AS repeats, "
             f'count(*) FILTER (WHERE nobody) AS "without user", {", ".join(sums)} '
             f"FROM ({self.pages(rows)}) GROUP BY person, arm, segment, day"
@@ -354,42 +362,48 @@ class _Reading:
 
     def pages(self, rows: str = "") -> str:
         """A row per page of the log: its person (a hash), arm, segment, day, why it is set aside, its measures."""
-        log, (new, old) = self.log, map(text_literal, self.rules.names)
-        user = "min(user_id)" if log.has("user_id") else "NULL"
-        bit = "(1::BIGINT << CAST(position - 1 AS INTEGER))"
+        log, user = self.log, "min(user_id)" if self.log.has("user_id") else "NULL"
         columns = {
             "session_id": "session_id",
             "user": f"CAST({user} AS VARCHAR)",
             "segment": "min(segment)" if log.has("segment") else "NULL",
             "day": "CAST(min(timestamp) AS DATE)" if log.has("timestamp") else "CAST(NULL AS DATE)",
             "results": "CAST(count(*) AS INTEGER)",
-            "shown": f"bit_or({bit})",
-            "clicked": f"bit_or(CASE WHEN clicks > 0 THEN {bit} ELSE 0 END)",
+            "shown": f"bit_or({_BIT})",
+            "clicked": _bits("clicks > 0"),
+            **(self._arm() if self.kind == "ab" else self._draft()),
         }
-        if self.kind == "ab":
-            label = COLUMNS["ab"] if log.has(COLUMNS["ab"]) else "NULL"
-            columns["side"] = f"bit_or(CASE {label} WHEN {new} THEN 1 WHEN {old} THEN 2 ELSE 4 END)"
-            arm, why = "side - 1", "WHEN side >= 4 THEN 'no arm' WHEN side = 3 THEN 'two arms'"
-        else:
-            sides = {"new": new, "old": old, "both": text_literal(BOTH)}
-            columns |= {
-                f"{side}_bits": f"bit_or(CASE WHEN team = {name} THEN {bit} ELSE 0 END)" for side, name in sides.items()
-            }
-            for side in ("new", "old"):
-                rank, lists = f"{side}_rank", f"not_{side}"
-                columns[lists] = f"bit_or(CASE WHEN {rank} IS NULL THEN {bit} ELSE 0 END)" if self.has_ranks else "0"
-                if self.has_ranks:
-                    columns[f"{side}_worth"] = f"sum({self._worth(rank)})"
+        by_page = f"SELECT {_listing(columns)} FROM {rows or self._rows()} GROUP BY session_id, query_id"
+        arm, why = "side - 1", "WHEN side >= 4 THEN 1 WHEN side = 3 THEN 2"
+        if self.kind == "interleaving":
+            if "both_bits" not in columns:
+                by_page = f"SELECT *, shown & ~(new_bits | old_bits) AS both_bits FROM ({by_page})"
             arm = "0"
-            why = f"WHEN (new_bits | old_bits | both_bits) <> shown THEN 'no team' WHEN NOT {_DRAFTED} THEN 'no draft'"
-        grouped = ", ".join(f"{sql} AS {name}" for name, sql in columns.items())
-        measures = ", ".join(f"{sql} AS m{at}" for at, sql in enumerate(self.measures.values()))
+            why = f"WHEN (new_bits | old_bits | both_bits) <> shown THEN 1 WHEN NOT {_DRAFTED} THEN 2"
         person = "CASE WHEN user IS NULL THEN hash(CAST(session_id AS VARCHAR), 1) ELSE hash(user) END"
-        by_page = f"SELECT {grouped} FROM {rows or self._rows()} GROUP BY session_id, query_id"
+        measures = _listing({f"m{at}": sql for at, sql in enumerate(self.measures.values())})
         return (
             f"SELECT {person} AS person, user IS NULL AS nobody, {arm} AS arm, segment, day, results, shown, "
-            f"CASE {why} END AS why, {measures} FROM ({by_page})"
+            f"CASE {why} ELSE 0 END AS why, {measures} FROM ({by_page})"
         )
+
+    def _arm(self) -> dict[str, str]:
+        """The arms on a page: 1 for new, 2 for old, 4 for any other, added up."""
+        label, (new, old) = "arm" if self.log.has("arm") else "NULL", map(text_literal, self.rules.names)
+        return {"side": f"bit_or(CASE {label} WHEN {new} THEN 1 WHEN {old} THEN 2 ELSE 4 END)"}
+
+    def _draft(self) -> dict[str, str]:
+        """Whose each result is, who does not list it, and what clicks are worth by its ranks."""
+        sides = {"new": self.rules.names[0], "old": self.rules.names[1], "both": BOTH}
+        if {*self.overview.labels} <= {*sides.values()}:
+            del sides["both"]  # all that is left
+        columns = {f"{side}_bits": _bits(f"team = {text_literal(name)}") for side, name in sides.items()}
+        all_listed = not self.has_ranks or (self.rankings is None and not self.overview.unlisted)
+        for side in ("new", "old"):
+            columns[f"not_{side}"] = "0" if all_listed else _bits(f"{side}_rank IS NULL")
+            if self.has_ranks:
+                columns[f"{side}_worth"] = f"sum({self._worth(f'{side}_rank')})"
+        return columns
 
     def _rows(self) -> str:
         """The rows of the experiment that count, with ranks."""
@@ -401,7 +415,7 @@ class _Reading:
 
     def _without_repeats(self) -> str:
         """The rows with a single one, clicked if any is, at each position of a page."""
-        rows, bits = self._rows(), "bit_count(bit_or(1::BIGINT << CAST(position - 1 AS INTEGER)))"
+        rows, bits = self._rows(), f"bit_count(bit_or({_BIT}))"
         pages = self.log.engine.hold(
             f"SELECT session_id, query_id FROM {rows} GROUP BY session_id, query_id HAVING {bits} < count(*)"
         )
@@ -415,7 +429,7 @@ class _Reading:
         worth = f"1 / log2(1 + {rank})"
         if self.rules.weights:
             worth = f"coalesce(list_extract([{', '.join(map(repr, self.rules.weights))}], CAST({rank} AS INTEGER)), 0)"
-        return f"CASE WHEN clicks > 0 AND {rank} <= {self.depth} THEN {worth} ELSE 0 END"
+        return f"CASE WHEN clicks > 0 AND {rank} <= {self.overview.depth} THEN {worth} ELSE 0 END"
 
     def _with_rankings(self) -> str:
         """The rows with the ranks of both rankers, from their scores of all candidates."""
@@ -433,6 +447,15 @@ class _Reading:
                 f"AND {name}s.d = CAST(shown.doc_id AS VARCHAR)"
             )
         return query
+
+
+def _bits(condition: str) -> str:
+    """The bits of the positions for whose rows a condition holds."""
+    return f"bit_or(CASE WHEN {condition} THEN {_BIT} ELSE 0 END)"
+
+
+def _listing(columns: Mapping[str, str]) -> str:
+    return ", ".join(f"{sql} AS {name}" for name, sql in columns.items())
 
 
 def _of_kind(kind: Kind) -> tuple[str, str]:
