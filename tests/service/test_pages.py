@@ -97,7 +97,7 @@ def test_rankers_with_different_features_share_the_candidates(client: Client) ->
 
 
 def test_what_is_refused(service: Any, client: Client) -> None:
-    cases = [
+    cases: list[tuple[str, dict[str, Any], str]] = [
         ("/interleave", {"key": None}, "key"),
         ("/interleave", {"key": [1]}, "key"),
         ("/interleave", {"depth": 0}, "depth"),
