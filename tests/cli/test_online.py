@@ -31,7 +31,8 @@ def online(run: Run) -> Callable[..., pd.DataFrame]:
 
 def records(pages: pd.DataFrame, query: int, variant: int, *names: str) -> list[dict[str, Any]]:
     page = pages[(pages["query_id"] == query) & (pages["variant"] == variant)]
-    return page[["doc_id", "position", *names]].astype(object).to_dict("records")
+    rows: list[dict[str, Any]] = page[["doc_id", "position", *names]].astype(object).to_dict("records")
+    return rows
 
 
 def scores_of(data: cr.RankingDataset, feature: int, query: int) -> np.ndarray[Any, Any]:
@@ -64,7 +65,7 @@ def test_swapped_pages_say_their_display_probability(
 ) -> None:
     pages = online("swap", "column:f1", "--share", "0.8")
     for query in range(0, 60, 13):
-        order = [row + 1 for row in rows_best_first(scores_of(data, 0, query))][:4]
+        order = [row + 1 for row in rows_best_first(scores_of(data, 0, query)).tolist()][:4]
         page = swap(order, 0.8, ("experiment", str(query), 2))
         assert records(pages, query, 2, "propensity", "ranker_id") == page.records()
 
@@ -75,7 +76,7 @@ def test_trials_are_of_candidates_that_were_never_shown(
     pages = online("explore", "column:f1", "--clicks", "cells.parquet", "--share", "1")
     was_shown = np.isin(np.arange(480), clicks.row)
     for query in range(0, 60, 13):
-        order = [row + 1 for row in rows_best_first(scores_of(data, 0, query))][:4]
+        order = [row + 1 for row in rows_best_first(scores_of(data, 0, query)).tolist()][:4]
         never = [row + 1 for row in range(8) if not was_shown[8 * query + row] and row + 1 not in order]
         page = explore(order, never, 1.0, ("experiment", str(query), 1))
         assert records(pages, query, 1, "propensity", "ranker_id") == page.records()

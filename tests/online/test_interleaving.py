@@ -165,6 +165,8 @@ def test_what_is_refused() -> None:
         ((["a", "b", "a"], ["a"], 1, 1), {}, DataError, "'a' twice"),
         (([["a"]], ["a"], 1, 1), {}, UsageError, "`ids`"),
         (([0.5], [0.5, 0.1], 1, 1), {"ids": ["a"]}, DataError, "1 candidate"),
+        (([0.5, 0.1], [0.5, 0.1], 1, 1), {"ids": ["a", "a"]}, DataError, "'a' twice"),
+        (([0.5, 0.1], [0.5, 0.1], 1, 1), {"ids": [["a"], ["b"]]}, UsageError, "`ids`"),
         (([0.5, np.nan], [0.5, 0.1], 1, 1), {"ids": ["a", "b"]}, DataError, "nan"),
     ]
     for arguments, options, error, words in cases:

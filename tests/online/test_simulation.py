@@ -14,6 +14,7 @@ from cldrank.errors import DataError, UsageError
 from cldrank.measures import compute
 from cldrank.online import SimulatedTest, interleave
 from cldrank.online import simulation as module
+from cldrank.online.simulation import Kind
 
 PAGES = 100_000
 
@@ -49,7 +50,7 @@ def test_level_rankers_win_half_of_the_decided_pages(data: RankingDataset, skill
 
 def test_better_rankers_win_in_the_order_of_labels(data: RankingDataset) -> None:
     random = np.random.default_rng(1)
-    rankers = [data.labels + random.normal(0, noise, 720) for noise in (0.3, 1.0, 2.0, 4.0)]
+    rankers = [np.asarray(data.labels) + random.normal(0, noise, 720) for noise in (0.3, 1.0, 2.0, 4.0)]
     measures = [compute("DCG@5", scores, data.labels, data.offsets) for scores in rankers]
     quality = [float(values.mean()) for measured in measures for values in measured.values()]
     assert quality == sorted(quality, reverse=True)
@@ -86,7 +87,7 @@ def test_the_log_is_of_pages_as_the_service_makes_them(data: RankingDataset) -> 
 
 
 def test_people_stay_in_their_arm(data: RankingDataset) -> None:
-    better = data.labels + np.random.default_rng(0).normal(0, 1, 720)
+    better = np.asarray(data.labels) + np.random.default_rng(0).normal(0, 1, 720)
     test = SimulatedTest(production(data, np.random.default_rng(1).random(720)), better, "ab", people=2000, share=0.3)
     frame = test.table(20_000).to_pandas()
     by_person = frame.groupby("user_id", observed=True)["arm"]
@@ -105,8 +106,9 @@ def test_a_log_is_reproducible_and_saved_as_it_is(
 ) -> None:
     monkeypatch.setattr(module, "BLOCK", 64)
     new, old = np.random.default_rng(0).random((2, 720))
-    for kind in ("interleaving", "ab"):
-        test = SimulatedTest(production(data, old), new, kind, people=20)  # type: ignore[arg-type]
+    kinds: tuple[Kind, ...] = ("interleaving", "ab")
+    for kind in kinds:
+        test = SimulatedTest(production(data, old), new, kind, people=20)
         log, done = test.table(200, seed=5), list[int]()
         test.save(tmp_path / "log.parquet", 200, seed=5, progress=done.append)
         assert pq.read_table(tmp_path / "log.parquet").to_pydict() == log.to_pydict()

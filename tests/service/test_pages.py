@@ -62,7 +62,7 @@ def test_a_reload_of_the_page_changes_nothing_and_another_key_does(service: Any)
 
 
 def test_a_swapped_page_is_that_of_the_library(service: Any) -> None:
-    order = [IDS[row] for row in rows_best_first(NEW.predict(ROWS))][:10]
+    order = [IDS[row] for row in rows_best_first(NEW.predict(ROWS)).tolist()][:10]
     for person in range(5):
         body = {**PAGE, "key": person, "share": 0.5}
         answer = service.post("/swap", json=body).json()
@@ -97,7 +97,7 @@ def test_rankers_with_different_features_share_the_candidates(client: Client) ->
 
 
 def test_what_is_refused(service: Any, client: Client) -> None:
-    cases = [
+    cases: list[tuple[str, dict[str, Any], str]] = [
         ("/interleave", {"key": None}, "key"),
         ("/interleave", {"key": [1]}, "key"),
         ("/interleave", {"depth": 0}, "depth"),
@@ -122,8 +122,9 @@ def test_what_is_refused(service: Any, client: Client) -> None:
 
 def test_limits_are_those_of_rank(client: Client) -> None:
     service = client(NEW, against=OLD, max_body=3000, max_candidates=3)
-    for path, more in (("/interleave", {}), ("/swap", {"share": 0.5})):
-        body = {"features": ROWS[:4], "depth": 3, "key": "k", **more}
+    shares: dict[str, dict[str, float]] = {"/interleave": {}, "/swap": {"share": 0.5}}
+    for path, more in shares.items():
+        body: dict[str, Any] = {"features": ROWS[:4], "depth": 3, "key": "k", **more}
         assert "there are 4 candidates" in service.post(path, json=body).json()["error"]
         assert service.post(path, json={**body, "features": ROWS[:3]}).status_code == 200
         assert service.post(path, json={**body, "features": []}).json()["results"] == []

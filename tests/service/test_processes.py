@@ -119,6 +119,23 @@ def load(service: Service, stop: threading.Event, answers: list[Any]) -> None:
                 answers.append((0, repr(error)))
 
 
+def test_the_folder_to_interleave_with_is_watched_too(start: Callable[..., Service], tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    OLD.save(other)
+    service = start("--against", str(other))
+    with service.client() as client:
+        interleaved = client.post("/interleave", json={**BODY, "depth": 5, "key": "ada"}).json()
+        assert interleaved["experiment"] == f"{OLD_NAME}-{OLD_NAME}"
+        assert {result["team"] for result in interleaved["results"]} == {"both"}
+        NEW.save(other)
+        service.until(lambda: client.get("/health").json()["against"]["fingerprint"] == NEW_NAME)
+        interleaved = client.post("/interleave", json={**BODY, "depth": 5, "key": "ada"}).json()
+        assert interleaved["experiment"] == f"{OLD_NAME}-{NEW_NAME}"
+        NEW.save(service.folder)
+        service.until(lambda: client.get("/health").json()["ranker"]["fingerprint"] == NEW_NAME)
+    assert service.stop() == 0
+
+
 @pytest.mark.parametrize("workers", [pytest.param(1, marks=pytest.mark.slow), 2])
 def test_rankers_are_swapped_under_load_and_no_request_is_dropped(start: Callable[..., Service], workers: int) -> None:
     service = start("--workers", str(workers))

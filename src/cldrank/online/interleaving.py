@@ -83,13 +83,36 @@ def interleave(new: Any, old: Any, depth: int, key: Key, *, ids: Sequence[Any] |
     if type(depth) is not int or not 1 <= depth <= DEEPEST_PAGE:
         depth = check_whole("depth", depth, least=1, most=DEEPEST_PAGE)
     if ids is not None:
-        new, old = ([ids[row] for row in rows_best_first(check_scores(values, len(ids)))] for values in (new, old))
+        return _of_scores([check_scores(scores, len(ids)) for scores in (new, old)], depth, key, ids)
     new, old = (values.tolist() if isinstance(values, np.ndarray) else values for values in (new, old))
     new_ranks, old_ranks = _ranks(new), _ranks(old)
     if max(len(new), len(old)) < depth:
         depth = min(depth, len(new_ranks.keys() | old_ranks.keys()))
+    page, teams = _drafted(new[:depth], old[:depth], depth, key)
+    return Page(page, teams, [*map(new_ranks.get, page)], [*map(old_ranks.get, page)])
+
+
+def _of_scores(both: list[NDArray[np.float64]], depth: int, key: Key, ids: Sequence[Any]) -> Page:
+    """The page of two rankers' scores of the same candidates."""
+    try:
+        repeats = len(set(ids)) < len(ids)
+    except TypeError:
+        repeats = True
+    if repeats:
+        _ranks(ids)  # which says what is wrong
+    orders = [rows_best_first(scores) for scores in both]
+    depth = min(depth, len(ids))
+    rows, teams = _drafted(orders[NEW][:depth].tolist(), orders[OLD][:depth].tolist(), depth, key)
+    ranks = np.empty((2, len(ids)), dtype=np.int64)
+    for ranker, order in enumerate(orders):
+        ranks[ranker, order] = np.arange(1, len(ids) + 1)
+    return Page([ids[row] for row in rows], teams, *ranks[:, rows].tolist())
+
+
+def _drafted(new: Sequence[Any], old: Sequence[Any], depth: int, key: Key) -> tuple[list[Any], list[str]]:
+    """The results of a page of `depth` results and their teams, by team draft."""
     page: list[Any] = []
-    for result, other in zip(new[:depth], old[:depth], strict=False):
+    for result, other in zip(new, old, strict=False):
         if result != other:
             break
         page.append(result)
@@ -105,8 +128,7 @@ def interleave(new: Any, old: Any, depth: int, key: Key, *, ids: Sequence[Any] |
                     on_page.add(result)
                     break
         tossed >>= 1
-    del page[depth:], teams[depth:]  # the last round may have added a result too many
-    return Page(page, teams, [*map(new_ranks.get, page)], [*map(old_ranks.get, page)])
+    return page[:depth], teams[:depth]  # the last round may have added a result too many
 
 
 def interleave_pages(
@@ -185,20 +207,19 @@ class Drafts:
         return InterleavedPages(rows, team, *ranks)
 
 
-def rows_best_first(scores: NDArray[np.float64]) -> list[int]:
+def rows_best_first(scores: NDArray[np.float64]) -> IntArray:
     """The rows of one query, best first; ties are broken as everywhere in cldrank.
 
     >>> rows_best_first(np.array([0.3, 0.7, 0.5]))
-    [1, 2, 0]
+    array([1, 2, 0])
     """
-    order = np.argsort(-scores)
+    order: IntArray = np.argsort(-scores)
     ordered = scores[order]
     if (ordered[1:] == ordered[:-1]).any():
         from cldrank import segments  # ten times as slow for a short list
 
         order = segments.descending_order(scores, np.array([0, len(scores)]))
-    rows: list[int] = order.tolist()
-    return rows
+    return order
 
 
 def _ranks(results: Sequence[Any]) -> dict[Any, int]:

@@ -25,6 +25,7 @@ from cldrank.online.arms import assign
 from cldrank.online.interleaving import BOTH, DEEPEST_PAGE, TEAMS, Drafts, check_scores
 
 Kind = Literal["interleaving", "ab"]
+_PAGES, _PEOPLE = 2, 3  # random streams; `Simulation` has others
 _FIRST_DAY = np.datetime64("2024-05-01T00:00:00", "us")
 
 
@@ -104,7 +105,7 @@ class SimulatedTest:
         crowd = _Crowd(self, seed)
         for first in range(0, total, BLOCK):
             sessions = np.arange(first, min(first + BLOCK, total))
-            random = np.random.default_rng([seed, first // BLOCK])
+            random = np.random.default_rng([seed, _PAGES, first // BLOCK])
             people, queries = crowd.searches(sessions, random)
             rows, facts = self._pages(people, queries, seed)
             clicked = self.simulation.model.draw(self.simulation.relevant_on(rows), random)
@@ -168,7 +169,7 @@ class _Crowd:
 
     def __init__(self, test: SimulatedTest, seed: int) -> None:
         self.n_queries, self.people = test.simulation.ranking.n_queries, test.people
-        random = np.random.default_rng([seed, 1 << 32])  # other than those of pages
+        random = np.random.default_rng([seed, _PEOPLE])
         self.reach: Floats = np.cumsum(random.lognormal(0.0, 1.0, test.people or 1))
         self.wishes = None
         if test.interests is not None:

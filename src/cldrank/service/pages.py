@@ -27,7 +27,7 @@ class ServedSwaps:
 
     def answer(self, request: RankRequest) -> bytes:
         """The page, each result with the probability of its being shown there."""
-        order = rows_best_first(self.served.scores(request.table))[: request.depth]
+        order = rows_best_first(self.served.scores(request.table))[: request.depth].tolist()
         page = swap([request.ids[row] for row in order], request.share, request.key)
         ranker = self.served.identity
         return _answer(request, ranker["fingerprint"], page, ranker=ranker)

@@ -81,10 +81,10 @@ class RequestReader:
                     f"the feature {name!r} has a quote, a backslash or a control character in its name, which requests "
                     "cannot spell; rename it and train again."
                 )
-        of_lists, row, features = _list_types(names, takes_missing, "Interleaved" if kind == "Interleave" else "")
+        of_lists, rows, features = _list_types(names, takes_missing, "Interleaved" if kind == "Interleave" else "")
         self.body = _body_type(kind, of_lists)
         self._whole, self._in_parts = msgspec.json.Decoder(self.body), msgspec.json.Decoder(_body_type(kind, _RAW))
-        self._rows, self._features = msgspec.json.Decoder(list[row]), msgspec.json.Decoder(features)
+        self._rows, self._features = map(msgspec.json.Decoder, (rows, features))
         self._layouts: dict[bytes, _Layout] = {}
         self._pack = struct.Struct(f"{len(names)}f").pack  # checks, converts and rounds; thrice as fast as np.array
 
@@ -334,7 +334,7 @@ def _body_type(kind: str, lists: Mapping[str, tuple[Any, list[Any]]]) -> type[ms
 
 @lru_cache(maxsize=8)
 def _list_types(names: tuple[str, ...], takes_missing: bool, prefix: str) -> tuple[dict[str, Any], Any, Any]:
-    """The types of the lists of a JSON body, of a row, and of features by name: exactly those of the ranker."""
+    """The types of the lists of a JSON body, of rows, and of features by name: exactly those of the ranker."""
     number: Any = float | None if takes_missing else float
     absent = [None] if takes_missing else []
     features: Any = msgspec.defstruct(
@@ -349,7 +349,7 @@ def _list_types(names: tuple[str, ...], takes_missing: bool, prefix: str) -> tup
     )
     row: Any = tuple.__class_getitem__((number,) * len(names))
     kinds: tuple[Any, ...] = (list[row], list[candidate], list[_IDENTITY])
-    return {name: (kind | None, [None]) for name, kind in zip(_LISTS, kinds, strict=True)}, row, features
+    return {name: (kind | None, [None]) for name, kind in zip(_LISTS, kinds, strict=True)}, list[row], features
 
 
 def _is_roomy(body: bytes, width: int) -> bool:

@@ -62,7 +62,7 @@ class ServedRanker:
         order = rows_best_first(scores)[: request.top]
         ranked = [
             {"id": request.ids[row], "score": score, "rank": rank}
-            for rank, (row, score) in enumerate(zip(order, scores[order].tolist(), strict=True), 1)
+            for rank, (row, score) in enumerate(zip(order.tolist(), scores[order].tolist(), strict=True), 1)
         ]
         return msgspec.json.encode({"query_id": request.query_id, "ranker": self.identity, "ranked": ranked})
 
