@@ -152,7 +152,8 @@ def power(runs: int) -> Iterator[dict[str, Any]]:
 
 
 def _standard(scores: Floats) -> Floats:
-    return (scores - scores.mean()) / scores.std()
+    standard: Floats = (scores - scores.mean()) / scores.std()
+    return standard
 
 
 def _forecast(data: cr.RankingDataset, log: cr.ClickTable, new: Floats) -> dict[str, Any]:

@@ -34,7 +34,7 @@ def test_the_interval_is_shortest_near_the_plan() -> None:
 def test_random_walks_leave_the_interval_at_some_look_less_often_than_alpha() -> None:
     walks = np.random.default_rng(0).standard_normal((4_000, 500)).cumsum(axis=1)
     sizes = np.arange(1, 501)
-    reach = np.array([every_look_quantile(size, 200, 0.9) for size in sizes]) * np.sqrt(sizes)
+    reach = np.array([every_look_quantile(float(size), 200, 0.9) for size in sizes]) * np.sqrt(sizes)
     left = (np.abs(walks) > reach).any(axis=1).mean()
     assert 0.01 < left < 0.1
     assert (np.abs(walks) > 1.645 * np.sqrt(sizes)).any(axis=1).mean() > 0.4

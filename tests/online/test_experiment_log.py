@@ -108,7 +108,7 @@ def test_pages_are_read_as_deep_as_a_number_has_bits() -> None:
     orders = [np.random.default_rng(seed).permutation(80).tolist() for seed in range(2)]
     rows = []
     for page in range(60):
-        draft = interleave(*orders, 70, page)
+        draft = interleave(orders[0], orders[1], 70, page)
         rows += [
             {"session_id": page, "query_id": "q", "clicked": int(r["position"] > 60), **r} for r in draft.records()
         ]

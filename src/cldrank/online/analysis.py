@@ -21,13 +21,13 @@ from cldrank.evaluation.experiment_planning import MORE, ONLINE_CONFIDENCE
 from cldrank.measures import Interval
 from cldrank.measures.confidence_sequences import every_look_quantile, sample_ratio_evidence
 from cldrank.online.experiment_log import BEFORE, PAGE_REASONS, ExperimentSums, Kind, Rules, Sums, experiment_sums
+from cldrank.propensity import Propensities
 from cldrank.tables import connect
 from cldrank.tables.frames import frame_name, is_frame
 from cldrank.wording import listed, some
 
 if TYPE_CHECKING:
     from cldrank.documents import Document
-    from cldrank.propensity.segment_propensities import Curve
 
 PLANNED = 10_000
 TEAM, COUNTERFACTUAL = "team credit", "counterfactual credit"
@@ -154,7 +154,7 @@ def analyse(
     experiment: str | None = None,
     before: Any = None,
     rankings: tuple[Any, Any] | None = None,
-    propensities: Curve | None = None,
+    propensities: Propensities | None = None,
     max_rejected: float = 0.05,
     memory_limit: str = "1500MB",
     layout: LogLayout | None = None,
@@ -187,8 +187,7 @@ def analyse(
     'better'
     """
     _check(confidence, planned, margin, names, shares, max_rejected)
-    weights = () if propensities is None else tuple(map(float, _values_of(propensities)))
-    rules = Rules((names[0], names[1]), measure, weights)
+    rules = Rules((names[0], names[1]), measure, _worths(propensities))
     with connect("duckdb", memory_limit=memory_limit) as engine:
         sums = experiment_sums(
             log, engine, LogLayout.of(layout, reading), rules,
@@ -229,10 +228,15 @@ def _listed(log: Any) -> Sequence[Any]:
     return log if isinstance(log, list | tuple) else [log]
 
 
-def _values_of(curve: Curve) -> Sequence[float]:
-    if isinstance(curve, Mapping):
-        raise UsageError("`propensities` are one curve; pages of several segments have no single worth of a rank.")
-    return curve.values  # type: ignore[no-any-return, union-attr]
+def _worths(curve: Propensities | None) -> tuple[float, ...]:
+    """What a click is worth at each rank, if that is its examination probability."""
+    if curve is None:
+        return ()
+    if not isinstance(curve, Propensities):
+        raise UsageError(
+            "`propensities` must be one curve of examination probabilities: Propensities.power(1.0, 10), say."
+        )
+    return tuple(map(float, curve.values))
 
 
 def _check(
