@@ -20,7 +20,8 @@ from cldrank.evaluation.decision_rule import ClickVerdict, decide, exceeds_margi
 from cldrank.evaluation.experiment_planning import MORE, ONLINE_CONFIDENCE
 from cldrank.measures import Interval
 from cldrank.measures.confidence_sequences import every_look_quantile, sample_ratio_evidence
-from cldrank.online.experiment_log import BEFORE, PAGE_REASONS, ExperimentSums, Kind, Rules, Sums, experiment_sums
+from cldrank.online.experiment_log import PAGE_REASONS, ExperimentSums, Kind, Rules, experiment_sums
+from cldrank.online.person_sums import BEFORE, Sums
 from cldrank.propensity import Propensities
 from cldrank.tables import connect
 from cldrank.tables.frames import frame_name, is_frame

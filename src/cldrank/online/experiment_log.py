@@ -1,34 +1,30 @@
-"""From the log of an experiment to sums over persons: rows, pages, the days of each person, then second moments.
+"""From the log of an experiment to what persons did: rows, pages, the days of each person, and sums over persons.
 
 Every step is a query. A page is grouped into bits, one for each position: what was shown, by whom, and what was
-clicked, so that rows that repeat others change nothing. What a person did is a vector, (1, pages, measures …), that
-grows from day to day; sums of its products over persons, at the end of each day, are all that estimates and their
-errors need.
+clicked, so that rows that repeat others change nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import date
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cldrank.arguments import check_choice, check_whole
 from cldrank.clicks.aggregate import REASONS, log_source
 from cldrank.clicks.log.layout import OF_EXPERIMENTS, LogLayout
 from cldrank.clicks.log.plain_log import Log, open_log, querying
 from cldrank.errors import DataError, UsageError
+from cldrank.online.person_sums import PersonVector, Sums
 from cldrank.tables import Engine, Relation
 from cldrank.tables.columns import text_literal
 from cldrank.wording import count, listed, some
 
-Floats = NDArray[np.float64]
 Kind = Literal["interleaving", "ab"]
 COLUMNS: Mapping[Kind, str] = {"interleaving": "team", "ab": "arm"}
-BEFORE = "before "  # in the names of what persons did in the period before
 BOTH = "both"  # the team of results that both rankers agree on
 PAGE_REASONS = {
     "no team": "a result has no team, or one that the experiment does not have",
@@ -77,23 +73,6 @@ class Rules:
         if not top.isdecimal():
             raise UsageError(f"`measure` must be clicks@3 or such, not {self.measure!r}.")
         return check_whole("measure", int(top), least=1, most=DEEPEST_READ)
-
-
-@dataclass(frozen=True, eq=False)
-class Sums:
-    """Sums of products over persons: entry a, b is Σ v_a v_b.
-
-    columns   what the vector of a person holds, in order: "persons", which is 1, "pages", then the measures and, behind
-              "before ", their values in the period before
-    matrix    (…, columns, columns)
-    """
-
-    columns: tuple[str, ...]
-    matrix: Floats
-
-    def of(self, first: str, second: str = "persons") -> Any:
-        """Σ v_a v_b; by default Σ v_a."""
-        return self.matrix[..., self.columns.index(first), self.columns.index(second)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,7 +125,7 @@ def experiment_sums(
         reading = _Reading(log, kind, rules, experiment, overview, rankings)
         measures = reading.chosen()
         persons, account = reading.persons()
-        vector = _Vector(tuple(reading.measures))
+        vector = PersonVector(tuple(reading.measures))
         repeated, sides = account.pop("repeats"), rules.names if kind == "ab" else ("",)
         notes = [*overview.notes(rules), *_notes(log, account.pop("without user"), persons)]
         if kind == "ab":
@@ -462,7 +441,7 @@ def _of_kind(kind: Kind) -> tuple[str, str]:
     return ("no arm", "two arms") if kind == "ab" else ("no team", "no draft")
 
 
-# -- sums over persons -------------------------------------------------------------------------------------------------
+# -- persons ---------------------------------------------------------------------------------------------------------
 
 
 def _account(persons: Relation) -> dict[str, int]:
@@ -495,103 +474,6 @@ def _with_before(persons: Relation, before: Any, reading: _Reading, layout: LogL
     rates = engine.row(f"SELECT {usual} FROM {known}")
     excess = [f"coalesce(b.m{at} - {rates[f'm{at}']!r} * b.pages, 0) AS b{at}" for at in reading.numbers]
     return engine.hold(f"SELECT p.*, {', '.join(excess)} FROM {persons} AS p LEFT JOIN {known} AS b USING (person)")
-
-
-@dataclass(frozen=True)
-class _Vector:
-    """What a person did, (1, pages, measures …), and the queries that sum its products.
-
-    names     of the measures
-    columns   the columns of the table of persons that hold them: m0, m1, …
-    before    whether their values in the period before follow: b0, b1, …
-    """
-
-    names: tuple[str, ...]
-    columns: tuple[str, ...] = ()
-    before: bool = False
-
-    @property
-    def measures(self) -> tuple[str, ...]:
-        return self.columns or tuple(f"m{at}" for at in range(len(self.names)))
-
-    @property
-    def entries(self) -> dict[str, str]:
-        """The columns behind the first entry, by the names of the entries."""
-        own = {"pages": "pages", **dict(zip(self.names, self.measures, strict=True))}
-        earlier = {BEFORE + name: column.replace("m", "b") for name, column in own.items() if name != "pages"}
-        return {**own, **(earlier if self.before else {})}
-
-    def only(self, name: str) -> _Vector:
-        """The vector with a single measure."""
-        return replace(self, names=(name,), columns=(self.measures[self.names.index(name)],))
-
-    @property
-    def pairs(self) -> list[tuple[int, int]]:
-        """The products that estimates need: with persons and pages, of each with itself, and with its own past."""
-        names = ("persons", *self.entries)
-        return [
-            (a, b)
-            for a in range(len(names))
-            for b in range(a, len(names))
-            if a < 2 or names[a].removeprefix(BEFORE) == names[b].removeprefix(BEFORE)
-        ]
-
-    def sums(self, persons: Relation, arms: int) -> Sums:
-        """(arms, …) of all days and segments together."""
-        return self._sums(persons.engine.rows(self._products(persons, "")), arms)
-
-    def segments(self, persons: Relation, arms: int) -> dict[str, Sums]:
-        """(arms, …) of each segment; a person with pages in two is in both."""
-        rows = persons.engine.rows(self._products(persons, ", segment"))
-        names = sorted({row["segment"] for row in rows})
-        return {name: self._sums([row for row in rows if row["segment"] == name], arms) for name in names}
-
-    def days(self, persons: Relation, arms: int) -> dict[date, Sums]:
-        """(arms, …) at the end of each day; pages without a time stand before the first.
-
-        On a day, the product of two entries that grow by v and w, to c and d, grows by c w + v d - v w.
-        """
-        by_day = f"({self._by_person(persons, ', day')})"
-        steps = ["CASE WHEN row_number() OVER ahead = 1 THEN 1.0 ELSE 0.0 END AS v0", "1.0 AS c0"]
-        for at, column in enumerate(self.entries.values(), start=1):
-            of_person = column.startswith("b")
-            steps.append(
-                f"CASE WHEN row_number() OVER ahead = 1 THEN {column} ELSE 0 END AS v{at}"
-                if of_person
-                else f"{column} AS v{at}"
-            )
-            steps.append(f"{column if of_person else f'sum({column}) OVER ahead'} AS c{at}")
-        running = (
-            f"SELECT arm, day, {', '.join(steps)} FROM {by_day} WINDOW ahead AS (PARTITION BY person, arm ORDER BY day "
-            "NULLS FIRST ROWS UNBOUNDED PRECEDING)"
-        )
-        products = [f"sum(c{a} * v{b} + v{a} * c{b} - v{a} * v{b}) AS p{a}_{b}" for a, b in self.pairs]
-        rows = persons.engine.rows(f"SELECT arm, day, {', '.join(products)} FROM ({running}) GROUP BY arm, day")
-        ends = sorted({row["day"] for row in rows}, key=lambda day: day or date.min)
-        parts = [self._sums([row for row in rows if row["day"] == day], arms).matrix for day in ends]
-        grown = np.cumsum(parts, axis=0)
-        return {day: Sums(("persons", *self.entries), grown[at]) for at, day in enumerate(ends) if day is not None}
-
-    def _by_person(self, persons: Relation, apart: str) -> str:
-        """What each person did, by arm and, if asked, day or segment."""
-        sums = [f"{'any_value' if name.startswith('b') else 'sum'}({name}) AS {name}" for name in self.entries.values()]
-        return (
-            f"SELECT person, arm{apart}, {', '.join(sums)} FROM {persons} WHERE pages > 0 GROUP BY person, arm{apart}"
-        )
-
-    def _products(self, persons: Relation, apart: str) -> str:
-        """The sums of products over persons."""
-        vector = ["1.0", *self.entries.values()]
-        products = [f"sum({vector[a]} * {vector[b]}) AS p{a}_{b}" for a, b in self.pairs]
-        return f"SELECT arm{apart}, {', '.join(products)} FROM ({self._by_person(persons, apart)}) GROUP BY arm{apart}"
-
-    def _sums(self, rows: Sequence[Mapping[str, Any]], arms: int) -> Sums:
-        names = ("persons", *self.entries)
-        matrix = np.zeros((arms, len(names), len(names)))
-        for row in rows:
-            for a, b in self.pairs:
-                matrix[row["arm"], a, b] = matrix[row["arm"], b, a] = row[f"p{a}_{b}"]
-        return Sums(names, matrix)
 
 
 # -- what else to know -------------------------------------------------------------------------------------------------
