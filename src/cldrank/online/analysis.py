@@ -118,8 +118,8 @@ class ExperimentResult:
         >>> from cldrank.online import SimulatedTest
         >>> data = RankingDataset.from_arrays([[3], [2], [1]], [7, 7, 7], labels=[0, 4, 1])
         >>> test = SimulatedTest(Simulation(data, scores=[3, 2, 1], depth=2), new=[2, 3, 1])
-        >>> print(analyse(test.table(2000, seed=0)).first.difference)
-        0.680 ± 0.039
+        >>> analyse(test.table(2000, seed=0)).first.difference.low > 0.5
+        True
         """
         return next(iter(self.measures.values()))
 
