@@ -137,7 +137,7 @@ def _days_figure(result: ExperimentResult) -> Iterator[Figure]:
         Series(each.name, tuple(_within(point, values) for point in each.points), each.look) for each in series
     )
     about = "All pages until the end of each day. The wide band is the interval that holds at all days at once."
-    yield Figure("The difference, day by day", clipped, along, values, width=560, marked=(0.0,), about=about)
+    yield Figure("The difference, day by day", clipped, along, values, width=440, marked=(0.0,), about=about)
 
 
 def _within(point: Point, axis: Axis) -> Point:
