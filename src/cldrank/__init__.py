@@ -16,8 +16,8 @@ from cldrank._version import __version__
 if TYPE_CHECKING:
     # isort: off
     from cldrank import (
-        auditing, catalogue, clicks, data, evaluation, export, judgements, measures, methods, models, pipeline,
-        propensity, rankers, safety, scaling, tuning,
+        auditing, catalogue, clicks, data, evaluation, export, judgements, measures, methods, models, online,
+        pipeline, propensity, rankers, safety, scaling, tuning,
     )  # fmt: skip
     from cldrank.auditing import audit
     from cldrank.clicks.imports import import_log
@@ -45,8 +45,8 @@ __all__ = [
     "Linear", "Naive", "Oracle", "PolicyAwareIPS", "Propensities", "RankAgg", "RankingDataset", "Run", "SVMRank",
     "SparkDataset", "Trees", "__version__", "audit", "auditing", "catalogue", "clicks", "compare",
     "data", "errors", "evaluate", "evaluation", "export", "export_ranker", "held_out", "import_log", "judge_documents",
-    "judgements", "load", "load_ranker", "measures", "methods", "models", "pipeline", "propensity", "rankers", "safety",
-    "scaling", "score", "tune", "tuning",
+    "judgements", "load", "load_ranker", "measures", "methods", "models", "online", "pipeline", "propensity", "rankers",
+    "safety", "scaling", "score", "tune", "tuning",
 ]  # fmt: skip
 
 # Names are imported when first used: `import cldrank` stays quick, and heavy packages load only where needed. A name

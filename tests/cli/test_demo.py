@@ -55,10 +55,17 @@ def test_what_it_shows_is_what_it_does(told: Told) -> None:
     story, _, go_on = told.printed.partition("One page about all of it")
     shown = [line.removeprefix("$ cldrank ") for line in story.splitlines() if line.startswith("$ cldrank")]
     assert shown == told.commands
-    assert len(shown) == len(set(shown)) == 12
+    assert len(shown) == len(set(shown)) == 14
     assert "cldrank pipeline run" in go_on
     assert "Verdict:" in told.printed
     assert "--model linear" in told.printed
+
+
+def test_an_experiment_settles_what_the_log_leaves_open_and_labels_agree(told: Told) -> None:
+    verdicts = [line for line in told.printed.splitlines() if line.startswith("Verdict:")]
+    assert verdicts == ["Verdict: cannot tell", "Verdict: better"]
+    labels = next(line.split() for line in told.printed.splitlines() if line.startswith(" DCG@10") and "/" in line)
+    assert labels[3].startswith("+")
 
 
 def test_every_device_has_a_curve(told: Told) -> None:
@@ -78,10 +85,11 @@ def test_labels_are_asked_on_queries_that_the_ranker_has_not_seen(told: Told) ->
 def test_the_page_leads_to_all_pages(told: Told, tmp_path: Path) -> None:
     text = (told.folder / "report.html").read_text(encoding="utf-8")
     page = Checked(text)
-    assert page.addresses == [address for step in demo.STEPS for address in step.pages]
+    steps = [*demo.STEPS[:5], demo.EXPERIMENT, *demo.STEPS[5:]]
+    assert page.addresses == [address for step in steps for address in step.pages]
     assert all((told.folder / address).is_file() for address in page.addresses)
     assert "synthetic" in text
-    assert all(step.title in page.texts for step in demo.STEPS)
+    assert all(step.title in page.texts for step in steps)
     assert f"{Path('demo', 'report.html')}\n" in told.printed
     cut = cut_on_a_phone(text, tmp_path)
     assert all(name.startswith("CODE") for name in cut.pop("outside", []))  # what was printed, in a box that scrolls

@@ -77,4 +77,4 @@ def test_choices_are_the_same_or_fewer(every: list[tuple[str, Any]]) -> None:
 
 def test_raw_logs_are_described_where_they_are_counted(every: list[tuple[str, Any]]) -> None:
     commands = {command for command, option in every if RAW_LOG & set(option.opts)}
-    assert commands == {"clicks aggregate", "clicks audit", "clicks import"}
+    assert commands == {"clicks aggregate", "clicks audit", "clicks import", "online analyse"}

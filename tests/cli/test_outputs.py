@@ -42,6 +42,12 @@ CALLS: dict[str, tuple[list[str], list[str]]] = {
     "experiment report": (["results.parquet"], ["results.parquet"]),
     "score": (["ranker", "-f", "train.parquet"], ["train.parquet"]),
     "export": (["ranker", "--to", "opensearch", "--check", "train.parquet"], ["train.parquet"]),
+    "online interleave": (["scores.txt", "column:f1", "-f", "train.parquet"], ["train.parquet", "scores.txt"]),
+    "online swap": (["scores.txt", "-f", "train.parquet"], ["train.parquet", "scores.txt"]),
+    "online explore": (
+        ["column:f1", "-f", "train.parquet", "-c", "cells.parquet"],
+        ["train.parquet", "cells.parquet"],
+    ),
     "demo": ([], ["train.parquet"]),
 }
 

@@ -190,6 +190,6 @@ def test_with_the_largest_error_four_of_five_drawn_intervals_decide(
 
 
 def test_half_the_difference_takes_four_times_the_pages() -> None:
-    assert pages_to_show(0.05, 1.0, 0.9) == pytest.approx(4 * (pages_to_show(0.1, 1.0, 0.9) or 0), rel=0.01)
-    assert pages_to_show(0.0, 1.0, 0.9) is None
-    assert pages_to_show(100.0, 1.0, 0.9) == 30
+    assert pages_to_show(0.05, 1.0) == pytest.approx(4 * (pages_to_show(0.1, 1.0) or 0), rel=0.01)
+    assert pages_to_show(0.0, 1.0) is None
+    assert pages_to_show(100.0, 1.0) == 30

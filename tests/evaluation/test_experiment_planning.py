@@ -8,10 +8,11 @@ import pytest
 from exact_log import KnownWorld
 from numpy.typing import NDArray
 from scipy.special import ndtri
-from settled_cases import DCG, Z, a_pair, known_model, orders_of, pages_of, settled, unseen_world
+from settled_cases import DCG, a_pair, known_model, orders_of, pages_of, settled, unseen_world
 
 from cldrank.evaluation.decision_rule import ClickVerdict, decide
 from cldrank.evaluation.experiment_planning import (
+    ONLINE_CONFIDENCE,
     expected_credit,
     say_way,
     team_draft,
@@ -21,6 +22,7 @@ from cldrank.evaluation.experiment_planning import (
 from cldrank.evaluation.exposure import LoggedClicks, LoggedOrder, ScoreOrder
 from cldrank.evaluation.intervals import ClickEstimate, ClickEstimator, Errors
 from cldrank.measures import Interval
+from cldrank.measures.confidence_sequences import every_look_quantile
 
 # -- tests with people --------------------------------------------------------------------------------------------
 
@@ -35,7 +37,7 @@ def test_an_a_b_test_of_the_planned_pages_shows_the_difference_in_80_percent() -
     for _ in range(600):
         counts = [_clicks_on(world, ranks, n, random) for ranks in (new.ranks, np.tile([1, 2, 3], 200))]
         error = np.sqrt(sum(one.var() for one in counts) / n)
-        decided.append(counts[0].mean() - counts[1].mean() > Z * error)
+        decided.append(counts[0].mean() - counts[1].mean() > every_look_quantile(n, n, ONLINE_CONFIDENCE) * error)
     assert np.mean(decided) == pytest.approx(0.8, abs=0.05)
 
 
@@ -248,7 +250,8 @@ def test_credit_is_that_of_both_drafts_and_all_clicks(depth: int) -> None:
             for place, (row, ours, click) in enumerate(zip(page, teams, clicks, strict=True), 1):
                 p = relevance[row] / place
                 chance *= p if click else 1 - p
-                credit += click if ours else -click
+                agreed = page[:place] == orders[0][:place] == orders[1][:place]
+                credit += 0 if agreed else click if ours else -click
             mean, square = mean + chance * credit, square + chance * credit**2
     found = expected_credit(log, new, old, relevance)
     assert found[:2] == pytest.approx((mean, square - mean**2), abs=1e-12)

@@ -43,13 +43,16 @@ class AppClient:
 
 @pytest.fixture
 def client(tmp_path: Path) -> Iterator[Callable[..., AppClient]]:
-    """A maker of clients; the ranker lies in the folder `ranker` of the test."""
+    """A maker of clients; the rankers lie in the folders `ranker` and `against` of the test."""
     opened: list[AppClient] = []
 
-    def make(ranker: Ranker | None = None, **settings: Any) -> AppClient:
+    def make(ranker: Ranker | None = None, against: Ranker | None = None, **settings: Any) -> AppClient:
         (ranker or made_rankers.linear()).save(tmp_path / "ranker")
-        app = make_app(tmp_path / "ranker", ServiceSettings(**{"token": TOKEN, **settings}))
-        opened.append(AppClient(app, app.state.in_use.metrics))
+        other = None if against is None else tmp_path / "against"
+        if against is not None:
+            against.save(tmp_path / "against")
+        app = make_app(tmp_path / "ranker", ServiceSettings(**{"token": TOKEN, **settings}), against=other)
+        opened.append(AppClient(app, app.state.metrics))
         return opened[-1]
 
     yield make

@@ -21,7 +21,7 @@ import httpx
 import made_rankers
 import pytest
 
-from cldrank.service.served import ranker_fingerprint
+from cldrank.rankers import ranker_fingerprint
 
 TOKEN = "0123456789abcdef"  # noqa: S105
 _LIMIT = 120.0  # seconds, on a busy machine
@@ -117,6 +117,23 @@ def load(service: Service, stop: threading.Event, answers: list[Any]) -> None:
                 answers.append((answer.status_code, answer.json()))
             except Exception as error:
                 answers.append((0, repr(error)))
+
+
+def test_the_folder_to_interleave_with_is_watched_too(start: Callable[..., Service], tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    OLD.save(other)
+    service = start("--against", str(other))
+    with service.client() as client:
+        interleaved = client.post("/interleave", json={**BODY, "depth": 5, "key": "ada"}).json()
+        assert interleaved["experiment"] == f"{OLD_NAME}-{OLD_NAME}"
+        assert {result["team"] for result in interleaved["results"]} == {"both"}
+        NEW.save(other)
+        service.until(lambda: client.get("/health").json()["against"]["fingerprint"] == NEW_NAME)
+        interleaved = client.post("/interleave", json={**BODY, "depth": 5, "key": "ada"}).json()
+        assert interleaved["experiment"] == f"{OLD_NAME}-{NEW_NAME}"
+        NEW.save(service.folder)
+        service.until(lambda: client.get("/health").json()["ranker"]["fingerprint"] == NEW_NAME)
+    assert service.stop() == 0
 
 
 @pytest.mark.parametrize("workers", [pytest.param(1, marks=pytest.mark.slow), 2])

@@ -48,6 +48,7 @@ HOSTILE = {  # how a body begins, what it repeats, how it ends
     "objects": (b'{"candidates":[', b"{},", b"{}]}"),
     "nesting": (b'{"features":', b"[", b""),
     "unknown": (b'{"x":[', b"{},", b"1]}"),
+    "key": (b'{"key":"', b"x", b'"}'),
 }
 
 
@@ -118,8 +119,9 @@ class TestJson:
     def test_a_refused_body_takes_at_most_ten_times_its_size(self, hostile: str, size: int) -> None:
         head, unit, tail = HOSTILE[hostile]
         body = head + unit * ((size - len(head) - len(tail)) // len(unit)) + tail
-        for width, takes_missing in ((3, False), (3, True), (300, False), (300, True)):
-            reader = RequestReader(tuple(f"f{place}" for place in range(width)), takes_missing)
+        cases = [(3, False, "Rank"), (3, True, "Rank"), (300, False, "Rank"), (300, True, "Rank"), (3, True, "Swap")]
+        for width, takes_missing, kind in cases:
+            reader = RequestReader(tuple(f"f{place}" for place in range(width)), takes_missing, kind=kind)
             tracemalloc.start()
             with pytest.raises(RequestError):
                 reader.read_json(body)

@@ -40,8 +40,8 @@ BLOCKED = 3  # the exit code of a log that should not be trained on
 
 
 @declared
-class RawRecords(options.ComputePlace):
-    """Options that raw logs and imports share."""
+class RecordReading:
+    """Options of whatever is read record by record."""
 
     memory_limit: str = of_reading("SIZE", "Spill to disk beyond this; Spark: driver memory.", "3GB")
     first_position: int | None = of_reading(
@@ -53,16 +53,23 @@ class RawRecords(options.ComputePlace):
     exclude_users: str | None = of_reading("FILE", "Set aside the rows of these users: a file with an id per line.")
 
     def given(self, *names: str) -> dict[str, Any]:
-        """The options given, of these and of the engine; `local` is DuckDB, in this process."""
-        self.check_engine()
-        every = (*(entry.name for entry in fields(RawRecords)), *names)
-        values = {name: getattr(self, name) for name in every}
-        known = {name: value for name, value in values.items() if value is not None and value is not False}
-        return {**known, "engine": "duckdb" if self.engine == "local" else self.engine}
+        """The options given, of these and of those named."""
+        values = {name: getattr(self, name) for name in (*(entry.name for entry in fields(RecordReading)), *names)}
+        return {name: value for name, value in values.items() if value is not None and value is not False}
 
 
 @declared
-class RawLog(RawRecords, options.CandidateReading, options.JsonOutput):
+class RawRecords(RecordReading, options.ComputePlace):
+    """Options that raw logs and imports share."""
+
+    def given(self, *names: str) -> dict[str, Any]:
+        """The options given, of these and of the engine; `local` is DuckDB, in this process."""
+        self.check_engine()
+        return {**super().given("master", *names), "engine": "duckdb" if self.engine == "local" else self.engine}
+
+
+@declared
+class RawLogReading(RecordReading):
     """A log of any layout: the fields of `cldrank.clicks.LogLayout`."""
 
     one_query: bool = of_reading("", "The log has no queries (recommendations): all pages count as one query.", False)
@@ -80,6 +87,11 @@ class RawLog(RawRecords, options.CandidateReading, options.JsonOutput):
         """The arguments for functions that read logs."""
         columns = options.log_columns(self.log_column)
         return {**self.given("one_query", "exclude_bots"), **({"columns": columns} if columns else {})}
+
+
+@declared
+class RawLog(RawLogReading, RawRecords, options.CandidateReading, options.JsonOutput):
+    """A log, and the candidates that it is counted on."""
 
 
 @declared

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 import shlex
+from collections.abc import Mapping
 from contextlib import redirect_stdout
 from importlib.util import find_spec
 from pathlib import Path
@@ -91,6 +92,15 @@ compare {out}/ranker {out}/production -f {out}/test.parquet -m DCG@10""",
         ("opensearch/README.md",),
     ),
 )
+EXPERIMENT = Step(
+    "Experiment",
+    "The log cannot tell. 5,000 pages can that both rankers make together, on the queries of the second command, whose "
+    "labels have answered already: do they agree?",
+    """simulate {out}/test.parquet --new {out}/ranker --production {out}/production --sessions 5e3 -k 10 --eta 1 \
+--people 2000 --log {out}/experiment.parquet
+online analyse {out}/experiment.parquet --planned 5000 --html {out}/experiment.html""",
+    ("experiment.html",),
+)  # where the verdict is open
 _GO_ON = """All of this every day, with two gates, on a log of your own:
 $ cldrank pipeline new LOG -f FEATURES
 $ cldrank pipeline run
@@ -121,17 +131,20 @@ class DemoCommand:
         make_folder(self.out / "log")
         model = "trees" if find_spec("xgboost") else "linear"
         names = {"out": shlex.quote(str(self.out)), "queries": self.queries, "half": self.queries // 2, "model": model}
-        printed: list[str] = []
-        for number, step in enumerate(STEPS, start=1):
+        printed: dict[Step, str] = {}
+        steps = [*STEPS]
+        for number, step in enumerate(steps, start=1):
             print_title(f"\n{number}. {step.title}")
             console.print(step.why)
-            printed.append("")
+            printed[step] = ""
             for command in step.commands.format(**names).splitlines():
                 shown = f"$ cldrank {command}"
                 console.print(f"\n{shown}", style="dim", markup=False, soft_wrap=True)
                 output = typed(command)
                 print_line(output)
-                printed[-1] += f"{shown}\n{output}\n\n"
+                printed[step] += f"{shown}\n{output}\n\n"
+            if step.title == "Verdict" and "Verdict: cannot tell" in printed[step]:
+                steps.insert(number, EXPERIMENT)
         page = self.out / "report.html"
         save_text(page, demo_page(self.out, printed))
         print_title("\nOne page about all of it")
@@ -158,7 +171,7 @@ def typed(command: str) -> str:
     return output.getvalue().strip("\n")
 
 
-def demo_page(out: Path, printed: list[str]) -> str:
+def demo_page(out: Path, printed: Mapping[Step, str]) -> str:
     """The page: what each step is for and printed, links to the pages that it left, and the curves."""
     from cldrank import documents as doc
     from cldrank.propensity import Propensities, SegmentPropensities
@@ -168,7 +181,7 @@ def demo_page(out: Path, printed: list[str]) -> str:
     curves = dict(SegmentPropensities.load(out / "rho.json"))
     figure = curve_figure(curves, "Examination by position and device", truth, (440, 280))  # legible on a phone
     blocks: list[doc.Block] = []
-    for step, text in zip(STEPS, printed, strict=True):
+    for step, text in printed.items():
         blocks += [doc.Heading(step.title), doc.Paragraph([step.why])]
         blocks += [doc.Panels((figure,), columns=1)] if step.title == "Propensities" else []
         blocks += [doc.Paragraph([doc.Link(page, page)]) for page in step.pages]

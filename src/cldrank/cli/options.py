@@ -15,10 +15,12 @@ from cldrank.cli.commands import declared, option
 from cldrank.cli.option_names import columns_by
 from cldrank.cli.output import console, working
 from cldrank.errors import CldrankError, DataError, FormatError, UsageError
-from cldrank.files import check_writable
+from cldrank.files import check_writable, recover_folder
 from cldrank.wording import some
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from cldrank.clicks.table import ClickTable
     from cldrank.data.dataset import RankingDataset
     from cldrank.propensity.segment_propensities import Curve
@@ -226,6 +228,26 @@ def check_ranker_features(ranker: Ranker, folder: Path, dataset: RankingDataset,
         check_features(ranker.feature_names, dataset.feature_names, of_file=True)
     except DataError as error:
         raise FormatError(f"does not suit the ranker in {folder}: {error}", path=some(sources)) from None
+
+
+def ranked_by(named: str, dataset: RankingDataset) -> tuple[NDArray[Any], dict[str, Any]]:
+    """The score of each candidate by a ranker's folder, a file of scores or column:NAME, and where it comes from."""
+    kind, _, name = named.partition(":")
+    if kind == "column":
+        if name not in dataset.feature_names:
+            raise UsageError(f"there is no feature {name!r} to rank by; there are {some(dataset.feature_names, 5)}.")
+        return dataset.features[:, dataset.feature_names.index(name)], {"kind": "column", "source": name}
+    recover_folder(named)
+    if Path(named).is_dir():
+        from cldrank.rankers import load_ranker
+
+        ranker, own = load_ranker(named), dataset.feature_names
+        if own != ranker.feature_names and set(own) >= set(ranker.feature_names):
+            dataset = dataset.with_features([own.index(name) for name in ranker.feature_names])
+        return ranker.predict(dataset), {"kind": "ranker", "source": named, **ranker.provenance.as_dict()}
+    from cldrank.data.scores import load_scores
+
+    return load_scores(named, dataset), {"kind": "scores", "source": named}
 
 
 def named_columns(options: list[str] | None, name_of_option: str) -> dict[str, str | list[str]] | None:

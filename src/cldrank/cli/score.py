@@ -86,6 +86,8 @@ class ScoreCommand(options.Layout, options.ComputePlace, options.JsonOutput):
 class ServeCommand:
     """Serve a ranker over HTTP: `POST /rank` puts candidates in order; `/docs` explains the rest.
 
+    With `--against OLD`, `POST /interleave` answers with pages that both rankers make together.
+
     When another ranker is saved to the folder, it takes over within a second, without dropping a request; a broken
     ranker is refused. SIGTERM and Ctrl-C answer what is in flight, then end.
 
@@ -93,6 +95,7 @@ class ServeCommand:
     """
 
     ranker: Path = argument("RANKER", "The folder of a saved ranker.")
+    against: Path | None = option("FOLDER", "The folder of another ranker, usually the one in use, to interleave with.")
     host: str = option("ADDRESS", "The address to listen at.", "127.0.0.1")
     port: int = option("NUMBER", "The port; 0 takes any free port.", 8000, min=0, max=65535)
     workers: int = option("COUNT", "Processes that answer requests.", 1, min=1, max=256)
@@ -119,11 +122,18 @@ class ServeCommand:
 
         def started(address: str, loaded: str) -> None:
             workers = count(self.workers, "worker")
-            say(f"serving {self.ranker}: {loaded}")
+            other = "" if self.against is None else f" against {self.against}"
+            say(f"serving {self.ranker}{other}: {loaded}")
             say(f"at {address} ({workers}; the API is explained at {address}/docs); Ctrl-C stops it.")
 
         code = serve_ranker(
-            self.ranker, host=self.host, port=self.port, workers=self.workers, settings=settings, started=started
+            self.ranker,
+            against=self.against,
+            host=self.host,
+            port=self.port,
+            workers=self.workers,
+            settings=settings,
+            started=started,
         )
         if code:
             raise click.exceptions.Exit(code)

@@ -5,15 +5,13 @@ from __future__ import annotations
 from dataclasses import field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from cldrank.cli import options
 from cldrank.cli.commands import Option, argument, built, choice, declared, option, option_of, options_of
 from cldrank.cli.option_names import dashed
 from cldrank.cli.output import console, counting, print_json, print_table, print_title, say, working
 from cldrank.errors import UsageError
-from cldrank.files import recover_folder
-from cldrank.wording import some
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -26,6 +24,7 @@ if TYPE_CHECKING:
 
 _PANELS = {"click_model": "Who clicks", "policy": "What is shown"}
 _of_production = partial(option, panel="The production ranker")
+_of_experiment = partial(option, panel="An experiment between two rankers")
 
 
 @declared
@@ -64,6 +63,15 @@ class SimulateCommand(options.Reading, options.JsonOutput):
     )
     fraction: float | None = _of_production("NUMBER", "svm: of the labelled rows. [default: 0.01]")
     save_production: Path | None = _of_production("FOLDER", "svm: save the production ranker.")
+    new: str | None = _of_experiment(
+        "FOLDER|FILE|column:NAME", "The new ranker; the log is that of an experiment between it and production."
+    )
+    kind: Literal["interleaving", "ab"] = _of_experiment(
+        "interleaving|ab",
+        "Pages that both rankers make together, or people who see pages of one of them.",
+        "interleaving",
+    )
+    people: int | None = _of_experiment("COUNT", "How many people search. [default: one for each page]", min=1)
     settings: dict[str, Any] = field(default_factory=dict)
 
     def run(self) -> None:
@@ -84,9 +92,14 @@ class SimulateCommand(options.Reading, options.JsonOutput):
         click_model, policy = (self._chosen(name) for name in _PANELS)
         self._check_production()
         dataset = self.load(self.features)
-        scores, origin = self._trained(dataset) if self.production == "svm" else _production(self.production, dataset)
+        is_svm = self.production == "svm"
+        scores, origin = self._trained(dataset) if is_svm else options.ranked_by(self.production, dataset)
         simulation = Simulation(dataset, scores, click_model, policy, self.depth, self.relevant_from, origin)
-        self._show(simulation, self._drawn(simulation, count, segment), count)
+        if self.new is None:
+            self._show(simulation, self._drawn(simulation, count, segment), count)
+            return
+        scores, origin = options.ranked_by(self.new, dataset)
+        self._show(simulation, self._tested(simulation, scores, count), count, origin)
 
     def _segment(self) -> tuple[str, str] | None:
         """The column that names the segment of a log, and the segment."""
@@ -102,6 +115,20 @@ class SimulateCommand(options.Reading, options.JsonOutput):
             )
         return column, value
 
+    def _tested(self, simulation: Simulation, new: NDArray[Any], count: int) -> ClickTable:
+        """Save the log of an experiment, and count its cells."""
+        from cldrank.clicks.table import ClickTable
+        from cldrank.online import SimulatedTest
+
+        log: Any = self.log
+        test = SimulatedTest(simulation, new, self.kind, self.people)
+        with counting("sessions", count) as report:
+            test.save(log, count, seed=self.seed, progress=report)
+        cells = ClickTable.read(log, simulation.dataset)
+        if self.out is not None:
+            cells.save(self.out)
+        return cells
+
     def _drawn(self, simulation: Simulation, count: int, segment: tuple[str, str] | None) -> ClickTable:
         """Draw the sessions, and save the log or the cells."""
         with counting("sessions", count, shown=self.log is not None or not simulation.counts_all) as report:
@@ -114,13 +141,15 @@ class SimulateCommand(options.Reading, options.JsonOutput):
             cells.save(self.out)
         return cells
 
-    def _show(self, simulation: Simulation, cells: ClickTable, count: int) -> None:
+    def _show(self, simulation: Simulation, cells: ClickTable, count: int, new: dict[str, Any] | None = None) -> None:
         """Save the truth beside what was written, and print both."""
         import numpy as np
 
         from cldrank.clicks.simulate.truth import save_truth, truth_of
 
         truth = truth_of(simulation, count, self.seed, by_session=self.log is not None)
+        if new is not None:
+            truth["experiment"] = {"kind": self.kind, "people": self.people, "new": new}
         written = {name: path for name, path in (("log", self.log), ("out", self.out)) if path is not None}
         truths = {name: save_truth(truth, path) for name, path in written.items()}
         shown, clicked = (
@@ -155,6 +184,10 @@ class SimulateCommand(options.Reading, options.JsonOutput):
 
     def _check_production(self) -> None:
         """Refuse options that contradict each other, before any file is read."""
+        if self.new is not None and (self.log is None or self.add_column is not None):
+            raise UsageError(f"--new {self.new} makes a raw log; write it with --log, without --add-column.")
+        if self.new is None and self.people is not None:
+            raise UsageError(f"--people {self.people} take part in an experiment; say with --new which ranker is new.")
         for name in ("fraction", "save_production"):
             if self.production != "svm" and getattr(self, name) is not None:
                 raise UsageError(f"{dashed(name)} is for --production svm; {self.production} is used as it is.")
@@ -202,24 +235,3 @@ def derived_options() -> list[Option]:
         panel = _PANELS[name]
         every += [option_of(_choice(name), panel, metavar="NAME"), *options_of(kinds, panel)]
     return every
-
-
-# -- the production ranker -----------------------------------------------------------------------------------------
-
-
-def _production(production: str, dataset: RankingDataset) -> tuple[NDArray[Any], dict[str, Any]]:
-    """The score of each row, and where it comes from."""
-    kind, _, name = production.partition(":")
-    if kind == "column":
-        if name not in dataset.feature_names:
-            raise UsageError(f"there is no feature {name!r} to rank by; there are {some(dataset.feature_names, 5)}.")
-        return dataset.features[:, dataset.feature_names.index(name)], {"kind": "column", "source": name}
-    recover_folder(production)
-    if Path(production).is_dir():
-        from cldrank.rankers import load_ranker
-
-        ranker = load_ranker(production)
-        return ranker.predict(dataset), {"kind": "ranker", "source": production, **ranker.provenance.as_dict()}
-    from cldrank.data.scores import load_scores
-
-    return load_scores(production, dataset), {"kind": "scores", "source": production}

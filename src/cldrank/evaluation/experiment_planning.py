@@ -16,11 +16,13 @@ from cldrank.evaluation.click_results import WayToSettle
 from cldrank.evaluation.decision_rule import POWER, ClickVerdict, decide, largest_error
 from cldrank.evaluation.exposure import LoggedClicks, RankOrder
 from cldrank.evaluation.intervals import ClickEstimator, MeasuredPair
+from cldrank.measures.confidence_sequences import every_look_quantile
 from cldrank.wording import with_article
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 MORE = "more of this log"
+ONLINE_CONFIDENCE = 0.95  # of the intervals by which an experiment is judged, all looks together
 _FEWEST_PAGES = 30  # whose mean can be taken to be normal
 
 
@@ -67,22 +69,22 @@ smallest that matters.'
     return f"{text[0].upper()}{text[1:]}."
 
 
-def pages_to_show(difference: float, variance: float, confidence: float) -> int | None:
-    """How many pages show that the mean of something per page is not 0; None where it is 0.
+def pages_to_show(difference: float, variance: float) -> int | None:
+    """How many pages show that the mean of something per page is not 0, however often one looks; None where it is 0.
 
-        n = variance (z_confidence + z_power)² / difference²
+        n = variance (q + z_power)² / difference²
 
-    z_confidence is the normal quantile of (1 + confidence) / 2, z_power that of 80%. At least 30, since the mean is
-    taken to be normal.
+    q is the reach of an interval that holds at every look and is shortest at n (see `every_look_quantile`), z_power the
+    normal quantile of 80%. At least 30, since the mean is taken to be normal.
 
-    >>> pages_to_show(0.1, 1.0, 0.9)
-    619
+    >>> pages_to_show(0.1, 1.0)
+    1503
     """
     from scipy.special import ndtri
 
     if difference == 0:
         return None
-    z = float(ndtri((1 + confidence) / 2) + ndtri(POWER))
+    z = every_look_quantile(1, 1, ONLINE_CONFIDENCE) + float(ndtri(POWER))
     return max(_FEWEST_PAGES, math.ceil(variance * (z / difference) ** 2))
 
 
@@ -128,9 +130,7 @@ class _Plan:
 
     def online_test(self, name: str, about: str, difference: float, smallest: float, variance: float) -> WayToSettle:
         """A test of a difference per page, planned for the estimate, and for the smallest that matters."""
-        pages, at_margin = (
-            pages_to_show(each, variance, self.clicks.confidence) for each in (max(abs(difference), smallest), smallest)
-        )
+        pages, at_margin = (pages_to_show(each, variance) for each in (max(abs(difference), smallest), smallest))
         if pages is None:
             return WayToSettle(name, None, "both rankers bring the same clicks")
         if abs(difference) < smallest:
@@ -232,19 +232,22 @@ def _click_moments(sums: Floats, clicks: Floats, squares: Floats, share: Floats)
 def expected_credit(log: LoggedClicks, new: RankOrder, old: RankOrder, relevance: Floats) -> tuple[float, float, float]:
     """What a page of an interleaving test brings: clicks on results of new's team, less those on old's.
 
-    Mean and variance over pages, on half of which new picks first; and how far the mean moves where relevance moves so
-    that clicks per page differ by 1 more, by the least change of relevance that does.
+    Results that both agree on from the top belong to neither. Mean and variance over pages, on half of which new picks
+    first; and how far the mean moves where relevance moves so that clicks per page differ by 1 more, by the least
+    change of relevance that does.
 
     relevance   (rows,) of each candidate
     """
     k, share, tables = log.clicks.depth, log.pages / log.pages.sum(), (usual_pages(new, log), usual_pages(old, log))
     slope, base = log.affine.slope[:k], log.affine.base[:k]
+    drafted = ~np.logical_and.accumulate(tables[0] == tables[1], axis=1)
     moments, credit = [], np.zeros(log.data.n_rows + 1)  # the last place is that of -1, where pages have ended
     for new_first in (True, False):
         pages, ours = team_draft(*tables, new_first)
-        signs = np.where(ours, 1.0, -1.0)
+        signs = np.where(ours, 1.0, -1.0) * drafted
         chances = np.where(pages >= 0, slope * relevance[pages] + base, 0.0)
-        moments.append(np.stack([(chances * signs).sum(axis=1), chances.sum(axis=1), (chances**2).sum(axis=1)]))
+        counted = chances * drafted
+        moments.append(np.stack([(chances * signs).sum(axis=1), counted.sum(axis=1), (counted**2).sum(axis=1)]))
         np.add.at(credit, pages, share[:, None] / 2 * slope * signs)
     gained = np.zeros(len(credit))
     for table, sign in zip(tables, (1, -1), strict=True):

@@ -26,7 +26,7 @@ from cldrank.measures import Interval
 from cldrank.wording import count
 
 TONES: dict[str, Severity] = {"better": "ok", "worse": "blocking", "no difference": "note", "cannot tell": "warning"}
-_SIGNS = {"better": "▲", "worse": "▼", "no difference": "=", "cannot tell": "?"}
+SIGNS = {"better": "▲", "worse": "▼", "no difference": "=", "cannot tell": "?"}
 _ALL = 1 - 1e-12  # a share
 _WIDTH = 440  # of the figure
 JudgedByClicks = ClickComparison | ClickEvaluation
@@ -91,7 +91,7 @@ def click_evaluation_document(result: ClickEvaluation) -> Document:
 def verdict_document(result: ClickComparison) -> Document:
     """The verdict on top, then all that it rests on, what would settle it, and when not to trust it."""
     verdict, confidence = result.verdict, _first(result).interval.confidence
-    title = f"{_SIGNS[verdict.decision]} {verdict.words}"
+    title = f"{SIGNS[verdict.decision]} {verdict.words}"
     blocks: list[Block] = [
         Notice(TONES[verdict.decision], [_headline(result)], title, large=True),
         _words(_sentence(verdict.reason)),

@@ -23,6 +23,7 @@ from cldrank.decoding import check_keys, check_plain, decode, decode_word, keys_
 from cldrank.errors import CldrankError, FormatError, UsageError
 from cldrank.evaluation.click_measures import parse_click_measures
 from cldrank.evaluation.decision_rule import Decision
+from cldrank.evaluation.experiment_planning import ONLINE_CONFIDENCE
 from cldrank.evaluation.off_policy import off_policy
 from cldrank.export.format import format_named
 from cldrank.fingerprints import file_fingerprint
@@ -111,6 +112,24 @@ class VerdictSettings(Value):
 
 
 @value
+class OnlineSettings(Value):
+    """The log of an experiment that tests the ranker: where the verdict cannot tell, it decides, and it may object.
+
+    Options of reading may stand here, as in [log].
+    """
+
+    files: tuple[str, ...] = parameter(default=(), about="files, folders or patterns of its log; none: no experiment")
+    measure: str = parameter(
+        default="", about='what decides, such as "clicks"; empty: as `cldrank online analyse` has it'
+    )
+    margin: float | None = parameter(default=None, least=0, about="the smallest difference that matters, per page")
+    confidence: float = parameter(
+        default=ONLINE_CONFIDENCE, above=0, below=1, about="of the intervals, all looks together"
+    )
+    planned: float = parameter(default=10_000.0, above=0, about="how many pages are planned, fixed before")
+
+
+@value
 class ExportSettings(Value):
     """Where a ranker goes that passed both gates. Two tables may follow: versions of engines, other names of features.
 
@@ -166,6 +185,7 @@ class PipelineDefinition:
     propensities: CurveSettings
     train: TrainSettings
     verdict: VerdictSettings
+    online: OnlineSettings
     export: ExportSettings
     runs: RunsSettings
 
@@ -232,8 +252,9 @@ def _decoded(table: Mapping[str, Any], file: Path, text: str) -> PipelineDefinit
         sections[place] = decode(kind, {key: section[key] for key in section if key in own}, place)
     model = {"model": sections["train"].model} if sections["train"].model else {}
     options["train"] = {"seed": seed, **model, **options["train"]}
-    if isinstance(options["log"].get(USERS), str):
-        options["log"][USERS] = str(file.parent / options["log"][USERS])
+    for place in ("log", "online"):
+        if isinstance(options[place].get(USERS), str):
+            options[place][USERS] = str(file.parent / options[place][USERS])
     return PipelineDefinition(source=file, text=text, seed=seed, options=options, **sections)
 
 
@@ -242,6 +263,8 @@ def _other_keys(place: str, given: Mapping[str, Any]) -> Iterable[str]:
     if place == "log":
         counting = (name for name in _keywords(aggregate) if name not in _NOT_READING)
         return [*vars(LogLayout()), *counting]
+    if place == "online":
+        return vars(LogLayout())
     if place == "features":
         return [name for name in _keywords(load) if name not in _NOT_LOADING]
     if place == "propensities":
@@ -298,9 +321,10 @@ def _check(pipeline: PipelineDefinition) -> None:
         raise UsageError('log.files is missing; name the files of the log: log.files = "log.parquet".')
     if not pipeline.features.files:
         raise UsageError('features.files is missing; name the candidates: features.files = "train.parquet".')
-    layout = {name: option for name, option in pipeline.options["log"].items() if name in vars(LogLayout())}
-    _texts(layout.get("columns", {}), "log.columns")
-    _placed("log", LogLayout.of, None, layout)
+    for place in ("log", "online"):
+        layout = {name: option for name, option in pipeline.options[place].items() if name in vars(LogLayout())}
+        _texts(layout.get("columns", {}), f"{place}.columns")
+        _placed(place, LogLayout.of, None, layout)
     if pipeline.window.last:
         _placed("window.last", n_days, pipeline.window.last)
     if verdict.measures:

@@ -6,9 +6,14 @@ from dataclasses import replace
 
 from cldrank import documents as doc
 from cldrank.pipeline.running import RunRecord
+from cldrank.runs import TaskRecord
 from cldrank.wording import duration
 
 _SEVERITIES: dict[str, doc.Severity] = {"shipped": "ok", "stopped": "warning", "failed": "blocking"}
+_LOGGED = (
+    " Log each page as POST /interleave answers it; name the log in [online], and the next run decides by it, too, as "
+    "long as it trains this very ranker."
+)
 _PAGES = (".html", ".svg", ".md")  # what a browser shows
 
 
@@ -47,6 +52,10 @@ def run_document(record: RunRecord) -> doc.Document:
         doc.Heading("Steps"),
         doc.Table(("step", "state", "time", "result"), rows, text=("step", "state", "result"), wide=True),
     ]
+    settling = (record.step("verdict") or TaskRecord("verdict")).facts
+    if record.status == "stopped" and settling.get("settle"):
+        blocks += [doc.Heading("What would settle it"), doc.Paragraph([settling["settle"], _LOGGED])]
+        blocks.append(doc.Code("\n".join(settling["commands"]), "sh"))
     blocks += [doc.Notice("warning", text, title=step.name) for step in record.steps for text in step.warnings]
     return doc.Document(
         f"Pipeline run {record.name}",

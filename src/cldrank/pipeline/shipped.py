@@ -108,6 +108,7 @@ def ship(bench: Workbench, card: TaskRecord) -> None:
             "cldrank": __version__,
             "pipeline": _owner(bench.pipeline),
             "verdict": verdict.facts.get("decision"),
+            **({"online": bench.results["online"].facts["decision"]} if "online" in bench.results else {}),
             "formats": list(bench.pipeline.export.to),
             "export": export.key,
             "card": card.key,

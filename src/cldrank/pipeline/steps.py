@@ -7,6 +7,7 @@ the work itself, which leaves files in a folder and returns an `Outcome`. `Task.
 from __future__ import annotations
 
 import json
+import shlex
 import shutil
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -21,13 +22,15 @@ from cldrank.auditing import Audit, audit, audit_table
 from cldrank.clicks.aggregate import aggregate
 from cldrank.clicks.days import DayFolder
 from cldrank.clicks.holding_out import HeldOut
+from cldrank.clicks.log.layout import LogLayout
 from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
 from cldrank.data.loading import feature_files, load
 from cldrank.data.query_hash import held_out
 from cldrank.decoding import plain
 from cldrank.errors import CldrankWarning, DataError, UnidentifiableError, UsageError, hearing_warnings, warn
-from cldrank.evaluation import compare
+from cldrank.evaluation import ClickComparison, compare
+from cldrank.evaluation.experiment_planning import MORE, say_way
 from cldrank.evaluation.exposure import PRODUCTION
 from cldrank.export import export_ranker
 from cldrank.export.format import format_named
@@ -36,6 +39,8 @@ from cldrank.fingerprints import content_hash, file_fingerprint
 from cldrank.methods.evidence import needed
 from cldrank.methods.registry import configured, methods
 from cldrank.models import Epoch
+from cldrank.online import analyse
+from cldrank.online.experiment_log import experiments_in
 from cldrank.pipeline.pipeline_file import PipelineDefinition, deciding
 from cldrank.pipeline.shipped import RANKER, shipped_place
 from cldrank.propensity import BySegment, SegmentPropensities, estimators, logged_probability
@@ -44,12 +49,12 @@ from cldrank.propensity.choosing import choose_method, fitted_curve
 from cldrank.propensity.curve_document import save_chart
 from cldrank.propensity.curve_files import load_curve, parse_curve
 from cldrank.propensity.segment_propensities import Curve
-from cldrank.rankers import load_ranker
+from cldrank.rankers import load_ranker, ranker_fingerprint
 from cldrank.runs import Outcome, Store, Task, TaskRecord
 from cldrank.safety import Safe, UnsafeError
-from cldrank.tables import open_table, table_files
+from cldrank.tables import connect, open_table, table_files
 from cldrank.tables.sources import text_files
-from cldrank.wording import count, listed
+from cldrank.wording import count, listed, some
 
 Say = Callable[[str], None]
 UNFINISHED = "unfinished"  # the folder of checkpoints of stopped fits
@@ -111,6 +116,8 @@ class Workbench:
             files = [file.path for file in feature_files(pipeline.paths(pipeline.features.files))]
         elif name == "propensities file":
             files = [pipeline.path(pipeline.propensities.file)]
+        elif name == "online":
+            files = text_files(pipeline.paths(pipeline.online.files))
         else:
             files = text_files(self.log_paths())
         home = pipeline.source.parent.absolute()
@@ -475,7 +482,8 @@ def verdict_task(bench: Workbench) -> Task:
     inputs = bench.hashes("ranker", "features", "cells", "propensities")
     own = {"hold_out": bench.pipeline.train.hold_out, "seed": bench.pipeline.seed}
     parameters = {**chosen.get_params(), "ship_if": sorted(chosen.ship_if), **own}
-
+    if bench.pipeline.online.files:
+        parameters["then"] = "online"
     return Task("verdict", inputs, plain(parameters), partial(_judged, bench), ("numpy", "scipy"))
 
 
@@ -501,9 +509,63 @@ def _judged(bench: Workbench, folder: Path) -> Outcome:
     save_text(folder / "verdict.html", comparison.to_html())
     verdict, first = comparison.verdict, comparison.first
     bounds = {"measure": first.measure, "low": first.interval.low, "high": first.interval.high}
-    facts = plain({"decision": verdict.decision, **bounds})
-    stop = "" if verdict.decision in chosen.ship_if else verdict.decision
+    facts = plain({"decision": verdict.decision, **bounds, **_settling(bench, comparison)})
+    is_open = verdict.is_open and bench.pipeline.online.files  # the experiment decides
+    stop = "" if is_open or verdict.decision in chosen.ship_if else verdict.decision
     return Outcome(f"{verdict.words}: {verdict.reason}", facts, stop)
+
+
+def _settling(bench: Workbench, comparison: ClickComparison) -> dict[str, Any]:
+    """Where the verdict is open: the experiment that settles it with the fewest pages, and the commands for it."""
+    ways = [way for way in comparison.settling if way.pages is not None and way.name != MORE]
+    if not comparison.verdict.is_open or not ways:
+        return {}
+    ranker = shlex.quote(str(bench.result("train", RANKER)))
+    commands = [f"cldrank serve {ranker} --against OLD-RANKER", f"cldrank online analyse LOG --planned {ways[0].pages}"]
+    return {"settle": say_way(ways[0]), "commands": commands}
+
+
+# -- experiment ----------------------------------------------------------------------------------------------------
+
+
+def online_task(bench: Workbench) -> Task:
+    """Judge the ranker by the experiment that tests it; it decides where the verdict is open, and may object."""
+    chosen, offline = bench.pipeline.online, bench.results["verdict"].facts["decision"]
+    rules = {"ship_if": sorted(bench.pipeline.verdict.ship_if), "offline": offline}
+    own = {name: option for name, option in chosen.get_params().items() if name != "files"}
+    parameters = plain({**own, **rules, **deciding(bench.pipeline.options["online"])})
+    return Task("online", bench.hashes("online", "ranker"), parameters, partial(_settled, bench), _READING)
+
+
+def _settled(bench: Workbench, folder: Path) -> Outcome:
+    chosen, ship_if = bench.pipeline.online, bench.pipeline.verdict.ship_if
+    offline = bench.results["verdict"].facts["decision"]
+    bench.say("judging by the experiment")
+    source, layout = bench.pipeline.paths(chosen.files), LogLayout.of(None, bench.pipeline.options["online"])
+    ranker = ranker_fingerprint(load_ranker(bench.result("train", RANKER)))
+    with connect("duckdb") as engine:
+        tested = experiments_in(source, engine, layout)
+    own = [name for name in tested if name.partition("-")[0] == ranker]
+    if len(own) != 1:
+        which = f"tests {some(tested) or 'nothing'}, and not this ranker, {ranker}" if not own else f"has {listed(own)}"
+        stop = "" if offline in ship_if else offline
+        return Outcome(f"offline: {offline}; online: nothing, since the log {which}", {"decision": None}, stop)
+    result = analyse(
+        source,
+        measure=chosen.measure or None,
+        margin=chosen.margin,
+        confidence=chosen.confidence,
+        planned=chosen.planned,
+        experiment=own[0],
+        layout=layout,
+    )
+    save_json(folder / "online.json", plain(result.as_dict()))
+    save_text(folder / "online.html", result.to_html())
+    verdict, interval = result.verdict, result.first.difference
+    facts = {"decision": verdict.decision, "measure": result.first.measure, "low": interval.low, "high": interval.high}
+    passes = verdict.decision in ship_if or (offline in ship_if and verdict.decision != "worse")
+    words = f"offline: {offline}; online: {verdict.words}, {verdict.reason}"
+    return Outcome(words, plain(facts), "" if passes else verdict.decision)
 
 
 # -- export and card -----------------------------------------------------------------------------------------------
@@ -549,7 +611,7 @@ def _exported(bench: Workbench, name: str, out: Path) -> dict[str, Any]:
 def card_task(bench: Workbench) -> Task:
     """Write the model card, with what the pipeline decided, and ship the ranker."""
     lines = ["## What the pipeline decided", ""]
-    for name in ("audit", "window-audit", "propensities", "verdict", "export"):
+    for name in ("audit", "window-audit", "propensities", "verdict", "online", "export"):
         if name in bench.results:
             lines.append(f"- **{name}**: {' '.join(bench.results[name].decided.split())}")
             lines += [f"  - {warning}" for warning in bench.results[name].warnings]
@@ -577,6 +639,7 @@ STEPS: Mapping[str, Callable[[Workbench], Task]] = {
     "propensities": propensities_task,
     "train": train_task,
     "verdict": verdict_task,
+    "online": online_task,
     "export": export_task,
     "card": card_task,
 }
@@ -584,5 +647,8 @@ STEPS: Mapping[str, Callable[[Workbench], Task]] = {
 
 def steps_of(pipeline: PipelineDefinition) -> list[str]:
     """The names of the steps that a pipeline has."""
-    unneeded = () if pipeline.window.last else ("days", "window-audit")
+    unneeded = [
+        *([] if pipeline.window.last else ["days", "window-audit"]),
+        *([] if pipeline.online.files else ["online"]),
+    ]
     return [name for name in STEPS if name not in unneeded]

@@ -20,7 +20,12 @@ _HEAD = """\
 
 # seed = 0
 """
-_EXAMPLES = {("window", "depth"): 10, ("propensities", "clip"): 0.01, ("verdict", "margin"): 0.01}  # without a default
+_EXAMPLES = {
+    ("window", "depth"): 10,
+    ("propensities", "clip"): 0.01,
+    ("verdict", "margin"): 0.01,
+    ("online", "margin"): 0.01,
+}  # without a default
 
 
 def pipeline_template(log: Sequence[str], features: Sequence[str], folder: Path) -> str:
@@ -31,7 +36,7 @@ def pipeline_template(log: Sequence[str], features: Sequence[str], folder: Path)
         about = " ".join((kind.__doc__ or "").partition("\n\n")[0].split())
         lines += [f"[{section}]", f"# {about}"]
         for key, known in keys_of(kind).items():
-            if key == "files":
+            if key == "files" and section in files:
                 lines.append(f"files = {_toml(files[section])}  # {known.about}")
             else:
                 lines.append(f"# {key} = {_toml(_EXAMPLES.get((section, key), known.default))}  # {known.about}")

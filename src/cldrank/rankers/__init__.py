@@ -17,6 +17,7 @@ from cldrank.rankers.network_ranker import NetworkRanker
 from cldrank.rankers.provenance import Provenance
 from cldrank.rankers.ranker_folder import check_replaceable as check_replaceable
 from cldrank.rankers.ranker_folder import load_ranker, record_evaluation
+from cldrank.rankers.ranker_folder import ranker_fingerprint as ranker_fingerprint
 from cldrank.rankers.tree_ranker import TreeRanker
 
 __all__ = [

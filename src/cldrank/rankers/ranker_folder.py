@@ -217,3 +217,13 @@ def _assembled(description: dict[str, Any], weights: Weights) -> Ranker:
     provenance = Provenance.from_json(description["provenance"])
     remembered = {part: weights.pop(name) for name, part in _TRAINING.items() if name in weights}
     return KINDS[kind].from_state(description, weights, feature_names=tuple(names), provenance=provenance, **remembered)
+
+
+def ranker_fingerprint(ranker: Ranker) -> str:
+    """Sixteen hexadecimal digits that change with anything that a score depends on."""
+    config, weights = ranker.to_state()
+    digest = hashlib.sha256(json.dumps([ranker.kind, ranker.feature_names, config], sort_keys=True).encode())
+    for name, values in sorted(weights.items()):
+        digest.update(f"\0{name}\0{values.dtype}\0{values.shape}\0".encode())
+        digest.update(np.ascontiguousarray(values).tobytes())
+    return digest.hexdigest()[:16]

@@ -9,7 +9,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, MutableMapping
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Annotated, Any
@@ -26,30 +26,45 @@ from cldrank._version import __version__
 from cldrank.arguments import shortened, shortened_text
 from cldrank.documents import Block, Code, Document, Heading, Mono, Table, render_html
 from cldrank.errors import CldrankError
+from cldrank.online.interleaving import DEEPEST_PAGE
 from cldrank.service.metrics import ServiceMetrics
+from cldrank.service.pages import Renewed, ServedInterleaving, ServedSwaps
 from cldrank.service.requests import RequestError
-from cldrank.service.served import RankerInUse, ServedRanker, logger
+from cldrank.service.served import RankerInUse, logger, watch
 from cldrank.service.serving import ServiceSettings
+from cldrank.wording import listed
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # M_TRIM_THRESHOLD and M_MMAP_THRESHOLD of malloc.h
 _KEPT = 32 << 20  # bytes
 LARGE = 2 << 20  # bytes of a body that is ranked in a thread
 _CLIENT_GONE = 499  # nobody reads the answer; the metrics do
-_PATHS = ("/rank", "/ranker", "/health", "/metrics", "/reload", "/docs", "/openapi.json")
+_EXAMPLES: dict[str, dict[str, Any]] = {  # what a request says besides its candidates
+    "/rank": {"top": 10},
+    "/swap": {"depth": 10, "key": "person 1, query 1", "share": 0.5},
+    "/interleave": {"depth": 10, "key": "person 1, query 1"},
+}
+_PATHS = (*_EXAMPLES, "/ranker", "/health", "/metrics", "/reload", "/docs", "/openapi.json")
+_Top = Annotated[int | None, Query(ge=1)]
+_Share = Annotated[float | None, Query(ge=0, le=1)]
+_Depth = Annotated[int | None, Query(ge=1, le=DEEPEST_PAGE)]
 Message = MutableMapping[str, Any]
 JSON = "application/json"
 ARROW = "application/vnd.apache.arrow.stream"
 
 
-def make_app(folder: Path, settings: ServiceSettings, parent: int | None = None) -> FastAPI:
-    """The app that ranks with the ranker in a folder, which it watches; a worker of `parent` ends with it."""
-    in_use = _ranker_in_use(folder, settings, parent)
-    large = asyncio.Semaphore(2)  # large bodies at a time
+def make_app(
+    folder: Path, settings: ServiceSettings, parent: int | None = None, against: Path | None = None
+) -> FastAPI:
+    """The app that ranks with the ranker in a folder, which it watches; a worker of `parent` ends with it.
+
+    against   the folder of another ranker, to interleave with
+    """
+    service = _Service(folder, settings, parent, against)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         keep_memory()
-        watching = asyncio.create_task(in_use.watch(lambda: parent is not None and os.getppid() != parent))
+        watching = asyncio.create_task(watch(service.in_use, lambda: parent is not None and os.getppid() != parent))
         with threadpool_limits(1):  # a list is too short to share out
             yield
         watching.cancel()
@@ -57,68 +72,120 @@ def make_app(folder: Path, settings: ServiceSettings, parent: int | None = None)
     app = FastAPI(
         title="cldrank", version=__version__, docs_url=None, redoc_url=None, redirect_slashes=False, lifespan=lifespan
     )
+    _add_answers(app, service)
+    _add_facts(app, service)
+    app.openapi = lambda: api_description(app, service)  # type: ignore[method-assign]
+    for error, handler in _HANDLERS.items():
+        app.add_exception_handler(error, handler)
+    app.add_middleware(RequestGuard, metrics=service.metrics)
+    app.state.metrics = service.metrics
+    return app
 
-    @app.post("/rank", summary="Rank candidates", response_class=Response)
-    async def rank(
-        request: Request, top: Annotated[int | None, Query(ge=1)] = None, query_id: str | None = None
-    ) -> Response:
-        """Candidates in order, best first, each with its score and rank. `top` and `query_id` are in a JSON body.
 
-        Requests that cannot be ranked get a status from 400 to 422, and {"error": why}.
-        """
-        if unknown := request.query_params.keys() - {"top", "query_id"}:
-            raise RequestError(f"the parameter {shortened(min(unknown))} is not known; `top` and `query_id` are.")
-        kind = body_type(request)
-        body = await body_of(request, settings)
-        start, arguments = time.perf_counter(), (in_use.served, body, kind, query_id, top)
+class _Service:
+    """The rankers in use, and what answers at each path."""
+
+    def __init__(self, folder: Path, settings: ServiceSettings, parent: int | None, against: Path | None) -> None:
+        self.settings, self.metrics = settings, ServiceMetrics()
+        folders = [folder] if against is None else [folder, against]
+        self.in_use = [_ranker_in_use(path, settings, self.metrics, parent) for path in folders]
+        self.answering: dict[str, Any] = {"/rank": self.in_use[0], "/swap": Renewed(ServedSwaps, self.in_use[0])}
+        if against is not None:
+            self.answering["/interleave"] = Renewed(ServedInterleaving, *self.in_use)
+        self._large = asyncio.Semaphore(2)  # large bodies at a time
+
+    def by_role(self, values: Iterable[Any]) -> dict[str, Any]:
+        """Something of each ranker, such as its identity."""
+        return dict(zip(("ranker", "against"), values, strict=False))
+
+    async def answer(self, path: str, request: Request, **in_address: Any) -> Response:
+        """The answer of a path to the candidates in a body, with settings from the body or the address."""
+        if unknown := request.query_params.keys() - in_address.keys():
+            known = listed(f"`{name}`" for name in in_address)
+            raise RequestError(f"the parameter {shortened(min(unknown))} is not known; {known} are.")
+        kind, given = body_type(request), {name: value for name, value in in_address.items() if value is not None}
+        body = await body_of(request, self.settings)
+        start, arguments = time.perf_counter(), (self.answering[path].served, body, kind, given)
         if len(body) <= LARGE:
             content, candidates = _ranked(*arguments)
         else:
-            async with large:  # in a thread, so that others need not wait for it
+            async with self._large:  # in a thread, so that others need not wait for it
                 content, candidates = await asyncio.to_thread(_ranked, *arguments)
-        in_use.metrics.seconds.observe(time.perf_counter() - start)
-        in_use.metrics.candidates.observe(candidates)
-        in_use.judge_features()
+        self.metrics.seconds.observe(time.perf_counter() - start)
+        self.metrics.candidates.observe(candidates)
+        for ranker in self.in_use:
+            ranker.judge_features()
         return Response(content, media_type=JSON)
+
+
+def _add_answers(app: FastAPI, service: _Service) -> None:
+    """The paths that answer with candidates in order."""
+
+    @app.post("/rank", summary="Rank candidates", response_class=Response)
+    async def rank(request: Request, query_id: str | None = None, top: _Top = None) -> Response:
+        """Candidates in order, best first, each with its score and rank. `query_id` and `top` are in a JSON body.
+
+        Requests that cannot be ranked get a status from 400 to 422, and {"error": why}.
+        """
+        return await service.answer("/rank", request, query_id=query_id, top=top)
+
+    @app.post("/swap", summary="A page on which two neighbours may be swapped", response_class=Response)
+    async def swap(
+        request: Request,
+        query_id: str | None = None,
+        key: str | None = None,
+        depth: _Depth = None,
+        share: _Share = None,
+    ) -> Response:
+        """The first `depth` results, each with its probability; a `share` of keys has two neighbours swapped."""
+        return await service.answer("/swap", request, query_id=query_id, key=key, depth=depth, share=share)
+
+    if "/interleave" not in service.answering:
+        return
+
+    @app.post("/interleave", summary="A page that both rankers make together", response_class=Response)
+    async def interleave(
+        request: Request, query_id: str | None = None, key: str | None = None, depth: _Depth = None
+    ) -> Response:
+        """The first `depth` results of a team draft, each with its team and ranks; a `key` has always the same page."""
+        return await service.answer("/interleave", request, query_id=query_id, key=key, depth=depth)
+
+
+def _add_facts(app: FastAPI, service: _Service) -> None:
+    """The paths that say what is served, and exchange it."""
 
     @app.get("/ranker", summary="The ranker in use", response_class=Response)
     async def ranker() -> Response:
-        """Its kind, fingerprint, features and provenance."""
-        return _in_json(in_use.served.description)
+        """Its kind, fingerprint, features and provenance; `against` describes the other ranker, if there is one."""
+        described = service.by_role(ranker.served.description for ranker in service.in_use)
+        return _in_json({**described.pop("ranker"), **described})
 
     @app.head("/health", include_in_schema=False)
     @app.get("/health", summary="Whether the service answers, and with which ranker", response_class=Response)
     async def health() -> Response:
-        """Which ranker is loaded."""
-        return _in_json({"status": "ready", "ranker": in_use.served.identity})
+        """Which rankers are loaded."""
+        return _in_json({"status": "ready", **service.by_role(ranker.served.identity for ranker in service.in_use)})
 
     @app.get("/metrics", summary="Numbers for Prometheus", response_class=Response)
     async def numbers() -> Response:
         """The metrics of all workers together."""
-        return Response(in_use.metrics.text(), media_type=CONTENT_TYPE_LATEST)
+        return Response(service.metrics.text(), media_type=CONTENT_TYPE_LATEST)
 
     @app.post("/reload", summary="Swap in the ranker that now lies in the folder", response_class=Response)
     async def reload(request: Request) -> Response:
         """Needs the header `Authorization: Bearer TOKEN`. A broken ranker is refused, and the ranker in use stays."""
-        check_token(request.headers.get("authorization", ""), settings.token)
-        return _in_json({"status": "swapped", "ranker": await in_use.reload()})
+        check_token(request.headers.get("authorization", ""), service.settings.token)
+        return _in_json({"status": "swapped", **service.by_role([await ranker.reload() for ranker in service.in_use])})
 
     @app.get("/docs", include_in_schema=False)
     async def docs() -> Response:
         return Response(api_page(app.openapi()), media_type="text/html")
 
-    app.openapi = lambda: api_description(app, in_use.served)  # type: ignore[method-assign]
-    for error, handler in _HANDLERS.items():
-        app.add_exception_handler(error, handler)
-    app.add_middleware(RequestGuard, metrics=in_use.metrics)
-    app.state.in_use = in_use
-    return app
 
-
-def _ranker_in_use(folder: Path, settings: ServiceSettings, parent: int | None) -> RankerInUse:
+def _ranker_in_use(folder: Path, settings: ServiceSettings, metrics: ServiceMetrics, parent: int | None) -> RankerInUse:
     """The ranker of the folder; a worker ends where it is broken, and the supervisor starts another."""
     try:
-        return RankerInUse(folder, settings.max_candidates)
+        return RankerInUse(folder, settings.max_candidates, metrics)
     except CldrankError as error:
         if parent is None:
             raise
@@ -135,14 +202,15 @@ def keep_memory() -> None:
         mallopt(_MMAP_THRESHOLD, _KEPT)
 
 
-def _ranked(served: ServedRanker, body: bytes, kind: str, query_id: str | None, top: int | None) -> tuple[bytes, int]:
+def _ranked(served: Any, body: bytes, kind: str, in_address: dict[str, Any]) -> tuple[bytes, int]:
     """The answer to a body, and how many candidates it has."""
     if kind == ARROW:
-        request = served.reader.read_arrow(body, query_id, top)
-    elif query_id is None and top is None:
+        request = served.reader.read_arrow(body, **in_address)
+    elif not in_address:
         request = served.reader.read_json(body)
     else:
-        raise RequestError("write `top` and `query_id` into the JSON body, not into the address.")
+        names = listed(f"`{name}`" for name in in_address)
+        raise RequestError(f"write {names} into the JSON body, not into the address.")
     return served.answer(request), len(request.table)
 
 
@@ -277,20 +345,25 @@ _HANDLERS: dict[type[Exception], Any] = {
 # -- the description of the API ------------------------------------------------------------------------------------
 
 
-def api_description(app: FastAPI, served: ServedRanker) -> dict[str, Any]:
-    """The OpenAPI description, with a request that the ranker in use answers as it is."""
+def api_description(app: FastAPI, service: _Service) -> dict[str, Any]:
+    """The OpenAPI description, with requests that the rankers in use answer as they are."""
     whole = get_openapi(
-        title=app.title, version=app.version, description=served.description["summary"], routes=app.routes
+        title=app.title,
+        version=app.version,
+        description=service.in_use[0].served.description["summary"],
+        routes=app.routes,
     )
-    (schema,), schemas = msgspec.json.schema_components(
-        [served.reader.body], ref_template="#/components/schemas/{name}"
-    )
-    candidate = {"id": "d1", "features": dict.fromkeys(served.ranker.feature_names, 1.0)}
-    content = {
-        JSON: {"schema": schema, "example": {"query_id": "q1", "candidates": [candidate], "top": 10}},
-        ARROW: {"schema": {"type": "string", "format": "binary"}},
-    }
-    whole["paths"]["/rank"]["post"]["requestBody"] = {"required": True, "content": content}
+    readers = {path: answers.served.reader for path, answers in service.answering.items()}
+    bodies = [reader.body for reader in readers.values()]
+    described, schemas = msgspec.json.schema_components(bodies, ref_template="#/components/schemas/{name}")
+    for schema, (path, reader) in zip(described, readers.items(), strict=True):
+        candidate = {"id": "d1", "features": dict.fromkeys(reader.names, 1.0)}
+        example = {"query_id": "q1", "candidates": [candidate], **_EXAMPLES[path]}
+        content = {
+            JSON: {"schema": schema, "example": example},
+            ARROW: {"schema": {"type": "string", "format": "binary"}},
+        }
+        whole["paths"][path]["post"]["requestBody"] = {"required": True, "content": content}
     whole["components"] = {"schemas": schemas}
     return whole
 

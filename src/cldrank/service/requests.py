@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import re
 import struct
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import starmap
@@ -24,8 +24,9 @@ from numpy.typing import NDArray
 
 from cldrank.arguments import shortened, shortened_text
 from cldrank.errors import CldrankError, UsageError
+from cldrank.online.interleaving import DEEPEST_PAGE
 from cldrank.reading import reason
-from cldrank.wording import count, some
+from cldrank.wording import count, listed, some
 
 FloatTable = NDArray[np.float32]
 _LONGEST_SCHEMA = 1 << 16  # bytes of a schema that is remembered
@@ -46,36 +47,44 @@ class RequestError(CldrankError):
 
 @dataclass(frozen=True)
 class RankRequest:
-    """An id and a row of features for each candidate."""
+    """An id and a row of features for each candidate; of pages also their depth and key, and the share of swaps."""
 
     ids: Sequence[str | int]
     table: FloatTable
     query_id: str | int | None = None
     top: int | None = None
+    depth: int = 0
+    key: str | int = ""
+    share: float = 0.0
 
 
 class RequestReader:
     """Reads requests for a ranker with these features.
 
+    kind    what is asked for, with what a request must or may say besides its candidates: a key of `SETTINGS`
+
     >>> reader = RequestReader(("bm25", "age"))
     >>> reader.read_json(b'{"ids": ["d1", "d2"], "features": [[0.5, 2], [0.25, 7]], "top": 1}')
-    RankRequest(ids=['d1', 'd2'], table=array([[0.5 , 2. ], [0.25, 7. ]], dtype=float32), query_id=None, top=1)
+    RankRequest(ids=['d1', 'd2'], table=array([[0.5 , 2. ], [0.25, 7. ]], dtype=float32), query_id=None, top=1, ...)
     >>> reader.read_json(b'{"features": [[0.5, true]]}')
     Traceback (most recent call last):
     cldrank.service.requests.RequestError: Expected `float`, got `bool` - at `$.features[0][1]`.
     """
 
-    def __init__(self, names: tuple[str, ...], takes_missing: bool = False, max_candidates: int = 10_000) -> None:
-        self.names, self.takes_missing, self.max_candidates = names, takes_missing, max_candidates
+    def __init__(
+        self, names: tuple[str, ...], takes_missing: bool = False, max_candidates: int = 10_000, kind: str = "Rank"
+    ) -> None:
+        self.names, self.takes_missing, self.max_candidates, self.kind = names, takes_missing, max_candidates, kind
         for name in names:
             if '"' in name or "\\" in name or not name.isprintable():
                 raise UsageError(
                     f"the feature {name!r} has a quote, a backslash or a control character in its name, which requests "
                     "cannot spell; rename it and train again."
                 )
-        self.body = _body_types(names, takes_missing)[0]
-        self._whole = msgspec.json.Decoder(self.body)
-        self._rows, self._features = map(msgspec.json.Decoder, _body_types(names, takes_missing)[1:])
+        of_lists, rows, features = _list_types(names, takes_missing, "Interleaved" if kind == "Interleave" else "")
+        self.body = _body_type(kind, of_lists)
+        self._whole, self._in_parts = msgspec.json.Decoder(self.body), msgspec.json.Decoder(_body_type(kind, _RAW))
+        self._rows, self._features = map(msgspec.json.Decoder, (rows, features))
         self._layouts: dict[bytes, _Layout] = {}
         self._pack = struct.Struct(f"{len(names)}f").pack  # checks, converts and rounds; thrice as fast as np.array
 
@@ -83,7 +92,7 @@ class RequestReader:
 
     def read_json(self, body: bytes) -> RankRequest:
         """The request in a JSON body."""
-        content = _decoded(self._whole if _is_roomy(body, len(self.names)) else _BODY, body)
+        content = _decoded(self._whole if _is_roomy(body, len(self.names)) else self._in_parts, body)
         absent = {name for name in _LISTS if getattr(content, name) in (None, _ABSENT)}
         if len(absent & {"candidates", "features"}) != 1:
             raise RequestError("the body needs either `candidates`, or `features` with `ids`.")
@@ -95,7 +104,8 @@ class RequestReader:
         else:
             table = self._table(self._of_rows(content.features))
             ids = self._ids(content.ids, len(table))
-        return self._checked(list(range(len(table))) if ids is None else ids, table, content.query_id, content.top)
+        settings = {name: getattr(content, name) for name in SETTINGS[self.kind]}
+        return self._checked(list(range(len(table))) if ids is None else ids, table, settings)
 
     def _ids(self, given: Any, most: int) -> Any:
         """A list of texts or of whole numbers; far too many are refused before they are decoded."""
@@ -137,7 +147,7 @@ class RequestReader:
         self._check_ids(ids)
         for start in range(0, len(ids), _CANDIDATES):  # all are checked before the whole table is made
             rows = self._packed(self._values(candidates[start : start + _CANDIDATES], start))
-            self._checked(ids[start : start + _CANDIDATES], self._table(rows))
+            self._checked(ids[start : start + _CANDIDATES], self._table(rows), {})
         return ids, self._packed(self._values(candidates, 0))
 
     def _values(self, candidates: Sequence[_Candidate], start: int) -> Iterator[tuple[Any, ...]]:
@@ -157,8 +167,11 @@ class RequestReader:
 
     # -- Arrow -----------------------------------------------------------------------------------------------------
 
-    def read_arrow(self, body: bytes, query_id: str | None = None, top: int | None = None) -> RankRequest:
+    def read_arrow(self, body: bytes, **settings: Any) -> RankRequest:
         """The request in an Arrow IPC stream: a column for each feature, and perhaps `id`."""
+        needed = [name for name, (_, default) in SETTINGS[self.kind].items() if not default]
+        if absent := [name for name in needed if settings.get(name) is None]:
+            raise RequestError(f"the address lacks {listed(f'`{name}`' for name in absent)}.")
         ids: list[Any] = []
         tables = [np.empty((0, len(self.names)), dtype=np.float32)]
         rows = 0
@@ -178,7 +191,7 @@ class RequestReader:
             why = shortened_text(reason(error), 500) or "it is empty"
             raise RequestError(f"the body is not an Arrow IPC stream: {why}.", status=400) from None
         table = tables[1] if len(tables) == 2 else np.concatenate(tables)
-        return self._checked(list(range(rows)) if layout.ids is None else ids, table, query_id, top)
+        return self._checked(list(range(rows)) if layout.ids is None else ids, table, settings)
 
     def _layout(self, message: pa.ipc.Message) -> _Layout:
         """The layout of a schema; clients send the same schema again and again."""
@@ -248,9 +261,7 @@ class RequestReader:
         if len(set(ids)) < len(ids):
             raise RequestError(f"the id {shortened(_repeated(ids))} appears twice; each candidate needs its own.")
 
-    def _checked(
-        self, ids: Sequence[Any], table: FloatTable, query_id: Any = None, top: int | None = None
-    ) -> RankRequest:
+    def _checked(self, ids: Sequence[Any], table: FloatTable, settings: Mapping[str, Any]) -> RankRequest:
         """The request; refused if ids are unfit, or a number is infinite or missing."""
         self._check_count(len(table))
         if len(ids) != len(table):
@@ -261,7 +272,7 @@ class RequestReader:
             row, column = np.argwhere(wrong)[0]
             what = "missing" if np.isnan(table[row, column]) else "infinite, or beyond float32 (3.4e38)"
             raise RequestError(f"the feature {self.names[column]!r} of candidate {shortened(ids[row])} is {what}.")
-        return RankRequest(ids, table, query_id, top)
+        return RankRequest(ids, table, **settings)
 
 
 @dataclass(frozen=True)
@@ -289,13 +300,17 @@ def _decoded(decoder: msgspec.json.Decoder[Any], text: Any, place: str = "") -> 
 _LISTS = ("features", "candidates", "ids")
 _Whole = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 _IDENTITY: Any = str | _Whole
-_REST: list[tuple[str, Any, Any]] = [
-    ("query_id", _IDENTITY | None, None),
-    ("top", Annotated[int, msgspec.Meta(ge=1)] | None, None),
-]
-_BODY = msgspec.json.Decoder(
-    msgspec.defstruct("Body", [*((name, msgspec.Raw, _ABSENT) for name in _LISTS), *_REST], forbid_unknown_fields=True)
-)
+_KEY: dict[str, tuple[Any, list[Any]]] = {
+    "query_id": (_IDENTITY | None, [None]),
+    "key": (_IDENTITY, []),
+    "depth": (Annotated[int, msgspec.Meta(ge=1, le=DEEPEST_PAGE)], []),
+}
+SETTINGS: dict[str, dict[str, tuple[Any, list[Any]]]] = {  # by kind of request: type, and default if there is one
+    "Rank": {"query_id": (_IDENTITY | None, [None]), "top": (Annotated[int, msgspec.Meta(ge=1)] | None, [None])},
+    "Interleave": _KEY,
+    "Swap": {**_KEY, "share": (Annotated[float, msgspec.Meta(ge=0, le=1)], [])},
+}
+_RAW: dict[str, tuple[Any, list[Any]]] = {name: (msgspec.Raw, [_ABSENT]) for name in _LISTS}
 _TEXTS = (pa.string(), pa.large_string(), pa.string_view())
 
 
@@ -311,25 +326,30 @@ _LISTS_OF: dict[type, Any] = {
 }
 
 
+def _body_type(kind: str, lists: Mapping[str, tuple[Any, list[Any]]]) -> type[msgspec.Struct]:
+    """The type of a JSON body."""
+    every = [(name, of, *default) for name, (of, default) in {**lists, **SETTINGS[kind]}.items()]
+    return msgspec.defstruct(f"{kind}Body", every, forbid_unknown_fields=True, kw_only=True)
+
+
 @lru_cache(maxsize=8)
-def _body_types(names: tuple[str, ...], takes_missing: bool) -> tuple[type[msgspec.Struct], Any, Any]:
-    """The types of a JSON body, of rows, and of features by name: exactly those of the ranker."""
+def _list_types(names: tuple[str, ...], takes_missing: bool, prefix: str) -> tuple[dict[str, Any], Any, Any]:
+    """The types of the lists of a JSON body, of rows, and of features by name: exactly those of the ranker."""
     number: Any = float | None if takes_missing else float
     absent = [None] if takes_missing else []
     features: Any = msgspec.defstruct(
-        "Features",
+        f"{prefix}Features",
         [(f"f{place}", number, *absent) for place in range(len(names))],
         rename={f"f{place}": name for place, name in enumerate(names)},
         forbid_unknown_fields=True,
         gc=False,
     )
     candidate: Any = msgspec.defstruct(
-        "Candidate", [("id", _IDENTITY), ("features", features)], forbid_unknown_fields=True, gc=False
+        f"{prefix}Candidate", [("id", _IDENTITY), ("features", features)], forbid_unknown_fields=True, gc=False
     )
     row: Any = tuple.__class_getitem__((number,) * len(names))
     kinds: tuple[Any, ...] = (list[row], list[candidate], list[_IDENTITY])
-    lists = [(name, kind | None, None) for name, kind in zip(_LISTS, kinds, strict=True)]
-    return msgspec.defstruct("RankBody", [*lists, *_REST], forbid_unknown_fields=True), list[row], features
+    return {name: (kind | None, [None]) for name, kind in zip(_LISTS, kinds, strict=True)}, list[row], features
 
 
 def _is_roomy(body: bytes, width: int) -> bool:

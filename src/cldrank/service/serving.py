@@ -61,6 +61,7 @@ class ServiceSettings:
 def serve_ranker(
     folder: str | PathLike[str],
     *,
+    against: str | PathLike[str] | None = None,
     host: str = "127.0.0.1",
     port: int = 8000,
     workers: int = 1,
@@ -69,6 +70,7 @@ def serve_ranker(
 ) -> int:
     """Serve the ranker of a folder until SIGTERM or Ctrl-C; the result is the exit code, 0 or 130.
 
+    against   the folder of another ranker, to interleave with
     port      0 takes any free port
     started   told the address and the ranker once connections are accepted
     """
@@ -79,15 +81,19 @@ def serve_ranker(
     from cldrank.service.served import load_served
 
     signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until the service has started and reloads at it
-    served, settings = load_served(folder), settings or ServiceSettings()
+    settings = settings or ServiceSettings()
+    served = [load_served(path) for path in (folder, against) if path is not None]
     with bound_socket(host, port) as listening, tempfile.TemporaryDirectory(prefix="cldrank-serve-") as shared:
         if started is not None:
             address = f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}"
-            started(address, repr(served.ranker))
+            started(address, " against ".join(repr(one.ranker) for one in served))
+        from cldrank.service.app import make_app  # which reads the folder that workers share
+
+        app = partial(make_app, Path(folder), settings, against=None if against is None else Path(against))
         if workers == 1:
-            return _serve_here(Path(folder), settings, listening)
+            return _serve_here(app, settings, listening)
         os.environ[SHARED_FOLDER] = shared
-        return _serve_in_workers(Path(folder), settings, listening, workers)
+        return _serve_in_workers(app, settings, listening, workers)
 
 
 def _config(app: Callable[[], Any], settings: ServiceSettings, workers: int = 1) -> Any:
@@ -107,23 +113,21 @@ def _config(app: Callable[[], Any], settings: ServiceSettings, workers: int = 1)
     )
 
 
-def _serve_here(folder: Path, settings: ServiceSettings, listening: socket.socket) -> int:
+def _serve_here(app: Callable[..., Any], settings: ServiceSettings, listening: socket.socket) -> int:
     import uvicorn
-
-    from cldrank.service.app import make_app
 
     signal.signal(signal.SIGTERM, lambda *_: None)  # uvicorn raises it anew once it has stopped, and SIGINT, too
     try:
-        uvicorn.Server(_config(partial(make_app, folder, settings), settings)).run([listening])
+        uvicorn.Server(_config(app, settings)).run([listening])
     except KeyboardInterrupt:
         return 130
     return 0
 
 
-def _serve_in_workers(folder: Path, settings: ServiceSettings, listening: socket.socket, workers: int) -> int:
+def _serve_in_workers(
+    app: Callable[..., Any], settings: ServiceSettings, listening: socket.socket, workers: int
+) -> int:
     from uvicorn.supervisors import Multiprocess
-
-    from cldrank.service.app import make_app
 
     class Workers(Multiprocess):
         """uvicorn's supervisor, which remembers Ctrl-C and hands hangups on to its workers."""
@@ -138,8 +142,7 @@ def _serve_in_workers(folder: Path, settings: ServiceSettings, listening: socket
             for pid in filter(None, (process.pid for process in self.processes)):
                 os.kill(pid, signal.SIGHUP)
 
-    app = partial(make_app, folder, settings, os.getpid())
-    supervisor = Workers(_config(app, settings, workers), [listening])
+    supervisor = Workers(_config(partial(app, parent=os.getpid()), settings, workers), [listening])
     supervisor.run()
     return 130 if supervisor.interrupts else 0
 

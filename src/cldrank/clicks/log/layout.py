@@ -17,6 +17,7 @@ from cldrank.wording import listed
 
 KEYS = ("session_id", "query_id", "doc_id")
 REQUIRED = (*KEYS, "position", "clicked")
+OF_EXPERIMENTS = ("team", "arm", "experiment", "new_rank", "old_rank")  # roles that `open_log` reads if it is told to
 OPTIONAL = ("timestamp", "user_id", "ranker_id", "surface", "propensity")
 CLICKS = ("clicked_positions", "clicked_documents", "clicked")  # the ways to say what was clicked
 SEGMENT = "segment"
@@ -98,20 +99,25 @@ def refuse_for_cells(source: object, options: object) -> None:
         raise UsageError(f"{source} holds cells already; columns and options are for reading raw logs, leave them out.")
 
 
-def columns_of(available: Sequence[str], where: str, layout: LogLayout) -> dict[str, str]:
+def columns_of(
+    available: Sequence[str], where: str, layout: LogLayout, further: Collection[str] = ()
+) -> dict[str, str]:
     """The column, or the path of the field, of each role that is needed or may help.
 
     Only types tell whether results come in rows or in lists, so a missing position is reported later.
+
+    further   roles that only logs of some kind have, such as those of experiments
     """
-    every = [Role(role, by_name=False) for role in ROLES]
-    resolve_columns(available, layout.columns, every, where, shared=ROLES)  # refuses unknown roles and columns
-    by_name = [role for role in ROLES if role in available and role != SEGMENT]
-    wanted = _wanted({*by_name, *layout.columns}, layout)
-    lacking = [role for role in wanted if role not in (*OPTIONAL, *available, *layout.columns)]
+    known, optional = (*ROLES, *further), (*OPTIONAL, *further)
+    every = [Role(role, by_name=False) for role in known]
+    resolve_columns(available, layout.columns, every, where, shared=known)  # refuses unknown roles and columns
+    by_name = [role for role in known if role in available and role != SEGMENT]
+    wanted = [*_wanted({*by_name, *layout.columns}, layout), *further]
+    lacking = [role for role in wanted if role not in (*optional, *available, *layout.columns)]
     later = () if lacking[1:] else ("position",)  # where others are missing as well, all are named at once
-    roles = [Role(role, required=role not in (*OPTIONAL, *later)) for role in wanted]
+    roles = [Role(role, required=role not in (*optional, *later)) for role in wanted]
     named = {role: column for role, column in layout.columns.items() if role in wanted}
-    shared = [SEGMENT, *(role for role in OPTIONAL if role not in layout.columns)]
+    shared = [SEGMENT, *further, *(role for role in OPTIONAL if role not in layout.columns)]
     return resolve_columns(available, named, roles, where, shared=shared)
 
 

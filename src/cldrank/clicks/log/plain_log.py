@@ -24,7 +24,17 @@ from pyarrow import types
 
 from cldrank.clicks.log import casts
 from cldrank.clicks.log.casts import Cast, Field, locate
-from cldrank.clicks.log.layout import DEEPEST, KEYS, NO_SEGMENT, OPTIONAL, SEGMENT, LogLayout, columns_of, user_ids
+from cldrank.clicks.log.layout import (
+    DEEPEST,
+    KEYS,
+    NO_SEGMENT,
+    OF_EXPERIMENTS,
+    OPTIONAL,
+    SEGMENT,
+    LogLayout,
+    columns_of,
+    user_ids,
+)
 from cldrank.errors import CldrankError, DataError, FormatError, UsageError
 from cldrank.reading import reason
 from cldrank.tables import Engine, Relation, is_frame, table_files
@@ -33,7 +43,8 @@ from cldrank.tables.frames import frame_name
 from cldrank.tables.types import is_number, is_text
 from cldrank.wording import count
 
-_AS_THEY_ARE = (*KEYS, "user_id", "ranker_id", "surface", SEGMENT)  # roles whose text stays as it is
+_TEXTS, _RANKS = OF_EXPERIMENTS[:3], OF_EXPERIMENTS[3:]
+_AS_THEY_ARE = (*KEYS, "user_id", "ranker_id", "surface", *_TEXTS, SEGMENT)  # roles whose text stays as it is
 _CLICKED_LISTS = ("clicked_positions", "clicked_documents")  # lists of what was clicked, not of results
 _OF_RESULTS = ("doc_id", "clicked", "position")  # a page has a list of them
 _FEW_ROWS = 10
@@ -106,7 +117,7 @@ class Log:
         return Times(unit, unread, tuple(found))
 
 
-def open_log(source: Any, engine: Engine, layout: LogLayout) -> Log:
+def open_log(source: Any, engine: Engine, layout: LogLayout, *, experiment: bool = False) -> Log:
     """Open a log: files, folders, patterns, or a frame.
 
     A log has a row per displayed result, with columns session_id, query_id, doc_id, position and clicked (true and
@@ -114,7 +125,8 @@ def open_log(source: Any, engine: Engine, layout: LogLayout) -> Log:
     doc_id, top first) and clicked_positions, clicked_documents or clicked (an entry per document). A session_id stands
     for a single page of results: one search of one person.
 
-    source    as `cldrank.tables.Engine.open` takes it
+    source       as `cldrank.tables.Engine.open` takes it
+    experiment   whether to read the columns that logs of experiments have, too: `OF_EXPERIMENTS`
     """
     source = source if is_frame(source) else table_files(source, what="log")
     where = frame_name(source) if is_frame(source) else str(source[0].path)
@@ -123,7 +135,7 @@ def open_log(source: Any, engine: Engine, layout: LogLayout) -> Log:
 
     def choose(available: Sequence[str]) -> list[str]:
         names.extend(available)
-        columns.update(columns_of(available, where, layout))
+        columns.update(columns_of(available, where, layout, OF_EXPERIMENTS if experiment else ()))
         return list(columns.values())
 
     table = engine.open(source, choose)
@@ -190,7 +202,7 @@ class _PlainQuery:
         reasons = [("fault IS NOT NULL", "fault")] if has_lists else []
         reasons += [(fault.condition, f"'{fault.reason}'") for fault in faults]
         cases = " ".join(f"WHEN {condition} THEN {why}" for condition, why in reasons)
-        extra = [role for role in (*OPTIONAL, SEGMENT) if role in kinds]
+        extra = [role for role in (*OPTIONAL, *OF_EXPERIMENTS, SEGMENT) if role in kinds]
         form = ""
         if "timestamp" in kinds:
             form = f", {casts.time_form('raw_timestamp', kinds['timestamp'], 'timestamp')} AS time_form"
@@ -289,8 +301,10 @@ class _PlainQuery:
         ids = {role: self._id(role, kinds) for role in KEYS}
         position, clicks = self._position(kinds), self._clicks(kinds)
         values = {role: cast.value for role, cast in ids.items()}
+        ranks = {role: self._whole(role, kinds) for role in _RANKS if role in kinds}
         values |= {"position": position.value, "clicks": clicks.value}
-        odd = {**ids, "position": position, "clicked": clicks}
+        values |= {role: self._from_1(cast.value) for role, cast in ranks.items()}
+        odd = {**ids, "position": position, "clicked": clicks, **ranks}
         values |= {f"odd_{role}": f"coalesce({cast.odd}, FALSE)" for role, cast in odd.items()}
         columns = [f"{sql} AS {name}" for name, sql in {**values, **self._optional(kinds)}.items()]
         top, number = self.layout.top, f"not a whole number up to {DEEPEST:,}"
@@ -299,6 +313,7 @@ class _PlainQuery:
         faults += [
             _Fault("not a number", "position", f"odd_position OR position > {DEEPEST}", number),
             _Fault("not a number", "clicked", "odd_clicked", "not true, false or a number of clicks"),
+            *(_Fault("not a number", role, f"odd_{role} OR {role} < 1", number) for role in ranks),
             _Fault("click never shown", "position", "coalesce(position, 0) < 1 AND clicks > 0", ""),
             _Fault("null key", "position", "position IS NULL AND NOT odd_position", "empty"),
             _Fault("position below 1", "position", "position < 1", f"below {top}"),
@@ -354,7 +369,7 @@ class _PlainQuery:
     def _optional(self, kinds: _Kinds) -> dict[str, str]:
         """What else the log says of a row."""
         values = {}
-        for role in (role for role in ("user_id", "ranker_id", "surface") if role in kinds):
+        for role in (role for role in ("user_id", "ranker_id", "surface", *_TEXTS) if role in kinds):
             values[role] = f"CAST(raw_{role} AS VARCHAR)" if types.is_nested(kinds[role]) else f"raw_{role}"
         if "propensity" in kinds:
             chance = casts.number("raw_propensity", kinds["propensity"], self._called("propensity"), self.table.where)

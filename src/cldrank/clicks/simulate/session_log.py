@@ -78,7 +78,7 @@ class Columns:
                 "as device."
             )
         self.segment, candidates = segment, Candidates.of(simulation.dataset)
-        self.query_ids, self.doc_ids = _ids(candidates.query_ids), _ids(candidates.doc_ids)
+        self.query_ids, self.doc_ids = encoded(candidates.query_ids), encoded(candidates.doc_ids)
         self.names = pa.array([*simulation.layouts.names, simulation.policy.name])
         self.display = display_probability(simulation) if simulation.varies else None
         session = pa.int64() if segment is None else pa.string()
@@ -121,7 +121,7 @@ class Columns:
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
 
-def _ids(ids: NDArray[Any]) -> pa.Array:
+def encoded(ids: NDArray[Any]) -> pa.Array:
     """Ids in Arrow. Text is kept once, in a dictionary, unless that would be larger than the rows of a group."""
     if ids.dtype.kind in "iu":
         return pa.array(ids)
