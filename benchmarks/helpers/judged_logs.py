@@ -49,9 +49,13 @@ def world_of(path: str, queries: str) -> KnownWorld:
     return small_world() if path == "small" else KnownWorld.load(path, queries)
 
 
-@cache
 def truth_of(path: str, queries: str, logging: str, behaviour: str = "position-based") -> dict[str, dict[str, float]]:
-    """The truth of a world, computed once by each process."""
+    """The truth of a world; how people click moves it only where clicks come to wrong results."""
+    return _truth_of(path, queries, logging, "trust-biased" if behaviour == "trust-biased" else "position-based")
+
+
+@cache
+def _truth_of(path: str, queries: str, logging: str, behaviour: str) -> dict[str, dict[str, float]]:
     return replace(world_of(path, queries), behaviour=behaviour).truth(logging)
 
 

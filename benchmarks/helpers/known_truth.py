@@ -193,10 +193,7 @@ class KnownWorld:
         """The true difference of each pair by measure: what an endless log would say that knows each relevance."""
         clicks = replace(self, behaviour="position-based").log(logging, _ENDLESS, 0)  # whose pages are all that counts
         known = ClickEstimator(LoggedClicks(self.data, clicks, Propensities.power(ETA, DEPTH)), Affine())
-        return {
-            pair.name: {str(FIRST): self.true_difference(known, pair, FIRST, logging).value}
-            for pair in PAIRS
-        }
+        return {pair.name: {str(FIRST): self.true_difference(known, pair, FIRST, logging).value} for pair in PAIRS}
 
     def true_difference(self, known: ClickEstimator, pair: Pair, measure: ClickMeasure, logging: str) -> Any:
         """A true difference, weighted by the pages of a log."""

@@ -45,6 +45,14 @@ class AfterClicks:
         examined = np.bincount(self.contexts.cell, self.contexts.impressions * ratio, clicks.n_cells)
         return np.asarray(examined / clicks.impressions)
 
+    def doubt(self, clicks: ClickTable) -> Floats:
+        """(cells,) how far a cell's examinations may be off, as a share: below a click they depend on more than that."""
+        ratio = self.below[self.contexts.position - 1, self.contexts.last_click]
+        lost = self.contexts.impressions * ratio * (1 - ratio)
+        examined = self.share(clicks) * clicks.impressions
+        off = np.bincount(self.contexts.cell, lost, clicks.n_cells)
+        return _DOUBT * np.divide(off, examined, out=np.zeros(clicks.n_cells), where=examined > 0)
+
     def slopes_and_bases(self, curve: Curve, clicks: ClickTable) -> tuple[Floats, Floats]:
         """(cells,) slope and base of each cell, given the curve of all pages."""
         slope, base = slopes_and_bases(curve if self.curve is None else self.curve, clicks)
@@ -117,6 +125,7 @@ def _below_clicks(depth: int, people: Behaviour) -> tuple[Floats, Floats]:
     return below, unsure
 
 
+_DOUBT = 0.15  # of what clicks above take from examination; from simulations
 _QUANTILE = 1.645  # of the 90% intervals of ratios
 
 

@@ -123,6 +123,15 @@ class LoggedClicks:
         return self.by_row(self.clicks.impressions * slope)
 
     @cached_property
+    def doubt(self) -> Floats:
+        """(rows,) how far the exposure may be off, as a share of it, since a click changes what people examine."""
+        if self.after is None:
+            return np.zeros(self.data.n_rows)
+        slope, _ = self.by_cell
+        off = self.by_row(self.clicks.impressions * slope * self.after.doubt(self.clicks))
+        return np.divide(off, self.exposure, out=np.zeros(len(off)), where=self.exposure > 0)
+
+    @cached_property
     def excess_clicks(self) -> Floats:
         """(rows,) clicks beyond those that the position would have brought anyway, Σ_k c_k - n_k base_k."""
         _, base = self.by_cell

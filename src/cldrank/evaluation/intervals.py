@@ -235,7 +235,8 @@ class ClickEstimator:
 
         weights = self.weights(measure, new, old)
         estimate, never_shown = value(self.log, self.relevance), self.never_shown & (weights != 0)
-        sampled, curve = estimate.error(self.n_queries), self._curve_error(measure, new, old)
+        doubt = float(np.abs(weights * self.relevance) @ self.log.doubt)
+        sampled, curve = estimate.error(self.n_queries), float(np.hypot(self._curve_error(measure, new, old), doubt))
         fit = self._fit_error(lambda relevance: value(self.log, relevance))
         worst, best = (
             self._bound(value, np.where(never_shown, np.where(weights > 0, good, 1 - good), np.nan), curve)

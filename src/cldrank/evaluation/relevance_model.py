@@ -95,13 +95,13 @@ def fit_model(log: LoggedClicks, *, folds: int = FOLDS, seed: int = 0) -> Releva
     """
     searched = log.pages > 0
     if int(searched.sum()) < _FEWEST_QUERIES:
-        raise DataError(
-            f"a model of relevance needs {_FEWEST_QUERIES} queries, and there are {int(searched.sum())}."
-        )
+        raise DataError(f"a model of relevance needs {_FEWEST_QUERIES} queries, and there are {int(searched.sum())}.")
     table, group = _Table.of(log), _groups(log.data, folds, seed)
     own, rows = group[log.queries], np.arange(log.data.n_rows)
     usable = _learned_from(searched, seed)
-    both = np.stack([table.predictions(table.shown & usable[log.queries] & (own != each), seed) for each in range(folds)])
+    both = np.stack(
+        [table.predictions(table.shown & usable[log.queries] & (own != each), seed) for each in range(folds)]
+    )
     shown = log.clicks.row_impressions > 0
     share, spread = np.where(shown, 1.0, NEVER_SHOWN), np.where(shown, BELOW_CLICKS, OFF)
     groups = share * both.mean(axis=1)
@@ -198,7 +198,9 @@ def _levels(features: NDArray[Any]) -> Floats:
     levels = np.full(features.shape, np.nan)
     for column, values in enumerate(np.asarray(features, dtype=np.float64).T):
         known = ~np.isnan(values)
-        ends = np.unique(np.quantile(values[known], np.linspace(0, 1, _LEVELS + 1)[1:-1])) if known.any() else values[:0]
+        ends = (
+            np.unique(np.quantile(values[known], np.linspace(0, 1, _LEVELS + 1)[1:-1])) if known.any() else values[:0]
+        )
         levels[known, column] = np.searchsorted(ends, values[known])
     return levels
 
