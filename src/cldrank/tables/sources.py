@@ -100,9 +100,9 @@ def table_files(
     return files
 
 
-def text_files(source: Source, what: str = "table") -> list[Path]:
+def text_files(source: Source) -> list[Path]:
     """The files that a source stands for, whatever their formats."""
-    files = [file for path in named_paths(source, what) for file in (_shown(path) if path.is_dir() else [path])]
+    files = [file for path in named_paths(source) for file in (_shown(path) if path.is_dir() else [path])]
     if not files:
         raise DataError(f"{source}: the folder holds no files.")
     return files
