@@ -9,10 +9,10 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow import csv
 
-from cldrank import RankingDataset
+from cldrank import Propensities, RankingDataset, load
 from cldrank.data.letor import read_letor
 from cldrank.data.scores import load_scores
-from cldrank.errors import DataError, FormatError
+from cldrank.errors import DataError, FormatError, UsageError
 
 
 @pytest.fixture
@@ -104,6 +104,13 @@ def test_text_that_does_not_fit(tmp_path: Path, data: RankingDataset, text: str,
     (tmp_path / "s.txt").write_text(text)
     with pytest.raises(DataError, match=message):
         load_scores(tmp_path / "s.txt", data)
+
+
+def test_propensities_are_neither_scores_nor_features(tmp_path: Path, data: RankingDataset) -> None:
+    Propensities.power(1, 3).save(tmp_path / "rho.json")
+    for call in (lambda path: load_scores(path, data), load):
+        with pytest.raises(UsageError, match=r"rho\.json holds propensities, not a "):
+            call(tmp_path / "rho.json")
 
 
 @pytest.mark.parametrize(
