@@ -6,7 +6,9 @@ from typing import Any
 from xml.etree import ElementTree
 
 import numpy as np
+import pytest
 
+from cldrank.errors import UsageError
 from cldrank.propensity import Propensities
 from cldrank.propensity.curve_document import curve_figure
 
@@ -46,3 +48,13 @@ def test_curves_stand_beside_each_other_and_keep_their_names() -> None:
     assert first[0] < first[3] < first[6] < first[1]  # all at position 1, side by side
     assert text.count('class="whisker"') == 4  # none where low and high are the same, or unknown
     assert text.count('class="marked"') == 1  # the line at 1
+
+
+def test_the_truth_is_drawn_as_rings() -> None:
+    known = {"phone": Propensities.power(1.4, 3), "desktop": Propensities.power(0.7, 3)}
+    text = curve_figure({"phone": estimated(), "desktop": estimated()}, truth=known)._repr_svg_()
+    told = re.findall(r"(\w+): ([\d.]+) truth", text)
+    assert told == [(name, f"{value:.3f}") for name, rho in known.items() for value in rho.values]
+    assert text.count('class="reference"') == 7  # and one in the legend
+    with pytest.raises(UsageError, match="tablet"):
+        curve_figure({"phone": estimated()}, truth={"tablet": known["phone"]})

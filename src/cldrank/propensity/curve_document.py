@@ -14,6 +14,7 @@ from cldrank.files import save_text
 from cldrank.propensity.affine_clicks import AffineClicks, curve_of
 from cldrank.propensity.propensities import MISFIT, Propensities
 from cldrank.propensity.segment_propensities import SegmentPropensities
+from cldrank.wording import some
 
 _APART = 0.012  # between the curves at a position, where the whole axis is 1
 _MOST_POSITIONS = 50  # in a table; files and JSON have all
@@ -85,21 +86,33 @@ def named_curves(curve: Any) -> dict[str, Propensities]:
 
 
 def curve_figure(
-    curves: Mapping[str, Propensities], title: str = "Examination by position", size: tuple[int, int] = (640, 340)
+    curves: Mapping[str, Propensities],
+    title: str = "Examination by position",
+    truth: Mapping[str, Propensities] | None = None,
+    size: tuple[int, int] = (640, 340),
 ) -> Figure:
-    """Curves with their intervals, by name, in a figure."""
+    """Curves with their intervals, by name, in a figure; a known `truth` is drawn as rings."""
+    truth = truth or {}
+    strange = next((name for name in truth if name not in curves), None)
+    if strange is not None:
+        raise UsageError(f"there is no curve {strange!r} to compare with the truth, only {some(curves)}.")
     positions = [str(at + 1) for at in range(max(map(len, curves.values())))]
     along = docs.Axis.of_labels(positions, name="position; examination relative to the first")
-    top = max((rho.values if rho.high is None else rho.high).max() for rho in curves.values())
+    top = max((rho.values if rho.high is None else rho.high).max() for rho in (*curves.values(), *truth.values()))
     named = {name: f"{name} (lower bound)" if curve.bound else name for name, curve in curves.items()}
     chosen = docs.looks(named.values())
     apart = min(_APART * len(positions), 0.6 / len(curves))
     series = tuple(
-        Series(label, _points(label, curves[name], (number - (len(curves) - 1) / 2) * apart), chosen[label])
+        Series(
+            label,
+            _points(label, curves[name], (number - (len(curves) - 1) / 2) * apart, truth.get(name)),
+            chosen[label],
+        )
         for number, (name, label) in enumerate(named.items())
     )
+    references = "truth" if truth else ""
     axis = docs.Axis.from_zero(float(top))
-    return Figure(title, series, along, axis, "dots", *size, marked=(1.0,))
+    return Figure(title, series, along, axis, "dots", *size, marked=(1.0,), references=references)
 
 
 def save_chart(curves: Mapping[str, Propensities], path: str | PathLike[str]) -> None:
@@ -109,12 +122,13 @@ def save_chart(curves: Mapping[str, Propensities], path: str | PathLike[str]) ->
     save_text(path, docs.picture([curve_figure(curves)]))
 
 
-def _points(name: str, curve: Propensities, shift: float) -> tuple[Point, ...]:
+def _points(name: str, curve: Propensities, shift: float, truth: Propensities | None) -> tuple[Point, ...]:
     points = []
     for at, value in enumerate(map(float, curve.values)):
         note, low, high = f"{name}, position {at + 1}: {value:.4g}", None, None
         if curve.low is not None and curve.high is not None:
             low, high = float(curve.low[at]), float(curve.high[at])
             note += f" ({span(low, high, '.4g')})"
-        points.append(Point(at + shift, value, low, high, note))
+        true = None if truth is None or at >= len(truth) else float(truth.values[at])
+        points.append(Point(at + shift, value, low, high, note, true))
     return tuple(points)
