@@ -31,8 +31,8 @@ def test_a_number_comes_back_as_a_float() -> None:
         with pytest.raises(UsageError, match="^`x` must be a number of at least 0, not "):
             check_number("x", wrong, least=0)
     for wrong in (True, "3", NAN, 3.0, None, 4):
-        with pytest.raises(UsageError, match="^`x` must be a whole number of at least 0 and up to 3, or None, not "):
-            check_whole("x", wrong, least=0, most=3, optional=True)
+        with pytest.raises(UsageError, match="^`x` must be a whole number of at least 0 and up to 3, not "):
+            check_whole("x", wrong, least=0, most=3)
 
 
 def test_a_choice_is_one_of_its_words_and_nothing_equal_to_it() -> None:

@@ -52,19 +52,19 @@ class Bounds:
 NO_BOUNDS = Bounds()
 
 
-def check_number(name: str, given: Any, *, optional: bool = False, **bounds: float | None) -> float:
+def check_number(name: str, given: Any, **bounds: float | None) -> float:
     """A finite number within `Bounds`, as a float; refused where it is anything else.
 
     >>> check_number("held_out", 1.5, above=0, below=1)
     Traceback (most recent call last):
     cldrank.errors.UsageError: `held_out` must be a number above 0 and below 1, not 1.5.
     """
-    return float(_checked(float, name, given, optional, Bounds(**bounds)))
+    return float(_checked(float, name, given, Bounds(**bounds)))
 
 
-def check_whole(name: str, given: Any, *, optional: bool = False, **bounds: float | None) -> int:
+def check_whole(name: str, given: Any, **bounds: float | None) -> int:
     """A whole number within `Bounds`; refused where it is anything else, True and False included."""
-    return int(_checked(int, name, given, optional, Bounds(**bounds)))
+    return int(_checked(int, name, given, Bounds(**bounds)))
 
 
 def check_flag(name: str, given: Any) -> None:
@@ -82,9 +82,9 @@ def check_choice(name: str, given: Any, choices: Iterable[Any]) -> None:
     _checked(Literal[tuple(choices)], name, given)
 
 
-def _checked(kind: Any, name: str, given: Any, optional: bool = False, bounds: Bounds = NO_BOUNDS) -> Any:
+def _checked(kind: Any, name: str, given: Any, bounds: Bounds = NO_BOUNDS) -> Any:
     if not is_of_kind(kind, given, bounds):
-        refuse(name, given, one_of(requirements(kind, bounds)) + ", or None" * optional)
+        refuse(name, given, one_of(requirements(kind, bounds)))
     return given
 
 

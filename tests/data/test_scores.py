@@ -9,10 +9,10 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow import csv
 
-from cldrank import RankingDataset
+from cldrank import Propensities, RankingDataset, load
 from cldrank.data.letor import read_letor
 from cldrank.data.scores import load_scores
-from cldrank.errors import FormatError
+from cldrank.errors import FormatError, UsageError
 
 
 @pytest.fixture
@@ -93,6 +93,13 @@ def test_scores_follow_rows_that_were_regrouped(tmp_path: Path) -> None:
     scattered = read_letor([letor])
     assert scattered.features[:, 0].tolist() == [1, 3, 2]
     assert load_scores(tmp_path / "s.txt", scattered).tolist() == [10, 30, 20]
+
+
+def test_propensities_are_neither_scores_nor_features(tmp_path: Path, data: RankingDataset) -> None:
+    Propensities.power(1, 3).save(tmp_path / "rho.json")
+    for call in (lambda path: load_scores(path, data), load):
+        with pytest.raises(UsageError, match=r"rho\.json holds propensities, not a "):
+            call(tmp_path / "rho.json")
 
 
 @pytest.mark.parametrize(

@@ -81,6 +81,18 @@ def test_a_file_of_two_days_is_counted_anew_in_both(two_days: Path) -> None:
     assert impressions(run(two_days)) == 2 * 2000 * 5
 
 
+def test_a_file_that_is_restored_counts_as_it_is_again_even_once_it_is_gone(two_days: Path) -> None:
+    file = two_days / "logs" / "2.parquet"
+    good = file.read_bytes()
+    run(two_days)
+    pq.write_table(pq.read_table(file).slice(0, 1000), file)
+    assert impressions(run(two_days)) == 2000 * 5 + 1000
+    file.write_bytes(good)
+    assert impressions(run(two_days)) == 2 * 2000 * 5
+    file.unlink()
+    assert impressions(run(two_days)) == 2 * 2000 * 5
+
+
 def test_files_of_one_name_in_the_folders_of_days(two_days: Path) -> None:
     logs = two_days / "logs"
     for day in (1, 2):

@@ -58,6 +58,11 @@ def test_an_uncertain_curve_is_not_refused_for_its_errors(world: Any) -> None:
     check_own_pages(rho, world.two_rankers())
 
 
+def test_six_standard_errors_are_beyond_chance(world: Any) -> None:
+    with pytest.raises(DataError, match="position 2"):
+        check_own_pages(Propensities.power(0.4, 5), world.two_rankers(1e3, seed=3))
+
+
 def test_where_the_position_based_model_does_not_fit_it_is_a_warning(world: Any) -> None:
     log = world.two_rankers(1e6, model=TrustBiased(eta=1))
     with pytest.warns(CldrankWarning, match="this log refutes"):

@@ -66,6 +66,7 @@ def test_refusals(make: Any, message: str) -> None:
     ("content", "message"),
     [
         ("not json", "not JSON"),
+        ("PAR1", "is a Parquet file"),
         ("[" * 100_000, "nested too deeply"),
         ('{"values": "x"}', "no list of propensities"),
         ('["a"]', "not a list of finite numbers"),

@@ -14,6 +14,7 @@ from cldrank.reading import reading
 
 BLOCK_BYTES = 1 << 21
 COMPRESSED = (".gz", ".xz", ".zst")
+_LONGEST_WORD = 40  # in a message
 _LONGEST_LINE = 1 << 26  # a row of a million features takes about a fifth of it
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
@@ -39,12 +40,12 @@ class LineBlock:
         for start in range(0, len(lines), most):
             yield LineBlock(self.path, b"".join(lines[start : start + most]), self.first_line + start)
 
-    def token(self, at: int, most: int = 40) -> str:
+    def token(self, at: int) -> str:
         """The word that starts at a byte, for a message."""
         end = self.text.index(b"\n", at)
         word = b"" if self.text[at : at + 1].isspace() else self.text[at : end + 1].split(maxsplit=1)[0]
         text = word.decode("utf-8", errors="backslashreplace")
-        return text if len(text) <= most else text[:most] + "…"
+        return text if len(text) <= _LONGEST_WORD else text[:_LONGEST_WORD] + "…"
 
 
 def open_bytes(path: Path) -> Any:

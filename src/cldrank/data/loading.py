@@ -13,7 +13,7 @@ from cldrank.data.dataset import RankingDataset
 from cldrank.data.store import stored
 from cldrank.errors import UsageError
 from cldrank.tables import TableFile, is_frame, named_paths, table_files
-from cldrank.tables.sources import Format, known_format
+from cldrank.tables.sources import Format, known_format, refuse_own
 from cldrank.wording import kind_of
 
 Source = str | PathLike[str]
@@ -90,6 +90,7 @@ def feature_files(source: Source | Sequence[Source]) -> list[TableFile]:
             chosen = next(form for form in _FORMATS if any(file.format == form for file in below))
             files += [file for file in below if file.format == chosen]
         else:
+            refuse_own(path, "feature file")
             files.append(TableFile(path, path.parent, feature_format(path)))
     return files
 

@@ -13,7 +13,7 @@ from cldrank.data.dataset import RankingDataset
 from cldrank.data.lines import read_blocks
 from cldrank.errors import FormatError, UsageError
 from cldrank.tables import is_frame
-from cldrank.tables.sources import known_format
+from cldrank.tables.sources import known_format, refuse_own
 from cldrank.wording import kind_of, some
 
 if TYPE_CHECKING:
@@ -69,6 +69,7 @@ def _table(source: Any) -> TablePart | None:
         path = Path(source)
         if path.is_dir():
             raise UsageError(f"{path} is a folder; name a file of scores.")
+        refuse_own(path, "file of scores")
         form = known_format(path)
         return file_part(path, form) if form in ("parquet", "csv") else None
     if not is_frame(source):

@@ -96,14 +96,14 @@ class Axis:
         return cls(low, high, ticks, _labels(ticks, low, high), name=name)
 
     @classmethod
-    def from_zero(cls, top: float, *, in_percent: bool = False, name: str = "") -> Axis:
+    def from_zero(cls, top: float, *, in_percent: bool = False) -> Axis:
         """A linear axis from 0 to a round number, for values up to `top`."""
         top = top if top > 0 else 1.0
         step = round_step(top / _MOST_STEPS)
         ticks = tuple(index * step for index in range(math.ceil(top / step - 1e-9) + 1))
         digits = max(0, -math.floor(math.log10(step * 100) + 1e-9))
         labels = tuple(percent(tick, digits) if in_percent else short(tick) for tick in ticks)
-        return cls(0.0, ticks[-1], ticks, labels, name=name)
+        return cls(0.0, ticks[-1], ticks, labels)
 
     @classmethod
     def of_labels(cls, labels: Sequence[str], *, most: int = 24, name: str = "") -> Axis:

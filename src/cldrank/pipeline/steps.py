@@ -265,7 +265,10 @@ def days_task(bench: Workbench) -> Task:
         counted = f"{count(len(new), 'file')} counted, {facts['counted_before']} before"
         return Outcome(f"{counted}; {count(len(by_day), 'day')} there", facts)
 
-    return Task("days", {**inputs, "log": content_hash(every)}, deciding(options), work, _READING)
+    task = Task("days", {**inputs, "log": content_hash(every)}, deciding(options), work, _READING)
+    if every != remembered.get(identity) and bench.store.find(task.name, task.key):
+        save_json(memory, {**remembered, identity: every})  # files are restored: `work` will not be done again
+    return task
 
 
 def _remembered(memory: Path) -> dict[str, dict[str, str]]:

@@ -17,7 +17,7 @@ from cldrank.errors import UnidentifiableError, UsageError
 
 Weighting = Literal["candidates", "impressions"]
 
-DEEPEST = 200  # positions that are compared pair by pair
+MOST_COMPARED = 200  # positions that are compared pair by pair
 FEWEST_GROUPS = 200
 FEWEST_TESTED = 20  # queries (or candidates) resampled: fewer do not show the error of a pair of positions
 _FEWEST_CLICKS = 10  # at each of two positions: below, the log of a ratio of clicks is far from normal
@@ -182,9 +182,9 @@ def _depth(clicks: ClickTable, depth: int | None) -> int:
             depth=first - 1,
             reason=reason,
         )
-    if size > DEEPEST:
-        reason = f"the log shows {size:,} positions, and at most {DEEPEST} are compared pair by pair"
-        raise UnidentifiableError(f"{reason}; set `depth`.", depth=DEEPEST, reason=reason)
+    if size > MOST_COMPARED:
+        reason = f"the log shows {size:,} positions, and at most {MOST_COMPARED} are compared pair by pair"
+        raise UnidentifiableError(f"{reason}; set `depth`.", depth=MOST_COMPARED, reason=reason)
     if size < 2:
         raise UnidentifiableError("only one position was shown; there is nothing to compare it with.", depth=size)
     return size

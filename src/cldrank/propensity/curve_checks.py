@@ -10,7 +10,7 @@ import numpy as np
 from cldrank._typing import Floats, IntArray
 from cldrank.clicks.table import ClickTable
 from cldrank.errors import CldrankWarning, DataError, warn
-from cldrank.propensity.cells import DEEPEST, Cells
+from cldrank.propensity.cells import MOST_COMPARED, Cells
 from cldrank.propensity.envelope import Envelope
 from cldrank.propensity.estimator import check_attraction, comparing_estimators
 from cldrank.propensity.identifiability import USABLE
@@ -78,7 +78,7 @@ def proven_bound(clicks: ClickTable, size: int, *, envelope: bool = True) -> Pro
     single = np.maximum(least_unrefuted(clicks, size), _NOTHING)
     single[0] = 1.0
     ends: dict[str, Any] = dict.fromkeys(("values", "low", "high"), single)
-    depth = min(clicks.depth, size, DEEPEST) if envelope else 0
+    depth = min(clicks.depth, size, MOST_COMPARED) if envelope else 0
     bound = Envelope(confidence=_SURE, depth=depth).fit_upper(clicks) if depth > 1 else None
     if bound is not None:
         lengths = (0, size - len(bound))

@@ -115,13 +115,11 @@ def curve_figure(
     return Figure(title, series, along, axis, "dots", *size, marked=(1.0,), references=references)
 
 
-def save_chart(
-    curves: Mapping[str, Propensities], path: str | PathLike[str], truth: Mapping[str, Propensities] | None = None
-) -> None:
+def save_chart(curves: Mapping[str, Propensities], path: str | PathLike[str]) -> None:
     """Draw curves into an SVG file, see `curve_figure`."""
     if not str(path).lower().endswith(".svg"):
         raise UsageError(f"{path}: curves are drawn as SVG; name a file that ends in .svg.")
-    save_text(path, docs.picture([curve_figure(curves, truth=truth)]))
+    save_text(path, docs.picture([curve_figure(curves)]))
 
 
 def _points(name: str, curve: Propensities, shift: float, truth: Propensities | None) -> tuple[Point, ...]:

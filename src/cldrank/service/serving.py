@@ -170,9 +170,9 @@ def bound_socket(host: str, port: int) -> socket.socket:
     return made
 
 
-def read_token(file: str | PathLike[str] | None, variable: str = "CLDRANK_TOKEN") -> str | None:
-    """The token from a file, else from an environment variable; None if there is neither."""
-    token, source = os.environ.get(variable), f"the environment variable {variable}"
+def read_token(file: str | PathLike[str] | None) -> str | None:
+    """The token from a file, else from the environment variable CLDRANK_TOKEN; None if there is neither."""
+    token, source = os.environ.get("CLDRANK_TOKEN"), "the environment variable CLDRANK_TOKEN"
     if file is not None:
         with reading(file, "a token"):
             token, source = Path(file).read_text(encoding="utf-8").strip(), str(file)

@@ -95,14 +95,14 @@ def table_files(
         else:
             files.append(TableFile(path, path.parent, format_of(path, formats)))
     for file in files:
-        if file.path.suffix == ".json":
-            _check_lines(file.path, what)
+        if refuse_own(file.path, what).startswith(b"["):
+            raise FormatError("the file is a single array; write an object per line (JSON Lines).", path=file.path)
     return files
 
 
-def text_files(source: Source, what: str = "table") -> list[Path]:
+def text_files(source: Source) -> list[Path]:
     """The files that a source stands for, whatever their formats."""
-    files = [file for path in named_paths(source, what) for file in (_shown(path) if path.is_dir() else [path])]
+    files = [file for path in named_paths(source) for file in (_shown(path) if path.is_dir() else [path])]
     if not files:
         raise DataError(f"{source}: the folder holds no files.")
     return files
@@ -163,22 +163,23 @@ def csv_header(path: Path) -> tuple[tuple[str, ...], str]:
     return tuple(names), delimiter
 
 
-def known_format(path: Path) -> Format | None:
-    """The format that the name of a file says, if it does."""
-    suffixes = [suffix for suffix in map(str.lower, path.suffixes) if suffix not in COMPRESSIONS]
-    known = FORMATS.get(suffixes[-1]) if suffixes else None
-    return None if path.suffix == ".xz" and known != "letor" else known
-
-
-def _check_lines(path: Path, what: str) -> None:
-    """Refuse a JSON file that is an array, or that cldrank wrote for something else."""
+def refuse_own(path: Path, what: str) -> bytes:
+    """Refuse a JSON file that cldrank wrote for something else; else how the file begins."""
+    if path.suffix != ".json":
+        return b""
     with reading(path, what), path.open("rb") as file:
         start = file.read(200).lstrip()
     own = re.match(rb'\{\s*"format":\s*"cldrank-([a-z-]+)"', start)
     if own:
         raise UsageError(f"{path} holds {own[1].decode().replace('-', ' ')}, not a {what}.")
-    if start.startswith(b"["):
-        raise FormatError("the file is a single array; write an object per line (JSON Lines).", path=path)
+    return start
+
+
+def known_format(path: Path) -> Format | None:
+    """The format that the name of a file says, if it does."""
+    suffixes = [suffix for suffix in map(str.lower, path.suffixes) if suffix not in COMPRESSIONS]
+    known = FORMATS.get(suffixes[-1]) if suffixes else None
+    return None if path.suffix == ".xz" and known != "letor" else known
 
 
 def _below(folder: Path, formats: Sequence[Format], skip_others: bool, what: str) -> list[TableFile]:

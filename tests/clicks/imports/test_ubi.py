@@ -265,6 +265,7 @@ class TestTimes:
         with pytest.raises(DataError, match="1 times that name their zone and 1 that do not"):
             self.times(tmp_path, stamps)
         assert self.times(tmp_path, stamps[:1]) == ["2024-06-01T02:00:00+00:00"]
+        assert self.times(tmp_path, ["1717200000000000"]) == ["2024-06-01T00:00:00+00:00"]  # microseconds
         assert self.times(tmp_path, stamps, time_zone="Europe/Berlin") == ["2024-06-01T00:00:00+00:00"] * 2
 
 
