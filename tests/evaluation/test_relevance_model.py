@@ -1,44 +1,43 @@
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
-from simulated_clicks import Floats, SimulatedClicks, simulated
+from numpy.typing import NDArray
+from simulated_clicks import SimulatedClicks, simulated
 
-import cldrank as cr
 from cldrank.clicks.simulate import FirstSwaps
 from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import DataError
 from cldrank.evaluation import relevance_model
-from cldrank.evaluation.exposure import LoggedClicks, ScoreOrder
-from cldrank.evaluation.relevance_model import RelevanceModel, fit_model
+from cldrank.evaluation.exposure import LoggedClicks
+from cldrank.evaluation.relevance_model import NEVER_SHOWN, OFF, RelevanceModel, fit_model
 from cldrank.propensity import AffineClicks
 
+Flags = NDArray[np.bool_]
 
-@dataclass
+
 class Spy:
-    """Stands in for fits: predicts how many there were before, and keeps what they were given."""
+    """Stands in for fits: predicts .1 times how many there were before, and keeps the rows that were learned from."""
 
-    given: list[tuple[RankingDataset, ClickTable, RankingDataset]] = field(default_factory=list)
-    fails_at_depth: int = 0
+    def __init__(self) -> None:
+        self.learned: list[Flags] = []
 
-    def __call__(self, log: LoggedClicks, wanted: RankingDataset, seed: int) -> Floats:
+    def __call__(self, table: relevance_model._Table, learned: Flags, seed: int) -> NDArray[np.float64]:
         del seed
-        if log.clicks.depth == self.fails_at_depth:
-            raise DataError("nothing to learn from.")
-        self.given.append((log.data, log.clicks, wanted))
-        return np.full(wanted.n_rows, 0.1 * len(self.given))
+        self.learned.append(learned)
+        predicted = np.full(len(learned), 0.1 * len(self.learned))
+        return np.stack([predicted + 0.02, predicted - 0.02])  # the linear model, and the trees
 
 
 @pytest.fixture
 def spy(monkeypatch: pytest.MonkeyPatch) -> Spy:
-    spy = Spy()
-    monkeypatch.setattr(relevance_model, "_predictions", spy)
-    return spy
+    made = Spy()
+    monkeypatch.setattr(relevance_model._Table, "predictions", lambda *given: made(*given))
+    return made
 
 
 @pytest.fixture(scope="module")
@@ -46,135 +45,114 @@ def world() -> SimulatedClicks:
     return simulated()
 
 
-def test_nothing_is_predicted_from_clicks_on_itself(world: SimulatedClicks, spy: Spy) -> None:
-    found = fit_model(world.log, folds=5)
-    assert len(spy.given) == 5 + 2  # two more for the check
-    assert found.groups.shape == (5, world.data.n_rows)
-    groups = np.rint(found.predicted / 0.1).astype(int) - 1  # which fit each prediction is of
-    for fit, (data, clicks, wanted) in enumerate(spy.given[:5]):
-        learned = set(data.query_ids.tolist())
-        own = set(world.data.query_ids[np.unique(world.log.queries[groups == fit])].tolist())
-        assert not learned & own
+def test_nothing_is_predicted_from_clicks_on_its_own_query(world: SimulatedClicks, spy: Spy) -> None:
+    model, log = fit_model(world.log, folds=5), world.log
+    assert len(spy.learned) == 5 + 2  # two more for the check
+    assert model.groups.shape == (5, world.data.n_rows)
+    share = np.where(log.seen, 1.0, NEVER_SHOWN)
+    fits = np.rint(10 * model.predicted / share).astype(int) - 1  # which of them each prediction is of
+    for fit, learned in enumerate(spy.learned[:5]):
+        own = set(log.queries[fits == fit].tolist())
+        assert not own & set(log.queries[learned].tolist())
         assert len(own) == 12
-        assert learned | own == set(world.data.query_ids.tolist())
-        assert len(clicks) == data.n_queries
-        assert wanted.n_rows == world.data.n_rows
+        assert not learned[~log.seen].any()
+        assert set(log.queries[learned].tolist()) | own == set(range(60))
+
+
+def test_queries_with_the_same_candidates_are_left_out_together(world: SimulatedClicks, spy: Spy) -> None:
+    rows = np.concatenate([np.arange(world.data.n_rows), np.arange(80)])  # the first ten queries twice
+    ids = np.concatenate([world.log.queries, 60 + world.log.queries[:80]])
+    data = RankingDataset.from_arrays(world.data.features[rows], ids)
+    cells = np.concatenate([np.arange(len(world.clicks.row)), np.flatnonzero(world.clicks.row < 80)])
+    row = np.where(np.arange(len(cells)) < len(world.clicks.row), 0, world.data.n_rows) + world.clicks.row[cells]
+    counts = {name: getattr(world.clicks, name)[cells] for name in ("position", "impressions", "clicks")}
+    fit_model(LoggedClicks(data, ClickTable.from_arrays(data, row=row, **counts), world.rho))
+    for learned in spy.learned[:5]:
+        assert (learned[:80] == learned[world.data.n_rows :]).all()
+
+
+def test_what_was_never_shown_counts_less_and_is_less_certain(world: SimulatedClicks, spy: Spy) -> None:
+    del spy
+    model, seen = fit_model(world.log), world.log.seen
+    assert set(np.round(10 * model.predicted[seen]).tolist()) == {1, 2, 3, 4, 5}
+    assert model.predicted[~seen].max() == pytest.approx(0.5 * NEVER_SHOWN)
+    assert model.apart[seen] == pytest.approx(0.02)
+    assert model.apart[~seen] == pytest.approx(0.02 * NEVER_SHOWN)
+    assert set(model.spread[~seen].tolist()) == {OFF}
+
+
+def test_how_far_a_sum_may_be_off() -> None:
+    model = RelevanceModel(np.array([0.5, 0.2]), np.array([0.1, 0.4]), np.zeros((1, 2)), np.array([0.03, -0.01]))
+    assert model.off(np.array([2.0, -1.0])) == pytest.approx(np.hypot(2 * 0.5 * 0.1 + 0.2 * 0.4, 2 * 0.03 + 0.01))
+    assert model.off(np.zeros(2)) == 0
 
 
 @pytest.mark.parametrize(("depth", "n_hidden"), [(2, 1), (4, 1), (5, 2)])
 def test_the_check_learns_from_the_upper_positions_alone(depth: int, n_hidden: int, spy: Spy) -> None:
-    found: Any = fit_model(simulated(depth=depth, sessions=2000).log, folds=2)
-    depths = [clicks.depth for _, clicks, _ in spy.given]
-    assert depths == [depth] * 2 + [depth - n_hidden] * 2
-    assert set(np.rint(10 * found.hidden).tolist()) == {3, 4}  # of the third and fourth fit
-    own = np.rint(10 * found.predicted)
-    assert np.rint(10 * found.hidden).tolist() == (own + 2).tolist()  # each leaves out the same queries
+    world = simulated(depth=depth, sessions=2000)
+    model: Any = fit_model(world.log, folds=2)
+    lowest = np.zeros(world.data.n_rows, dtype=bool)
+    lowest[world.clicks.row[world.clicks.position > depth - n_hidden]] = True
+    for learned in spy.learned[2:]:
+        assert learned.any()
+        assert not learned[lowest].any()
+    exposure = world.log.exposure[lowest].sum()
+    assert model.hidden.observed == pytest.approx(world.log.excess_clicks[lowest].sum() / exposure)
+    assert 0.3 < model.hidden.predicted < 0.4  # by the third and the fourth fit
+    assert 0 < model.hidden.error < 0.2
 
 
 def test_results_that_are_mostly_shown_below_are_hidden_with_all_their_clicks(spy: Spy) -> None:
     world = simulated(sessions=30_000, policy=FirstSwaps(0.6))
-    found = fit_model(world.log, folds=2)
-    for row in range(world.data.n_rows):
+    fit_model(world.log, folds=2)
+    learned = np.logical_or(*spy.learned[2:])
+    for row in np.flatnonzero(world.log.seen):
         own = world.clicks.row == row
         shown, position = world.clicks.impressions[own], world.clicks.position[own]
-        assert found.lowest[row] == bool(len(shown) and (shown @ position) / shown.sum() > 3)
-    assert 20 < found.lowest.sum() < 80
-    for _, clicks, _ in spy.given[2:]:
-        assert len(clicks.row)
-    learned = sum(clicks.shown.sum() for _, clicks, _ in spy.given[2:])
-    assert learned == world.clicks.shown.sum() - found.lowest.sum()
+        assert learned[row] == ((shown @ position) / shown.sum() <= 3)
 
 
-def test_orders_that_are_judged_are_features(world: SimulatedClicks, spy: Spy) -> None:
-    orders = [ScoreOrder.of(name, scores, world.log) for name, scores in (("a", world.good), ("b", world.bad))]
-    fit_model(world.log, orders=orders, folds=2)
-    assert len(spy.given) == 4
-    for data, _, wanted in spy.given:
-        assert data.n_features == wanted.n_features == 3 + 4
-        assert wanted.features[:, :3].tolist() == world.data.features.tolist()
-        for at, one in enumerate(orders):
-            discounts = [1 / math.log2(rank + 1) for rank in one.ranks]
-            on_page = [value if rank <= 4 else 0.0 for value, rank in zip(discounts, one.ranks, strict=True)]
-            assert wanted.features[:, 3 + 2 * at] == pytest.approx(discounts)
-            assert wanted.features[:, 4 + 2 * at] == pytest.approx(on_page)
-
-
-def test_a_check_that_cannot_be_made_is_left_out(world: SimulatedClicks, spy: Spy) -> None:
-    spy.fails_at_depth = 3
-    found = fit_model(world.log, folds=2)
-    assert found.hidden is None
-    spy.fails_at_depth = 4
-    with pytest.raises(DataError, match="nothing to learn from"):
-        fit_model(world.log, folds=2)
+def test_a_check_that_cannot_be_made_is_left_out(spy: Spy) -> None:
+    del spy
+    world = simulated(depth=1, sessions=2000)
+    assert fit_model(world.log, folds=2).hidden is None
 
 
 def test_too_few_queries_are_refused(spy: Spy) -> None:
     del spy
-    small = simulated(queries=19, sessions=500)
     with pytest.raises(DataError, match="20 queries, and there are 19"):
-        fit_model(small.log)
+        fit_model(simulated(queries=19, sessions=500).log)
     fit_model(simulated(queries=20, sessions=500).log)
 
 
-def test_queries_that_were_never_searched_are_not_learned_from(world: SimulatedClicks, spy: Spy) -> None:
-    clicks = world.clicks.where(world.log.queries[world.clicks.row] < 30)
-    fit_model(LoggedClicks(world.data, clicks, world.rho), folds=2)
-    assert sum(data.n_queries for data, _, _ in spy.given[:2]) == 30
-
-
 def test_many_queries_are_drawn_from(world: SimulatedClicks, spy: Spy, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cldrank.evaluation.relevance_model._MOST_QUERIES", 7)
+    monkeypatch.setattr(relevance_model, "_MOST_QUERIES", 7)
     fit_model(world.log, folds=3)
-    assert [data.n_queries for data, _, _ in spy.given] == [7] * 5
+    assert len(np.unique(world.log.queries[np.logical_or.reduce(spy.learned)])) == 7
 
 
-def test_missing_values_count_as_the_mean_of_their_feature(world: SimulatedClicks, spy: Spy) -> None:
+def test_it_learns_clicks_over_examinations_from_features_with_gaps() -> None:
+    world = simulated(queries=300, sessions=60_000)
     features = np.array(world.data.features)
     features[::7, 0] = np.nan
     features[:, 2] = np.nan
-    ids = world.data.query_ids[world.log.queries]
-    data = RankingDataset.from_arrays(features, ids, missing="keep")
-    fit_model(LoggedClicks(data, ClickTable.from_arrays(data, **cells(world.clicks)), world.rho), folds=2)
-    assert len(spy.given) == 4
-    for learned, _, wanted in spy.given:
-        assert not learned.has_missing
-        assert not wanted.has_missing
-        assert wanted.features[::7, 0] == pytest.approx(np.nanmean(features[:, 0]), abs=1e-6)
-        assert not wanted.features[:, 2].any()
-        assert wanted.features[1, 0] == features[1, 0]
+    data = RankingDataset.from_arrays(features, world.log.queries, missing="keep")
+    cells = {name: getattr(world.clicks, name) for name in ("row", "position", "impressions", "clicks")}
+    model = fit_model(LoggedClicks(data, ClickTable.from_arrays(data, **cells), world.rho))
+    full = fit_model(world.log)
+    known = ~np.isnan(features[:, 0]) & ~world.log.seen
+    for each, least in ((full, 0.7), (model, 0.6)):
+        assert np.corrcoef(each.predicted[known], world.relevance[known])[0, 1] > least
+        assert each.predicted[known].mean() == pytest.approx(NEVER_SHOWN * world.relevance[known].mean(), rel=0.15)
+        assert ((each.predicted >= 0) & (each.predicted <= 1)).all()
 
 
-def cells(clicks: ClickTable) -> dict[str, Any]:
-    return {name: getattr(clicks, name) for name in ("row", "position", "impressions", "clicks")}
+def test_the_same_log_gives_the_same_model(world: SimulatedClicks) -> None:
+    first, again, other = (fit_model(world.log, seed=seed) for seed in (0, 0, 1))
+    assert first.predicted.tolist() == again.predicted.tolist() != other.predicted.tolist()
 
 
-def test_variance_is_that_of_fits_without_a_group() -> None:
-    random = np.random.default_rng(0)
-    sample = random.random(20)
-    left_out = np.array([np.delete(sample, at).mean() for at in range(20)])
-    model = RelevanceModel(sample, sample[None], None, sample > 1)
-    assert model.variance(left_out) == pytest.approx(sample.var(ddof=1) / 19)  # of a mean, that of 19 of them
-    assert model.variance(np.full(5, 0.3)) == pytest.approx(0)
-
-
-def test_relevance_is_learned_on_its_own_scale() -> None:
-    world, fresh = simulated(queries=60, sessions=20_000), simulated(queries=60, seed=1)
-    found = relevance_model._predictions(world.log, fresh.data, seed=0)
-    assert found.min() >= 0
-    assert found.max() <= 1
-    assert np.corrcoef(found, fresh.relevance)[0, 1] > 0.6
-    assert found.mean() == pytest.approx(fresh.relevance.mean(), abs=0.15)
-    shown = world.clicks.impressions
-    trusting = replace(world.clicks, clicks=world.clicks.clicks + shown, impressions=2 * shown)
-    curve = AffineClicks(world.rho.values / 2, np.full(4, 0.5))
-    other = relevance_model._predictions(LoggedClicks(world.data, trusting, curve), fresh.data, seed=0)
-    assert other == pytest.approx(found, abs=0.01)  # half is clicked in any case, and the curve knows
-
-
-def test_the_judge_learns_for_the_orders_that_it_judges(world: SimulatedClicks) -> None:
-    judge = cr.evaluation.ClickJudge.of(world.data, world.clicks, world.rho)
-    order = ScoreOrder.of("new", world.good, world.log)
-    learned, reason = judge.learned(order)
-    assert not reason
-    assert learned.model is not None
-    assert learned.model.predicted.tolist() == fit_model(world.log, orders=[order]).predicted.tolist()
+def test_a_base_is_no_relevance(world: SimulatedClicks) -> None:
+    affine = AffineClicks(world.rho.values, np.full(4, 0.05))
+    lower, usual = (fit_model(replace(world.log, curve=curve)) for curve in (affine, world.rho))
+    assert lower.predicted.mean() < usual.predicted.mean() - 0.03

@@ -14,7 +14,7 @@ from cldrank.evaluation.click_results import Support
 from cldrank.evaluation.exposure import order_of
 from cldrank.evaluation.intervals import ClickEstimator
 from cldrank.evaluation.off_policy import Affine, DoublyRobust, OffPolicy
-from cldrank.evaluation.relevance_model import RelevanceModel
+from cldrank.evaluation.relevance_model import HiddenCheck, RelevanceModel
 from cldrank.evaluation.support import look_at_never_shown, look_at_support
 from cldrank.propensity import Propensities
 
@@ -80,8 +80,8 @@ TINY = TinyLog.drawn(seed=22, queries=12, pages=90)
 LOG = TINY.log(RHO)
 GUESS = np.random.default_rng(5).random(60)
 GROUPS = np.clip(GUESS + np.random.default_rng(6).normal(0, 0.05, (5, 60)), 0, 1)
-LOWEST = LOG.seen & (np.tile(np.arange(5), 12) == 3)
-MODEL = RelevanceModel(GUESS, GROUPS, GUESS, LOWEST, allowance=0.1)
+APART = np.random.default_rng(7).normal(0, 0.05, 60)
+MODEL = RelevanceModel(GUESS, np.full(60, 0.1), GROUPS, APART, HiddenCheck(0.2, 0.3, 0.02))
 NEW, PRODUCTION = order_of(TINY.scores(reverse), LOG), order_of("production", LOG)
 
 
@@ -168,16 +168,15 @@ def test_the_model_speaks_of_the_lifted_by_weight() -> None:
         rest = {one: weight for one, weight in share.items() if one[0] != query}
         without.append(sum(weight * GUESS[place[one]] for one, weight in rest.items()) / sum(rest.values()))
     sampled = math.sqrt(11 / 12 * sum((mean - means[0]) ** 2 for mean in without))
-    half = clicks.quantile * math.hypot(sampled, fit) + 0.1
+    apart = sum(weight * APART[place[one]] for one, weight in share.items())
+    half = clicks.quantile * math.hypot(sampled, fit, 0.1 * means[0], apart)
     assert found.model.low == pytest.approx(max(means[0] - half, 0))
     assert found.model.high == pytest.approx(min(means[0] + half, 1))
 
 
 def test_the_check_of_the_model_is_told() -> None:
     clicks = ClickEstimator(LOG, DoublyRobust(), MODEL)
-    found, check = look_at_never_shown(clicks, DCG, NEW, PRODUCTION), clicks.hidden_check(NEW, PRODUCTION)
-    assert check is not None
-    assert found.hidden_predicted == check[0]
-    assert found.hidden_observed == clicks.interval(check[1].value, check[1].error(12))
+    told = look_at_never_shown(clicks, DCG, NEW, PRODUCTION)
+    assert (told.hidden_predicted, told.hidden_observed) == (0.2, clicks.interval(0.3, 0.02))
     blind = look_at_never_shown(ClickEstimator(LOG, DoublyRobust(), replace(MODEL, hidden=None)), DCG, NEW, PRODUCTION)
     assert (blind.hidden_predicted, blind.hidden_observed) == (None, None)

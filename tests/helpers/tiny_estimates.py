@@ -36,6 +36,6 @@ def order(log: LoggedClicks, tiny: TinyLog, ranking: Ranking | None) -> RankOrde
     return order_of("production" if ranking is None else tiny.scores(ranking), log)
 
 
-def model_of(predicted: Floats, groups: Floats | None = None) -> RelevanceModel:
+def model_of(predicted: Floats, groups: Floats | None = None, spread: float = 0.0) -> RelevanceModel:
     all_groups = predicted[None] if groups is None else groups
-    return RelevanceModel(predicted, all_groups, None, np.zeros(len(predicted), dtype=bool))
+    return RelevanceModel(predicted, np.full(len(predicted), spread), all_groups, np.zeros(len(predicted)))

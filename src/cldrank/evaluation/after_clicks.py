@@ -46,7 +46,7 @@ class AfterClicks:
         return np.asarray(examined / clicks.impressions)
 
     def doubt(self, clicks: ClickTable) -> Floats:
-        """(cells,) how far a cell's examinations may be off, as a share: below a click they depend on more than that."""
+        """(cells,) how far examinations may be off, as a share: below a click they depend on more than the last."""
         ratio = self.below[self.contexts.position - 1, self.contexts.last_click]
         lost = self.contexts.impressions * ratio * (1 - ratio)
         examined = self.share(clicks) * clicks.impressions
@@ -79,8 +79,8 @@ class AfterClicks:
 def after_clicks(clicks: ClickTable, curve: Curve, people: Behaviour) -> AfterClicks | None:
     """Where the log shows that people stop after a click, or examine less, what they examine; otherwise None.
 
-    The curve without clicks above is estimated from the log itself where results have moved between positions. Otherwise
-    that of all pages is raised, up to that of the first position,
+    The curve without clicks above is estimated from the log itself where results have moved between positions.
+    Otherwise that of all pages is raised, up to that of the first position,
 
         raised_k = 1 / (mean share of examination at k)
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from cldrank.evaluation.by_labels import MeasuredResult
 from cldrank.evaluation.intervals import MeasuredPair
 from cldrank.measures import Interval
+from cldrank.propensity.behaviour import Behaviour
 
 if TYPE_CHECKING:
     from cldrank.documents import Document
@@ -124,6 +125,7 @@ class ByClicks(MeasuredResult[Value]):
     curve          the source of the propensities, in words
     curve_is_estimated    whether their uncertainty is known and included
     measures       by name; the first decides
+    behaviour      what the log shows of how people behave after a click
     left_out       queries that a ranker was trained on, and that were left out
     """
 
@@ -135,11 +137,15 @@ class ByClicks(MeasuredResult[Value]):
     measures: Mapping[str, Any]
     support: Support
     never_shown: NeverShown
+    behaviour: Behaviour
     left_out: int = 0
 
     def as_dict(self) -> dict[str, Any]:
         """Everything as plain values, for JSON."""
         values = {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}
+        people, below = self.behaviour, self.behaviour.overall
+        ratio = None if below is None else [below.ratio, below.low, below.high]
+        values["behaviour"] = {"looks": people.looks, "p_value": people.p_value, "below_clicks": ratio}
         return {**values, "measures": {name: measured.as_dict() for name, measured in self.measures.items()}}
 
 

@@ -341,6 +341,7 @@ class ClickJudge:
             "estimator": clicks.estimator.label,
             "curve": clicks.log.curve.origin,
             "curve_is_estimated": clicks.log.curve.uncertain,
+            "behaviour": self.behaviour,
             "left_out": self.left_out,
         }
 

@@ -49,8 +49,8 @@ class RelevanceModel:
     """Relevance learned with each group of queries left out in turn: no query is predicted from its own clicks.
 
     It is the mean of two models, which go wrong in different ways: a linear one, and boosted trees. Both learn clicks
-    over examinations of shown results. Never-shown ones count 0.93 times what is predicted: production left them out for
-    reasons that features do not show.
+    over examinations of shown results. Never-shown ones count 0.93 times what is predicted: production left them out
+    for reasons that features do not show.
 
     predicted   (rows,) between 0 and 1: of each candidate, by the fits that have not seen its query
     spread      (rows,) the standard error of predictions, as a share of them, since what was shown has been chosen

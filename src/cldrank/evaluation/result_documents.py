@@ -23,17 +23,25 @@ from cldrank.evaluation.click_results import ClickComparison, ClickEvaluation, N
 from cldrank.evaluation.experiment_planning import say_way
 from cldrank.evaluation.intervals import ClickEstimate
 from cldrank.measures import Interval
+from cldrank.propensity.behaviour import Behaviour
 from cldrank.wording import count
 
 TONES: dict[str, Severity] = {"better": "ok", "worse": "blocking", "no difference": "note", "cannot tell": "warning"}
 SIGNS = {"better": "▲", "worse": "▼", "no difference": "=", "cannot tell": "?"}
 _ALL = 1 - 1e-12  # a share
 _WIDTH = 440  # of the figure
+_MADE_OF_IT = {  # what a verdict makes of how people behave after a click
+    "position-based": ".",
+    "stop": ". So only impressions without a click above say how relevant results are.",
+    "examine less": ". So impressions below a click count by how much of them is still examined.",
+    "click more": ". Sizes are those of an average person; those who click more may differ.",
+    "unknown": ": sizes assume that it does not.",
+}
 JudgedByClicks = ClickComparison | ClickEvaluation
 ASSUMED = (
-    "No log can check that people examine a position with the same probability whatever is there and above it, that "
-    "they click what they examine if it is relevant and nothing else, and that tomorrow's users search and click as "
-    "those of the log did. Rankers that were tuned on these clicks look better than they are. Of fewer than some fifty "
+    "No log can check that people examine a position with the same probability whatever is there, that they click what "
+    "they examine if it is relevant and nothing else, and that tomorrow's users search and click as those of the log "
+    "did. Rankers that were tuned on these clicks look better than they are. Of fewer than some fifty "
     "queries, intervals are rough."
 )
 
@@ -199,8 +207,8 @@ def _errors_words(result: ClickComparison) -> str:
     errors = result.first.difference.errors
     return (
         f"Standard errors of the difference in {result.first.measure}: {errors.queries:.4f} by queries and clicks, "
-        f"{errors.propensities:.4f} by the curve, {errors.model:.4f} by the model's fit; extrapolation may move it by "
-        f"{errors.extrapolation:.4f}."
+        f"{errors.propensities:.4f} by what people examine, {errors.model:.4f} by the model's fit, "
+        f"{errors.extrapolation:.4f} since never-shown results may be unlike shown ones with the same features."
     )
 
 
@@ -212,6 +220,16 @@ def _support_words(result: JudgedByClicks) -> Iterator[str]:
     yield f"Of the top {seen.k} of {_name(result)}, {_share(seen.shown)} was shown at some time{other}."
     impressions = count(seen.impressions, "impression")
     yield f"With their weights, {impressions} are as precise as {seen.effective:,.0f} of equal weight would be."
+    yield behaviour_words(result.behaviour)
+
+
+def behaviour_words(people: Behaviour) -> str:
+    """How people behave after a click, and what the verdict makes of it.
+
+    >>> behaviour_words(Behaviour("unknown"))
+    'Whether a click changes what people examine below it is unknown: sizes assume that it does not.'
+    """
+    return f"{_sentence(str(people))}{_MADE_OF_IT[people.looks]}"
 
 
 def _never_shown_words(result: JudgedByClicks) -> Iterator[str]:

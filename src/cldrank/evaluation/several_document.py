@@ -9,7 +9,7 @@ from cldrank.documents.numbers import minus, percent, span
 from cldrank.evaluation.by_labels import data_label
 from cldrank.evaluation.click_results import ClickComparison
 from cldrank.evaluation.experiment_planning import say_way
-from cldrank.evaluation.result_documents import ASSUMED, TONES, source
+from cldrank.evaluation.result_documents import ASSUMED, TONES, behaviour_words, source
 from cldrank.evaluation.several import SeveralComparisons
 from cldrank.measures import Interval
 from cldrank.wording import listed
@@ -101,6 +101,7 @@ def _grounds(by_clicks: dict[str, ClickComparison]) -> Iterator[Block]:
         rows.append((name, *seen, *(f"{part:.4f}" for part in parts)))
     about = "The share of the top that was ever shown, results that never were, and the parts of the error."
     yield Table(head, rows, about=about, wide=True)
+    yield Paragraph(behaviour_words(next(iter(by_clicks.values())).behaviour))
     yield Heading("Why")
     for name, pair in by_clicks.items():
         yield Paragraph([minus(f"{name}: {pair.verdict.reason}")])
