@@ -22,9 +22,9 @@ def found() -> dict[str, list[dict[str, Any]]]:
     return {pair: [record["pairs"][pair] for record in records] for pair in PAIRS}
 
 
-@pytest.mark.parametrize("measure", ["DCG@5", "Clicks@5"])
-def test_intervals_hold_the_truth(found: dict[str, list[dict[str, Any]]], measure: str) -> None:
-    truth, low, high = truth_of("small", "same", "one"), FIELDS.index("low"), FIELDS.index("high")
+def test_intervals_hold_the_truth(found: dict[str, list[dict[str, Any]]]) -> None:
+    measure, truth = "DCG@5", truth_of("small", "same", "one")
+    low, high = FIELDS.index("low"), FIELDS.index("high")
     held = [
         one["measures"][measure][low] <= truth[pair][measure] <= one["measures"][measure][high]
         for pair, records in found.items()

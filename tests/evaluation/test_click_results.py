@@ -16,6 +16,7 @@ from cldrank.evaluation.click_results import (
 from cldrank.evaluation.decision_rule import ClickVerdict
 from cldrank.evaluation.intervals import ClickEstimate, Errors, MeasuredPair
 from cldrank.measures import Interval
+from cldrank.propensity.behaviour import AfterClick, Behaviour
 
 
 def interval(estimate: float, low: float, high: float) -> Interval:
@@ -62,6 +63,7 @@ def comparison(**changes: Any) -> ClickComparison:
         "checks": (SensitivityCheck("η + 0.5", interval(0.4, 0.1, 0.7), "better"),),
         "permutation_check": PermutationCheck(interval(-0.1, -0.2, 0.0), passed=True),
         "verdict": ClickVerdict("better", 0.015, "DCG@5 differs.", depends_on_never_shown=True),
+        "behaviour": Behaviour("stop", 0.001, AfterClick(0, 0, 0.02, 0.01, 0.04)),
         "settling": (WayToSettle("A/B test", 4000, "half of the pages"), WayToSettle("swaps", None, "cannot")),
         "left_out": 3,
     }
@@ -73,6 +75,7 @@ def test_everything_is_in_the_dictionary() -> None:
     assert json.loads(json.dumps(found, allow_nan=False)) == found
     assert (found["verdict"], found["decision"], found["margin"]) == ("better", "better", 0.015)
     assert (found["new"], found["old"], found["data"], found["synthetic"]) == ("trees", "production", "toy", True)
+    assert found["behaviour"] == {"looks": "stop", "p_value": 0.001, "below_clicks": [0.02, 0.01, 0.04]}
     first = found["measures"]["DCG@5"]
     assert [first[name] for name in ("new", "old", "difference", "low", "high")] == pytest.approx(
         [2.0, 1.5, 0.5, 0.4, 0.7]

@@ -176,10 +176,11 @@ def test_the_unseen_stay_unseen_in_more_of_the_log() -> None:
     more = settled(clicks, new, old, pair)["more of this log"]
     assert (more.pages, more.about) == (None, "what never-shown results are worth stays unknown")
     assert say_way(more) == f"More of this log would not settle it: {more.about}."
-    pair = a_pair(clicks, new, old, errors=Errors(0.4 * gain, extrapolation=0.5 * gain))
-    half = a_pair(clicks, new, old, errors=Errors(0.8 * gain))
-    found = [pages_of(settled(clicks, new, old, one)["more of this log"]) for one in (pair, half)]
-    assert found[0] == found[1]  # half of the gain is left, and the bias stays
+    allowed = 1 / (clicks.quantile + float(ndtri(0.8)))  # of the gain, for all errors together
+    pair = a_pair(clicks, new, old, errors=Errors(0.6 * gain, extrapolation=0.6 * allowed * gain))
+    without = a_pair(clicks, new, old, errors=Errors(0.6 / 0.8 * gain))
+    found = [pages_of(settled(clicks, new, old, each)["more of this log"]) for each in (pair, without)]
+    assert found[0] == found[1]  # 0.8² of what is allowed is left for the errors that shrink
 
 
 def test_without_a_model_the_unseen_are_planned_as_results_at_the_lowest_position() -> None:

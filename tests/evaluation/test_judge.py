@@ -95,7 +95,8 @@ def test_production_brings_the_clicks_it_had(world: SimulatedClicks) -> None:
 
 
 def test_an_assumed_curve_is_held_to_others_unless_it_is_trusted(world: SimulatedClicks) -> None:
-    assumed, trusted = (quick(world, world.good, trust_propensity=trust) for trust in (False, True))
+    noisy = world.good + np.random.default_rng(5).standard_normal(480)
+    assumed, trusted = (quick(world, noisy, trust_propensity=trust) for trust in (False, True))
     assert assumed.first == trusted.first
     assert (assumed.verdict.decision, trusted.verdict.decision) == ("cannot tell", "better")
     against = [check.name for check in assumed.checks if check.decision != "better"]
@@ -206,12 +207,8 @@ def test_missing_and_constant_features(world: SimulatedClicks) -> None:
     for features in (missing, np.ones((480, 2))):
         data = cr.RankingDataset.from_arrays(features, world.data.query_ids[world.log.queries], missing="keep")
         found = quick(replace(world, data=data), world.good, clicks=ClickTable.from_arrays(data, **cells))
-        assert found.estimator == "doubly robust"  # what is judged is a feature, too
+        assert found.estimator == "doubly robust"
         assert not found.never_shown.without_model
-        production = cr.evaluate(
-            "production", data, "DCG", clicks=ClickTable.from_arrays(data, **cells), propensities=world.rho
-        )
-        assert bool(production.never_shown.without_model) == (features is not missing)
 
 
 @pytest.mark.parametrize("queries", [[0], []])

@@ -55,10 +55,10 @@ def test_curves_that_are_tried_count_as_certain_and_have_models_of_their_own(wor
     estimated = Propensities(world.rho.values, method="Pivot", replicates=replicates)
     log = world.log.with_curve(estimated)
     new, old = order_of(world.good, log), order_of("production", log)
-    clicks = ClickEstimator(log, DoublyRobust()).learned(new, old)
+    clicks = ClickEstimator(log, DoublyRobust()).learned()
     assert clicks.estimate(DCG, new, old).errors.propensities > 0
     steeper = log.with_curve(Propensities(world.rho.values * np.arange(1, 5) ** -0.5, method="steeper"))
-    alone = ClickEstimator(steeper, DoublyRobust()).learned(new, folds=2)
+    alone = ClickEstimator(steeper, DoublyRobust()).learned(folds=2)
     expected = alone.estimate(DCG, new, order_of("production", steeper))
     assert expected.errors.propensities == 0
     assert check_curves(clicks, DCG, new, old, 0.01)[0].gain == expected.interval

@@ -72,7 +72,7 @@ def test_deviations_hold_all_of_the_error_but_extrapolation() -> None:
     swapped = simulated(policy=NeighbourSwaps(0.3))
     judge = ClickJudge.of(swapped.data, swapped.clicks, AllPairs().fit(swapped.clicks))
     good, old = judge.order(swapped.good, "good"), judge.order(PRODUCTION, "")
-    clicks, _ = judge.learned(good, old)
+    clicks, _ = judge.learned
     for measure in (ClickMeasure("DCG", 4), ClickMeasure("Clicks", 4)):
         errors = clicks.estimate(measure, good, old).errors
         assert min(errors.queries, errors.propensities, errors.model) > 0

@@ -16,7 +16,7 @@ from cldrank.evaluation.experiment_planning import ways_to_settle
 from cldrank.evaluation.exposure import LoggedClicks, LoggedOrder, RankOrder, ScoreOrder
 from cldrank.evaluation.intervals import ClickEstimate, ClickEstimator, Errors, MeasuredPair
 from cldrank.evaluation.off_policy import DoublyRobust
-from cldrank.evaluation.relevance_model import RelevanceModel
+from cldrank.evaluation.relevance_model import HiddenCheck, RelevanceModel
 
 Z = float(ndtri(0.95))
 DCG = ClickMeasure("DCG", 3)
@@ -40,8 +40,8 @@ def a_pair(
 
 def with_errors(clicks: ClickEstimator, found: ClickEstimate, errors: Errors) -> ClickEstimate:
     """The same with other errors, as `ClickEstimator` adds them up."""
-    spread = float(np.linalg.norm([errors.queries, errors.propensities, errors.model]))
-    middle, half = found.interval.estimate, clicks.quantile * spread + errors.extrapolation
+    parts = errors.queries, errors.propensities, errors.model, errors.extrapolation
+    middle, half = found.interval.estimate, clicks.quantile * float(np.linalg.norm(parts))
     interval = replace(found.interval, low=middle - half, high=middle + half)
     return replace(found, interval=interval, errors=errors)
 
@@ -71,9 +71,9 @@ def pages_of(way: WayToSettle) -> int:
 
 
 def known_model(relevance: NDArray[np.float64]) -> RelevanceModel:
-    """A model that is sure of what it predicts."""
-    nothing = np.zeros(len(relevance), dtype=bool)
-    return RelevanceModel(relevance, np.tile(relevance, (2, 1)), None, nothing)
+    """A model that knows the relevance."""
+    nothing = np.zeros(len(relevance))
+    return RelevanceModel(relevance, nothing, np.tile(relevance, (2, 1)), nothing, HiddenCheck(0.5, 0.5, 0.01))
 
 
 def unseen_world() -> tuple[KnownWorld, ClickEstimator, ScoreOrder, LoggedOrder]:

@@ -9,7 +9,7 @@ from tiny_logs import Ranking, Relevance, TinyLog, dcg, expected_clicks
 
 from cldrank.evaluation.click_measures import ClickMeasure
 from cldrank.evaluation.exposure import LoggedClicks, RankOrder, order_of
-from cldrank.evaluation.relevance_model import RelevanceModel
+from cldrank.evaluation.relevance_model import HiddenCheck, RelevanceModel
 from cldrank.propensity import AffineClicks, Propensities
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
@@ -38,4 +38,5 @@ def order(log: LoggedClicks, tiny: TinyLog, ranking: Ranking | None) -> RankOrde
 
 def model_of(predicted: Floats, groups: Floats | None = None, spread: float = 0.0) -> RelevanceModel:
     all_groups = predicted[None] if groups is None else groups
-    return RelevanceModel(predicted, np.full(len(predicted), spread), all_groups, np.zeros(len(predicted)))
+    certain, check = np.zeros(len(predicted)), HiddenCheck(0.5, 0.5, 0.01)
+    return RelevanceModel(predicted, np.full(len(predicted), spread), all_groups, certain, check)

@@ -86,7 +86,7 @@ class TestWhatIsKept:
     def test_nothing_that_is_not_shown_to_be_safe(self) -> None:
         """Few clicks cannot even show that the imitation is."""
         with pytest.raises(UnsafeError) as caught:
-            Safe(cr.IPS(), margin=0.0).fit(DATA, log(300), RHO)
+            Safe(cr.IPS(), margin=0.0).fit(DATA, log(100), RHO)
         assert all(words in str(caught.value) for words in ("imitation", "DCG@5", "`production`", "`margin`"))
 
     def test_the_sequence_and_its_end(self, clear: Safe) -> None:
@@ -155,7 +155,7 @@ class TestModels:
 
     def test_a_linear_production_beside_trees(self) -> None:
         """A linear imitation is more faithful than one by trees, and the blend is both."""
-        kept = Safe(cr.IPS(model=Trees(rounds=20, min_weight=5.0))).fit(DATA, log(100_000), RHO)
+        kept = Safe(cr.IPS(model=Trees(rounds=20, min_weight=5.0))).fit(DATA, log(10_000), RHO)
         assert 0 < kept.safety_.share < 1
         assert kept.safety_.overlap > 0.95
         assert isinstance(kept.ranker_, BlendRanker)

@@ -77,8 +77,12 @@ class RelevanceModel:
 
             off² = (Σ |weight| predicted spread)² + (Σ weight apart)²
 
+        Where predictions could not be checked, as on pages of one result, it may be off by 1 everywhere.
+
         weights   (rows,) 0 for results that were shown
         """
+        if self.hidden is None:
+            return float(np.abs(weights).sum())
         return float(np.hypot(np.abs(weights) @ (self.predicted * self.spread), weights @ self.apart))
 
 
@@ -154,7 +158,7 @@ def _hidden_check(log: LoggedClicks, table: _Table, usable: Flags, fold: IntArra
 class _Table:
     """What models learn from, a row for each candidate.
 
-    levels     features by quantile, from 0, with gaps: for trees
+    levels     features by quantile, from 0, and -1 where they are missing: for trees
     scaled     in standard deviations, without gaps: for the linear model
     target     clicks over examinations
     weight     examinations / (1 + examinations): those of one result say less and less
@@ -194,8 +198,8 @@ class _Table:
 
 
 def _levels(features: NDArray[Any]) -> Floats:
-    """Features as the number of the quantile that they lie in, so that trees need not find it for each fit."""
-    levels = np.full(features.shape, np.nan)
+    """Features as the number of the quantile that they lie in, which trees need not find for each fit."""
+    levels = np.full(features.shape, -1.0)
     for column, values in enumerate(np.asarray(features, dtype=np.float64).T):
         known = ~np.isnan(values)
         ends = (
