@@ -53,7 +53,9 @@ class JudgedLogs:
 def tables(paths: Iterable[Path]) -> str:
     """All tables."""
     logs = JudgedLogs(paths)
-    return "\n\n".join(table(logs) for table in (by_pair, by_setting))
+    sums = [by_pair(logs), summary(logs, ("behaviour", "sessions")), summary(logs, ("pair",)),
+            summary(logs, ("world", "logging"))]  # fmt: skip
+    return "\n\n".join(sums)
 
 
 def by_pair(logs: JudgedLogs) -> str:
@@ -70,31 +72,36 @@ def by_pair(logs: JudgedLogs) -> str:
     return _table("pairs", [*_SETTING, *heads], rows)
 
 
-def by_setting(logs: JudgedLogs) -> str:
-    """Of each setting: how often intervals hold the truth, the least of any pair, and how verdicts are shared out."""
-    groups: dict[Key, list[tuple[list[dict[str, Any]], float]]] = defaultdict(list)
+def summary(logs: JudgedLogs, by: Sequence[str]) -> str:
+    """Cells that are alike in some respects: coverage and its least, how often verdicts decide, and falsely.
+
+    A cell is a setting and a pair. A false verdict calls better what is level or worse, or the other way round.
+    """
+    groups: dict[tuple[Any, ...], list[tuple[list[dict[str, Any]], float]]] = defaultdict(list)
     for key, pair, said, truth in logs.pairs():
+        facts = dict(zip((*_SETTING, "pair"), (*_shown(key), pair), strict=True))
         if pair != _UNLUCKY:
-            groups[key].append((said, truth))
+            groups[tuple(facts[name] for name in by)].append((said, truth))
     rows = []
-    for key, group in groups.items():
-        held = [share for said, truth in group for share in _held(said, truth)]
-        least = min(np.mean(_held(said, truth)) for said, truth in group)
-        said_at_all = [(each["decision"], truth) for said, truth in group for each in said]
-        decided = [word != "cannot tell" for word, _ in said_at_all]
-        unequal = [word in ("better", "worse") for word, truth in said_at_all if abs(truth) >= _LEVEL]
-        false = [
-            (word == "better" and truth < _LEVEL) or (word == "worse" and truth > -_LEVEL)
-            for word, truth in said_at_all
+    for names, cells in sorted(groups.items()):
+        held = [np.mean(_held(said, truth)) for said, truth in cells]
+        unequal = [
+            each["decision"] in ("better", "worse") for said, truth in cells for each in said if abs(truth) >= _LEVEL
         ]
+        false = [
+            (each["decision"] == "better" and truth < _LEVEL) or (each["decision"] == "worse" and truth > -_LEVEL)
+            for said, truth in cells
+            for each in said
+        ]
+        few = f"{sum(share < _NOMINAL for share in held)} of {len(cells)}"
         rows.append(
-            [*_shown(key), len(group[0][0]), logs.refused[key], _share(held), f"{least:.2f}", _share(decided),
-             _share(unequal), _counted(false)]
-        )  # fmt: skip
-    heads = ["logs", "refused", "coverage", "least", "decided", "decided, of unequal", "false better or worse"]
-    return _table("settings", [*_SETTING, *heads], rows)
+            [*names, sum(len(said) for said, _ in cells), f"{np.mean(held):.2f}", few, _share(unequal), _counted(false)]
+        )
+    heads = ["verdicts", "coverage", "cells below .85", "decided, of unequal", "false better or worse"]
+    return _table(" × ".join(by), [*by, *heads], rows)
 
 
+_NOMINAL = 0.85  # coverage of 90% intervals that a cell should reach
 _WORDS = ("better", "worse", "no difference", "cannot tell")
 
 
