@@ -18,7 +18,7 @@ from cldrank.evaluation.judge import ClickJudge
 from cldrank.propensity import AffineClicks, AllPairs, Propensities
 from cldrank.propensity.behaviour import Behaviour, behaviour
 
-RHO = Propensities([1.0, 0.6, 0.4, 0.3])
+RHO = Propensities(np.array([1.0, 0.6, 0.4, 0.3]))
 CONTINUED = (0.6, 0.5, 0.4, 0.3, 0.2)
 MODELS: dict[str, ClickModel] = {
     "stop": Cascade(noise=NOISE),
@@ -45,12 +45,11 @@ def test_relevance_is_found_where_a_click_changes_what_is_examined(looks: str) -
     data, clicks = drawn(MODELS[looks])
     people = behaviour(clicks)
     assert people.looks == looks
-    assumed: Any = Propensities([1.0, 0.6, 0.4, 0.3])
-    after = after_clicks(clicks, assumed, people)
+    after = after_clicks(clicks, RHO, people)
     assert after is not None
     assert after.curve is not None
     assert after.curve.values == pytest.approx([1, 1, 1, 1], abs=0.05)
-    found = LoggedClicks(data, clicks, assumed, after)
+    found = LoggedClicks(data, clicks, RHO, after)
     well = found.exposure > 100
     assert well.sum() > 150
     errors = (found.excess_clicks / np.maximum(found.exposure, 1e-9) - relevance_of(data))[well]
@@ -78,7 +77,7 @@ def test_where_people_stop_what_is_below_a_click_was_not_shown() -> None:
 
 def test_without_moves_the_given_curve_is_raised_up_to_the_first_position() -> None:
     _, clicks = drawn(MODELS["examine less"], swaps=False)
-    after: Any = after_clicks(clicks, Propensities([1.0, 0.7, 0.5, 0.2]), behaviour(clicks))
+    after: Any = after_clicks(clicks, Propensities(np.array([1.0, 0.7, 0.5, 0.2])), behaviour(clicks))
     assert after.curve is None
     share = after.share(clicks)
     for position in range(1, 5):
@@ -96,18 +95,19 @@ def test_without_moves_the_given_curve_is_raised_up_to_the_first_position() -> N
 def tiny() -> tuple[ClickTable, AfterClicks]:
     """A result at position 2, on 30 pages without a click above, and on 10 below one, of which half is examined."""
     data = RankingDataset.from_arrays([[1], [2]], [7, 7])
-    contexts = Contexts(
-        row=[0, 1, 1], segment=None, position=[1, 2, 2], last_click=[0, 0, 1],
-        impressions=[40, 30, 10], clicks=[10, 9, 1],
-    )  # fmt: skip
+    known: dict[str, Any] = {
+        "row": [0, 1, 1], "segment": None, "position": [1, 2, 2], "last_click": [0, 0, 1],
+        "impressions": [40, 30, 10], "clicks": [10, 9, 1],
+    }  # fmt: skip
+    contexts = Contexts(**known)
     clicks = ClickTable(Candidates.of(data), **contexts.cells(), contexts=contexts)
     below, unsure = np.array([[1.0, 1.0], [1.0, 0.5]]), np.array([[0.0, 0.0], [0.0, 0.1]])
-    return clicks, AfterClicks(contexts, below, unsure, Propensities([1.0, 0.8]), np.ones(2), np.zeros(2))
+    return clicks, AfterClicks(contexts, below, unsure, Propensities(np.array([1.0, 0.8])), np.ones(2), np.zeros(2))
 
 
 def test_impressions_below_a_click_count_by_how_much_is_examined() -> None:
     clicks, after = tiny()
-    slope, base = after.slopes_and_bases(Propensities([1.0, 0.1]), clicks)
+    slope, base = after.slopes_and_bases(Propensities(np.array([1.0, 0.1])), clicks)
     assert slope == pytest.approx([1, 0.8 * (30 + 0.5 * 10) / 40])
     assert base.tolist() == [0, 0]
     assert after.doubt(clicks) == pytest.approx([0, 0.15 * 10 * 0.5 * 0.5 / (30 + 0.5 * 10)])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -64,7 +65,7 @@ class AfterClicks:
     def drawn(self, times: int, seed: int) -> list[AfterClicks]:
         """The same with curves and ratios drawn from their distribution."""
         random = np.random.default_rng([seed, 4])
-        curves = [] if self.curve is None else drawn_curves(self.curve, times, seed)
+        curves: list[Any] = [] if self.curve is None else drawn_curves(self.curve, times, seed)
         return [
             replace(
                 self,

@@ -61,7 +61,8 @@ class LoggedClicks:
     @cached_property
     def readable(self) -> Floats:
         """(cells,) impressions, each counted by how much of it is examined relative to one without a click above."""
-        return self.clicks.impressions * (1.0 if self.after is None else self.after.share(self.clicks))
+        share = 1.0 if self.after is None else self.after.share(self.clicks)
+        return np.asarray(self.clicks.impressions * share, dtype=np.float64)
 
     @property
     def curves(self) -> list[AffineClicks]:

@@ -247,8 +247,8 @@ class ClickJudge:
         log = LoggedClicks(data, table, curve, after_clicks(table, curve, people))
         _check_log(log, left_out)
         rows = segments.rows_of_segments(dataset.offsets, kept)
-        estimator = ClickEstimator(log, chosen, None, float(confidence), seed)
-        return cls(estimator, rows, dataset.n_rows, left_out, people)
+        measured = ClickEstimator(log, chosen, None, float(confidence), seed)
+        return cls(measured, rows, dataset.n_rows, left_out, people)
 
     @cached_property
     def learned(self) -> tuple[ClickEstimator, str]:

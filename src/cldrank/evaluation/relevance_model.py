@@ -194,7 +194,8 @@ class _Table:
         trees: Any = HistGradientBoostingRegressor(**_TREES, early_stopping=False, random_state=seed)
         linear = Ridge(alpha=_RIDGE).fit(self.scaled[learned], target, sample_weight=weight)
         trees.fit(self.levels[learned], target, sample_weight=weight)
-        return np.clip(np.stack([linear.predict(self.scaled), trees.predict(self.levels)]), 0.0, 1.0)
+        both = np.stack([linear.predict(self.scaled), trees.predict(self.levels)])
+        return np.asarray(np.clip(both, 0.0, 1.0), dtype=np.float64)
 
 
 def _levels(features: NDArray[Any]) -> Floats:

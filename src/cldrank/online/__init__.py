@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from cldrank.online.interleaving import Page as Page
     from cldrank.online.interleaving import interleave as interleave
     from cldrank.online.interleaving import interleave_pages as interleave_pages
-    from cldrank.online.simulation import SimulatedTest as SimulatedTest
+    from cldrank.online.simulated_tests import SimulatedTest as SimulatedTest
     from cldrank.online.varied_pages import VariedPage as VariedPage
     from cldrank.online.varied_pages import explore as explore
     from cldrank.online.varied_pages import swap as swap
 
 _HOMES = {
     **dict.fromkeys(("ExperimentResult", "analyse"), "analysis"),
-    "SimulatedTest": "simulation",
+    "SimulatedTest": "simulated_tests",
     "assign": "arms",
     **dict.fromkeys(("InterleavedPages", "Page", "interleave", "interleave_pages"), "interleaving"),
     **dict.fromkeys(("VariedPage", "explore", "swap"), "varied_pages"),

@@ -14,7 +14,7 @@ from cldrank.errors import DataError, UsageError
 from cldrank.measures import compute
 from cldrank.online import SimulatedTest, interleave
 from cldrank.online import simulation as module
-from cldrank.online.simulation import Kind
+from cldrank.online.simulated_tests import Kind
 
 PAGES = 100_000
 
