@@ -13,7 +13,7 @@ from cldrank.clicks.simulate import NeighbourSwaps, PositionBased, Simulation
 from cldrank.errors import DataError, UsageError
 from cldrank.measures import compute
 from cldrank.online import SimulatedTest, interleave
-from cldrank.online import simulation as module
+from cldrank.online import simulated_tests as module
 from cldrank.online.simulated_tests import Kind
 
 PAGES = 100_000

@@ -86,8 +86,8 @@ compare {out}/ranker {out}/production -f {out}/test.parquet -m DCG@10""",
     ),
     Step(
         "Experiment",
-        "A verdict from clicks rests on assumptions; people settle it. On the pages of a small test, which are simulated "
-        "here, both rankers pick results in turn. The queries are those of the second command: do labels agree?",
+        "A verdict from clicks rests on assumptions; people settle it. On the pages of a small test, simulated here, "
+        "both rankers pick results in turn. The queries are those of the second command: do labels agree?",
         """simulate {out}/test.parquet --new {out}/ranker --production {out}/production --sessions 5e3 -k 10 --eta 1 \
 --people 2000 --log {out}/experiment.parquet
 online analyse {out}/experiment.parquet --planned 5000 --html {out}/experiment.html""",
