@@ -28,6 +28,7 @@ _RIDGE = 20.0
 _FARTHEST = 4.0  # standard deviations that a feature may lie from its mean
 _TREES = {"max_iter": 40, "learning_rate": 0.12, "max_leaf_nodes": 8, "min_samples_leaf": 40, "l2_regularization": 5.0}
 _LEVELS = 32  # of a feature, for trees
+_BLOCK = 100_000  # rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,8 +117,7 @@ def fit_model(log: LoggedClicks, *, folds: int = FOLDS, seed: int = 0) -> Releva
 
 def _groups(data: RankingDataset, folds: int, seed: int) -> IntArray:
     """(queries,) the group of each query; those with the same candidates are in one, since they are one query."""
-    features = np.nan_to_num(np.asarray(data.features, dtype=np.float64))
-    sums = np.add.reduceat(features.sum(axis=1), data.offsets[:-1]) if len(features) else np.zeros(data.n_queries)
+    sums = np.add.reduceat(np.nansum(data.features, axis=1, dtype=np.float64), data.offsets[:-1])
     distinct, code = np.unique(sums, return_inverse=True)
     if len(distinct) < _FEWEST_QUERIES:
         code = np.arange(data.n_queries)
@@ -166,8 +166,8 @@ class _Table:
     height     its mean position
     """
 
-    levels: Floats
-    scaled: Floats
+    levels: NDArray[np.int8]
+    scaled: NDArray[np.float32]
     target: Floats
     weight: Floats
     shown: Flags
@@ -194,14 +194,17 @@ class _Table:
         trees: Any = HistGradientBoostingRegressor(**_TREES, early_stopping=False, random_state=seed)
         linear = Ridge(alpha=_RIDGE).fit(self.scaled[learned], target, sample_weight=weight)
         trees.fit(self.levels[learned], target, sample_weight=weight)
-        both = np.stack([linear.predict(self.scaled), trees.predict(self.levels)])
-        return np.asarray(np.clip(both, 0.0, 1.0), dtype=np.float64)
+        both = np.empty((2, len(learned)))
+        for first in range(0, len(learned), _BLOCK):  # both copy what they predict
+            block = slice(first, first + _BLOCK)
+            both[:, block] = linear.predict(self.scaled[block]), trees.predict(self.levels[block])
+        return np.clip(both, 0.0, 1.0)
 
 
-def _levels(features: NDArray[Any]) -> Floats:
+def _levels(features: NDArray[Any]) -> NDArray[np.int8]:
     """Features as the number of the quantile that they lie in, which trees need not find for each fit."""
-    levels = np.full(features.shape, -1.0)
-    for column, values in enumerate(np.asarray(features, dtype=np.float64).T):
+    levels = np.full(features.shape, -1, dtype=np.int8)
+    for column, values in enumerate(features.T):
         known = ~np.isnan(values)
         ends = (
             np.unique(np.quantile(values[known], np.linspace(0, 1, _LEVELS + 1)[1:-1])) if known.any() else values[:0]
@@ -210,14 +213,13 @@ def _levels(features: NDArray[Any]) -> Floats:
     return levels
 
 
-def _scaled(features: NDArray[Any]) -> Floats:
+def _scaled(features: NDArray[Any]) -> NDArray[np.float32]:
     """Features in standard deviations from their means, limited; a missing value counts as the mean."""
-    values = np.asarray(features, dtype=np.float64)
-    missing = np.isnan(values)
-    counts = np.maximum((~missing).sum(axis=0), 1)
-    filled = np.where(missing, 0.0, values)
-    mean = filled.sum(axis=0) / counts
-    apart = np.where(missing, 0.0, values - mean)
-    spread = np.sqrt((apart**2).sum(axis=0) / counts)
-    scaled: Floats = np.clip(apart / np.where(spread > 0, spread, 1.0), -_FARTHEST, _FARTHEST)
+    scaled = np.zeros(features.shape, dtype=np.float32)
+    for column, values in enumerate(features.T):
+        known = ~np.isnan(values)
+        apart = values[known].astype(np.float64)
+        apart -= apart.mean() if len(apart) else 0.0
+        spread = np.sqrt((apart**2).mean()) if len(apart) else 0.0
+        scaled[known, column] = np.clip(apart / (spread or 1.0), -_FARTHEST, _FARTHEST)
     return scaled
