@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from cli_pages import cli_page, page_names
 from dataset_page import dataset_page
 from methods_page import methods_page
+
+if TYPE_CHECKING:
+    from cldrank.parameters import Parameter
 
 ROOT = Path(__file__).parents[1]
 
@@ -28,14 +32,19 @@ def propensity_methods_page() -> str:
         found = "slopes and bases" if kind.affine else "propensities"
         lines.append(f"| `{name}` | `{kind.__name__}` | {kind.needs} | {found} | {kind.sentence}. |")
     everyone = parameters(PropensityEstimator)
-    tables = {"All of them": everyone}
+    tables = {"\n".join(map(_row, everyone.values())): ["All of them"]}
     for kind in estimators().values():
-        tables[kind.__name__] = {key: one for key, one in parameters(kind).items() if key not in everyone}
-    for title, entries in tables.items():
-        if entries:
-            lines += ["", f"## {title}", "", "| parameter | default | |", "|---|---|---|"]
-            lines += [f"| `{one.name}` | `{one.default!r}` | {one.about}. |" for one in entries.values()]
+        rows = [_row(one) for key, one in parameters(kind).items() if key not in everyone]
+        if rows:
+            tables.setdefault("\n".join(rows), []).append(kind.__name__)
+    for rows_of_table, names in tables.items():
+        lines += ["", f"## {', '.join(names)}", "", "| parameter | default | |", "|---|---|---|", rows_of_table]
     return "\n".join(lines) + "\n"
+
+
+def _row(parameter: Parameter) -> str:
+    """A row of a table of parameters."""
+    return f"| `{parameter.name}` | `{parameter.default!r}` | {parameter.about}. |"
 
 
 GENERATED: dict[str, Callable[[], str]] = {
