@@ -36,7 +36,7 @@ class DataError(CldrankError, ValueError):
 
 
 class MissingValueError(DataError):
-    """Features with missing values, for something that cannot use those."""
+    """Features have missing values, which the model or the engine cannot use."""
 
 
 class FormatError(DataError):

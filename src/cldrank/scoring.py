@@ -1,7 +1,7 @@
 """`score`: the scores of a ranker for files of candidates, however large.
 
 Rows are scored, ranked and written as they are read, query after query. Where the rows of a query do not lie together,
-or a later row shows that ids are of another kind than the first, the data are loaded and scored as a whole.
+or ids turn out to be text after numbers, the data are loaded and scored as a whole.
 """
 
 from __future__ import annotations
@@ -81,8 +81,8 @@ def score(
     r"""Write the score and the rank of each row of some files, or of a frame, in their order.
 
     The columns are `query_id`, `doc_id` if the data have it, `score` and `rank`: 1 is the best of its query, and
-    ties are broken as in `evaluate`. Ids are written as they are: of ids that others chose, a spreadsheet may take `=…`
-    in a CSV file for a formula. A feature far from its range in training is warned of.
+    ties are broken as in `evaluate`. Ids are written as they are; a spreadsheet may take an id that begins with `=` for
+    a formula. A feature far from its range in training is warned of.
 
     source    what `load` takes, with the same options; features must be the ranker's, in any order if columns name them
     top       keep only the first of each query

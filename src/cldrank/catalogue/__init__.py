@@ -72,7 +72,7 @@ class DataSource:
     gated         cannot be downloaded by a program: `instructions` say how to place it by hand
     acceptance    can be downloaded, but only by someone who accepts the licence
     prepared      what is published cannot be read as it is: `tools/prepare.py` of the repository makes the files
-    layouts       per form in which people have the set on disk: split -> patterns of its files
+    layouts       for each form in which the set is distributed: split -> patterns of its files
 
     >>> get("mq2008")
     DataSource(mq2008: 784 queries, 15,211 rows, 46 features)

@@ -22,7 +22,7 @@ _FORMATS = [module.name for module in pkgutil.iter_modules([str(Path(__file__).p
 
 @declared
 class ExportCommand(options.Reading, options.JsonOutput):
-    """Write a ranker for an engine, and prove that the engine will score as the ranker does.
+    """Write a ranker for an engine, and replay the files by the arithmetic that the engine documents.
 
     Example: `cldrank export ranker/ --to opensearch --for 3.6 --check test.parquet --out ltr/`
     """
@@ -30,14 +30,14 @@ class ExportCommand(options.Reading, options.JsonOutput):
     ranker: Path = argument("RANKER", "The folder of a saved ranker.")
     to: str = option("FORMAT", f"{listed(_FORMATS, 'or')}.", ...)
     out: str = option("-o PATH", "The file or the folder to write.", ...)  # a Path would lose a slash at its end
-    version: str | None = option("--for VERSION", "The version of the engine that will load it; by default the newest.")
+    version: str | None = option("--for VERSION", "The version of the engine; by default the newest known.")
     name: str = option("TEXT", "What the engine is to call the model.", "cldrank")
     rename: list[str] | None = option("OURS=THEIRS", "What the engine calls a feature. Repeat it for several.")
     approximate: bool = option(
         "", "Allow an approximation where the format cannot be exact; needs --check, which measures it.", False
     )
     check: list[str] | None = option(
-        "FILE", "Replay the engine on these features, and compare its scores with the ranker's."
+        "FILE", "Replay the files on these features, and compare the scores with the ranker's."
     )
 
     def run(self) -> None:

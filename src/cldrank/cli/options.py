@@ -148,7 +148,7 @@ class ComputePlace:
 class Window:
     """Which days of a folder of days are read."""
 
-    last: str | None = of_reading("DAYS", "Of a folder of days, only the last: 28d, say, or 4w.")
+    last: str | None = of_reading("DAYS", "Read only the last days of a folder of days, such as 28d or 4w.")
     until: str | None = of_reading("DAY", "The last day of --last, if not the newest.")
 
     def window(self) -> dict[str, Any]:

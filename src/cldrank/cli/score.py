@@ -89,7 +89,7 @@ class ServeCommand:
     With `--against OLD`, `POST /interleave` answers with pages that both rankers make together.
 
     When another ranker is saved to the folder, it takes over within a second, without dropping a request; a broken
-    ranker is refused. SIGTERM and Ctrl-C answer what is in flight, then end.
+    ranker is refused. On SIGTERM and Ctrl-C, it answers requests in flight first.
 
     Example: `cldrank serve ranker/ --port 8000 --workers 2`
     """

@@ -61,7 +61,9 @@ class SimulateCommand(options.Reading, options.JsonOutput):
         "scores, or a feature to rank by.",
         "svm",
     )
-    fraction: float | None = _of_production("NUMBER", "svm: of the labelled rows. [default: 0.01]")
+    fraction: float | None = _of_production(
+        "NUMBER", "svm: the share of the labelled rows to train on. [default: 0.01]"
+    )
     save_production: Path | None = _of_production("FOLDER", "svm: save the production ranker.")
     new: str | None = _of_experiment(
         "FOLDER|FILE|column:NAME", "The new ranker; the log is that of an experiment between it and production."

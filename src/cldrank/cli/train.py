@@ -114,10 +114,10 @@ class TrainCommand(LearningTask, options.ComputePlace):
     out: Path = option("-o FOLDER", "Where to save the ranker.", ...)
     safe: bool = option("", "Depart from production only as far as the clicks on other queries support.", False)
     safe_margin: float | None = option(
-        "SHARE", "With --safe: the share of production's DCG to lose. [default: 0.01]", min=0, below=1
+        "SHARE", "With --safe: the share of production's DCG that may be lost. [default: 0.01]", min=0, below=1
     )
     production_feature: str | None = option("NAME", "With --safe: the feature that is production's score, if any.")
-    summary: bool = option("", "Print the fit: coefficients with standard errors, epochs, or importance.", False)
+    summary: bool = option("", "Print a summary of the fit: status, steps, likelihood or loss.", False)
 
     def run(self) -> None:
         """Check, read, fit, save, and print."""

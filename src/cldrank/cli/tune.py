@@ -34,7 +34,7 @@ class TuneCommand(LearningTask):
     ranges, or left at their defaults.
     """
 
-    method: str = argument("METHOD", "Such as cld, ips: see `cldrank train`.")
+    method: str = argument("METHOD", "A method of `cldrank train`, such as cld or ips.")
     out: Path = option("-o FOLDER", "For the trials and the best ranker. The same command continues.", ...)
     model: str | None = option("NAME", "The model to fit, as for `cldrank train`.")
     ranges: list[str] | None = option(

@@ -90,8 +90,8 @@ class Account:
 
     found         how the timestamps are written, in words
     unread_times  timestamps that could not be read
-    mismatch      why no row is of a candidate of the dataset, if none is
-    details       by reason, which columns made rows be set aside, with an example
+    mismatch      why no row matches a candidate of the dataset, where none does
+    details       for each reason, the columns that caused it, with an example
 
     >>> print(Account(rows=1000, rejected={"null key": 2}))
     1,000 rows read, 2 set aside (0.200%)

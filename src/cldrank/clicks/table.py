@@ -44,7 +44,7 @@ class ClickTable:
     display       (rows, positions) float64: the known probability that a candidate is shown at a position, see
                   `with_display`; None where it is not known
     segment       (cells,) int64: the device, layout or other surface that each cell was shown on, as a code
-    segment_names   what the codes stand for, in order; of a log without segments, the empty name alone
+    segment_names   the name of each code, in order; without segments, only the empty name
     contexts      the cells split by the last click above on the same page; None where that is not known
 
     A candidate may have cells at several positions; without any, it was never shown. Cells are sorted by row, segment
@@ -226,7 +226,7 @@ class ClickTable:
         save_cells(self, Path(path))
 
     def with_display(self, probabilities: ArrayLike | None) -> ClickTable:
-        """The same log with known display probabilities, which a policy that draws its pages can state.
+        """The same log with the display probabilities of a policy that draws its pages at random.
 
         A row per candidate and a column per position: P(candidate is shown at the position | its query is shown).
         They must not contradict the log. None takes them off.
@@ -404,7 +404,7 @@ class ClickTable:
 
     @classmethod
     def merged(cls, tables: Sequence[ClickTable]) -> ClickTable:
-        """Any number of logs together, as `merge` adds two; in a single pass over all cells."""
+        """`merge` for any number of logs, in a single pass over all cells."""
         if not tables:
             raise UsageError("there are no tables to merge.")
         counted = [(f"table {number}", table) for number, table in enumerate(tables, 1)]

@@ -227,9 +227,9 @@ class RankingDataset:
         return f"RankingDataset({title and f'{title}: '}{', '.join(parts)})"
 
     def check_complete(self, user: object, *, trees: bool = False) -> None:
-        """Refuse missing values on behalf of `user`, who has no use for them, naming the first.
+        """Refuse missing values, naming the first and the `user` that cannot use them.
 
-        trees   whether trees, which can use them, would do in its place
+        trees   whether to suggest trees, which can use them
 
         >>> RankingDataset.from_arrays([[1.0], [float("nan")]], [7, 7], missing="keep").check_complete("a scaling")
         Traceback (most recent call last):
@@ -248,7 +248,7 @@ class RankingDataset:
         return self._trusted(**{**self.__dict__, "name": name})
 
     def with_features(self, places: Sequence[int]) -> RankingDataset:
-        """The same data with some of the features, in the order of their places.
+        """The same data with only the features at these indices, in this order.
 
         >>> RankingDataset.from_arrays([[1, 2, 3]], [7]).with_features([2, 0]).feature_names
         ('f3', 'f1')

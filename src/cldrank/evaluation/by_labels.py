@@ -165,7 +165,7 @@ class RankerComparison(MeasuredResult[Comparison]):
         return comparison_document(self)
 
     def as_dict(self) -> dict[str, Any]:
-        """Everything but the values of single queries, ready for JSON; as a comparison by clicks has it."""
+        """Everything but the values of single queries, ready for JSON, in the shape of a comparison by clicks."""
         new, old = self.evaluations
         return {
             "data": self.data,

@@ -133,7 +133,7 @@ def compare(  # type: ignore[misc]  # which options go with clicks is checked wh
     new         a model; or several by name, {"trees": …, "linear": …}, each compared with old: with intervals that hold
                 all of their differences in the first measure at once, and which of them to try first
     measures    such as "nDCG@3"; by clicks those of `ClickMeasure`, and the first decides
-    names       of the two; of several, only that of old counts
+    names       what to call new and old; with several new ones, only the name of old is used
     confidence  of the intervals
 
     empty       by labels: a query without a relevant document counts 0 ("zero", the default), or is left out ("skip")

@@ -26,7 +26,7 @@ PairComparison = ClickComparison | RankerComparison
 
 @dataclass(frozen=True, repr=False, kw_only=True)
 class SeveralComparisons(MeasuredResult[PairComparison]):
-    """Several rankers, each compared with the same other: `comparisons["trees"]` is the comparison of one with it.
+    """Several rankers, each compared with the same old one: `comparisons["trees"]` is that of `trees`.
 
     old                what they are compared with
     measure            the measure that decides

@@ -1,4 +1,4 @@
-"""Export: a ranker as an engine loads it, and a replay of that engine, which shows that it scores alike.
+"""Export: a ranker in the form that an engine reads, and a replay of the engine's documented arithmetic.
 
 A format is one file of `formats/`; its replay, the file of that name in `replay/`, reads the written files alone and
 shares no code with the writer.

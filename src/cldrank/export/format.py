@@ -99,7 +99,7 @@ class InexpressibleError(UsageError):
 
 
 class ExportFormat(ABC):
-    """A format: it writes rankers, and replays what an engine makes of the files.
+    """A format: it writes rankers for an engine, and replays the files as the engine's documentation says.
 
     name            as the command line spells it; its file in `formats/` and its replay in `replay/` are called so
     label           the engine, as its makers write it
@@ -128,7 +128,7 @@ class ExportFormat(ABC):
 
     @abstractmethod
     def write(self, ranker: Any, request: ExportRequest, names: Sequence[str]) -> Exported:
-        """The files for a ranker of a kind that it takes, whose features the engine calls `names`."""
+        """The files of a ranker of a kind that it takes; `names` are the engine's names of its features."""
 
     def export(self, ranker: Ranker, request: ExportRequest) -> Exported:
         """The files with their README and notes; `InexpressibleError` if the format cannot express it."""
@@ -158,7 +158,7 @@ class ExportFormat(ABC):
         return replace(exported, files={**exported.files, "README.md": readme})
 
     def replay(self, files: Files, table: NamedTable, request: ExportRequest) -> NDArray[np.float64]:
-        """What the engine's documentation says that it makes of the files: a score per row of the table."""
+        """The score of each row of a table, computed from the files as the engine documents it."""
         scores: Any = import_module(f"cldrank.export.replay.{self.name}_replay").scores
         return scores(files, table, request.version)  # type: ignore[no-any-return]
 
@@ -171,7 +171,7 @@ class ExportFormat(ABC):
         return InexpressibleError(f"{self.label} cannot load this {type(ranker).__name__}: {reason}; {way_out}.")
 
     def accept(self, ranker: Ranker, request: ExportRequest, losses: Sequence[str], way_out: str) -> None:
-        """Refuse a ranker of which something is lost, unless an approximation is wanted."""
+        """Refuse a ranker that the format can only approximate, unless an approximation is wanted."""
         if losses and not request.approximate:
             raise self.refuse(ranker, "; ".join(losses), f"{way_out}ask for an approximation, which is measured")
 

@@ -162,16 +162,16 @@ def export_ranker(
     approximate: bool = False,
     check: RankingDataset | None = None,
 ) -> Shipment:
-    """Write a ranker in the form that an engine loads: a file or a folder, there whole or not at all.
+    """Write a ranker in the form that an engine reads: a file or a folder, there whole or not at all.
 
     ranker       a ranker, or a fitted method
     to           the format, a key of `cldrank.export.export_formats()`, such as "onnx" or "opensearch"
     name         what the engine is to call the model
-    version      of the engine that will load it, such as "3.6"; the newest known by default
-    renamed      what the engine calls a feature, where it has another name there
-    approximate  write what the format cannot say exactly as nearly as it can; needs `check`
-    check        features to replay the engine on, of more than 400,000 rows a sample of queries; nothing is written
-                 if its scores are not the ranker's
+    version      of the engine, such as "3.6"; the newest known by default
+    renamed      the engine's name of each feature that it calls otherwise
+    approximate  write the nearest approximation if the format cannot express the ranker exactly; needs `check`
+    check        features to replay the files on (a sample of queries above 400,000 rows); nothing is written if the
+                 scores differ from the ranker's
 
     >>> import tempfile
     >>> from cldrank import scaling

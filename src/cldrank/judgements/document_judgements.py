@@ -121,7 +121,7 @@ def judge_documents(
     envelope       whether an assumed curve is raised where the clicks refute it
     seed           of the curves that are drawn where an estimated curve is uncertain
 
-    What was shown a few times is drawn towards what is usual at its position, the more the less it was examined; see
+    The less often a document was examined, the more its relevance is shrunk towards the average at its position; see
     `RelevancePosterior`.
 
     >>> import cldrank as cr

@@ -1,4 +1,4 @@
-"""Methods: what is learned from. One method per file, found by its file, with scikit-learn's habits."""
+"""Methods: what to learn from. One method per file, with scikit-learn's conventions."""
 
 from __future__ import annotations
 

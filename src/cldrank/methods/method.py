@@ -33,7 +33,7 @@ Bias = Literal["position", "trust", "selection"]
 
 @described
 class Method(Learner, ABC):
-    """A method of learning a ranker. All that other rooms say about it is declared on its class:
+    """A way to learn a ranker. What help texts, reports and experiment files say about it is declared on its class:
 
     name        on the command line and in experiment files
     label       in reports
@@ -45,7 +45,7 @@ class Method(Learner, ABC):
     way         the way to fit that a model must know, such as `fit_targets`; see `Model.heeds`
     blends      whether its ranker can be part of a weighted sum of rankers
 
-    Methods keep scikit-learn's habits: `clone`, `get_params` and `set_params` work, and what a fit leaves ends in an
+    Methods keep scikit-learn's conventions: `clone`, `get_params` and `set_params` work, and results of a fit end in an
     underscore.
 
     >>> from cldrank.methods import IPS
@@ -152,7 +152,7 @@ class Method(Learner, ABC):
 
     @classmethod
     def unheeded(cls, model: type[Model]) -> tuple[str, ...]:
-        """The parameters of method, model and run that have no effect with a kind of model, so that nobody offers them.
+        """The parameters of method, model and run that have no effect with a kind of model, and so are not offered.
 
         >>> from cldrank.methods import CLD
         >>> CLD.unheeded(Linear)
@@ -200,7 +200,7 @@ class Method(Learner, ABC):
 
     @property
     def required(self) -> Needs:
-        """What it needs with its current parameters, on which a subclass may let it depend."""
+        """What it needs with its current parameters; a subclass may let it depend on them."""
         return self.needs
 
     @property
@@ -209,7 +209,7 @@ class Method(Learner, ABC):
         return "device" not in self.unheeded(type(self.model))
 
     def predict(self, X: Any) -> Any:
-        """The score of each row by the learned ranker: an array or, for a frame, a column that fits it."""
+        """The score of each row by the learned ranker: an array or, for a frame, a column of its library."""
         self._check_fitted()
         return self.ranker_.predict(X)
 

@@ -40,8 +40,8 @@ def fitted_in(module: str) -> Callable[..., Fit]:
 
 @value
 class Model(Value):
-    """What is fitted. A kind of model implements those of the ways to fit that it knows: to targets, or to a problem of
-    selection, by points or by pairs.
+    """What is fitted. A kind of model implements the ways to fit that it supports: to targets, or relevance and
+    selection together, by points or by pairs.
 
     name     on the command line and in experiment files
     label    in sentences
@@ -50,7 +50,7 @@ class Model(Value):
     heeds    the ways to fit that it knows, each with the roles of the parameters of model and run that have an effect;
              any other parameter with a role is refused unless it has its default
     takes_missing   whether features may be missing
-    remote_ways     the ways to fit that can do with features on a cluster
+    remote_ways     the ways to fit that work with features on Spark
 
     >>> from cldrank.models import Linear, Trees
     >>> Linear.takes_missing, Trees.takes_missing, isinstance(Linear(), Model)
@@ -88,11 +88,11 @@ class Model(Value):
         raise NotImplementedError
 
     def progress(self) -> tuple[str, int] | None:
-        """What the steps that `Run.on_epoch` hears of are called, and how many there are at most; None for no steps."""
+        """What `Run.on_epoch` is called after (epochs or rounds), and how often at most; None if never."""
         return None
 
     def check_installed(self, others: Iterable[type[Model]] = ()) -> None:
-        """Refuse a model whose package is not installed; say what to install, or which of the others would do."""
+        """Refuse a model whose package is not installed; say what to install, or which other model to use."""
         if self.needs is None or find_spec(self.needs[0]) is not None:
             return
         able = [kind for kind in others if kind.needs is None or find_spec(kind.needs[0]) is not None]

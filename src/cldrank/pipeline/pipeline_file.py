@@ -190,15 +190,15 @@ class PipelineDefinition:
     runs: RunsSettings
 
     def path(self, named: str) -> Path:
-        """A path of the file, seen from where the file lies."""
+        """A path in the file, relative to the file's folder."""
         return self.source.parent / named
 
     def paths(self, named: Collection[str]) -> list[str]:
-        """Paths and patterns, seen from where the file lies; names of data sets stay as they are."""
+        """Paths and patterns, relative to the file's folder; names of data sets stay as they are."""
         return [name if catalogue.is_reference(name) else str(self.path(name)) for name in named]
 
     def reading_options(self, function: Callable[..., Any]) -> dict[str, Any]:
-        """Those options of the log that a function takes."""
+        """The options of the log that a function takes."""
         takes = {*_keywords(function), *vars(LogLayout())}
         return {name: option for name, option in self.options["log"].items() if name in takes}
 

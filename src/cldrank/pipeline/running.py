@@ -65,11 +65,11 @@ class RunRecord:
     steps: tuple[TaskRecord, ...] = ()
 
     def with_step(self, step: TaskRecord) -> Self:
-        """The same with a step in place of what was known of it."""
+        """A copy with this step added, or replaced."""
         return replace(self, steps=tuple(step if known.name == step.name else known for known in self.steps))
 
     def step(self, name: str) -> TaskRecord | None:
-        """The step of a name."""
+        """The step with this name."""
         return next((step for step in self.steps if step.name == name), None)
 
     @property

@@ -45,7 +45,7 @@ class PropensityEstimator(Value, ABC, Generic[Result_co]):
     needs      "cells" alone; the raw "log", for the probabilities of display; or "features" of the candidates
     affine     whether it estimates a slope and a base for each position, instead of a propensity
     bound      whether it estimates a lower bound of the curve, instead of the curve
-    baseline   whether it is known to be biased, and only there to be compared with
+    baseline   whether it is known to be biased, and serves for comparison only
     order      its place in lists: the best founded come first
     assumes    an assumption that no log can check, for the audit
     """
@@ -126,7 +126,7 @@ class PropensityEstimator(Value, ABC, Generic[Result_co]):
                 upper = replace(self, depth=depth)
 
     def missing(self, dataset: RankingDataset | None) -> str | None:
-        """What it lacks beside cells, as a sentence; None where nothing is missing."""
+        """What it needs besides cells and was not given, as a sentence; None if nothing is missing."""
         if self.needs != "features" or dataset is not None:
             return None
         return "it needs the features of the candidates (`features`)"

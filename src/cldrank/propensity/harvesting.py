@@ -80,7 +80,7 @@ class Pivot(Harvesting):
 
 @value
 class AdjacentChain(Harvesting):
-    """Each position against the next above, on the candidates shown at both, multiplied up (Agarwal et al. 2019).
+    """Each position against the one above, on the candidates shown at both, multiplied up (Agarwal et al. 2019).
 
         rho_k / rho_1 = product over l = 2 … k of rho_l / rho_(l-1)
 

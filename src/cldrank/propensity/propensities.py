@@ -271,7 +271,7 @@ class Propensities(CurveBase):
         return f"Propensities({', '.join(shown)}; {self.origin})"
 
     def clip(self, minimum: float) -> Propensities:
-        """The same with no value below a minimum: less variance for some bias. `origin` names those raised.
+        """A copy with smaller values raised to a minimum: less variance for some bias. `origin` names those raised.
 
         Intervals and replicates are clipped along; a value that is raised is certain.
         """

@@ -98,7 +98,7 @@ class Logged(Randomised):
 
     Impressions and clicks count 1 / probability each, which turns the log into one of a random order; then positions
     are compared as by `Randomised`. Every result must have had some chance at every position: where the weighted
-    impressions of a position are not those of the first, this did not hold, and there is a refusal.
+    impressions of a position are not those of the first, this did not hold, and the fit refuses.
     """
 
     probability: Floats | None = parameter(
@@ -114,7 +114,7 @@ class Logged(Randomised):
     order = 11
 
     def missing(self, dataset: RankingDataset | None) -> str | None:
-        """That the probabilities of display are missing, where they are."""
+        """A sentence that says that display probabilities are missing; None if they are given."""
         del dataset
         lacking = "it needs the probability with which each result was shown, from a column of the raw log (propensity)"
         return lacking if self.probability is None else None

@@ -1,4 +1,4 @@
-"""Rankers: what a fit leaves behind. A scaling and a scorer, which can score, be saved, and be loaded again.
+"""Rankers: the result of a fit. A scaling and a scorer, which can score, be saved, and be loaded again.
 
 A saved ranker is a folder: `ranker.json` says what it is, `weights.safetensors` holds its numbers and remembers what it
 was trained on, and `README.md` is its model card.

@@ -129,7 +129,7 @@ class Ranker(ABC):
         return None if self.trained_on is None else np.isin(hashes_of(query_ids), self.trained_on)
 
     def with_provenance(self, provenance: Provenance) -> Self:
-        """The same ranker with another account of where it comes from."""
+        """The same ranker with other provenance."""
         return self._with(provenance=provenance)
 
     def with_queries(self, hashes: Hashes) -> Self:

@@ -36,7 +36,7 @@ _ENDED_WELL = ("converged", "completed", "early_stopped")
 
 
 def model_card(ranker: Ranker, notes: str = "") -> str:
-    """The model card of a ranker as Markdown, with the notes, as they are, below; it depends on nothing else.
+    """The model card of a ranker as Markdown, followed by the notes, unchanged; it depends on nothing else.
 
     >>> from cldrank import scaling
     >>> ranker = LinearRanker(feature_names=["bm25"], scaling=scaling.fit(None, [[1]]), coefficients=[2])

@@ -101,7 +101,7 @@ class BordaRanker(GroupRanker):
         device: str | None = None,
         first_query: int = 0,
     ) -> NDArray[np.float64]:
-        """The votes of each row among those of its query; ties depend on the number of the query among all."""
+        """The votes of each row among those of its query; how ties are broken depends on the index of the query."""
         spans = np.array([0, len(table)]) if offsets is None else offsets
         sizes = np.repeat(np.diff(spans), np.diff(spans))
         total = np.zeros(len(table))

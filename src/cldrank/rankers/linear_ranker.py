@@ -44,7 +44,7 @@ class LinearRanker(ScalingRanker):
         object.__setattr__(self, "intercept", float(self.intercept))
 
     def scorer(self, device: str | None) -> Scorer:
-        """Intercept + Σ coefficient * scaled feature; on the CPU, which is done before a GPU had the features."""
+        """Intercept + Σ coefficient * scaled feature; on the CPU, which is faster than copying features to a GPU."""
         del device
         return self._scores
 

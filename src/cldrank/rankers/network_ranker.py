@@ -57,7 +57,7 @@ class Layer:
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class NetworkRanker(ScalingRanker):
-    """A feed-forward network over the scaled features, its last layer a single score wide.
+    """A feed-forward network over the scaled features, whose last layer gives the score.
 
     >>> from cldrank import scaling
     >>> layers = [Layer("linear", np.array([[1, -1]], dtype=np.float32)), Layer("relu")]

@@ -187,7 +187,7 @@ class Provenance(Record, frozen=True):
     has_missing    whether features were missing in it
     method, clicks, diagnostics   what was learned from, and how; None where it is not known, or not used
     propensities   by the segment of clicks, with an empty name for a log without segments; empty where none were used
-    safety         how far it departs from production, of a ranker that was kept near it
+    safety         how far a safe ranker departs from production
     held_out       the share of queries that were kept out of training, by `cldrank.held_out`; None where none were
     command        the shell command that trains the same ranker; empty where Python did
     evaluations    how well it ranks labelled data, by data set and treatment of queries without relevance

@@ -32,7 +32,7 @@ _LARGEST = float(np.finfo(np.float32).max)
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class TreeRanker(Ranker):
-    """Boosted trees as XGBoost writes them in JSON; a score is the sum of a leaf of each tree.
+    """Boosted trees as XGBoost writes them in JSON; a score is the sum of one leaf per tree.
 
     Missing values (NaN) go where each split sends them.
 
@@ -114,7 +114,7 @@ class TreeRanker(Ranker):
 
     @classmethod
     def from_state(cls, config: Config, weights: Weights, **parts: Any) -> Self:
-        """The ranker with the trees of this file, which are loaded at once, so that what is wrong shows now."""
+        """The ranker with the trees of this file, which is parsed at once, so that a damaged one is refused here."""
         del config
         if weights.keys() != {_FILE}:
             raise DataError(f"a ranker of trees has {_FILE} and no arrays, not {some(weights) or 'nothing'}.")

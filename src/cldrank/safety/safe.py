@@ -38,7 +38,7 @@ _SEED = 1  # of the hashes that hold queries out: not those that `cldrank train 
 
 
 class UnsafeError(DataError):
-    """The clicks do not show that any ranker is safe, not even an imitation of production; production is to stay.
+    """The clicks do not show that any ranker is safe, not even an imitation of production: keep production.
 
     >>> from cldrank.errors import CldrankError
     >>> issubclass(UnsafeError, CldrankError)
@@ -73,7 +73,7 @@ class Safe:
     Shares 0, 0.1, … 1 are judged against production, the order of the log, by the clicks on queries held out, by DCG at
     the length of a page. A share is safe if the lower end of its gain is not below minus the margin, and so it is for
     all shares below, or for all above. Of the safe shares, that with the highest gain is kept. If none is safe, not
-    even the imitation, `UnsafeError` says so, and production is to stay.
+    even the imitation, `fit` raises `UnsafeError`: keep production.
 
     method       what to train; it is fitted to the queries that are not held out
     margin       how much worse than production the ranker may be, as a share of production's DCG

@@ -37,8 +37,8 @@ _NUMBERS = re.compile(r"float|double|(tiny|small|big)?int|boolean|decimal\(.*\)"
 class SparkDataset:
     """Candidates in a Spark DataFrame: a row for each, with its query, its document and its features.
 
-    Linear methods learn from it where it is: `CLD().fit(SparkDataset(frame), clicks, propensities)`. Only sums come to
-    this machine, and the cells of the clicks, which it holds.
+    Linear methods learn from it without collecting it: `CLD().fit(SparkDataset(frame), clicks, propensities)`. Only
+    sums come to the driver, which also holds the cells of the clicks.
 
     frame      any DataFrame of Spark 4
     columns    the columns of "query_id" and "doc_id", if they have other names, and of "features", a list; by default

@@ -91,11 +91,11 @@ class Lead:
 class Tuned:
     """The result of a tuning.
 
-    best_parameters      of the best trial, whose own are `best_value` and `standard_error`
+    best_parameters      of the best trial; `best_value` and `standard_error` are its result
     measure              what trials were judged by
     validation_queries   the number of queries that they were judged on
     trials               all of them, in order
-    estimator            fitted with the best parameters to all the data but what `held_out` says
+    estimator            fitted with the best parameters to all queries that are not held out
     leads                of the best trial over the runner-up and over the default, trial 0; one if these are the same
 
     >>> trials = tuple(Trial(number, {"l2": l2}, "completed", value=l2) for number, l2 in enumerate((0.1, 0.3)))

@@ -15,7 +15,7 @@ Value = bool | int | float | str | None
 
 @dataclass(frozen=True)
 class Range:
-    """All numbers from low to high; drawn evenly by ratio with `log`; only whole numbers if both ends are whole.
+    """Numbers from low to high, drawn uniformly or, with `log`, log-uniformly; whole numbers if both ends are whole.
 
     >>> 0.01 in Range(1e-3, 1e-2, log=True), 5 in Range(1, 4)
     (True, False)

@@ -79,7 +79,7 @@ class ImportOptions:
     impressions         UBI: what counts as shown: "events", what was "returned", or "auto": events, if there are any
     object_id           UBI: which id of an object is the document, "object_id" or "internal_id"
     surface             UBI: the field of a query that names its surface, such as "query_attributes.device"
-    first_position      UBI: whether ordinals count from 0 or 1; None: as the results that were returned first show
+    first_position      UBI: whether ordinals count from 0 or 1; None: inferred from what was returned first
     query_field         Metarank: the field of a ranking that holds its query; None: one of the usual names
     normalise           write queries in lower case, with single blanks, so that spellings count together
     min_joined          the share of events that must find their page, and of clicks that must find their result

@@ -62,7 +62,7 @@ class LogLayout:
 
     @classmethod
     def of(cls, layout: LogLayout | None, options: Mapping[str, Any]) -> LogLayout:
-        """A layout from options by their names, perhaps in place of those of another layout."""
+        """A layout from options by name, which replace those of another layout if it is given."""
         known = [entry.name for entry in fields(cls)]
         for name in options:
             if name not in known:

@@ -81,7 +81,7 @@ class ClickModel(SimulationPart, ABC):
 
     @abstractmethod
     def draw(self, relevant: Pages, random: np.random.Generator) -> Pages:
-        """Which results are clicked in a session per page."""
+        """Which results are clicked, with one session for each page."""
 
     @abstractmethod
     def draw_counts(self, relevant: Pages, sessions: IntArray, random: np.random.Generator) -> IntArray:

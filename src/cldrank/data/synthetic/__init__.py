@@ -40,7 +40,7 @@ def generate(
 ) -> Iterator[RankingDataset]:
     """The same set in blocks of queries, so that a single block is in memory at a time; multiples of CHUNK are fastest.
 
-    skip   leave out as many queries: those after them, with their ids, which another set of the seed does not have
+    skip   leave out this many queries, so that the set shares none with another of the same seed
 
     >>> [len(block) for block in generate("yahoo-like", 10, seed=0, block_queries=4)]
     [4, 4, 2]
