@@ -236,7 +236,7 @@ class Scaling:
         return f"Scaling({self.rule}, {self.n_features} features)"
 
     def transform(self, features: ArrayLike, out: Any = None) -> Any:
-        """The scaled features, float32, in a new array (for a tensor, a tensor) or in `out`, which may be `features`."""
+        """The scaled features, float32, in a new array (a tensor for a tensor) or in `out`, which may be `features`."""
         table = _as_table(features)
         if out is None:
             out = np.empty(table.shape, np.float32) if isinstance(table, np.ndarray) else table.new_empty(table.shape)
