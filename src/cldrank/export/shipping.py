@@ -1,4 +1,4 @@
-"""`export_ranker`: write a ranker for an engine, and prove on features that the engine scores as the ranker does.
+"""`export_ranker`: write a ranker for an engine, replay the written files, and compare the scores with the ranker's.
 
 `export.json` in a folder says what was written, with a digest of every file, so that the next export knows what users
 have completed since, and what is theirs.
