@@ -48,7 +48,7 @@ _DRAFTED = f"""(
         AND (not_new & new_bits) | (not_old & old_bits) = 0
     )
 )"""  # of two picks, each side has one, unless a ranker does not list what the other picked; with gaps, nobody knows
-_CLOCK, _ORDERED = "INTERVAL 1 HOUR", 0.01  # a log in order of time may be out of order by so much, on so many pages
+_CLOCK, _ORDERED = "INTERVAL 1 HOUR", 0.01  # a log in order of time may be out of order by an hour, on 1% of pages
 
 
 @dataclass(frozen=True)
