@@ -67,8 +67,8 @@ def test_every_public_constant_has_one_meaning() -> None:
     values: dict[str, set[str]] = defaultdict(set)
     for tree in modules().values():
         for node in tree.body:
-            target = node.target if isinstance(node, ast.AnnAssign) else None
-            for name in node.targets if isinstance(node, ast.Assign) else [target]:
-                if isinstance(name, ast.Name) and name.id.isupper() and not name.id.startswith("_"):
-                    values[name.id].add(ast.dump(node.value))  # type: ignore[union-attr, arg-type]
+            if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
+                for name in node.targets if isinstance(node, ast.Assign) else [node.target]:
+                    if isinstance(name, ast.Name) and name.id.isupper() and not name.id.startswith("_"):
+                        values[name.id].add(ast.dump(node.value))
     assert not repeated(values)
