@@ -1,4 +1,4 @@
-"""One name, one thing: no class is defined twice, and no public function in two rooms."""
+"""One name, one thing: no class is defined twice, no public function in two rooms, no constant with two meanings."""
 
 from __future__ import annotations
 
@@ -61,3 +61,14 @@ def test_every_module_name_belongs_to_one_module() -> None:
         if path.parts[0] != "cli":  # whose modules are called like the rooms that they call
             places[name].add(str(path))
     assert not repeated(places)
+
+
+def test_every_public_constant_has_one_meaning() -> None:
+    values: dict[str, set[str]] = defaultdict(set)
+    for tree in modules().values():
+        for node in tree.body:
+            if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
+                for name in node.targets if isinstance(node, ast.Assign) else [node.target]:
+                    if isinstance(name, ast.Name) and name.id.isupper() and not name.id.startswith("_"):
+                        values[name.id].add(ast.dump(node.value))
+    assert not repeated(values)

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from cldrank._typing import Floats, IntArray
 
-GRID = 100
+_GRID = 100
 _MOST_PAIRS = 20_000  # distinct counts told apart; beyond, impressions are rounded
 _RATIO = 1.05  # of neighbouring numbers of impressions, once they are rounded
 _MOST_STEPS = 500
@@ -63,7 +63,7 @@ class RateCounts:
         >>> mass[rates < 0.1].sum().round(2), mass[rates > 0.4].sum().round(2)
         (np.float64(0.5), np.float64(0.5))
         """
-        rates = most * unit_grid(GRID)
+        rates = most * unit_grid(_GRID)
         return rates, most_likely_mass(self._likelihood(rates), self.number)
 
     def expected(self, most: float = 1.0) -> Floats:

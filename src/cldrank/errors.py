@@ -84,6 +84,10 @@ class NotFittedError(UsageError):
     """A method is used before `fit`."""
 
 
+class OutOfRangeError(UsageError, IndexError):
+    """A query beyond the last; as an `IndexError`, it ends a loop over the queries."""
+
+
 class MissingDependencyError(CldrankError, ImportError):
     """An optional package is needed and not installed."""
 

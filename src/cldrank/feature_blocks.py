@@ -139,12 +139,12 @@ def float_blocks(table: Any) -> Iterator[Any]:
         yield as_float32(table[start:stop], row=start).astype(np.float64) if is_array else table[start:stop].double()
 
 
-def as_float32(part: NDArray[Any], row: int = 0, column: int = 0, names: Sequence[str] = ()) -> NDArray[np.float32]:
-    """A part of a table as float32, all finite; `row` and `column` say where in the table it begins."""
+def as_float32(part: NDArray[Any], row: int = 0, names: Sequence[str] = ()) -> NDArray[np.float32]:
+    """A part of a table as float32, all finite; `row` says where in the table it begins."""
     values = _float32(part)
     if not np.isfinite(values).all():
         at = tuple(np.argwhere(~np.isfinite(values))[0])
-        what, counted = (f"feature {names[column + at[1]]!r}", "") if names else (f"column {column + at[1]}", "both ")
+        what, counted = (f"feature {names[at[1]]!r}", "") if names else (f"column {at[1]}", "both ")
         raise DataError(
             f"{what} of row {row + at[0]} ({counted}counted from 0) is {part[at]}; features must be finite float32 "
             "numbers: fill in missing values first; trees alone can use them."

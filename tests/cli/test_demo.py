@@ -87,7 +87,7 @@ def test_labels_are_asked_on_queries_that_the_ranker_has_not_seen(told: Told) ->
 def test_the_page_leads_to_all_pages(told: Told, tmp_path: Path) -> None:
     text = (told.folder / "report.html").read_text(encoding="utf-8")
     page = Checked(text)
-    steps = demo.STEPS
+    steps = demo.DEMO_STEPS
     assert page.addresses == [address for step in steps for address in step.pages]
     assert all((told.folder / address).is_file() for address in page.addresses)
     assert "synthetic" in text

@@ -92,6 +92,9 @@ class TestRefusals:
             ("query_id,brand\n1,Acme\n", "'brand'"),
             ("query_id,bm25\n,2\n", "'query_id' is null in row 0"),
             ("query_id,label,bm25\n1,0x1,2\n", "'label' is '0x1' in row 0"),
+            ("query_id,bm25\n1,0x10\n", "'bm25' is '0x10' in row 0"),
+            ("query_id,bm25\n1,0xFFFFFFFFFFFFFFFF\n", "'bm25' is '0xFFFFFFFFFFFFFFFF' in row 0"),
+            ("query_id,bm25\n1,true\n1,false\n", "'bm25' is 'true' in row 0"),
             ("query_id,bm25\n1,\n1, 2 \n1,nan\n1,x\n", "'bm25' is 'x' in row 3"),
         ],
     )

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cldrank import RankingDataset
+from cldrank import ClickTable, RankingDataset
 from cldrank.errors import DataError, UsageError
 
 pd: Any = pytest.importorskip("pandas")
@@ -143,16 +143,20 @@ class TestParts:
         assert doc_ids is not None
         assert doc_ids.tolist() == ["d3", "d4", "d5", "d0"]
 
-    def test_slices_that_do_not_exist(self) -> None:
-        data = sample()
-        with pytest.raises(IndexError, match="query 4 is out of range: there are 4"):
+    @pytest.mark.parametrize("kind", [RankingDataset, ClickTable])
+    def test_slices_that_do_not_exist(self, kind: type) -> None:
+        ones = np.ones(10, np.int64)
+        cells = {"row": np.arange(10), "position": ones, "impressions": ones, "clicks": ones}
+        data: Any = sample() if kind is RankingDataset else ClickTable.from_arrays(sample(), **cells)
+        with pytest.raises(IndexError, match="query 4 is out of range: there are 4") as caught:
             data[4]
-        with pytest.raises(DataError, match="mask over queries needs 4"):
+        assert isinstance(caught.value, UsageError)
+        with pytest.raises(UsageError, match="True or False for each of 4"):
             data[np.array([True])]
-        with pytest.raises(DataError, match="by whole numbers"):
+        with pytest.raises(UsageError, match="by whole numbers"):
             data[[0.5]]
-        with pytest.raises(DataError, match="chosen twice"):
-            data[[1, 1]]
+        with pytest.raises(UsageError, match="query 1 is chosen twice"):
+            data[[1, -3]]
 
     @given(st.integers(1, 30), st.integers(0, 1000), st.floats(0, 1))
     def test_a_split_is_a_partition_by_query(self, queries: int, seed: int, fraction: float) -> None:

@@ -151,8 +151,7 @@ SCENARIOS = {
         {"out.parquet": rows, "rejects.parquet": rows},
     ),
     "judgements": Scenario(
-        "judgements cells-{v}.parquet -f train.parquet -p power:1 --to trec --fill ranker-0 --out out.qrels",
-        {"out.qrels": text, "out.qrels.filled.csv": text},
+        "judgements cells-{v}.parquet -f train.parquet -p power:1 --to trec --out out.qrels", {"out.qrels": text}
     ),
     "clicks audit": Scenario("clicks audit log-{v}.parquet --html out.html", {"out.html": text}),
     "propensity estimate": Scenario(

@@ -121,7 +121,7 @@ def test_a_search_survives_kills(bench: Benches) -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        name if name in ("days added", "train cld") else pytest.param(name, marks=SLOW)
+        name if name in ("days added", "train cld", "propensity estimate") else pytest.param(name, marks=SLOW)
         for name in sorted(set(SCENARIOS) - {"experiment run", "train cld-pair"})
     ],
 )

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from small_pipeline import write_definition
@@ -37,6 +38,16 @@ def test_files_of_one_name_in_two_folders_are_two(place: Path) -> None:
 def test_a_file_that_is_named_twice_is_refused(place: Path) -> None:
     with pytest.raises(UsageError, match=r"train\.parquet.*twice"):
         bench(place, ('"train.parquet"', '["train.parquet", "train.parquet"]')).hashes("features")
+
+
+def test_features_with_gaps_name_the_key_that_fills_them(place: Path) -> None:
+    table = pq.read_table(place / "train.parquet")
+    gaps = pc.if_else(pc.greater(table["age"], 1.5), None, table["age"])
+    pq.write_table(table.set_column(table.column_names.index("age"), "age", gaps), place / "train.parquet")
+    with pytest.raises(DataError, match=r"train\.parquet.*'age'.*`missing=0"):
+        run_pipeline(read_pipeline(write_definition(place)))
+    filled = [('features.files = "train.parquet"', 'features = { files = "train.parquet", missing = 0 }')]
+    assert run_pipeline(read_pipeline(write_definition(place, filled))).status == "shipped"
 
 
 def test_a_file_that_comes_during_a_run_is_refused(place: Path) -> None:

@@ -48,6 +48,7 @@ def test_options_come_from_what_they_are_for(tmp_path: Path) -> None:
         ('method = "ips"', 'method = "ips"\nmodel = "tree"', r"train\.model"),
         ('method = "ips"', 'method = "oracle"', r"oracle learns from labels"),
         ('method = "ips"', 'method = "ips"\nsafe_margin = 0.1', r"safe = true"),
+        ('features.files = "train.parquet"', 'features.files = "\\u0000"', r"features\.files must be a text"),
         ("trust_propensity = false", 'ship_if = "beter"', r"'beter'"),
         ("trust_propensity = false", 'ship_if = ["worse"]', r"verdict\.ship_if"),
         ("trust_propensity = false", 'measures = ["AP"]', r"verdict\.measures"),

@@ -18,7 +18,7 @@ DAY = 86_400  # seconds
 _Z95 = 1.959964  # 95% of a normal distribution lie within this many standard deviations
 _LEAST_CLICKS = 60  # at position 1, before differences between days can be tested
 _BROKEN = 0.1  # of the usual clicks, at most, on a day on which something broke
-_CHANCE = 1e-6  # for so few clicks on a usual day
+_CHANCE = 1e-6  # at most, of as few clicks on a usual day
 
 
 @dataclass(frozen=True)

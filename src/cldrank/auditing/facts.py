@@ -11,7 +11,7 @@ import numpy as np
 from cldrank.auditing.drift import Drift, describe_drift, wilson
 from cldrank.auditing.planning import VerdictPlan
 from cldrank.clicks.aggregate import Account
-from cldrank.clicks.bots import REASONS, bot_rule
+from cldrank.clicks.bots import BOT_REASONS, bot_rule
 from cldrank.clicks.log.plain_log import Log
 from cldrank.clicks.table import ClickTable
 from cldrank.documents import Severity
@@ -360,7 +360,7 @@ def describe_bots(pages: Relation, rate: float) -> Bots:
     rule = bot_rule(users, rate)
     conditions = rule.sql()
     odd = " OR ".join(f"({condition})" for condition in conditions.values())
-    by_reason = ", ".join(f"count(*) FILTER (WHERE {conditions[name]}) AS {name}" for name in REASONS)
+    by_reason = ", ".join(f"count(*) FILTER (WHERE {conditions[name]}) AS {name}" for name in BOT_REASONS)
     counts = engine.row(f"""
         SELECT count(*) AS users, {by_reason},
             count(*) FILTER (WHERE {odd}) AS suspicious, coalesce(sum(clicks) FILTER (WHERE {odd}), 0) AS clicks,
@@ -369,7 +369,7 @@ def describe_bots(pages: Relation, rate: float) -> Bots:
     busiest = engine.rows(f"""
         SELECT CAST(name AS VARCHAR) AS name, pages, impressions, clicks, depth FROM {users} WHERE {odd}
         ORDER BY impressions DESC, name LIMIT {_MOST_NAMED}""")
-    numbers = [int(counts.pop(name)) for name in REASONS]
+    numbers = [int(counts.pop(name)) for name in BOT_REASONS]
     words = (
         f"more than {rule.page_limit:,} pages",
         "everything clicked",

@@ -254,7 +254,6 @@ class CompareCommand(Judging):
 
     def _print_verdict(self, result: ClickComparison | SeveralComparisons) -> None:
         """Print the verdict with all that it rests on, and once more in the last line, where people look."""
-        from cldrank.documents import render_terminal
         from cldrank.evaluation import SeveralComparisons
 
         pair: Any = next(iter(result.values())) if isinstance(result, SeveralComparisons) else result
@@ -263,14 +262,20 @@ class CompareCommand(Judging):
         if margin > abs(whole):
             itself = f"--margin {margin:.4g} is more than the {measure} of {pair.old} itself, {whole:.4g}"
             warn(CldrankWarning(f"{itself}; it is a difference in {measure}, not in percent."))
-        if self.html:
-            save_text(self.html, result.to_html())
-            say(f"wrote {self.html}")
-        if self.as_json:
-            print_json(result.as_dict())
-        else:
-            render_terminal(result.document(), console)
-            print_line(f"Verdict: {verdict.words}")
-        code = EXIT_CODES[verdict.decision]
-        if code:
-            raise click.exceptions.Exit(code)
+        tell_verdict(result, verdict, html=self.html, as_json=self.as_json)
+
+
+def tell_verdict(result: Any, verdict: Any, *, html: Path | None, as_json: bool) -> None:
+    """Print a result, its verdict once more in the last line, where people look; the exit code says it, too."""
+    from cldrank.documents import render_terminal
+
+    if html:
+        save_text(html, result.to_html())
+        say(f"wrote {html}")
+    if as_json:
+        print_json(result.as_dict())
+    else:
+        render_terminal(result.document(), console)
+        print_line(f"Verdict: {verdict.words}")
+    if code := EXIT_CODES[verdict.decision]:
+        raise click.exceptions.Exit(code)

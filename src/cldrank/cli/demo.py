@@ -36,7 +36,7 @@ class Step(NamedTuple):
 
 
 # The production ranker has learned from few labels, so that both biases show; a better ranker leaves little to gain.
-STEPS = (
+DEMO_STEPS = (
     Step(
         "Log",
         "What people clicked on the pages of the production ranker. Synthetic, in the shape of WEB10K: the ranker "
@@ -132,7 +132,7 @@ class DemoCommand:
         model = "trees" if find_spec("xgboost") else "linear"
         names = {"out": shlex.quote(str(self.out)), "queries": self.queries, "half": self.queries // 2, "model": model}
         printed: dict[Step, str] = {}
-        for number, step in enumerate(STEPS, start=1):
+        for number, step in enumerate(DEMO_STEPS, start=1):
             print_title(f"\n{number}. {step.title}")
             console.print(step.why)
             printed[step] = ""

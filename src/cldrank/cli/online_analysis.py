@@ -5,17 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Literal
 
-import click
-
 from cldrank.cli import options
 from cldrank.cli.clicks import RawLogReading
 from cldrank.cli.commands import declared, option
-from cldrank.cli.compare import EXIT_CODES
+from cldrank.cli.compare import tell_verdict
 from cldrank.cli.option_names import columns_by
 from cldrank.cli.options import of_reading
-from cldrank.cli.output import console, print_json, print_line, say, working
+from cldrank.cli.output import working
 from cldrank.errors import UsageError
-from cldrank.files import save_text
 from cldrank.wording import some
 
 _DEEPEST = 1_000  # ranks that an assumed curve gives a worth
@@ -68,24 +65,13 @@ class OnlineAnalyseCommand(RawLogReading, options.JsonOutput):
 
     def run(self) -> None:
         """Print the verdict; the exit code says it, too."""
-        from cldrank.documents import render_terminal
         from cldrank.online import analyse
 
         options.check_outputs([self.html], [*self.log, *(self.before or [])])
         arguments = self._arguments()
         with working(f"analysing {some(self.log)} …"), columns_by("--log-column"):
             result = analyse(self.log, **arguments)
-        if self.html:
-            save_text(self.html, result.to_html())
-            say(f"wrote {self.html}")
-        if self.as_json:
-            print_json(result.as_dict())
-        else:
-            render_terminal(result.document(), console)
-            print_line(f"Verdict: {result.verdict.words}")
-        code = EXIT_CODES[result.verdict.decision]
-        if code:
-            raise click.exceptions.Exit(code)
+        tell_verdict(result, result.verdict, html=self.html, as_json=self.as_json)
 
     def _arguments(self) -> dict[str, Any]:
         """The arguments of `analyse`."""

@@ -112,7 +112,7 @@ def working(text: str) -> Iterator[Callable[[str], None]]:
 
 
 def progress_bar(*, shown: bool = True) -> Progress:
-    """A progress bar on standard error, with the time left; hidden where that is no terminal."""
+    """A progress bar on standard error, with the time left; hidden unless that is a terminal."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())

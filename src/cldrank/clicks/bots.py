@@ -10,7 +10,7 @@ import numpy as np
 
 from cldrank.tables import Relation
 
-REASONS = ("many_pages", "all_clicked", "high_rate")
+BOT_REASONS = ("many_pages", "all_clicked", "high_rate")
 _RATE_STEPS = 1000  # click rates are binned to this fraction
 _LEAST_IMPRESSIONS = 20  # of a user, before its click rate counts towards what is usual
 _LEAST_PAGES = 50  # nobody is suspicious for fewer
@@ -36,14 +36,14 @@ class BotRule:
     usual_rate: float
 
     def sql(self) -> dict[str, str]:
-        """A condition for each of `REASONS`."""
+        """A condition for each of `BOT_REASONS`."""
         high = "FALSE"
         if self.rate_limit is not None:  # Chernoff: the chance is at most exp(-n KL(rate, usual))
             rate, usual = "greatest(least(clicks / impressions, 1 - 1e-9), 1e-9)", self.usual_rate
             unlikely = f"{rate} * ln({rate} / {usual}) + (1 - {rate}) * ln((1 - {rate}) / (1 - {usual}))"
             high = f"{rate} > {self.rate_limit} AND impressions * ({unlikely}) > {-math.log(_CHANCE)}"
         everything = f"clicks >= impressions AND impressions >= {self.all_clicked_from}"
-        return dict(zip(REASONS, (f"pages > {self.page_limit}", everything, high), strict=True))
+        return dict(zip(BOT_REASONS, (f"pages > {self.page_limit}", everything, high), strict=True))
 
 
 def find_bots(log: Relation) -> Relation:

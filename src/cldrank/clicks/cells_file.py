@@ -27,7 +27,7 @@ from cldrank.tables import named_paths
 from cldrank.tables.types import is_text
 from cldrank.wording import some
 
-COLUMNS = ("query_id", "doc_id", "position", "impressions", "clicks")
+_COLUMNS = ("query_id", "doc_id", "position", "impressions", "clicks")
 _METADATA = b"cldrank.cells"
 
 
@@ -39,14 +39,14 @@ def is_cells(path: Any) -> bool:
         with Path(path).open("rb") as file:
             if file.read(4) != b"PAR1":
                 return False
-        return set(COLUMNS) <= set(pq.read_schema(path).names)
+        return set(_COLUMNS) <= set(pq.read_schema(path).names)
 
 
 def save_cells(table: ClickTable, path: Path) -> None:
     """Save the cells, with the ids of their candidates."""
     cells = table if table.contexts is None else table.contexts
     query_ids, doc_ids = table.candidates.ids_at(cells.row)
-    counts = {name: pa.array(getattr(cells, name)) for name in COLUMNS[2:]}
+    counts = {name: pa.array(getattr(cells, name)) for name in _COLUMNS[2:]}
     content = pa.table({"query_id": pa.array(query_ids), "doc_id": pa.array(doc_ids), **counts})
     if table.contexts is not None:
         content = content.append_column(LAST_CLICK, pa.array(table.contexts.last_click))
@@ -79,7 +79,7 @@ def load_cells(paths: Any, dataset: RankingDataset | None = None, *, known_only:
             return ClickTable.merged([load_cells(file, dataset, known_only=known_only) for file in files])
         contents = [added_cells(contents)]
     (cells,) = contents
-    query_ids, doc_ids = (_ids(cells, column, names[0]) for column in COLUMNS[:2])
+    query_ids, doc_ids = (_ids(cells, column, names[0]) for column in _COLUMNS[:2])
     candidates = Candidates.seen(query_ids, doc_ids) if dataset is None else Candidates.of(dataset)
     row = candidates.find(query_ids, doc_ids)
     if (row < 0).any():
@@ -116,15 +116,15 @@ def describe_cells(path: Path) -> tuple[bool | None, tuple[LogFile, ...]]:
 def _are_alike(contents: list[pa.Table]) -> bool:
     """Whether files hold cells as `save_cells` writes them and ids of the same kind: then Arrow can add them up."""
     first = contents[0].schema
-    plain = all(first.field(name).type in (pa.int64(), pa.string()) for name in COLUMNS)
+    plain = all(first.field(name).type in (pa.int64(), pa.string()) for name in _COLUMNS)
     return plain and all(content.schema.equals(first) for content in contents)
 
 
 def added_cells(parts: list[pa.Table]) -> pa.Table:
     """Cells of the same kind, those with equal keys added up, before anything is done with their ids."""
-    keys = [name for name in parts[0].column_names if name not in COLUMNS[3:]]
-    sums = pa.concat_tables(parts).group_by(keys).aggregate([(name, "sum") for name in COLUMNS[3:]])
-    return sums.rename_columns([*keys, *COLUMNS[3:]])
+    keys = [name for name in parts[0].column_names if name not in _COLUMNS[3:]]
+    sums = pa.concat_tables(parts).group_by(keys).aggregate([(name, "sum") for name in _COLUMNS[3:]])
+    return sums.rename_columns([*keys, *_COLUMNS[3:]])
 
 
 # -- each file ---------------------------------------------------------------------------------------------------------
@@ -134,12 +134,12 @@ def _content(path: Path) -> pa.Table:
     """The columns of cells, each exactly once and without nulls."""
     with reading(path, "a readable Parquet file"):
         names = pq.read_schema(path).names
-    wanted = [*COLUMNS, *(name for name in (LAST_CLICK, SEGMENT) if name in names)]
+    wanted = [*_COLUMNS, *(name for name in (LAST_CLICK, SEGMENT) if name in names)]
     for column in wanted:
         if names.count(column) != 1:
             raise FormatError(
                 f"there are {names.count(column)} columns {column!r}; a file of cells has one each of "
-                f"{', '.join(COLUMNS)}.",
+                f"{', '.join(_COLUMNS)}.",
                 path=path,
             )
     with reading(path, "a readable Parquet file"):
@@ -147,7 +147,7 @@ def _content(path: Path) -> pa.Table:
         content.validate(full=True)
     for column in {*wanted} - {SEGMENT}:
         if content[column].null_count:
-            needed = ", ".join(COLUMNS)
+            needed = ", ".join(_COLUMNS)
             raise FormatError(f"column {column!r} has null entries; a cell needs all of {needed}.", path=path)
     if SEGMENT in wanted:  # as text: codes of other days stand for other segments
         with reading(path, "a file of cells whose segments are text"):

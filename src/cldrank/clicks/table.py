@@ -19,7 +19,7 @@ from cldrank.clicks.candidates import Candidates
 from cldrank.clicks.contexts import LAST_CLICK, Contexts, added_up, one_segment
 from cldrank.clicks.log.layout import DEEPEST, NO_SEGMENT, SEGMENT, refuse_for_cells
 from cldrank.clicks.log.log_files import LogFile, in_both, names_of
-from cldrank.data.checks import LARGEST, whole_numbers
+from cldrank.data.checks import LARGEST_WHOLE, chosen_queries, whole_numbers
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import CldrankWarning, DataError, UsageError, warn
 from cldrank.wording import count
@@ -83,7 +83,7 @@ class ClickTable:
                 "impressions; an impression is clicked at most once."
             )
         for what, values in (("impressions", impressions), ("clicks", clicks)):
-            if values.sum(dtype=np.float64) > LARGEST:
+            if values.sum(dtype=np.float64) > LARGEST_WHOLE:
                 raise DataError(f"the {what} add up to more than 2^62; no log is that large, so some are wrong.")
         segment, names = _segment_codes(self.segment, tuple(self.segment_names), len(row))
         merged = added_up([row, segment, position], impressions, clicks)
@@ -353,16 +353,7 @@ class ClickTable:
 
     def __getitem__(self, queries: int | slice | ArrayLike) -> ClickTable:
         """The cells of some queries, each once, chosen as in a `RankingDataset`, so that both stay aligned."""
-        index = queries if isinstance(queries, slice) else np.asarray(queries)
-        if isinstance(index, np.ndarray) and index.dtype == bool and index.shape != (self.n_queries,):
-            raise UsageError(
-                f"the mask has shape {index.shape}; it needs True or False for each of {self.n_queries:,} queries."
-            )
-        chosen: IntArray = np.atleast_1d(np.arange(self.n_queries)[index])
-        if len(np.unique(chosen)) < len(chosen):
-            repeated = np.sort(chosen)[:-1][np.diff(np.sort(chosen)) == 0][0]
-            raise UsageError(f"query {repeated} is chosen more than once; its clicks cannot count twice.")
-        candidates, rows = self.candidates.select(chosen)
+        candidates, rows = self.candidates.select(chosen_queries(queries, self.n_queries))
         place = np.full(self.candidates.n_rows, -1, dtype=np.int64)
         place[rows] = np.arange(len(rows))
         kept = place[self.row] >= 0

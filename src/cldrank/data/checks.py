@@ -13,12 +13,12 @@ from numpy.typing import ArrayLike, NDArray
 from cldrank import segments
 from cldrank._typing import FloatArray, IntArray
 from cldrank.arguments import check_number, shortened
-from cldrank.errors import DataError, FormatError, UsageError
+from cldrank.errors import DataError, FormatError, OutOfRangeError, UsageError
 from cldrank.reading import reason
 from cldrank.wording import some
 
 MOST_TIMES = 512  # the memory that a file may claim, over its own size
-LARGEST = 1 << 62  # of whole numbers, and of all impressions or clicks together: sums stay clear of overflow
+LARGEST_WHOLE = 1 << 62  # of whole numbers, and of all impressions or clicks together: sums stay clear of overflow
 Missing = float | Literal["keep"] | None  # what to do with missing values: fill in, keep, refuse
 KEEP: Literal["keep"] = "keep"
 BLOCK_VALUES = 1 << 21  # of a block of rows: 8 MiB of float32
@@ -72,7 +72,7 @@ def _float32(values: Any, requirement: str) -> NDArray[np.float32]:
         raise DataError(f"{requirement}: {reason(error)}.") from None
 
 
-def whole_numbers(values: ArrayLike, what: str, least: int, most: int = LARGEST) -> IntArray:
+def whole_numbers(values: ArrayLike, what: str, least: int, most: int = LARGEST_WHOLE) -> IntArray:
     """Whole numbers from `least` to `most`, as int64."""
     array = _flat(values, what)
     if not array.size:
@@ -83,11 +83,37 @@ def whole_numbers(values: ArrayLike, what: str, least: int, most: int = LARGEST)
         array = array.astype(np.float64)
     good = (array >= least) & (array <= most) & (array == np.rint(array))  # before the cast, which wraps around
     if not good.all():
-        place, limit = int(np.flatnonzero(~good)[0]), "2^62" if most == LARGEST else f"{most:,}"
+        place, limit = int(np.flatnonzero(~good)[0]), "2^62" if most == LARGEST_WHOLE else f"{most:,}"
         raise DataError(
             f"entry {place} of {what} is {array[place]}; it must be a whole number from {least} to {limit}."
         )
     return array.astype(np.int64)
+
+
+def chosen_queries(queries: int | slice | ArrayLike, n_queries: int) -> IntArray:
+    """The places of queries, each once, chosen by a place, a slice, places, or a mask.
+
+    >>> chosen_queries([True, False, True], 3), chosen_queries([-1, 0], 3)
+    (array([0, 2]), array([2, 0]))
+    """
+    if isinstance(queries, slice):
+        return np.arange(n_queries)[queries]
+    chosen = np.atleast_1d(np.asarray(queries))
+    if chosen.dtype == bool:
+        if chosen.shape != (n_queries,):
+            needed = f"True or False for each of {n_queries:,} queries"
+            raise UsageError(f"the mask has shape {chosen.shape}; it needs {needed}.")
+        return np.flatnonzero(chosen)
+    if chosen.size and chosen.dtype.kind not in "iu":
+        raise UsageError(f"queries are chosen by whole numbers, slices or a mask, not by {chosen.dtype} values.")
+    beyond = (chosen < -n_queries) | (chosen >= n_queries)
+    if beyond.any():
+        raise OutOfRangeError(f"query {chosen[beyond][0]} is out of range: there are {n_queries:,} queries.")
+    places = chosen.astype(np.int64) % max(n_queries, 1)
+    once, times = np.unique(places, return_counts=True)
+    if (times > 1).any():
+        raise UsageError(f"query {once[times > 1][0]} is chosen twice; choose each at most once.")
+    return places
 
 
 def _flat(values: ArrayLike, what: str) -> NDArray[Any]:

@@ -262,23 +262,11 @@ class RankingDataset:
     # -- taking parts of it --------------------------------------------------------------------------------------
 
     def __getitem__(self, queries: int | slice | ArrayLike) -> RankingDataset:
-        """Some of the queries: a position, a slice, positions, or a mask over queries."""
-        if isinstance(queries, slice):
-            start, stop, step = queries.indices(self.n_queries)
-            if step == 1:
-                return self._span(start, max(start, stop))
-            return self._gather(np.arange(start, stop, step))
-        chosen = np.atleast_1d(np.asarray(queries))
-        if chosen.dtype == bool:
-            if chosen.shape != (self.n_queries,):
-                raise DataError(f"a mask over queries needs {self.n_queries:,} entries, not {chosen.size:,}.")
-            return self._gather(np.flatnonzero(chosen))
-        if chosen.size and chosen.dtype.kind not in "iu":
-            raise DataError(f"queries are chosen by whole numbers, slices or a mask, not by {chosen.dtype} values.")
-        beyond = (chosen < -self.n_queries) | (chosen >= self.n_queries)
-        if beyond.any():
-            raise IndexError(f"query {chosen[beyond][0]} is out of range: there are {self.n_queries:,} queries.")
-        return self._gather(chosen.astype(np.int64) % max(self.n_queries, 1))
+        """Some of the queries, each at most once: a position, a slice, positions, or a mask over queries."""
+        if isinstance(queries, slice) and queries.step in (None, 1):
+            start, stop, _ = queries.indices(self.n_queries)
+            return self._span(start, max(start, stop))
+        return self._gather(checks.chosen_queries(queries, self.n_queries))
 
     def split(self, fractions: float | Sequence[float], *, seed: int) -> list[RankingDataset]:
         """Split at random, whole queries only; a single fraction splits in two. Query order is kept in each part.
@@ -299,9 +287,6 @@ class RankingDataset:
         return self._take(segments.rows_of_segments(self.offsets, queries), queries)
 
     def _take(self, rows: IntArray | slice, queries: IntArray | slice) -> RankingDataset:
-        query_ids = self.query_ids[queries]
-        if len(np.unique(query_ids)) < len(query_ids):
-            raise DataError("a query is chosen twice; choose each at most once.")
         features: Any = self.features
         if isinstance(features, RemoteFeatures):
             features = features.spans(self.offsets[:-1][queries], self.offsets[1:][queries])
@@ -311,7 +296,7 @@ class RankingDataset:
             features=features,
             offsets=segments.from_lengths(self.sizes[queries]),
             labels=None if self.labels is None else self.labels[rows],
-            query_ids=query_ids,
+            query_ids=self.query_ids[queries],
             doc_ids=None if self.doc_ids is None else self.doc_ids[rows],
             feature_names=self.feature_names,
             name=self.name,

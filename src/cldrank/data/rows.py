@@ -24,7 +24,7 @@ from cldrank.tables.types import is_text
 
 Lend = Callable[[int], NDArray[np.float32]]
 
-_LONGEST_ID = 4096  # letters: longer ones are refused where an array of them would be large
+LONGEST_ID = 4096  # letters; a log sets longer ones aside, features refuse them where an array of them would be large
 _LARGE_BYTES = 1 << 28  # of an array of ids
 
 
@@ -307,7 +307,7 @@ def _longest(chunks: Sequence[pa.Array]) -> int:
         longest, count = max(longest, pc.max(lengths).as_py()), count + len(chunk)
         total += pc.sum(lengths.take(chunk.indices) if pa.types.is_dictionary(chunk.type) else lengths).as_py()
     size = 4 * count * longest
-    if size > _LARGE_BYTES and (longest > _LONGEST_ID or size > checks.MOST_TIMES * total):
+    if size > _LARGE_BYTES and (longest > LONGEST_ID or size > checks.MOST_TIMES * total):
         raise DataError(
             f"an id has {longest:,} characters, where the mean is {total / count:,.0f}; that is too long for an id."
         )

@@ -68,6 +68,18 @@ class ClickVerdict:
             return self.decision
         return f"{self.decision}, but perhaps by less than {self.margin:.3g}"
 
+    def headline(self, new: str, old: str, measure: str, evidence: str = "clicks") -> str:
+        """The answer in a sentence.
+
+        >>> ClickVerdict("cannot tell", 0.01, "", False).headline("trees", "production", "DCG@5")
+        'These clicks cannot tell whether trees is better than production, by DCG@5.'
+        """
+        if self.is_open:
+            return f"These {evidence} cannot tell whether {new} is better than {old}, by {measure}."
+        if self.decision == "no difference":
+            return f"{new} and {old} do not differ by more than {self.margin:.3g} in {measure}."
+        return f"{new} is {self.decision} than {old}, by {measure}."
+
     @property
     def is_open(self) -> bool:
         """Whether it cannot tell."""
@@ -132,9 +144,7 @@ def _grounds(
     pair: MeasuredPair, decision: Decision, margin: float, never_shown: NeverShown, depends: bool, new: str
 ) -> str:
     """The numbers that a decision rests on."""
-    interval = pair.interval
-    text = f"{pair.measure} differs by {minus(f'{interval.estimate:+.4f}')} ({span(interval.low, interval.high)})"
-    text += _MEANS[decision].format(margin)
+    text = f"{pair.measure} differs by {worded_interval(pair.interval, decision, margin)}"
     even, model = never_shown.break_even, never_shown.model
     if even is not None and model is not None and 0 < even.estimate < 1:
         text += (
@@ -144,6 +154,16 @@ def _grounds(
     if depends:
         text += "; this rests on the model of never-shown results"
     return f"{text}."
+
+
+def worded_interval(interval: Interval, decision: Decision, margin: float) -> str:
+    """An estimate with its interval, and why that decides so.
+
+    >>> worded_interval(Interval(0.2, -0.1, 0.5, 0.9, 100), "cannot tell", 0.01)
+    '+0.2000 (−0.1000 to +0.5000), which includes 0 and differences larger than 0.01'
+    """
+    ends = span(interval.low, interval.high)
+    return f"{minus(f'{interval.estimate:+.4f}')} ({ends}){_MEANS[decision].format(margin)}"
 
 
 def largest_error(low: float, high: float, margin: float, quantile: float) -> float | None:

@@ -19,7 +19,7 @@ from cldrank.propensity import AffineClicks
 from cldrank.propensity.segment_propensities import drawn_curves
 
 Floats = NDArray[np.float64]
-CURVES = 200  # drawn from the distribution of an estimated curve
+_CURVES = 200  # drawn from the distribution of an estimated curve
 
 
 @dataclass(frozen=True)
@@ -304,10 +304,10 @@ class ClickEstimator:
     @cached_property
     def _drawn(self) -> Sequence[tuple[LoggedClicks, Floats]]:
         """The log and the relevance under curves drawn from the distribution of an estimated curve."""
-        logs = [self.log.with_curve(curve) for curve in drawn_curves(self.log.curve, CURVES, self.seed)]
+        logs = [self.log.with_curve(curve) for curve in drawn_curves(self.log.curve, _CURVES, self.seed)]
         if self.log.after is not None:
-            logs = logs or [self.log] * CURVES
-            pairs = zip(logs, self.log.after.drawn(CURVES, self.seed), strict=True)
+            logs = logs or [self.log] * _CURVES
+            pairs = zip(logs, self.log.after.drawn(_CURVES, self.seed), strict=True)
             logs = [self.log.with_curve(log.curve, drawn) for log, drawn in pairs]
         # relevance is computed on a log of its own: the log that is kept lacks the arrays that only relevance needs
         return [(self.log.with_curve(log.curve, log.after), self._relevance(log)) for log in logs]

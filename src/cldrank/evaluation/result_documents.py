@@ -72,8 +72,8 @@ def comparison_document(result: RankerComparison) -> Document:
             str(measure),
             f"{new[measure]:.4f}",
             f"{old[measure]:.4f}",
-            _signed(pair.difference),
-            _ends(pair.interval),
+            signed(pair.difference),
+            worded_ends(pair.interval),
             f"{pair.p_value:.2g}",
             f"{pair.wins:,}/{pair.ties:,}/{pair.losses:,}",
         )
@@ -100,46 +100,35 @@ def verdict_document(result: ClickComparison) -> Document:
     """The verdict on top, then all that it rests on, what would settle it, and when not to trust it."""
     verdict, confidence = result.verdict, _first(result).interval.confidence
     title = f"{SIGNS[verdict.decision]} {verdict.words}"
+    answer = verdict.headline(result.new, result.old, result.first.measure)
     blocks: list[Block] = [
-        Notice(TONES[verdict.decision], [_headline(result)], title, large=True),
-        _words(_sentence(verdict.reason)),
+        Notice(TONES[verdict.decision], [answer], title, large=True),
+        prose(_sentence(verdict.reason)),
         Heading("Estimates"),
         _measure_table(result),
         *_gain_figure(result),
-        _words(_errors_words(result)),
+        prose(_errors_words(result)),
         *_seen_and_never_shown(result),
         Heading("Other assumptions"),
     ]
     if result.checks:
         blocks.append(_check_table(result))
-    blocks += [_words(_permutation_words(result))]
+    blocks += [prose(_permutation_words(result))]
     if result.settling:
         blocks.append(Heading(f"What would {verdict.settling} it, with 80% power"))
     for way in result.settling:
         about = "" if way.pages is None else f" {_sentence(way.about)}."
-        blocks.append(_words(f"{say_way(way, verdict.settling)}{about}"))
-    blocks += [Heading("When this must not be trusted"), _words(ASSUMED)]
+        blocks.append(prose(f"{say_way(way, verdict.settling)}{about}"))
+    blocks += [Heading("When this must not be trusted"), prose(ASSUMED)]
     footer = [f"Intervals cover {confidence:.0%}; the share that lies beyond either end is half of the rest."]
     return Document(_title(result), blocks, [source(result)], footer)
 
 
-def _headline(result: ClickComparison) -> str:
-    """The answer in a sentence."""
-    new, old, measure = result.new, result.old, result.first.measure
-    match result.verdict.decision:
-        case "better" | "worse" as decision:
-            return f"{new} is {decision} than {old}, by {measure}."
-        case "no difference":
-            return f"{new} and {old} do not differ by more than {result.verdict.margin:.3g} in {measure}."
-        case _:
-            return f"These clicks cannot tell whether {new} is better than {old}, by {measure}."
-
-
 def _seen_and_never_shown(result: JudgedByClicks) -> Iterator[Block]:
     yield Heading("What the log can see")
-    yield from map(_words, _support_words(result))
+    yield from map(prose, _support_words(result))
     yield Heading("Never-shown results")
-    yield from map(_words, _never_shown_words(result))
+    yield from map(prose, _never_shown_words(result))
 
 
 def _measure_table(result: ClickComparison) -> Table:
@@ -149,7 +138,7 @@ def _measure_table(result: ClickComparison) -> Table:
     rows = []
     for name, pair in result.measures.items():
         values = (f"{each.interval.estimate:.4f}" for each in (pair.new, pair.old))
-        rows.append((name, *values, _signed(pair.interval.estimate), _ends(pair.interval)))
+        rows.append((name, *values, signed(pair.interval.estimate), worded_ends(pair.interval)))
     return Table(head, rows, about=f"{result.new} minus {result.old}.", wide=True)
 
 
@@ -164,7 +153,7 @@ def _gain_figure(result: ClickComparison) -> Iterator[Figure]:
     for at, (name, pair) in enumerate(pairs.items()):
         interval = pair.interval
         estimate, low, high = (end / wholes[name] for end in (interval.estimate, interval.low, interval.high))
-        note = f"{name}: {_signed(interval.estimate)} ({_ends(interval)})"
+        note = f"{name}: {signed(interval.estimate)} ({worded_ends(interval)})"
         series.append(Series(name, (Point(at, estimate, low, high, note),)))
         ends += [low, estimate, high]
     about = f"Right of 0, {result.new} is better. Lines beside 0: the margin, {margin:.3g}% of what {result.old} has."
@@ -174,7 +163,9 @@ def _gain_figure(result: ClickComparison) -> Iterator[Figure]:
 
 
 def _check_table(result: ClickComparison) -> Table:
-    rows = [(check.name, _signed(check.gain.estimate), _ends(check.gain), check.decision) for check in result.checks]
+    rows = [
+        (check.name, signed(check.gain.estimate), worded_ends(check.gain), check.decision) for check in result.checks
+    ]
     about = f"{result.first.measure} with a steeper and a flatter curve: what each interval alone says."
     return Table(("curve", "difference", "interval", "decision"), rows, about=about, text=("decision",), wide=True)
 
@@ -288,7 +279,7 @@ def _permutation_words(result: ClickComparison) -> str:
     )
     return (
         f"Permutation check, clicks permuted within positions at random: {check.order} gains "
-        f"{_signed(check.gain.estimate)} ({_ends(check.gain)}) in DCG on the order of the log, {outcome}."
+        f"{signed(check.gain.estimate)} ({worded_ends(check.gain)}) in DCG on the order of the log, {outcome}."
     )
 
 
@@ -301,16 +292,18 @@ def _percent_range(interval: Interval) -> str:
     return f"{percent(interval.estimate)} ({span(interval.low, interval.high, '.0%')})"
 
 
-def _words(text: str) -> Paragraph:
+def prose(text: str) -> Paragraph:
     """A paragraph whose negative numbers have a true minus."""
     return Paragraph([minus(text)])
 
 
-def _signed(value: float) -> str:
+def signed(value: float) -> str:
+    """A difference with its sign and four digits."""
     return minus(f"{value:+.4f}")
 
 
-def _ends(interval: Interval) -> str:
+def worded_ends(interval: Interval) -> str:
+    """Where an interval ends, in words."""
     return span(interval.low, interval.high)
 
 

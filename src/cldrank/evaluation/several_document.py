@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from cldrank.documents import Axis, Block, Document, Figure, Heading, Notice, Paragraph, Point, Series, Table
-from cldrank.documents.numbers import minus, percent, span
+from cldrank.documents.numbers import minus, percent
 from cldrank.evaluation.by_labels import data_label
 from cldrank.evaluation.click_results import ClickComparison
 from cldrank.evaluation.experiment_planning import say_way
-from cldrank.evaluation.result_documents import ASSUMED, TONES, behaviour_words, source
+from cldrank.evaluation.result_documents import ASSUMED, TONES, behaviour_words, signed, source, worded_ends
 from cldrank.evaluation.several import SeveralComparisons
-from cldrank.measures import Interval
 from cldrank.wording import listed
 
 _WIDTH = 440  # of the figure
@@ -61,8 +60,8 @@ def _table(result: SeveralComparisons) -> Table:
     for name in _by_estimate(result):
         interval, pair = result.interval(name), result.comparisons[name]
         words = pair.verdict.words if isinstance(pair, ClickComparison) else result.decisions[name]
-        ends = span(interval.low, interval.high)
-        rows.append((name, f"{values[name]['new']:.4f}", _signed(interval), ends, words))
+        value = f"{values[name]['new']:.4f}"
+        rows.append((name, value, signed(interval.estimate), worded_ends(interval), words))
     rows.append((result.old, f"{next(iter(values.values()))['old']:.4f}", "", "", ""))
     return Table(head, rows, about=f"Each minus {result.old}.", text=("verdict",), wide=True)
 
@@ -72,16 +71,12 @@ def _by_estimate(result: SeveralComparisons) -> list[str]:
     return sorted(result.comparisons, key=lambda name: -result.interval(name).estimate)
 
 
-def _signed(interval: Interval) -> str:
-    return minus(f"{interval.estimate:+.4f}")
-
-
 def _figure(result: SeveralComparisons) -> Figure:
     names = _by_estimate(result)
     series, ends = [], [0.0]
     for at, name in enumerate(names):
         interval = result.interval(name)
-        note = f"{name}: {_signed(interval)} ({span(interval.low, interval.high)})"
+        note = f"{name}: {signed(interval.estimate)} ({worded_ends(interval)})"
         series.append(Series(name, (Point(at, interval.estimate, interval.low, interval.high, note),)))
         ends += [interval.low, interval.estimate, interval.high]
     about = f"Right of 0, a ranker is better than {result.old}."

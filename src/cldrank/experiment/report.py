@@ -22,7 +22,7 @@ from cldrank.experiment.results import Summary, load_results, setting_order, sum
 from cldrank.files import make_folder, replacing, save_text
 from cldrank.wording import count, duration, listed
 
-FORMATS = ("html", "md", "csv")
+_FORMATS = ("html", "md", "csv")
 _MOST_PROBLEMS = 20  # of different errors or warnings
 _NAMES = {  # keys of settings in plain words
     "simulation.depth": "depth K",
@@ -43,8 +43,8 @@ def save_report(folder: str | PathLike[str], out: str | PathLike[str], format: s
 
     Where `out` is a folder, the report is called `report` in it.
     """
-    if format not in FORMATS:
-        raise UsageError(f"a report is written as {', '.join(FORMATS)}, not {format!r}.")
+    if format not in _FORMATS:
+        raise UsageError(f"a report is written as {', '.join(_FORMATS)}, not {format!r}.")
     table = load_results(folder)
     target = Path(out)
     target = target / f"report.{format}" if target.is_dir() else make_folder(target.parent) / target.name

@@ -22,7 +22,7 @@ from cldrank.reading import reading
 
 CONFIDENCE = 0.9
 PLACE = ("experiment", "data", "fold", "setting", "method", "seed")
-COLUMNS = (
+_COLUMNS = (
     "experiment", "unit", "data", "synthetic", "fold", "setting", "method", "seed", "measure", "value", "status",
     "error", "warnings", "seconds", "configuration", "data_fingerprint", "versions", "commit", "command", "finished",
 )  # fmt: skip
@@ -33,7 +33,7 @@ _OTHERS = {  # than text
     "seconds": pa.float64(),
     "finished": pa.timestamp("us", tz="UTC"),
 }
-SCHEMA = pa.schema(dict.fromkeys(COLUMNS, pa.string()) | _OTHERS)
+SCHEMA = pa.schema(dict.fromkeys(_COLUMNS, pa.string()) | _OTHERS)
 _RESULTS = "results.parquet"
 _JSON = {"setting": dict, "configuration": dict, "warnings": list, "versions": dict}  # columns of JSON
 

@@ -239,8 +239,9 @@ def format_named(name: str) -> ExportFormat:
 def plain_names(names: Sequence[str]) -> dict[str, str]:
     """Names of features that every engine can take, by the name.
 
-    Whatever is no letter of ASCII, digit or _ becomes _. A name that then begins with a digit, or is a reserved word of
-    an engine, gets `feature_` in front. Names that would become the same as others get a part of their hash behind.
+    Every character but ASCII letters, digits and _ becomes _. A name that then begins with a digit, or is a reserved
+    word of an engine, gets `feature_` in front. Names that would become the same as others get a part of their hash
+    behind.
 
     >>> plain_names(["title bm25", "class", "a b", "a.b", "ok"])
     {'title bm25': 'title_bm25', 'class': 'feature_class', 'a b': 'a_b_c8687a', 'a.b': 'a_b_2e7336', 'ok': 'ok'}

@@ -29,7 +29,7 @@ from cldrank.files import replacing, replacing_folder
 from cldrank.rankers import Ranker, check_features
 from cldrank.wording import count, kind_of, some
 
-RECORD = "export.json"
+_RECORD = "export.json"
 _NOBODYS = {"__pycache__", ".DS_Store"}
 _TOLERANCE = 1e-4  # of the spread of scores: engines compute in float32, over hundreds of features or trees
 _ROUNDING = 1e-5  # of the largest score: what float32 can do to it
@@ -208,7 +208,7 @@ def export_ranker(
         with replacing(path) as temporary:
             temporary.write_bytes(exported.files["model"])
         return shipment
-    files = {**exported.files, **kept, RECORD: _record(ranker, request, shipment)}
+    files = {**exported.files, **kept, _RECORD: _record(ranker, request, shipment)}
     with replacing_folder(path) as folder:
         for file, content in files.items():
             (folder / file).parent.mkdir(parents=True, exist_ok=True)
@@ -284,16 +284,16 @@ def _completed(path: Path, engine: ExportFormat, request: ExportRequest, exporte
     if not names:
         return {}
     try:
-        record = msgspec.json.decode((path / RECORD).read_bytes(), type=_Record)
+        record = msgspec.json.decode((path / _RECORD).read_bytes(), type=_Record)
     except (OSError, ValueError):
         raise UsageError(
             f"{path} is not empty and holds no export of cldrank; name another folder, or empty it first."
         ) from None
     if record.to != engine.name:
         raise UsageError(f"{path} holds an export for {record.to}; name another folder.")
-    if foreign := [name for name in names if name not in record.files and name != RECORD]:
+    if foreign := [name for name in names if name not in record.files and name != _RECORD]:
         raise UsageError(f"{path} holds {foreign[0]!r}, which no export wrote; name another folder.")
-    contents = {name: (path / name).read_bytes() for name in names if name != RECORD}
+    contents = {name: (path / name).read_bytes() for name in names if name != _RECORD}
     edited = {name: content for name, content in contents.items() if _digest(content) != record.files[name]}
     for name, content in edited.items():
         if name not in exported.to_fill:

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
 
-GRID = 200
-CURVES = 20  # drawn where the curve is uncertain
+_GRID = 200
+_CURVES = 20  # drawn where the curve is uncertain
 _PRIOR_CANDIDATES = 20.0  # what the wider prior counts as
 _STEPS = 100  # of EM: more would only sharpen the prior's peaks, and intervals would be too short
 _MOST_GROUPS = 5_000  # that a prior is fitted to
@@ -111,7 +111,7 @@ class RelevancePosterior:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        self.grid = unit_grid(GRID)  # of relevance, from 0 to 1
+        self.grid = unit_grid(_GRID)  # of relevance, from 0 to 1
         self.counts = ClickCounts.of(self.clicks)
 
     def posteriors(self) -> Iterator[tuple[IntArray, Floats, Floats]]:
@@ -121,7 +121,7 @@ class RelevancePosterior:
         """
         tables = [
             self.counts.click_probability(self.clicks, curve, self.grid)
-            for curve in (self.curve, *drawn_curves(self.curve, CURVES, self.seed))
+            for curve in (self.curve, *drawn_curves(self.curve, _CURVES, self.seed))
         ]
         priors = [self._priors(table) for table in tables]
         for start in range(0, len(self.counts.size), _BLOCK):
@@ -137,7 +137,7 @@ class RelevancePosterior:
         edges = np.concatenate([[0.0], (self.grid[1:] + self.grid[:-1]) / 2, [1.0]])
         running = np.cumsum(posterior, axis=1)
         tail = (1 - confidence) / 2
-        low, high = (np.minimum((running < end).sum(axis=1), GRID - 1) for end in (tail, 1 - tail))
+        low, high = (np.minimum((running < end).sum(axis=1), _GRID - 1) for end in (tail, 1 - tail))
         return edges[low], edges[high + 1]
 
     def _priors(self, table: Floats) -> Floats:
@@ -145,7 +145,7 @@ class RelevancePosterior:
         main_slot = self.counts.main_slot
         # by clicks, then by misses: an order that does not depend on that of rows
         order = np.lexsort((self.counts.missed.sum(axis=1), self.counts.clicked.sum(axis=1)))
-        common = self._fitted(order, table, np.full(GRID, _PRIOR_CANDIDATES / GRID))
+        common = self._fitted(order, table, np.full(_GRID, _PRIOR_CANDIDATES / _GRID))
         priors = np.tile(common, (len(table), 1))
         for slot in np.unique(main_slot):
             priors[slot] = self._fitted(order[main_slot[order] == slot], table, _PRIOR_CANDIDATES * common)

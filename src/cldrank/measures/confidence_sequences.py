@@ -42,7 +42,7 @@ def sample_ratio_evidence(counts: ArrayLike, shares: ArrayLike, strength: float 
     It is a martingale where the shares are right, so that holds however often one looks (Lindon and Malek 2022).
 
     counts     (arms,) persons in each
-    strength   how near to `shares` other shares are thought to be: as near as if so many persons had shown them
+    strength   how near other shares are thought to be: as if this many persons had already shown `shares`
 
     >>> sample_ratio_evidence([5000, 5100], [0.5, 0.5]) < 1 < 1000 < sample_ratio_evidence([5000, 5500], [0.5, 0.5])
     True

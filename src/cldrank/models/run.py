@@ -40,9 +40,7 @@ class Run(Value):
     """
 
     seed: int = parameter(default=0, about="the same seed gives the same ranker", least=0)
-    device: str | None = parameter(
-        default=None, about="where networks and trees compute: cpu, or cuda for a GPU", role="device"
-    )
+    device: str | None = parameter(default=None, about="where to fit: cpu, or cuda for a GPU", role="device")
     block_rows: int | None = parameter(
         default=None,
         about="rows of a block in linear fits; by default what suits the machine",

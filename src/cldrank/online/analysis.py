@@ -13,10 +13,15 @@ import numpy as np
 from cldrank.arguments import check_number
 from cldrank.clicks.aggregate import ON_REQUEST, REASONS
 from cldrank.clicks.log.layout import LogLayout
-from cldrank.documents.numbers import minus, span
 from cldrank.errors import DataError, UsageError
 from cldrank.evaluation.click_results import WayToSettle
-from cldrank.evaluation.decision_rule import ClickVerdict, decide, exceeds_margin, largest_error
+from cldrank.evaluation.decision_rule import (
+    ClickVerdict,
+    decide,
+    exceeds_margin,
+    largest_error,
+    worded_interval,
+)
 from cldrank.evaluation.experiment_planning import MORE, ONLINE_CONFIDENCE
 from cldrank.measures import Interval
 from cldrank.measures.confidence_sequences import every_look_quantile, sample_ratio_evidence
@@ -360,13 +365,6 @@ class _Estimator:
 
 # -- verdict -----------------------------------------------------------------------------------------------------------
 
-_MEANS = {
-    "better": "",
-    "worse": "",
-    "no difference": ", all within ±{:.3g}",
-    "cannot tell": ", which includes 0 and differences larger than {:.3g}",
-}
-
 
 def _verdict(first: OnlineEstimate, margin: float, sums: ExperimentSums) -> ClickVerdict:
     """The rule of `compare`, on the interval that holds at every look."""
@@ -376,10 +374,8 @@ def _verdict(first: OnlineEstimate, margin: float, sums: ExperimentSums) -> Clic
         why = f"there are {interval.n} persons {of_arm}, and fewer than {_FEWEST_PERSONS} say nothing."
         return ClickVerdict("cannot tell", margin, why, False)
     decision = decide(first.gain, margin)
-    text = f"{first.measure} per page differs by {minus(f'{interval.estimate:+.4f}')} "
-    text += f"({span(interval.low, interval.high)}){_MEANS[decision].format(margin)}."
-    if first.measure in (TEAM, COUNTERFACTUAL):
-        text = text.replace("differs by", "is")
+    verb = "is" if first.measure in (TEAM, COUNTERFACTUAL) else "differs by"
+    text = f"{first.measure} per page {verb} {worded_interval(interval, decision, margin)}."
     return ClickVerdict(decision, margin, text, False, exceeds_margin(first.gain, margin))
 
 

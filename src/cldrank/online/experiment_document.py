@@ -19,10 +19,9 @@ from cldrank.documents import (
     Series,
     Table,
 )  # fmt: skip
-from cldrank.documents.numbers import minus, percent, short, span
+from cldrank.documents.numbers import minus, percent, short
 from cldrank.evaluation.experiment_planning import say_way
-from cldrank.evaluation.result_documents import SIGNS, TONES
-from cldrank.measures import Interval
+from cldrank.evaluation.result_documents import SIGNS, TONES, prose, signed, worded_ends
 from cldrank.online.analysis import COUNTERFACTUAL, ExperimentResult
 from cldrank.online.experiment_log import PAGE_REASONS
 from cldrank.wording import count, listed
@@ -49,8 +48,9 @@ _LAWS = (
 def experiment_document(result: ExperimentResult) -> Document:
     """The verdict on top, then the measures, how the difference developed, and what the log was like."""
     verdict, (new, old) = result.verdict, result.names
+    answer = verdict.headline(new, old, result.first.measure, evidence="pages")
     blocks: list[Block] = [
-        Notice(TONES[verdict.decision], [_headline(result)], f"{SIGNS[verdict.decision]} {verdict.words}", large=True),
+        Notice(TONES[verdict.decision], [answer], f"{SIGNS[verdict.decision]} {verdict.words}", large=True),
         Paragraph([verdict.reason[:1].upper() + verdict.reason[1:]]),
         Facts(_facts(result), large=True),
         Heading("Measures"),
@@ -60,9 +60,9 @@ def experiment_document(result: ExperimentResult) -> Document:
     ]
     if result.more is not None:
         blocks += [Heading("What would settle it, with 80% power"), Paragraph([say_way(result.more)])]
-    blocks += [Heading("Is the log sound?"), *map(_words, _sound(result)), *_aside_table(result)]
+    blocks += [Heading("Is the log sound?"), *map(prose, _sound(result)), *_aside_table(result)]
     assumed = _ASSUMED[result.kind] + (f"{_CREDIT} " if COUNTERFACTUAL in result.measures else "") + _LAWS
-    blocks += [Heading("When this must not be trusted"), _words(assumed)]
+    blocks += [Heading("When this must not be trusted"), prose(assumed)]
     what = "interleaved pages" if result.kind == "interleaving" else "an A/B test"
     about = f"{what[0].upper()}{what[1:]}, {count(sum(result.pages.values()), 'page')} of {result.data}."
     if result.experiment:
@@ -70,22 +70,11 @@ def experiment_document(result: ExperimentResult) -> Document:
     return Document(f"{new} against {old}, by {what}", blocks, [about])
 
 
-def _headline(result: ExperimentResult) -> str:
-    new, old = result.names
-    match result.verdict.decision:
-        case "better" | "worse" as decision:
-            return f"{new} is {decision} than {old}, by {result.first.measure}."
-        case "no difference":
-            return f"{new} and {old} do not differ by more than {result.verdict.margin:.3g} in {result.first.measure}."
-        case _:
-            return f"These pages cannot tell, yet, whether {new} is better than {old}."
-
-
 def _facts(result: ExperimentResult) -> dict[str, str]:
     first = result.first
     share = {"of the old value": minus(f"{first.difference.estimate / first.old:+.1%}")} if first.old else {}
     return {
-        f"{first.measure} per page": _signed(first.difference.estimate),
+        f"{first.measure} per page": signed(first.difference.estimate),
         **share,
         "pages": short(sum(result.pages.values())),
         "persons": short(sum(result.persons.values())),
@@ -102,9 +91,9 @@ def _measure_table(result: ExperimentResult) -> Table:
     rows = []
     for estimate in result.measures.values():
         means = [f"{mean:.4f}" for mean in (estimate.new or 0.0, estimate.old)] if arms else []
-        intervals = [_ends(estimate.difference), _ends(estimate.fixed)]
+        intervals = [worded_ends(estimate.difference), worded_ends(estimate.fixed)]
         less = [percent(estimate.reduction)] if any(_reductions(result)) else []
-        rows.append((estimate.measure, *means, _signed(estimate.difference.estimate), *intervals, *less))
+        rows.append((estimate.measure, *means, signed(estimate.difference.estimate), *intervals, *less))
     about = (
         f"The first decides. {result.names[0]} minus {result.names[1]}; what a person did counts as one. The interval "
     )
@@ -124,7 +113,7 @@ def _days_figure(result: ExperimentResult) -> Iterator[Figure]:
     points = {"at every look": [], "at one look": []}  # type: dict[str, list[Point]]
     for at, (day, estimate) in enumerate(days.items()):
         for name, interval in zip(points, (estimate.difference, estimate.fixed), strict=True):
-            note = f"{day}: {_signed(interval.estimate)} ({_ends(interval)})"
+            note = f"{day}: {signed(interval.estimate)} ({worded_ends(interval)})"
             points[name].append(Point(at, interval.estimate, interval.low, interval.high, note))
     looks = {"at every look": None, "at one look": _BAND}
     series = tuple(Series(name, tuple(each), looks[name]) for name, each in points.items())
@@ -151,7 +140,8 @@ def _segment_table(result: ExperimentResult) -> Iterator[Block]:
         return
     shown = list(result.segments.items())[:_MOST_SEGMENTS]
     rows = [
-        (name, _signed(each.difference.estimate), _ends(each.difference), each.difference.n) for name, each in shown
+        (name, signed(each.difference.estimate), worded_ends(each.difference), each.difference.n)
+        for name, each in shown
     ]
     about = f"{result.first.measure} per page, each interval by itself: of many segments, some stand out by chance."
     head = (
@@ -185,15 +175,3 @@ def _aside_table(result: ExperimentResult) -> Iterator[Table]:
     rows += [("rows", f"{n:,}", REASONS[reason]) for reason, n in result.rejected.items()]
     if rows:
         yield Table(("set aside", "number", "why"), rows, text=("why",), wide=True)
-
-
-def _words(text: str) -> Paragraph:
-    return Paragraph([minus(text)])
-
-
-def _signed(value: float) -> str:
-    return minus(f"{value:+.4f}")
-
-
-def _ends(interval: Interval) -> str:
-    return span(interval.low, interval.high)

@@ -24,8 +24,8 @@ from cldrank.tables.columns import text_literal
 from cldrank.wording import count, listed, some
 
 Kind = Literal["interleaving", "ab"]
-COLUMNS: Mapping[Kind, str] = {"interleaving": "team", "ab": "arm"}
-BOTH = "both"  # the team of results that both rankers agree on
+_COLUMNS: Mapping[Kind, str] = {"interleaving": "team", "ab": "arm"}
+_BOTH = "both"  # the team of results that both rankers agree on
 PAGE_REASONS = {
     "no team": "a result has no team, or one that the experiment does not have",
     "no draft": "the teams stand in an order that team draft never gives",
@@ -48,7 +48,7 @@ _DRAFTED = f"""(
         AND (not_new & new_bits) | (not_old & old_bits) = 0
     )
 )"""  # of two picks, each side has one, unless a ranker does not list what the other picked; with gaps, nobody knows
-_CLOCK, _ORDERED = "INTERVAL 1 HOUR", 0.01  # a log in order of time may be out of order by so much, on so many pages
+_CLOCK, _ORDERED = "INTERVAL 1 HOUR", 0.01  # a log in order of time may be out of order by an hour, on 1% of pages
 
 
 @dataclass(frozen=True)
@@ -162,14 +162,14 @@ def experiments_in(source: Any, engine: Engine, layout: LogLayout) -> list[str]:
 
 def _kind_of(log: Log, kind: Kind | None) -> Kind:
     """The kind of the experiment, by its column."""
-    there = [known for known, column in COLUMNS.items() if log.has(column)]
+    there = [known for known, column in _COLUMNS.items() if log.has(column)]
     if kind in there:
         return kind
     if kind is None and len(there) == 1:
         return there[0]
     if kind is None and there:
         raise UsageError('the log has a column of teams and one of arms; say `kind="interleaving"` or `kind="ab"`.')
-    ways = [f'{known}: `columns={{"{COLUMNS[known]}": ...}}`' for known in ([kind] if kind else COLUMNS)]
+    ways = [f'{known}: `columns={{"{_COLUMNS[known]}": ...}}`' for known in ([kind] if kind else _COLUMNS)]
     raise UsageError(
         f"{log.table.where}: no column says which ranker made what; name the team of each result, or the arm of each "
         f"page ({listed(ways, 'or')})."
@@ -199,7 +199,7 @@ class _Overview:
         experiment = "CAST(experiment AS VARCHAR)" if log.has("experiment") else "CAST(NULL AS VARCHAR)"
         ranks = [f"{rank} IS NULL" for rank in ("new_rank", "old_rank") if log.has(rank)]
         parts = log.engine.rows(
-            f"SELECT reason, {experiment} AS experiment, CAST({COLUMNS[kind]} AS VARCHAR) AS label, count(*) AS n, "
+            f"SELECT reason, {experiment} AS experiment, CAST({_COLUMNS[kind]} AS VARCHAR) AS label, count(*) AS n, "
             f"max(position) AS deepest, count(*) FILTER (WHERE {' OR '.join(ranks) or 'FALSE'}) AS unlisted "
             f"FROM {log.table} GROUP BY ALL ORDER BY ALL"
         )
@@ -232,8 +232,8 @@ class _Overview:
                 f"{where}: the experiment was changed on the way, or there are several: {parts}. Pages of different "
                 "rankers do not add up; choose one with `experiment`."
             )
-        if not {*rules.names} <= {*self.labels} and not {BOTH} <= {*self.labels} <= {*rules.names, BOTH}:
-            there = some([str(name) for name in self.labels if name not in (None, BOTH)] or ["none"], _MOST_NAMES)
+        if not {*rules.names} <= {*self.labels} and not {_BOTH} <= {*self.labels} <= {*rules.names, _BOTH}:
+            there = some([str(name) for name in self.labels if name not in (None, _BOTH)] or ["none"], _MOST_NAMES)
             raise DataError(
                 f"{where}: the sides are called {there}, not {listed(rules.names)}; say which is new and which old "
                 "with `names`. If they were renamed on the way, give them one name each first."
@@ -241,7 +241,7 @@ class _Overview:
 
     def notes(self, rules: Rules) -> list[str]:
         """Names in the log that are of no side, and rows that are too deep."""
-        strange = {name: n for name, n in self.labels.items() if name not in (*rules.names, BOTH)}
+        strange = {name: n for name, n in self.labels.items() if name not in (*rules.names, _BOTH)}
         notes = [
             f"{count(n, 'row')} of {name or 'no side'}, which the experiment does not have."
             for name, n in strange.items()
@@ -373,7 +373,7 @@ class _Reading:
 
     def _draft(self) -> dict[str, str]:
         """Whose each result is, who does not list it, and what clicks are worth by its ranks."""
-        sides = {"new": self.rules.names[0], "old": self.rules.names[1], "both": BOTH}
+        sides = {"new": self.rules.names[0], "old": self.rules.names[1], "both": _BOTH}
         if {*self.overview.labels} <= {*sides.values()}:
             del sides["both"]  # all that is left
         columns = {f"{side}_bits": _bits(f"team = {text_literal(name)}") for side, name in sides.items()}

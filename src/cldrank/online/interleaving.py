@@ -71,7 +71,7 @@ def interleave(new: Any, old: Any, depth: int, key: Key, *, ids: Sequence[Any] |
     them. Where a ranker has no more results, the other goes on alone.
 
     new, old    the results of each ranker, best first; or, with `ids`, its scores of these candidates
-    depth       how many results the page has, if there are so many
+    depth       how many results the page has, at most
     key         what the coins depend on, such as (person, query, experiment)
 
     >>> page = interleave(["a", "b", "c"], ["a", "c", "b"], 3, ("ada", "shoes", "May"))

@@ -26,7 +26,7 @@ from cldrank.pipeline.steps import STEPS, UNFINISHED, Say, Workbench, steps_of
 from cldrank.reading import read_json
 from cldrank.runs import TaskRecord
 
-RECORD = "record.json"
+_RECORD = "record.json"
 _FORMAT = "cldrank-pipeline-run"
 
 Status = Literal["running", "shipped", "stopped", "failed", "interrupted"]
@@ -90,12 +90,12 @@ class RunRecord:
 
     def save(self, folder: Path) -> None:
         """Write it, whole or not at all."""
-        save_json(folder / RECORD, {"format": _FORMAT, **asdict(self)})
+        save_json(folder / _RECORD, {"format": _FORMAT, **asdict(self)})
 
     @classmethod
     def load(cls, folder: Path) -> Self:
         """The record of the run in a folder."""
-        path = folder / RECORD
+        path = folder / _RECORD
         content: Any = read_json(path, "JSON")
         try:
             if content.pop("format") != _FORMAT:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from cldrank.pipeline.steps import Workbench
     from cldrank.runs import TaskRecord
 
-SHIPPED = "shipped.json"
+_SHIPPED = "shipped.json"
 RANKER = "ranker"
 
 
@@ -37,7 +37,7 @@ def shipped_content(pipeline: PipelineDefinition) -> dict[str, Any]:
     place = shipped_place(pipeline)
     recover_folder(place)
     try:
-        content = json.loads((place / SHIPPED).read_text(encoding="utf-8"))
+        content = json.loads((place / _SHIPPED).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
     return content if isinstance(content, dict) else {}
@@ -67,7 +67,7 @@ def check_place(pipeline: PipelineDefinition) -> None:
     sweep(place.parent)
     if place.is_file():
         raise UsageError(f"export.folder: {place} is a file; name a folder.")
-    is_own = (place / SHIPPED).is_file() or (place / RANKER / "ranker.json").is_file()
+    is_own = (place / _SHIPPED).is_file() or (place / RANKER / "ranker.json").is_file()
     if place.is_dir() and any(place.iterdir()) and not is_own:
         raise UsageError(
             f"export.folder: {place} is not empty, and no pipeline wrote it; name another folder, or empty it first."
@@ -115,4 +115,4 @@ def ship(bench: Workbench, card: TaskRecord) -> None:
             "files": {name: key for name, key in hashes.items() if name not in completed},
             "completed": completed,
         }
-        save_json(temporary / SHIPPED, record)
+        save_json(temporary / _SHIPPED, record)

@@ -151,7 +151,7 @@ class SafetyRecord(Record, frozen=True):
     share            of the learned ranker in the blend with production: "imitation", or the feature that is its score
     overlap          the share of production's results that the imitation shows as well
     margin, value    how much worse than production the ranker may be, and production's own value of the measure
-    gain, low, high  of the ranker over production, at a `confidence`, by the clicks on so many queries
+    gain, low, high  of the ranker over production, at a `confidence`, by the clicks on this many `queries`
     tried            the lower ends of the gains of all shares that were tried
     """
 

@@ -28,9 +28,9 @@ from cldrank.rankers.provenance import Provenance
 from cldrank.rankers.tree_ranker import TreeRanker
 from cldrank.reading import reading, reason
 
-FORMAT = "cldrank-ranker"
-FORMAT_VERSION = 1
-KINDS: dict[str, type[Ranker]] = {
+_FORMAT = "cldrank-ranker"
+_FORMAT_VERSION = 1
+_KINDS: dict[str, type[Ranker]] = {
     kind.kind: kind for kind in (LinearRanker, NetworkRanker, TreeRanker, BordaRanker, BlendRanker)
 }
 _DESCRIPTION = "ranker.json"
@@ -58,8 +58,8 @@ def save_ranker(ranker: Ranker, folder: str | PathLike[str]) -> None:
     notes = (target / _NOTES).read_bytes() if (target / _NOTES).is_file() else None
     card = model_card(ranker, "" if notes is None else notes.decode("utf-8", "replace")).encode()
     description = {
-        "format": FORMAT,
-        "format_version": FORMAT_VERSION,
+        "format": _FORMAT,
+        "format_version": _FORMAT_VERSION,
         "kind": ranker.kind,
         "feature_names": ranker.feature_names,
         **config,
@@ -158,7 +158,7 @@ def check_replaceable(folder: str | PathLike[str]) -> None:
         )
     try:
         description = json.loads((target / _DESCRIPTION).read_bytes())
-        is_ranker, digest = description["format"] == FORMAT, description.get("card_sha256")
+        is_ranker, digest = description["format"] == _FORMAT, description.get("card_sha256")
     except (OSError, ValueError, LookupError, TypeError, RecursionError):
         is_ranker, digest = False, None
     if not is_ranker:
@@ -173,12 +173,12 @@ def check_replaceable(folder: str | PathLike[str]) -> None:
 def _description(path: Path) -> dict[str, Any]:
     with reading(path, "JSON"):
         description = msgspec.json.decode(_content(path))
-    if not isinstance(description, dict) or description.get("format") != FORMAT:
-        raise FormatError(f'this does not describe a ranker: it lacks "format": "{FORMAT}".', path=path)
+    if not isinstance(description, dict) or description.get("format") != _FORMAT:
+        raise FormatError(f'this does not describe a ranker: it lacks "format": "{_FORMAT}".', path=path)
     version = description.get("format_version")
-    if type(version) is not int or not 1 <= version <= FORMAT_VERSION:
+    if type(version) is not int or not 1 <= version <= _FORMAT_VERSION:
         raise FormatError(
-            f"the ranker has format version {version!r}; this cldrank ({__version__}) reads up to {FORMAT_VERSION}. "
+            f"the ranker has format version {version!r}; this cldrank ({__version__}) reads up to {_FORMAT_VERSION}. "
             "Upgrade cldrank.",
             path=path,
         )
@@ -208,15 +208,17 @@ def _arrays(path: Path, digest: str) -> Weights:
 
 def _assembled(description: dict[str, Any], weights: Weights) -> Ranker:
     kind, names = description["kind"], description["feature_names"]
-    if kind not in KINDS:
+    if kind not in _KINDS:
         raise DataError(
-            f"the kind of ranker {kind!r} is not known to cldrank {__version__}; known: {', '.join(KINDS)}."
+            f"the kind of ranker {kind!r} is not known to cldrank {__version__}; known: {', '.join(_KINDS)}."
         )
     if len(set(names)) < len(names):
         raise DataError("feature_names must be different from each other.")
     provenance = Provenance.from_json(description["provenance"])
     remembered = {part: weights.pop(name) for name, part in _TRAINING.items() if name in weights}
-    return KINDS[kind].from_state(description, weights, feature_names=tuple(names), provenance=provenance, **remembered)
+    return _KINDS[kind].from_state(
+        description, weights, feature_names=tuple(names), provenance=provenance, **remembered
+    )
 
 
 def ranker_fingerprint(ranker: Ranker) -> str:

@@ -23,7 +23,7 @@ from cldrank.errors import CldrankWarning, hearing_warnings
 from cldrank.files import make_folder, recover_folder, replacing_folder, save_json, sweep
 from cldrank.fingerprints import content_hash, file_fingerprint, version_of
 
-RECORD = "record.json"
+_RECORD = "record.json"
 _KEY_LENGTH = 20  # hexadecimal digits: enough for any number of results
 State = Literal["not run", "running", "done", "reused", "failed"]
 
@@ -123,7 +123,7 @@ class Store:
         folder = self.folder / f"{name}-{key}"
         recover_folder(folder)
         try:
-            record = TaskRecord(**json.loads((folder / RECORD).read_text(encoding="utf-8")))
+            record = TaskRecord(**json.loads((folder / _RECORD).read_text(encoding="utf-8")))
             is_sound = record.key == key and _hashes(folder) == dict(record.wrote)
         except (OSError, ValueError, TypeError, RecursionError):
             return None
@@ -156,18 +156,18 @@ class Store:
                 seconds=round(time.perf_counter() - start, 3),
                 finished=datetime.now(UTC).isoformat(timespec="microseconds"),
             )
-            save_json(temporary / RECORD, asdict(record))
+            save_json(temporary / _RECORD, asdict(record))
         return record
 
     def forget_others(self, kept: Collection[str]) -> None:
         """Remove all results but those in the folders named, and what killed processes left."""
         sweep(self.folder)
         for folder in self.folder.iterdir() if self.folder.is_dir() else ():
-            if folder.name not in kept and (folder / RECORD).is_file():
+            if folder.name not in kept and (folder / _RECORD).is_file():
                 shutil.rmtree(folder, ignore_errors=True)
 
 
 def _hashes(folder: Path) -> dict[str, str]:
     """The hash of every file but the record."""
-    files = sorted(file for file in folder.rglob("*") if file.is_file() and file != folder / RECORD)
+    files = sorted(file for file in folder.rglob("*") if file.is_file() and file != folder / _RECORD)
     return {file.relative_to(folder).as_posix(): file_fingerprint(file) for file in files}

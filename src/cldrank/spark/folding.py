@@ -84,7 +84,7 @@ def _each_partition(frame: DataFrame, values: Callable[[Iterable[Any]], Iterator
         try:
             each = values(batches)
             first = next(each, None)
-            results: list[Any] = [] if first is None else [(reduce(join, each, first),)]  # a tuple is no error
+            results: list[Any] = [] if first is None else [(reduce(join, each, first),)]  # in a tuple: errors are texts
         except CldrankError as error:  # its words, in place of a traceback
             results = [str(error)]
         for result in results:

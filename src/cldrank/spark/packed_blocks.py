@@ -22,7 +22,7 @@ Kind = Literal["targets", "observations"]
 
 QUERY, DOCUMENT, FEATURES = "cldrank_query", "cldrank_document", "cldrank_features"
 PAGES, LEVEL, TARGET, WEIGHT = (f"cldrank_{name}" for name in ("pages", "level", "target", "weight"))
-BLOCK = "block"
+BLOCK_COLUMN = "block"
 
 _BLOCK_VALUES = 1 << 20
 _PARTITION_BITS = 40  # of the code of a query, those that count queries within a partition
@@ -83,7 +83,7 @@ class Packer:
         for number, part in _whole_queries(batches, self.block_rows):
             for block in self._blocks(part, first + number):
                 packed = pickle.dumps(block, protocol=pickle.HIGHEST_PROTOCOL)
-                yield pa.RecordBatch.from_pydict({BLOCK: pa.array([packed], pa.binary())})
+                yield pa.RecordBatch.from_pydict({BLOCK_COLUMN: pa.array([packed], pa.binary())})
 
     @property
     def block_rows(self) -> int:
@@ -129,7 +129,7 @@ class Packer:
 def unpacked(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[NDArray[np.float32], Any]]:
     """The blocks of a partition."""
     for batch in batches:
-        for packed in batch[BLOCK]:
+        for packed in batch[BLOCK_COLUMN]:
             block = pickle.loads(packed.as_buffer())  # noqa: S301 - what `Packer` wrote on this cluster
             if isinstance(block, str):
                 raise DataError(block)

@@ -23,7 +23,7 @@ from cldrank.models.linear.row_blocks import Array, Rows, View
 from cldrank.models.targets import Observations, Targets
 from cldrank.spark.folding import explained, folded
 from cldrank.spark.packed_blocks import (
-    BLOCK,
+    BLOCK_COLUMN,
     DOCUMENT,
     FEATURES,
     LEVEL,
@@ -172,7 +172,7 @@ class SparkRows(Rows):
     def __init__(self, joined: DataFrame, partitions: int, packer: Packer, seen: Any, view: View) -> None:
         from pyspark import StorageLevel
 
-        blocks = joined.mapInArrow(packer, f"{BLOCK} binary").persist(StorageLevel.MEMORY_AND_DISK)
+        blocks = joined.mapInArrow(packer, f"{BLOCK_COLUMN} binary").persist(StorageLevel.MEMORY_AND_DISK)
         self._blocks, self._partitions, self.view, self.compiles = blocks, partitions, view, True
         weakref.finalize(self, blocks.unpersist)
         counts = folded(blocks, partitions, counted, PackedCounts.joined) or PackedCounts(0, 0, 0.0)

@@ -23,7 +23,7 @@ Source = str | PathLike[str] | Sequence[str | PathLike[str]]
 Format = Literal["parquet", "csv", "json", "letor"]
 
 HIDDEN = (".", "_")  # as in Hive and Spark: _SUCCESS, _temporary, .part-0.crc, …
-FORMATS: dict[str, Format] = {
+_FORMATS: dict[str, Format] = {
     ".parquet": "parquet",
     ".pq": "parquet",
     ".csv": "csv",
@@ -143,7 +143,7 @@ def format_of(path: Path, formats: Sequence[Format] = TABLES) -> Format:
     """The format of a file by its name."""
     known = known_format(path)
     if known is None or known not in formats:
-        endings = ", ".join(ending for ending, form in FORMATS.items() if form in formats)
+        endings = ", ".join(ending for ending, form in _FORMATS.items() if form in formats)
         raise DataError(f"{path}: the name of a file ends in {endings}, perhaps followed by .gz or .zst.")
     return known
 
@@ -178,7 +178,7 @@ def refuse_own(path: Path, what: str) -> bytes:
 def known_format(path: Path) -> Format | None:
     """The format that the name of a file says, if it does."""
     suffixes = [suffix for suffix in map(str.lower, path.suffixes) if suffix not in COMPRESSIONS]
-    known = FORMATS.get(suffixes[-1]) if suffixes else None
+    known = _FORMATS.get(suffixes[-1]) if suffixes else None
     return None if path.suffix == ".xz" and known != "letor" else known
 
 
@@ -188,7 +188,7 @@ def _below(folder: Path, formats: Sequence[Format], skip_others: bool, what: str
         raise UsageError(f"{folder} is a saved ranker, not a {what}.")
     below = [file for file in _shown(folder) if not skip_others or known_format(file) in formats]
     if not below:
-        endings = some([ending for ending, form in FORMATS.items() if form in formats], 20)
+        endings = some([ending for ending, form in _FORMATS.items() if form in formats], 20)
         raise DataError(f"{folder}: the folder holds no file whose name ends in {endings}.")
     return [TableFile(file, folder, format_of(file, formats)) for file in below]
 

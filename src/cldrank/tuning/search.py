@@ -119,11 +119,10 @@ class Tuned:
         """Whether the held-out clicks tell the best trial from the runner-up and the default, in a sentence."""
         if not self.leads:
             return "no other trial to tell the best from"
-        told = [lead.name for lead in self.leads if lead.is_told]
-        not_told = [lead.name for lead in self.leads if not lead.is_told]
-        parts = [f"tell it from {listed(told)}"] * bool(told) + [f"cannot tell it from {listed(not_told)}"] * bool(
-            not_told
-        )
+        parts = []
+        for verb, is_told in (("tell", True), ("cannot tell", False)):
+            if names := [lead.name for lead in self.leads if lead.is_told == is_told]:
+                parts.append(f"{verb} it from {listed(names)}")
         ahead = listed(self.leads, "and of")
         return f"the best trial is ahead of {ahead}: held-out clicks {listed(parts)}"
 

@@ -260,7 +260,7 @@ def _journal(folder: Path) -> JournalStorage:
 
 
 def _mend(log: Path) -> None:
-    """Remove what a killed process or a full disk left, a lock or a part of a line; refuse what is no log of trials."""
+    """Remove what a killed process or a full disk left, a lock or a part of a line; refuse what holds no trials."""
     log.with_name(f"{log.name}.lock").unlink(missing_ok=True)
     content = log.read_bytes() if log.exists() else b""
     end, record = content.rfind(b"\n") + 1, b'{"op_code":'

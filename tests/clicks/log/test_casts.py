@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 from cldrank.clicks.log import casts
+from cldrank.data.rows import LONGEST_ID
 from cldrank.tables.types import is_text
 
 NOON = datetime(2024, 11, 14, 12)
@@ -35,7 +36,7 @@ class TestIds:
         floats = casts.identifier("value", pa.float64())
         assert read(floats.odd, [1.5, 2.0**60, 3.0, float("nan")], pa.float64()) == [True, True, False, False]
         texts = casts.identifier("value", pa.string())
-        assert read(texts.odd, ["a", "a" * (casts.LONGEST_ID + 1)], pa.string()) == [False, True]
+        assert read(texts.odd, ["a", "a" * (LONGEST_ID + 1)], pa.string()) == [False, True]
 
 
 class TestWholeNumbers:

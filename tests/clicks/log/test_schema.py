@@ -53,6 +53,13 @@ class TestIds:
             assert set(map(str, result.clicks.candidates.doc_ids)) == set(expected), kind
             assert set(map(str, result.clicks.candidates.query_ids)) == set(expected), kind
 
+    def test_an_endless_id_is_set_aside(self, tmp_path: Path, engine: Any) -> None:
+        """Repeated in 200,000 rows, an id of 20,000 letters once took 4 GiB."""
+        queries = pa.array(["q", "q" * 4096, "q" * 4097, "q" * 20_000])
+        result = aggregate(write(tmp_path / "log.parquet", 4, query_id=queries), engine=engine, max_rejected=1)
+        assert result.account.rejected == {"long id": 2}
+        assert result.clicks.impressions.sum() == 2
+
     def test_an_id_that_is_missing(self, tmp_path: Path) -> None:
         ids = pa.array([1.0, None, float("nan"), 3.0])
         result = aggregate(write(tmp_path / "log.parquet", 4, doc_id=ids), max_rejected=1)

@@ -19,7 +19,7 @@ from cldrank.errors import DataError, FormatError, UsageError
 from cldrank.tables import Relation
 from cldrank.wording import count, listed, some
 
-REASONS = {
+_REASONS = {
     "excluded user": "of a user who is left out on request",
     "no id": "it does not name its page",
     "not a query": "an event among the queries",
@@ -133,7 +133,7 @@ class SetAside:
 
     def __str__(self) -> str:
         such = f"; such as {self.example}" if self.example else ""
-        return f"{self.count:>12,}  {self.record}, {self.reason}: {REASONS[self.reason]}{such}"
+        return f"{self.count:>12,}  {self.record}, {self.reason}: {_REASONS[self.reason]}{such}"
 
 
 @dataclass(frozen=True)
@@ -425,7 +425,7 @@ def _by_reason(rejects: Relation, records: Records) -> tuple[SetAside, ...]:
         f"SELECT record, reason, CAST(sum(rows) AS BIGINT) AS number, min({example}) AS example FROM {rejects} "
         "GROUP BY record, reason"
     )
-    kinds, reasons = list(RECORDS), list(REASONS)
+    kinds, reasons = list(RECORDS), list(_REASONS)
     counts.sort(key=lambda row: (kinds.index(row["record"]), reasons.index(row["reason"])))
     return tuple(SetAside(row["record"], row["reason"], row["number"], row["example"][2:]) for row in counts)
 
@@ -443,7 +443,7 @@ def _shares(came_in: Mapping[str, int], set_aside: Sequence[SetAside], shown: st
         stray = number(events, ["no id", "unknown page", "no document"])
         shares[f"{listed(RECORDS[record][1] for record in events)} joined to a page"] = 1 - stray / total
     lost = number(["click"], ["never shown"])
-    on_pages = came_in["click"] - number(["click"], list(REASONS)) + lost
+    on_pages = came_in["click"] - number(["click"], list(_REASONS)) + lost
     if on_pages:
         shares["those clicks joined to a result"] = 1 - lost / on_pages
     return shares

@@ -21,13 +21,13 @@ from zoneinfo import ZoneInfo
 import pyarrow as pa
 from pyarrow import types
 
+from cldrank.data.rows import LONGEST_ID
 from cldrank.errors import FormatError
 from cldrank.tables import Relation, quoted
 from cldrank.tables.columns import root_column
 from cldrank.tables.types import is_list, is_number, is_text
 from cldrank.wording import some
 
-LONGEST_ID = 4096  # letters; a log that repeats longer ones takes gigabytes
 UNITS = {"seconds": 10**11, "milliseconds": 10**14, "microseconds": 10**17, "nanoseconds": 9 * 10**18}  # sizes below
 _TRUE, _FALSE = ("TRUE", "T", "YES", "Y"), ("FALSE", "F", "NO", "N")
 _MOST_WHOLE = 1 << 53  # from here on, floating point cannot hold every whole number

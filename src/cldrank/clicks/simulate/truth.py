@@ -12,8 +12,8 @@ from cldrank.errors import FormatError, UsageError
 from cldrank.files import save_json
 from cldrank.reading import read_json
 
-FORMAT = "cldrank-simulation"
-FORMAT_VERSION = 2
+_FORMAT = "cldrank-simulation"
+_FORMAT_VERSION = 2
 
 
 def truth_path(path: str | PathLike[str]) -> Path | None:
@@ -39,8 +39,8 @@ def truth_of(simulation: Simulation, sessions: float, seed: int, *, by_session: 
     propensities = model.propensities(simulation.depth)
     irrelevant, relevant = model.attraction(simulation.depth)
     return {
-        "format": FORMAT,
-        "format_version": FORMAT_VERSION,
+        "format": _FORMAT,
+        "format_version": _FORMAT_VERSION,
         "cldrank": __version__,
         "sessions": whole_sessions(sessions),
         "seed": seed,
@@ -75,7 +75,7 @@ def load_truth(path: str | PathLike[str]) -> dict[str, Any]:
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     _ = save_truth({"format": FORMAT, "seed": 3}, f"{folder}/log.parquet")
+    ...     _ = save_truth({"format": _FORMAT, "seed": 3}, f"{folder}/log.parquet")
     ...     load_truth(f"{folder}/log.parquet")["seed"]
     3
     """
@@ -83,6 +83,6 @@ def load_truth(path: str | PathLike[str]) -> dict[str, Any]:
     if not source.exists():
         raise UsageError(f"{source}: there is no such file; it would hold the truth about simulated clicks.")
     truth = read_json(source, "a JSON file")
-    if not isinstance(truth, dict) or truth.get("format") != FORMAT:
-        raise FormatError(f'this does not describe a simulation: it lacks "format": "{FORMAT}".', path=source)
+    if not isinstance(truth, dict) or truth.get("format") != _FORMAT:
+        raise FormatError(f'this does not describe a simulation: it lacks "format": "{_FORMAT}".', path=source)
     return truth

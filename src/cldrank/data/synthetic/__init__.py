@@ -21,7 +21,7 @@ from cldrank.errors import UsageError
 
 __all__ = ["generate", "make"]
 
-KINDS: Mapping[str, Kind] = MappingProxyType({kind.name: kind for kind in (web10k.KIND, yahoo.KIND)})
+KINDS: Mapping[str, Kind] = MappingProxyType({kind.name: kind for kind in (web10k.WEB10K_LIKE, yahoo.YAHOO_LIKE)})
 
 CHUNK = 64
 

@@ -42,7 +42,7 @@ DOCUMENT_FEATURES = (
     "url_click_count",
     "url_dwell_time",
 )
-FEATURE_NAMES = tuple(f"{name}_{field}" for name in STATISTICS for field in FIELDS) + DOCUMENT_FEATURES
+_FEATURE_NAMES = tuple(f"{name}_{field}" for name in STATISTICS for field in FIELDS) + DOCUMENT_FEATURES
 
 TERMS_SHARES = (0.13, 0.29, 0.27, 0.17, 0.09, 0.05)  # queries of 1 … 6 terms
 MOST_TERMS = len(TERMS_SHARES)
@@ -204,9 +204,9 @@ def _count(logarithm: Values, least: float = 0) -> Values:
     return result
 
 
-KIND = Kind(
+WEB10K_LIKE = Kind(
     name="web10k-like",
-    feature_names=FEATURE_NAMES,
+    feature_names=_FEATURE_NAMES,
     documents_per_query=120.0,  # 1,200,193 rows of 10,000 queries
     documents_spread=0.57,
     most_documents=908,

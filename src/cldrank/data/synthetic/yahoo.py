@@ -28,7 +28,7 @@ FAMILIES = {
     "time": Family(20, 0.30, {"freshness": 1.0}),
     "query": Family(40, 0.40, {"intent": 1.5, "recency": 1.5, "ease": 0.2}),
 }
-FEATURE_NAMES = tuple(
+_FEATURE_NAMES = tuple(
     f"{name}_{number:03d}" for name, family in FAMILIES.items() for number in range(1, family.features + 1)
 )
 TRAITS = ("match", "authority", "quality", "site", "freshness")
@@ -87,7 +87,7 @@ def write_features(world: HiddenWorld, random: np.random.Generator, out: Values)
     documents, queries = _loadings()
     width = documents.mix.shape[1]
     documents.write(_factors([getattr(world, trait) for trait in TRAITS], random), random, out[:, :width])
-    of_query = np.empty((len(world.sizes), len(FEATURE_NAMES) - width), dtype=np.float32)
+    of_query = np.empty((len(world.sizes), len(_FEATURE_NAMES) - width), dtype=np.float32)
     queries.write(_factors([getattr(world, trait) for trait in QUERY_TRAITS], random), random, of_query)
     out[:, width:] = of_query[world.query]
 
@@ -98,9 +98,9 @@ def _factors(traits: list[Values], random: np.random.Generator) -> Values:
     return np.concatenate([np.stack(traits, axis=1), nuisance], axis=1)
 
 
-KIND = Kind(
+YAHOO_LIKE = Kind(
     name="yahoo-like",
-    feature_names=FEATURE_NAMES,
+    feature_names=_FEATURE_NAMES,
     documents_per_query=23.7,  # 709,877 rows of 29,921 queries
     documents_spread=0.5,
     most_documents=139,
