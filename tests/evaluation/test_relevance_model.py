@@ -98,7 +98,11 @@ class Uneven:
         factor = 1 + uneven * np.where(np.arange(400) % 2, 1, -1)
         predicted = random.uniform(0.05, 0.5, 4000)
         examined = np.tile(np.arange(10) < 5, 400)
-        cells = {"row": np.flatnonzero(examined), "position": np.ones(2000, dtype=int), "impressions": [pages] * 2000}
+        cells: dict[str, Any] = {
+            "row": np.flatnonzero(examined),
+            "position": np.ones(2000, dtype=int),
+            "impressions": [pages] * 2000,
+        }
         clicked = random.binomial(pages, (predicted * np.repeat(factor, 10))[examined])
         data = RankingDataset.from_arrays(np.zeros((4000, 1)), np.repeat(np.arange(400), 10))
         clicks = ClickTable.from_arrays(data, **cells, clicks=clicked)
