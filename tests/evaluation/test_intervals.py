@@ -148,7 +148,8 @@ def test_the_model_adds_the_errors_of_its_fit_and_of_what_was_never_shown() -> N
     assert found.errors.model == pytest.approx(error)
     place = {one: at for at, one in enumerate(tiny.candidates)}
     never = {one: weight for one, weight in dcg_weights(tiny).items() if one not in tiny.seen}
-    off = 0.2 * sum(weight * groups.mean(axis=0)[place[one]] for one, weight in never.items())
+    unsure = 0.2 * sum(weight * groups.mean(axis=0)[place[one]] for one, weight in never.items())
+    off = np.hypot(unsure, unsure / 2)  # in common, and of its own
     assert found.errors.extrapolation == pytest.approx(off)
     wide = clicks.quantile * np.linalg.norm([found.errors.queries, error, off])
     assert found.interval.low == pytest.approx(max(found.interval.estimate - wide, found.lowest.low))

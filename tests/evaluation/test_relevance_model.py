@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,8 +14,8 @@ from cldrank.data.dataset import RankingDataset
 from cldrank.errors import DataError
 from cldrank.evaluation import relevance_model
 from cldrank.evaluation.exposure import LoggedClicks
-from cldrank.evaluation.relevance_model import NEVER_SHOWN, OFF, HiddenCheck, RelevanceModel, fit_model
-from cldrank.propensity import AffineClicks
+from cldrank.evaluation.relevance_model import NEVER_SHOWN, OFF, HiddenCheck, RelevanceModel, fit_model, query_factors
+from cldrank.propensity import AffineClicks, Propensities
 
 Flags = NDArray[np.bool_]
 
@@ -51,7 +51,7 @@ def test_nothing_is_predicted_from_clicks_on_its_own_query(world: SimulatedClick
     share = np.where(log.seen, 1.0, NEVER_SHOWN)
     fits = np.rint(10 * model.predicted / share).astype(int) - 1  # which of them each prediction is of
     for fit, learned in enumerate(spy.learned[:5]):
-        own = set(log.queries[fits == fit].tolist())
+        own = set(log.queries[log.seen & (fits == fit)].tolist())
         assert not own & set(log.queries[learned].tolist())
         assert len(own) == 12
         assert not learned[~log.seen].any()
@@ -70,8 +70,11 @@ def test_queries_with_the_same_candidates_are_left_out_together(world: Simulated
         assert (learned[:80] == learned[world.data.n_rows :]).all()
 
 
-def test_what_was_never_shown_counts_less_and_is_less_certain(world: SimulatedClicks, spy: Spy) -> None:
+def test_what_was_never_shown_counts_less_and_is_less_certain(
+    world: SimulatedClicks, spy: Spy, monkeypatch: pytest.MonkeyPatch
+) -> None:
     del spy
+    monkeypatch.setattr(relevance_model, "query_factors", lambda log, *_: np.ones(log.data.n_queries))
     model, seen = fit_model(world.log), world.log.seen
     assert set(np.round(10 * model.predicted[seen]).tolist()) == {1, 2, 3, 4, 5}
     assert model.predicted[~seen].max() == pytest.approx(0.5 * NEVER_SHOWN)
@@ -80,10 +83,75 @@ def test_what_was_never_shown_counts_less_and_is_less_certain(world: SimulatedCl
     assert set(model.spread[~seen].tolist()) == {OFF}
 
 
+@dataclass(frozen=True)
+class Uneven:
+    """Queries whose results are all half or all one and a half times as relevant as features tell."""
+
+    log: LoggedClicks
+    predicted: NDArray[np.float64]
+    factor: NDArray[np.float64]
+    examined: Flags
+
+    @classmethod
+    def of(cls, seed: int, uneven: float = 0.5, pages: int = 50) -> Uneven:
+        random = np.random.default_rng(seed)
+        factor = 1 + uneven * np.where(np.arange(400) % 2, 1, -1)
+        predicted = random.uniform(0.05, 0.5, 4000)
+        examined = np.tile(np.arange(10) < 5, 400)
+        cells: dict[str, Any] = {
+            "row": np.flatnonzero(examined),
+            "position": np.ones(2000, dtype=int),
+            "impressions": [pages] * 2000,
+        }
+        clicked = random.binomial(pages, (predicted * np.repeat(factor, 10))[examined])
+        data = RankingDataset.from_arrays(np.zeros((4000, 1)), np.repeat(np.arange(400), 10))
+        clicks = ClickTable.from_arrays(data, **cells, clicks=clicked)
+        return cls(LoggedClicks(data, clicks, Propensities.power(1, 1)), predicted, factor, examined)
+
+
+def test_a_query_that_is_clicked_more_than_predicted_counts_more() -> None:
+    uneven = Uneven.of(0)
+    factors = query_factors(uneven.log, uneven.predicted, uneven.examined)
+    assert factors[1::2].mean() == pytest.approx(1.5, abs=0.05)
+    assert factors[::2].mean() == pytest.approx(0.5, abs=0.05)
+
+
+def test_few_clicks_say_less_of_a_query() -> None:
+    uneven = Uneven.of(0, pages=1)
+    factors = query_factors(uneven.log, uneven.predicted, uneven.examined)
+    assert 1.02 < factors[1::2].mean() < 1.4
+    assert np.abs(factors - uneven.factor).mean() < np.abs(1 - uneven.factor).mean()
+
+
+def test_queries_that_differ_by_chance_alone_count_as_predicted() -> None:
+    even = Uneven.of(0, uneven=0.0)
+    assert query_factors(even.log, even.predicted, even.examined) == pytest.approx(1, abs=0.03)
+
+
+def test_queries_count_as_predicted_where_display_probabilities_are_known() -> None:
+    uneven = Uneven.of(0)
+    known = uneven.log.clicks.with_display(np.where(uneven.examined, 0.2, 0.0)[:, None])
+    log = LoggedClicks(uneven.log.data, known, uneven.log.curve)
+    assert set(query_factors(log, uneven.predicted, uneven.examined).tolist()) == {1.0}
+
+
+def test_never_shown_results_are_predicted_by_the_clicks_of_their_query() -> None:
+    uneven = Uneven.of(1)
+    features = np.repeat(uneven.predicted[:, None], 2, axis=1)
+    data = RankingDataset.from_arrays(features, uneven.log.queries)
+    cells = {name: getattr(uneven.log.clicks, name) for name in ("row", "position", "impressions", "clicks")}
+    model = fit_model(LoggedClicks(data, ClickTable.from_arrays(data, **cells), uneven.log.curve))
+    never = ~uneven.examined
+    relevance = (uneven.predicted * np.repeat(uneven.factor, 10))[never]
+    assert np.corrcoef(model.predicted[never], relevance)[0, 1] > 0.9
+
+
 def test_how_far_a_sum_may_be_off() -> None:
     check = HiddenCheck(0.2, 0.2, 0.01)
     model = RelevanceModel(np.array([0.5, 0.2]), np.array([0.1, 0.4]), np.zeros((1, 2)), np.array([0.03, -0.01]), check)
-    assert model.off(np.array([2.0, -1.0])) == pytest.approx(np.hypot(2 * 0.5 * 0.1 + 0.2 * 0.4, 2 * 0.03 + 0.01))
+    ours, theirs, apart = 2 * 0.5 * 0.1, 0.2 * 0.4, 2 * 0.03 + 0.01
+    expected = np.sqrt((ours - theirs) ** 2 + ((ours + theirs) / 2) ** 2 + apart**2)
+    assert model.off(np.array([2.0, -1.0])) == pytest.approx(expected)
     assert model.off(np.zeros(2)) == 0
     assert replace(model, hidden=None).off(np.array([2.0, -1.0])) == 3
 

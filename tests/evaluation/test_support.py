@@ -169,7 +169,7 @@ def test_the_model_speaks_of_the_lifted_by_weight() -> None:
         without.append(sum(weight * GUESS[place[one]] for one, weight in rest.items()) / sum(rest.values()))
     sampled = math.sqrt(11 / 12 * sum((mean - means[0]) ** 2 for mean in without))
     apart = sum(weight * APART[place[one]] for one, weight in share.items())
-    half = clicks.quantile * math.hypot(sampled, fit, 0.1 * means[0], apart)
+    half = clicks.quantile * math.hypot(sampled, fit, 0.1 * means[0], 0.1 * means[0] / 2, apart)
     assert found.model.low == pytest.approx(max(means[0] - half, 0))
     assert found.model.high == pytest.approx(min(means[0] + half, 1))
 

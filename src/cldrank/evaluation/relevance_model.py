@@ -18,7 +18,8 @@ Flags = NDArray[np.bool_]
 
 FOLDS = 5
 NEVER_SHOWN = 0.93  # relevance of never-shown results, as a share of that of shown ones with the same features
-OFF = 0.07  # the standard error of that share, of one ranker's results against another's; both from simulations
+OFF = 0.065  # the standard error of that share for all never-shown results together; both from simulations
+_OWN = 0.5  # that of the results of one ranker against another's, as a share of the standard error of all
 BELOW_CLICKS = 0.4  # the same of results that were shown, but only below clicks after which people do not read on
 _FEWEST_QUERIES = 20  # that a model is worth being learned from
 _MOST_QUERIES = 20_000  # that it is learned from; more would hardly change it
@@ -47,11 +48,12 @@ class HiddenCheck:
 
 @dataclass(frozen=True, eq=False)
 class RelevanceModel:
-    """Relevance learned with each group of queries left out in turn: no query is predicted from its own clicks.
+    """Relevance learned with each group of queries left out in turn: no query is predicted from its own clicks alone.
 
     It is the mean of two models, which go wrong in different ways: a linear one, and boosted trees. Both learn clicks
-    over examinations of shown results. Never-shown ones count 0.93 times what is predicted: production left them out
-    for reasons that features do not show.
+    over examinations of shown results. Where the shown results of a query are clicked more or less than predicted, its
+    never-shown ones count more or less as well (`query_factors`). And these count 0.93 times as much, since production
+    left them out for reasons that features do not show.
 
     predicted   (rows,) between 0 and 1: of each candidate, by the fits that have not seen its query
     spread      (rows,) the standard error of predictions, as a share of them, since what was shown has been chosen
@@ -76,15 +78,18 @@ class RelevanceModel:
     def off(self, weights: Floats) -> float:
         """How far a weighted sum of never-shown results' relevance may be off, as a standard error.
 
-            off² = (Σ |weight| predicted spread)² + (Σ weight apart)²
+            off² = (Σ weight predicted spread)² + (Σ |weight| predicted spread / 2)² + (Σ weight apart)²
 
-        Where predictions could not be checked, as on pages of one result, it may be off by 1 everywhere.
+        What all never-shown results have in common cancels where both rankers have as much of them. Where predictions
+        could not be checked, as on pages of one result, it may be off by 1 everywhere.
 
         weights   (rows,) 0 for results that were shown
         """
         if self.hidden is None:
             return float(np.abs(weights).sum())
-        return float(np.hypot(np.abs(weights) @ (self.predicted * self.spread), weights @ self.apart))
+        unsure = self.predicted * self.spread
+        errors = weights @ unsure, _OWN * (np.abs(weights) @ unsure), weights @ self.apart
+        return float(np.linalg.norm(errors))
 
 
 def fit_model(log: LoggedClicks, *, folds: int = FOLDS, seed: int = 0) -> RelevanceModel:
@@ -108,11 +113,48 @@ def fit_model(log: LoggedClicks, *, folds: int = FOLDS, seed: int = 0) -> Releva
         [table.predictions(table.shown & usable[log.queries] & (own != each), seed) for each in range(folds)]
     )
     shown = log.clicks.row_impressions > 0
-    share, spread = np.where(shown, 1.0, NEVER_SHOWN), np.where(shown, BELOW_CLICKS, OFF)
-    groups = share * both.mean(axis=1)
     linear, trees = both[own, :, rows].T
+    factor = np.where(table.shown, 1.0, query_factors(log, (linear + trees) / 2, table.shown)[log.queries])
+    share, spread = np.where(shown, 1.0, NEVER_SHOWN) * factor, np.where(shown, BELOW_CLICKS, OFF)
+    groups = np.minimum(share * both.mean(axis=1), 1.0)
     hidden = _hidden_check(log, table, usable, own % _HIDDEN_FOLDS, seed)
     return RelevanceModel(groups[own, rows], spread, groups, share * (linear - trees) / 2, hidden)
+
+
+def query_factors(log: LoggedClicks, predicted: Floats, examined: Flags) -> Floats:
+    """(queries,) how much more relevant the results of each query are than predicted.
+
+        factor = 1 + λ (clicks / expected - 1),   λ = τ² expected² / (τ² expected² + noise)
+
+    Clicks and expected clicks are sums over the examined results of a query. τ², the variance of factors, is what the
+    errors of two results of the same query have in common; noise is that of single results, whose clicks are random and
+    whose relevance features do not tell. Without common errors, all factors are 1, and likewise where display
+    probabilities are known: predictions must then not depend on what happened to be shown and clicked.
+
+    predicted   (rows,) relevance, learned from other queries
+    examined    (rows,) which results count
+
+    >>> import cldrank as cr
+    >>> data = cr.RankingDataset.from_arrays(np.zeros((8, 1)), np.arange(8) // 2)
+    >>> cells = {"position": [1, 2] * 4, "impressions": [1000] * 8, "clicks": [800, 400, 200, 100] * 2}
+    >>> log = LoggedClicks(data, cr.ClickTable.from_arrays(data, **cells), cr.Propensities.power(1, 2))
+    >>> query_factors(log, np.full(8, 0.5), np.ones(8, dtype=bool)).round(2)
+    array([1.6, 0.4, 1.6, 0.4])
+    """
+    exposure = np.where(examined, log.exposure, 0.0)
+    expected = exposure * predicted
+    error = np.where(examined, log.excess_clicks, 0.0) - expected
+    by_query, total = log.by_query, log.by_query(expected)
+    pairs = (total**2 - by_query(expected**2)).sum()
+    if pairs <= 0 or log.clicks.display is not None:
+        return np.ones(len(total))
+    shared = by_query(error)
+    variance = max(float((shared**2 - by_query(error**2)).sum() / pairs), 0.0)
+    single = error**2 - expected - variance * expected**2  # beyond chance and what the query has in common
+    unexplained = max(float(single.sum() / (expected @ exposure)), 0.0)
+    noise = by_query(expected * (1 + unexplained * exposure))
+    known = np.divide(variance * total, variance * total**2 + noise, out=np.zeros(len(total)), where=noise > 0)
+    return np.asarray(np.maximum(1 + known * shared, 0.0))
 
 
 def _groups(data: RankingDataset, folds: int, seed: int) -> IntArray:
@@ -145,6 +187,7 @@ def _hidden_check(log: LoggedClicks, table: _Table, usable: Flags, fold: IntArra
         return None
     predicted = np.stack([table.predictions(learned, seed).mean(axis=0) for learned in folds])
     own = predicted[fold, np.arange(len(fold))]
+    own = own * query_factors(log, own, table.shown & ~lowest)[log.queries]
     exposure = np.where(lowest, log.exposure, 0.0)
     total = exposure.sum()
     if total <= 0:
