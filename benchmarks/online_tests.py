@@ -170,10 +170,10 @@ def _sized(data: cr.RankingDataset, log: cr.ClickTable, new: Floats) -> dict[str
     judge = ClickJudge.of(data, log, cr.Propensities.power(1.0, log.depth).trusted())
     orders = judge.order(new, "new"), judge.order("production", "production")
     relevance = np.where(np.asarray(judge.clicks.log.data.labels) >= 1, 1.0, 0.1)
-    credit, variance, _ = expected_credit(judge.clicks.log, *orders, relevance)
+    pages_of_both = usual_pages(orders[0], judge.clicks.log), usual_pages(orders[1], judge.clicks.log)
+    credit, variance, _ = expected_credit(judge.clicks.log, pages_of_both, relevance)
     means, spreads = [], []
-    for order in orders:
-        rows = usual_pages(order, judge.clicks.log)
+    for rows in pages_of_both:
         chances = np.where(rows >= 0, relevance[rows], 0.0) / np.arange(1, rows.shape[1] + 1)
         means.append(chances.sum(axis=1).mean())
         spreads.append(chances.sum(axis=1).var() + (chances * (1 - chances)).sum(axis=1).mean())
