@@ -15,7 +15,7 @@ import numpy as np
 
 from cldrank.arguments import check_choice, check_whole
 from cldrank.clicks.aggregate import REASONS, log_source
-from cldrank.clicks.log.layout import OF_EXPERIMENTS, LogLayout
+from cldrank.clicks.log.layout import DEEPEST, OF_EXPERIMENTS, LogLayout
 from cldrank.clicks.log.plain_log import Log, open_log, querying
 from cldrank.errors import DataError, UsageError
 from cldrank.online.person_sums import PersonVector, Sums
@@ -316,23 +316,27 @@ class _Reading:
         Worths of ranks are no bits, so pages that repeat rows are read again without these.
         """
         persons = self._grouped(self._rows())
-        account = _account(persons)
+        account = _account(persons, self.kind)
         if account["repeats"] and self.kind == "interleaving" and self.has_ranks:
             persons = self._grouped(self._without_repeats())
-        return persons, account
+        return persons.engine.sql(f"SELECT * EXCLUDE (why) FROM {persons} WHERE why = 0"), account
 
     def _grouped(self, rows: str) -> Relation:
-        """What each person did, from the rows: pages, measures, and pages set aside."""
-        sums = [f"CAST(coalesce(sum(m{at}) FILTER (WHERE why = 0), 0) AS DOUBLE) AS m{at}" for at in self.numbers]
-        sums += [
-            f'count(*) FILTER (WHERE why = {at}) AS "{why}"' for at, why in enumerate(_of_kind(self.kind), start=1)
-        ]
+        """What each person did, from the rows: pages and measures, by why pages are set aside."""
+        keys = ["person", "why", *(["arm"] if self.kind == "ab" else []), *self._apart]
+        sums = [f"sum(CAST(m{at} AS DOUBLE)) AS m{at}" for at in self.numbers]  # of whole numbers, sums are slow
         return self.log.engine.hold(
-            "SELECT person, arm, segment, day, CAST(count(*) FILTER (WHERE why = 0) AS DOUBLE) AS pages, "
+            f"SELECT {', '.join(keys)}, {'' if self.kind == 'ab' else '0 AS arm, '}CAST(count(*) AS DOUBLE) AS pages, "
             "CAST(sum(results - bit_count(shown)) AS BIGINT) AS repeats, "
             f'count(*) FILTER (WHERE nobody) AS "without user", {", ".join(sums)} '
-            f"FROM ({self.pages(rows)}) GROUP BY person, arm, segment, day"
+            f"FROM ({self.pages(rows)}) GROUP BY {', '.join(keys)}"
         )
+
+    @property
+    def _apart(self) -> dict[str, str]:
+        """What else tells pages of a person apart, as far as the log has it."""
+        known = {"segment": ("segment", "min(segment)"), "day": ("timestamp", "CAST(min(timestamp) AS DATE)")}
+        return {name: sql for name, (column, sql) in known.items() if self.log.has(column)}
 
     @property
     def numbers(self) -> range:
@@ -341,29 +345,24 @@ class _Reading:
 
     def pages(self, rows: str = "") -> str:
         """A row per page of the log: its person (a hash), arm, segment, day, why it is set aside, its measures."""
-        log, user = self.log, "min(user_id)" if self.log.has("user_id") else "NULL"
-        columns = {
-            "session_id": "session_id",
-            "user": f"CAST({user} AS VARCHAR)",
-            "segment": "min(segment)" if log.has("segment") else "NULL",
-            "day": "CAST(min(timestamp) AS DATE)" if log.has("timestamp") else "CAST(NULL AS DATE)",
-            "results": "CAST(count(*) AS INTEGER)",
-            "shown": f"bit_or({_BIT})",
-            "clicked": _bits("clicks > 0"),
-            **(self._arm() if self.kind == "ab" else self._draft()),
-        }
-        by_page = f"SELECT {_listing(columns)} FROM {rows or self._rows()} GROUP BY session_id, query_id"
+        user = "min(user_id)" if self.log.has("user_id") else "NULL"
+        own = {"session_id": "session_id", "user": f"CAST({user} AS VARCHAR)", **self._apart}
+        own |= {"results": "CAST(count(*) AS INTEGER)", **(self._arm() if self.kind == "ab" else self._worths())}
+        conditions = {"shown": "TRUE", "clicked": "clicks > 0", **({} if self.kind == "ab" else self._draft())}
+        gathered, bits = _bits(conditions, min(self.overview.depth, DEEPEST_READ))
+        by_page = f"SELECT {_listing({**own, **gathered})} FROM {rows or self._rows()} GROUP BY session_id, query_id"
+        by_page = f"SELECT *, {_listing(bits)} FROM ({by_page})"
         arm, why = "side - 1", "WHEN side >= 4 THEN 1 WHEN side = 3 THEN 2"
         if self.kind == "interleaving":
-            if "both_bits" not in columns:
+            if "both_bits" not in bits:
                 by_page = f"SELECT *, shown & ~(new_bits | old_bits) AS both_bits FROM ({by_page})"
             arm = "0"
             why = f"WHEN (new_bits | old_bits | both_bits) <> shown THEN 1 WHEN NOT {_DRAFTED} THEN 2"
         person = "CASE WHEN user IS NULL THEN hash(CAST(session_id AS VARCHAR), 1) ELSE hash(user) END"
         measures = _listing({f"m{at}": sql for at, sql in enumerate(self.measures.values())})
         return (
-            f"SELECT {person} AS person, user IS NULL AS nobody, {arm} AS arm, segment, day, results, shown, "
-            f"CASE {why} ELSE 0 END AS why, {measures} FROM ({by_page})"
+            f"SELECT {', '.join([f'{person} AS person', 'user IS NULL AS nobody', f'{arm} AS arm', *self._apart])}, "
+            f"results, shown, CASE {why} ELSE 0 END AS why, {measures} FROM ({by_page})"
         )
 
     def _arm(self) -> dict[str, str]:
@@ -372,25 +371,27 @@ class _Reading:
         return {"side": f"bit_or(CASE {label} WHEN {new} THEN 1 WHEN {old} THEN 2 ELSE 4 END)"}
 
     def _draft(self) -> dict[str, str]:
-        """Whose each result is, who does not list it, and what clicks are worth by its ranks."""
+        """When a row is of which side, or not listed by one."""
         sides = {"new": self.rules.names[0], "old": self.rules.names[1], "both": BOTH}
         if {*self.overview.labels} <= {*sides.values()}:
             del sides["both"]  # all that is left
-        columns = {f"{side}_bits": _bits(f"team = {text_literal(name)}") for side, name in sides.items()}
+        teams = {f"{side}_bits": f"team = {text_literal(name)}" for side, name in sides.items()}
         all_listed = not self.has_ranks or (self.rankings is None and not self.overview.unlisted)
-        for side in ("new", "old"):
-            columns[f"not_{side}"] = "0" if all_listed else _bits(f"{side}_rank IS NULL")
-            if self.has_ranks:
-                columns[f"{side}_worth"] = f"sum({self._worth(f'{side}_rank')})"
-        return columns
+        return teams | {f"not_{side}": "FALSE" if all_listed else f"{side}_rank IS NULL" for side in ("new", "old")}
+
+    def _worths(self) -> dict[str, str]:
+        """What the clicks on a page are worth by its ranks."""
+        sides = ("new", "old") if self.has_ranks else ()
+        return {f"{side}_worth": f"sum({self._worth(f'{side}_rank')})" for side in sides}
 
     def _rows(self) -> str:
         """The rows of the experiment that count, with ranks."""
         source = f"{self.log.table}" if self.rankings is None else self._with_rankings()
-        chosen = (
-            "" if self.experiment is None else f" AND CAST(experiment AS VARCHAR) = {text_literal(self.experiment)}"
-        )
-        return f"(SELECT * FROM {source} WHERE reason IS NULL AND position <= {DEEPEST_READ}{chosen})"
+        conditions = ["reason IS NULL"] if self.overview.rejected else []  # what is not asked is not computed
+        conditions += [f"position <= {DEEPEST_READ}"] if self.overview.depth > DEEPEST_READ else []
+        if self.experiment is not None:
+            conditions.append(f"CAST(experiment AS VARCHAR) = {text_literal(self.experiment)}")
+        return f"(SELECT * FROM {source} WHERE {' AND '.join(conditions) or 'TRUE'})"
 
     def _without_repeats(self) -> str:
         """The rows with a single one, clicked if any is, at each position of a page."""
@@ -428,9 +429,19 @@ class _Reading:
         return query
 
 
-def _bits(condition: str) -> str:
-    """The bits of the positions for whose rows a condition holds."""
-    return f"bit_or(CASE WHEN {condition} THEN {_BIT} ELSE 0 END)"
+def _bits(conditions: Mapping[str, str], depth: int) -> tuple[dict[str, str], dict[str, str]]:
+    """The positions of the rows for which conditions hold, as bits: aggregates that gather them, and the bits of each.
+
+    A number has room for several conditions on short pages, since each aggregate takes time.
+    """
+    room, known = DEEPEST_READ // depth, [name for name, condition in conditions.items() if condition != "FALSE"]
+    gathered, bits = {}, {name: "0" for name in conditions if name not in known}
+    for first in range(0, len(known), room):
+        places = {name: place * depth for place, name in enumerate(known[first : first + room])}
+        row = " + ".join(f"CASE WHEN {conditions[name]} THEN {1 << place} ELSE 0 END" for name, place in places.items())
+        gathered[f"bits_{first}"] = f"bit_or(CAST({row} AS BIGINT) << CAST(position - 1 AS INTEGER))"
+        bits |= {name: f"(bits_{first} >> {place}) & {(1 << depth) - 1}" for name, place in places.items()}
+    return gathered, bits
 
 
 def _listing(columns: Mapping[str, str]) -> str:
@@ -444,17 +455,18 @@ def _of_kind(kind: Kind) -> tuple[str, str]:
 # -- persons ---------------------------------------------------------------------------------------------------------
 
 
-def _account(persons: Relation) -> dict[str, int]:
+def _account(persons: Relation, kind: Kind) -> dict[str, int]:
     """Pages set aside by reason, pages without a user, and rows that repeat others."""
-    names = [name for name in (*PAGE_REASONS, "without user", "repeats") if name in persons.columns]
-    sums = ", ".join(f'CAST(coalesce(sum("{name}"), 0) AS BIGINT) AS "{name}"' for name in names)
-    return dict(persons.engine.row(f"SELECT {sums} FROM {persons}"))
+    sums = {why: f"sum(pages) FILTER (WHERE why = {at})" for at, why in enumerate(_of_kind(kind), start=1)}
+    sums |= {name: f'sum("{name}")' for name in ("without user", "repeats")}
+    columns = [f'CAST(coalesce({sql}, 0) AS BIGINT) AS "{name}"' for name, sql in sums.items()]
+    return dict(persons.engine.row(f"SELECT {', '.join(columns)} FROM {persons}"))
 
 
 def _of_one_arm(persons: Relation) -> tuple[Relation, int]:
     """The persons who were seen in one arm alone, and the pages of the others."""
     engine = persons.engine
-    mixed = engine.hold(f"SELECT person FROM {persons} WHERE pages > 0 GROUP BY person HAVING min(arm) <> max(arm)")
+    mixed = engine.hold(f"SELECT person FROM {persons} GROUP BY person HAVING min(arm) <> max(arm)")
     counted = f"SELECT coalesce(sum(pages), 0) AS n FROM {persons} SEMI JOIN {mixed} USING (person)"
     pages = int(engine.row(counted)["n"])
     return (engine.sql(f"FROM {persons} ANTI JOIN {mixed} USING (person)") if pages else persons), pages
@@ -467,7 +479,8 @@ def _with_before(persons: Relation, before: Any, reading: _Reading, layout: LogL
     log = open_log(log_source(before)[0], engine, replace(layout, columns=columns))
     if not (log.has("user_id") and reading.log.has("user_id")):
         raise UsageError('`before` needs persons who come back: both logs need users, `columns={"user_id": ...}`.')
-    pages = replace(reading, log=log, experiment=None).pages()
+    unknown = replace(reading.overview, depth=DEEPEST, rejected=dict.fromkeys(REASONS, 1))
+    pages = replace(reading, log=log, experiment=None, overview=unknown).pages()
     sums = ", ".join(f"sum(m{at}) AS m{at}" for at in reading.numbers)
     known = engine.hold(f"SELECT person, count(*) AS pages, {sums} FROM ({pages}) WHERE NOT nobody GROUP BY person")
     usual = ", ".join(f"coalesce(sum(m{at}) / sum(pages), 0) AS m{at}" for at in reading.numbers)
