@@ -107,11 +107,11 @@ def people_log(random: np.random.Generator, gain: float, people: int = 1000, per
         counts = random.poisson(searches) + (period == 0 and periods == 1)
         person = random.permutation(np.repeat(np.arange(people), counts))
         chance = rates[person] + (gain * new[person] if period == periods - 1 else 0.0)
-        n = len(person)
+        n, start = len(person), np.datetime64(f"2026-0{period + 2}-01", "us")
         log = {
             "session_id": np.arange(n), "query_id": np.zeros(n, np.int64), "doc_id": np.zeros(n, np.int64),
             "position": np.ones(n, np.int64), "clicked": random.random(n) < chance, "user_id": person,
-            "timestamp": np.datetime64("2026-03-01", "us") + np.arange(n) * (LOOKS * 86_400_000_000 // max(n, 1)),
+            "timestamp": start + np.arange(n) * (LOOKS * 86_400_000_000 // max(n, 1)),
         }  # fmt: skip
         if period == periods - 1:
             log["arm"] = np.where(new[person], "new", "old")

@@ -226,6 +226,28 @@ def test_a_period_before_is_for_persons_who_come_back(drafted: list[Row], tested
     bare = table(tested).drop_columns("user_id")
     with pytest.raises(UsageError, match="user_id"):
         analyse(table(tested), before=bare)
+    strangers = [{**row, "user_id": f"v{row['user_id']}"} for row in ab_rows(seed=5, arms=False)]
+    with pytest.raises(DataError, match="called alike"):
+        analyse(table(tested), before=table(strangers))
+
+
+def test_a_period_before_ends_before_the_experiment_begins(tested: list[Row]) -> None:
+    with pytest.raises(DataError, match="until 2026-03-10.*begins on 2026-03-01"):
+        analyse(table(tested), before=table(tested))
+    timeless = table(tested).drop_columns("timestamp")
+    assert analyse(table(tested), before=timeless).first.reduction > 0.5  # nobody can know
+
+
+def test_what_is_wrong_with_the_period_before_is_counted(tested: list[Row]) -> None:
+    before = ab_rows(seed=5, arms=False)
+    plain = analyse(table(tested), before=table(before))
+    assert plain.notes == ("73 of 78 persons were there in the period before.",)
+    faulty = [{**before[0], "doc_id": None}, {**before[0], "session_id": -1, "position": 99, "clicked": 1}]
+    result = analyse(table(tested), before=table([*before, *faulty]))
+    assert result.first.difference.estimate != plain.first.difference.estimate  # another page without a click
+    assert result.notes == ("73 of 78 persons were there in the period before; 1 of its 2,002 rows were set aside.",)
+    few = [row for row in before if row["user_id"] in ("u1", "u2", "u3")]
+    assert analyse(table(tested), before=table(few)).notes[0].startswith("3 of 78 persons")
 
 
 # -- verdicts ----------------------------------------------------------------------------------------------------------
