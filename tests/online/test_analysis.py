@@ -242,9 +242,12 @@ def test_what_is_wrong_with_the_period_before_is_counted(tested: list[Row]) -> N
     before = ab_rows(seed=5, arms=False)
     plain = analyse(table(tested), before=table(before))
     assert plain.notes == ("73 of 78 persons were there in the period before.",)
-    faulty = [{**before[0], "doc_id": None}, {**before[0], "session_id": -1, "position": 99, "clicked": 1}]
+    faulty = [
+        {**before[0], "doc_id": None},
+        {**before[0], "session_id": -1, "position": 40, "clicked": 1},
+    ]  # deeper than the experiment
     result = analyse(table(tested), before=table([*before, *faulty]))
-    assert result.first.difference.estimate != plain.first.difference.estimate  # another page without a click
+    assert result.first.difference.estimate != plain.first.difference.estimate  # another page
     assert result.notes == ("73 of 78 persons were there in the period before; 1 of its 2,002 rows were set aside.",)
     few = [row for row in before if row["user_id"] in ("u1", "u2", "u3")]
     assert analyse(table(tested), before=table(few)).notes[0].startswith("3 of 78 persons")
