@@ -550,7 +550,7 @@ def _notes(reading: _Reading, without_user: int, persons: Relation) -> list[str]
     )
     if 0 < back["back"] < _ORDERED * back["n"]:
         notes.append(
-            f"The log is in order of time, but its clock goes back by more than an hour {count(back['back'], 'time')}: "
-            "pages may stand on a wrong day. Only the picture of days depends on them."
+            f"From page to page, time goes back by more than an hour {count(back['back'], 'time')}: if a clock was set "
+            "back, and no parts of a log joined, pages stand on a wrong day. Only the picture of days depends on them."
         )
     return notes
