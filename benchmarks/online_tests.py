@@ -160,7 +160,7 @@ def _forecast(data: cr.RankingDataset, log: cr.ClickTable, new: Floats) -> dict[
     rho = cr.Propensities.power(1.0, log.depth)
     result = cr.compare(new, "production", data, clicks=log, propensities=rho.trusted(), margin=0.0)
     return {
-        {"interleaving test": "interleaving", "A/B test": "ab"}.get(way.name, way.name): way.pages
+        {"interleaving test": "interleaving", "A/B test": "ab"}.get(way.name, way.name): (way.pages, way.about)
         for way in result.settling
     }
 

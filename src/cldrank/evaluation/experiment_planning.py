@@ -156,7 +156,7 @@ class _Plan:
         fewest, most = (expected.pages(max(abs(difference) + move, 0.0)) for move in (off, -off))
         if fewest and (most is None or most > _WIDE * fewest):
             end = "or more" if most is None else f"to {two_digits(most):,}"
-            about += f"; {two_digits(fewest):,} {end}, as never-shown results turn out to be worth"
+            about += f"; {two_digits(fewest):,} {end}, depending on what never-shown results are worth"
         return WayToSettle(name, pages, about, at_margin)
 
 
