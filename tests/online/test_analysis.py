@@ -18,7 +18,7 @@ from scipy.special import ndtri
 from cldrank import Propensities
 from cldrank.errors import DataError, FormatError, UsageError
 from cldrank.measures.confidence_sequences import every_look_quantile
-from cldrank.online import ExperimentResult, analyse
+from cldrank.online import ExperimentResult, analyse, interleave
 
 COUNTERFACTUAL = "counterfactual credit"
 
@@ -80,6 +80,18 @@ def test_without_users_each_session_is_a_person(drafted: list[Row]) -> None:
     assert any(note.startswith("150 pages without a user") for note in result.notes)
 
 
+@pytest.mark.parametrize("depth", [1, 2, 15, 16, 20, 21, 31, 32, 62])
+def test_pages_of_any_depth(depth: int) -> None:
+    rows, random = list[Row](), np.random.default_rng(depth)
+    for page in range(90):
+        draft = interleave(*random.permutation(2 * depth).reshape(2, depth).tolist(), depth, page)
+        about = {"session_id": page, "query_id": "q", "user_id": page // 2}
+        rows += [{**about, **record, "clicked": int(random.random() < 0.4)} for record in draft.records()]
+    result = analyse(table(rows))
+    checked(result, "team credit", *ratio(*by_person(rows, team_credit)), 90)
+    assert (result.aside, result.first.old) == ({}, pytest.approx(sum(row["clicked"] for row in rows) / 180))
+
+
 @pytest.mark.parametrize("measure", ["team credit", COUNTERFACTUAL])
 def test_each_day_shows_what_a_look_then_would_have_shown(drafted: list[Row], measure: str) -> None:
     result = analyse(table(drafted), measure=measure)
@@ -97,6 +109,8 @@ def test_segments_are_analysed_by_themselves(drafted: list[Row]) -> None:
     for name, part in result.segments.items():
         mean, error = ratio(*by_person([row for row in rows if row["device"] == name], team_credit))
         assert (part.difference.estimate, part.error) == pytest.approx((mean, error))
+    for day, estimate in analyse(table(drafted)).days.items():
+        assert result.days[day].difference.low == pytest.approx(estimate.difference.low)
 
 
 def test_ranks_that_are_not_logged_come_from_scores(drafted: list[Row], tmp_path: Path) -> None:
