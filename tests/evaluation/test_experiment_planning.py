@@ -36,11 +36,14 @@ def test_an_a_b_test_of_the_planned_pages_shows_the_difference_in_80_percent() -
     new, old = orders_of(world, clicks.log)
     pages = pages_of(settled(clicks, new, old, a_pair(clicks, new, old))["A/B test"])
     random, n = np.random.default_rng(2), pages // 2
+    looks = np.arange(1, 21) * n // 20
+    reach = np.array([every_look_quantile(look, n, ONLINE_CONFIDENCE) for look in looks])
     decided = []
     for _ in range(600):
         counts = [_clicks_on(world, ranks, n, random) for ranks in (new.ranks, np.tile([1, 2, 3], 200))]
-        error = np.sqrt(sum(one.var() for one in counts) / n)
-        decided.append(counts[0].mean() - counts[1].mean() > every_look_quantile(n, n, ONLINE_CONFIDENCE) * error)
+        means = [one.cumsum()[looks - 1] / looks for one in counts]
+        error = np.sqrt(sum(one.var() for one in counts) / looks)
+        decided.append((means[0] - means[1] > reach * error).any())
     assert np.mean(decided) == pytest.approx(0.8, abs=0.05)
 
 

@@ -14,7 +14,7 @@ from cldrank import segments
 from cldrank._typing import IntArray
 from cldrank.evaluation.click_measures import ClickMeasure
 from cldrank.evaluation.click_results import WayToSettle, two_digits
-from cldrank.evaluation.decision_rule import POWER, ClickVerdict, decide, largest_error
+from cldrank.evaluation.decision_rule import ClickVerdict, decide, largest_error
 from cldrank.evaluation.exposure import LoggedClicks, RankOrder
 from cldrank.evaluation.intervals import ClickEstimator, MeasuredPair
 from cldrank.measures.confidence_sequences import every_look_quantile
@@ -24,6 +24,7 @@ Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 MORE = "more of this log"
 ONLINE_CONFIDENCE = 0.95  # of the intervals by which an experiment is judged, all looks together
+_POWER_IN_LOOKS = 0.66  # standard errors beyond its reach, for 80% power in 20 looks: simulated random walks
 _FEWEST_PAGES = 30  # whose mean can be taken to be normal
 _WIDE = 1.5  # times more pages, from which on a range of them is worth stating
 
@@ -74,20 +75,19 @@ smallest that matters.'
 def pages_to_show(difference: float, variance: float) -> int | None:
     """How many pages show that the mean of something per page is not 0, however often one looks; None where it is 0.
 
-        n = variance (q + z_power)² / difference²
+        n = variance (q + z)² / difference²
 
-    q is the reach of an interval that holds at every look and is shortest at n (see `every_look_quantile`), z_power the
-    normal quantile of 80%. At least 30, since the mean is taken to be normal.
+    q is the reach of an interval that holds at every look and is shortest at n (see `every_look_quantile`). With
+    z = 0.66, 80% of experiments decide by then, at one of 20 looks; a single look would take 0.84. At least 30, since
+    the mean is taken to be normal.
 
     >>> pages_to_show(0.1, 1.0)
-    1503
+    1366
     """
-    from scipy.special import ndtri
-
     if difference == 0:
         return None
-    z = every_look_quantile(1, 1, ONLINE_CONFIDENCE) + float(ndtri(POWER))
-    return max(_FEWEST_PAGES, math.ceil(variance * (z / difference) ** 2))
+    reach = every_look_quantile(1, 1, ONLINE_CONFIDENCE) + _POWER_IN_LOOKS
+    return max(_FEWEST_PAGES, math.ceil(variance * (reach / difference) ** 2))
 
 
 @dataclass(frozen=True, eq=False)
