@@ -107,11 +107,11 @@ def people_log(random: np.random.Generator, gain: float, people: int = 1000, per
         counts = random.poisson(searches) + (period == 0 and periods == 1)
         person = random.permutation(np.repeat(np.arange(people), counts))
         chance = rates[person] + (gain * new[person] if period == periods - 1 else 0.0)
-        n = len(person)
+        n, start = len(person), np.datetime64(f"2026-0{period + 2}-01", "us")
         log = {
             "session_id": np.arange(n), "query_id": np.zeros(n, np.int64), "doc_id": np.zeros(n, np.int64),
             "position": np.ones(n, np.int64), "clicked": random.random(n) < chance, "user_id": person,
-            "timestamp": np.datetime64("2026-03-01", "us") + np.arange(n) * (LOOKS * 86_400_000_000 // max(n, 1)),
+            "timestamp": start + np.arange(n) * (LOOKS * 86_400_000_000 // max(n, 1)),
         }  # fmt: skip
         if period == periods - 1:
             log["arm"] = np.where(new[person], "new", "old")
@@ -160,7 +160,7 @@ def _forecast(data: cr.RankingDataset, log: cr.ClickTable, new: Floats) -> dict[
     rho = cr.Propensities.power(1.0, log.depth)
     result = cr.compare(new, "production", data, clicks=log, propensities=rho.trusted(), margin=0.0)
     return {
-        {"interleaving test": "interleaving", "A/B test": "ab"}.get(way.name, way.name): way.pages
+        {"interleaving test": "interleaving", "A/B test": "ab"}.get(way.name, way.name): (way.pages, way.about)
         for way in result.settling
     }
 
@@ -170,10 +170,10 @@ def _sized(data: cr.RankingDataset, log: cr.ClickTable, new: Floats) -> dict[str
     judge = ClickJudge.of(data, log, cr.Propensities.power(1.0, log.depth).trusted())
     orders = judge.order(new, "new"), judge.order("production", "production")
     relevance = np.where(np.asarray(judge.clicks.log.data.labels) >= 1, 1.0, 0.1)
-    credit, variance, _ = expected_credit(judge.clicks.log, *orders, relevance)
+    pages_of_both = usual_pages(orders[0], judge.clicks.log), usual_pages(orders[1], judge.clicks.log)
+    credit, variance, _ = expected_credit(judge.clicks.log, pages_of_both, relevance)
     means, spreads = [], []
-    for order in orders:
-        rows = usual_pages(order, judge.clicks.log)
+    for rows in pages_of_both:
         chances = np.where(rows >= 0, relevance[rows], 0.0) / np.arange(1, rows.shape[1] + 1)
         means.append(chances.sum(axis=1).mean())
         spreads.append(chances.sum(axis=1).var() + (chances * (1 - chances)).sum(axis=1).mean())

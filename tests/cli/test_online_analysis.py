@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -43,6 +44,26 @@ def test_options_are_the_arguments(run: Run, logs: Path) -> None:
     result = analyse(logs / "arms.parquet", measure="clicks@1")
     assert ran.json["measures"]["clicks@1"]["difference"]["low"] == pytest.approx(result.first.difference.low)
     assert ran.json["verdict"] == result.verdict.words
+
+
+def test_the_arm_may_be_an_attribute_of_queries_in_ubi(run: Run, folder: Path) -> None:
+    queries, events = dict[int, Any](), []
+    for row in ab_rows():
+        page = {"query_id": f"v{row['session_id']}", "timestamp": f"{row['timestamp']:%Y-%m-%dT%H:%M:%SZ}"}
+        about = {"user_query": "q", "client_id": row["user_id"], "query_attributes": {"ranker": row["arm"]}}
+        queries[row["session_id"]] = {**page, **about}
+        result = {"object": {"object_id": str(row["doc_id"])}, "position": {"ordinal": row["position"]}}
+        actions = ["impression", *(["click"] if row["clicked"] else [])]
+        events += [{**page, "action_name": action, "event_attributes": result} for action in actions]
+    for name, records in (("queries", queries.values()), ("events", events)):
+        (folder / f"{name}.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
+    given = ("--queries", "queries.jsonl", "--events", "events.jsonl", "--surface", "query_attributes.ranker")
+    assert run("clicks", "import", "--from", "ubi", *given, "--out", "log.parquet").code == 0
+    imported = run("online", "analyse", "log.parquet", "--log-column", "arm=surface", "--json").json
+    plain = analyse(table(ab_rows()))
+    assert (imported["kind"], imported["persons"]) == ("ab", plain.persons)
+    for name, estimate in plain.measures.items():
+        assert imported["measures"][name]["difference"]["low"] == pytest.approx(estimate.difference.low)
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 from settled_cases import DCG, a_pair, known_model, orders_of, pages_of, settled, unseen_world
 
+from cldrank import Propensities, RankingDataset
+from cldrank.clicks.simulate import NeighbourSwaps, PositionBased, Simulation, TopK
 from cldrank.evaluation.decision_rule import ClickVerdict, decide
 from cldrank.evaluation.experiment_planning import (
     ONLINE_CONFIDENCE,
@@ -21,6 +23,7 @@ from cldrank.evaluation.experiment_planning import (
 )
 from cldrank.evaluation.exposure import LoggedClicks, LoggedOrder, ScoreOrder
 from cldrank.evaluation.intervals import ClickEstimate, ClickEstimator, Errors
+from cldrank.evaluation.off_policy import DoublyRobust
 from cldrank.measures import Interval
 from cldrank.measures.confidence_sequences import every_look_quantile
 
@@ -33,11 +36,14 @@ def test_an_a_b_test_of_the_planned_pages_shows_the_difference_in_80_percent() -
     new, old = orders_of(world, clicks.log)
     pages = pages_of(settled(clicks, new, old, a_pair(clicks, new, old))["A/B test"])
     random, n = np.random.default_rng(2), pages // 2
+    looks = np.arange(1, 21) * n // 20
+    reach = np.array([every_look_quantile(float(look), n, ONLINE_CONFIDENCE) for look in looks])
     decided = []
     for _ in range(600):
         counts = [_clicks_on(world, ranks, n, random) for ranks in (new.ranks, np.tile([1, 2, 3], 200))]
-        error = np.sqrt(sum(one.var() for one in counts) / n)
-        decided.append(counts[0].mean() - counts[1].mean() > every_look_quantile(n, n, ONLINE_CONFIDENCE) * error)
+        means = [one.cumsum()[looks - 1] / looks for one in counts]
+        error = np.sqrt(sum(one.var() for one in counts) / looks)
+        decided.append((means[0] - means[1] > reach * error).any())
     assert np.mean(decided) == pytest.approx(0.8, abs=0.05)
 
 
@@ -197,6 +203,44 @@ def test_without_a_model_the_unseen_are_planned_as_results_at_the_lowest_positio
     assert found[1]["more of this log"].about == "what never-shown results are worth stays unknown"
 
 
+def test_what_never_shown_results_are_worth_leaves_a_range_of_pages() -> None:
+    _, clicks, new, old = unseen_world()
+    assert clicks.model is not None
+    pair, seen = a_pair(clicks, new, old), clicks.log.seen
+    sure = settled(clicks, new, old, pair, decision="cannot tell")
+    assert not any("never-shown" in sure[name].about for name in ("A/B test", "interleaving test"))
+    for share, words in ((0.2, " to "), (5.0, " or more")):
+        model = replace(clicks.model, spread=np.where(seen, 0.0, share))
+        doubtful = settled(replace(clicks, model=model), new, old, pair, decision="cannot tell")
+        plans = [
+            settled(replace(clicks, model=known_model(np.where(seen, 1, 1 + sign * share) * clicks.model.predicted)),
+                    new, old, pair, decision="cannot tell")
+            for sign in (1, -1)
+        ]  # fmt: skip
+        for name in ("A/B test", "interleaving test"):
+            way = doubtful[name]
+            assert way.pages == sure[name].pages
+            assert words in way.about
+            fewest, *_ = way.about.rpartition("; ")[2].split(words)
+            assert int(fewest.replace(",", "")) == pytest.approx(pages_of(plans[0][name]), rel=0.25)
+
+
+def test_pages_that_vary_are_planned_as_they_usually_are() -> None:
+    random, queries = np.random.default_rng(3), np.arange(300) // 6
+    labels, scores, better = random.integers(0, 2, 300), random.random(300), random.random(300)
+    data = RankingDataset.from_arrays(scores[:, None], queries, labels=labels)
+    better += labels * 0.2
+    plans = []
+    for policy in (TopK(), NeighbourSwaps(1.0)):
+        cells = Simulation(data, scores, PositionBased(1.0, 0.1), policy, depth=3, relevant_from=1).draw(1e6, seed=1)
+        log = LoggedClicks(data, cells, Propensities.power(1.0, 3))
+        clicks = ClickEstimator(log, DoublyRobust(), known_model(np.where(labels == 1, 1.0, 0.1)))
+        orders = ScoreOrder.of("new", better, log), LoggedOrder(log)
+        plans.append(settled(clicks, *orders, a_pair(clicks, *orders), decision="cannot tell"))
+    for name in ("A/B test", "interleaving test"):
+        assert pages_of(plans[0][name]) == pytest.approx(pages_of(plans[1][name]), rel=0.1)
+
+
 def drafted(new: list[int], old: list[int], new_first: bool, k: int) -> tuple[list[int], list[bool]]:
     """As the paper has it: who has fewer picks; on a draw, always the same."""
     page: list[int] = []
@@ -254,7 +298,7 @@ def test_credit_is_that_of_both_drafts_and_all_clicks(depth: int) -> None:
                 agreed = page[:place] == orders[0][:place] == orders[1][:place]
                 credit += 0 if agreed else click if ours else -click
             mean, square = mean + chance * credit, square + chance * credit**2
-    found = expected_credit(log, new, old, relevance)
+    found = expected_credit(log, (usual_pages(new, log), usual_pages(old, log)), relevance)
     assert found[:2] == pytest.approx((mean, square - mean**2), abs=1e-12)
 
 
@@ -262,7 +306,8 @@ def test_noise_of_relevance_averages_out() -> None:
     world = KnownWorld.draw(queries=20_000, candidates=3, seed=5)
     log, new, old = both_orders(world, seed=6)
     noisy = world.only(np.arange(20_000), pages=2).estimator(np.random.default_rng(7)).relevance
-    exact, found = (expected_credit(log, new, old, one) for one in (world.relevance.ravel(), noisy))
+    pages = usual_pages(new, log), usual_pages(old, log)
+    exact, found = (expected_credit(log, pages, one) for one in (world.relevance.ravel(), noisy))
     assert noisy.max() > 2  # far beyond what a chance can be
     assert found[0] == pytest.approx(exact[0], rel=0.15)
     assert found[1] == pytest.approx(exact[1], rel=0.03)

@@ -35,13 +35,17 @@ def interleaved_rows(pages: int = 300, people: int = 60, depth: int = 4, seed: i
 
 
 def ab_rows(pages: int = 400, people: int = 80, seed: int = 0, lift: float = 0.2, arms: bool = True) -> list[Row]:
-    """Pages of five results; persons click at their own rate, more often in the arm `new`, by `lift`."""
+    """Pages of five results; persons click at their own rate, more often in the arm `new`, by `lift`.
+
+    Without arms, it is the log of a month before.
+    """
+    start = np.datetime64("2026-03-01" if arms else "2026-02-01", "us")
     random, taste = np.random.default_rng(seed), np.random.default_rng(99).random(people)
     rows = []
     for page in range(pages):
         person = int(people * random.random() ** 2)
         arm = ("new", "old")[person % 2]
-        day = np.datetime64("2026-03-01", "us") + np.timedelta64(page * 10 // pages, "D")
+        day = start + np.timedelta64(page * 10 // pages, "D")
         for position in range(1, 6):
             chance = (taste[person] * 0.6 + lift * (arms and arm == "new")) / position
             row = {

@@ -18,7 +18,7 @@ from scipy.special import ndtri
 from cldrank import Propensities
 from cldrank.errors import DataError, FormatError, UsageError
 from cldrank.measures.confidence_sequences import every_look_quantile
-from cldrank.online import ExperimentResult, analyse
+from cldrank.online import ExperimentResult, analyse, interleave
 
 COUNTERFACTUAL = "counterfactual credit"
 
@@ -80,6 +80,20 @@ def test_without_users_each_session_is_a_person(drafted: list[Row]) -> None:
     assert any(note.startswith("150 pages without a user") for note in result.notes)
 
 
+@pytest.mark.parametrize("depth", [1, 2, 15, 16, 20, 21, 31, 32, 62])
+def test_pages_of_any_depth(depth: int) -> None:
+    rows, random = list[Row](), np.random.default_rng(depth)
+    for page in range(90):
+        new, old = random.permutation(2 * depth).reshape(2, depth).tolist()
+        draft = interleave(new, old, depth, page)
+        about: Row = {"session_id": page, "query_id": "q", "user_id": page // 2}
+        rows += [{**about, **record, "clicked": int(random.random() < 0.4)} for record in draft.records()]
+    result = analyse(table(rows))
+    checked(result, "team credit", *ratio(*by_person(rows, team_credit)), 90)
+    assert not result.aside
+    assert result.first.old == pytest.approx(sum(row["clicked"] for row in rows) / 180)
+
+
 @pytest.mark.parametrize("measure", ["team credit", COUNTERFACTUAL])
 def test_each_day_shows_what_a_look_then_would_have_shown(drafted: list[Row], measure: str) -> None:
     result = analyse(table(drafted), measure=measure)
@@ -97,6 +111,8 @@ def test_segments_are_analysed_by_themselves(drafted: list[Row]) -> None:
     for name, part in result.segments.items():
         mean, error = ratio(*by_person([row for row in rows if row["device"] == name], team_credit))
         assert (part.difference.estimate, part.error) == pytest.approx((mean, error))
+    for day, estimate in analyse(table(drafted)).days.items():
+        assert result.days[day].difference.low == pytest.approx(estimate.difference.low)
 
 
 def test_ranks_that_are_not_logged_come_from_scores(drafted: list[Row], tmp_path: Path) -> None:
@@ -226,6 +242,31 @@ def test_a_period_before_is_for_persons_who_come_back(drafted: list[Row], tested
     bare = table(tested).drop_columns("user_id")
     with pytest.raises(UsageError, match="user_id"):
         analyse(table(tested), before=bare)
+    strangers = [{**row, "user_id": f"v{row['user_id']}"} for row in ab_rows(seed=5, arms=False)]
+    with pytest.raises(DataError, match="called alike"):
+        analyse(table(tested), before=table(strangers))
+
+
+def test_a_period_before_ends_before_the_experiment_begins(tested: list[Row]) -> None:
+    with pytest.raises(DataError, match="until 2026-03-10.*begins on 2026-03-01"):
+        analyse(table(tested), before=table(tested))
+    timeless = table(tested).drop_columns("timestamp")
+    assert analyse(table(tested), before=timeless).first.reduction > 0.5  # nobody can know
+
+
+def test_what_is_wrong_with_the_period_before_is_counted(tested: list[Row]) -> None:
+    before = ab_rows(seed=5, arms=False)
+    plain = analyse(table(tested), before=table(before))
+    assert plain.notes == ("73 of 78 persons were there in the period before.",)
+    faulty = [
+        {**before[0], "doc_id": None},
+        {**before[0], "session_id": -1, "position": 40, "clicked": 1},
+    ]  # deeper than the experiment
+    result = analyse(table(tested), before=table([*before, *faulty]))
+    assert result.first.difference.estimate != plain.first.difference.estimate  # another page
+    assert result.notes == ("73 of 78 persons were there in the period before; 1 of its 2,002 rows were set aside.",)
+    few = [row for row in before if row["user_id"] in ("u1", "u2", "u3")]
+    assert analyse(table(tested), before=table(few)).notes[0].startswith("3 of 78 persons")
 
 
 # -- verdicts ----------------------------------------------------------------------------------------------------------

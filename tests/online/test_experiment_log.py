@@ -40,7 +40,7 @@ def changed(rows: list[Row], share: int, **columns: Any) -> pa.Table:
 def test_a_page_with_a_result_of_no_team_is_set_aside(drafted: list[Row], team: str | None) -> None:
     result = analyse(changed(drafted, 30, team=team))
     assert (result.aside, result.pages[""]) == ({"no team": 10}, 290)
-    assert any("which the experiment does not have" in note for note in result.notes)
+    assert f"Sides that the experiment does not have: 10 rows of {team or 'no side'}." in result.notes
     with pytest.raises(DataError, match="30 of 300 pages"):
         analyse(changed(drafted, 10, team=team))
     assert analyse(changed(drafted, 10, team=team), max_rejected=0.2).aside == {"no team": 30}
@@ -165,15 +165,37 @@ def test_an_experiment_that_changed_on_the_way_is_refused_until_one_is_named(dra
         analyse(table(rows))
     result = analyse(table(rows), experiment="77b0")
     assert (result.experiment, result.pages) == ("77b0", {"": 200})
+    assert "400 rows of other experiments, which were left out: 3f2a." in result.notes
     alone = analyse(table([row for row in rows if row["experiment"] == "77b0"]))
     assert result.first.difference == alone.first.difference
+
+
+def test_what_other_experiments_call_their_sides_does_not_matter(drafted: list[Row]) -> None:
+    sides = {"new": "B", "old": "A", "both": "both"}
+    other = [{**row, "session_id": -1 - row["session_id"], "team": sides[row["team"]]} for row in drafted]
+    log = table([{**row, "experiment": "May"} for row in drafted] + [{**row, "experiment": "June"} for row in other])
+    may = analyse(log, experiment="May")
+    assert may.notes == ("1,200 rows of other experiments, which were left out: June.",)
+    assert analyse(log, experiment="June", names=("B", "A")).first.difference == may.first.difference
+    with pytest.raises(DataError, match="called A, B, not new and old"):
+        analyse(log, experiment="June")
+
+
+def test_rows_that_name_no_experiment_are_not_of_the_one_that_others_name(drafted: list[Row]) -> None:
+    rows = table([{**row, "experiment": "May" if row["session_id"] < 290 else None} for row in drafted])
+    with pytest.raises(DataError, match="no name, 40 rows"):
+        analyse(rows)
+    result = analyse(rows, experiment="May")
+    assert (result.pages, result.notes) == ({"": 290}, ("40 rows of other experiments, which were left out: no name.",))
 
 
 def test_a_clock_that_goes_back_is_noted(drafted: list[Row]) -> None:
     early = np.datetime64("2026-02-01", "us").item()
     result = analyse(changed([{**row} for row in drafted], 299, timestamp=early), max_rejected=1.0)
     assert not any("clock" in note for note in analyse(table(drafted)).notes)
-    assert any("clock goes back by more than an hour 1 time:" in note for note in result.notes)
+    assert any("time goes back by more than an hour 1 time:" in note for note in result.notes)
+    often = analyse(changed([{**row} for row in drafted], 20, timestamp=early))
+    assert any("14 times:" in note for note in often.notes)  # 15 pages, of which one is the first
     mixed = table(drafted).take(np.random.default_rng(0).permutation(len(drafted)))  # in no order at all
     assert not any("clock" in note for note in analyse(mixed).notes)
 
@@ -192,6 +214,16 @@ def test_rows_that_cannot_be_read_are_counted_as_clicks_count_them(drafted: list
     result = analyse(table(rows))
     assert result.rejected == {"null key": 1, "not a number": 1}
     assert result.rows["set aside"] == 2
+    assert "Column 'new_rank' is not a whole number up to 10,000, from 1 in 1 row, such as 'first'." in result.notes
+
+
+def test_ranks_count_from_1_as_the_service_answers_them_wherever_positions_do(drafted: list[Row]) -> None:
+    from_0 = [{**row, "position": row["position"] - 1} for row in drafted]
+    plain, shifted = analyse(table(drafted)), analyse(table(from_0), first_position=0)
+    for name, estimate in plain.measures.items():
+        assert shifted.measures[name].difference.low == pytest.approx(estimate.difference.low)
+    with pytest.raises(DataError, match="new_rank"):
+        analyse(table([{**row, "new_rank": row["new_rank"] - 1} for row in from_0]), first_position=0)
 
 
 def test_users_that_are_left_out_are_left_out(drafted: list[Row]) -> None:

@@ -132,19 +132,41 @@ def test_limits_are_those_of_rank(client: Client) -> None:
         assert service.post(path, content=b"{", headers={"Content-Type": "application/json"}).status_code == 400
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60, deadline=None)
-@given(path=st.sampled_from(["/interleave", "/swap"]), content=st.data())
-def test_no_body_is_a_fault_of_ours(service: Any, path: str, content: Any) -> None:
-    odd = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=4) | st.lists(st.integers())
-    row = st.lists(st.floats(width=32, allow_nan=False), min_size=3, max_size=3)
-    optional = {
+odd = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=4) | st.lists(st.integers())
+row = st.lists(st.floats(-9, 9, width=32), min_size=len(made_rankers.NAMES), max_size=len(made_rankers.NAMES))
+candidate = st.fixed_dictionaries({}, optional={"id": odd, "features": odd})
+nearly = st.fixed_dictionaries(
+    {"key": st.text(max_size=2) | st.integers() | odd, "depth": st.integers(-1, 1200) | odd},
+    optional={
         "features": st.lists(row, max_size=4) | odd,
         "ids": st.lists(st.text(max_size=2) | st.integers(0, 3), max_size=4) | odd,
-        "key": odd, "depth": st.integers(-1, 1200) | odd, "share": odd, "query_id": odd,
-    }  # fmt: skip
-    body = json.dumps(content.draw(st.fixed_dictionaries({}, optional=optional)))
-    answer = service.post(path, content=body.encode(), headers={"Content-Type": "application/json"})
+        "candidates": st.lists(candidate | odd, max_size=3) | odd,
+        "share": st.floats(0, 1) | odd,
+        "query_id": odd,
+    },
+)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=100, deadline=None)
+@given(path=st.sampled_from(["/interleave", "/swap"]), body=(nearly | odd).map(json.dumps) | st.text())
+def test_no_body_is_a_fault_of_ours(service: Any, path: str, body: str) -> None:
+    sent = body.encode("utf-8", "surrogatepass")
+    answer = service.post(path, content=sent, headers={"Content-Type": "application/json"})
     assert answer.status_code in (200, 400, 413, 422), answer.text
+    if answer.status_code == 200:
+        asked = json.loads(body)
+        assert len(answer.json()["results"]) == min(asked["depth"], len(asked["features"]))
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60, deadline=None)
+@given(path=st.sampled_from(["/interleave", "/swap"]), place=st.integers(0, len(arrow()) - 1), byte=st.integers(0, 255))
+def test_no_byte_of_a_stream_is_a_fault_of_ours(service: Any, path: str, place: int, byte: int) -> None:
+    address, content = f"{path}?depth=3&key=1{'&share=1' * (path == '/swap')}", bytearray(arrow())
+    content[place] = byte
+    answer = service.post(address, content=bytes(content), headers=ARROW)
+    assert answer.status_code in (200, 400, 422), answer.text
+    cut = service.post(address, content=bytes(content[:place]), headers=ARROW)
+    assert cut.status_code in (200, 400, 422), cut.text
 
 
 def test_examples_of_the_description_work_as_they_are(client: Client) -> None:

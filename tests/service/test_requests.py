@@ -120,6 +120,7 @@ class TestJson:
         head, unit, tail = HOSTILE[hostile]
         body = head + unit * ((size - len(head) - len(tail)) // len(unit)) + tail
         cases = [(3, False, "Rank"), (3, True, "Rank"), (300, False, "Rank"), (300, True, "Rank"), (3, True, "Swap")]
+        cases += [(3, False, "Interleave"), (300, True, "Interleave")]
         for width, takes_missing, kind in cases:
             reader = RequestReader(tuple(f"f{place}" for place in range(width)), takes_missing, kind=kind)
             tracemalloc.start()

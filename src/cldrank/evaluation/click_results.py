@@ -114,7 +114,16 @@ class WayToSettle:
         for name in ("pages", "pages_at_margin"):
             pages = getattr(self, name)
             if pages is not None:
-                object.__setattr__(self, name, int(float(f"{pages:.2g}")))
+                object.__setattr__(self, name, two_digits(pages))
+
+
+def two_digits(pages: int) -> int:
+    """A number of pages as well as it is known.
+
+    >>> two_digits(12_345)
+    12000
+    """
+    return int(float(f"{pages:.2g}"))
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)

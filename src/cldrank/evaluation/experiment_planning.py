@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -12,8 +13,8 @@ from numpy.typing import NDArray
 from cldrank import segments
 from cldrank._typing import IntArray
 from cldrank.evaluation.click_measures import ClickMeasure
-from cldrank.evaluation.click_results import WayToSettle
-from cldrank.evaluation.decision_rule import POWER, ClickVerdict, decide, largest_error
+from cldrank.evaluation.click_results import WayToSettle, two_digits
+from cldrank.evaluation.decision_rule import ClickVerdict, decide, largest_error
 from cldrank.evaluation.exposure import LoggedClicks, RankOrder
 from cldrank.evaluation.intervals import ClickEstimator, MeasuredPair
 from cldrank.measures.confidence_sequences import every_look_quantile
@@ -23,7 +24,9 @@ Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 MORE = "more of this log"
 ONLINE_CONFIDENCE = 0.95  # of the intervals by which an experiment is judged, all looks together
+_POWER_IN_LOOKS = 0.66  # standard errors beyond its reach, for 80% power in 20 looks: simulated random walks
 _FEWEST_PAGES = 30  # whose mean can be taken to be normal
+_WIDE = 1.5  # times more pages, from which on a range of them is worth stating
 
 
 def ways_to_settle(
@@ -72,20 +75,19 @@ smallest that matters.'
 def pages_to_show(difference: float, variance: float) -> int | None:
     """How many pages show that the mean of something per page is not 0, however often one looks; None where it is 0.
 
-        n = variance (q + z_power)² / difference²
+        n = variance (q + z)² / difference²
 
-    q is the reach of an interval that holds at every look and is shortest at n (see `every_look_quantile`), z_power the
-    normal quantile of 80%. At least 30, since the mean is taken to be normal.
+    q is the reach of an interval that holds at every look and is shortest at n (see `every_look_quantile`). With
+    z = 0.66, 80% of experiments decide by then, at one of 20 looks; a single look would take 0.84. At least 30, since
+    the mean is taken to be normal.
 
     >>> pages_to_show(0.1, 1.0)
-    1503
+    1366
     """
-    from scipy.special import ndtri
-
     if difference == 0:
         return None
-    z = every_look_quantile(1, 1, ONLINE_CONFIDENCE) + float(ndtri(POWER))
-    return max(_FEWEST_PAGES, math.ceil(variance * (z / difference) ** 2))
+    reach = every_look_quantile(1, 1, ONLINE_CONFIDENCE) + _POWER_IN_LOOKS
+    return max(_FEWEST_PAGES, math.ceil(variance * (reach / difference) ** 2))
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,44 +116,81 @@ class _Plan:
         guess = excess / max((log.clicks.impressions * slope)[lowest].sum(), 1e-300)
         return np.where(log.seen, self.clicks.relevance, np.clip(guess, 0.0, 1.0))
 
-    def clicks_per_page(self, order: RankOrder) -> tuple[float, float]:
-        """Mean and variance of the clicks on a page of an order, within and between queries."""
-        log, by = self.log, ClickMeasure("Clicks", self.log.clicks.depth)
-        slopes, bases = (order.on_pages(values(log.longest, log.affine), log) for values in (by.discounts, by.bases))
-        chances = slopes * self.relevance + bases
-        sums = log.by_query(chances)
-        return _click_moments(sums, sums, log.by_query(chances**2), log.pages / log.pages.sum())
+    @cached_property
+    def pages(self) -> tuple[IntArray, IntArray]:
+        """The usual pages of both orders, which an experiment shows, even if the log's own pages vary."""
+        return usual_pages(self.new, self.log), usual_pages(self.old, self.log)
+
+    def clicks_per_page(self, pages: IntArray, relevance: Floats) -> tuple[float, float]:
+        """Mean and variance of the clicks on some pages, within and between queries."""
+        chances = _chances(pages, self.log, relevance)
+        sums = chances.sum(axis=1)
+        return _click_moments(sums, sums, (chances**2).sum(axis=1), self.log.pages / self.log.pages.sum())
 
     @cached_property
     def smallest(self) -> float:
         """The margin in clicks per page: the same share of old's clicks as it is of old's measure."""
         whole = abs(self.pair.old.interval.estimate)
-        return self.verdict.margin / whole * self.clicks_per_page(self.old)[0] if whole else 0.0
+        return self.verdict.margin / whole * self.clicks_per_page(self.pages[1], self.relevance)[0] if whole else 0.0
 
-    def online_test(self, name: str, about: str, difference: float, smallest: float, variance: float) -> WayToSettle:
-        """A test of a difference per page, planned for the estimate, and for the smallest that matters."""
-        pages, at_margin = (pages_to_show(each, variance) for each in (max(abs(difference), smallest), smallest))
+    @cached_property
+    def doubts(self) -> tuple[Floats, ...]:
+        """(rows,) each: how never-shown results' relevance moves where the model is off by a standard error."""
+        model = self.clicks.model
+        if model is None or model.hidden is None:
+            return ()
+        return tuple(np.where(self.log.seen, 0.0, move) for move in (model.predicted * model.spread, model.apart))
+
+    def online_test(self, name: str, about: str, effect: Callable[[Floats], _Effect]) -> WayToSettle:
+        """A test of what relevance makes of a page, planned for the estimate, and for the smallest that matters."""
+        expected = effect(self.relevance)
+        difference, smallest = expected.difference, expected.smallest
+        pages, at_margin = expected.pages(difference), expected.pages(smallest)
         if pages is None:
             return WayToSettle(name, None, "both rankers bring the same clicks")
         if abs(difference) < smallest:
             return WayToSettle(name, pages, f"{about}, until the smallest difference that matters would show")
         if difference * self.pair.interval.estimate < 0:
             about += f", until {(self.new if difference > 0 else self.old).name} shows to be ahead"
+        off = math.hypot(*(effect(self.relevance + move).difference - difference for move in self.doubts))
+        fewest, most = (expected.pages(max(abs(difference) + move, 0.0)) for move in (off, -off))
+        if fewest and (most is None or most > _WIDE * fewest):
+            end = "or more" if most is None else f"to {two_digits(most):,}"
+            about += f"; {two_digits(fewest):,} {end}, depending on what never-shown results are worth"
         return WayToSettle(name, pages, about, at_margin)
+
+
+@dataclass(frozen=True)
+class _Effect:
+    """What an experiment measures on a page: the difference, the smallest that matters, and the variance."""
+
+    difference: float
+    smallest: float
+    variance: float
+
+    def pages(self, difference: float) -> int | None:
+        """How many show a difference, or the smallest that matters if that is larger."""
+        return pages_to_show(max(abs(difference), self.smallest), self.variance)
 
 
 def _split_test(plan: _Plan) -> WayToSettle:
     """The A/B test: its pages differ in clicks with variance 2 (variance_new + variance_old), both halves together."""
-    (new, new_variance), (old, old_variance) = plan.clicks_per_page(plan.new), plan.clicks_per_page(plan.old)
-    about, variance = "half of the pages with each ranker", 2 * (new_variance + old_variance)
-    return plan.online_test("A/B test", about, new - old, plan.smallest, variance)
+
+    def effect(relevance: Floats) -> _Effect:
+        (new, new_variance), (old, old_variance) = (plan.clicks_per_page(each, relevance) for each in plan.pages)
+        return _Effect(new - old, plan.smallest, 2 * (new_variance + old_variance))
+
+    return plan.online_test("A/B test", "half of the pages with each ranker", effect)
 
 
 def _interleaving_test(plan: _Plan) -> WayToSettle:
     """The test by team draft, by a page's credit: clicks on results of new's team less those on old's."""
-    mean, variance, per_click = expected_credit(plan.log, plan.new, plan.old, plan.relevance)
-    about = "for each page both rankers pick results in turn (team draft)"
-    return plan.online_test("interleaving test", about, mean, abs(per_click) * plan.smallest, variance)
+
+    def effect(relevance: Floats) -> _Effect:
+        mean, variance, per_click = expected_credit(plan.log, plan.pages, relevance)
+        return _Effect(mean, abs(per_click) * plan.smallest, variance)
+
+    return plan.online_test("interleaving test", "for each page both rankers pick results in turn (team draft)", effect)
 
 
 def _more_pages(plan: _Plan) -> WayToSettle:
@@ -214,6 +253,12 @@ def usual_pages(order: RankOrder, log: LoggedClicks) -> IntArray:
     return pages
 
 
+def _chances(pages: IntArray, log: LoggedClicks, relevance: Floats) -> Floats:
+    """(pages, k) the chance of a click on each result of some pages, 0 where these have ended."""
+    k = log.clicks.depth
+    return np.where(pages >= 0, log.affine.slope[:k] * relevance[pages] + log.affine.base[:k], 0.0)
+
+
 def _click_moments(sums: Floats, clicks: Floats, squares: Floats, share: Floats) -> tuple[float, float]:
     """Mean and variance over pages of Σ_k s_k click_k, where clicks on a page are independent, and each s_k is ±1.
 
@@ -229,29 +274,32 @@ def _click_moments(sums: Floats, clicks: Floats, squares: Floats, share: Floats)
     return mean, variance if variance > 0 else float(share @ clicks)  # noise may leave nothing, in tiny logs
 
 
-def expected_credit(log: LoggedClicks, new: RankOrder, old: RankOrder, relevance: Floats) -> tuple[float, float, float]:
+def expected_credit(
+    log: LoggedClicks, pages: tuple[IntArray, IntArray], relevance: Floats
+) -> tuple[float, float, float]:
     """What a page of an interleaving test brings: clicks on results of new's team, less those on old's.
 
     Results that both agree on from the top belong to neither. Mean and variance over pages, on half of which new picks
     first; and how far the mean moves where relevance moves so that clicks per page differ by 1 more, by the least
     change of relevance that does.
 
+    pages       the usual pages of the new order, and of the old
     relevance   (rows,) of each candidate
     """
-    k, share, tables = log.clicks.depth, log.pages / log.pages.sum(), (usual_pages(new, log), usual_pages(old, log))
-    slope, base = log.affine.slope[:k], log.affine.base[:k]
-    drafted = ~np.logical_and.accumulate(tables[0] == tables[1], axis=1)
+    k, share = log.clicks.depth, log.pages / log.pages.sum()
+    slope = log.affine.slope[:k]
+    drafted = ~np.logical_and.accumulate(pages[0] == pages[1], axis=1)
     moments, credit = [], np.zeros(log.data.n_rows + 1)  # the last place is that of -1, where pages have ended
     for new_first in (True, False):
-        pages, ours = team_draft(*tables, new_first)
+        shown, ours = team_draft(*pages, new_first)
         signs = np.where(ours, 1.0, -1.0) * drafted
-        chances = np.where(pages >= 0, slope * relevance[pages] + base, 0.0)
+        chances = _chances(shown, log, relevance)
         counted = chances * drafted
         moments.append(np.stack([(chances * signs).sum(axis=1), counted.sum(axis=1), (counted**2).sum(axis=1)]))
-        np.add.at(credit, pages, share[:, None] / 2 * slope * signs)
+        np.add.at(credit, shown, share[:, None] / 2 * slope * signs)
     gained = np.zeros(len(credit))
-    for table, sign in zip(tables, (1, -1), strict=True):
-        np.add.at(gained, table, sign * share[:, None] * slope)
+    for rows, sign in zip(pages, (1, -1), strict=True):
+        np.add.at(gained, rows, sign * share[:, None] * slope)
     credit[-1] = gained[-1] = 0.0
     sums, clicks, squares = np.concatenate(moments, axis=1)
     mean, variance = _click_moments(sums, clicks, squares, np.tile(share / 2, 2))

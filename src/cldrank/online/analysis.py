@@ -202,27 +202,40 @@ def analyse(
     where = frame_name(log) if is_frame(log) else some([log] if isinstance(log, str) else list(map(str, _listed(log))))
     _check_account(sums, max_rejected, where)
     ratio = _checked_ratio(sums, names, shares, planned, where)
-    estimator = _Estimator(confidence, planned)
-    known = sums.measures
-    estimates = {name: estimator.of(sums.total, name) for name in known}
-    first = next(iter(estimates.values()))
+    return _judged(sums, where, (names[0], names[1]), ratio, _Estimator(confidence, planned), margin)
+
+
+def _judged(
+    sums: ExperimentSums,
+    where: str,
+    names: tuple[str, str],
+    ratio: Mapping[str, float],
+    estimator: _Estimator,
+    margin: float | None,
+) -> ExperimentResult:
+    """What the sums of a sound log say."""
+    deciding = sums.measures[0]
+    measures = {name: estimator.of(sums.total, name) for name in sums.measures}
+    first = measures[deciding]
     width = _MARGIN * abs(first.old) if margin is None else margin
     verdict = _verdict(first, width, sums)
-    persons, pages = (np.atleast_1d(sums.total.of(name)) for name in ("persons", "pages"))
+    persons, pages = (
+        dict(zip(sums.arms, map(int, np.atleast_1d(sums.total.of(name))), strict=True)) for name in ("persons", "pages")
+    )
     return ExperimentResult(
         data=where,
         kind=sums.kind,
-        names=(names[0], names[1]),
+        names=names,
         experiment=sums.experiment,
         verdict=verdict,
-        measures=estimates,
-        segments={name: estimator.of(part, known[0]) for name, part in sums.segments.items()},
-        days={day: estimator.of(part, known[0]) for day, part in sums.days.items()},
-        persons={arm: int(n) for arm, n in zip(sums.arms, persons, strict=True)},
-        pages={arm: int(n) for arm, n in zip(sums.arms, pages, strict=True)},
+        measures=measures,
+        segments={name: estimator.of(part, deciding) for name, part in sums.segments.items()},
+        days={day: estimator.of(part, deciding) for day, part in sums.days.items()},
+        persons=persons,
+        pages=pages,
         sample_ratio=ratio,
-        planned=planned,
-        more=_pages_needed(first, width, float(pages.sum()), estimator) if verdict.is_open else None,
+        planned=estimator.planned,
+        more=_pages_needed(first, width, sum(pages.values()), estimator) if verdict.is_open else None,
         aside=sums.aside,
         rows=sums.rows,
         rejected=sums.rejected,
@@ -272,10 +285,10 @@ def _check_account(sums: ExperimentSums, most: float, where: str) -> None:
         ("pages", aside, used + aside, [PAGE_REASONS[why] for why in sums.aside]),
     ):
         if wrong > most * whole:
+            why = some([*reasons, *(note.rstrip(".") for note in sums.notes)])
             raise DataError(
                 f"{where}: {wrong:,} of {whole:,.0f} {what} had to be set aside, more than the {most:.1%} allowed: "
-                f"{some([*reasons, *sums.notes])}. Such a log is read or written wrongly; if the rest is enough, raise "
-                "`max_rejected`."
+                f"{why}. Such a log is read or written wrongly; if the rest is enough, raise `max_rejected`."
             )
 
 

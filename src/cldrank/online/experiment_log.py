@@ -6,7 +6,7 @@ clicked, so that rows that repeat others change nothing.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from typing import Any, Literal
@@ -15,7 +15,7 @@ import numpy as np
 
 from cldrank.arguments import check_choice, check_whole
 from cldrank.clicks.aggregate import REASONS, log_source
-from cldrank.clicks.log.layout import OF_EXPERIMENTS, LogLayout
+from cldrank.clicks.log.layout import DEEPEST, OF_EXPERIMENTS, LogLayout
 from cldrank.clicks.log.plain_log import Log, open_log, querying
 from cldrank.errors import DataError, UsageError
 from cldrank.online.person_sums import PersonVector, Sums
@@ -37,6 +37,7 @@ DEEPEST_READ = 62  # a number has a bit for each position
 _BIT = "(1::BIGINT << CAST(position - 1 AS INTEGER))"
 _EVEN = 0x1555555555555555  # every second bit
 _MOST_NAMES = 5
+_NAMELESS = "no name"  # the experiment of rows that name none
 _AGREED = "bit_count(both_bits)"  # results from the top that belong to both
 _DRAFTED = f"""(
     shown <> (1::BIGINT << results) - 1
@@ -48,7 +49,7 @@ _DRAFTED = f"""(
         AND (not_new & new_bits) | (not_old & old_bits) = 0
     )
 )"""  # of two picks, each side has one, unless a ranker does not list what the other picked; with gaps, nobody knows
-_CLOCK, _ORDERED = "INTERVAL 1 HOUR", 0.01  # a log in order of time may be out of order by an hour, on 1% of pages
+_CLOCK, _ORDERED = "INTERVAL 1 HOUR", 0.1  # a log in order of time may be out of order by an hour, on 10% of pages
 
 
 @dataclass(frozen=True)
@@ -120,18 +121,19 @@ def experiment_sums(
     if before is not None and kind == "interleaving":
         raise UsageError("`before` is for A/B tests; credit on interleaved pages depends on no earlier page.")
     with querying(engine, log.table.where):
-        overview = _Overview.of(log, kind)
+        overview = _Overview.of(log, kind, experiment)
         overview.check(rules, experiment, log)
         reading = _Reading(log, kind, rules, experiment, overview, rankings)
         measures = reading.chosen()
         persons, account = reading.persons()
         vector = PersonVector(tuple(reading.measures))
         repeated, sides = account.pop("repeats"), rules.names if kind == "ab" else ("",)
-        notes = [*overview.notes(rules), *_notes(log, account.pop("without user"), persons)]
+        notes = [*overview.notes(rules, experiment, log), *_notes(reading, account.pop("without user"), persons)]
         if kind == "ab":
             persons, account["person in both arms"] = _of_one_arm(persons)
         if before is not None:
-            persons, vector = _with_before(persons, before, reading, layout), replace(vector, before=True)
+            persons, more = _with_before(persons, before, reading, layout)
+            notes, vector = [*notes, *more], replace(vector, before=True)
         total = vector.sums(persons, len(sides))
         days = vector.only(measures[0]).days(persons, len(sides)) if log.has("timestamp") else {}
         segments = vector.segments(persons, len(sides)) if log.has("segment") else {}
@@ -183,8 +185,9 @@ def _kind_of(log: Log, kind: Kind | None) -> Kind:
 class _Overview:
     """What one pass over the log shows: the names in it, its depth, and rows set aside.
 
-    labels, experiments   rows of each
-    unlisted              rows without one of their ranks
+    labels        rows of each, in the experiment that was chosen
+    experiments   rows of each
+    unlisted      rows without one of their ranks
     """
 
     labels: Mapping[str | None, int]
@@ -195,7 +198,7 @@ class _Overview:
     unlisted: int
 
     @classmethod
-    def of(cls, log: Log, kind: Kind) -> _Overview:
+    def of(cls, log: Log, kind: Kind, chosen: str | None) -> _Overview:
         experiment = "CAST(experiment AS VARCHAR)" if log.has("experiment") else "CAST(NULL AS VARCHAR)"
         ranks = [f"{rank} IS NULL" for rank in ("new_rank", "old_rank") if log.has(rank)]
         parts = log.engine.rows(
@@ -204,27 +207,25 @@ class _Overview:
             f"FROM {log.table} GROUP BY ALL ORDER BY ALL"
         )
         kept = [part for part in parts if part["reason"] is None]
-        counts: dict[str, dict[str | None, int]] = {"label": {}, "experiment": {}}
-        for name, known in counts.items():
-            for part in kept:
-                known[part[name]] = known.get(part[name], 0) + part["n"]
+        own = [part for part in kept if chosen in (None, part["experiment"])]
         rejected = {why: sum(part["n"] for part in parts if part["reason"] == why) for why in REASONS}
         return cls(
-            counts["label"],
-            counts["experiment"],
-            max((part["deepest"] for part in kept), default=0),
+            _rows_by("label", own),
+            _rows_by("experiment", kept),
+            max((part["deepest"] for part in own), default=0),
             sum(part["n"] for part in parts),
             {why: n for why, n in rejected.items() if n},
-            sum(part["unlisted"] for part in kept),
+            sum(part["unlisted"] for part in own),
         )
 
     def check(self, rules: Rules, experiment: str | None, log: Log) -> None:
         """Refuse a log that mixes several experiments, unless one is chosen, or that names other sides."""
         where = log.table.where
-        if not self.depth:
-            raise DataError(f"{where}: no row of the log can be used; {some(map(REASONS.__getitem__, self.rejected))}.")
+        if not self.experiments:
+            why = [log.faults([reason]).get(reason, REASONS[reason]) for reason in self.rejected]
+            raise DataError(f"{where}: no row of the log can be used; {some(why or ['there is none'])}.")
         if experiment is not None and experiment not in self.experiments:
-            names = some([str(name) for name in self.experiments], _MOST_NAMES)
+            names = some([name or _NAMELESS for name in self.experiments], _MOST_NAMES)
             raise UsageError(f"{where}: no row is of `experiment={experiment}`; there are {names}.")
         if experiment is None and len(self.experiments) > 1:
             parts = some(_periods(log), _MOST_NAMES)
@@ -239,16 +240,28 @@ class _Overview:
                 "with `names`. If they were renamed on the way, give them one name each first."
             )
 
-    def notes(self, rules: Rules) -> list[str]:
-        """Names in the log that are of no side, and rows that are too deep."""
-        strange = {name: n for name, n in self.labels.items() if name not in (*rules.names, _BOTH)}
-        notes = [
-            f"{count(n, 'row')} of {name or 'no side'}, which the experiment does not have."
-            for name, n in strange.items()
-        ]
+    def notes(self, rules: Rules, experiment: str | None, log: Log) -> list[str]:
+        """Rows that cannot be read, of other experiments, of no side, and too deep."""
+        notes = [f"{words[0].upper()}{words[1:]}." for words in log.faults([*self.rejected]).values()]
+        others = {name or _NAMELESS: n for name, n in self.experiments.items() if experiment not in (None, name)}
+        if others:
+            names = some(list(others), _MOST_NAMES)
+            notes.append(f"{count(sum(others.values()), 'row')} of other experiments, which were left out: {names}.")
+        strange = {name or "no side": n for name, n in self.labels.items() if name not in (*rules.names, _BOTH)}
+        if strange:
+            names = some([f"{count(n, 'row')} of {name}" for name, n in strange.items()], _MOST_NAMES)
+            notes.append(f"Sides that the experiment does not have: {names}.")
         if self.depth > DEEPEST_READ:
             notes.append(f"Pages are read down to position {DEEPEST_READ}; the log goes down to {self.depth:,}.")
-        return notes[:_MOST_NAMES]
+        return notes
+
+
+def _rows_by(name: str, parts: Sequence[Mapping[str, Any]]) -> dict[str | None, int]:
+    """How many rows have each value of a column."""
+    counts: dict[str | None, int] = {}
+    for part in parts:
+        counts[part[name]] = counts.get(part[name], 0) + part["n"]
+    return counts
 
 
 def _periods(log: Log) -> list[str]:
@@ -257,7 +270,8 @@ def _periods(log: Log) -> list[str]:
     days = ends if log.has("timestamp") else ""
     parts = log.engine.rows(f"SELECT experiment, count(*) AS n{days} FROM {log.table} GROUP BY 1 ORDER BY 1")
     times = [f" from {part['first']} to {part['last']}" if part.get("first") else "" for part in parts]
-    return [f"{part['experiment']}, {part['n']:,} rows{time}" for part, time in zip(parts, times, strict=True)]
+    names = [_NAMELESS if part["experiment"] is None else part["experiment"] for part in parts]
+    return [f"{name}, {part['n']:,} rows{time}" for name, part, time in zip(names, parts, times, strict=True)]
 
 
 # -- pages and persons -------------------------------------------------------------------------------------------------
@@ -315,24 +329,28 @@ class _Reading:
 
         Worths of ranks are no bits, so pages that repeat rows are read again without these.
         """
-        persons = self._grouped(self._rows())
-        account = _account(persons)
+        persons = self._grouped(self.rows())
+        account = _account(persons, self.kind)
         if account["repeats"] and self.kind == "interleaving" and self.has_ranks:
             persons = self._grouped(self._without_repeats())
-        return persons, account
+        return persons.engine.sql(f"SELECT * EXCLUDE (why) FROM {persons} WHERE why = 0"), account
 
     def _grouped(self, rows: str) -> Relation:
-        """What each person did, from the rows: pages, measures, and pages set aside."""
-        sums = [f"CAST(coalesce(sum(m{at}) FILTER (WHERE why = 0), 0) AS DOUBLE) AS m{at}" for at in self.numbers]
-        sums += [
-            f'count(*) FILTER (WHERE why = {at}) AS "{why}"' for at, why in enumerate(_of_kind(self.kind), start=1)
-        ]
+        """What each person did, from the rows: pages and measures, by why pages are set aside."""
+        keys = ["person", "why", *(["arm"] if self.kind == "ab" else []), *self._apart]
+        sums = [f"sum(CAST(m{at} AS DOUBLE)) AS m{at}" for at in self.numbers]  # of whole numbers, sums are slow
         return self.log.engine.hold(
-            "SELECT person, arm, segment, day, CAST(count(*) FILTER (WHERE why = 0) AS DOUBLE) AS pages, "
+            f"SELECT {', '.join(keys)}, {'' if self.kind == 'ab' else '0 AS arm, '}CAST(count(*) AS DOUBLE) AS pages, "
             "CAST(sum(results - bit_count(shown)) AS BIGINT) AS repeats, "
             f'count(*) FILTER (WHERE nobody) AS "without user", {", ".join(sums)} '
-            f"FROM ({self.pages(rows)}) GROUP BY person, arm, segment, day"
+            f"FROM ({self.pages(rows)}) GROUP BY {', '.join(keys)}"
         )
+
+    @property
+    def _apart(self) -> dict[str, str]:
+        """What else tells pages of a person apart, as far as the log has it."""
+        known = {"segment": ("segment", "min(segment)"), "day": ("timestamp", "CAST(min(timestamp) AS DATE)")}
+        return {name: sql for name, (column, sql) in known.items() if self.log.has(column)}
 
     @property
     def numbers(self) -> range:
@@ -341,29 +359,24 @@ class _Reading:
 
     def pages(self, rows: str = "") -> str:
         """A row per page of the log: its person (a hash), arm, segment, day, why it is set aside, its measures."""
-        log, user = self.log, "min(user_id)" if self.log.has("user_id") else "NULL"
-        columns = {
-            "session_id": "session_id",
-            "user": f"CAST({user} AS VARCHAR)",
-            "segment": "min(segment)" if log.has("segment") else "NULL",
-            "day": "CAST(min(timestamp) AS DATE)" if log.has("timestamp") else "CAST(NULL AS DATE)",
-            "results": "CAST(count(*) AS INTEGER)",
-            "shown": f"bit_or({_BIT})",
-            "clicked": _bits("clicks > 0"),
-            **(self._arm() if self.kind == "ab" else self._draft()),
-        }
-        by_page = f"SELECT {_listing(columns)} FROM {rows or self._rows()} GROUP BY session_id, query_id"
+        user = "min(user_id)" if self.log.has("user_id") else "NULL"
+        own = {"session_id": "session_id", "user": f"CAST({user} AS VARCHAR)", **self._apart}
+        own |= {"results": "CAST(count(*) AS INTEGER)", **(self._arm() if self.kind == "ab" else self._worths())}
+        conditions = {"shown": "TRUE", "clicked": "clicks > 0", **({} if self.kind == "ab" else self._draft())}
+        gathered, bits = _bits(conditions, min(self.overview.depth, DEEPEST_READ))
+        by_page = f"SELECT {_listing({**own, **gathered})} FROM {rows or self.rows()} GROUP BY session_id, query_id"
+        by_page = f"SELECT *, {_listing(bits)} FROM ({by_page})"
         arm, why = "side - 1", "WHEN side >= 4 THEN 1 WHEN side = 3 THEN 2"
         if self.kind == "interleaving":
-            if "both_bits" not in columns:
+            if "both_bits" not in bits:
                 by_page = f"SELECT *, shown & ~(new_bits | old_bits) AS both_bits FROM ({by_page})"
             arm = "0"
             why = f"WHEN (new_bits | old_bits | both_bits) <> shown THEN 1 WHEN NOT {_DRAFTED} THEN 2"
         person = "CASE WHEN user IS NULL THEN hash(CAST(session_id AS VARCHAR), 1) ELSE hash(user) END"
         measures = _listing({f"m{at}": sql for at, sql in enumerate(self.measures.values())})
         return (
-            f"SELECT {person} AS person, user IS NULL AS nobody, {arm} AS arm, segment, day, results, shown, "
-            f"CASE {why} ELSE 0 END AS why, {measures} FROM ({by_page})"
+            f"SELECT {', '.join([f'{person} AS person', 'user IS NULL AS nobody', f'{arm} AS arm', *self._apart])}, "
+            f"results, shown, CASE {why} ELSE 0 END AS why, {measures} FROM ({by_page})"
         )
 
     def _arm(self) -> dict[str, str]:
@@ -372,29 +385,31 @@ class _Reading:
         return {"side": f"bit_or(CASE {label} WHEN {new} THEN 1 WHEN {old} THEN 2 ELSE 4 END)"}
 
     def _draft(self) -> dict[str, str]:
-        """Whose each result is, who does not list it, and what clicks are worth by its ranks."""
+        """When a row is of which side, or not listed by one."""
         sides = {"new": self.rules.names[0], "old": self.rules.names[1], "both": _BOTH}
         if {*self.overview.labels} <= {*sides.values()}:
             del sides["both"]  # all that is left
-        columns = {f"{side}_bits": _bits(f"team = {text_literal(name)}") for side, name in sides.items()}
+        teams = {f"{side}_bits": f"team = {text_literal(name)}" for side, name in sides.items()}
         all_listed = not self.has_ranks or (self.rankings is None and not self.overview.unlisted)
-        for side in ("new", "old"):
-            columns[f"not_{side}"] = "0" if all_listed else _bits(f"{side}_rank IS NULL")
-            if self.has_ranks:
-                columns[f"{side}_worth"] = f"sum({self._worth(f'{side}_rank')})"
-        return columns
+        return teams | {f"not_{side}": "FALSE" if all_listed else f"{side}_rank IS NULL" for side in ("new", "old")}
 
-    def _rows(self) -> str:
+    def _worths(self) -> dict[str, str]:
+        """What the clicks on a page are worth by its ranks."""
+        sides = ("new", "old") if self.has_ranks else ()
+        return {f"{side}_worth": f"sum({self._worth(f'{side}_rank')})" for side in sides}
+
+    def rows(self) -> str:
         """The rows of the experiment that count, with ranks."""
         source = f"{self.log.table}" if self.rankings is None else self._with_rankings()
-        chosen = (
-            "" if self.experiment is None else f" AND CAST(experiment AS VARCHAR) = {text_literal(self.experiment)}"
-        )
-        return f"(SELECT * FROM {source} WHERE reason IS NULL AND position <= {DEEPEST_READ}{chosen})"
+        conditions = ["reason IS NULL"] if self.overview.rejected else []  # what is not asked is not computed
+        conditions += [f"position <= {DEEPEST_READ}"] if self.overview.depth > DEEPEST_READ else []
+        if self.experiment is not None:
+            conditions.append(f"CAST(experiment AS VARCHAR) = {text_literal(self.experiment)}")
+        return f"(SELECT * FROM {source} WHERE {' AND '.join(conditions) or 'TRUE'})"
 
     def _without_repeats(self) -> str:
         """The rows with a single one, clicked if any is, at each position of a page."""
-        rows, bits = self._rows(), f"bit_count(bit_or({_BIT}))"
+        rows, bits = self.rows(), f"bit_count(bit_or({_BIT}))"
         pages = self.log.engine.hold(
             f"SELECT session_id, query_id FROM {rows} GROUP BY session_id, query_id HAVING {bits} < count(*)"
         )
@@ -428,9 +443,19 @@ class _Reading:
         return query
 
 
-def _bits(condition: str) -> str:
-    """The bits of the positions for whose rows a condition holds."""
-    return f"bit_or(CASE WHEN {condition} THEN {_BIT} ELSE 0 END)"
+def _bits(conditions: Mapping[str, str], depth: int) -> tuple[dict[str, str], dict[str, str]]:
+    """The positions of the rows for which conditions hold, as bits: aggregates that gather them, and the bits of each.
+
+    A number has room for several conditions on short pages, since each aggregate takes time.
+    """
+    room, known = DEEPEST_READ // depth, [name for name, condition in conditions.items() if condition != "FALSE"]
+    gathered, bits = {}, {name: "0" for name in conditions if name not in known}
+    for first in range(0, len(known), room):
+        places = {name: place * depth for place, name in enumerate(known[first : first + room])}
+        row = " + ".join(f"CASE WHEN {conditions[name]} THEN {1 << place} ELSE 0 END" for name, place in places.items())
+        gathered[f"bits_{first}"] = f"bit_or(CAST({row} AS BIGINT) << CAST(position - 1 AS INTEGER))"
+        bits |= {name: f"(bits_{first} >> {place}) & {(1 << depth) - 1}" for name, place in places.items()}
+    return gathered, bits
 
 
 def _listing(columns: Mapping[str, str]) -> str:
@@ -444,58 +469,88 @@ def _of_kind(kind: Kind) -> tuple[str, str]:
 # -- persons ---------------------------------------------------------------------------------------------------------
 
 
-def _account(persons: Relation) -> dict[str, int]:
+def _account(persons: Relation, kind: Kind) -> dict[str, int]:
     """Pages set aside by reason, pages without a user, and rows that repeat others."""
-    names = [name for name in (*PAGE_REASONS, "without user", "repeats") if name in persons.columns]
-    sums = ", ".join(f'CAST(coalesce(sum("{name}"), 0) AS BIGINT) AS "{name}"' for name in names)
-    return dict(persons.engine.row(f"SELECT {sums} FROM {persons}"))
+    sums = {why: f"sum(pages) FILTER (WHERE why = {at})" for at, why in enumerate(_of_kind(kind), start=1)}
+    sums |= {name: f'sum("{name}")' for name in ("without user", "repeats")}
+    columns = [f'CAST(coalesce({sql}, 0) AS BIGINT) AS "{name}"' for name, sql in sums.items()]
+    return dict(persons.engine.row(f"SELECT {', '.join(columns)} FROM {persons}"))
 
 
 def _of_one_arm(persons: Relation) -> tuple[Relation, int]:
     """The persons who were seen in one arm alone, and the pages of the others."""
     engine = persons.engine
-    mixed = engine.hold(f"SELECT person FROM {persons} WHERE pages > 0 GROUP BY person HAVING min(arm) <> max(arm)")
+    mixed = engine.hold(f"SELECT person FROM {persons} GROUP BY person HAVING min(arm) <> max(arm)")
     counted = f"SELECT coalesce(sum(pages), 0) AS n FROM {persons} SEMI JOIN {mixed} USING (person)"
     pages = int(engine.row(counted)["n"])
     return (engine.sql(f"FROM {persons} ANTI JOIN {mixed} USING (person)") if pages else persons), pages
 
 
-def _with_before(persons: Relation, before: Any, reading: _Reading, layout: LogLayout) -> Relation:
+def _with_before(persons: Relation, before: Any, reading: _Reading, layout: LogLayout) -> tuple[Relation, list[str]]:
     """The persons with what they did in the period before: of each measure, how far it was from usual, summed."""
     engine = persons.engine
     columns = {role: name for role, name in layout.columns.items() if role not in (*OF_EXPERIMENTS, "segment")}
     log = open_log(log_source(before)[0], engine, replace(layout, columns=columns))
     if not (log.has("user_id") and reading.log.has("user_id")):
         raise UsageError('`before` needs persons who come back: both logs need users, `columns={"user_id": ...}`.')
-    pages = replace(reading, log=log, experiment=None).pages()
+    _check_times(log, reading)
+    unknown = replace(reading.overview, depth=DEEPEST, rejected=dict.fromkeys(REASONS, 1))
+    pages = replace(reading, log=log, experiment=None, overview=unknown).pages()
     sums = ", ".join(f"sum(m{at}) AS m{at}" for at in reading.numbers)
     known = engine.hold(f"SELECT person, count(*) AS pages, {sums} FROM ({pages}) WHERE NOT nobody GROUP BY person")
     usual = ", ".join(f"coalesce(sum(m{at}) / sum(pages), 0) AS m{at}" for at in reading.numbers)
     rates = engine.row(f"SELECT {usual} FROM {known}")
     excess = [f"coalesce(b.m{at} - {rates[f'm{at}']!r} * b.pages, 0) AS b{at}" for at in reading.numbers]
-    return engine.hold(f"SELECT p.*, {', '.join(excess)} FROM {persons} AS p LEFT JOIN {known} AS b USING (person)")
+    both = f"FROM {persons} AS p LEFT JOIN {known} AS b USING (person)"
+    return engine.hold(f"SELECT p.*, {', '.join(excess)} {both}"), _notes_on_before(log, both)
+
+
+def _check_times(before: Log, reading: _Reading) -> None:
+    """Refuse a period before that goes on in the experiment: CUPED would take off what the new ranker brings."""
+    if not (before.has("timestamp") and reading.log.has("timestamp")):
+        return
+    end = before.engine.row(f"SELECT max(timestamp) AS time FROM {before.table}")["time"]
+    start = before.engine.row(f"SELECT min(timestamp) AS time FROM {reading.rows()}")["time"]
+    if end is not None and start is not None and end >= start:
+        raise DataError(
+            f"{before.table.where}: the period before goes on until {end:%Y-%m-%d %H:%M}, and the experiment begins on "
+            f"{start:%Y-%m-%d %H:%M}; give `before` only what happened earlier."
+        )
+
+
+def _notes_on_before(log: Log, both: str) -> list[str]:
+    """How many persons were there before, and what was set aside; refused if there is none."""
+    persons = log.engine.row(f"SELECT count(DISTINCT person) AS n, count(DISTINCT b.person) AS known {both}")
+    if not persons["known"]:
+        raise DataError(f"{log.table.where}: nobody in the experiment is in `before`; are users called alike in both?")
+    rows = log.engine.row(f"SELECT count(*) AS n, count(reason) AS aside FROM {log.table}")
+    aside = f"; {rows['aside']:,} of its {rows['n']:,} rows were set aside" if rows["aside"] else ""
+    return [f"{persons['known']:,} of {count(persons['n'], 'person')} were there in the period before{aside}."]
 
 
 # -- what else to know -------------------------------------------------------------------------------------------------
 
 
-def _notes(log: Log, without_user: int, persons: Relation) -> list[str]:
+def _notes(reading: _Reading, without_user: int, persons: Relation) -> list[str]:
     """Remarks on users and times."""
-    engine, notes = log.engine, []
+    log, notes = reading.log, list[str]()
     if not log.has("user_id"):
         notes.append("The log has no users, so each session counts as a person; errors are too small if people return.")
     elif without_user:
         notes.append(f"{count(without_user, 'page')} without a user: each counted as a person of its own.")
     if not log.has("timestamp"):
         return notes
-    timeless = engine.row(f"SELECT coalesce(sum(pages), 0) AS n FROM {persons} WHERE day IS NULL")["n"]
+    timeless = log.engine.row(f"SELECT coalesce(sum(pages), 0) AS n FROM {persons} WHERE day IS NULL")["n"]
     if timeless:
         notes.append(f"{count(int(timeless), 'page')} without a time: counted, before the first day.")
-    steps = f"SELECT timestamp AS time, lag(timestamp) OVER () AS last FROM {log.table} WHERE position = 1"
-    back = engine.row(f"SELECT count(*) AS n, count(*) FILTER (WHERE time < last - {_CLOCK}) AS back FROM ({steps})")
+    rows = replace(reading, rankings=None).rows()  # in the order of the log
+    steps = f"SELECT timestamp AS time, lag(timestamp) OVER () AS last FROM {rows} WHERE position = 1"
+    back = log.engine.row(
+        f"SELECT count(*) AS n, count(*) FILTER (WHERE time < last - {_CLOCK}) AS back FROM ({steps})"
+    )
     if 0 < back["back"] < _ORDERED * back["n"]:
         notes.append(
-            f"The log is in order of time, but its clock goes back by more than an hour {count(back['back'], 'time')}: "
-            "pages may stand on a wrong day. Only the picture of days depends on them."
+            f"From page to page, time goes back by more than an hour {count(back['back'], 'time')}: if a clock was set "
+            "back, and no parts of a log joined, pages stand on a wrong day. Only the picture of days depends on them."
         )
     return notes

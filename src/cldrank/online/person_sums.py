@@ -115,10 +115,10 @@ class PersonVector:
 
     def _by_person(self, persons: Relation, apart: str) -> str:
         """What each person did, by arm and, if asked, day or segment."""
+        if apart == ", day" and "segment" not in persons.columns:
+            return f"SELECT person, arm, day, {', '.join(self.entries.values())} FROM {persons}"
         sums = [f"{'any_value' if name.startswith('b') else 'sum'}({name}) AS {name}" for name in self.entries.values()]
-        return (
-            f"SELECT person, arm{apart}, {', '.join(sums)} FROM {persons} WHERE pages > 0 GROUP BY person, arm{apart}"
-        )
+        return f"SELECT person, arm{apart}, {', '.join(sums)} FROM {persons} GROUP BY person, arm{apart}"
 
     def _products(self, persons: Relation, apart: str) -> str:
         """The sums of products over persons."""

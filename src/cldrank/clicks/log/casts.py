@@ -112,8 +112,11 @@ def instant(sql: str, kind: pa.DataType, zone: str = "UTC") -> str:
     (before 1990, from 2100 on).
     """
     first, end = (int(datetime(year, 1, 1, tzinfo=UTC).timestamp()) * _SECOND for year in _YEARS)
-    likely = f"CASE WHEN moment >= {first} AND moment < {end} THEN moment END"
-    return f"make_timestamp({_let('moment', _micros(sql, kind, zone), likely)})"
+    micros = _micros(sql, kind, zone)
+    simple = types.is_timestamp(kind) and "lambda" not in micros  # computed as fast as it is bound to a name
+    name = micros if simple else "moment"
+    likely = f"CASE WHEN {name} >= {first} AND {name} < {end} THEN {name} END"
+    return f"make_timestamp({likely if simple else _let(name, micros, likely)})"
 
 
 def time_form(sql: str, kind: pa.DataType, instant: str) -> str:

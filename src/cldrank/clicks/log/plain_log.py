@@ -303,7 +303,7 @@ class _PlainQuery:
         values = {role: cast.value for role, cast in ids.items()}
         ranks = {role: self._whole(role, kinds) for role in _RANKS if role in kinds}
         values |= {"position": position.value, "clicks": clicks.value}
-        values |= {role: self._from_1(cast.value) for role, cast in ranks.items()}
+        values |= {role: cast.value for role, cast in ranks.items()}
         odd = {**ids, "position": position, "clicked": clicks, **ranks}
         values |= {f"odd_{role}": f"coalesce({cast.odd}, FALSE)" for role, cast in odd.items()}
         columns = [f"{sql} AS {name}" for name, sql in {**values, **self._optional(kinds)}.items()]
@@ -313,7 +313,7 @@ class _PlainQuery:
         faults += [
             _Fault("not a number", "position", f"odd_position OR position > {DEEPEST}", number),
             _Fault("not a number", "clicked", "odd_clicked", "not true, false or a number of clicks"),
-            *(_Fault("not a number", role, f"odd_{role} OR {role} < 1", number) for role in ranks),
+            *(_Fault("not a number", role, f"odd_{role} OR {role} < 1", f"{number}, from 1") for role in ranks),
             _Fault("click never shown", "position", "coalesce(position, 0) < 1 AND clicks > 0", ""),
             _Fault("null key", "position", "position IS NULL AND NOT odd_position", "empty"),
             _Fault("position below 1", "position", "position < 1", f"below {top}"),
